@@ -211,7 +211,7 @@ def _span_point(document: "Document") -> "tuple[QWidget, QPoint]":
 def _deselect(document: "Document") -> None:
     from ggscope.model.selection import Selection
 
-    document.session.select(Selection())
+    document.session.selection.select(Selection())
     _settle()
 
 

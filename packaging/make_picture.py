@@ -45,7 +45,7 @@ def take(app: QApplication, theme: str) -> Path:
     if session is None or session.trace is None:
         raise SystemExit("the sample did not open")
     extent = session.trace.extent
-    session.set_visible(
+    session.viewport.set_visible(
         TimeRange(
             extent.start + int(extent.duration * 0.455),
             extent.start + int(extent.duration * 0.545),
@@ -61,9 +61,11 @@ def take(app: QApplication, theme: str) -> Path:
         for i in range(len(spans))
         if names[i].startswith("ffn_gate") and int(spans.start[i]) > middle
     )
-    session.select_span(chosen)
+    session.selection.select_span(chosen)
     start = int(spans.start[chosen]) + extent.duration // 60
-    session.set_marked(MarkedRange(TimeRange(start, start + extent.duration // 120)))
+    session.ranges.set_marked(
+        MarkedRange(TimeRange(start, start + extent.duration // 120))
+    )
     window.cursor().setPos(QPoint(0, 0))
     settle(app, 1.0)
     path = FOLDER / f"window-{theme}.png"

@@ -31,7 +31,7 @@ def session(qapp: QApplication) -> Iterator[Session]:
     session = Session()
     session.set_trace(builders.llama_like_trace(tokens=6, layers=4))
     extent = session.trace.extent  # type: ignore[union-attr]
-    session.set_marked(
+    session.ranges.set_marked(
         MarkedRange(TimeRange(extent.duration // 4, extent.duration // 3))
     )
     yield session

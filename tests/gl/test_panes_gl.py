@@ -44,8 +44,10 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         view.show()
         qtbot.waitExposed(view)
         qtbot.waitUntil(lambda: session.tasks.is_idle and _has_picture(view))
-        session.select(Selection("tensors", (3,)))
-        qtbot.waitUntil(lambda: session.linking.linked.selection == session.selection)
+        session.selection.select(Selection("tensors", (3,)))
+        qtbot.waitUntil(
+            lambda: session.linking.linked.selection == session.selection.current
+        )
         return view
 
     yield show

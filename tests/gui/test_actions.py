@@ -105,83 +105,83 @@ def test_pan_keys(
     moved: float,
 ) -> None:
     middle = session.trace.extent.duration // 2
-    session.set_visible(TimeRange(middle, middle + 100_000))
-    before = session.visible_range
+    session.viewport.set_visible(TimeRange(middle, middle + 100_000))
+    before = session.viewport.visible
 
     QTest.keyClick(window, key, modifiers)
 
-    assert session.visible_range == before.shifted(round(moved * 100_000))
+    assert session.viewport.visible == before.shifted(round(moved * 100_000))
 
 
 def test_zoom_keys_and_fit(window: MainWindow, session: Session) -> None:
-    full = session.visible_range
+    full = session.viewport.visible
 
     QTest.keyClick(window, Qt.Key.Key_W)
-    assert session.visible_range.duration < full.duration
-    inner = session.visible_range
+    assert session.viewport.visible.duration < full.duration
+    inner = session.viewport.visible
     QTest.keyClick(window, Qt.Key.Key_S)
-    assert session.visible_range.duration > inner.duration
+    assert session.viewport.visible.duration > inner.duration
     QTest.keyClick(window, Qt.Key.Key_Plus)
     QTest.keyClick(window, Qt.Key.Key_0)
-    assert session.visible_range == full
+    assert session.viewport.visible == full
 
 
 def test_token_keys_walk_through_tokens(window: MainWindow, session: Session) -> None:
     QTest.keyClick(window, Qt.Key.Key_BracketRight)
-    first = session.selection.active
+    first = session.selection.current.active
     QTest.keyClick(window, Qt.Key.Key_BracketRight)
-    second = session.selection.active
+    second = session.selection.current.active
     QTest.keyClick(window, Qt.Key.Key_BracketLeft)
 
     assert first is not None
     assert second not in (None, first)
-    assert session.selection.active == first
+    assert session.selection.current.active == first
 
 
 def test_span_keys_need_a_selection(window: MainWindow, session: Session) -> None:
     QTest.keyClick(window, Qt.Key.Key_Period)
-    assert not session.selection
+    assert not session.selection.current
 
-    session.select_span(5)
+    session.selection.select_span(5)
     QTest.keyClick(window, Qt.Key.Key_Period)
-    assert session.selection.active not in (None, 5)
+    assert session.selection.current.active not in (None, 5)
     QTest.keyClick(window, Qt.Key.Key_Comma)
-    assert session.selection.active == 5
+    assert session.selection.current.active == 5
 
 
 def test_f_centres_then_fits_and_r_marks(window: MainWindow, session: Session) -> None:
-    session.select_span(20, reveal=False)
+    session.selection.select_span(20, reveal=False)
 
     QTest.keyClick(window, Qt.Key.Key_F)
     QTest.keyClick(window, Qt.Key.Key_F)
     QTest.keyClick(window, Qt.Key.Key_R)
 
-    assert session.visible_range.duration < session.trace.extent.duration / 10
-    assert session.marked_range.time == session.selected_range()
+    assert session.viewport.visible.duration < session.trace.extent.duration / 10
+    assert session.ranges.marked.time == session.selected_range()
 
 
 def test_history_keys(window: MainWindow, session: Session, qtbot: QtBot) -> None:
-    full = session.visible_range
+    full = session.viewport.visible
     QTest.keyClick(window, Qt.Key.Key_W)
-    inner = session.visible_range
+    inner = session.viewport.visible
     qtbot.waitUntil(lambda: window.actions_["go.back"].isEnabled())
 
     QTest.keyClick(window, Qt.Key.Key_Left, ALT)
-    assert session.visible_range == full
+    assert session.viewport.visible == full
     qtbot.waitUntil(lambda: window.actions_["go.forward"].isEnabled())
     QTest.keyClick(window, Qt.Key.Key_Z, CTRL | SHIFT)
-    assert session.visible_range == inner
+    assert session.viewport.visible == inner
 
 
 def test_bookmark_keys(window: MainWindow, session: Session) -> None:
-    session.set_visible(TimeRange(100_000, 200_000))
+    session.viewport.set_visible(TimeRange(100_000, 200_000))
     QTest.keyClick(window, Qt.Key.Key_D, CTRL)
-    session.fit()
-    session.set_visible(TimeRange(500_000, 600_000))
+    session.viewport.fit()
+    session.viewport.set_visible(TimeRange(500_000, 600_000))
 
     QTest.keyClick(window, Qt.Key.Key_1, ALT)
 
-    assert session.visible_range == TimeRange(100_000, 200_000)
+    assert session.viewport.visible == TimeRange(100_000, 200_000)
     QTest.keyClick(window, Qt.Key.Key_M)
     QTest.keyClick(window, Qt.Key.Key_M)
     assert len(session.bookmarks.items) == 2
@@ -190,7 +190,7 @@ def test_bookmark_keys(window: MainWindow, session: Session) -> None:
 def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
     window: MainWindow, document: Document, session: Session
 ) -> None:
-    before = session.visible_range
+    before = session.viewport.visible
     layout = document.workspace.layout_name
     QTest.keyClick(window, Qt.Key.Key_Slash)
     edit = document.toolbar.search.edit
@@ -202,7 +202,7 @@ def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
     QTest.keyClick(edit, Qt.Key.Key_Left, CTRL)
 
     assert edit.text() == "wasdgqtfm[].,0+-?/"
-    assert session.visible_range == before
+    assert session.viewport.visible == before
     assert document.workspace.layout_name == layout
     assert session.bookmarks.items == ()
 
@@ -210,7 +210,7 @@ def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
 def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(
     window: MainWindow, document: Document, session: Session
 ) -> None:
-    before = session.visible_range
+    before = session.viewport.visible
     layout = document.workspace.layout_name
     combo = document.toolbar.color
     combo.setFocus()
@@ -223,7 +223,7 @@ def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(
     QTest.keyClick(combo, "l")
 
     assert (first, combo.currentData()) == (0, "layer")
-    assert session.visible_range == before
+    assert session.viewport.visible == before
     assert session.display.color_by == "layer"
     assert document.workspace.layout_name == layout
     assert document.workspace.shows_details
@@ -232,7 +232,7 @@ def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(
 def test_places_of_letters_choose_too_while_a_list_has_the_focus(
     window: MainWindow, document: Document, session: Session
 ) -> None:
-    before = session.visible_range
+    before = session.viewport.visible
     document.toolbar.color.setFocus()
     window.settings.change("drawing", keys_by_place=True)
 
@@ -240,14 +240,14 @@ def test_places_of_letters_choose_too_while_a_list_has_the_focus(
         event = QKeyEvent(kind, Qt.Key.Key_Z, NONE, 25, 25, 0, "z")
         QApplication.sendEvent(window.windowHandle(), event)
 
-    assert session.visible_range == before
+    assert session.viewport.visible == before
 
 
 def test_arrows_walk_along_tabs_that_have_the_focus(
     window: MainWindow, document: Document, session: Session
 ) -> None:
-    session.zoom(0.5)
-    before, drawer = session.visible_range, document.workspace.drawer
+    session.viewport.zoom(0.5)
+    before, drawer = session.viewport.visible, document.workspace.drawer
     bar = drawer.findChild(QTabBar)
     assert bar is not None
     tabs = [host.entry.id for host in drawer.hosts() if not host.entry.of_run]
@@ -257,7 +257,7 @@ def test_arrows_walk_along_tabs_that_have_the_focus(
     QTest.keyClick(bar, Qt.Key.Key_Right)
 
     assert drawer.tab == following
-    assert session.visible_range == before
+    assert session.viewport.visible == before
 
 
 def test_enter_steps_through_hits_only_where_there_are_some(
@@ -298,10 +298,10 @@ def test_commands_are_disabled_without_a_file(window: MainWindow) -> None:
 def test_clearing_the_selection_disables_what_needs_one(
     window: MainWindow, session: Session
 ) -> None:
-    session.select_span(3)
+    session.selection.select_span(3)
     assert window.actions_["mark.range"].isEnabled()
 
-    session.select(Selection())
+    session.selection.select(Selection())
 
     assert not window.actions_["mark.range"].isEnabled()
 
@@ -318,7 +318,7 @@ def test_copy_takes_the_selected_rows(
     window: MainWindow, session: Session, qapp: object, qtbot: QtBot
 ) -> None:
     qapp.clipboard().setText("old")
-    session.select_span(3)
+    session.selection.select_span(3)
 
     QTest.keyClick(window, Qt.Key.Key_C, CTRL)
     qtbot.waitUntil(lambda: qapp.clipboard().text() != "old")

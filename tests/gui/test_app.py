@@ -345,7 +345,7 @@ def test_range_of_the_command_line_is_shown(window: MainWindow, qtbot: QtBot) ->
     document = window.open_path(samples()[0], OpenOptions(time_range="0:1ms"))
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
 
-    assert document.session.visible_range.duration == 1_000_000
+    assert document.session.viewport.visible.duration == 1_000_000
 
 
 def test_bad_range_is_reported(window: MainWindow, qtbot: QtBot) -> None:

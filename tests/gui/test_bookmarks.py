@@ -206,16 +206,16 @@ def test_note_is_offered_where_there_is_none(
 def test_bookmark_in_view_stays_where_it_is(
     view: BookmarksView, session: Session
 ) -> None:
-    session.set_visible(TimeRange(1_000_000, 2_000_000))
+    session.viewport.set_visible(TimeRange(1_000_000, 2_000_000))
     session.bookmarks.add("in view", TimeRange(1_100_000, 1_200_000))
     session.bookmarks.add("outside", TimeRange(3_000_000, 3_000_000))
 
     session.go_to_bookmark(0)
-    assert session.visible_range == TimeRange(1_000_000, 2_000_000)
-    assert session.marked_range is not None
-    assert session.marked_range.time == TimeRange(1_100_000, 1_200_000)
+    assert session.viewport.visible == TimeRange(1_000_000, 2_000_000)
+    assert session.ranges.marked is not None
+    assert session.ranges.marked.time == TimeRange(1_100_000, 1_200_000)
     session.go_to_bookmark(1)
-    assert session.visible_range == TimeRange(2_500_000, 3_500_000)
+    assert session.viewport.visible == TimeRange(2_500_000, 3_500_000)
 
 
 def test_row_is_dragged_between_others(view: BookmarksView, session: Session) -> None:
@@ -235,13 +235,13 @@ def test_return_goes_there_and_marks_the_range(
     view: BookmarksView, session: Session
 ) -> None:
     fill(session, "a", "b")
-    session.set_visible(TimeRange(50_000_000, 60_000_000))
+    session.viewport.set_visible(TimeRange(50_000_000, 60_000_000))
     view.table.setCurrentIndex(view.model.index(1, NAME))
 
     QTest.keyClick(view.table, Qt.Key.Key_Return)
 
-    assert session.visible_range.contains(1_250_000)
-    assert session.marked_range == MarkedRange(TimeRange(1_000_000, 1_500_000))
+    assert session.viewport.visible.contains(1_250_000)
+    assert session.ranges.marked == MarkedRange(TimeRange(1_000_000, 1_500_000))
 
 
 def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None:
@@ -267,13 +267,13 @@ def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
 
 
 def test_mark_takes_what_was_made_last(session: Session) -> None:
-    session.select_span(1)
-    session.set_marked(MarkedRange(TimeRange(100, 900)))
+    session.selection.select_span(1)
+    session.ranges.set_marked(MarkedRange(TimeRange(100, 900)))
     range_mark = session.bookmarks.add()
-    session.select_span(2)
+    session.selection.select_span(2)
     span_mark = session.bookmarks.add()
-    session.select_span(1)
-    session.set_marked(None)
+    session.selection.select_span(1)
+    session.ranges.set_marked(None)
     other_mark = session.bookmarks.add()
 
     assert range_mark is not None
@@ -388,7 +388,7 @@ def test_names_of_lanes_are_there_after_reopening(
 ) -> None:  # fmt: skip
     session = document.session
     assert session.trace is not None
-    session.select_span(3)
+    session.selection.select_span(3)
     key = session.index.lane_of_span(3)
     document.focus_views()
     QTest.keyClick(window, Qt.Key.Key_F2)
@@ -488,7 +488,7 @@ def test_menu_and_palette_list_only_bookmarks_that_exist(
     assert not any(t.startswith("Bookmark 2") for t in texts)
     window.palette_.dismiss()
     QTest.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
-    assert document.session.visible_range.contains(250_000)
+    assert document.session.viewport.visible.contains(250_000)
 
 
 def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:

@@ -113,7 +113,7 @@ def test_click_on_a_life_selects_the_buffer_and_its_line(
 ) -> None:
     QTest.mouseClick(view.canvas, LEFT, NONE, middle_of(view, 3))
 
-    assert session.selection == Selection("buffers", (3,))
+    assert session.selection.current == Selection("buffers", (3,))
     assert view.table.rows() == (3,)
 
 
@@ -122,11 +122,11 @@ def test_ctrl_click_adds_and_click_elsewhere_clears(
 ) -> None:
     QTest.mouseClick(view.canvas, LEFT, NONE, middle_of(view, 3))
     QTest.mouseClick(view.canvas, LEFT, CTRL, middle_of(view, 1))
-    assert session.selection.ids == (1, 3)
+    assert session.selection.current.ids == (1, 3)
 
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(300, 70))
 
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_choosing_a_line_selects_the_buffer(
@@ -137,16 +137,16 @@ def test_choosing_a_line_selects_the_buffer(
 
     QTest.mouseClick(view.table.table.viewport(), LEFT, NONE, place)
 
-    assert session.selection == Selection("buffers", (1,))
+    assert session.selection.current == Selection("buffers", (1,))
 
 
 def test_selection_from_elsewhere_marks_the_line_and_is_not_sent_back(
     view: BuffersView, session: Session
 ) -> None:
     heard: list[Selection] = []
-    session.selection_changed.connect(heard.append)
+    session.selection.changed.connect(heard.append)
 
-    session.select(Selection("buffers", (4, 0)))
+    session.selection.select(Selection("buffers", (4, 0)))
 
     assert set(view.table.rows()) == {0, 4}
     assert heard == [Selection("buffers", (4, 0))]
@@ -202,31 +202,31 @@ def test_table_model_keeps_the_rules_of_item_models(view: BuffersView) -> None:
 def test_ctrl_wheel_zooms_the_time_of_the_session(
     view: BuffersView, session: Session
 ) -> None:
-    before, place = session.visible_range, geometry(view)
+    before, place = session.viewport.visible, geometry(view)
     x = (place.time.x0 + place.time.x1) / 2
     tick = place.tick_at(x)
 
     wheel(view, x, place.area_y + 20, 120, CTRL)
 
-    after = session.visible_range
+    after = session.viewport.visible
     assert after.duration == pytest.approx(before.duration / 1.25, rel=0.01)
     assert after.contains(tick)
 
 
 def test_shift_wheel_and_drag_pan(view: BuffersView, session: Session) -> None:
-    session.set_visible(TimeRange(10_000_000, 20_000_000))
+    session.viewport.set_visible(TimeRange(10_000_000, 20_000_000))
     place = geometry(view)
     y = round(place.area_y + 20)
 
     wheel(view, 300, y, -120, SHIFT)
-    panned = session.visible_range
+    panned = session.viewport.visible
     QTest.mousePress(view.canvas, LEFT, NONE, QPoint(400, y))
     QTest.mouseMove(view.canvas, QPoint(350, y))
     QTest.mouseRelease(view.canvas, LEFT, NONE, QPoint(350, y))
 
     assert panned.start > 10_000_000
-    assert session.visible_range.start > panned.start
-    assert session.visible_range.duration == 10_000_000
+    assert session.viewport.visible.start > panned.start
+    assert session.viewport.visible.duration == 10_000_000
 
 
 def test_plain_wheel_scrolls_the_lives(
@@ -248,15 +248,15 @@ def test_mouse_puts_the_hair_line_of_every_view(
 ) -> None:
     QTest.mouseMove(view.canvas, QPoint(300, 100))
 
-    assert session.cursor_tick == geometry(view).tick_at(300)
+    assert session.viewport.cursor_tick == geometry(view).tick_at(300)
     assert any(" ms · " in text for text in shown(view))
 
 
 def test_double_click_shows_the_whole_life(view: BuffersView, session: Session) -> None:
     QTest.mouseDClick(view.canvas, LEFT, NONE, middle_of(view, 3))
 
-    assert session.selection.ids == (3,)
-    visible = session.visible_range
+    assert session.selection.current.ids == (3,)
+    visible = session.viewport.visible
     assert visible.start <= 7_000_000 < 31_000_000 <= visible.end
     assert visible.duration < 30_000_000
 
@@ -304,7 +304,7 @@ def test_menu_goes_to_the_last_op(
 
     actions["Go to its last access"].trigger()
 
-    assert session.selection == Selection("spans", (1,))
+    assert session.selection.current == Selection("spans", (1,))
 
 
 def test_up_and_down_go_through_the_buffers_by_size(
@@ -315,7 +315,7 @@ def test_up_and_down_go_through_the_buffers_by_size(
         QTest.keyClick(view, Qt.Key.Key_Down)
     QTest.keyClick(view, Qt.Key.Key_Up)
 
-    assert session.selection.ids == (1,)
+    assert session.selection.current.ids == (1,)
     assert view.accessibleDescription().startswith("CUDA0\nWEIGHTS · backend CUDA0")
 
 
@@ -345,7 +345,7 @@ def test_selected_op_greys_what_was_not_alive(
     )
     settled(qtbot, view)
 
-    session.select(Selection("spans", (1,)))
+    session.selection.select(Selection("spans", (1,)))
 
     assert geometry(view).scene.alive == frozenset({1})
 
@@ -437,6 +437,6 @@ def test_absolute_time_changes_axis_and_table(
 def test_a_released_view_hears_nothing(view: BuffersView, session: Session) -> None:
     view.release()
 
-    session.select(Selection("buffers", (1,)))
+    session.selection.select(Selection("buffers", (1,)))
 
     assert view.table.rows() == ()

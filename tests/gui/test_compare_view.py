@@ -212,7 +212,7 @@ def test_a_click_lights_the_spans_of_this_run(desk: Desk, qtbot: QtBot) -> None:
     at = table.visualRect(table.model().index(1, 1)).center()
     qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=at)
 
-    group = desk.own.selection.group
+    group = desk.own.selection.current.group
     assert group is not None
     assert (group.by, group.key) == ("op", desk.keys()[1])
     desk.own.clear_selection()

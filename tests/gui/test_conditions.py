@@ -337,7 +337,7 @@ def test_sources_are_pending_missing_or_there(shown, qtbot) -> None:
 
     def note(trace: Trace, span: int) -> str:
         view = shown("details", trace)
-        view.session.select(Selection("spans", (span,)))
+        view.session.selection.select(Selection("spans", (span,)))
         settle_view(qtbot, view)
         page = DetailsPage(view)
         label = page.sources_note
@@ -354,7 +354,7 @@ def test_histogram_has_no_times_where_no_span_has_one(shown, qtbot) -> None:
     def n_timed(flags: int) -> int:
         trace = builders.spans_trace([0, 20], [10, 30], op=1, flags=np.uint16(flags))
         view = shown("details", trace)
-        view.session.select(Selection("spans", (0,)))
+        view.session.selection.select(Selection("spans", (0,)))
         settle_view(qtbot, view)
         histogram = view.findChild(DurationHistogram)
         assert histogram is not None

@@ -133,7 +133,7 @@ def test_table_row_lights_file_graph_and_details(
     click_row(pane(document, "table"), span)
     settle(qtbot, document)
 
-    assert session.selection == Selection("spans", (span,))
+    assert session.selection.current == Selection("spans", (span,))
     assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert len(nodes) == 1
@@ -172,17 +172,17 @@ def test_back_and_forward_walk_through_what_was_selected(
     heatmap = pane(document, "heatmap")
     click(heatmap, tensor_place(heatmap, row_named(trace, STACK)))
     settle(qtbot, document)
-    second = session.selection
+    second = session.selection.current
     assert second.table == "tensors"
 
     QTest.keyClick(window, Qt.Key.Key_Left, ALT)
     settle(qtbot, document)
-    assert session.selection == Selection("spans", (span,))
-    assert session.linking.linked.selection == session.selection
+    assert session.selection.current == Selection("spans", (span,))
+    assert session.linking.linked.selection == session.selection.current
 
     QTest.keyClick(window, Qt.Key.Key_Right, ALT)
     settle(qtbot, document)
-    assert session.selection == second
+    assert session.selection.current == second
     assert session.linking.linked.selection == second
 
 
@@ -197,7 +197,7 @@ def test_click_in_the_file_map_lights_the_spans_that_read_there(
     click(heatmap, tensor_place(heatmap, weight))
     settle(qtbot, document)
 
-    assert session.selection == Selection("tensors", (weight,))
+    assert session.selection.current == Selection("tensors", (weight,))
     wanted = spans_reading(trace, weight)
     assert lit_spans(pane(document, "timeline")) == wanted
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
@@ -211,7 +211,7 @@ def test_steps_go_through_the_spans_of_a_tensor_in_time(
 ) -> None:
     trace, session = trace_of(document), document.session
     weight = row_named(trace, WEIGHT)
-    session.select_tensor(weight)
+    session.selection.select_tensor(weight)
     settle(qtbot, document)
     in_time = sorted(spans_reading(trace, weight), key=lambda i: trace.spans.start[i])
 
@@ -221,7 +221,7 @@ def test_steps_go_through_the_spans_of_a_tensor_in_time(
         seen.append(session.linking.current_span)
 
     assert seen == in_time
-    assert session.selection == Selection("tensors", (weight,))
+    assert session.selection.current == Selection("tensors", (weight,))
 
 
 def test_click_on_a_node_lights_its_spans_and_bytes(
@@ -242,7 +242,7 @@ def test_click_on_a_node_lights_its_spans_and_bytes(
     click(graph, node_place(graph, row))
     settle(qtbot, document)
 
-    assert session.selection == Selection("nodes", (int(node),))
+    assert session.selection.current == Selection("nodes", (int(node),))
     assert span in lit_spans(pane(document, "timeline"))
     assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
 
@@ -257,7 +257,9 @@ def test_click_on_an_expert_lights_its_slices_and_spans(
     click(experts, expert_place(experts, layer, expert))
     settle(qtbot, document)
 
-    assert session.selection == Selection("experts", (expert_key(layer, expert),))
+    assert session.selection.current == Selection(
+        "experts", (expert_key(layer, expert),)
+    )
     assert lit_experts(experts) == {expert_key(layer, expert)}
     stack = row_named(trace, STACK)
     begin, size = int(trace.tensors.offset[stack]), int(trace.tensors.size[stack])
@@ -298,11 +300,11 @@ def test_click_on_a_buffer_selects_it_and_a_span_lights_those_alive(
     click(buffers, buffer_place(buffers, row))
     settle(qtbot, document)
 
-    assert session.selection == Selection("buffers", (row,))
+    assert session.selection.current == Selection("buffers", (row,))
     assert (
         trace.strings[trace.buffers.name[row]] in pane(document, "details").markdown()
     )
-    session.select_span(0)
+    session.selection.select_span(0)
     settle(qtbot, document)
     at = int(trace.spans.start[0])
     freed = trace.buffers.freed
@@ -325,7 +327,7 @@ def test_click_on_a_buffer_lights_its_spans_and_a_span_its_buffer(
     qtbot.waitUntil(lambda: session.linking.linked.selection.table == "buffers")
 
     assert lit_spans(timeline) == {1, 2}
-    session.select_span(2)
+    session.selection.select_span(2)
     qtbot.waitUntil(lambda: session.linking.linked.selection.table == "spans")
     assert lit_buffers(buffers) == {0, 1}
 
@@ -347,8 +349,8 @@ def test_details_link_shows_the_node_where_no_graph_was_in_sight(
 
     graph = pane(document, "graph")
     assert graph.isVisible()
-    assert session.selection.table == "nodes"
-    (row,) = nodes_of_shown_graph(document, np.array(session.selection.ids))
+    assert session.selection.current.table == "nodes"
+    (row,) = nodes_of_shown_graph(document, np.array(session.selection.current.ids))
     assert row in lit_nodes(graph)
     assert graph.canvas.rect().contains(node_place(graph, row))
 

@@ -115,7 +115,7 @@ def test_nothing_selected_names_what_the_trace_has(
 def test_selected_span_shows_title_summary_and_facts(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     settle(qtbot, session)
 
     assert DetailsPage(view).title == "Qcur-0"
@@ -127,7 +127,7 @@ def test_selected_span_shows_title_summary_and_facts(
 
 
 def test_span_without_sources_says_so(view: DetailsView, session: Session) -> None:
-    session.select_span(5)
+    session.selection.select_span(5)
 
     assert DetailsPage(view).sources_note.isVisible()
     assert not view.sources.isVisible()
@@ -138,7 +138,7 @@ def test_pending_sources_are_announced(view: DetailsView, session: Session) -> N
     trace = builders.llama_like_trace()
     session.set_trace(replace(trace, pending=frozenset({"accesses"})))
 
-    session.select_span(5)
+    session.selection.select_span(5)
 
     assert DetailsPage(view).sources_note.text() == "Still reading sources."
 
@@ -146,7 +146,7 @@ def test_pending_sources_are_announced(view: DetailsView, session: Session) -> N
 def test_marker_shows_its_facts_and_no_sources(
     view: DetailsView, session: Session
 ) -> None:
-    session.select(Selection("markers", (1,)))
+    session.selection.select(Selection("markers", (1,)))
 
     assert DetailsPage(view).title == "PREFILL_DONE"
     assert facts(view)["detail"] == "tokens=1"
@@ -157,7 +157,7 @@ def test_marker_shows_its_facts_and_no_sources(
 def test_several_selected_shows_the_active_and_counts(
     view: DetailsView, session: Session
 ) -> None:
-    session.select(Selection("spans", (1, 2, 3)))
+    session.selection.select(Selection("spans", (1, 2, 3)))
 
     assert DetailsPage(view).kind.endswith("1 of 3 selected")
 
@@ -165,14 +165,14 @@ def test_several_selected_shows_the_active_and_counts(
 def test_selection_beyond_the_trace_shows_nothing(
     view: DetailsView, session: Session
 ) -> None:
-    session.select(Selection("spans", (10_000_000,)))
+    session.selection.select(Selection("spans", (10_000_000,)))
 
     assert DetailsPage(view).title == "Summary"
     assert not view.facts.facts
 
 
 def test_absolute_time_changes_the_start(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     before = facts(view)["start"]
 
     session.display.set_absolute_time(True)
@@ -183,7 +183,7 @@ def test_absolute_time_changes_the_start(view: DetailsView, session: Session) ->
 def test_histogram_counts_all_spans_of_the_op(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     settle(qtbot, session)
 
     assert session.trace is not None
@@ -218,9 +218,9 @@ def test_histogram_of_unfinished_spans_has_no_times() -> None:
 def test_known_histogram_is_shown_at_once(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     settle(qtbot, session)
-    session.select_span(4)  # attn_out: the same op
+    session.selection.select_span(4)  # attn_out: the same op
 
     assert view.histogram.durations is not None
     assert not session.tasks.is_running(STATS_TASK)
@@ -238,7 +238,7 @@ def test_spans_without_op_are_compared_by_name() -> None:
 def test_record_section_shows_bytes_and_fields(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_span(3)
+    session.selection.select_span(3)
     settle(qtbot, session)
 
     view.record_section.set_open(True)
@@ -253,7 +253,7 @@ def test_hovering_a_field_marks_its_bytes(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
     view.resize(300, 1600)
-    session.select_span(3)
+    session.selection.select_span(3)
     settle(qtbot, session)
     view.record_section.set_open(True)
     fields = view.record_section.fields
@@ -276,7 +276,7 @@ def test_lost_record_is_told_in_words(
     session.set_trace(with_records(trace, Records(2)))
     view.record_section.set_open(True)
 
-    session.select_span(5)
+    session.selection.select_span(5)
     settle(qtbot, session)
 
     assert view.record_section.note.text() == "The file changed: this record is gone."
@@ -288,7 +288,7 @@ def test_trace_without_records_hides_the_section(
 ) -> None:
     session.set_trace(builders.llama_like_trace())
 
-    session.select_span(1)
+    session.selection.select_span(1)
 
     assert not view.record_section.isVisible()
 
@@ -301,7 +301,7 @@ def test_record_bytes_equal_those_of_the_file(
         pytest.skip("the samples are not there yet")
     session.set_trace(open_trace(path))
 
-    session.select_span(7)
+    session.selection.select_span(7)
     settle(qtbot, session)
     view.record_section.set_open(True)
 
@@ -312,7 +312,7 @@ def test_record_bytes_equal_those_of_the_file(
 
 
 def test_isolate_filters_by_the_op(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     QTest.mouseClick(view.isolate_link, LEFT)
 
@@ -322,28 +322,30 @@ def test_isolate_filters_by_the_op(view: DetailsView, session: Session) -> None:
 def test_select_all_keeps_the_active_span_first(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_span(4)
+    session.selection.select_span(4)
 
     QTest.mouseClick(view.all_link, LEFT)
 
     assert session.trace is not None
-    assert session.selection.active == 4
-    assert set(session.selection.ids) == set(spans_like(session.trace, 4).tolist())
+    assert session.selection.current.active == 4
+    assert set(session.selection.current.ids) == set(
+        spans_like(session.trace, 4).tolist()
+    )
 
 
 def test_zoom_link_fits_the_span(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
-    before = session.visible_range.duration
+    session.selection.select_span(1)
+    before = session.viewport.visible.duration
 
     QTest.mouseClick(view.zoom_link, LEFT)
 
-    assert session.visible_range.duration < before / 10
+    assert session.viewport.visible.duration < before / 10
 
 
 def test_copy_link_copies_everything_as_markdown(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     QTest.mouseClick(view.copy_link, LEFT)
 
@@ -354,7 +356,7 @@ def test_copy_link_copies_everything_as_markdown(
 
 
 def test_pane_copies_as_tsv_too(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     view.copy_tsv()
 
@@ -364,7 +366,7 @@ def test_pane_copies_as_tsv_too(view: DetailsView, session: Session) -> None:
 
 
 def test_links_work_by_keyboard(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     view.isolate_link.setFocus()
 
     QTest.keyClick(view.isolate_link, Qt.Key.Key_Space)
@@ -375,7 +377,7 @@ def test_links_work_by_keyboard(view: DetailsView, session: Session) -> None:
 def test_card_tooltip_tells_all_of_an_access(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     text = card_tip(view.sources.accesses[0])
 
@@ -389,7 +391,7 @@ def test_card_tooltip_tells_all_of_an_access(
 def test_fact_tooltip_gives_the_exact_value(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
     # What is found on a worker comes as further facts, and moves the rows.
     qtbot.waitUntil(lambda: session.tasks.is_idle)
     QTest.qWait(0)
@@ -402,7 +404,7 @@ def test_fact_tooltip_gives_the_exact_value(
 
 
 def test_facts_are_given_to_screen_readers(view: DetailsView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     assert "layer: 0" in view.facts.accessibleDescription()
 
@@ -410,7 +412,7 @@ def test_facts_are_given_to_screen_readers(view: DetailsView, session: Session) 
 def test_more_cards_than_fit_are_counted(qtbot: QtBot, session: Session) -> None:
     builder = TraceBuilder()
     builder.add_lane("thread 0", LaneKind.THREAD)
-    session.select_span(1)
+    session.selection.select_span(1)
     view = DetailsView(session, theme("dark"))
     qtbot.addWidget(view)
     settle(qtbot, session)
@@ -426,7 +428,7 @@ def test_pane_is_drawn_in_both_themes(
     qtbot: QtBot, view: DetailsView, session: Session, name: str
 ) -> None:
     view.set_theme(theme(name))
-    session.select_span(1)
+    session.selection.select_span(1)
     settle(qtbot, session)
     view.record_section.set_open(True)
 
@@ -438,7 +440,7 @@ def test_pane_is_drawn_in_both_themes(
 def test_closed_session_leaves_the_empty_state(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     session.close()
 
@@ -446,11 +448,11 @@ def test_closed_session_leaves_the_empty_state(
 
 
 def test_released_view_ignores_the_session(view: DetailsView, session: Session) -> None:
-    session.select_span(0)
+    session.selection.select_span(0)
     before = view.markdown()
     view.release()
 
-    session.select_span(1)
+    session.selection.select_span(1)
 
     assert view.markdown() == before
 
@@ -481,7 +483,7 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
     )  # fmt: skip
     session.set_trace(replace(trace, info=replace(trace.info, stated=stated)))
 
-    session.select(Selection())
+    session.selection.select(Selection())
 
     assert DetailsPage(view).title == "Summary"
     lines = {name: value for _, name, value in view.summary.rows()}
@@ -493,7 +495,7 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
     assert (truth.value, truth.caution) == ("4", False)
     assert not view.zoom_link.isVisibleTo(view)
 
-    session.select_span(5)
+    session.selection.select_span(5)
 
     assert DetailsPage(view).title != "About this trace"
     assert view.zoom_link.isVisibleTo(view)
@@ -525,7 +527,7 @@ def test_span_without_an_end_does_not_last_0_ns(
     view = DetailsView(session, theme("dark"))
     qtbot.addWidget(view)
 
-    session.select_span(1)
+    session.selection.select_span(1)
 
     (fact,) = [f for f in view.facts.facts if f.label == "duration"]
     assert fact.value.startswith(f"{shown} unfinished")

@@ -78,7 +78,7 @@ def trace_of(session: Session) -> Trace:
 def test_each_thing_shows_its_name_kind_and_sums(
     view: DetailsView, session: Session, selection: Selection, title: str, kind: str
 ) -> None:
-    session.select(selection)
+    session.selection.select(selection)
 
     assert DetailsPage(view).title == title
     assert DetailsPage(view).kind == kind
@@ -92,7 +92,7 @@ def test_things_that_are_not_there_show_nothing(
     view: DetailsView, session: Session
 ) -> None:
     for table in ("tensors", "buffers", "nodes"):
-        session.select(Selection(table, (999,)))  # type: ignore[arg-type]
+        session.selection.select(Selection(table, (999,)))  # type: ignore[arg-type]
         assert DetailsPage(view).title == "Summary"
         assert not view.facts.facts
 
@@ -100,10 +100,10 @@ def test_things_that_are_not_there_show_nothing(
 def test_span_after_a_thing_shows_its_own_parts_again(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_tensor(0)
+    session.selection.select_tensor(0)
     span = int(session.linking.linked.spans[0])
 
-    session.select_span(span)
+    session.selection.select_span(span)
 
     assert view.isolate_link.text() == "Show only this op"
     assert not view.steps.isVisible()
@@ -119,18 +119,18 @@ def test_links_lead_from_a_span_to_other_views(
     assert correlation is not None
     views = asked(session)
     span = int(correlation.spans_of(0)[0])
-    session.select_span(span)
+    session.selection.select_span(span)
     nodes = session.linking.linked.nodes.tolist()
 
     QTest.mouseClick(view.show_links.graph, LEFT)
 
-    assert session.selection == Selection("nodes", (nodes[0],))
+    assert session.selection.current == Selection("nodes", (nodes[0],))
     assert views == ["graph"]
-    session.select_span(span)
+    session.selection.select_span(span)
     if view.show_links.file_map.isVisible():
         QTest.mouseClick(view.show_links.file_map, LEFT)
-        assert session.selection.table == "tensors"
-        assert int(trace.tensors.offset[session.selection.ids[0]]) >= 0
+        assert session.selection.current.table == "tensors"
+        assert int(trace.tensors.offset[session.selection.current.ids[0]]) >= 0
         assert views == ["graph", "heatmap"]
 
 
@@ -148,12 +148,12 @@ def test_links_to_other_views_keep_a_thing_that_is_theirs(
             "experts",
         ),
     ):
-        session.select(selection)
+        session.selection.select(selection)
         assert link.isVisible()
 
         QTest.mouseClick(link, LEFT)
 
-        assert session.selection == selection
+        assert session.selection.current == selection
         assert views[-1] == view_id
 
 
@@ -161,10 +161,10 @@ def test_span_that_reads_no_weight_is_not_offered_to_the_file_map(
     view: DetailsView, session: Session
 ) -> None:
     session.set_trace(builders.llama_like_trace())
-    session.select_span(2)  # ROPE reads an activation only
+    session.selection.select_span(2)  # ROPE reads an activation only
 
     assert not view.show_links.file_map.isVisible()
-    session.select_span(1)
+    session.selection.select_span(1)
     assert view.show_links.file_map.isVisible()
 
 
@@ -172,19 +172,19 @@ def test_click_on_a_source_selects_its_tensor(
     view: DetailsView, session: Session
 ) -> None:
     session.set_trace(builders.llama_like_trace())
-    session.select_span(1)
+    session.selection.select_span(1)
     tensors = [a.tensor for a in view.sources.accesses]
 
     QTest.mouseClick(view.sources, LEFT, pos=QPoint(40, view.sources._pitch() + 10))
 
-    assert session.selection == Selection("tensors", (tensors[1],))
+    assert session.selection.current == Selection("tensors", (tensors[1],))
 
 
 def test_arrows_and_enter_choose_a_source_without_the_mouse(
     view: DetailsView, session: Session
 ) -> None:
     session.set_trace(builders.llama_like_trace())
-    session.select_span(1)
+    session.selection.select_span(1)
     tensors = [a.tensor for a in view.sources.accesses]
     view.sources.setFocus()
 
@@ -192,13 +192,13 @@ def test_arrows_and_enter_choose_a_source_without_the_mouse(
     QTest.keyClick(view.sources, Qt.Key.Key_Down)
     QTest.keyClick(view.sources, Qt.Key.Key_Return)
 
-    assert session.selection == Selection("tensors", (tensors[1],))
+    assert session.selection.current == Selection("tensors", (tensors[1],))
 
 
 def test_cards_say_how_the_place_is_known(view: DetailsView, session: Session) -> None:
     session.set_trace(builders.llama_like_trace())
 
-    session.select_span(1)
+    session.selection.select_span(1)
 
     words = view.sources.accessibleDescription()
     assert "offset 0x0001_0000 (from trace)" in words
@@ -208,14 +208,14 @@ def test_cards_say_how_the_place_is_known(view: DetailsView, session: Session) -
 def test_node_lists_predecessors_and_successors_as_links(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.select_node(1)
+    session.selection.select_node(1)
     before, after = view.groups
     assert [i.text for i in before.items] == ["t0 · ADD"]
     assert [i.text for i in after.items] == ["t2 · MUL_MAT"]
 
     QTest.mouseClick(after.links[0], LEFT)
 
-    assert session.selection == Selection("nodes", (2,))
+    assert session.selection.current == Selection("nodes", (2,))
     assert [i.text for i in view.groups[0].items] == ["t1 · MUL"]
 
 
@@ -227,7 +227,7 @@ def test_shared_input_counts_the_readers_that_are_not_listed(
     graph = trace.graphs[0]
     names = [trace.strings[int(i)] for i in graph.name]
 
-    session.select_node(names.index("positions"))
+    session.selection.select_node(names.index("positions"))
 
     readers = view.groups[1]
     assert len(readers.items) == MAX_RELATED
@@ -237,7 +237,7 @@ def test_shared_input_counts_the_readers_that_are_not_listed(
 def test_step_buttons_go_through_spans_and_take_one(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_tensor(0)
+    session.selection.select_tensor(0)
     n = session.linking.linked.n_spans
     assert not view.steps.take.isVisible()
 
@@ -248,7 +248,7 @@ def test_step_buttons_go_through_spans_and_take_one(
     assert view.steps.text == f"span 1 of {n}"
     looked_at = session.linking.current_span
     QTest.mouseClick(view.steps.take, LEFT)
-    assert session.selection == Selection("spans", (looked_at,))
+    assert session.selection.current == Selection("spans", (looked_at,))
 
 
 def test_show_only_its_spans_filters_to_what_is_linked(
@@ -257,7 +257,7 @@ def test_show_only_its_spans_filters_to_what_is_linked(
     trace = trace_of(session)
     for selection in (Selection("tensors", (0,)), Selection("buffers", (1,))):
         session.queries.set_filter(Filter())
-        session.select(selection)
+        session.selection.select(selection)
 
         QTest.mouseClick(view.isolate_link, LEFT)
 
@@ -269,7 +269,7 @@ def test_show_only_its_spans_filters_to_what_is_linked(
 def test_buffer_without_an_id_cannot_be_filtered_by(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_buffer(3)
+    session.selection.select_buffer(3)
 
     assert not view.isolate_link.isVisible()
 
@@ -277,7 +277,7 @@ def test_buffer_without_an_id_cannot_be_filtered_by(
 def test_copy_as_markdown_has_the_facts_of_a_thing(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_node(1)
+    session.selection.select_node(1)
 
     QTest.mouseClick(view.copy_link, LEFT)
 
@@ -294,7 +294,7 @@ def test_figures_of_a_large_trace_come_from_a_worker(
     large = builders.random_trace(3, 60_000)
     session.set_trace(replace(large, tensors=small.tensors, strings=small.strings))
 
-    session.select_tensor(0)
+    session.selection.select_tensor(0)
     first = facts(view)["accesses"]
     qtbot.waitUntil(lambda: facts(view)["accesses"] != "counting…")
 
@@ -307,7 +307,7 @@ def test_things_are_drawn_in_both_themes(
     view: DetailsView, session: Session, name: str
 ) -> None:
     view.set_theme(theme(name))
-    session.select_node(1)
+    session.selection.select_node(1)
 
     picture = view.grab().toImage()
 
@@ -321,7 +321,7 @@ def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
     row = max(stat_table(trace, "layer").rows, key=lambda row: row.count)
     group = SpanGroup("layer", row.key, Filter(layers=frozenset({int(row.key)})))
 
-    session.select_group(group)
+    session.selection.select_group(group)
 
     assert DetailsPage(view).title == row.key
     assert facts(view)["spans"] == format_count(row.count)
@@ -332,7 +332,7 @@ def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
     assert view.steps.text.startswith(format_count(row.count))
 
     view.steps.next.click()
-    assert session.selection.group == group
+    assert session.selection.current.group == group
     assert session.linking.current_span is not None
     view.isolate_link.click()
     assert session.queries.filter == Filter(layers=frozenset({int(row.key)}))
@@ -341,9 +341,11 @@ def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
 def test_span_after_a_row_of_statistics_shows_its_own_parts(
     view: DetailsView, session: Session
 ) -> None:
-    session.select_group(SpanGroup("op", stat_table(trace_of(session)).rows[0].key))
+    session.selection.select_group(
+        SpanGroup("op", stat_table(trace_of(session)).rows[0].key)
+    )
 
-    session.select_span(int(session.linking.linked.spans[0]))
+    session.selection.select_span(int(session.linking.linked.spans[0]))
 
     assert not view.steps.isVisible()
     assert view.target.isVisible()

@@ -119,7 +119,7 @@ def test_click_selects_the_expert_and_ctrl_adds(
     QTest.mouseClick(view.canvas, LEFT, CTRL, place_of(view, (0, 1)))
 
     wanted = (expert_key(4, 1), expert_key(6, 5))
-    assert session.selection == Selection("experts", wanted)
+    assert session.selection.current == Selection("experts", wanted)
 
 
 def test_ctrl_click_on_a_selected_expert_takes_it_out(
@@ -128,17 +128,17 @@ def test_ctrl_click_on_a_selected_expert_takes_it_out(
     for modifier in (NONE, CTRL):
         QTest.mouseClick(view.canvas, LEFT, modifier, place_of(view, (2, 5)))
 
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_click_beside_the_cells_selects_nothing(
     view: ExpertsView, session: Session
 ) -> None:
-    session.select(Selection("experts", (expert_key(4, 1),)))
+    session.selection.select(Selection("experts", (expert_key(4, 1),)))
 
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(3, 3))
 
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_double_click_filters_to_the_expert(
@@ -175,7 +175,7 @@ def test_arrows_move_the_cursor_and_enter_selects(
 
     QTest.keyClick(view, Qt.Key.Key_Return)
 
-    assert session.selection == Selection("experts", (expert_key(5, 0),))
+    assert session.selection.current == Selection("experts", (expert_key(5, 0),))
 
 
 def test_cursor_stays_inside_the_matrix(view: ExpertsView, session: Session) -> None:
@@ -185,7 +185,7 @@ def test_cursor_stays_inside_the_matrix(view: ExpertsView, session: Session) -> 
     QTest.keyClick(view, Qt.Key.Key_Up)
     QTest.keyClick(view, Qt.Key.Key_Space)
 
-    assert session.selection.ids == (expert_key(8, 0),)
+    assert session.selection.current.ids == (expert_key(8, 0),)
 
 
 def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
@@ -357,7 +357,7 @@ def test_opening_a_line_selects_the_experts_to_pin(
 
     assert view.result is not None
     pinned = view.result.covers[1].experts
-    assert session.selection.ids == tuple(expert_key(5, e) for e in pinned)
+    assert session.selection.current.ids == tuple(expert_key(5, e) for e in pinned)
 
 
 def test_another_trace_is_counted_anew(

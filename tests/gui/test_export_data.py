@@ -63,12 +63,12 @@ def test_range_and_filter_choose_the_rows(
     session.queries.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
     qtbot.waitUntil(lambda: session.queries.mask is not None)
     time = TimeRange(0, 50_000_000)
-    session.set_visible(time)
+    session.viewport.set_visible(time)
 
     QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
     if not dialog.filtered.isChecked():
         QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
-    shown = session.visible_range
+    shown = session.viewport.visible
     inside = (s.end >= shown.start) & (s.start < shown.end)
     both = int((inside & session.queries.mask).sum())
     words = dialog.words.text()

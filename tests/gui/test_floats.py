@@ -93,7 +93,7 @@ def test_details_float_and_closing_docks_them(
     assert window.host.view is not None
     assert not workspace.details.isVisible()
     assert settings.layout.floating == ("details",)
-    session.select(Selection("spans", (3,)))
+    session.selection.select(Selection("spans", (3,)))
 
     window.close()
     assert workspace.floats.window("details") is None

@@ -160,7 +160,7 @@ def test_shift_turns_the_axis_and_never_zooms_by_it(canvas: Canvas) -> None:
 def test_ctrl_zooms_or_scrolls_as_the_person_prefers(
     canvas: Canvas, prefers_zoom: bool
 ) -> None:
-    canvas.session.wheel_zooms = prefers_zoom
+    canvas.session.viewport.wheel_zooms = prefers_zoom
 
     assert canvas.turn((0, 120)).zooms == prefers_zoom
     assert canvas.turn((0, 120), mods=CTRL).zooms != prefers_zoom

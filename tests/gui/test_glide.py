@@ -65,8 +65,8 @@ def show(view: TimelineView, n_shifted: int = 0, share: int = 3) -> int:
     n = time_scale(TimeRange(0, 1), view.canvas.width(), view.header_width(), 1.0)
     per_column = session.trace.extent.duration // share // n.n_columns
     start = session.trace.extent.duration // 4 + n_shifted * per_column
-    session.set_visible(TimeRange(start, start + n.n_columns * per_column))
-    session.moves_by = PX_PER_S * per_column
+    session.viewport.set_visible(TimeRange(start, start + n.n_columns * per_column))
+    session.viewport.moves_by = PX_PER_S * per_column
     return per_column
 
 
@@ -165,7 +165,7 @@ def test_picture_goes_on_from_where_it_was_however_unevenly_snapshots_come(
             clock.now += wait / 4
             pixels(view)
             moved = view.glide._offset * per_column
-            ends.append(view.session.visible_range.end + moved)
+            ends.append(view.session.viewport.visible.end + moved)
         # A snapshot as old as its reading took.
         late = random.uniform(0, 0.01)
         show(view, round((clock.now - begin - late) * PX_PER_S), share=40)
@@ -199,7 +199,7 @@ def test_picture_stands_under_a_mouse_that_moves_and_with_reduced_motion(
     view.set_calm(True)
     assert view.moving() is None
     view.set_calm(False)
-    view.session.moves_by = 0
+    view.session.viewport.moves_by = 0
     assert view.moving() is None
 
 
@@ -210,7 +210,7 @@ def test_hair_line_is_gone_while_the_picture_moves(
     without = lanes(view)
     view.glide.stop()
     touch(view)
-    assert view.session.cursor_tick is not None
+    assert view.session.viewport.cursor_tick is not None
     pointed = lanes(view)
     clock.now += view_module.REST_S + 0.01
     rested = lanes(view)
@@ -247,12 +247,12 @@ def test_program_that_is_followed_glides_until_it_is_paused_and_ends(
     session = document.session
     qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=10_000)
     (timeline,) = document.workspace.views("timeline")
-    assert session.moves_by == 0  # all of it is in view
+    assert session.viewport.moves_by == 0  # all of it is in view
 
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 50_000, end + 2_000))
+    session.viewport.set_visible(TimeRange(end - 50_000, end + 2_000))
     writer.graph()
-    qtbot.waitUntil(lambda: session.moves_by == 10**9, timeout=10_000)
+    qtbot.waitUntil(lambda: session.viewport.moves_by == 10**9, timeout=10_000)
     until = time.monotonic() + 10
     while n_frames(timeline) < 5 and time.monotonic() < until:
         writer.graph()
@@ -260,12 +260,12 @@ def test_program_that_is_followed_glides_until_it_is_paused_and_ends(
     assert n_frames(timeline) >= 5
 
     window.actions_["live.pause"].trigger()
-    assert session.moves_by == 0
+    assert session.viewport.moves_by == 0
     window.actions_["live.pause"].trigger()
-    assert session.moves_by == 10**9
+    assert session.viewport.moves_by == 10**9
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         writer.end()
-    assert session.moves_by == 0
+    assert session.viewport.moves_by == 0
     assert timeline.moving() is None
     assert not timeline.glide.is_moving
     writer.close()

@@ -86,10 +86,10 @@ def test_token_of_the_palette_is_shown_and_selected(qtbot):
     (entry,) = request().candidates("token 28")[:1]
     entry.run()
 
-    span = session.selection.active
+    span = session.selection.current.active
     assert span is not None
     assert int(session.trace.spans.token[span]) == 28
-    shown = session.visible_range
+    shown = session.viewport.visible
     assert shown.start <= session.trace.spans.start[span]
     assert session.trace.spans.end[span] <= shown.end
     assert shown.duration < session.trace.extent.duration / 10

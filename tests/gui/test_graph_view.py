@@ -114,7 +114,7 @@ def test_click_selects_a_node_by_its_id_over_all_graphs(
     QTest.mouseClick(view.canvas, LEFT, NONE, place_of(view, box_of(view, 0)))
 
     assert session.trace is not None
-    assert session.selection == Selection(
+    assert session.selection.current == Selection(
         "nodes", (first_node(session.trace.graphs, 1),)
     )
 
@@ -128,7 +128,7 @@ def test_click_on_a_closed_layer_selects_all_its_nodes(
     QTest.mouseClick(view.canvas, LEFT, NONE, place_of(view, box))
 
     inside = np.flatnonzero(view.shown.layout.layers.layer == 1)
-    assert set(session.selection.ids) == set(inside.tolist())
+    assert set(session.selection.current.ids) == set(inside.tolist())
 
 
 def test_click_on_nothing_selects_nothing(view: GraphView, session: Session) -> None:
@@ -136,7 +136,7 @@ def test_click_on_nothing_selects_nothing(view: GraphView, session: Session) -> 
 
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(4, 300))
 
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_ctrl_click_adds_and_takes_away(view: GraphView, session: Session) -> None:
@@ -146,11 +146,11 @@ def test_ctrl_click_adds_and_takes_away(view: GraphView, session: Session) -> No
     other = place_of(view, box_of(view, positions))
 
     QTest.mouseClick(view.canvas, LEFT, CTRL, other)
-    both = session.selection.ids
+    both = session.selection.current.ids
     QTest.mouseClick(view.canvas, LEFT, CTRL, other)
 
     assert both == (positions, 0)
-    assert session.selection.ids == (0,)
+    assert session.selection.current.ids == (0,)
 
 
 def test_double_click_opens_a_layer_where_it_is(view: GraphView, qtbot: QtBot) -> None:
@@ -211,7 +211,7 @@ def test_drag_selects_nothing(view: GraphView, session: Session) -> None:
 
     drag(view, at, at + QPoint(60, 0))
 
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_rubber_band_selects_what_it_touches(view: GraphView, session: Session) -> None:
@@ -219,7 +219,7 @@ def test_rubber_band_selects_what_it_touches(view: GraphView, session: Session) 
 
     drag(view, at - QPoint(100, 40), at + QPoint(20, 5), LEFT, CTRL)
 
-    assert 0 in session.selection.ids
+    assert 0 in session.selection.current.ids
     assert view.scene_now().band is None  # type: ignore[union-attr]
 
 
@@ -255,7 +255,7 @@ def test_click_on_a_stub_goes_to_its_other_end(
 
     QTest.mouseClick(view.canvas, LEFT, NONE, at)
 
-    assert session.selection.ids == (n - 1,)
+    assert session.selection.current.ids == (n - 1,)
     place = place_of(view, box_of(view, n - 1))
     assert abs(place.y() - view.canvas.height() / 2) < 3
 
@@ -287,7 +287,7 @@ def test_node_of_another_graph_brings_that_graph(
     assert session.trace is not None
     first = first_node(session.trace.graphs, 1)
 
-    session.select(Selection("nodes", (first + 3,)))
+    session.selection.select(Selection("nodes", (first + 3,)))
     settle(qtbot, view)
 
     assert view.number == 1
@@ -320,14 +320,14 @@ def test_search_steps_through_hits_and_opens_their_layers(
 
     QTest.keyClick(field, Qt.Key.Key_Return)
     settle(qtbot, view)
-    first = session.selection.ids
+    first = session.selection.current.ids
     QTest.keyClick(field, Qt.Key.Key_Return)
     settle(qtbot, view)
-    second = session.selection.ids
+    second = session.selection.current.ids
     QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
 
     assert (first, second) == ((7,), (7 + STEP,))
-    assert session.selection.ids == first
+    assert session.selection.current.ids == first
     assert kind_of_layer(view, 1) == BoxKind.FRAME
     assert view.head.count.text() == "1 of 6"
 
@@ -383,12 +383,12 @@ def test_keys_walk_along_the_edges(
     visited = []
     for key in (Qt.Key.Key_Period, Qt.Key.Key_Comma):
         QTest.keyClick(view, key)
-        visited.append(session.selection.ids[0])
+        visited.append(session.selection.current.ids[0])
     QTest.keyClick(view, Qt.Key.Key_Period)
     QTest.keyClick(view, Qt.Key.Key_Greater, Qt.KeyboardModifier.ShiftModifier)
 
     assert visited == [3, 2]
-    assert session.selection.ids == (5,)
+    assert session.selection.current.ids == (5,)
 
 
 def test_enter_opens_and_closes_the_layer_of_the_selection(
@@ -582,7 +582,7 @@ def test_font_scale_moves_the_mouse_with_the_picture(
 
     QTest.mouseClick(view.canvas, LEFT, NONE, at)
 
-    assert session.selection.ids == (0,)
+    assert session.selection.current.ids == (0,)
 
 
 def test_narrow_head_hides_what_has_no_room(view: GraphView) -> None:
@@ -630,7 +630,7 @@ def test_show_in_graph_opens_the_layer_and_keeps_the_selection(
     middle = view.canvas.rect().center()
     assert (place_of(view, box) - middle).manhattanLength() <= 3
     assert view.camera.zoom >= READABLE_ZOOM
-    assert session.selection == node
+    assert session.selection.current == node
 
 
 def test_show_in_graph_finds_the_node_in_another_graph_and_in_a_view_made_then(
@@ -670,7 +670,7 @@ def double_click(view: GraphView, at: QPoint) -> None:
 def test_opening_and_closing_a_layer_selects_nothing(
     view: GraphView, session: Session, qtbot: QtBot, before: Selection
 ) -> None:
-    session.select(before)
+    session.selection.select(before)
     settle(qtbot, view)
     assert view.shown is not None
     place = place_of(view, view.shown.layout.box_of_layer(1))
@@ -679,7 +679,7 @@ def test_opening_and_closing_a_layer_selects_nothing(
     settle(qtbot, view)
 
     assert kind_of_layer(view, 1) == BoxKind.FRAME
-    assert session.selection == before
+    assert session.selection.current == before
     frame = view.shown.layout.box_of_layer(1)
     layout, camera = view.shown.layout, view.camera
     corner = QPoint(
@@ -689,7 +689,7 @@ def test_opening_and_closing_a_layer_selects_nothing(
     double_click(view, corner)
     settle(qtbot, view)
     assert kind_of_layer(view, 1) == BoxKind.LAYER
-    assert session.selection == before
+    assert session.selection.current == before
 
 
 @pytest.mark.parametrize("width", [420, 900])

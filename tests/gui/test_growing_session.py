@@ -28,26 +28,26 @@ def session(qtbot):
 def test_selection_and_range_stay_when_spans_are_appended(session):
     first, second = grown(1, [1000, 2000])
     session.set_trace(first)
-    session.select_span(7, reveal=False)
-    session.set_visible(TimeRange(100, 900))
+    session.selection.select_span(7, reveal=False)
+    session.viewport.set_visible(TimeRange(100, 900))
 
     session.set_trace(second, TraceChange.APPENDED)
 
-    assert session.selection.ids == (7,)
-    assert session.visible_range == TimeRange(100, 900)
+    assert session.selection.current.ids == (7,)
+    assert session.viewport.visible == TimeRange(100, 900)
     assert session.appended_from == 1000
 
 
 def test_view_of_everything_goes_on_showing_everything(session):
     first, second = grown(1, [1000, 2000])
     session.set_trace(first)
-    session.fit()
+    session.viewport.fit()
 
     session.set_trace(second, TraceChange.APPENDED)
 
     extent = session.trace.extent
-    assert session.visible_range.start <= extent.start
-    assert session.visible_range.end >= extent.end
+    assert session.viewport.visible.start <= extent.start
+    assert session.viewport.visible.end >= extent.end
 
 
 @pytest.mark.parametrize("is_small", [True, False])

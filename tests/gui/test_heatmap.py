@@ -189,7 +189,7 @@ def test_click_selects_the_tensor_under_the_mouse(
     QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=at_unit(view, unit))
 
     tensor = int(view.base.files.tensor[unit])
-    assert session.selection == Selection("tensors", (tensor,))
+    assert session.selection.current == Selection("tensors", (tensor,))
 
 
 def test_double_click_fits_the_stack_and_again_the_slice(view: HeatmapView) -> None:
@@ -328,7 +328,7 @@ def test_rows_of_time_follow_the_visible_range(
     box.setCurrentIndex(box.findData("time"))
     qtbot.waitUntil(lambda: view.base is not None and view.base.rows.kind == "time")
 
-    session.set_visible(TimeRange(5_000, 15_000))
+    session.viewport.set_visible(TimeRange(5_000, 15_000))
 
     qtbot.waitUntil(lambda: view.base is not None and view.base.rows.first[0] == 5_000)
 
@@ -353,10 +353,10 @@ def test_selection_made_elsewhere_is_brought_into_view(
     assert view.base is not None
     assert view.shown is not None
     tensor = int(view.base.files.tensor[unit_named(view, "output.weight")])
-    session.select(Selection("tensors", (tensor,)))
+    session.selection.select(Selection("tensors", (tensor,)))
     ends = view.base.files.first[tensor], view.base.files.stop[tensor]
     linked = Linked(
-        selection=session.selection, tensors=np.array([tensor]),
+        selection=session.selection.current, tensors=np.array([tensor]),
         ranges=np.array([ends], np.int64),
     )  # fmt: skip
     session.linking.linked = linked

@@ -223,7 +223,7 @@ def test_no_view_loads_what_a_name_asks_for(
         for place in (QPoint(60, 60), QPoint(view.width() // 2, view.height() // 2)):
             look_at_menu(looker, view, place)
     for thing in filter(None, things):
-        session.select(thing)
+        session.selection.select(thing)
         settle(qtbot, document)
         pane(document, "details").grab()
         looker.hover(pane(document, "details"))

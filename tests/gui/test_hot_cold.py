@@ -57,8 +57,8 @@ def name_of(session: Session, row: int) -> str:
 def test_click_on_a_bar_selects_its_tensor(view, session, qtbot):
     QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=middle_of_bar(0))
 
-    assert session.selection.table == "tensors"
-    assert name_of(session, session.selection.ids[0]) == "output.weight"
+    assert session.selection.current.table == "tensors"
+    assert name_of(session, session.selection.current.ids[0]) == "output.weight"
 
 
 def test_tooltip_of_a_bar_gives_exact_bytes(view):
@@ -143,7 +143,7 @@ def test_wheel_and_keys_scroll_the_ranking(view, qtbot):
 
 
 def test_marked_range_only_counts_what_starts_in_it(view, session, qtbot):
-    session.set_marked(MarkedRange(TimeRange(0, 12 * 11)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 12 * 11)))
 
     view.range_box.setChecked(True)
 
@@ -203,7 +203,7 @@ def test_selected_tensor_is_lit(view, session):
     before = view.canvas.grab().toImage()
 
     names = [name_of(session, row) for row in range(len(session.trace.tensors))]
-    session.select(Selection("tensors", (names.index("output.weight"),)))
+    session.selection.select(Selection("tensors", (names.index("output.weight"),)))
 
     qt_after = view.canvas.grab().toImage()
     assert before.pixel(300, 6) != qt_after.pixel(300, 6)

@@ -212,7 +212,7 @@ def test_panes_come_and_go_while_they_compute(document: Document, qtbot: QtBot) 
             workspace.set_layout_name(dice.choice(("dual", "grid", "single")))
         elif act == 5:
             n = len(trace_of(document).tensors)
-            document.session.select_tensor(dice.randrange(n))
+            document.session.selection.select_tensor(dice.randrange(n))
         else:
             layers = frozenset({dice.randrange(4)})
             document.session.queries.set_filter(Filter(layers=layers))
@@ -473,7 +473,7 @@ def test_selection_that_is_no_longer_there_harms_no_pane(
     for host in document.workspace.hosts():
         host.ensure_view()
     for table, n in (("tensors", 10**6), ("nodes", 10**6), ("experts", 10**12)):
-        document.session.select(Selection(table, (n,)))
+        document.session.selection.select(Selection(table, (n,)))
         settle(qtbot, document)
 
     assert broken(document) == []

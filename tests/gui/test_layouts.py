@@ -388,7 +388,7 @@ class BrokenView(View):
 
     def __init__(self, session: Session, theme: Theme, parent: QWidget) -> None:
         super().__init__(session, theme, parent)
-        self.connect_until_release((session.selection_changed, self._on_selection))
+        self.connect_until_release((session.selection.changed, self._on_selection))
         if self.is_broken:
             raise ValueError("broken in the making")
 
@@ -419,7 +419,7 @@ def test_broken_view_is_a_panel_and_retry_starts_it_anew(
     panel = host.error_panel
     assert panel is not None
     assert f"broken in {where}" in panel.report
-    session.select_span(1)
+    session.selection.select_span(1)
     QTest.mouseClick(panel.copy_button, Qt.MouseButton.LeftButton)
     assert f"broken in {where}" in qapp.clipboard().text()
     broken[0] = False

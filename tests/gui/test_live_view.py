@@ -242,7 +242,7 @@ def test_trace_grows_and_view_of_everything_shows_everything(followed, writer, q
 
     assert session.trace.is_running
     assert document.live.follows
-    assert session.visible_range.end >= session.trace.extent.end
+    assert session.viewport.visible.end >= session.trace.extent.end
     when = time.strftime("%H:%M:%S", time.localtime(document.live.metrics.status.began))
     assert document.title == f"made-up · {when}"
     assert document.status.file.full_text.endswith("live")
@@ -252,13 +252,13 @@ def test_view_keeps_its_width_and_moves_with_now(followed, writer, qtbot):
     document = followed(writer, 3)
     session = document.session
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 50_000, end + 2_000))
-    width = session.visible_range.duration
+    session.viewport.set_visible(TimeRange(end - 50_000, end + 2_000))
+    width = session.viewport.visible.duration
 
     grow(document, writer, qtbot, 2)
 
-    assert session.visible_range.duration == width
-    assert session.visible_range.end >= session.trace.extent.end > end
+    assert session.viewport.visible.duration == width
+    assert session.viewport.visible.end >= session.trace.extent.end > end
     assert document.live.follows
 
 
@@ -267,26 +267,26 @@ def test_panning_away_lets_the_view_stand_and_end_jumps_to_now(
 ):
     document = followed(writer, 3)
     session = document.session
-    session.set_visible(TimeRange(0, 50_000))
+    session.viewport.set_visible(TimeRange(0, 50_000))
     assert not document.live.follows
-    before = session.visible_range
+    before = session.viewport.visible
 
     grow(document, writer, qtbot, 2)
-    assert session.visible_range == before
+    assert session.viewport.visible == before
 
     window.actions_["go.end"].trigger()
     assert document.live.follows
-    assert session.visible_range.end >= session.trace.extent.end
+    assert session.viewport.visible.end >= session.trace.extent.end
 
 
 def test_zooming_keeps_now_in_place(followed, writer, qtbot):
     document = followed(writer, 3)
     session = document.session
-    session.cursor_tick = 0
-    session.zoom(0.5)
+    session.viewport.cursor_tick = 0
+    session.viewport.zoom(0.5)
 
     assert document.live.follows
-    assert session.visible_range.end >= session.trace.extent.end
+    assert session.viewport.visible.end >= session.trace.extent.end
 
 
 def test_key_toggles_following(followed, writer, window, qtbot):
@@ -344,10 +344,10 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert not session.trace.pending
     assert not document.live.is_on
     assert document.live.metrics.phase is FollowState.ENDED
-    assert session.anchor is None
+    assert session.viewport.anchor is None
     assert not window.actions_["live.follow"].isEnabled()
     assert "live" not in document.status.file.full_text.split(" · ")
-    session.zoom(0.5, 0)
+    session.viewport.zoom(0.5, 0)
     session.queries.set_filter(Filter(ops=frozenset({"ADD"})))
     assert session.queries.mask is not None
     qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
@@ -408,11 +408,11 @@ def test_closing_the_tab_stops_listening(followed, writer, window, qtbot):
 def test_what_a_person_did_stays_while_the_trace_grows(followed, writer, qtbot):
     document = followed(writer)
     session = document.session
-    session.select_span(7, reveal=False)
+    session.selection.select_span(7, reveal=False)
     session.queries.set_filter(Filter(ops=frozenset({"ADD"})))
     grow(document, writer, qtbot, 2)
 
-    assert session.selection.ids == (7,)
+    assert session.selection.current.ids == (7,)
     assert len(session.queries.mask) == len(session.trace.spans)
 
 
@@ -594,7 +594,7 @@ def test_following_leaves_no_steps_in_the_history(followed, writer, qtbot):
     document = followed(writer, 3)
     session = document.session
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 50_000, end + 2_000))
+    session.viewport.set_visible(TimeRange(end - 50_000, end + 2_000))
     session.history.record()
     n = len(session.history._entries)
 
@@ -676,7 +676,7 @@ def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
     trace = session.trace
     assert "In page cache" in [counter.name for counter in trace.counters]
     names = [trace.span_name(i) for i in range(200)]
-    session.select(Selection("spans", (names.index("node-0-0"),)))
+    session.selection.select(Selection("spans", (names.index("node-0-0"),)))
     words = pane(document, "details").sources.accessibleDescription()
     assert "was in memory (measured by mincore): 8.8 KiB of 8.8 KiB" in words
     assert "8.8 KiB of 8.8 KiB at" in heatmap_tip(session, qtbot)
@@ -755,7 +755,7 @@ def test_token_strip_tells_ids_and_positions_where_there_is_room(
 
     document.live.set_follows(False)
     start, end = (int(c[ids[0]]) for c in (trace.spans.start, trace.spans.end))
-    document.session.set_visible(TimeRange(start, end))
+    document.session.viewport.set_visible(TimeRange(start, end))
     said = texts_of(timeline.picture(1200, 400, 1))
     assert any(t.endswith("· token 450 at 17") for t in said)
     said = texts_of(timeline.picture(260, 400, 1))
@@ -768,35 +768,35 @@ def test_range_that_is_dragged_while_following_is_the_one_under_the_mouse(
     document = followed(writer, 3)
     session, live = document.session, document.live
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    session.viewport.set_visible(TimeRange(end - 100_000, end + 2_000))
     (timeline,) = document.workspace.views("timeline")
     qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
     canvas = timeline.canvas
     y = canvas.height() - 20
     first, last = QPoint(canvas.width() // 2, y), QPoint(canvas.width() * 3 // 4, y)
-    held = session.visible_range
+    held = session.viewport.visible
     begin = timeline.tick_at(first.x())
 
     qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, pos=first)
     grow(document, writer, qtbot)
-    assert session.visible_range == held
+    assert session.viewport.visible == held
     move(canvas, (first + last) / 2)
     grow(document, writer, qtbot)
     move(canvas, last)
     grow(document, writer, qtbot)
-    assert session.visible_range == held
+    assert session.viewport.visible == held
     move(canvas, last)  # panes may have been laid out anew meanwhile
     end = timeline.tick_at(last.x())
     qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=last)
 
     near = timeline.tick_at(9) - timeline.tick_at(0)  # ends snap to those of spans
-    marked = session.marked_range.time
+    marked = session.ranges.marked.time
     assert abs(marked.start - begin) <= near
     assert abs(marked.end - end) <= near
     assert not live.follows  # what was marked stays in view
-    assert session.visible_range == held
+    assert session.viewport.visible == held
     live.jump()
-    assert session.visible_range.end >= session.trace.extent.end
+    assert session.viewport.visible.end >= session.trace.extent.end
 
 
 @pytest.mark.parametrize(
@@ -806,20 +806,20 @@ def test_view_goes_on_with_now_when_a_click_is_over(followed, writer, qtbot, but
     document = followed(writer, 3)
     session, live = document.session, document.live
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    session.viewport.set_visible(TimeRange(end - 100_000, end + 2_000))
     (timeline,) = document.workspace.views("timeline")
     qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
     at = QPoint(timeline.canvas.width() // 2, timeline.canvas.height() - 20)
-    before = session.visible_range
+    before = session.viewport.visible
 
     qtbot.mousePress(timeline.canvas, button, pos=at)
     grow(document, writer, qtbot)
-    stood = session.visible_range == before
+    stood = session.viewport.visible == before
     qtbot.mouseRelease(timeline.canvas, button, pos=at)
 
     assert stood == (button == Qt.MouseButton.LeftButton)
     assert live.follows
-    assert session.visible_range.end >= session.trace.extent.end
+    assert session.viewport.visible.end >= session.trace.extent.end
 
 
 def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
@@ -828,7 +828,7 @@ def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
     document = followed(writer, 3)
     session = document.session
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    session.viewport.set_visible(TimeRange(end - 100_000, end + 2_000))
     (timeline,) = document.workspace.views("timeline")
     qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
     canvas = timeline.canvas
@@ -843,7 +843,7 @@ def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
     grow(document, writer, qtbot)
     qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, control, last)
 
-    assert session.visible_range == wanted
+    assert session.viewport.visible == wanted
     assert not document.live.follows
 
 
@@ -870,7 +870,7 @@ def detached(document, qtbot):
 def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
     document = followed(writer, 2)
     session, live = document.session, document.live
-    session.select_span(7, reveal=False)
+    session.selection.select_span(7, reveal=False)
     detached(document, qtbot)
     assert int(writer.control["reader_pid"][0]) == 0  # others may empty it
     before = session.trace
@@ -887,7 +887,7 @@ def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
     assert np.array_equal(trace.spans.start[: len(before.spans)], before.spans.start)
     assert trace.is_running
     assert (live.follows, live.metrics.status.lost) == (True, 0)
-    assert session.selection.ids == (7,)
+    assert session.selection.current.ids == (7,)
     assert "live_stopped" not in {w.code for w in trace.warnings}
     qtbot.waitUntil(
         lambda: int(writer.control["reader_pid"][0]) == os.getpid(), timeout=10_000
@@ -998,20 +998,20 @@ def test_last_picture_of_a_view_of_everything_shows_everything(followed, writer,
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
 
     assert session.trace.extent.end > before.end
-    assert session.visible_range.end >= session.trace.extent.end
-    assert session.visible_range.start <= session.trace.extent.start
+    assert session.viewport.visible.end >= session.trace.extent.end
+    assert session.viewport.visible.start <= session.trace.extent.start
 
 
 def test_view_that_stood_stands_when_the_program_ends(followed, writer, qtbot):
     document = followed(writer, 3)
     session = document.session
-    session.set_visible(TimeRange(0, 50_000))
-    before = session.visible_range
+    session.viewport.set_visible(TimeRange(0, 50_000))
+    before = session.viewport.visible
     writer.graph()
     writer.end()
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
 
-    assert session.visible_range == before
+    assert session.viewport.visible == before
 
 
 def test_status_keeps_up_with_a_program(followed, writer, qtbot):

@@ -67,12 +67,12 @@ def test_early_snapshot_is_shown_and_the_whole_trace_grows_it(
     loader.open()
     qtbot.waitUntil(lambda: session.trace is not None)
     assert session.trace.pending
-    session.select_span(3, reveal=False)
+    session.selection.select_span(3, reveal=False)
     reading.go.set()
     wait_for(qtbot, loader, LoadState.READY)
 
     assert changes == [TraceChange.REPLACED, TraceChange.GREW]
-    assert session.selection.active == 3
+    assert session.selection.current.active == 3
     assert session.trace is whole
 
 

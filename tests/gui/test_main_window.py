@@ -274,12 +274,12 @@ def test_escape_clears_selection_then_search_then_full_screen(
     session = document.session
     window.toggle_full_screen()
     session.queries.search("a")
-    session.select_span(0)
-    session.set_marked(MarkedRange(TimeRange(0, 10)))
+    session.selection.select_span(0)
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 10)))
 
     QTest.keyClick(window, Qt.Key.Key_Escape)
-    assert not session.selection
-    assert session.marked_range is None
+    assert not session.selection.current
+    assert session.ranges.marked is None
     assert session.queries.text == "a"
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert session.queries.text == ""

@@ -225,7 +225,7 @@ class Monkey:
         choice = self.random.randrange(9)
         n = len(session.trace.spans)
         if choice == 0 and n:
-            session.select_span(self.random.randrange(n))
+            session.selection.select_span(self.random.randrange(n))
         elif choice == 1:
             session.queries.set_filter(
                 Filter(layers=frozenset({self.random.randrange(9)}))
@@ -235,11 +235,11 @@ class Monkey:
                 Filter(text=self.random.choice(("/(/", "x", "/q/")))
             )
         elif choice == 3:
-            session.zoom(10.0 ** self.random.randint(-30, 30))
+            session.viewport.zoom(10.0 ** self.random.randint(-30, 30))
         elif choice == 4:
-            session.pan(self.random.choice((-1e12, -0.1, 0.1, 1e12)))
+            session.viewport.pan(self.random.choice((-1e12, -0.1, 0.1, 1e12)))
         elif choice in (5, 6):
-            session.select(self._thing(session.trace))
+            session.selection.select(self._thing(session.trace))
         elif choice == 7:
             session.queries.set_filter(self._filter(session.trace))
         else:
@@ -343,7 +343,7 @@ class Monkey:
 
 def broken_invariant(session: Session) -> str:
     """Return what a session must never be, "" where all is well."""
-    trace, visible = session.trace, session.visible_range
+    trace, visible = session.trace, session.viewport.visible
     if trace is None:
         return ""
     if visible.duration < 1:
@@ -352,7 +352,7 @@ def broken_invariant(session: Session) -> str:
     reach = max(extent.duration, 1000)
     if visible.end < extent.start - reach or visible.start > extent.end + reach:
         return f"{visible} lies outside {extent}"
-    selection = session.selection
+    selection = session.selection.current
     if selection.table == "spans":
         n = len(trace.spans)
         if not all(0 <= i < n for i in selection.ids):
@@ -458,7 +458,7 @@ def _open_and_close(
     document: Document = window.open_path(path)
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY, timeout=20_000)
     session = document.session
-    session.select_span(0)
+    session.selection.select_span(0)
     session.queries.search("t")
     QApplication.processEvents()
     made = [document, session, session.index, document.workspace]

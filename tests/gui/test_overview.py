@@ -70,18 +70,18 @@ def test_drag_outside_the_frame_shows_a_new_range(
 ) -> None:
     drag(view, 200, 400)
 
-    assert near(session, session.visible_range.start, 0.2)
-    assert near(session, session.visible_range.end, 0.4)
+    assert near(session, session.viewport.visible.start, 0.2)
+    assert near(session, session.viewport.visible.end, 0.4)
 
 
 def test_drag_inside_the_frame_pans(view: OverviewView, session: Session) -> None:
-    session.set_visible(TimeRange(share(session, 0.2), share(session, 0.4)))
-    duration = session.visible_range.duration
+    session.viewport.set_visible(TimeRange(share(session, 0.2), share(session, 0.4)))
+    duration = session.viewport.visible.duration
 
     drag(view, 300, 500)
 
-    assert session.visible_range.duration == duration
-    assert near(session, session.visible_range.start, 0.4)
+    assert session.viewport.visible.duration == duration
+    assert near(session, session.viewport.visible.start, 0.4)
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,30 @@ def test_drag_inside_the_frame_pans(view: OverviewView, session: Session) -> Non
 def test_dragging_an_edge_resizes_the_frame(
     view: OverviewView, session: Session, x0: int, x1: int, start: float, end: float
 ) -> None:
-    session.set_visible(TimeRange(share(session, 0.2), share(session, 0.4)))
+    session.viewport.set_visible(TimeRange(share(session, 0.2), share(session, 0.4)))
 
     drag(view, x0, x1)
 
-    assert near(session, session.visible_range.start, start)
-    assert near(session, session.visible_range.end, end)
+    assert near(session, session.viewport.visible.start, start)
+    assert near(session, session.viewport.visible.end, end)
 
 
 def test_click_centres_and_double_click_fits(
     view: OverviewView, session: Session
 ) -> None:
-    whole = session.visible_range
-    session.set_visible(TimeRange(share(session, 0.1), share(session, 0.2)))
+    whole = session.viewport.visible
+    session.viewport.set_visible(TimeRange(share(session, 0.1), share(session, 0.2)))
 
     QTest.mouseClick(canvas(view), LEFT, PLAIN, QPoint(700, 30))
-    middle = (session.visible_range.start + session.visible_range.end) // 2
+    middle = (session.viewport.visible.start + session.viewport.visible.end) // 2
     QTest.mouseDClick(canvas(view), LEFT, PLAIN, QPoint(500, 30))
 
     assert near(session, middle, 0.7)
-    assert session.visible_range == whole
+    assert session.viewport.visible == whole
 
 
 def test_wheel_zooms_at_the_cursor(view: OverviewView, session: Session) -> None:
-    before = session.visible_range.duration
+    before = session.viewport.visible.duration
     event = QWheelEvent(
         QPointF(500, 30), QPointF(500, 30), QPoint(), QPoint(0, 240),
         Qt.MouseButton.NoButton, PLAIN, Qt.ScrollPhase.NoScrollPhase, False,
@@ -121,8 +121,8 @@ def test_wheel_zooms_at_the_cursor(view: OverviewView, session: Session) -> None
 
     QApplication.sendEvent(canvas(view), event)
 
-    assert session.visible_range.duration < before
-    middle = (session.visible_range.start + session.visible_range.end) // 2
+    assert session.viewport.visible.duration < before
+    middle = (session.viewport.visible.start + session.viewport.visible.end) // 2
     assert near(session, middle, 0.5)
 
 

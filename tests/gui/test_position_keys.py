@@ -70,25 +70,25 @@ def document(
 def test_place_of_w_zooms_where_that_is_wanted(
     window: MainWindow, document: Document
 ) -> None:
-    before = document.session.visible_range
+    before = document.session.viewport.visible
     window.settings.change("drawing", keys_by_place=True)
 
     press(window, 25, "z")
 
-    assert document.session.visible_range.duration < before.duration
+    assert document.session.viewport.visible.duration < before.duration
 
 
 def test_place_means_nothing_by_default(window: MainWindow, document: Document) -> None:
-    before = document.session.visible_range
+    before = document.session.viewport.visible
 
     press(window, 25, "z")
 
-    assert document.session.visible_range == before
+    assert document.session.viewport.visible == before
 
 
 def test_text_field_keeps_its_letters(window: MainWindow, document: Document) -> None:
     window.settings.change("drawing", keys_by_place=True)
-    before = document.session.visible_range
+    before = document.session.viewport.visible
     window.activateWindow()
     edit = document.toolbar.search.edit
     edit.setFocus()
@@ -96,5 +96,5 @@ def test_text_field_keeps_its_letters(window: MainWindow, document: Document) ->
 
     press(window, 25, "z")
 
-    assert document.session.visible_range == before
+    assert document.session.viewport.visible == before
     assert edit.text() == "z"

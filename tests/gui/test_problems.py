@@ -188,18 +188,18 @@ def test_double_click_selects_the_span_of_the_record(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "bad_op")
-    qtbot.waitUntil(lambda: bool(session.selection))
+    qtbot.waitUntil(lambda: bool(session.selection.current))
 
-    assert session.selection.active == 20
+    assert session.selection.current.active == 20
 
 
 def test_double_click_finds_the_record_by_its_byte(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "late")
-    qtbot.waitUntil(lambda: bool(session.selection))
+    qtbot.waitUntil(lambda: bool(session.selection.current))
 
-    assert session.selection.active == 10
+    assert session.selection.current.active == 10
 
 
 def test_place_without_a_span_is_told(
@@ -211,7 +211,7 @@ def test_place_without_a_span_is_told(
     assert ProblemsPage(view).note == "No span at this location"
     nowhere = ProblemsPage(view).note
     open_row(view, "bad_op")
-    qtbot.waitUntil(lambda: bool(session.selection))
+    qtbot.waitUntil(lambda: bool(session.selection.current))
     assert new_statement(nowhere, ProblemsPage(view).note)
 
 
@@ -234,11 +234,11 @@ def test_place_in_a_file_beside_is_not_sought_in_the_trace(
     session.set_trace(replace(trace, warnings=beside))
     open_row(view, "bad_op")
     note = ProblemsPage(view).note
-    chosen = session.selection.active
+    chosen = session.selection.current.active
 
     session.set_trace(troubled())
     open_row(view, "bad_op")
-    qtbot.waitUntil(lambda: bool(session.selection))
+    qtbot.waitUntil(lambda: bool(session.selection.current))
 
     assert "buffers.jsonl" in note
     assert "buffers.jsonl" not in ProblemsPage(view).note
@@ -250,9 +250,9 @@ def test_enter_jumps_too(qtbot: QtBot, view: ProblemsView, session: Session) -> 
     view.table.setFocus()
 
     QTest.keyClick(view.table, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(session.selection))
+    qtbot.waitUntil(lambda: bool(session.selection.current))
 
-    assert session.selection.active == 20
+    assert session.selection.current.active == 20
 
 
 def test_record_at_finds_the_record_around_a_byte() -> None:

@@ -182,8 +182,8 @@ def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
     assert isinstance(view, TableView)
     qtbot.waitUntil(lambda: view.table_file() is not None)
     settle(qtbot, document)
-    marked = TimeRange(0, session.visible_range.duration // 4)
-    session.set_marked(MarkedRange(marked))
+    marked = TimeRange(0, session.viewport.visible.duration // 4)
+    session.ranges.set_marked(MarkedRange(marked))
     qtbot.waitUntil(lambda: view.model.rowCount() < len(session.trace.spans) // 2)
     click_row(view, view.model.span_at(2))
     n = view.model.rowCount()
@@ -191,7 +191,7 @@ def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
     menu = view.menu_for(2)
     text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
-    assert session.selection.table == "spans"
+    assert session.selection.current.table == "spans"
     assert n > 2
     assert len(text.splitlines()) == n + 1
     assert told == f"Saved rows.csv: {n} rows."
@@ -234,8 +234,8 @@ def test_command_saves_what_holds_the_focus(
     assert session.trace is not None
     document.workspace.show_view("table")
     qtbot.waitUntil(lambda: pane(document, "table").table_file() is not None)
-    session.select_span(3)
-    session.select_span(5, add=True)
+    session.selection.select_span(3)
+    session.selection.select_span(5, add=True)
     settle(qtbot, document)
     pane(document, "table").setFocus()
     command = window.actions_["file.save_table"].trigger
@@ -269,8 +269,8 @@ def test_records_beyond_what_is_written_at_once_are_told(
     document.session.clear_selection()
 
     text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
-    document.session.select_span(0)
-    document.session.select_span(1, add=True)
+    document.session.selection.select_span(0)
+    document.session.selection.select_span(1, add=True)
     answering(qtbot, "selected")
     _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
@@ -324,7 +324,7 @@ def test_every_pane_with_rows_saves_them(
     document = opened(experiment())
     session = document.session
     assert session.trace is not None
-    session.select_span(5)
+    session.selection.select_span(5)
     session.bookmarks.add("one")
     document.workspace.show_view(view_id)
     view = pane(document, view_id)

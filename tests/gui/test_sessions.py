@@ -157,7 +157,7 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     qtbot.waitUntil(lambda: bool(said(document)))
     changes: list[TraceChange] = []
     document.session.trace_changed.connect(changes.append)
-    document.session.select_span(2, reveal=False)
+    document.session.selection.select_span(2, reveal=False)
 
     assert "memory-map.json" in said(document)
     assert n_parts(document) == 0
@@ -166,7 +166,7 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     qtbot.waitUntil(lambda: n_parts(document) == 2)
 
     assert changes == [TraceChange.GREW]
-    assert document.session.selection.active == 2
+    assert document.session.selection.current.active == 2
     assert document.title == "token-00000.json +1"
     assert "delta 4,096" in said(document)
 
@@ -505,7 +505,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
     assert session.trace.check() == []
     assert dialog.isVisible()
-    step = session.visible_range.duration // 100
+    step = session.viewport.visible.duration // 100
     QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
     moved = before - 2_500_000 + step
     qtbot.waitUntil(lambda: first_alloc() == moved, timeout=20_000)
@@ -549,7 +549,7 @@ def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(
     middle = handle.rect().center()
     QTest.mousePress(handle, Qt.MouseButton.LeftButton, pos=middle)
     # As it is when the drag begins: a pane may have been laid out just now.
-    shown, width = session.visible_range.duration, timeline.width()
+    shown, width = session.viewport.visible.duration, timeline.width()
     for px in (-10, -35, -60):
         handle.dragged.emit(px)  # real moves: tests/touch
     QTest.mouseRelease(handle, Qt.MouseButton.LeftButton, pos=middle)
@@ -574,7 +574,7 @@ def test_quick_clicks_move_a_file_once_each(
     dialog = window.findChild(PartsDialog)
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(names.index("buffer-timeline.json"))
-    step = session.visible_range.duration // 100
+    step = session.viewport.visible.duration // 100
     shifts: list[tuple[str, str]] = []
     loader.shift_changed.connect(lambda _, by, was: shifts.append((by, was)))
 

@@ -47,7 +47,7 @@ def turn(is_done):
 
 turn(lambda: document.loader.state is LoadState.READY)
 turn(lambda: document.workspace.filler.is_done)
-document.session.select_span(1)
+document.session.selection.select_span(1)
 room = window.screen().availableGeometry()
 found = {"room": [room.width(), room.height()], "wrong": [], "seen": []}
 

@@ -76,13 +76,13 @@ def test_whole_trace_has_no_hatch_and_keeps_the_zoom(
     partial: Document, qtbot: QtBot, reading: Reading
 ) -> None:
     session = partial.session
-    session.zoom(0.5)
-    zoomed = session.visible_range
+    session.viewport.zoom(0.5)
+    zoomed = session.viewport.visible
 
     reading.go.set()
     wait_for(qtbot, partial.loader, LoadState.READY)
 
-    assert session.visible_range == zoomed
+    assert session.viewport.visible == zoomed
     assert "still reading …" not in texts(partial)
 
 
@@ -105,11 +105,11 @@ def test_escape_stops_the_reading_and_keeps_what_is_there(
 def test_escape_clears_the_selection_before_it_stops_anything(
     window: MainWindow, partial: Document
 ) -> None:
-    partial.session.select_span(1)
+    partial.session.selection.select_span(1)
 
     QTest.keyClick(window, Qt.Key.Key_Escape)
 
-    assert not partial.session.selection
+    assert not partial.session.selection.current
     assert partial.loader.state is LoadState.LOADING
 
 

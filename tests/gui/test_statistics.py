@@ -101,7 +101,7 @@ def test_whole_trace_is_counted_where_all_of_it_is_visible(
 def test_visible_part_is_counted_when_nothing_is_marked(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.set_visible(TimeRange(0, 1_000_000))
+    session.viewport.set_visible(TimeRange(0, 1_000_000))
     counted(qtbot, view)
 
     assert session.trace is not None
@@ -116,7 +116,7 @@ def test_marked_range_is_what_the_figures_are_about(
 ) -> None:
     marked = TimeRange(0, 448_600)
 
-    session.set_marked(MarkedRange(marked))
+    session.ranges.set_marked(MarkedRange(marked))
     counted(qtbot, view)
 
     assert session.trace is not None
@@ -133,7 +133,7 @@ def test_marked_lanes_restrict_the_figures(
     assert session.index is not None
     key = next(lane.key for lane in session.index.lanes if lane.title == "thread 0")
 
-    session.set_marked(MarkedRange(TimeRange(0, 2_000_000), frozenset({key})))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 2_000_000), frozenset({key})))
     counted(qtbot, view)
 
     assert session.trace is not None
@@ -187,7 +187,7 @@ def test_mask_of_lanes_equals_brute_force(session: Session) -> None:
 def test_several_selected_spans_are_counted(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.select(Selection("spans", (1, 4, 7)))
+    session.selection.select(Selection("spans", (1, 4, 7)))
     counted(qtbot, view)
 
     assert view.about.full_text == "3 selected spans · 3 ops"
@@ -328,7 +328,7 @@ def test_spans_at_the_edges_count_whole_and_the_part_inside_apart(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     session.set_trace(builders.spans_trace([0, 10, 20, 30], [10, 20, 30, 40], op=1))
-    session.set_marked(MarkedRange(TimeRange(15, 30)))
+    session.ranges.set_marked(MarkedRange(TimeRange(15, 30)))
     counted(qtbot, view)
 
     shown = {
@@ -348,7 +348,7 @@ def test_whole_trace_has_no_column_for_what_lies_in_a_range(
     whole = [heading.title for heading in view.model.headings]
 
     view.table.sortByColumn(whole.index("mean"), Qt.SortOrder.AscendingOrder)
-    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600)))
     counted(qtbot, view)
 
     part = [heading.title for heading in view.model.headings]
@@ -364,7 +364,7 @@ def test_whole_trace_has_no_column_for_what_lies_in_a_range(
 def test_switch_counts_the_whole_trace(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600)))
     counted(qtbot, view)
 
     view.head.switch.all.click()
@@ -395,7 +395,7 @@ def test_hidden_pane_does_not_count(
     counted(qtbot, view)
     view.hide()
 
-    session.set_marked(MarkedRange(TimeRange(0, 1_000)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 1_000)))
     assert is_settled(view)
 
     view.show()
@@ -408,20 +408,20 @@ def test_range_without_spans_says_so(
 ) -> None:
     trace = builders.spans_trace([0, 5_000], [10, 5_010], op=1, lane=[0, 1])
     session.set_trace(trace)
-    session.set_marked(MarkedRange(TimeRange(100, 200)))
+    session.ranges.set_marked(MarkedRange(TimeRange(100, 200)))
     counted(qtbot, view)
 
     assert Page(view).is_empty
     assert Page(view).placeholder.startswith("No op lies in this range.")
     none = Page(view).placeholder
-    session.set_marked(MarkedRange(TimeRange(0, 200)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 200)))
     session.queries.set_filter(Filter(text="no such thing"))
     counted(qtbot, view)
     qtbot.waitUntil(lambda: Page(view).placeholder != none)
     of_filter = Page(view).placeholder
     session.queries.set_filter(Filter())
     key = next(lane.key for lane in session.index.lanes if 1 in lane.lane_ids)
-    session.set_marked(MarkedRange(TimeRange(0, 200), frozenset({key})))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 200), frozenset({key})))
     counted(qtbot, view)
     qtbot.waitUntil(lambda: Page(view).placeholder != of_filter)
     assert Page(view).is_empty
@@ -478,7 +478,7 @@ def test_released_view_counts_no_more(
     counted(qtbot, view)
     view.release()
 
-    session.set_marked(MarkedRange(TimeRange(0, 5)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 5)))
 
     assert is_settled(view)
 
@@ -501,7 +501,7 @@ def test_partial_trace_is_not_counted(
     assert not session.tasks.is_running("statistics")
     reading = Page(view).placeholder
     session.set_trace(replace(trace, pending=frozenset({"names"})))
-    session.set_visible(TimeRange(-20, -10))
+    session.viewport.set_visible(TimeRange(-20, -10))
     qtbot.waitUntil(lambda: Page(view).placeholder != reading)
     assert new_statements(reading, Page(view).placeholder)
 
@@ -527,7 +527,7 @@ def test_old_figures_are_greyed_until_the_new_ones_are_there(
     view._stale_timer.setInterval(0)
     session.tasks.hold(True)
 
-    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600)))
     qtbot.waitUntil(lambda: view.model.is_stale)
 
     assert column(view, 2) == figures
@@ -690,7 +690,7 @@ def test_sorting_stays_with_its_column_when_others_come(
     view.table.sortByColumn(titles.index("max"), Qt.SortOrder.AscendingOrder)
     assert column(view, titles.index("max"))[:-1] == ["30 ns", "50 ns"]
 
-    session.set_marked(MarkedRange(TimeRange(5, 92)))
+    session.ranges.set_marked(MarkedRange(TimeRange(5, 92)))
     counted(qtbot, view)
 
     titles = [heading.title for heading in view.model.headings]
@@ -733,7 +733,7 @@ def test_figure_is_of_what_is_counted_by_the_column_it_is_sorted_by(
     titles = [h.title for h in view.model.headings]
     whole = view.figure()
     view.table.sortByColumn(titles.index("p99"), Qt.SortOrder.DescendingOrder)
-    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600)))
     session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     counted(qtbot, view)
     part = view.figure()
@@ -761,7 +761,7 @@ def test_figure_of_some_lanes_says_that_the_command_has_all(
     assert session.index is not None
     every = lacks()
     key = next(lane.key for lane in session.index.lanes if lane.title == "thread 0")
-    session.set_marked(MarkedRange(TimeRange(0, 448_600), frozenset({key})))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600), frozenset({key})))
 
     assert new_statement(lacks(), every)
 
@@ -792,15 +792,15 @@ def click_row(view: StatisticsView, row: int, double: bool = False) -> None:
 def test_click_lights_the_spans_of_a_row(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
     counted(qtbot, view)
     assert view.result is not None
     row = view.result.rows[1]
 
     click_row(view, 1)
 
-    assert session.selection.group is not None
-    assert session.selection.group.key == row.key
+    assert session.selection.current.group is not None
+    assert session.selection.current.group.key == row.key
     assert (
         session.linking.linked.n_spans == row.count == len(session.linking.linked.spans)
     )
@@ -814,7 +814,7 @@ def test_click_lights_the_spans_of_a_row(
 def test_rows_stay_what_they_are_while_one_walks_through_them(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.set_visible(TimeRange(0, 2_000_000))
+    session.viewport.set_visible(TimeRange(0, 2_000_000))
     counted(qtbot, view)
     result = view.result
     keys = column(view, 0)
@@ -826,8 +826,8 @@ def test_rows_stay_what_they_are_while_one_walks_through_them(
         QTest.keyClick(view.table, Qt.Key.Key_Return)
         qtbot.wait(150)  # longer than the rest before figures are counted anew
 
-        assert session.selection.group is not None
-        assert session.selection.group.key == keys[row]
+        assert session.selection.current.group is not None
+        assert session.selection.current.group.key == keys[row]
         assert column(view, 0) == keys
     assert view.result is result
 
@@ -845,7 +845,7 @@ def test_double_click_goes_to_the_longest_span(
     assert span is not None
     assert trace is not None
     assert trace.spans.end[span] - trace.spans.start[span] == row.max
-    assert session.visible_range.duration < 2 * row.max
+    assert session.viewport.visible.duration < 2 * row.max
 
 
 def test_row_of_the_group_is_marked_wherever_sorting_puts_it(
@@ -859,14 +859,14 @@ def test_row_of_the_group_is_marked_wherever_sorting_puts_it(
 
     (row,) = view.table.selected_rows()
     assert column(view, 0)[row] == key
-    session.select_span(1)
+    session.selection.select_span(1)
     assert view.table.selected_rows() == []
 
 
 def test_figures_of_selected_spans_stay_when_a_row_is_clicked(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    session.select(Selection("spans", (1, 2, 3, 4, 5)))
+    session.selection.select(Selection("spans", (1, 2, 3, 4, 5)))
     counted(qtbot, view)
     keys = column(view, 0)
 
@@ -926,7 +926,7 @@ def test_rows_that_are_no_spans_cannot_be_gone_to(
 
     click_row(view, last)
 
-    assert not session.selection
+    assert not session.selection.current
     assert menu_of(view, last) == {}
 
 
@@ -970,7 +970,7 @@ def test_columns_are_no_wider_than_they_need_when_others_come(
     digits = QFontMetrics(view.table.font()).horizontalAdvance("9,999")
     assert before["count"] < 2 * digits + 40
 
-    session.set_marked(MarkedRange(TimeRange(5, 3_000_000)))
+    session.ranges.set_marked(MarkedRange(TimeRange(5, 3_000_000)))
     counted(qtbot, view)
 
     after = widths()

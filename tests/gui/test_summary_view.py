@@ -62,10 +62,10 @@ def test_a_click_on_the_slowest_token_goes_there(
     assert found is not None
     assert found.tokens.slowest is not None
     span = int(found.tokens.bars.span[found.tokens.slowest])
-    assert session.selection.ids == (span,)
+    assert session.selection.current.ids == (span,)
     time = found.tokens.bars.time(found.tokens.slowest)
-    assert session.visible_range.start <= time.start
-    assert session.visible_range.end >= time.end
+    assert session.viewport.visible.start <= time.start
+    assert session.viewport.visible.end >= time.end
 
 
 def test_keys_walk_the_links(qtbot: QtBot, view: SummaryView, session: Session) -> None:
@@ -75,8 +75,8 @@ def test_keys_walk_the_links(qtbot: QtBot, view: SummaryView, session: Session) 
         qtbot.keyClick(lines, Qt.Key.Key_Down)
     qtbot.keyClick(lines, Qt.Key.Key_Return)
 
-    assert session.selection.table == "groups"
-    group = session.selection.group
+    assert session.selection.current.table == "groups"
+    group = session.selection.current.group
     assert group is not None
     assert group.by == "thread"
 
@@ -90,7 +90,7 @@ def test_an_op_lights_its_spans(
     lines = view.panel.lines
     qtbot.mouseClick(lines, Qt.MouseButton.LeftButton, pos=place_of(lines, op))
 
-    group = session.selection.group
+    group = session.selection.current.group
     assert group is not None
     assert (group.by, group.key) == ("op", op)
 

@@ -310,7 +310,7 @@ def test_range_without_records_tells_a_filter_from_silence(
     qtbot: QtBot, view: TableView, session: Session
 ) -> None:
     session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
-    session.set_marked(MarkedRange(TimeRange(100, 200)))
+    session.ranges.set_marked(MarkedRange(TimeRange(100, 200)))
     qtbot.waitUntil(
         lambda: TablePage(view).placeholder.startswith("No records in this range")
     )
@@ -338,7 +338,7 @@ def test_five_million_rows_jump_to_the_end_and_back(
     assert rows_shown(view)[-1] == n - 1
     assert view.grid.row_box(n - 1).bottom() < view.grid.viewport().height()
     assert texts(view, n - 1)["record"] == "4,999,999"
-    assert session.selection == Selection("spans", (n - 1,))
+    assert session.selection.current == Selection("spans", (n - 1,))
 
     QTest.keyClick(view.grid, Qt.Key.Key_Home)
 
@@ -503,7 +503,7 @@ def test_typed_place_is_selected_and_in_view(
 
     row = view.grid.current_row
     assert row in rows_shown(view)
-    assert session.selection.ids == (view.model.span_at(row),)
+    assert session.selection.current.ids == (view.model.span_at(row),)
     if text == "30":
         assert row == 29
     elif text == "#30":
@@ -522,7 +522,7 @@ def test_place_that_is_not_there_is_explained(
     QTest.keyClick(TablePage(view).footer.jump, Qt.Key.Key_Return)
 
     assert TablePage(view).note.startswith("rows are 1 to ")
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_escape_leaves_the_field_for_the_table(view: TableView) -> None:
@@ -552,18 +552,18 @@ def test_jump_in_a_million_rows_shows_the_row(qtbot: QtBot, session: Session) ->
 def test_click_selects_the_span_everywhere(view: TableView, session: Session) -> None:
     click(view, 3)
 
-    assert session.selection == Selection("spans", (view.model.span_at(3),))
+    assert session.selection.current == Selection("spans", (view.model.span_at(3),))
     assert view.grid.current_row == 3
 
 
 def test_ctrl_click_adds_and_takes_away(view: TableView, session: Session) -> None:
     click(view, 2)
     click(view, 5, CTRL)
-    both = set(session.selection.ids)
+    both = set(session.selection.current.ids)
     click(view, 5, CTRL)
 
     assert both == {view.model.span_at(2), view.model.span_at(5)}
-    assert session.selection.ids == (view.model.span_at(2),)
+    assert session.selection.current.ids == (view.model.span_at(2),)
 
 
 def test_shift_click_selects_the_rows_between(
@@ -573,8 +573,8 @@ def test_shift_click_selects_the_rows_between(
     click(view, 6, SHIFT)
 
     expected = {view.model.span_at(row) for row in range(2, 7)}
-    assert set(session.selection.ids) == expected
-    assert session.selection.active == view.model.span_at(6)
+    assert set(session.selection.current.ids) == expected
+    assert session.selection.current.active == view.model.span_at(6)
 
 
 def test_huge_shift_selection_is_bounded_with_a_notice(
@@ -584,14 +584,14 @@ def test_huge_shift_selection_is_bounded_with_a_notice(
     click(view, 2)
     click(view, 8, SHIFT)
 
-    assert len(session.selection.ids) == 3
+    assert len(session.selection.current.ids) == 3
     assert TablePage(view).note.startswith("3 of 7 selected")
 
 
 def test_select_all_takes_the_listed_rows(view: TableView, session: Session) -> None:
     QTest.keyClick(view.grid, Qt.Key.Key_A, CTRL)
 
-    assert len(session.selection.ids) == view.model.rowCount()
+    assert len(session.selection.current.ids) == view.model.rowCount()
 
 
 def test_selection_from_elsewhere_scrolls_into_view(
@@ -599,7 +599,7 @@ def test_selection_from_elsewhere_scrolls_into_view(
 ) -> None:
     last = view.model.span_at(view.model.rowCount() - 1)
 
-    session.select_span(last)
+    session.selection.select_span(last)
 
     assert view.grid.current_row == view.model.rowCount() - 1
     assert view.grid.current_row in rows_shown(view)
@@ -608,34 +608,34 @@ def test_selection_from_elsewhere_scrolls_into_view(
 def test_selected_marker_clears_the_rows(view: TableView, session: Session) -> None:
     click(view, 1)
 
-    session.select(Selection("markers", (0,)))
+    session.selection.select(Selection("markers", (0,)))
 
     assert view.grid.current_row == -1
 
 
 def test_filtered_out_selection_is_not_shown(view: TableView, session: Session) -> None:
-    session.select_span(1)  # a MUL_MAT
+    session.selection.select_span(1)  # a MUL_MAT
 
     session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     assert view.grid.current_row == -1
-    assert session.selection.ids == (1,)
+    assert session.selection.current.ids == (1,)
 
 
 def test_double_click_fits_the_span(view: TableView, session: Session) -> None:
-    before = session.visible_range.duration
+    before = session.viewport.visible.duration
     place = QPoint(300, view.grid.row_box(4).center().y())
 
     QTest.mouseDClick(view.grid.viewport(), LEFT, PLAIN, place)
 
-    assert session.visible_range.duration < before / 10
+    assert session.viewport.visible.duration < before / 10
 
 
 def slowest(view: TableView, session: Session, qtbot: QtBot) -> list[int]:
     """Zoom to the first half and sort by duration; return the rows' spans."""
-    extent = session.visible_range
+    extent = session.viewport.visible
     half = TimeRange(extent.start, extent.start + extent.duration // 2)
-    session.set_visible(half)
+    session.viewport.set_visible(half)
     view.sort_by(Sorting("duration", True))
     qtbot.waitUntil(lambda: not view._quiet.isActive())
     return [view.model.span_at(row) for row in range(view.model.rowCount())]
@@ -652,13 +652,13 @@ def test_double_click_keeps_the_list_and_the_row_under_the_mouse(
         QTest.mouseDClick(view.grid.viewport(), LEFT, PLAIN, place)
         qtbot.wait(150)  # longer than the rest before rows are listed anew
 
-        assert session.selection.active == spans[row]
+        assert session.selection.current.active == spans[row]
         assert view.model.rowCount() == len(spans)
         assert view.grid.row_box(1) == box
         span = spans[row]
         assert session.trace is not None
         start, end = session.trace.spans.start[span], session.trace.spans.end[span]
-        visible = session.visible_range
+        visible = session.viewport.visible
         assert visible.start <= start < end <= visible.end
 
 
@@ -674,7 +674,7 @@ def test_keys_walk_through_the_slowest_rows(
         QTest.keyClick(view.grid, Qt.Key.Key_Return)
         qtbot.wait(100)
 
-        assert session.selection.active == spans[row]
+        assert session.selection.current.active == spans[row]
         assert view.model.rowCount() == len(spans)
 
 
@@ -687,7 +687,7 @@ def test_list_follows_the_timeline_again_when_that_is_moved(
     qtbot.wait(100)
     kept = TablePage(view).count
 
-    session.zoom(1.5)
+    session.viewport.zoom(1.5)
     qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
 
     assert TablePage(view).count != kept
@@ -706,7 +706,7 @@ def test_switch_lists_what_is_visible_also_where_it_is_on(
     QTest.mouseClick(TablePage(view).footer.switch.this_range, LEFT)
 
     qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
-    assert session.range_shown == MarkedRange(session.visible_range)
+    assert session.ranges.listed == MarkedRange(session.viewport.visible)
 
 
 def test_cores_of_a_recording_do_not_push_sources_and_quality_out(
@@ -794,7 +794,7 @@ def test_shift_and_arrow_extend_the_selection(
     QTest.keyClick(view.grid, Qt.Key.Key_Down, SHIFT)
     QTest.keyClick(view.grid, Qt.Key.Key_Down, SHIFT)
 
-    assert len(session.selection.ids) == 3
+    assert len(session.selection.current.ids) == 3
 
 
 def test_other_keys_are_left_to_the_window(view: TableView) -> None:
@@ -872,7 +872,7 @@ def test_t_toggles_the_detailed_form(view: TableView) -> None:
 def test_detailed_form_keeps_the_current_row_in_view(
     view: TableView, session: Session
 ) -> None:
-    session.select_span(view.model.span_at(60))
+    session.selection.select_span(view.model.span_at(60))
 
     view.set_detailed(True)
 
@@ -952,7 +952,7 @@ def test_selected_row_is_tinted_in_both_themes(
     view: TableView, session: Session, name: str
 ) -> None:
     view.set_theme(theme(name))
-    session.select_span(view.model.span_at(2))
+    session.selection.select_span(view.model.span_at(2))
 
     picture = view.grid.viewport().grab().toImage()
     ratio = picture.devicePixelRatio()
@@ -995,8 +995,8 @@ def test_rows_are_painted_anew_where_they_change_and_only_there(
     at = np.array([first])
     hits = SearchHits("blk", at, trace.spans.start[at], np.empty(0, np.int64))
     changes: list[Callable[[], object]] = [
-        lambda: session.select(Selection("spans", (first,))),
-        lambda: session.select(Selection("spans", (second,))),
+        lambda: session.selection.select(Selection("spans", (first,))),
+        lambda: session.selection.select(Selection("spans", (second,))),
         lambda: grid._set_hovered(3),
         lambda: grid.model.set_hits(hits),
         lambda: grid.model.set_hits(None),
@@ -1007,7 +1007,7 @@ def test_rows_are_painted_anew_where_they_change_and_only_there(
         lambda: grid.scroll_pixels(24 * 3),
         lambda: grid.clearFocus(),
         lambda: view.set_detailed(True),
-        lambda: session.select(Selection("spans", (first,))),
+        lambda: session.selection.select(Selection("spans", (first,))),
         lambda: view.set_detailed(False),
         lambda: view.resize(900, 300),
         lambda: session.set_trace(big_trace(50)),
@@ -1036,7 +1036,7 @@ def test_rows_are_painted_anew_where_they_change_and_only_there(
 def test_current_row_is_given_to_screen_readers(
     view: TableView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     text = view.grid.accessibleDescription()
 
@@ -1047,7 +1047,7 @@ def test_current_row_is_given_to_screen_readers(
 def test_detailed_row_reads_with_every_source(
     view: TableView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     view.set_detailed(True)
 
@@ -1096,7 +1096,7 @@ def test_column_dragged_by_hand_keeps_its_width(view: TableView) -> None:
 def test_ctrl_c_copies_plain_figures_with_units_in_the_header(
     view: TableView, session: Session
 ) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     QTest.keyClick(view.grid, Qt.Key.Key_C, CTRL)
 
@@ -1108,7 +1108,7 @@ def test_ctrl_c_copies_plain_figures_with_units_in_the_header(
 
 
 def test_ctrl_shift_c_copies_markdown(view: TableView, session: Session) -> None:
-    session.select_span(1)
+    session.selection.select_span(1)
 
     QTest.keyClick(view.grid, Qt.Key.Key_C, CTRL | SHIFT)
 
@@ -1121,7 +1121,7 @@ def test_ctrl_shift_c_copies_markdown(view: TableView, session: Session) -> None
 def test_json_copy_has_null_for_what_is_missing(
     view: TableView, session: Session
 ) -> None:
-    session.select_span(5)
+    session.selection.select_span(5)
 
     view.copy_json()
 
@@ -1133,7 +1133,7 @@ def test_json_copy_has_null_for_what_is_missing(
 
 def test_copy_follows_the_order_of_the_table(view: TableView, session: Session) -> None:
     view.sort_by(Sorting("duration", True))
-    session.select(Selection("spans", (0, 1, 2)))
+    session.selection.select(Selection("spans", (0, 1, 2)))
 
     view.copy_tsv()
 
@@ -1207,7 +1207,7 @@ def test_row_menu_offers_the_row_and_its_filters(
         "Select in timeline",
         "Zoom to",
     } <= set(found)
-    assert session.selection.ids == (1,)
+    assert session.selection.current.ids == (1,)
 
 
 def test_filters_of_a_span_set_one_part_of_the_filter(session: Session) -> None:
@@ -1369,7 +1369,7 @@ def test_names_that_arrive_do_not_scroll_back_to_the_selection(
 ) -> None:
     trace = builders.llama_like_trace(tokens=8, layers=4)
     session.set_trace(partly(trace, "names", "accesses"))
-    session.select_span(view.model.span_at(0))
+    session.selection.select_span(view.model.span_at(0))
     view.grid.verticalScrollBar().setValue(120)
 
     session.set_trace(trace, TraceChange.GREW)

@@ -152,7 +152,7 @@ def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
 ) -> None:
     trace = session.trace
     assert trace is not None
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     lit = [s for s in range(len(trace.spans)) if view.model.is_lit(s)]
 
@@ -171,9 +171,9 @@ def test_lit_rows_look_different_and_selected_spans_are_not_lit(
     view.grid.show_row(0)
     before = view.grid.viewport().grab().toImage()
 
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     after = view.grid.viewport().grab().toImage()
-    session.select_span(1, reveal=False)
+    session.selection.select_span(1, reveal=False)
 
     row = row_called(view, session, FOUND)
     y = row * view.grid.rows.compact_height + view.grid.rows.compact_height // 2
@@ -185,7 +185,7 @@ def test_lit_rows_look_different_and_selected_spans_are_not_lit(
 def test_step_to_a_linked_span_scrolls_its_row_into_view(
     view: TableView, session: Session
 ) -> None:
-    session.select_tensor(20)
+    session.selection.select_tensor(20)
 
     session.step_span(-1)
 

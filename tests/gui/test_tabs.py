@@ -175,7 +175,7 @@ def test_closed_tab_comes_back_in_its_place_at_its_range(
     window: MainWindow, three: list[Document], qtbot: QtBot
 ) -> None:
     time = TimeRange(1_000, 5_000)
-    three[1].session.set_visible(time)
+    three[1].session.viewport.set_visible(time)
     window.close_document(three[1])
     window.close_document(three[0])
 
@@ -187,7 +187,7 @@ def test_closed_tab_comes_back_in_its_place_at_its_range(
     assert titles(window) == ["a.ggmlviz", "b.ggmlviz", "c.ggmlviz"]
     again = window.document
     assert again is not None
-    qtbot.waitUntil(lambda: again.session.visible_range == time)
+    qtbot.waitUntil(lambda: again.session.viewport.visible == time)
     assert not window.can_reopen
 
 

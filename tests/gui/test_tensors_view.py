@@ -189,12 +189,12 @@ def test_row_and_map_select_the_same_tensor(
     viewport = view.table.viewport()
     QTest.mouseClick(viewport, LEFT, pos=view.table.visualRect(index).center())
 
-    assert document.session.selection == Selection("tensors", (tensor,))
+    assert document.session.selection.current == Selection("tensors", (tensor,))
 
     output = number(document, "output.weight")
     click(view, place_of(view, output))
 
-    assert document.session.selection == Selection("tensors", (output,))
+    assert document.session.selection.current == Selection("tensors", (output,))
     assert selected(view) == ["output.weight"]
     assert "output.weight" in texts_of_widgets(document.workspace.details)
 
@@ -223,7 +223,7 @@ def test_go_to_reaches_a_tensor_of_a_model_alone(
     QTest.keyClick(palette.edit, Qt.Key.Key_Return)
 
     wanted = number(document, "blk.1.attn_norm.weight")
-    assert document.session.selection == Selection("tensors", (wanted,))
+    assert document.session.selection.current == Selection("tensors", (wanted,))
     assert selected(view) == ["blk.1.attn_norm.weight"]
 
 

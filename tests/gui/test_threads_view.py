@@ -130,14 +130,14 @@ def test_a_marked_range_is_counted_and_all_again(
     trace = trace_of(session)
     third = trace.extent.duration // 3
     time = TimeRange(third, 2 * third)
-    session.set_marked(MarkedRange(time))
+    session.ranges.set_marked(MarkedRange(time))
     counted(qtbot, view)
 
     times, found = thread_times(trace, time), gaps(trace, time, limit=500)
     assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
     assert raw(view.gaps, "duration") == (found.end - found.start).tolist()
 
-    session.set_only_range(False)
+    session.ranges.set_limited(False)
     counted(qtbot, view)
 
     busy = [lane.busy for lane in thread_times(trace).lanes]
@@ -154,8 +154,8 @@ def test_a_click_marks_the_gap_and_selects_the_span_before_it(
     settle_view(qtbot, view)
 
     time = TimeRange(int(found.start[2]), int(found.end[2]))
-    assert session.marked_range == MarkedRange(time)
-    assert session.selection.ids == (int(found.before[2]),)
+    assert session.ranges.marked == MarkedRange(time)
+    assert session.selection.current.ids == (int(found.before[2]),)
     # The other gaps stay in the list though a range is marked.
     assert view.gaps.rows.rowCount() == len(found)
     assert view.gaps.selected_rows() == [2]
@@ -177,11 +177,11 @@ def test_opening_a_gap_fits_the_timeline_to_it(
         box = view.gaps.visualRect(view.gap_model.index(row, 1))
         qtbot.mouseDClick(view.gaps.viewport(), LEFT, NONE, box.center())
 
-    visible = session.visible_range
+    visible = session.viewport.visible
     assert visible.start <= found.start[row]
     assert found.end[row] <= visible.end
     assert visible.duration <= max(2 * (found.end[row] - found.start[row]), 32)
-    assert session.selection.ids == (int(found.before[row]),)
+    assert session.selection.current.ids == (int(found.before[row]),)
 
 
 def test_the_switch_counts_the_marked_gap_where_it_is_asked_for(
@@ -189,14 +189,14 @@ def test_the_switch_counts_the_marked_gap_where_it_is_asked_for(
 ) -> None:
     show_gaps(qtbot, view)
     click_row(qtbot, view.gaps, 0)
-    session.set_only_range(False)
+    session.ranges.set_limited(False)
     counted(qtbot, view)
-    session.set_only_range(True)
+    session.ranges.set_limited(True)
     counted(qtbot, view)
 
-    assert session.marked_range is not None
+    assert session.ranges.marked is not None
     assert view.result is not None
-    assert view.result.scope.time == session.marked_range.time
+    assert view.result.scope.time == session.ranges.marked.time
 
 
 def test_a_thread_lights_its_spans(
@@ -204,7 +204,7 @@ def test_a_thread_lights_its_spans(
 ) -> None:
     click_row(qtbot, view.threads, 1)
 
-    group = session.selection.group
+    group = session.selection.current.group
     assert group is not None
     assert (group.by, group.key) == ("thread", view.thread_model.payload(1))
 
@@ -266,8 +266,8 @@ def test_engines_have_rows_too(qtbot: QtBot) -> None:
     times = thread_times(trace_of(session))
     assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
     click_row(qtbot, view.threads, 0)
-    assert session.selection.group is not None
-    assert session.selection.group.by == "engine"
+    assert session.selection.current.group is not None
+    assert session.selection.current.group.by == "engine"
     session.close()
 
 
@@ -294,7 +294,7 @@ def test_nothing_is_counted_any_more_once_it_is_released(
 ) -> None:
     view.release()
     before = view.result
-    session.set_marked(MarkedRange(TimeRange(1, 5)))
+    session.ranges.set_marked(MarkedRange(TimeRange(1, 5)))
     qtbot.wait(200)
 
     assert view.result is before
@@ -305,7 +305,7 @@ def test_a_hidden_pane_counts_when_it_is_seen(
     qtbot: QtBot, view: ThreadsView, session: Session
 ) -> None:
     view.hide()
-    session.set_marked(MarkedRange(TimeRange(1, 500)))
+    session.ranges.set_marked(MarkedRange(TimeRange(1, 500)))
     qtbot.wait(200)
     assert view.result is not None
     assert view.result.scope.time is None

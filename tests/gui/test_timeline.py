@@ -133,7 +133,7 @@ def test_click_selects_the_span_under_the_mouse(
 
     QTest.mouseClick(canvas(view), LEFT, PLAIN, spot(view, span))
 
-    assert session.selection == Selection("spans", (span,))
+    assert session.selection.current == Selection("spans", (span,))
 
 
 def test_ctrl_click_adds_and_a_click_on_nothing_clears(
@@ -146,17 +146,17 @@ def test_ctrl_click_adds_and_a_click_on_nothing_clears(
     QTest.mouseClick(canvas(view), LEFT, PLAIN, spot(view, first))
 
     QTest.mouseClick(canvas(view), LEFT, CTRL, spot(view, second))
-    both = set(session.selection.ids)
+    both = set(session.selection.current.ids)
     QTest.mouseClick(canvas(view), LEFT, PLAIN, QPoint(600, canvas(view).height() - 3))
 
     assert both == {first, second}
-    assert not session.selection
+    assert not session.selection.current
 
 
 def test_drag_marks_a_range_on_all_lanes(view: TimelineView, session: Session) -> None:
     drag(view, QPoint(300, 150), QPoint(500, 152))
 
-    marked = session.marked_range
+    marked = session.ranges.marked
     assert marked is not None
     assert marked.lanes is None
     assert abs(marked.time.start - view.tick_at(300)) <= view.ticks_per_px() * 2
@@ -176,23 +176,23 @@ def test_drag_across_lanes_marks_just_those(
 
     drag(view, QPoint(300, top), QPoint(500, top + 12))
 
-    assert session.marked_range is not None
-    assert session.marked_range.lanes is not None
-    assert box.lane.key in session.marked_range.lanes
-    assert len(session.marked_range.lanes) < len(prepared.index.lanes)
+    assert session.ranges.marked is not None
+    assert session.ranges.marked.lanes is not None
+    assert box.lane.key in session.ranges.marked.lanes
+    assert len(session.ranges.marked.lanes) < len(prepared.index.lanes)
 
 
 def test_edge_of_a_marked_range_can_be_dragged(
     view: TimelineView, session: Session
 ) -> None:
     drag(view, QPoint(300, 150), QPoint(500, 150))
-    assert session.marked_range is not None
-    start = session.marked_range.time.start
+    assert session.ranges.marked is not None
+    start = session.ranges.marked.time.start
 
     drag(view, QPoint(500, 150), QPoint(650, 150))
 
-    assert session.marked_range.time.start == start
-    assert abs(session.marked_range.time.end - view.tick_at(650)) <= (
+    assert session.ranges.marked.time.start == start
+    assert abs(session.ranges.marked.time.end - view.tick_at(650)) <= (
         2 * view.ticks_per_px()
     )
 
@@ -202,12 +202,12 @@ def test_middle_and_shift_drag_pan(
     view: TimelineView, session: Session,
     button: Qt.MouseButton, mods: Qt.KeyboardModifier,
 ) -> None:  # fmt: skip
-    session.set_visible(TimeRange(1_000, session.trace.extent.end // 2))  # type: ignore[union-attr]
-    before = session.visible_range
+    session.viewport.set_visible(TimeRange(1_000, session.trace.extent.end // 2))  # type: ignore[union-attr]
+    before = session.viewport.visible
 
     drag(view, QPoint(600, 150), QPoint(500, 150), button, mods)
 
-    moved = session.visible_range
+    moved = session.viewport.visible
     assert moved.duration == before.duration
     assert moved.start - before.start == pytest.approx(
         100 * view.ticks_per_px(), rel=0.02
@@ -219,47 +219,47 @@ def test_ctrl_drag_zooms_to_the_region(view: TimelineView, session: Session) -> 
 
     drag(view, QPoint(400, 150), QPoint(500, 150), LEFT, CTRL)
 
-    assert abs(session.visible_range.start - low) <= 2
-    assert abs(session.visible_range.end - high) <= 2
-    assert session.marked_range is None
+    assert abs(session.viewport.visible.start - low) <= 2
+    assert abs(session.viewport.visible.end - high) <= 2
+    assert session.ranges.marked is None
 
 
 def test_ctrl_wheel_keeps_the_time_under_the_cursor(
     view: TimelineView, session: Session
 ) -> None:
     at = QPoint(437, 150)
-    tick, duration = view.tick_at(at.x()), session.visible_range.duration
+    tick, duration = view.tick_at(at.x()), session.viewport.visible.duration
 
     wheel(view, at, 120, CTRL)
 
-    assert session.visible_range.duration < duration
+    assert session.viewport.visible.duration < duration
     assert abs(view.tick_at(at.x()) - tick) <= view.ticks_per_px() + 1
 
 
 def test_shift_and_sideways_wheel_pan(view: TimelineView, session: Session) -> None:
-    session.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
-    start = session.visible_range.start
+    session.viewport.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
+    start = session.viewport.visible.start
 
     wheel(view, QPoint(500, 150), -120, SHIFT)
-    after_shift = session.visible_range.start
+    after_shift = session.viewport.visible.start
     wheel(view, QPoint(500, 150), 0, PLAIN, dx=-120)
 
     assert after_shift > start
-    assert session.visible_range.start > after_shift
+    assert session.viewport.visible.start > after_shift
 
 
 def test_trackpad_keeps_to_the_axis_of_its_first_motion(
     view: TimelineView, session: Session
 ) -> None:
-    session.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
+    session.viewport.set_visible(TimeRange(0, session.trace.extent.end // 4))  # type: ignore[union-attr]
     at = QPoint(500, 150)
     wheel(view, at, 0, PLAIN, -80, QPoint(-40, 2), Qt.ScrollPhase.ScrollBegin)
-    moved = session.visible_range.start
+    moved = session.viewport.visible.start
 
     wheel(view, at, -240, PLAIN, 0, QPoint(-1, -120), Qt.ScrollPhase.ScrollUpdate)
 
     assert moved > 0
-    assert session.visible_range.start >= moved
+    assert session.viewport.visible.start >= moved
     assert view.scroll_bar.value() == 0
 
 
@@ -286,20 +286,20 @@ def test_double_click_fits_the_span(view: TimelineView, session: Session) -> Non
 
     spans = session.trace.spans  # type: ignore[union-attr]
     length = int(spans.end[span] - spans.start[span])
-    assert session.selection.active == span
-    assert session.visible_range.duration < 4 * max(length, 16)
+    assert session.selection.current.active == span
+    assert session.viewport.visible.duration < 4 * max(length, 16)
 
 
 def test_drag_on_the_axis_scrubs_through_the_ops_of_a_lane(
     view: TimelineView, session: Session
 ) -> None:
     span = first_op(session)
-    session.select_span(span)
+    session.selection.select_span(span)
     lane = view.prepared().index.lane_of_span(span)  # type: ignore[union-attr]
 
     drag(view, QPoint(300, 8), QPoint(700, 8))
 
-    active = session.selection.active
+    active = session.selection.current.active
     assert active is not None
     assert active != span
     assert view.prepared().index.lane_of_span(active) == lane  # type: ignore[union-attr]
@@ -402,7 +402,7 @@ def test_hiding_is_undone_by_going_back(view: TimelineView, session: Session) ->
     session.history.record()
     take(view, head_of(view, "Layers"), "Hide ")
     hidden = session.lanes.state
-    session.zoom(0.5)
+    session.viewport.zoom(0.5)
 
     session.back()
     session.back()
@@ -480,7 +480,7 @@ def test_measured_range_snaps_to_the_edges_of_spans(
     line = view.prepared().index.rows(key)[row]  # type: ignore[union-attr]
     last = int(line.id[list(line.id).index(first) + 3])
     start, end = int(trace.spans.start[first]), int(trace.spans.end[last])
-    session.set_visible(TimeRange(start, end).padded((end - start) // 4))
+    session.viewport.set_visible(TimeRange(start, end).padded((end - start) // 4))
     y = spot(view, first).y()
     scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
     time = TimelineGeometry(scene).time
@@ -496,8 +496,8 @@ def test_measured_range_snaps_to_the_edges_of_spans(
         QApplication.sendEvent(target, event)
     QTest.mouseRelease(target, LEFT, PLAIN, places[1])
 
-    assert session.marked_range is not None
-    found = session.marked_range.time
+    assert session.ranges.marked is not None
+    found = session.ranges.marked.time
     assert (found == TimeRange(start, end)) is not shift
     if shift:
         ticks = [view.tick_at(p.x()) for p in places]
@@ -514,7 +514,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     assert trace is not None
     derived = (quality_of(trace.spans.flags) == Quality.DERIVED) & (trace.spans.op >= 0)
     span = int(np.argmax(np.where(derived, trace.spans.end - trace.spans.start, -1)))
-    session.select_span(span)
+    session.selection.select_span(span)
     session.fit_selection()
     at = spot(view, span)
     hit = view.hit(at.x(), at.y())
@@ -609,7 +609,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     )  # fmt: skip
     view.resize(1000, 400)
     session.set_trace(builders.finished(builder))
-    session.set_visible(TimeRange(0, 8_000))
+    session.viewport.set_visible(TimeRange(0, 8_000))
     prepared = view.prepared()
     assert prepared is not None
     (box,) = (b for b in prepared.layout.boxes if b.lane and not b.lane.track.has_rows)
@@ -645,9 +645,9 @@ def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(
         return [line for line in text.split("<br>") if "busy" in line]
 
     whole = busy_lines()
-    session.set_visible(TimeRange(0, 200))
+    session.viewport.set_visible(TimeRange(0, 200))
     zoomed = busy_lines()
-    session.set_marked(MarkedRange(TimeRange(400, 600)))
+    session.ranges.set_marked(MarkedRange(TimeRange(400, 600)))
     marked = busy_lines()
 
     assert whole == ["trace: busy 60.0 %"]
@@ -689,7 +689,7 @@ def test_reveal_scrolls_the_lane_into_view(
     view.scroll_to(view.scroll_bar.maximum())
     span = first_op(session)
 
-    session.select_span(span, reveal=True)
+    session.selection.select_span(span, reveal=True)
 
     at = spot(view, span)
     assert AXIS_HEIGHT <= at.y() <= canvas(view).height()
@@ -714,7 +714,7 @@ def test_released_view_ignores_the_session(
 ) -> None:
     view.release()
 
-    session.set_visible(TimeRange(10, 500))
+    session.viewport.set_visible(TimeRange(10, 500))
     session.lanes.set_state(replace(session.lanes.state, pinned=("x",)))
 
     assert view.prepared() is None
@@ -791,7 +791,7 @@ def test_zoomed_view_draws_larger_and_hits_what_is_drawn(
 
     QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
 
-    assert session.selection == Selection("spans", (span,))
+    assert session.selection.current == Selection("spans", (span,))
     picture = canvas(view).grab().toImage()
     ground = picture.pixelColor(4, picture.height() - 4).rgba()
     assert ground == theme("dark").pane
@@ -841,7 +841,7 @@ def test_picture_has_one_scene_and_one_set_of_pixel_edges(
     elif action == "hover":
         QTest.mouseMove(canvas(view), at)
     else:
-        session.zoom(0.5)
+        session.viewport.zoom(0.5)
     QTest.qWait(100)
 
     n = made.count("compose")

@@ -43,15 +43,15 @@ def lit(view: TimelineView) -> list[int]:
 def test_tensor_lights_its_spans_and_a_span_lights_none(
     view: TimelineView, session: Session
 ) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     assert lit(view) == session.linking.linked.spans.tolist() != []
 
-    session.select_span(1)
+    session.selection.select_span(1)
     assert lit(view) == []
 
 
 def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
 
@@ -62,7 +62,7 @@ def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -
 def test_step_frames_the_span_that_is_looked_at(
     view: TimelineView, session: Session
 ) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     session.step_span(1)
 
@@ -75,11 +75,11 @@ def test_step_frames_the_span_that_is_looked_at(
 def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     view: TimelineView, session: Session
 ) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     span = int(session.linking.linked.spans[0])
-    session.select_span(span)
+    session.selection.select_span(span)
     session.fit_selection()
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     prepared = view.prepared()
     assert prepared is not None
@@ -92,5 +92,5 @@ def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     place.setY(int(box.y + box.height / 2 + 26))
     QTest.mouseClick(view._canvas, Qt.MouseButton.LeftButton, pos=place)
 
-    assert session.selection == Selection("spans", (span,))
+    assert session.selection.current == Selection("spans", (span,))
     assert lit(view) == []

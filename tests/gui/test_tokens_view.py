@@ -75,8 +75,11 @@ def test_click_selects_the_span_and_fits_the_timeline(view, session, qtbot):
     QTest.mouseClick(view.canvas, LEFT, NONE, place(view, 12))
 
     span = int(bars.span[12])
-    assert (session.selection.table, session.selection.ids) == ("spans", (span,))
-    shown, time = session.visible_range, bars.time(12)
+    assert (session.selection.current.table, session.selection.current.ids) == (
+        "spans",
+        (span,),
+    )
+    shown, time = session.viewport.visible, bars.time(12)
     assert shown.start <= time.start
     assert time.end <= shown.end
     assert shown.duration < 2 * time.duration
@@ -84,27 +87,27 @@ def test_click_selects_the_span_and_fits_the_timeline(view, session, qtbot):
 
 
 def test_arrows_step_and_enter_goes_there(view, session):
-    whole, span = session.visible_range, view.latency.bars.span
+    whole, span = session.viewport.visible, view.latency.bars.span
     view.setFocus()
 
     QTest.keyClick(view, Qt.Key.Key_Right)
-    first = session.selection.ids
+    first = session.selection.current.ids
     QTest.keyClick(view, Qt.Key.Key_Right)
-    second = session.selection.ids
+    second = session.selection.current.ids
     QTest.keyClick(view, Qt.Key.Key_End)
-    last = session.selection.ids
+    last = session.selection.current.ids
     QTest.keyClick(view, Qt.Key.Key_Left)
 
     assert [first, second, last] == [(int(span[i]),) for i in (0, 1, 60)]
-    assert session.selection.ids == (int(span[59]),)
-    assert session.visible_range == whole, "only Enter goes there"
+    assert session.selection.current.ids == (int(span[59]),)
+    assert session.viewport.visible == whole, "only Enter goes there"
     QTest.keyClick(view, Qt.Key.Key_Return)
-    assert session.visible_range.duration < 2 * view.latency.bars.duration[59]
+    assert session.viewport.visible.duration < 2 * view.latency.bars.duration[59]
 
 
 def test_step_brings_a_bar_into_the_window(view, session):
     view.set_window(-0.5, 9.5)
-    session.select_span(int(view.latency.bars.span[9]))
+    session.selection.select_span(int(view.latency.bars.span[9]))
 
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Right)
@@ -116,7 +119,7 @@ def test_step_brings_a_bar_into_the_window(view, session):
 
 
 def test_wheel_zooms_at_the_pointer_and_a_drag_pans(view, session, qtbot):
-    visible = session.visible_range
+    visible = session.viewport.visible
     at = place(view, 40)
 
     turn(view, at, 480)
@@ -132,18 +135,18 @@ def test_wheel_zooms_at_the_pointer_and_a_drag_pans(view, session, qtbot):
     assert moved[0] < low
     assert moved[1] - moved[0] == pytest.approx(high - low)
     assert abs(place(view, 40).x() - at.x() - 60) <= 1
-    assert not session.selection, "a drag is no click"
+    assert not session.selection.current, "a drag is no click"
     turn(view, at, -4800)
     assert view.window_range is None
     assert view.window_now() == full_window(view.scene_now())
-    assert session.visible_range == visible, "no other pane follows"
+    assert session.viewport.visible == visible, "no other pane follows"
 
 
 def test_axis_follows_nothing(view, session):
     view.set_window(9.5, 29.5)
 
-    session.set_visible(TimeRange(0, 5_000))
-    session.select_span(int(view.latency.bars.span[3]))
+    session.viewport.set_visible(TimeRange(0, 5_000))
+    session.selection.select_span(int(view.latency.bars.span[3]))
 
     assert view.window_now() == (9.5, 29.5)
 
@@ -170,7 +173,7 @@ def test_context_has_dots_to_click_and_its_slope(view, session, qtbot):
 
     QTest.mouseClick(view.canvas, LEFT, NONE, place(view, 20))
 
-    assert session.selection.ids == (int(view.latency.bars.span[20]),)
+    assert session.selection.current.ids == (int(view.latency.bars.span[20]),)
     slope = view.latency.fit.slope * 1000 / 1e6
     assert f"{slope:+.3g} ±" in view.controls.words.text()
 

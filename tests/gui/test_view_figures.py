@@ -85,7 +85,7 @@ def test_clean_figure_of_a_view_shows_no_selection(
     qtbot: QtBot, session: Session
 ) -> None:
     view = shown(qtbot, session, "buffers")
-    session.select(Selection("buffers", (0,)))
+    session.selection.select(Selection("buffers", (0,)))
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
     figure, look = view.figure(), PRESETS["double"]
 

@@ -99,7 +99,7 @@ def test_work_wait_and_idle_time_are_told_apart(view):
 
 
 def test_nothing_is_idle_before_the_first_and_behind_the_last_span(view):
-    view.session.set_visible(TimeRange(-1_000_000, 4_000_000))
+    view.session.viewport.set_visible(TimeRange(-1_000_000, 4_000_000))
 
     assert hit(view, -500_000).gap is None
     assert hit(view, 3_500_000).gap is None
@@ -136,28 +136,28 @@ def test_header_tells_work_wait_and_idle_time(view):
 def test_click_on_a_wait_selects_its_op(view, session):
     click(view, 1_250_000)
 
-    assert session.selection == Selection("spans", (1,))
-    assert session.marked_range is None
+    assert session.selection.current == Selection("spans", (1,))
+    assert session.ranges.marked is None
 
 
 def test_click_on_idle_time_marks_it_and_a_second_one_ends_that(view, session):
-    session.select_span(0)
+    session.selection.select_span(0)
 
     click(view, 700_000)
-    marked, selected = session.marked_range, session.selection
+    marked, selected = session.ranges.marked, session.selection.current
     click(view, 800_000)
 
     assert marked == MarkedRange(TimeRange(400_000, 1_000_000))
     assert not selected
-    assert session.marked_range is None
+    assert session.ranges.marked is None
 
 
 def test_narrow_idle_time_is_not_marked_by_a_click(view, session):
-    session.set_visible(TimeRange(-200_000_000, 200_000_000))
+    session.viewport.set_visible(TimeRange(-200_000_000, 200_000_000))
 
     click(view, 100_000_000)
 
-    assert session.marked_range is None
+    assert session.ranges.marked is None
 
 
 def test_waits_that_are_left_out_are_neither_spans_nor_idle_time(view, session):
@@ -187,7 +187,7 @@ def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):
     start = np.arange(n) * 1000
     trace = builders.spans_trace(start, start + 200, op=1)
     session.set_trace(with_waits(trace, np.full(n, 600)))
-    session.set_visible(session.trace.extent)
+    session.viewport.set_visible(session.trace.extent)
 
     text = tip(view, 2_000_100)
 

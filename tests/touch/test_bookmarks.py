@@ -59,11 +59,11 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     at = QPoint(timeline.width() // 2, timeline.height() // 2)
 
     # A span is selected; the range dragged after it is what M and Ctrl+D take.
-    session.select_span(3)
+    session.selection.select_span(3)
     hand.drag(timeline, at, at + QPoint(90, 2))
-    qtbot.waitUntil(lambda: session.marked_range is not None)
+    qtbot.waitUntil(lambda: session.ranges.marked is not None)
     hand.press("ctrl+d")
-    assert session.bookmarks.items[0].time == session.marked_range.time
+    assert session.bookmarks.items[0].time == session.ranges.marked.time
     assert "range" in document.status.message.full_text
     # A point, by name.
     hand.press("Escape")
@@ -92,16 +92,16 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     hand.press("ctrl+z")
     assert names(document) == ["slow token", "mul"]
     # By mouse: a double click goes there.
-    session.fit()
+    session.viewport.fit()
     hand.press("w")
     row = view.table.visualRect(view.model.index(1, NAME)).center()
     hand.double_click(view.table.viewport(), row)
     middle = session.bookmarks.items[1].time
     qtbot.waitUntil(
         lambda: (
-            session.visible_range.start <= middle.start
-            and middle.end <= session.visible_range.end
-            and session.marked_range is not None
+            session.viewport.visible.start <= middle.start
+            and middle.end <= session.viewport.visible.end
+            and session.ranges.marked is not None
         )
     )
     kept = session.bookmarks.items
@@ -112,8 +112,8 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
 
     qtbot.waitUntil(lambda: again.session.bookmarks.items == kept, timeout=10_000)
     hand.press("alt+2")
-    assert again.session.marked_range is not None
-    assert again.session.marked_range.time == middle
+    assert again.session.ranges.marked is not None
+    assert again.session.ranges.marked.time == middle
 
 
 def test_menu_lists_what_there_is_and_a_button_adds(

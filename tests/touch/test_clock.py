@@ -43,16 +43,16 @@ def test_every_part_of_the_window_tells_the_same_time(
     (timeline,) = document.workspace.views("timeline")
     assert isinstance(timeline, TimelineView)
     at = QPoint(timeline.width() * 3 // 4, timeline.height() // 2)
-    whole = session.visible_range
+    whole = session.viewport.visible
 
     hand.click(timeline, at)
     hand.press("w", "w")
-    qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
+    qtbot.waitUntil(lambda: session.viewport.visible.duration < whole.duration)
 
     for absolute in (False, True):
         session.display.set_absolute_time(absolute)
         Hand.settle()
-        shown = session.visible_range
+        shown = session.viewport.visible
         step = shown.duration // 900
         first, last = read_times(document)
         assert 0 <= shown.start - first <= step
@@ -91,7 +91,7 @@ def test_table_and_details_tell_the_time_alike(
     assert session.trace is not None
     spans = session.trace.spans
 
-    session.select_span(20)
+    session.selection.select_span(20)
     document.workspace.set_details_shown(True)  # narrow windows begin without
     (details,) = document.workspace.views("details")
     (table,) = document.workspace.views("table")

@@ -27,7 +27,7 @@ def test_content_is_as_wide_as_the_pane_for_an_op_of_several_threads(
     path = tmp_path / "threads.bin"
     path.write_bytes(encode(shared, "256"))
     document = opened(path)
-    document.session.select_span(20)
+    document.session.selection.select_span(20)
     document.workspace.set_details_shown(True)
     (details,) = document.workspace.views("details")
     assert isinstance(details, DetailsView)

@@ -70,14 +70,14 @@ def test_keys_go_to_the_view_as_soon_as_it_is_there(
     session = document.session
     in_parts.first.set()
     qtbot.waitUntil(lambda: session.trace is not None, timeout=PATIENCE_MS)
-    part = session.visible_range
+    part = session.viewport.visible
     hand.press("w")  # still reading
-    qtbot.waitUntil(lambda: session.visible_range.duration < part.duration)
-    zoomed = session.visible_range
+    qtbot.waitUntil(lambda: session.viewport.visible.duration < part.duration)
+    zoomed = session.viewport.visible
 
     in_parts.go.set()
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
-    assert session.visible_range == zoomed
+    assert session.viewport.visible == zoomed
     hand.press("w")
-    qtbot.waitUntil(lambda: session.visible_range.duration < zoomed.duration)
+    qtbot.waitUntil(lambda: session.viewport.visible.duration < zoomed.duration)
     assert search.text() == ""

@@ -38,15 +38,15 @@ def assert_keys_reach_the_view(window: MainWindow, hand: Hand, qtbot: QtBot) -> 
     """Press W: the view zooms, and nothing is typed anywhere."""
     document = window.document
     assert document is not None
-    session, whole = document.session, document.session.visible_range
+    session, whole = document.session, document.session.viewport.visible
 
     hand.press("w")
-    qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
+    qtbot.waitUntil(lambda: session.viewport.visible.duration < whole.duration)
 
     assert document.toolbar.search.edit.text() == ""
     assert document.workspace.isAncestorOf(focused())
     hand.press("0")
-    qtbot.waitUntil(lambda: session.visible_range == whole)
+    qtbot.waitUntil(lambda: session.viewport.visible == whole)
 
 
 class Source(QWidget):

@@ -20,18 +20,18 @@ def test_wheel_drag_and_keys_reach_the_timeline(
 ) -> None:
     session = opened(SAMPLE).session
     (timeline,) = window.document.workspace.views("timeline")
-    whole = session.visible_range
+    whole = session.viewport.visible
     middle = QPoint(timeline.width() * 2 // 3, timeline.height() // 2)
 
     hand.wheel(timeline, "up", 3, middle, held="ctrl")
-    qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
-    nearer = session.visible_range
+    qtbot.waitUntil(lambda: session.viewport.visible.duration < whole.duration)
+    nearer = session.viewport.visible
     hand.drag(timeline, middle, middle + QPoint(-80, 0), "middle")
-    qtbot.waitUntil(lambda: session.visible_range.start > nearer.start)
+    qtbot.waitUntil(lambda: session.viewport.visible.start > nearer.start)
     hand.press("0")
-    qtbot.waitUntil(lambda: session.visible_range == whole)
+    qtbot.waitUntil(lambda: session.viewport.visible == whole)
     hand.drag(timeline, middle, middle + QPoint(-80, 5))
-    qtbot.waitUntil(lambda: session.marked_range is not None)
+    qtbot.waitUntil(lambda: session.ranges.marked is not None)
 
 
 def test_text_goes_where_the_mouse_clicked(

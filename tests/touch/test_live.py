@@ -69,7 +69,7 @@ def test_range_dragged_by_hand_is_as_long_as_it_looks_while_the_view_moves(
         start, end = (QPoint(x, y) for x in (600, 800))
         wanted = 200 * timeline.ticks_per_px()
         hand.drag(timeline.canvas, start, end)
-        marked = session.marked_range
+        marked = session.ranges.marked
         assert marked is not None
         assert abs(marked.time.duration - wanted) <= 2 * timeline.ticks_per_px()
         # It stays where it was marked.
@@ -89,9 +89,11 @@ def moving_timeline(document: Document, qtbot: QtBot) -> TimelineView:
     )
     assert session.trace is not None
     end = session.trace.extent.end
-    session.set_visible(TimeRange(end - SHOWN, end + SHOWN // 20))
+    session.viewport.set_visible(TimeRange(end - SHOWN, end + SHOWN // 20))
     (timeline,) = document.workspace.views("timeline")
     assert isinstance(timeline, TimelineView)
-    before = session.visible_range
-    qtbot.waitUntil(lambda: session.visible_range.end > before.end, timeout=PATIENCE_MS)
+    before = session.viewport.visible
+    qtbot.waitUntil(
+        lambda: session.viewport.visible.end > before.end, timeout=PATIENCE_MS
+    )
     return timeline

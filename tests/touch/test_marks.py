@@ -79,7 +79,7 @@ def test_span_chosen_in_the_timeline_is_framed_in_other_panes(
         if trace.op_name(int(trace.spans.op[i])) == "MUL_MAT"
     )
     start, end = int(trace.spans.start[span]), int(trace.spans.end[span])
-    session.set_visible(TimeRange(start - (end - start), end + (end - start)))
+    session.viewport.set_visible(TimeRange(start - (end - start), end + (end - start)))
     Hand.settle()
     # What is chosen itself, or what it is in: a closed layer, say.
     color = outline_pair(theme(name).selection)[0]
@@ -87,7 +87,7 @@ def test_span_chosen_in_the_timeline_is_framed_in_other_panes(
 
     hand.click(timeline, place_of(timeline, span))
 
-    assert session.selection.ids == (span,)
+    assert session.selection.current.ids == (span,)
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=PATIENCE_MS)
     qtbot.waitUntil(
         lambda: n_pixels(view, color) >= before + LEAST_PIXELS, timeout=PATIENCE_MS

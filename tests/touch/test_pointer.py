@@ -41,15 +41,15 @@ def test_outline_and_hair_line_follow_the_keys(
     at = QPoint(timeline.width() * 2 // 3, timeline.height() // 2)
     hand.click(timeline, at)
     hand.press("w", "w", "w", "w")
-    before = session.visible_range, timeline.hit(at.x(), at.y()).box
+    before = session.viewport.visible, timeline.hit(at.x(), at.y()).box
 
     hand.press(*keys)
 
     scene = timeline.scene(*_size(timeline), 1.0)
     assert scene is not None
     seen = timeline.hit(at.x(), at.y())
-    assert (session.visible_range, seen.box) != before
-    assert scene.cursor_tick == session.cursor_tick == seen.tick
+    assert (session.viewport.visible, seen.box) != before
+    assert scene.cursor_tick == session.viewport.cursor_tick == seen.tick
     assert scene.hover_span == seen.span
 
 
@@ -66,14 +66,14 @@ def test_hair_line_of_buffers_follows_the_keys(
     at = QPoint(buffers.canvas.width() * 2 // 3, buffers.canvas.height() // 3)
     hand.click(buffers.canvas, at)
     hand.press("w", "w")
-    before = session.visible_range
+    before = session.viewport.visible
 
     hand.press("d")
 
-    assert session.visible_range != before
+    assert session.viewport.visible != before
     place = buffers.geometry_now()
     assert place is not None
-    assert session.cursor_tick == place.tick_at(at.x())
+    assert session.viewport.cursor_tick == place.tick_at(at.x())
 
 
 def test_drag_on_selected_text_selects_anew(window: MainWindow, hand: Hand) -> None:

@@ -38,7 +38,7 @@ def test_buffers_are_dragged_against_the_trace(
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(names.index("buffer-timeline.json"))
     (timeline, *_) = document.workspace.views("timeline")
-    shown = session.visible_range.duration
+    shown = session.viewport.visible.duration
     middle = dialog.shift_handle.rect().center()
 
     hand.drag(dialog.shift_handle, middle, middle + QPoint(-40, 0))

@@ -57,7 +57,9 @@ def test_table_begins_with_what_the_timeline_shows(
     everything = listed(table)
 
     hand.press("w", "w", "w")
-    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    qtbot.waitUntil(
+        lambda: listed(table) == touching(document, session.viewport.visible)
+    )
     assert 0 < len(listed(table)) < len(everything)
     assert "in this range" in table._footer.count.full_text
 
@@ -66,7 +68,9 @@ def test_table_begins_with_what_the_timeline_shows(
     assert not settings.tables.only_range
 
     hand.press("shift+t")
-    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    qtbot.waitUntil(
+        lambda: listed(table) == touching(document, session.viewport.visible)
+    )
     assert settings.tables.only_range
 
 
@@ -115,7 +119,7 @@ def test_slowest_record_is_in_sight_after_sorting_by_duration(
     session, table = document.session, table_of(document, hand)
     hand.click(table.grid.viewport(), QPoint(60, 40))
     hand.press("End")
-    assert session.selection.active is not None
+    assert session.selection.current.active is not None
     assert table.grid.first_visible_row > 0
 
     hand.press("F11")
@@ -180,29 +184,31 @@ def test_go_to_takes_what_is_printed_and_leads_out_of_the_range(
     far = table.model.span_at(2_000)
     for _ in range(6):
         hand.press("w")
-    qtbot.waitUntil(lambda: listed(table) == touching(document, session.visible_range))
+    qtbot.waitUntil(
+        lambda: listed(table) == touching(document, session.viewport.visible)
+    )
     last = max(set(range(len(spans))) & touching(document, session.trace.extent))
     assert not {last, far} & listed(table)
 
     go_to(hand, f"#{int(spans.record[last])}")
-    assert session.selection.active == last
+    assert session.selection.current.active == last
     qtbot.waitUntil(lambda: last in listed(table))
     assert table.grid.current_row >= 0
 
     go_to(hand, printed.replace("\u202f", " "))
-    active = session.selection.active
+    active = session.selection.current.active
     assert active is not None
     assert table._footer.note.full_text == "", printed
     assert abs(int(spans.start[active]) - int(spans.start[far])) < 1_000_000
     qtbot.waitUntil(lambda: active in listed(table))
 
     go_to(hand, "token 3")
-    active = session.selection.active
+    active = session.selection.current.active
     assert active is not None
     assert spans.token[active] == 3
 
     go_to(hand, "nonsense")
-    assert session.selection.active == active
+    assert session.selection.current.active == active
     assert "token 5" in table._footer.note.full_text
 
 

@@ -241,7 +241,7 @@ class Selecting:
         self._paints = _Paints({-1})  # nothing counts before the links are known
         self._selection = selection
         begin = time.perf_counter()
-        self._session.select(selection)
+        self._session.selection.select(selection)
         wait_until(lambda: not self._paints.left, _SELECTION_S, "the selection")
         seconds = self._paints.last - begin
         pass_time(_REST_S)
@@ -579,9 +579,9 @@ class _Bench:
         assert trace is not None
 
         def go(share: float) -> None:
-            session.set_visible(range_at(trace.extent, share))
+            session.viewport.set_visible(range_at(trace.extent, share))
 
-        course = Course(go, lambda: session.visible_range)
+        course = Course(go, lambda: session.viewport.visible)
         times = Walk(course, canvas, self._options.seconds).run()
         self._figures |= times.figures()
         self._figures |= {
@@ -614,7 +614,7 @@ class _Bench:
         """Pan and zoom the file heatmap, and the graph where there is one."""
         document = self._document
         assert document is not None
-        document.session.select(Selection())
+        document.session.selection.select(Selection())
         seconds = self._options.seconds
         self._show_alone("heatmap")
         heatmap = heatmap_of(document)

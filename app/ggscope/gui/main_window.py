@@ -467,7 +467,7 @@ class MainWindow(QMainWindow):
             tuple(loader.options.items()),
             is_forced=bool(loader.options),  # it was asked about once
         )
-        shown = document.session.visible_range
+        shown = document.session.viewport.visible
         closed = _ClosedTab(document.saved_files, position, options, shown)
         self._closed_tabs.append(closed)
         del self._closed_tabs[:-_MAX_CLOSED]
@@ -651,7 +651,7 @@ class MainWindow(QMainWindow):
         session, document = self.session, self.document
         if session is None or document is None:
             return
-        if session.selection or session.marked_range is not None:
+        if session.selection.current or session.ranges.marked is not None:
             session.clear_selection()
         elif session.queries.text:
             document.toolbar.search.clear()
@@ -857,9 +857,9 @@ class MainWindow(QMainWindow):
         """Show the range of the command line, until the person goes elsewhere."""
         wanted, session = str(document.property("timeRange") or ""), document.session
         last = document.property("timeShown")
-        if wanted and last in (None, session.visible_range):
+        if wanted and last in (None, session.viewport.visible):
             self._show_range(session, wanted)
-            document.setProperty("timeShown", session.visible_range)
+            document.setProperty("timeShown", session.viewport.visible)
 
     def _show_range(self, session: "Session", text: str) -> None:
         from ggscope.analysis.filters.text import parse_range
@@ -868,7 +868,7 @@ class MainWindow(QMainWindow):
         if session.trace is None:
             return
         try:
-            session.set_visible(
+            session.viewport.set_visible(
                 parse_range(text, session.trace.extent, session.trace.clock.unit)
             )
         except QueryError as error:
@@ -1001,8 +1001,8 @@ class MainWindow(QMainWindow):
             (session.bookmarks.changed, self._on_state_changed),
             (session.display.color_by_changed, self._on_state_changed),
             (session.display.absolute_time_changed, self._on_state_changed),
-            (session.selection_changed, self._on_moved),
-            (session.marked_range_changed, self._on_moved),
+            (session.selection.changed, self._on_moved),
+            (session.ranges.marked_changed, self._on_moved),
             (session.queries.search_changed, self._on_moved),
             (session.queries.filter_changed, self._on_moved),
             (session.lanes.changed, self._on_moved),
@@ -1017,8 +1017,8 @@ class MainWindow(QMainWindow):
 
     def _copy_names(self, session: "Session") -> None:
         trace = session.trace
-        if trace is not None and session.selection.table == "spans":
-            names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
+        if trace is not None and session.selection.current.table == "spans":
+            names = [trace.span_name(i) for i in session.selection.current.ids[:10_000]]
             copy_text("\n".join(map(one_line, names)))
 
     def _restore_geometry(self) -> None:

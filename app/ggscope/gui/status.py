@@ -99,7 +99,7 @@ class StatusStrip(QFrame):
         row.addWidget(self.renderer)
         self.setMinimumHeight(26)
         session.trace_changed.connect(self._on_trace_changed)
-        session.visible_range_changed.connect(self._on_range_changed)
+        session.viewport.changed.connect(self._on_range_changed)
         session.status_message.connect(self.show_message)
         session.display.absolute_time_changed.connect(self._show_range)
         self.progress.shown_changed.connect(self._on_progress_shown)
@@ -270,7 +270,7 @@ class StatusStrip(QFrame):
             self.range.setText("")
             return
         visible, absolute = (
-            self._session.visible_range,
+            self._session.viewport.visible,
             self._session.display.absolute_time,
         )
         form = shown_form(visible, trace.clock, absolute=absolute)

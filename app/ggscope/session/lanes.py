@@ -4,7 +4,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, clean_line
-from ggscope.session.viewport import History
+from ggscope.session.history import History
 
 
 class LaneModel(QObject):

@@ -15,8 +15,8 @@ from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.session import viewport as view_range
 from ggscope.session.tasks import Request, TaskFailure
+from ggscope.session.time_ranges import of_selection
 
 if TYPE_CHECKING:
     from ggscope.session.session import Session
@@ -39,7 +39,7 @@ class Linking(QObject):
 
     Signals
     -------
-    linked_changed(Linked) : follows `Session.selection_changed`.
+    linked_changed(Linked) : follows `SelectionModel.changed`.
     linked_position_changed(int) : `step` went to another linked span.
     correlation_changed(Correlation | None) : it became known, or the trace changed.
     reveal_requested(int) : span id to scroll into view.
@@ -118,7 +118,7 @@ class Linking(QObject):
     def update(self) -> None:
         """Compute the links of the selection; `linked_changed` follows."""
         session, trace = self._session, self._session.trace
-        selection = session.selection
+        selection = session.selection.current
         session.tasks.cancel(_LINKS)
         if trace is None or not selection:
             self._publish(Linked(selection) if selection else NOTHING)
@@ -152,7 +152,7 @@ class Linking(QObject):
         ids = self._by_time(trace)
         if self.position < 0:
             starts = trace.spans.start[ids]
-            first = int(np.searchsorted(starts, session.visible_range.start))
+            first = int(np.searchsorted(starts, session.viewport.visible.start))
             self.position = first - 1 if by > 0 else first
         self.position = (self.position + by) % len(ids)
         session.reveal_span(int(ids[self.position]))
@@ -160,9 +160,9 @@ class Linking(QObject):
 
     def show_longest(self) -> None:
         """Zoom to the longest span of the selected group, once it is known."""
-        if self._session.selection.group is None:
+        if self._session.selection.current.group is None:
             return
-        self._longest_pending = self._session.selection
+        self._longest_pending = self._session.selection.current
         if self.linked.selection == self._longest_pending:
             self._go_to_longest()
 
@@ -192,10 +192,10 @@ class Linking(QObject):
     def time(self) -> TimeRange | None:
         """Return the time of the current linked span, otherwise of all of them."""
         trace, span = self._session.trace, self.current_span
-        if trace is None or self.linked.selection != self._session.selection:
+        if trace is None or self.linked.selection != self._session.selection.current:
             return None
         ids = self.linked.spans.tolist() if span is None else [span]
-        return view_range.of_selection(trace, Selection("spans", tuple(ids)))
+        return of_selection(trace, Selection("spans", tuple(ids)))
 
     def _by_time(self, trace: Trace) -> I64:
         """Return the linked spans in time order."""
@@ -210,7 +210,7 @@ class Linking(QObject):
         self.update()
 
     def _on_failed(self, failure: TaskFailure) -> None:
-        self._publish(Linked(self._session.selection))
+        self._publish(Linked(self._session.selection.current))
         self._session.report(failure)
 
     def _publish(self, result: Linked) -> None:

@@ -356,8 +356,8 @@ class LiveSession(QObject):
         self._frames = session.frames
         self._metrics_client = FrameClient(self._frames, self.changed.emit, STATUS_S)
         self._received.connect(self._on_update, Qt.ConnectionType.QueuedConnection)
-        session.visible_range_changed.connect(self._on_moved)
-        session.held_changed.connect(self._on_held)
+        session.viewport.changed.connect(self._on_moved)
+        session.viewport.held_changed.connect(self._on_held)
 
     @property
     def is_on(self) -> bool:
@@ -455,7 +455,7 @@ class LiveSession(QObject):
         self.set_paused(False)
         trace = self._session.trace
         if trace is not None and not self.follows:
-            self._note_width(trace, self._session.visible_range)
+            self._note_width(trace, self._session.viewport.visible)
         self._set_follows(True)
         visible = None if trace is None else self._followed_range(trace)
         if visible is not None:
@@ -497,9 +497,9 @@ class LiveSession(QObject):
         self._restarts = restarts
         change = TraceChange.REPLACED if is_new else TraceChange.APPENDED
         visible = self._followed_range(trace)
-        stands = not followed or self._session.is_held
+        stands = not followed or self._session.viewport.is_held
         if stands and not is_new:
-            visible = self._session.visible_range
+            visible = self._session.viewport.visible
         self._is_moving = True
         try:
             self._session.set_trace(trace, change, visible)
@@ -522,7 +522,7 @@ class LiveSession(QObject):
     def _move(self, visible: TimeRange) -> None:
         self._is_moving = True
         try:
-            self._session.set_visible(visible)
+            self._session.viewport.set_visible(visible)
         finally:
             self._is_moving = False
 
@@ -542,9 +542,9 @@ class LiveSession(QObject):
         session, trace = self._session, self._session.trace
         self._note_anchor()
         if is_held or trace is None or not (self.is_on and self.follows):
-            self._marked_before = session.marked_range
+            self._marked_before = session.ranges.marked
             return
-        marked = session.marked_range
+        marked = session.ranges.marked
         if marked not in (None, self._marked_before):
             self._set_follows(False)
             return
@@ -570,13 +570,13 @@ class LiveSession(QObject):
         """Let zooming keep the newest record in its place while the view follows."""
         trace = self._session.trace
         session = self._session
-        session.anchor, session.moves_by = None, 0
+        session.viewport.anchor, session.viewport.moves_by = None, 0
         if trace is None or not (self.follows and self.is_on):
             return
-        session.anchor = trace.extent.end - 1
-        stands = self.is_paused or session.is_held
+        session.viewport.anchor = trace.extent.end - 1
+        stands = self.is_paused or session.viewport.is_held
         if not stands and self._followed_range(trace) is not None:
-            session.moves_by = NANO if trace.clock.unit == "ns" else 0
+            session.viewport.moves_by = NANO if trace.clock.unit == "ns" else 0
 
 
 def bytes_of(trace: Trace) -> int:

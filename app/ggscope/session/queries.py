@@ -264,14 +264,14 @@ class Queries(QObject):
         session, hits = self._session, self.hits_in_order
         if hits is None or not len(hits):
             return
-        self._set_position(hits.step(self.position, by, session.visible_range.start))
+        self._set_position(hits.step(self.position, by, session.viewport.visible.start))
         table, row = hits.at(self.position)
         if table == "spans":
-            session.select_span(row)
+            session.selection.select_span(row)
         else:
-            session.select(Selection("markers", (row,)))
+            session.selection.select(Selection("markers", (row,)))
             tick = hits.tick(self.position)
-            session.bring_into_view(TimeRange(tick, tick))
+            session.viewport.bring_into_view(TimeRange(tick, tick))
 
     def _research(self) -> None:
         trace = self._session.trace

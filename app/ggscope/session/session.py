@@ -8,14 +8,10 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.selection_mapping import reselected
-from ggscope.model.selection import (
-    MarkedRange,
-    Selection,
-    SpanGroup,
-)
+from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.session import viewport as view_range
+from ggscope.session import time_ranges
 from ggscope.session.bookmarks.bookmarks import (
     Subject,
     subject_of_range,
@@ -24,18 +20,16 @@ from ggscope.session.bookmarks.bookmarks import (
 from ggscope.session.bookmarks.model import BookmarkModel
 from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.display import DisplayOptions
+from ggscope.session.history import History, ViewPoint
 from ggscope.session.lanes import LaneModel
 from ggscope.session.linking import Linking
 from ggscope.session.queries import Queries
+from ggscope.session.ranges import RangeModel
 from ggscope.session.scheduler import FrameScheduler
+from ggscope.session.selection import SelectionModel
 from ggscope.session.tasks import TaskFailure, Tasks
-from ggscope.session.viewport import (
-    NO_TOKENS,
-    History,
-    TokenTimes,
-    ViewPoint,
-    token_times,
-)
+from ggscope.session.tokens import NO_TOKENS, TokenTimes, token_times
+from ggscope.session.viewport import Viewport
 
 if TYPE_CHECKING:
     from ggscope.session.live import LiveSession
@@ -70,16 +64,9 @@ class Session(QObject):
     """
 
     trace_changed = Signal(object)  # TraceChange
-    selection_changed = Signal(object)  # Selection
     view_requested = Signal(object)  # id of a view to bring to the front
     show_requested = Signal(object)  # id of a view to show the selection in, large
-    visible_range_changed = Signal(object)  # TimeRange
-    marked_range_changed = Signal(object)  # MarkedRange | None
-    only_range_changed = Signal(object)  # bool
-    list_kept_changed = Signal(object)  # bool: see Session.keeps_list
     status_message = Signal(object)  # str: for the status bar
-    cursor_changed = Signal(object)  # tick under the mouse | None
-    held_changed = Signal(object)  # bool: whether the mouse holds the picture
     reveal_requested = Signal(object)  # span id: scroll it into view
     reload_requested = Signal(object)  # dict of reader options, or None
     problem_reported = Signal(object)  # str: a failure of a view or a task
@@ -87,8 +74,6 @@ class Session(QObject):
     def __init__(self, path: Path | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.path = path
-        self.wheel_zooms = False
-        """Whether the plain mouse wheel zooms time instead of scrolling lanes."""
         self.run: Run | None = None
         """A program that the tab has started; set before its views are made."""
         self.follower: LiveSession | None = None
@@ -97,9 +82,15 @@ class Session(QObject):
         """The sessions of all tabs; set before its views are made."""
         self.tasks = Tasks(self)
         self.frames = FrameScheduler(self.tasks, self)
+        self.viewport = Viewport(self)
+        self.selection = SelectionModel(self)
+        self.ranges = RangeModel(self.viewport, self.selection, self)
         self.history = History(self)
         self.lanes = LaneModel(self.history, self)
         self.lanes.changed.connect(self._note)
+        self.viewport.settled.connect(self._note)
+        self.selection.settled.connect(self._on_selection)
+        self.selection.reveal_requested.connect(self.reveal_span)
         self.display = DisplayOptions(self)
         self.bookmarks = BookmarkModel(self.bookmark_subject, self)
         self.bookmarks.status_message.connect(self.status_message)
@@ -108,23 +99,9 @@ class Session(QObject):
         self._earlier: TraceIndex | None = None
         self.appended_from = 0
         """The first span that the trace before this one did not have."""
-        self.anchor: int | None = None
-        """The tick that zooming keeps in its place, where a program is followed."""
-        self.moves_by = 0
-        """So many ticks a second what is in view moves on by itself, with a program
-        that is followed; 0 = it stands, or how fast is not known."""
-        self._selection = Selection()
         self.linking = Linking(self)
         self.linking.reveal_requested.connect(self.reveal_requested)
-        self._visible = TimeRange(0, view_range.MIN_TICKS)
-        self._marked: MarkedRange | None = None
-        self._only_range = True
         self._shown_in = ("", Selection())
-        self._listed = Selection()
-        self._kept_range: tuple[MarkedRange | None] | None = None
-        self._marked_last = False
-        self._cursor: int | None = None
-        self._is_held = False
         self._tokens: TokenTimes | None = None
         self.queries = Queries(self)
         self.queries.failed.connect(self.problem_reported)
@@ -178,7 +155,7 @@ class Session(QObject):
         self, trace: Trace, change: TraceChange, wanted: TimeRange | None
     ) -> None:
         old = self._trace
-        showed_all = old is None or self._visible == self._fit_range()
+        showed_all = old is None or self.viewport.visible == self.viewport.fitted
         is_new = old is None or change is TraceChange.REPLACED
         is_appended = old is not None and change is TraceChange.APPENDED
         self.appended_from = len(old.spans) if old is not None and is_appended else 0
@@ -190,6 +167,7 @@ class Session(QObject):
             # Names and accesses change nothing of the rows and most of the colours.
             self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None
+        self.viewport.extent = trace.extent
         if not is_appended:  # else what waits is about spans that stay
             self.tasks.forget_held()
         self.tasks.hold(trace.is_partial)
@@ -197,22 +175,23 @@ class Session(QObject):
             keeps_rows=change is TraceChange.GREW, is_appended=is_appended
         )
         if is_new or old is None:
-            self.stop_keeping_list()
-            self._listed = Selection()
+            self.ranges.stop_keeping()
+            self.selection.forget_listed()
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
-            self.select(reselected(self._selection, old, trace))
+            self.selection.select(reselected(self.selection.current, old, trace))
         self.display.set_trace(trace)
         self.trace_changed.emit(change)
         if not (is_appended and trace.is_running):
             self.linking.on_trace()
         if is_new:
             self.history.clear()
+        viewport = self.viewport
         if wanted is None:
-            wanted = self._fit_range() if is_new or showed_all else self._visible
+            wanted = viewport.fitted if is_new or showed_all else viewport.visible
         else:  # it follows a program: no step of the person's
-            showed_all = wanted != self._visible
-        self._set_visible(wanted)
+            showed_all = wanted != viewport.visible
+        viewport.set_visible(wanted)
         self.queries.ask_again(is_appended=is_appended)
         if is_new:
             self._note()
@@ -232,6 +211,7 @@ class Session(QObject):
             return
         free_in_steps(self._trace, self._index)
         self._trace = self._index = self._earlier = self._tokens = None
+        self.viewport.extent = None
         self.queries.forget()
         self.linking.forget()
         self.trace_changed.emit(TraceChange.CLOSED)
@@ -242,34 +222,9 @@ class Session(QObject):
 
     # -- selection ---------------------------------------------------------
 
-    @property
-    def selection(self) -> Selection:
-        """What is selected."""
-        return self._selection
-
-    def select(self, selection: Selection, *, is_listed: bool = False) -> None:
-        """Select exactly this.
-
-        Parameters
-        ----------
-        is_listed : whether it was chosen in a list of the range shown; see
-            `keeps_list`.
-        """
-        if is_listed:
-            self._listed = selection
-        if selection == self._selection:
-            return
-        self._selection = selection
-        if selection:
-            self._marked_last = False
-        self.selection_changed.emit(selection)
-        self._note()
-        if selection == self._selection:  # nobody selected something else meanwhile
-            self.linking.update()
-
     def show_in(self, view_id: str, selection: Selection) -> None:
         """Select something, and show it in a view, whatever that has to open for it."""
-        self.select(selection)
+        self.selection.select(selection)
         self._shown_in = (view_id, selection)
         self.view_requested.emit(view_id)
         self.show_requested.emit(view_id)
@@ -279,64 +234,24 @@ class Session(QObject):
 
         For views that are made only then.
         """
-        return bool(self._selection) and self._shown_in == (view_id, self._selection)
-
-    def select_tensor(self, row: int) -> None:
-        """Select a row of ``Trace.tensors``."""
-        self.select(Selection("tensors", (row,)))
-
-    def select_buffer(self, row: int) -> None:
-        """Select a row of ``Trace.buffers``."""
-        self.select(Selection("buffers", (row,)))
-
-    def select_node(self, node: int) -> None:
-        """Select a graph node by its id over all graphs."""
-        self.select(Selection("nodes", (node,)))
-
-    def select_expert(self, key: int) -> None:
-        """Select an expert by its ``model.routing.expert_key``."""
-        self.select(Selection("experts", (key,)))
-
-    def select_group(self, group: SpanGroup) -> None:
-        """Select a row of statistics: its spans are lit, and one can step through."""
-        self.select(Selection("groups", (0,), group), is_listed=True)
+        return bool(self.selection.current) and self._shown_in == (
+            view_id,
+            self.selection.current,
+        )
 
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""
-        self.select(Selection())
-        self.set_marked(None)
-
-    def select_span(
-        self,
-        span: int,
-        reveal: bool = True,
-        add: bool = False,
-        *,
-        is_listed: bool = False,
-    ) -> None:
-        """Select a span.
-
-        Parameters
-        ----------
-        reveal : also scroll time and lanes so that it can be seen.
-        add : add it to the selected spans, or take it out where it is one.
-        is_listed : as in `select`.
-        """
-        ids: tuple[int, ...] = (span,)
-        if add and self._selection.table == "spans":
-            others = tuple(i for i in self._selection.ids if i != span)
-            ids = others if span in self._selection.ids else (span, *others)
-        chosen = Selection("spans", ids) if ids else Selection()
-        self.select(chosen, is_listed=is_listed)
-        if reveal and span in ids:
-            self.reveal_span(span)
+        self.selection.select(Selection())
+        self.ranges.set_marked(None)
 
     def reveal_span(self, span: int) -> None:
         """Scroll time and lanes so that a span can be seen, without zooming."""
         if self._trace is None or not 0 <= span < len(self._trace.spans):
             return
         spans = self._trace.spans
-        self.bring_into_view(TimeRange(int(spans.start[span]), int(spans.end[span])))
+        self.viewport.bring_into_view(
+            TimeRange(int(spans.start[span]), int(spans.end[span]))
+        )
         self.reveal_requested.emit(span)
 
     def selected_range(self) -> TimeRange | None:
@@ -344,9 +259,9 @@ class Session(QObject):
 
         Of what does not lie in time: that of the spans that are linked with it.
         """
-        if self._trace is None or not self._selection:
+        if self._trace is None or not self.selection.current:
             return None
-        found = view_range.of_selection(self._trace, self._selection)
+        found = time_ranges.of_selection(self._trace, self.selection.current)
         return self.linking.time() if found is None else found
 
     def step_span(self, by: int) -> None:
@@ -355,205 +270,49 @@ class Session(QObject):
         Where something else than a span is selected, look at the next or previous of
         the spans that are linked with it; the selection stays.
         """
-        index, active = self.index, self._selection.active
+        index, active = self.index, self.selection.current.active
         if index is None or active is None:
             return
-        if self._selection.table != "spans":
+        if self.selection.current.table != "spans":
             self.linking.step(by)
             return
         neighbour = index.neighbours(active)[1 if by > 0 else 0]
         if neighbour is not None:
-            self.select_span(int(neighbour))
-
-    # -- visible and marked range ------------------------------------------
-
-    @property
-    def visible_range(self) -> TimeRange:
-        """The ticks that the timeline shows; at least 16 of them."""
-        return self._visible
-
-    @property
-    def bounds(self) -> TimeRange:
-        """How far one can pan: the extent, padded."""
-        extent = TimeRange(0, 0) if self._trace is None else self._trace.extent
-        return view_range.bounds(extent)
-
-    def set_visible(self, visible: TimeRange) -> None:
-        """Show this range, moved into the bounds and at least 16 ticks wide."""
-        if self._trace is not None:
-            self._set_visible(visible)
-
-    def zoom(self, factor: float, centre_tick: int | None = None) -> None:
-        """Make the range `factor` times as wide; < 1 zooms in.
-
-        The point at `centre_tick` stays where it is; without one it is the
-        point under the mouse, else the middle. Of a program that is followed it is now.
-        """
-        if self.anchor is not None:
-            centre_tick = self.anchor
-        elif centre_tick is None:
-            centre_tick = self._cursor
-        self.set_visible(
-            view_range.zoomed(self._visible, factor, centre_tick, self.bounds)
-        )
-
-    def pan(self, share: float) -> None:
-        """Move the range by `share` of its width; > 0 is later."""
-        self.set_visible(self._visible.shifted(round(self._visible.duration * share)))
-
-    def fit(self) -> None:
-        """Show the whole trace."""
-        if self._trace is not None:
-            self._set_visible(self._fit_range())
+            self.selection.select_span(int(neighbour))
 
     def fit_selection(self) -> None:
         """Show the selected things, or else the marked range, with some air."""
         target = self._target_range()
         if target is not None:
-            is_listed = self._is_listed
-            self._set_visible(view_range.with_air(target), keeps_list=is_listed)
+            self._show_selected(time_ranges.with_air(target))
 
     def focus_selection(self) -> None:
         """Bring the selection to the middle; where it is there already, fit it."""
         target = self._target_range()
         if target is None:
             return
-        centred = view_range.centred(self._visible, target)
-        centred = view_range.clamped(centred, self.bounds)
-        if centred == self._visible:
+        viewport = self.viewport
+        centred = time_ranges.centred(viewport.visible, target)
+        centred = time_ranges.clamped(centred, viewport.bounds)
+        if centred == viewport.visible:
             self.fit_selection()
         else:
-            self._set_visible(centred, keeps_list=self._is_listed)
+            self._show_selected(centred)
 
-    def show_end(self) -> None:
-        """Pan to the end of the trace."""
-        if self._trace is not None:
-            end = self._trace.extent.end
-            self.set_visible(TimeRange(end - self._visible.duration, end))
-
-    @property
-    def marked_range(self) -> MarkedRange | None:
-        """The range marked by dragging, or None."""
-        return self._marked
-
-    def set_marked(self, marked: MarkedRange | None) -> None:
-        """Mark a range."""
-        if marked == self._marked:
-            return
-        self._marked = marked
-        self._marked_last = marked is not None
-        self.stop_keeping_list()
-        self.marked_range_changed.emit(marked)
-
-    @property
-    def only_range(self) -> bool:
-        """Whether table and statistics are about `range_shown` alone, or about all."""
-        return self._only_range
-
-    def set_only_range(self, only: bool) -> None:
-        """List and count what lies in the range that is shown, or everything."""
-        if only != self._only_range:
-            self._only_range = only
-            self.stop_keeping_list()
-            self.only_range_changed.emit(only)
-
-    @property
-    def keeps_list(self) -> bool:
-        """Whether `range_shown` stays though something else is visible.
-
-        So it does once the view has moved to what was chosen in a list, until it is
-        moved to anything else: else going to a row would take the other rows away.
-        """
-        return self._kept_range is not None
-
-    def stop_keeping_list(self) -> None:
-        """Let `range_shown` be what is visible again."""
-        if self._kept_range is not None:
-            self._kept_range = None
-            self.list_kept_changed.emit(False)
-
-    @property
-    def _is_listed(self) -> bool:
-        """Whether what is selected was chosen in a list of the range shown."""
-        return bool(self._selection) and self._selection == self._listed
-
-    @property
-    def range_shown(self) -> MarkedRange | None:
-        """What table and statistics are about: the marked range, else the visible one.
-
-        None = all of the trace: because that is asked for, or is what is visible. For
-        what was visible before, see `keeps_list`.
-        """
-        if self._trace is None or not self._only_range:
-            return None
-        if self._marked is not None:
-            return self._marked
-        if self._kept_range is not None:
-            return self._kept_range[0]
-        extent, visible = self._trace.extent, self._visible
-        # An instant at the very end is in sight too.
-        if visible.start <= extent.start and extent.end <= visible.end:
-            return None
-        return MarkedRange(visible)
+    def _show_selected(self, visible: TimeRange) -> None:
+        self.viewport.set_visible(visible, to_selection=self.selection.is_listed)
 
     def mark_selection(self) -> None:
         """Turn the selection into a marked range."""
         chosen = self.selected_range()
         if chosen is not None:
-            self.set_marked(MarkedRange(chosen))
-
-    @property
-    def cursor_tick(self) -> int | None:
-        """The tick under the mouse in a time view; None when it has left."""
-        return self._cursor
-
-    @cursor_tick.setter
-    def cursor_tick(self, tick: int | None) -> None:
-        if tick != self._cursor:
-            self._cursor = tick
-            self.cursor_changed.emit(tick)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a mouse button is down in a picture: what is in view stands."""
-        return self._is_held
-
-    def hold(self, is_held: bool) -> None:
-        """Let what is in view stand while a mouse button is down, or no more."""
-        if is_held != self._is_held:
-            self._is_held = is_held
-            self.held_changed.emit(is_held)
-
-    def _fit_range(self) -> TimeRange:
-        extent = TimeRange(0, 0) if self._trace is None else self._trace.extent
-        return view_range.fitted(extent)
+            self.ranges.set_marked(MarkedRange(chosen))
 
     def _target_range(self) -> TimeRange | None:
         chosen = self.selected_range()
-        if chosen is None and self._marked is not None:
-            return self._marked.time
+        if chosen is None and self.ranges.marked is not None:
+            return self.ranges.marked.time
         return chosen
-
-    def _set_visible(self, visible: TimeRange, *, keeps_list: bool = False) -> None:
-        """Show a range; `keeps_list`: on account of the selection, see `keeps_list`."""
-        visible = view_range.clamped(visible, self.bounds)
-        if visible == self._visible:
-            return
-        kept, was_kept = self._kept_range, self._kept_range is not None
-        if not keeps_list:
-            kept = None
-        elif self._is_listed and kept is None and self._marked is None:
-            kept = (self.range_shown,)
-        self._kept_range, self._visible = kept, visible
-        self.visible_range_changed.emit(visible)
-        if was_kept != (kept is not None):
-            self.list_kept_changed.emit(not was_kept)
-        self._note()
-
-    def bring_into_view(self, time: TimeRange) -> None:
-        """Pan so that `time` can be seen, where it cannot be seen yet."""
-        if self._trace is not None and not view_range.shows(self._visible, time):
-            self._set_visible(view_range.centred(self._visible, time), keeps_list=True)
 
     def step_hit(self, by: int) -> None:
         """Select the next (+1) or previous (-1) hit and bring it into view.
@@ -569,7 +328,7 @@ class Session(QObject):
         """Go to the next (+1) or previous (-1) token and select its span."""
         tokens = self.tokens
         chosen = self.selected_range()
-        middle = self._visible.start + self._visible.duration // 2
+        middle = self.viewport.middle
         position = tokens.step(middle if chosen is None else chosen.start, by)
         if position is not None:
             self.go_to_token(position)
@@ -592,10 +351,10 @@ class Session(QObject):
             return
         span, time = int(tokens.span[position]), tokens.range_of(position)
         if span >= 0:
-            self.select_span(span, reveal=False)
+            self.selection.select_span(span, reveal=False)
         else:
-            self.set_marked(MarkedRange(time))
-        self.set_visible(view_range.with_air(time))
+            self.ranges.set_marked(MarkedRange(time))
+        self.viewport.set_visible(time_ranges.with_air(time))
         if span >= 0:
             self.reveal_requested.emit(span)
 
@@ -610,13 +369,15 @@ class Session(QObject):
         if not 0 <= position < len(self.bookmarks.items):
             return
         found = self.bookmarks.items[position]
-        shown = self._visible
+        shown = self.viewport.visible
         if found.time.duration > shown.duration:
-            self.set_visible(view_range.with_air(found.time))
+            self.viewport.set_visible(time_ranges.with_air(found.time))
         elif not shown.start <= found.time.start <= found.time.end <= shown.end:
-            self.set_visible(view_range.centred(self._visible, found.time))
+            self.viewport.set_visible(
+                time_ranges.centred(self.viewport.visible, found.time)
+            )
         if found.time.duration:
-            self.set_marked(MarkedRange(found.time))
+            self.ranges.set_marked(MarkedRange(found.time))
         index = self.index
         if found.lane and index is not None and index.lanes.position(found.lane) >= 0:
             self.lanes.reveal_requested.emit(found.lane)
@@ -627,14 +388,16 @@ class Session(QObject):
         That is the marked range or the selection, else the point under the mouse, else
         the middle of the view.
         """
-        if self._marked is not None and (self._marked_last or not self._selection):
-            return subject_of_range(self.index, self._marked)
+        if self.ranges.marked is not None and (
+            self.ranges.is_marked_last or not self.selection.current
+        ):
+            return subject_of_range(self.index, self.ranges.marked)
         chosen = self.selected_range()
         if chosen is not None:
-            return subject_of_selection(self.index, self._selection, chosen)
-        tick = self._cursor
+            return subject_of_selection(self.index, self.selection.current, chosen)
+        tick = self.viewport.cursor_tick
         if tick is None:
-            tick = self._visible.start + self._visible.duration // 2
+            tick = self.viewport.middle
         return Subject(TimeRange(tick, tick))
 
     # -- history -----------------------------------------------------------
@@ -650,21 +413,25 @@ class Session(QObject):
     def _apply(self, point: ViewPoint | None) -> None:
         if point is None:
             return
-        self._set_visible(point.visible)
+        self.viewport.set_visible(point.visible)
         self.queries.set_filter(point.filter)
-        self.select(point.selection)
+        self.selection.select(point.selection)
         self.lanes.set_state(point.lanes)
 
     def _note(self, _: object = None) -> None:
         if self._trace is not None:
             self.history.note(
                 ViewPoint(
-                    self._visible,
-                    self._selection,
+                    self.viewport.visible,
+                    self.selection.current,
                     self.queries.filter,
                     self.lanes.state,
                 )
             )
+
+    def _on_selection(self, _: object) -> None:
+        self._note()
+        self.linking.update()
 
     def report(self, failure: TaskFailure) -> None:
         """Tell people that a task failed."""

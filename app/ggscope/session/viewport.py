@@ -1,295 +1,129 @@
-"""Arithmetic on ranges of time: zoom, pan, fit, clamp. Exact integers.
+"""Viewport: which part of a trace's time pictures show, and the mouse in it."""
 
-Back and forward over (visible range, selection, filter, lanes).
+from PySide6.QtCore import QObject, Signal
 
-Where each token lies in time, for stepping from one to the next.
-"""
-
-from dataclasses import dataclass, field
-
-import numpy as np
-from PySide6.QtCore import QObject, QTimer, Signal
-
-from ggscope.analysis.rows.lanes import LaneState
-from ggscope.model.selection import Filter, Selection
-from ggscope.model.tables import I64
-from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-
-MIN_TICKS = 16
-_AIR = 10
+from ggscope.session import time_ranges
 
 
-def bounds(extent: TimeRange) -> TimeRange:
-    """Return how far one can pan: the extent and 5 % on either side."""
-    return extent.padded(max(extent.duration // 20, MIN_TICKS))
-
-
-def fitted(extent: TimeRange) -> TimeRange:
-    """Return the range that shows the whole extent, at least 16 ticks."""
-    return _widened(extent)
-
-
-def clamped(wanted: TimeRange, limits: TimeRange) -> TimeRange:
-    """Return `wanted`, at least 16 ticks wide, moved into `limits`.
-
-    Wider than the limits becomes the limits.
-    """
-    wanted = _widened(wanted)
-    width = min(wanted.duration, limits.duration)
-    start = max(limits.start, min(wanted.start, limits.end - width))
-    return TimeRange(start, start + width)
-
-
-def zoomed(
-    visible: TimeRange, factor: float, centre: int | None, limits: TimeRange
-) -> TimeRange:
-    """Return a range `factor` times as wide around `centre` (None: the middle)."""
-    if centre is None or not visible.contains(centre):
-        centre = visible.start + visible.duration // 2
-    width = round(visible.duration * factor)
-    width = max(MIN_TICKS, min(width, limits.duration))
-    if width == visible.duration:
-        return visible
-    left = (centre - visible.start) * width // max(visible.duration, 1)
-    return TimeRange(centre - left, centre - left + width)
-
-
-def centred(visible: TimeRange, target: TimeRange) -> TimeRange:
-    """Return a range as wide as `visible` with `target` in its middle."""
-    middle = target.start + target.duration // 2
-    start = middle - visible.duration // 2
-    return TimeRange(start, start + visible.duration)
-
-
-def with_air(target: TimeRange) -> TimeRange:
-    """Return `target` and a tenth of its length on either side."""
-    return _widened(target.padded(target.duration // _AIR))
-
-
-def shows(visible: TimeRange, target: TimeRange) -> bool:
-    """Tell whether `target`, or as much of it as fits, can be seen."""
-    if target.duration >= visible.duration:
-        common = visible.intersect(target)
-        return common is not None and common.duration * 2 >= visible.duration
-    return visible.start <= target.start and target.end <= visible.end
-
-
-def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
-    """Return the time from the first to the last selected thing.
-
-    None where nothing is selected that lies in time; rows that do not exist are
-    left out.
-    """
-    if selection.table == "spans":
-        start, end = trace.spans.start, trace.spans.end
-    elif selection.table == "markers":
-        start = end = trace.markers.time
-    elif selection.table == "buffers":
-        # From its allocation to its end; one that is never freed lasts to the end.
-        start = np.maximum(trace.buffers.allocated, trace.extent.start)
-        freed = trace.buffers.freed
-        end = np.where(freed == -1, trace.extent.end, freed)
-        end = np.maximum(end, start)
-    else:
-        return None
-    ids = np.asarray(selection.ids, np.int64)
-    ids = ids[(ids >= 0) & (ids < len(start))]
-    if not len(ids):
-        return None
-    return TimeRange(int(start[ids].min()), int(end[ids].max()))
-
-
-def _widened(wanted: TimeRange) -> TimeRange:
-    missing = MIN_TICKS - wanted.duration
-    if missing <= 0:
-        return wanted
-    start = wanted.start - missing // 2
-    return TimeRange(start, start + MIN_TICKS)
-
-
-QUIET_MS = 300
-CAPACITY = 500
-
-
-@dataclass(frozen=True, slots=True)
-class ViewPoint:
-    """Where a person looked, and how the lanes lay."""
-
-    visible: TimeRange
-    selection: Selection
-    filter: Filter
-    lanes: LaneState = field(default_factory=LaneState)
-
-
-class History(QObject):
-    """Remembers view points once nothing has moved for 300 ms.
-
-    `note` is called on every change; a drag of a thousand steps leaves one entry.
-    """
-
-    changed = Signal()  # can_go_back or can_go_forward may differ now
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._entries: list[ViewPoint] = []
-        self._position = -1
-        self._latest: ViewPoint | None = None
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(QUIET_MS)
-        self._quiet.timeout.connect(self.record)
-
-    @property
-    def can_go_back(self) -> bool:
-        """Whether there is an earlier view point."""
-        return self._position > 0 or (self._is_dirty and self._position >= 0)
-
-    @property
-    def can_go_forward(self) -> bool:
-        """Whether there is a later one."""
-        return not self._is_dirty and self._position < len(self._entries) - 1
-
-    def note(self, point: ViewPoint) -> None:
-        """Take notice of a new view point; it is recorded after 300 ms of quiet."""
-        self._latest = point
-        if self._is_dirty:
-            self._quiet.start()
-        else:
-            self._quiet.stop()
-        self.changed.emit()
-
-    def record(self) -> None:
-        """Record the latest view point now; what lay ahead is forgotten."""
-        self._quiet.stop()
-        if not self._is_dirty or self._latest is None:
-            return
-        del self._entries[self._position + 1 :]
-        self._entries.append(self._latest)
-        del self._entries[: max(0, len(self._entries) - CAPACITY)]
-        self._position = len(self._entries) - 1
-        self.changed.emit()
-
-    def settle(self) -> None:
-        """Take the latest view point for the present one, without a new entry.
-
-        For what no person did: a view that shows everything follows a trace that
-        is still being read.
-        """
-        self._quiet.stop()
-        if self._latest is None:
-            return
-        if self._position < 0:
-            self._entries, self._position = [self._latest], 0
-        else:
-            self._entries[self._position] = self._latest
-        self.changed.emit()
-
-    def back(self) -> ViewPoint | None:
-        """Step back; return the view point to show, or None at the beginning."""
-        self.record()
-        return self._step(-1)
-
-    def forward(self) -> ViewPoint | None:
-        """Step forward; return the view point to show, or None at the end."""
-        self.record()
-        return self._step(1)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._quiet.stop()
-        self._entries.clear()
-        self._position = -1
-        self._latest = None
-        self.changed.emit()
-
-    @property
-    def _is_dirty(self) -> bool:
-        """Whether the latest view point differs from the recorded one."""
-        if self._latest is None:
-            return False
-        return self._position < 0 or self._entries[self._position] != self._latest
-
-    def _step(self, by: int) -> ViewPoint | None:
-        position = self._position + by
-        if not 0 <= position < len(self._entries):
-            return None
-        self._position = position
-        # The caller applies this very point; noting it again changes nothing.
-        self._latest = self._entries[position]
-        self.changed.emit()
-        return self._latest
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenTimes:
-    """Tokens (or passes) in order of their start.
+class Viewport(QObject):
+    """The visible range. A setter of the same value emits no signal.
 
     Attributes
     ----------
-    start, end : int64[n], ticks.
-    span : int64[n], id of the token's own span; -1 where it has none.
-    number : int64[n], as the file numbers them, perhaps anew in each phase; -1 where
-        it does not.
+    visible : the ticks that pictures show; at least 16 of them.
+    extent : of the trace; None without one, and then nothing moves.
+    anchor : the tick that zooming keeps in its place, where a program is followed.
+    moves_by : so many ticks a second what is in view moves on by itself, with a
+        program that is followed; 0 = it stands, or how fast is not known.
+    wheel_zooms : whether the plain mouse wheel zooms time instead of scrolling lanes.
+    is_held : whether a mouse button is down in a picture: what is in view stands.
+
+    Signals
+    -------
+    about_to_move(bool) : whether to what is selected; `visible` is still the old range.
+    changed(TimeRange) : another range is visible.
+    settled(TimeRange) : everybody has heard of `changed`.
     """
 
-    start: I64
-    end: I64
-    span: I64
-    number: I64
+    about_to_move = Signal(object)
+    changed = Signal(object)
+    settled = Signal(object)
+    cursor_changed = Signal(object)  # tick under the mouse | None
+    held_changed = Signal(object)  # bool
 
-    def __len__(self) -> int:
-        return len(self.start)
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.visible = TimeRange(0, time_ranges.MIN_TICKS)
+        self.extent: TimeRange | None = None
+        self.anchor: int | None = None
+        self.moves_by = 0
+        self.wheel_zooms = False
+        self.is_held = False
+        self._cursor: int | None = None
 
-    def range_of(self, position: int) -> TimeRange:
-        """Return the time of the token at `position`."""
-        return TimeRange(int(self.start[position]), int(self.end[position]))
+    @property
+    def bounds(self) -> TimeRange:
+        """How far one can pan: the extent, padded."""
+        return time_ranges.bounds(self._extent)
 
-    def step(self, tick: int, by: int) -> int | None:
-        """Return the position of the token `by` (+1/-1) away from `tick`.
+    @property
+    def fitted(self) -> TimeRange:
+        """The range that shows the whole trace."""
+        return time_ranges.fitted(self._extent)
 
-        A tick before the first token has that one as its next.
+    @property
+    def middle(self) -> int:
+        """The tick in the middle of the visible range."""
+        return self.visible.start + self.visible.duration // 2
+
+    def set_visible(self, visible: TimeRange, *, to_selection: bool = False) -> None:
+        """Show this range, moved into the bounds and at least 16 ticks wide.
+
+        Parameters
+        ----------
+        to_selection : on account of what is selected; see `RangeModel.is_kept`.
         """
-        here = int(np.searchsorted(self.start, tick, "right")) - 1
-        position = here + by
-        return position if 0 <= position < len(self) else None
+        if self.extent is None:
+            return
+        visible = time_ranges.clamped(visible, self.bounds)
+        if visible == self.visible:
+            return
+        self.about_to_move.emit(to_selection)
+        self.visible = visible
+        self.changed.emit(visible)
+        self.settled.emit(visible)
 
+    def zoom(self, factor: float, centre_tick: int | None = None) -> None:
+        """Make the range `factor` times as wide; < 1 zooms in.
 
-NO_TOKENS = TokenTimes(*(np.zeros(0, np.int64),) * 4)
+        The point at `centre_tick` stays where it is; without one it is the
+        point under the mouse, else the middle. Of a program that is followed it is now.
+        """
+        if self.anchor is not None:
+            centre_tick = self.anchor
+        elif centre_tick is None:
+            centre_tick = self._cursor
+        self.set_visible(
+            time_ranges.zoomed(self.visible, factor, centre_tick, self.bounds)
+        )
 
+    def pan(self, share: float) -> None:
+        """Move the range by `share` of its width; > 0 is later."""
+        self.set_visible(self.visible.shifted(round(self.visible.duration * share)))
 
-def token_times(trace: Trace) -> TokenTimes:
-    """Return the tokens of a trace, from its token lanes or else its token column.
+    def fit(self) -> None:
+        """Show the whole trace."""
+        self.set_visible(self.fitted)
 
-    Notes
-    -----
-    O(n) in the spans; call it once per trace and only when somebody steps.
-    """
-    spans = trace.spans
-    lanes = np.flatnonzero(trace.lanes.is_token)
-    if len(lanes):
-        ids = np.flatnonzero(np.isin(spans.lane, lanes)).astype(np.int64)
-        if len(ids):
-            ids = ids[np.argsort(spans.start[ids], kind="stable")]
-            number = np.full(len(ids), -1, np.int64)
-            if spans.token is not None:
-                number = spans.token[ids].astype(np.int64)
-            return TokenTimes(spans.start[ids], spans.end[ids], ids, number)
-    return _from_column(trace)
+    def show_end(self) -> None:
+        """Pan to the end of the trace."""
+        if self.extent is not None:
+            end = self.extent.end
+            self.set_visible(TimeRange(end - self.visible.duration, end))
 
+    def bring_into_view(self, time: TimeRange) -> None:
+        """Pan so that `time`, which is selected, can be seen, where it cannot yet."""
+        if not time_ranges.shows(self.visible, time):
+            self.set_visible(time_ranges.centred(self.visible, time), to_selection=True)
 
-def _from_column(trace: Trace) -> TokenTimes:
-    spans = trace.spans
-    if spans.token is None or not len(spans):
-        return NO_TOKENS
-    known = np.flatnonzero(spans.token >= 0)
-    if not len(known):
-        return NO_TOKENS
-    names, which = np.unique(spans.token[known], return_inverse=True)
-    start = np.full(len(names), np.iinfo(np.int64).max, np.int64)
-    end = np.full(len(names), np.iinfo(np.int64).min, np.int64)
-    np.minimum.at(start, which, spans.start[known])
-    np.maximum.at(end, which, spans.end[known])
-    order = np.argsort(start, kind="stable")
-    alone = np.full(len(names), -1, np.int64)
-    return TokenTimes(start[order], end[order], alone, names[order].astype(np.int64))
+    @property
+    def cursor_tick(self) -> int | None:
+        """The tick under the mouse in a time view; None when it has left."""
+        return self._cursor
+
+    @cursor_tick.setter
+    def cursor_tick(self, tick: int | None) -> None:
+        if tick != self._cursor:
+            self._cursor = tick
+            self.cursor_changed.emit(tick)
+
+    def hold(self, is_held: bool) -> None:
+        """Let what is in view stand while a mouse button is down, or no more."""
+        if is_held != self.is_held:
+            self.is_held = is_held
+            self.held_changed.emit(is_held)
+
+    @property
+    def _extent(self) -> TimeRange:
+        return TimeRange(0, 0) if self.extent is None else self.extent

@@ -83,7 +83,7 @@ class CacheView(PaintedView):
         self.box.insertWidget(0, self.controls)
         self.set_canvas_cursor(Qt.CursorShape.CrossCursor)
         self.set_theme(theme)
-        self.connect_until_release((session.marked_range_changed, self._on_marked))
+        self.connect_until_release((session.ranges.marked_changed, self._on_marked))
 
     def _make_controls(self) -> None:
         row = self.controls
@@ -147,7 +147,7 @@ class CacheView(PaintedView):
             return
         if not self.is_of(self._of):
             self._forget()
-        marked = session.marked_range
+        marked = session.ranges.marked
         is_part = self.range_box.isChecked() and marked is not None
         time = marked.time if is_part and marked is not None else None
         self.run(
@@ -301,7 +301,7 @@ class CacheView(PaintedView):
 
     def recipe(self, scene: CacheScene) -> ExportCommand | None:
         """Return the command line that makes the figure of a scene."""
-        trace, marked = self.session.trace, self.session.marked_range
+        trace, marked = self.session.trace, self.session.ranges.marked
         if trace is None:
             return None
         is_part = self.range_box.isChecked() and marked is not None

@@ -112,7 +112,7 @@ class CompareView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._recompute),
-            (session.selection_changed, self._mark_group),
+            (session.selection.changed, self._mark_group),
         )
         self.connect_until_release(
             (self._tabs.changed, self._on_tabs), is_throttled=False
@@ -435,18 +435,18 @@ class CompareView(View):
         """Light the spans of the row that was gone to."""
         group = self.group_at(index.row()) if index.isValid() else None
         if group is not None and not self._is_marking:
-            self.session.select_group(group)
+            self.session.selection.select_group(group)
 
     def _on_opened(self, row: int) -> None:
         """Go to the longest span of a row."""
         group = self.group_at(row)
         if group is not None:
-            self.session.select_group(group)
+            self.session.selection.select_group(group)
             self.session.linking.show_longest()
 
     def _mark_group(self, _: object = None) -> None:
         """Select the row of the selected group, wherever it is now."""
-        group, table = self.session.selection.group, self.table
+        group, table = self.session.selection.current.group, self.table
         groups = [self.group_at(row) for row in range(self.model.rowCount())]
         row = -1 if group is None or group not in groups else groups.index(group)
         self._is_marking = True

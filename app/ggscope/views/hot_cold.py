@@ -91,9 +91,9 @@ class HotColdView(PaintedView):
         self.box.insertWidget(0, self.controls)
         self.set_theme(theme)
         self.connect_until_release(
-            (session.selection_changed, self.repaint_picture),
+            (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self.repaint_picture),
-            (session.marked_range_changed, self._on_marked),
+            (session.ranges.marked_changed, self._on_marked),
         )
 
     def _make_controls(self) -> None:
@@ -149,7 +149,7 @@ class HotColdView(PaintedView):
             return
         if not self.is_of(self._of):
             self._show(None, None)
-        marked = session.marked_range
+        marked = session.ranges.marked
         wants_range = self.range_box.isChecked() and marked is not None
         self._time = marked.time if wants_range and marked is not None else None
         self.run(
@@ -293,7 +293,7 @@ class HotColdView(PaintedView):
         session, result = self.session, self.result
         if session.trace is None or result is None or not self.is_of(self._of):
             return None
-        selection = session.selection
+        selection = session.selection.current
         highlighted = selection.ids if selection.table == "tensors" else ()
         if not highlighted and selection:
             highlighted = tuple(session.linking.linked.tensors.tolist())
@@ -392,7 +392,7 @@ class HotColdView(PaintedView):
             return
         tensor = int(self._ranked(scene).tensor[bar])
         if tensor >= 0:
-            self.session.select(Selection("tensors", (tensor,)))
+            self.session.selection.select(Selection("tensors", (tensor,)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Scroll by arrows and pages; copy."""

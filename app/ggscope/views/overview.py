@@ -60,9 +60,9 @@ class OverviewView(PaintedView):
         self._n_masks = 0
         self._last: DisplayList | None = None
         self.connect_until_release(
-            (session.visible_range_changed, self.repaint_picture),
-            (session.selection_changed, self.repaint_picture),
-            (session.marked_range_changed, self.repaint_picture),
+            (session.viewport.changed, self.repaint_picture),
+            (session.selection.changed, self.repaint_picture),
+            (session.ranges.marked_changed, self.repaint_picture),
             (session.queries.search_changed, self.repaint_picture),
             (session.bookmarks.changed, self.repaint_picture),
             (session.display.color_by_changed, self.invalidate),
@@ -120,15 +120,15 @@ class OverviewView(PaintedView):
             return None
         return OverviewScene(
             index=session.index,
-            visible=session.visible_range,
+            visible=session.viewport.visible,
             width=width,
             height=height,
             theme=self.theme,
             scale=scale,
             color_by=session.display.color_by,
             hits=session.queries.hits,
-            selection=session.selection,
-            marked=session.marked_range,
+            selection=session.selection.current,
+            marked=session.ranges.marked,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks.items),
             mask=session.queries.mask,
             mask_token=None if session.queries.mask is None else self._n_masks,
@@ -173,7 +173,7 @@ class OverviewView(PaintedView):
             return False
         if isinstance(event, QWheelEvent):
             notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
-            session.zoom(1.25**-notches, self._tick(event.position().x()))
+            session.viewport.zoom(1.25**-notches, self._tick(event.position().x()))
             return True
         if event.type() == QEvent.Type.ToolTip:
             at = event.pos()  # type: ignore[attr-defined]  # QHelpEvent
@@ -198,7 +198,7 @@ class OverviewView(PaintedView):
             return False
         kind, x = event.type(), event.position().x()
         if kind == QEvent.Type.MouseButtonDblClick:
-            session.fit()
+            session.viewport.fit()
         elif kind == QEvent.Type.MouseButtonPress:
             if event.button() != Qt.MouseButton.LeftButton:
                 return False
@@ -215,8 +215,8 @@ class OverviewView(PaintedView):
 
     def _part_at(self, session: Session, x: float) -> _Drag:
         left, right = (
-            self._x(session.visible_range.start),
-            self._x(session.visible_range.end),
+            self._x(session.viewport.visible.start),
+            self._x(session.viewport.visible.end),
         )
         narrow = right - left < 3 * EDGE_PX
         if not narrow and abs(x - left) <= EDGE_PX:
@@ -231,24 +231,24 @@ class OverviewView(PaintedView):
     def _press(self, session: Session, x: float) -> None:
         self._drag = self._part_at(session, x)
         self._drag_x, self._drag_tick = x, self._tick(x)
-        self._drag_range = session.visible_range
+        self._drag_range = session.viewport.visible
 
     def _move(self, session: Session, x: float) -> None:
         tick, old = self._tick(x), self._drag_range
         if self._drag is _Drag.MOVE:
-            session.set_visible(old.shifted(tick - self._drag_tick))
+            session.viewport.set_visible(old.shifted(tick - self._drag_tick))
         elif self._drag is _Drag.START:
-            session.set_visible(TimeRange(min(tick, old.end - 1), old.end))
+            session.viewport.set_visible(TimeRange(min(tick, old.end - 1), old.end))
         elif self._drag is _Drag.END:
-            session.set_visible(TimeRange(old.start, max(tick, old.start + 1)))
+            session.viewport.set_visible(TimeRange(old.start, max(tick, old.start + 1)))
         elif abs(x - self._drag_x) >= 4:
             low, high = sorted((self._drag_tick, tick))
-            session.set_visible(TimeRange(low, high))
+            session.viewport.set_visible(TimeRange(low, high))
 
     def _finish(self, session: Session, x: float) -> None:
         if self._drag is _Drag.NEW and abs(x - self._drag_x) < 4:
-            visible = session.visible_range
-            session.set_visible(
+            visible = session.viewport.visible
+            session.viewport.set_visible(
                 visible.shifted(self._tick(x) - visible.start - visible.duration // 2)
             )
         self._drag = _Drag.NONE

@@ -385,7 +385,7 @@ class ProblemsView(View):
             self._note.setText("No span at this location")
             return
         self._note.clear()
-        self.session.select_span(span)
+        self.session.selection.select_span(span)
 
     def _on_lost(self, failure: TaskFailure) -> None:
         self._note.setText(failure.message)

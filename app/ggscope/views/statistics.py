@@ -369,11 +369,11 @@ class StatisticsView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
-            (session.visible_range_changed, self._on_scope_changed),
-            (session.marked_range_changed, self._on_scope_changed),
-            (session.only_range_changed, self._on_scope_changed),
-            (session.list_kept_changed, self._on_scope_changed),
-            (session.selection_changed, self._on_selection_changed),
+            (session.viewport.changed, self._on_scope_changed),
+            (session.ranges.marked_changed, self._on_scope_changed),
+            (session.ranges.limited_changed, self._on_scope_changed),
+            (session.ranges.kept_changed, self._on_scope_changed),
+            (session.selection.changed, self._on_selection_changed),
             (session.queries.mask_changed, self._on_changed),
         )
         self.connect_until_release(
@@ -503,10 +503,10 @@ class StatisticsView(View):
         session = self.session
         if session.trace is None:
             return None
-        shown, selection = session.range_shown, session.selection
+        shown, selection = session.ranges.listed, session.selection.current
         if selection.group is not None and selection.group.ids:
             return Scope("selected", ids=selection.group.ids)
-        if shown is not None and shown is session.marked_range:
+        if shown is not None and shown is session.ranges.marked:
             return Scope("marked", shown.time, shown.lanes)
         if selection.table == "spans" and len(selection.ids) > 1:
             return Scope("selected", ids=selection.ids)
@@ -609,18 +609,18 @@ class StatisticsView(View):
         """Light the spans of the row that was gone to."""
         group = self.group_at(index.row()) if index.isValid() else None
         if group is not None and not self._is_marking:
-            self.session.select_group(group)
+            self.session.selection.select_group(group)
 
     def _on_opened(self, row: int) -> None:
         """Go to the longest span of a row."""
         group = self.group_at(row)
         if group is not None:
-            self.session.select_group(group)
+            self.session.selection.select_group(group)
             self.session.linking.show_longest()
 
     def _mark_group(self) -> None:
         """Select the row of the selected group, wherever it is now."""
-        group, table = self.session.selection.group, self.table
+        group, table = self.session.selection.current.group, self.table
         row = -1
         if group is not None and self.result is not None:
             same = group.by == self.result.by
@@ -689,7 +689,7 @@ class StatisticsView(View):
             words = "visible range {0}"
             if scope.kind == "marked":
                 words = "marked range {0}"
-            elif self.session.keeps_list:
+            elif self.session.ranges.is_kept:
                 words = "range before the zoom {0}"
             parts.append(words.format(length))
         if scope.lanes is not None:

@@ -101,7 +101,7 @@ class TensorsView(PaintedView):
         self.setFocusProxy(self.table)
         self.set_theme(theme)
         self.connect_until_release(
-            (session.selection_changed, self._on_selection),
+            (session.selection.changed, self._on_selection),
             (session.queries.search_changed, self._on_search),
         )
 
@@ -313,12 +313,12 @@ class TensorsView(PaintedView):
         ids = [self.model.payload(row) for row in rows]
         chosen = tuple(i for i in ids if isinstance(i, int))
         if chosen:
-            self.session.select(Selection("tensors", chosen))
+            self.session.selection.select(Selection("tensors", chosen))
 
     def _on_selection(self, _: object = None) -> None:
         """Highlight the selection of the session in table and map."""
         self.repaint_picture()
-        selection = self.session.selection
+        selection = self.session.selection.current
         selected = set(selection.ids) if selection.table == "tensors" else set()
         shown = {
             self.model.payload(index.row())
@@ -360,7 +360,7 @@ class TensorsView(PaintedView):
         """Return the scene of the map; None without a model file."""
         if self._listed is None or not self._listed.files:
             return None
-        selection = self.session.selection
+        selection = self.session.selection.current
         ids = selection.ids if selection.table == "tensors" else ()
         return ModelMapScene(
             self._listed, width, height, self.theme, scale, frozenset(ids), self._hover
@@ -411,7 +411,7 @@ class TensorsView(PaintedView):
             and event.button() == Qt.MouseButton.LeftButton
         ):
             selection = Selection("tensors", (tensor,)) if tensor >= 0 else Selection()
-            self.session.select(selection)
+            self.session.selection.select(selection)
         return True
 
     def _set_hover(self, tensor: int) -> None:
@@ -441,7 +441,7 @@ def _listed(trace: Trace, context: TaskContext) -> ModelTensors:
 
 
 def _select_and_show(session: Session, chosen: Selection, view_id: str) -> None:
-    session.select(chosen)
+    session.selection.select(chosen)
     session.view_requested.emit(view_id)
 
 

@@ -47,7 +47,7 @@ from ggscope.model.units import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
-from ggscope.session.viewport import with_air
+from ggscope.session.time_ranges import with_air
 from ggscope.views.base.safe_text import ElidedLabel
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View
@@ -163,10 +163,10 @@ class ThreadsView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
-            (session.visible_range_changed, self._on_scope_changed),
-            (session.marked_range_changed, self._on_scope_changed),
-            (session.list_kept_changed, self._on_scope_changed),
-            (session.only_range_changed, self._on_switched),
+            (session.viewport.changed, self._on_scope_changed),
+            (session.ranges.marked_changed, self._on_scope_changed),
+            (session.ranges.kept_changed, self._on_scope_changed),
+            (session.ranges.limited_changed, self._on_switched),
             (session.display.absolute_time_changed, self._count_again),
         )
         self._on_trace_changed(TraceChange.REPLACED)
@@ -263,12 +263,12 @@ class ThreadsView(View):
         session = self.session
         if session.trace is None:
             return None
-        shown = session.range_shown
+        shown = session.ranges.listed
         if shown is None:
             return Scope("whole trace")
         if shown == self._own_mark and self._scope_of_list is not None:
             return self._scope_of_list
-        name = "visible range" if session.marked_range is None else "marked range"
+        name = "visible range" if session.ranges.marked is None else "marked range"
         return Scope(name, shown.time)
 
     def _recount(self) -> None:
@@ -372,7 +372,7 @@ class ThreadsView(View):
             is_thread = result.times.kind is LaneKind.THREAD
             by: By = "thread" if is_thread else "engine"
             group = SpanGroup(by, name, time=result.scope.time)
-            self.session.select_group(group)
+            self.session.selection.select_group(group)
 
     def _on_thread_opened(self, _: int) -> None:
         """Go to the longest span of the chosen thread."""
@@ -390,15 +390,15 @@ class ThreadsView(View):
         if gap is not None and self.result is not None:
             self._own_mark = MarkedRange(gap.time)
             self._scope_of_list = self.result.scope
-            self.session.select_span(gap.before)
-            self.session.set_marked(self._own_mark)
+            self.session.selection.select_span(gap.before)
+            self.session.ranges.set_marked(self._own_mark)
 
     def _on_gap_opened(self, row: int) -> None:
         """Fit the timeline to a gap."""
         gap = self._gap_at(row)
         if gap is not None:
             self._on_gap()
-            self.session.set_visible(with_air(gap.time))
+            self.session.viewport.set_visible(with_air(gap.time))
 
 
 def _range_text(result: WaitsResult) -> str:

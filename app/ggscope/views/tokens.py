@@ -154,7 +154,7 @@ class TokensView(PaintedView):
         self.controls.add_button("Copy", "Copy all bars as text", self.copy_tsv)
         self.box.insertWidget(0, self.controls)
         self.set_theme(theme)
-        self.connect_until_release((session.selection_changed, self.repaint_picture))
+        self.connect_until_release((session.selection.changed, self.repaint_picture))
 
     # -- session ---------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class TokensView(PaintedView):
 
     def _selected(self, latency: Latency) -> int:
         """Return the bar whose span is selected, -1 for none."""
-        selection = self.session.selection
+        selection = self.session.selection.current
         if selection.table != "spans" or selection.active is None:
             return -1
         at = np.flatnonzero(latency.bars.span == selection.active)
@@ -316,7 +316,7 @@ class TokensView(PaintedView):
         """Select the span of a bar and fit the timeline to it."""
         if self.latency is None:
             return
-        self.session.select_span(int(self.latency.bars.span[row]))
+        self.session.selection.select_span(int(self.latency.bars.span[row]))
         self.session.fit_selection()
 
     def step(self, by: int) -> None:
@@ -338,7 +338,9 @@ class TokensView(PaintedView):
             position += by if abs(by) > 1 else 0
         position = min(max(position, 0), len(rows) - 1)
         row, value = int(rows[position]), float(x[position])
-        self.session.select_span(int(scene.latency.bars.span[row]), reveal=False)
+        self.session.selection.select_span(
+            int(scene.latency.bars.span[row]), reveal=False
+        )
         lines = bar_lines(scene.trace, scene.latency, row)
         self.setAccessibleDescription(". ".join(lines))
         air = 0.5 if scene.over == "time" else 0.0

@@ -17,14 +17,14 @@ from ggscope.session.session import Session, TraceChange
 VISIBLE = TimeRange(1000, 90_000)
 FILTER = Filter(layers=frozenset({1}))
 SIGNALS: dict[str, Callable[[Session], SignalInstance]] = {
-    "selection": lambda s: s.selection_changed,
-    "marked": lambda s: s.marked_range_changed,
-    "listed": lambda s: s.list_kept_changed,
+    "selection": lambda s: s.selection.changed,
+    "marked": lambda s: s.ranges.marked_changed,
+    "listed": lambda s: s.ranges.kept_changed,
     "coloring": lambda s: s.display.color_by_changed,
     "trace": lambda s: s.trace_changed,
     "correlation": lambda s: s.linking.correlation_changed,
     "linked": lambda s: s.linking.linked_changed,
-    "visible": lambda s: s.visible_range_changed,
+    "visible": lambda s: s.viewport.changed,
     "filter": lambda s: s.queries.filter_changed,
     "mask": lambda s: s.queries.mask_changed,
     "search": lambda s: s.queries.search_changed,
@@ -63,10 +63,10 @@ def snapshot(session: Session) -> dict[str, object]:
         "spans": 0 if session.trace is None else len(session.trace.spans),
         "is_appending": session.is_appending,
         "holds_tasks": session.tasks.is_holding,
-        "selection": session.selection.ids,
-        "marked": session.marked_range,
+        "selection": session.selection.current.ids,
+        "marked": session.ranges.marked,
         "color_by": session.display.color_by,
-        "visible": session.visible_range,
+        "visible": session.viewport.visible,
         "mask": None if mask is None else len(mask),
         "hits": None if hits is None else len(hits.ids),
         "can_go_back": session.history.can_go_back,
@@ -86,10 +86,10 @@ def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
     """Return a session in which everything that a person can set is set."""
     made = Session()
     made.set_trace(trace)
-    made.select(Selection("spans", (3,)))
-    made.set_marked(MarkedRange(TimeRange(0, 10)))
+    made.selection.select(Selection("spans", (3,)))
+    made.ranges.set_marked(MarkedRange(TimeRange(0, 10)))
     made.display.set_color_by("core")
-    made.set_visible(VISIBLE)
+    made.viewport.set_visible(VISIBLE)
     made.queries.set_filter(FILTER)
     made.queries.search("ffn")
     yield made
@@ -179,7 +179,7 @@ def test_appended_range_that_follows_a_program_is_no_step(
     assert log.states["visible"]["is_appending"]
     session.history.record()
     session.back()
-    assert session.visible_range != VISIBLE
+    assert session.viewport.visible != VISIBLE
 
 
 def test_closed_trace_is_published_once_its_links_are_gone(session: Session) -> None:
@@ -193,10 +193,10 @@ def test_closed_trace_is_published_once_its_links_are_gone(session: Session) -> 
 
 
 def test_selection_is_published_before_its_links(session: Session) -> None:
-    session.set_marked(None)
+    session.ranges.set_marked(None)
     log = EventLog(session)
 
-    session.select(Selection("spans", (5,)))
+    session.selection.select(Selection("spans", (5,)))
 
     assert log.names == ["selection", "linked"]
 
@@ -204,10 +204,10 @@ def test_selection_is_published_before_its_links(session: Session) -> None:
 def test_kept_list_is_known_to_those_who_hear_of_the_visible_range(
     session: Session,
 ) -> None:
-    session.set_marked(None)
-    session.select(Selection("spans", (1,)), is_listed=True)
+    session.ranges.set_marked(None)
+    session.selection.select(Selection("spans", (1,)), is_listed=True)
     ranges: list[MarkedRange | None] = []
-    session.visible_range_changed.connect(lambda _: ranges.append(session.range_shown))
+    session.viewport.changed.connect(lambda _: ranges.append(session.ranges.listed))
     log = EventLog(session)
 
     session.fit_selection()
@@ -222,9 +222,9 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
     session.history.record()
     before = snapshot(session)
     session.lanes.set_state(replace(session.lanes.state, hidden=frozenset({"a"})))
-    session.select(Selection("spans", (5,)))
+    session.selection.select(Selection("spans", (5,)))
     session.queries.set_filter(Filter())
-    session.set_visible(TimeRange(0, 50_000))
+    session.viewport.set_visible(TimeRange(0, 50_000))
     session.history.record()
     after = snapshot(session)
     log = EventLog(session)
@@ -246,8 +246,8 @@ def test_steps_back_end_at_the_first_view_of_the_trace(session: Session) -> None
 
     assert not session.history.can_go_back
     assert session.history.can_go_forward
-    assert session.visible_range == session.trace.extent
-    assert session.selection == Selection()
+    assert session.viewport.visible == session.trace.extent
+    assert session.selection.current == Selection()
     assert session.queries.filter == Filter()
 
 

@@ -6,7 +6,8 @@ from pytestqt.qtbot import QtBot
 from buffer_traces import Life, buffers_trace
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.units import TimeRange
-from ggscope.session.viewport import CAPACITY, History, ViewPoint, of_selection
+from ggscope.session.history import CAPACITY, History, ViewPoint
+from ggscope.session.time_ranges import of_selection
 
 
 def point(number: int) -> ViewPoint:

@@ -53,10 +53,10 @@ def heard(session: Session) -> list[Linked]:
 def test_links_follow_the_selection(session: Session) -> None:
     found = heard(session)
     changes: list[str] = []
-    session.selection_changed.connect(lambda _: changes.append("selection"))
+    session.selection.changed.connect(lambda _: changes.append("selection"))
     session.linking.linked_changed.connect(lambda _: changes.append("linked"))
 
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     assert changes == ["selection", "linked"]
     assert found[-1] is session.linking.linked
@@ -65,27 +65,27 @@ def test_links_follow_the_selection(session: Session) -> None:
 
 
 def test_same_selection_says_nothing(session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     found = heard(session)
 
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     assert found == []
 
 
 def test_helpers_select_rows_of_their_tables(session: Session) -> None:
     for select, table in (
-        (session.select_tensor, "tensors"),
-        (session.select_buffer, "buffers"),
-        (session.select_node, "nodes"),
-        (session.select_expert, "experts"),
+        (session.selection.select_tensor, "tensors"),
+        (session.selection.select_buffer, "buffers"),
+        (session.selection.select_node, "nodes"),
+        (session.selection.select_expert, "experts"),
     ):
         select(3)
-        assert session.selection == Selection(table, (3,))  # type: ignore[arg-type]
+        assert session.selection.current == Selection(table, (3,))  # type: ignore[arg-type]
 
 
 def test_clearing_the_selection_clears_the_links(session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     session.clear_selection()
 
@@ -96,14 +96,14 @@ def test_clearing_the_selection_clears_the_links(session: Session) -> None:
 def test_who_selects_anew_while_told_gets_the_links_of_that(session: Session) -> None:
     def go_on(selection: Selection) -> None:
         if selection.table == "tensors":
-            session.select_span(3)
+            session.selection.select_span(3)
 
-    session.selection_changed.connect(go_on)
+    session.selection.changed.connect(go_on)
 
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
-    assert session.selection == Selection("spans", (3,))
-    assert session.linking.linked.selection == session.selection
+    assert session.selection.current == Selection("spans", (3,))
+    assert session.linking.linked.selection == session.selection.current
 
 
 def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> None:
@@ -113,7 +113,7 @@ def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> 
     found = heard(session)
 
     with qtbot.waitSignal(session.linking.linked_changed):
-        session.select_node(0)
+        session.selection.select_node(0)
         assert found == []
 
     assert session.linking.linked.selection == Selection("nodes", (0,))
@@ -127,20 +127,20 @@ def test_links_come_again_when_a_graph_joins(session: Session) -> None:
     trace = session.trace
     assert trace is not None
     assert session.linking.correlation is None
-    session.select_span(1, reveal=False)
+    session.selection.select_span(1, reveal=False)
     name = trace.strings[int(trace.spans.name[1])]
 
     joined = with_graph(trace, [name], [int(trace.spans.op[1])])
     session.set_trace(joined, TraceChange.GREW)
 
-    assert session.selection == Selection("spans", (1,))
+    assert session.selection.current == Selection("spans", (1,))
     assert session.linking.correlation is not None
     assert session.linking.linked.nodes.tolist() == [0]
     assert session.linking.linked.rules == "name, op and order"
 
 
 def test_closing_forgets_links_and_nodes(session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
 
     session.close()
 
@@ -153,7 +153,7 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
 ) -> None:
     trace = session.trace
     assert trace is not None
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     shown: list[int] = []
     positions: list[int] = []
     session.reveal_requested.connect(shown.append)
@@ -168,7 +168,7 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
     assert starts == sorted(starts)
     assert set(shown) == set(session.linking.linked.spans.tolist())
     assert positions == [0, 1, 2, 3, 4, 5, 6, 7, 0, 7]
-    assert session.selection == Selection("tensors", (1,))
+    assert session.selection.current == Selection("tensors", (1,))
     assert session.linking.current_span == shown[-1]
     assert session.linking.position == 7
 
@@ -176,12 +176,12 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
 def test_first_step_goes_to_what_is_in_view(session: Session) -> None:
     trace = session.trace
     assert trace is not None
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     last = session.linking.linked.spans[
         np.argmax(trace.spans.start[session.linking.linked.spans])
     ]
     start = int(trace.spans.start[last])
-    session.set_visible(TimeRange(start - 50, start + 50))
+    session.viewport.set_visible(TimeRange(start - 50, start + 50))
 
     session.step_span(1)
 
@@ -189,18 +189,18 @@ def test_first_step_goes_to_what_is_in_view(session: Session) -> None:
 
 
 def test_another_selection_begins_its_steps_anew(session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     session.step_span(1)
 
-    session.select_tensor(2)
+    session.selection.select_tensor(2)
 
     assert session.linking.position == -1
     assert session.linking.current_span is None
 
 
 def test_step_brings_its_span_into_view(session: Session) -> None:
-    session.select_tensor(1)
-    session.set_visible(TimeRange(0, 1000))
+    session.selection.select_tensor(1)
+    session.viewport.set_visible(TimeRange(0, 1000))
 
     session.step_span(1)
 
@@ -209,7 +209,7 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
     assert session.trace is not None
     spans = session.trace.spans
     middle = (int(spans.start[span]) + int(spans.end[span])) // 2
-    assert session.visible_range.contains(middle)
+    assert session.viewport.visible.contains(middle)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_what_takes_long_is_done_by_a_task_of_that_name(
         session = Session()
         titles = titles_of(session, monkeypatch)
         session.set_trace(trace)
-        session.select_tensor(1)
+        session.selection.select_tensor(1)
         qtbot.waitUntil(lambda: session.tasks.is_idle)
         session.close()
         return "\n".join(titles)
@@ -240,7 +240,7 @@ def test_what_takes_long_is_done_by_a_task_of_that_name(
 
 
 def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     trace = session.trace
     assert trace is not None
 
@@ -260,11 +260,11 @@ def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
 
 def test_history_goes_back_through_tables(session: Session) -> None:
     for select, row in (
-        (session.select_span, 4),
-        (session.select_tensor, 1),
-        (session.select_node, 0),
-        (session.select_expert, 65536),
-        (session.select_buffer, 0),
+        (session.selection.select_span, 4),
+        (session.selection.select_tensor, 1),
+        (session.selection.select_node, 0),
+        (session.selection.select_expert, 65536),
+        (session.selection.select_buffer, 0),
     ):
         select(row)
         session.history.record()
@@ -272,34 +272,34 @@ def test_history_goes_back_through_tables(session: Session) -> None:
     tables = []
     for _ in range(4):
         session.back()
-        tables.append(session.selection.table)
-        assert session.linking.linked.selection == session.selection
+        tables.append(session.selection.current.table)
+        assert session.linking.linked.selection == session.selection.current
     session.forward()
 
     assert tables == ["experts", "nodes", "tensors", "spans"]
-    assert session.selection.table == "tensors"
+    assert session.selection.current.table == "tensors"
 
 
 def test_filter_and_selection_of_a_view_point_return_together(
     session: Session,
 ) -> None:
-    session.select_tensor(1)
+    session.selection.select_tensor(1)
     session.history.record()
     session.queries.set_filter(Filter(tensors=frozenset({"activation"})))
-    session.select_tensor(2)
+    session.selection.select_tensor(2)
     session.history.record()
 
     session.back()
 
     assert session.queries.filter == Filter()
-    assert session.selection == Selection("tensors", (1,))
+    assert session.selection.current == Selection("tensors", (1,))
 
 
 def test_time_of_a_buffer_is_its_life(qapp: QApplication) -> None:
     session = Session()
     session.set_trace(random_links_trace(1))
 
-    session.select_buffer(0)
+    session.selection.select_buffer(0)
 
     trace = session.trace
     assert trace is not None

@@ -14,26 +14,25 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.viewport import MIN_TICKS
+from ggscope.session.time_ranges import MIN_TICKS
 from statements import new_statement
 
 
 class Recorder:
-    """Collects the signals of a session and of its queries, in order."""
+    """Collects the signals of a session and of its models, in order."""
 
     NAMES = (
-        "trace_changed", "selection_changed", "visible_range_changed",
-        "marked_range_changed", "filter_changed", "mask_changed", "search_changed",
-        "color_by_changed", "absolute_time_changed",
-        "cursor_changed", "reveal_requested", "problem_reported",
+        "trace_changed", "selection.changed", "viewport.changed",
+        "ranges.marked_changed", "queries.filter_changed", "queries.mask_changed",
+        "queries.search_changed",
+        "display.color_by_changed", "display.absolute_time_changed",
+        "viewport.cursor_changed", "reveal_requested", "problem_reported",
     )  # fmt: skip
 
     def __init__(self, session: Session) -> None:
         self.said: list[tuple[str, object]] = []
         for name in self.NAMES:
-            owners = (session, session.queries, session.display)
-            owner = next(owner for owner in owners if hasattr(owner, name))
-            getattr(owner, name).connect(self._slot(name))
+            attrgetter(name)(session).connect(self._slot(name))
 
     def _slot(self, name: str):
         return lambda value: self.said.append((name, value))
@@ -62,7 +61,7 @@ def big(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_first_trace_is_fitted(session: Session, trace: Trace) -> None:
-    assert session.visible_range == trace.extent
+    assert session.viewport.visible == trace.extent
     assert session.index is not None
 
 
@@ -70,16 +69,16 @@ def test_empty_trace_shows_the_smallest_range(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(empty_trace())
 
-    assert session.visible_range.duration == MIN_TICKS
+    assert session.viewport.visible.duration == MIN_TICKS
     session.close()
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("select", Selection("spans", (3,))),
-        ("set_visible", TimeRange(1000, 90_000)),
-        ("set_marked", MarkedRange(TimeRange(0, 10))),
+        ("selection.select", Selection("spans", (3,))),
+        ("viewport.set_visible", TimeRange(1000, 90_000)),
+        ("ranges.set_marked", MarkedRange(TimeRange(0, 10))),
         ("queries.set_filter", Filter(layers=frozenset({1}))),
         ("queries.search", "ffn"),
         ("display.set_color_by", "layer"),
@@ -99,70 +98,70 @@ def test_setting_the_same_value_twice_says_nothing(
 
 
 def test_visible_range_is_clamped_to_padded_extent(session: Session) -> None:
-    session.set_visible(TimeRange(-(10**15), 10**15))
+    session.viewport.set_visible(TimeRange(-(10**15), 10**15))
 
-    assert session.visible_range == session.bounds
-    session.set_visible(TimeRange(5, 5))
-    assert session.visible_range.duration == MIN_TICKS
+    assert session.viewport.visible == session.viewport.bounds
+    session.viewport.set_visible(TimeRange(5, 5))
+    assert session.viewport.visible.duration == MIN_TICKS
 
 
 def test_zoom_without_a_point_uses_the_cursor(session: Session) -> None:
-    session.cursor_tick = 1000
+    session.viewport.cursor_tick = 1000
 
-    session.zoom(0.5)
+    session.viewport.zoom(0.5)
 
     before = 1000 / session.trace.extent.duration
-    after = (1000 - session.visible_range.start) / session.visible_range.duration
+    after = (1000 - session.viewport.visible.start) / session.viewport.visible.duration
     assert after == pytest.approx(before, abs=1e-3)
 
 
 def test_pan_moves_by_share_of_the_width(session: Session) -> None:
-    session.set_visible(TimeRange(10_000, 20_000))
+    session.viewport.set_visible(TimeRange(10_000, 20_000))
 
-    session.pan(0.25)
+    session.viewport.pan(0.25)
 
-    assert session.visible_range == TimeRange(12_500, 22_500)
+    assert session.viewport.visible == TimeRange(12_500, 22_500)
 
 
 def test_select_span_adds_and_takes_out(session: Session) -> None:
-    session.select_span(4)
-    session.select_span(7, add=True)
-    assert session.selection == Selection("spans", (7, 4))
-    assert session.selection.active == 7
+    session.selection.select_span(4)
+    session.selection.select_span(7, add=True)
+    assert session.selection.current == Selection("spans", (7, 4))
+    assert session.selection.current.active == 7
 
-    session.select_span(4, add=True)
-    assert session.selection == Selection("spans", (7,))
-    session.select_span(7, add=True)
-    assert not session.selection
+    session.selection.select_span(4, add=True)
+    assert session.selection.current == Selection("spans", (7,))
+    session.selection.select_span(7, add=True)
+    assert not session.selection.current
 
 
 def test_select_span_reveals_without_zooming(session: Session, trace: Trace) -> None:
-    session.set_visible(TimeRange(0, 50_000))
+    session.viewport.set_visible(TimeRange(0, 50_000))
     last = int(np.argmax(trace.spans.start))
     recorder = Recorder(session)
 
-    session.select_span(last)
+    session.selection.select_span(last)
 
     assert recorder.of("reveal_requested") == [last]
-    assert session.visible_range.contains(int(trace.spans.start[last]))
-    assert session.visible_range.duration == 50_000
+    assert session.viewport.visible.contains(int(trace.spans.start[last]))
+    assert session.viewport.visible.duration == 50_000
 
 
 def test_focus_centres_first_and_fits_then(session: Session, trace: Trace) -> None:
     span = len(trace.spans) // 3
-    session.set_visible(TimeRange(0, 900_000))
-    session.select_span(span, reveal=False)
+    session.viewport.set_visible(TimeRange(0, 900_000))
+    session.selection.select_span(span, reveal=False)
 
     session.focus_selection()
-    assert session.visible_range.duration == 900_000
+    assert session.viewport.visible.duration == 900_000
     session.focus_selection()
 
     length = int(trace.spans.end[span] - trace.spans.start[span])
-    assert session.visible_range.duration <= max(length * 1.3, MIN_TICKS)
+    assert session.viewport.visible.duration <= max(length * 1.3, MIN_TICKS)
 
 
 def test_selected_range_covers_all_selected(session: Session, trace: Trace) -> None:
-    session.select(Selection("spans", (2, 5, 3)))
+    session.selection.select(Selection("spans", (2, 5, 3)))
 
     chosen = session.selected_range()
 
@@ -170,7 +169,7 @@ def test_selected_range_covers_all_selected(session: Session, trace: Trace) -> N
         int(trace.spans.start[[2, 3, 5]].min()), int(trace.spans.end[[2, 3, 5]].max())
     )
     session.mark_selection()
-    assert session.marked_range == MarkedRange(chosen)
+    assert session.ranges.marked == MarkedRange(chosen)
 
 
 def test_filter_says_filter_then_mask(session: Session, trace: Trace) -> None:
@@ -179,7 +178,7 @@ def test_filter_says_filter_then_mask(session: Session, trace: Trace) -> None:
     session.queries.set_filter(Filter(layers=frozenset({1})))
 
     names = [name for name, _ in recorder.said]
-    assert names == ["filter_changed", "mask_changed"]
+    assert names == ["queries.filter_changed", "queries.mask_changed"]
     assert np.array_equal(session.queries.mask, trace.spans.layer == 1)
 
 
@@ -202,7 +201,7 @@ def test_bad_filter_is_reported_and_the_old_one_stays(session: Session) -> None:
     assert session.queries.filter == good
     assert session.queries.mask is mask
     assert len(recorder.of("problem_reported")) == 1
-    assert recorder.of("filter_changed") == []
+    assert recorder.of("queries.filter_changed") == []
 
 
 @pytest.mark.usefixtures("big")
@@ -229,7 +228,7 @@ def test_bad_filter_of_a_big_trace_is_taken_back(
         session.queries.set_filter(Filter(text="/(/"))
 
     assert session.queries.filter == Filter()
-    assert recorder.of("filter_changed")[-1] == Filter()
+    assert recorder.of("queries.filter_changed")[-1] == Filter()
 
 
 def test_search_steps_round_through_all_hits(session: Session) -> None:
@@ -239,13 +238,13 @@ def test_search_steps_round_through_all_hits(session: Session) -> None:
     seen = []
     for _ in range(n):
         session.step_hit(1)
-        seen.append(session.selection.active)
+        seen.append(session.selection.current.active)
 
     assert len(set(seen)) == n
     session.step_hit(1)
-    assert session.selection.active == seen[0]
+    assert session.selection.current.active == seen[0]
     session.step_hit(-1)
-    assert session.selection.active == seen[-1]
+    assert session.selection.current.active == seen[-1]
 
 
 def test_first_step_goes_to_the_hit_after_the_left_edge(
@@ -253,12 +252,12 @@ def test_first_step_goes_to_the_hit_after_the_left_edge(
 ) -> None:
     session.queries.search("ffn_up-1")
     times = session.queries.hits.times
-    session.set_visible(TimeRange(int(times[2]) - 10, int(times[2]) + 10**6))
+    session.viewport.set_visible(TimeRange(int(times[2]) - 10, int(times[2]) + 10**6))
 
     session.step_hit(1)
 
     assert session.queries.position == 2
-    assert int(trace.spans.start[session.selection.active]) == int(times[2])
+    assert int(trace.spans.start[session.selection.current.active]) == int(times[2])
 
 
 def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> None:
@@ -267,7 +266,7 @@ def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> N
 
     session.step_hit(1)
 
-    assert session.selection == Selection("markers", (0,))
+    assert session.selection.current == Selection("markers", (0,))
 
 
 def test_bad_search_is_reported_and_shows_no_hits(session: Session) -> None:
@@ -285,14 +284,14 @@ def test_ending_the_search_says_none(session: Session) -> None:
 
     session.queries.search("")
 
-    assert recorder.of("search_changed") == [None]
+    assert recorder.of("queries.search_changed") == [None]
     assert session.queries.n_hits == 0
 
 
 def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) -> None:
     lane = next(x.id for x in trace.lanes if x.name == "tokens")
     tokens = np.flatnonzero(trace.spans.lane == lane)
-    session.select_span(int(tokens[1]), reveal=False)
+    session.selection.select_span(int(tokens[1]), reveal=False)
     noted: list[str] = []
     session.status_message.connect(noted.append)
 
@@ -302,13 +301,13 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
         return "\n".join(noted)
 
     to_last = [said(1) for _ in tokens[2:]]
-    assert session.selection.active == tokens[-1]
+    assert session.selection.current.active == tokens[-1]
     beyond = said(1)
-    assert session.selection.active == tokens[-1]
+    assert session.selection.current.active == tokens[-1]
     to_first = [said(-1) for _ in tokens[1:]]
-    assert session.selection.active == tokens[0]
+    assert session.selection.current.active == tokens[0]
     before = said(-1)
-    assert session.selection.active == tokens[0]
+    assert session.selection.current.active == tokens[0]
     steps = "\n".join(to_last + to_first)
     assert new_statement(before, steps + beyond)
     assert new_statement(beyond, steps + before)
@@ -319,39 +318,39 @@ def test_step_token_without_token_lane_uses_the_column(qtbot: QtBot) -> None:
     session.set_trace(
         spans_trace([0, 100, 5000, 9000], [90, 200, 6000, 9500], token=[0, 0, 1, 2])
     )
-    session.set_visible(TimeRange(0, 300))
+    session.viewport.set_visible(TimeRange(0, 300))
 
     session.step_token(1)
 
-    assert session.marked_range == MarkedRange(TimeRange(5000, 6000))
+    assert session.ranges.marked == MarkedRange(TimeRange(5000, 6000))
     session.close()
 
 
 def test_step_span_stays_on_the_row(session: Session) -> None:
-    session.select_span(10)
+    session.selection.select_span(10)
     lane = session.trace.spans.lane
 
     session.step_span(1)
-    following = session.selection.active
+    following = session.selection.current.active
     session.step_span(-1)
 
     assert following != 10
     assert lane[following] == lane[10]
-    assert session.selection.active == 10
+    assert session.selection.current.active == 10
 
 
 def test_growing_keeps_range_selection_and_filter(
     session: Session, trace: Trace
 ) -> None:
-    session.set_visible(TimeRange(1000, 90_000))
-    session.select_span(3, reveal=False)
+    session.viewport.set_visible(TimeRange(1000, 90_000))
+    session.selection.select_span(3, reveal=False)
     session.queries.set_filter(Filter(layers=frozenset({1})))
     recorder = Recorder(session)
 
     session.set_trace(replace(trace, generation=2), TraceChange.GREW)
 
-    assert session.visible_range == TimeRange(1000, 90_000)
-    assert session.selection == Selection("spans", (3,))
+    assert session.viewport.visible == TimeRange(1000, 90_000)
+    assert session.selection.current == Selection("spans", (3,))
     assert session.queries.mask is not None
     assert recorder.of("trace_changed") == [TraceChange.GREW]
 
@@ -362,20 +361,20 @@ def test_growing_goes_on_showing_everything(qtbot: QtBot) -> None:
 
     session.set_trace(spans_trace([0, 1000], [1000, 5000]), TraceChange.GREW)
 
-    assert session.visible_range == TimeRange(0, 5000)
+    assert session.viewport.visible == TimeRange(0, 5000)
     session.close()
 
 
 def test_replacing_forgets_rows_and_keeps_the_filter(session: Session) -> None:
-    session.select_span(3)
+    session.selection.select_span(3)
     session.queries.search("ffn")
     session.queries.set_filter(Filter(layers=frozenset({1})))
-    session.set_marked(MarkedRange(TimeRange(0, 10)))
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 10)))
 
     session.set_trace(llama_like_trace(tokens=2, layers=2))
 
-    assert not session.selection
-    assert session.marked_range is None
+    assert not session.selection.current
+    assert session.ranges.marked is None
     assert session.queries.filter == Filter(layers=frozenset({1}))
     assert len(session.queries.mask) == len(session.trace.spans)
     assert session.queries.n_hits > 0
@@ -383,19 +382,19 @@ def test_replacing_forgets_rows_and_keeps_the_filter(session: Session) -> None:
 
 
 def test_back_restores_range_selection_and_filter(session: Session) -> None:
-    start = session.visible_range
-    session.set_visible(TimeRange(1000, 90_000))
-    session.select_span(3, reveal=False)
+    start = session.viewport.visible
+    session.viewport.set_visible(TimeRange(1000, 90_000))
+    session.selection.select_span(3, reveal=False)
     session.history.record()
     session.queries.set_filter(Filter(layers=frozenset({1})))
-    session.fit()
+    session.viewport.fit()
 
     session.back()
-    assert session.visible_range == TimeRange(1000, 90_000)
-    assert session.selection == Selection("spans", (3,))
+    assert session.viewport.visible == TimeRange(1000, 90_000)
+    assert session.selection.current == Selection("spans", (3,))
     assert not session.queries.filter
     session.back()
-    assert session.visible_range == start
+    assert session.viewport.visible == start
     session.forward()
     session.forward()
     assert session.queries.filter == Filter(layers=frozenset({1}))
@@ -412,14 +411,14 @@ def test_temporary_bookmark_replaces_the_last_one(session: Session) -> None:
 
 
 def test_bookmark_takes_marked_range_and_is_found_again(session: Session) -> None:
-    session.set_marked(MarkedRange(TimeRange(50_000, 60_000)))
+    session.ranges.set_marked(MarkedRange(TimeRange(50_000, 60_000)))
     session.bookmarks.add()
-    session.set_visible(TimeRange(0, 1000))
+    session.viewport.set_visible(TimeRange(0, 1000))
 
     session.go_to_bookmark(0)
     session.go_to_bookmark(7)
 
-    assert session.visible_range.contains(55_000)
+    assert session.viewport.visible.contains(55_000)
 
 
 def test_closing_lets_go_of_the_trace(session: Session) -> None:
@@ -436,9 +435,9 @@ def test_closing_lets_go_of_the_trace(session: Session) -> None:
 def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
     session = Session()
 
-    session.fit()
-    session.zoom(0.5)
-    session.pan(1)
+    session.viewport.fit()
+    session.viewport.zoom(0.5)
+    session.viewport.pan(1)
     session.step_hit(1)
     session.step_span(1)
     session.step_token(1)
@@ -447,7 +446,7 @@ def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
     session.queries.set_filter(Filter(layers=frozenset({1})))
     session.queries.search("x")
     session.back()
-    session.show_end()
+    session.viewport.show_end()
 
     assert session.trace is None
     session.set_trace(llama_like_trace(tokens=2, layers=2))
@@ -461,38 +460,40 @@ def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
 
 def zoomed(session: Session) -> MarkedRange:
     """Show the first half; return what lists are about then."""
-    extent = session.visible_range
-    session.set_visible(TimeRange(extent.start, extent.start + extent.duration // 2))
-    assert session.range_shown is not None
-    return session.range_shown
+    extent = session.viewport.visible
+    session.viewport.set_visible(
+        TimeRange(extent.start, extent.start + extent.duration // 2)
+    )
+    assert session.ranges.listed is not None
+    return session.ranges.listed
 
 
 def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) -> None:
     before = zoomed(session)
 
-    session.select_span(1, is_listed=True)
+    session.selection.select_span(1, is_listed=True)
     session.fit_selection()
-    first = session.visible_range
-    session.select_span(40, is_listed=True)
+    first = session.viewport.visible
+    session.selection.select_span(40, is_listed=True)
     session.focus_selection()
 
-    assert session.range_shown == before
-    assert session.keeps_list
-    assert session.visible_range != first != before.time
+    assert session.ranges.listed == before
+    assert session.ranges.is_kept
+    assert session.viewport.visible != first != before.time
 
 
 @pytest.mark.parametrize(
     "move",
     [
-        lambda s: s.pan(0.1),
-        lambda s: s.zoom(2),
-        lambda s: s.fit(),
-        lambda s: s.set_visible(TimeRange(0, 1000)),
+        lambda s: s.viewport.pan(0.1),
+        lambda s: s.viewport.zoom(2),
+        lambda s: s.viewport.fit(),
+        lambda s: s.viewport.set_visible(TimeRange(0, 1000)),
         lambda s: s.step_token(1),
-        lambda s: s.show_end(),
-        lambda s: s.set_only_range(False),
-        lambda s: s.set_marked(MarkedRange(TimeRange(0, 500))),
-        lambda s: s.stop_keeping_list(),
+        lambda s: s.viewport.show_end(),
+        lambda s: s.ranges.set_limited(False),
+        lambda s: s.ranges.set_marked(MarkedRange(TimeRange(0, 500))),
+        lambda s: s.ranges.stop_keeping(),
         lambda s: s.back(),
     ],
 )
@@ -501,53 +502,53 @@ def test_list_follows_again_once_the_view_is_moved_by_hand(
 ) -> None:
     zoomed(session)
     session.history.record()
-    session.select_span(1, is_listed=True)
+    session.selection.select_span(1, is_listed=True)
     session.fit_selection()
     heard: list[object] = []
-    session.list_kept_changed.connect(heard.append)
+    session.ranges.kept_changed.connect(heard.append)
 
     move(session)
 
-    assert not session.keeps_list
+    assert not session.ranges.is_kept
     assert heard == [False]
-    visible, extent = session.visible_range, session.trace.extent
+    visible, extent = session.viewport.visible, session.trace.extent
     shows_all = visible.start <= extent.start and extent.end <= visible.end
     expected = None if shows_all else MarkedRange(visible)
-    expected = session.marked_range or expected
-    assert session.range_shown == (expected if session.only_range else None)
+    expected = session.ranges.marked or expected
+    assert session.ranges.listed == (expected if session.ranges.is_limited else None)
 
 
 def test_span_that_was_not_chosen_in_a_list_keeps_none(session: Session) -> None:
     zoomed(session)
 
-    session.select_span(1)
+    session.selection.select_span(1)
     session.fit_selection()
 
-    assert not session.keeps_list
-    assert session.range_shown == MarkedRange(session.visible_range)
+    assert not session.ranges.is_kept
+    assert session.ranges.listed == MarkedRange(session.viewport.visible)
 
 
 def test_bringing_another_span_into_view_neither_keeps_nor_frees_a_list(
     session: Session,
 ) -> None:
     before = zoomed(session)
-    session.select_span(1, is_listed=True)
+    session.selection.select_span(1, is_listed=True)
     session.fit_selection()
 
     session.step_span(1)
 
-    assert session.selection.ids != (1,)
-    assert session.range_shown == before
+    assert session.selection.current.ids != (1,)
+    assert session.ranges.listed == before
 
 
 def test_list_of_another_trace_is_not_kept(session: Session) -> None:
     zoomed(session)
-    session.select_span(1, is_listed=True)
+    session.selection.select_span(1, is_listed=True)
     session.fit_selection()
 
     session.set_trace(llama_like_trace(tokens=2, layers=2))
 
-    assert not session.keeps_list
+    assert not session.ranges.is_kept
 
 
 def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
@@ -563,16 +564,18 @@ def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
     before = zoomed(session)
     monkeypatch.setattr(links, "QUICK_SPANS", 0)  # it takes a worker
 
-    session.select_group(SpanGroup("op", trace.op_name(int(trace.spans.op[1]))))
+    session.selection.select_group(
+        SpanGroup("op", trace.op_name(int(trace.spans.op[1])))
+    )
     session.linking.show_longest()
     assert session.linking.current_span is None
     qtbot.waitUntil(lambda: session.linking.current_span == longest)
 
     start, end = int(trace.spans.start[longest]), int(trace.spans.end[longest])
-    shown = session.visible_range
+    shown = session.viewport.visible
     assert shown.start <= start < end <= shown.end
     assert shown.duration < 2 * (end - start)
-    assert session.range_shown == before
+    assert session.ranges.listed == before
     session.step_span(1)
     assert session.linking.current_span != longest
-    assert session.selection.group is not None
+    assert session.selection.current.group is not None

@@ -55,7 +55,7 @@ def test_a_view_of_everything_goes_on_showing_everything(
 
     show_rest(session, snapshots)
 
-    assert session.visible_range == snapshots[-1].extent
+    assert session.viewport.visible == snapshots[-1].extent
     assert not session.history.can_go_back
 
 
@@ -64,8 +64,8 @@ def test_what_a_person_did_stays_over_all_snapshots(
 ) -> None:
     zoomed, marked = TimeRange(1000, 90_000), MarkedRange(TimeRange(2000, 3000))
     lanes = LaneState(pinned=("token",))
-    session.set_visible(zoomed)
-    session.set_marked(marked)
+    session.viewport.set_visible(zoomed)
+    session.ranges.set_marked(marked)
     session.lanes.set_state(lanes)
     session.display.set_color_by("op")
     session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
@@ -74,8 +74,8 @@ def test_what_a_person_did_stays_over_all_snapshots(
 
     show_rest(session, snapshots)
 
-    assert session.visible_range == zoomed
-    assert session.marked_range == marked
+    assert session.viewport.visible == zoomed
+    assert session.ranges.marked == marked
     assert session.lanes.state == lanes
     assert session.display.color_by == "op"
     assert session.queries.filter == Filter(ops=frozenset({"MUL_MAT"}))
@@ -91,11 +91,11 @@ def test_selection_follows_the_record_where_ids_change(
     first = snapshots[0]
     assert first.spans.record is not None
     record = int(first.spans.record[7])
-    session.select_span(7, reveal=False)
+    session.selection.select_span(7, reveal=False)
 
     show_rest(session, snapshots)
 
-    assert session.selection == Selection("spans", (record,))
+    assert session.selection.current == Selection("spans", (record,))
     assert record != 7
 
 

@@ -14,7 +14,7 @@ from ggscope.gui.commands.palette import MAX_SHOWN, Entry
 from ggscope.model.tokens import token_noun, token_text
 from ggscope.model.units import format_duration
 from ggscope.session.tasks import TaskContext
-from ggscope.session.viewport import NO_TOKENS, TokenTimes, token_times
+from ggscope.session.tokens import NO_TOKENS, TokenTimes, token_times
 
 FEW = 20_000
 """So many names are all compared with what is typed, letter by letter."""

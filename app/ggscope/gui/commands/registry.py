@@ -174,8 +174,11 @@ def conditions(window: CommandContext) -> Needs:
         return now
     now |= Needs.TRACE
     for condition, holds in (
-        (Needs.SELECTION, bool(session.selection)),
-        (Needs.TARGET, bool(session.selection) or session.marked_range is not None),
+        (Needs.SELECTION, bool(session.selection.current)),
+        (
+            Needs.TARGET,
+            bool(session.selection.current) or session.ranges.marked is not None,
+        ),
         (Needs.HITS, session.queries.n_hits > 0),
         (Needs.FILTER, bool(session.queries.filter)),
         (Needs.BACK, session.history.can_go_back),
@@ -319,7 +322,9 @@ def _switch(id_: str, text: str, key: str, topic: str, field: str) -> Command:
 
 
 def _pan(name: str, text: str, keys: str, share: float) -> Command:
-    return Command(f"go.{name}", text, keys, TRACE, of_session(lambda s: s.pan(share)))
+    return Command(
+        f"go.{name}", text, keys, TRACE, of_session(lambda s: s.viewport.pan(share))
+    )
 
 
 def _bookmark(number: int) -> Command:
@@ -508,9 +513,9 @@ _VIEW = (
     ),
     *_menu(
         "View/Zoom",
-        _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.zoom(1 / _ZOOM)),
-        _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.zoom(_ZOOM)),
-        _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.fit()),
+        _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.viewport.zoom(1 / _ZOOM)),
+        _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.viewport.zoom(_ZOOM)),
+        _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.viewport.fit()),
         _session("zoom.selection", "Centre, then fit selection", "F", TARGET, lambda s: s.focus_selection()),
     ),
     *_menu(

@@ -211,8 +211,8 @@ class DataDialog(Dialog):
         self.filtered.toggled.connect(self.refresh)
         for signal in (
             session.trace_changed,
-            session.visible_range_changed,
-            session.marked_range_changed,
+            session.viewport.changed,
+            session.ranges.marked_changed,
             session.queries.mask_changed,
         ):
             signal.connect(self.refresh)
@@ -223,8 +223,8 @@ class DataDialog(Dialog):
         """Return the range that is wanted; None = all."""
         if not self.part.currentData():
             return None
-        marked = self._session.marked_range
-        return self._session.visible_range if marked is None else marked.time
+        marked = self._session.ranges.marked
+        return self._session.viewport.visible if marked is None else marked.time
 
     def keep(self) -> npt.NDArray[np.bool_] | None:
         """Return which spans the filter leaves; None = all."""

@@ -263,7 +263,7 @@ class PartsDialog(Dialog):
     def _nudge(self, by: int) -> None:
         part, shift = self._moveable(), self._shift_to_be()
         if part is not None and shift is not None:
-            step = max(self._document.session.visible_range.duration // 100, 1)
+            step = max(self._document.session.viewport.visible.duration // 100, 1)
             self._document.loader.shift(part.info.paths[0], str(shift + by * step))
 
     def _shift_to_be(self) -> int | None:
@@ -281,7 +281,7 @@ class PartsDialog(Dialog):
         self._grabbed = self._shift_to_be()
         widths = [v.width() for v in self._document.workspace.views("timeline")]
         # Kept for the whole drag: moving a file may change what is visible.
-        duration = self._document.session.visible_range.duration
+        duration = self._document.session.viewport.visible.duration
         self._drag_scale = duration, max(widths, default=_DRAG_PX) or 1
 
     def _on_dragged(self, px: int) -> None:

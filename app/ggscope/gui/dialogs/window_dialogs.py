@@ -689,5 +689,5 @@ class WindowDialogs(QObject):
         names = (trace.strings[i] for i in trace.tensors.name.tolist())
         row = next((i for i, known in enumerate(names) if known == name), -1)
         if row >= 0:  # of a model alone: no span has anything of it
-            document.session.select(Selection("tensors", (row,)))
+            document.session.selection.select(Selection("tensors", (row,)))
             document.workspace.show_view("tensors")

@@ -122,10 +122,10 @@ class Document(QWidget):
         self._theme = theme
         self._waiting_page: WaitingPage | None = None
         self._early_console: ConsoleView | None = None
-        self.session.wheel_zooms = settings.drawing.wheel == "zoom"
+        self.session.viewport.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.display.set_shows_stalls(settings.drawing.shows_stalls)
         self.session.display.set_shows_waits(settings.drawing.shows_waits)
-        self.session.set_only_range(settings.tables.only_range)
+        self.session.ranges.set_limited(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
         self.loader.set_more(more)
@@ -294,8 +294,8 @@ class Document(QWidget):
     def _show_wanted_range(self) -> None:
         wanted, self._wanted_range = self._wanted_range, None
         trace, session = self.session.trace, self.session
-        if wanted and trace is not None and session.visible_range == trace.extent:
-            session.set_visible(wanted)
+        if wanted and trace is not None and session.viewport.visible == trace.extent:
+            session.viewport.set_visible(wanted)
 
     @property
     def waiting_page(self) -> "WaitingPage":
@@ -321,7 +321,7 @@ class Document(QWidget):
         if self.live is not None and self.live.is_on:
             self.live.jump()
         else:
-            self.session.show_end()
+            self.session.viewport.show_end()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Look at a program that runs as often as can be seen."""
@@ -412,7 +412,7 @@ class Document(QWidget):
         self.workspace.renderer_changed.connect(self._show_renderer)
         self.workspace.renderer_failed.connect(self._on_problem)
         self._settings.changed.connect(self._on_settings_changed)
-        self.session.only_range_changed.connect(self._on_only_range)
+        self.session.ranges.limited_changed.connect(self._on_only_range)
 
     @property
     def has_recording(self) -> bool:
@@ -657,9 +657,9 @@ class Document(QWidget):
             if self.live is not None:  # from the next start on
                 self.live.limit_bytes = self._settings.memory.limit_bytes
         if topic == "tables":
-            self.session.set_only_range(self._settings.tables.only_range)
+            self.session.ranges.set_limited(self._settings.tables.only_range)
         if topic == "drawing":
-            self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
+            self.session.viewport.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.display.set_shows_stalls(self._settings.drawing.shows_stalls)
             self.session.display.set_shows_waits(self._settings.drawing.shows_waits)
 

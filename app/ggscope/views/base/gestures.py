@@ -72,7 +72,7 @@ def hold(session: Session, event: QMouseEvent) -> None:
     picture as it was. The right button opens a menu, which takes its release.
     """
     held = Qt.MouseButton.LeftButton | Qt.MouseButton.MiddleButton
-    session.hold(bool(event.buttons() & held))
+    session.viewport.hold(bool(event.buttons() & held))
 
 
 class CanvasGestures:
@@ -124,7 +124,7 @@ class CanvasGestures:
         x, y = step.x() * scale, step.y() * scale
         axis = self._locked(event, x, y)
         has_control = bool(mods & Qt.KeyboardModifier.ControlModifier)
-        zooms = has_control != self._pointed.session.wheel_zooms
+        zooms = has_control != self._pointed.session.viewport.wheel_zooms
         has_shift = bool(mods & Qt.KeyboardModifier.ShiftModifier)
         if has_shift:  # some systems turn the axis by themselves
             x, y = x or y, 0.0

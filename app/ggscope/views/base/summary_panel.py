@@ -18,7 +18,7 @@ from ggscope.model.selection import MarkedRange, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.session.viewport import with_air
+from ggscope.session.time_ranges import with_air
 from ggscope.views.base.safe_text import Label
 from ggscope.views.base.summary_list import SummaryList
 from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, words_font
@@ -110,13 +110,13 @@ class SummaryPanel(QWidget):
         """Go where a line leads."""
         session = self._session
         if target.span is not None:
-            session.select_span(target.span)
+            session.selection.select_span(target.span)
             session.fit_selection()
         elif target.time is not None:
-            session.set_marked(MarkedRange(target.time))
-            session.set_visible(with_air(target.time))
+            session.ranges.set_marked(MarkedRange(target.time))
+            session.viewport.set_visible(with_air(target.time))
         elif target.group is not None:
-            session.select_group(SpanGroup(*target.group))
+            session.selection.select_group(SpanGroup(*target.group))
 
 
 def _summary_of(trace: Trace, watcher: Watcher | None) -> Summary:

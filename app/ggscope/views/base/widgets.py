@@ -566,8 +566,8 @@ class RangeSwitch(QWidget):
         self._group.addButton(self.all)
         self._group.buttonClicked.connect(self._on_clicked)
         lay_out(QHBoxLayout(self), self.this_range, self.all)
-        session.only_range_changed.connect(self._show)
-        self._show(session.only_range)
+        session.ranges.limited_changed.connect(self._show)
+        self._show(session.ranges.is_limited)
 
     def _button(self, text: str, tip: str) -> QToolButton:
         button = tool_button(self, text, tip, px=11.5)
@@ -601,8 +601,8 @@ class RangeSwitch(QWidget):
             (self.this_range if only_range else self.all).setChecked(True)
 
     def _on_clicked(self, button: QToolButton) -> None:
-        self._session.set_only_range(button is self.this_range)
-        self._session.stop_keeping_list()  # also where that was on already
+        self._session.ranges.set_limited(button is self.this_range)
+        self._session.ranges.stop_keeping()  # also where that was on already
 
 
 @guarded

@@ -239,7 +239,7 @@ class BuffersGestures(CanvasGestures):
     def _leave(self) -> None:
         self._pointer = None
         self._view.point_at(-1)
-        self._view.session.cursor_tick = None
+        self._view.session.viewport.cursor_tick = None
 
     def _press(self, event: QMouseEvent, at: QPointF) -> bool:
         if event.button() not in (
@@ -248,7 +248,7 @@ class BuffersGestures(CanvasGestures):
         ):
             return False
         self._pressed, self._is_panning = at, False
-        self._pressed_range = self._view.session.visible_range
+        self._pressed_range = self._view.session.viewport.visible
         return True
 
     def _move(self, _: QMouseEvent, at: QPointF) -> bool:
@@ -259,13 +259,15 @@ class BuffersGestures(CanvasGestures):
         if self._is_panning or abs(dx) >= DRAG_PX:
             self._is_panning = True
             shift = round(dx / self._place.time.px_per_tick)
-            self._view.session.set_visible(self._pressed_range.shifted(shift))
+            self._view.session.viewport.set_visible(self._pressed_range.shifted(shift))
         return True
 
     def _hover(self, at: QPointF) -> None:
         self._pointer, place = at, self._place
         is_inside = at.x() >= place.time.x0
-        self._view.session.cursor_tick = place.tick_at(at.x()) if is_inside else None
+        self._view.session.viewport.cursor_tick = (
+            place.tick_at(at.x()) if is_inside else None
+        )
         if self._pressed is None:
             self._view.point_at(place.buffer_at(at.x(), at.y()))
 
@@ -278,8 +280,8 @@ class BuffersGestures(CanvasGestures):
         if row >= 0:
             adds = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
             self._view.select_buffer(row, add=adds)
-        elif session.selection.table == "buffers":
-            session.select(Selection())
+        elif session.selection.current.table == "buffers":
+            session.selection.select(Selection())
         return True
 
     def _double_click(self, _: QMouseEvent, at: QPointF) -> bool:
@@ -287,22 +289,22 @@ class BuffersGestures(CanvasGestures):
         if row >= 0:
             self._view.show_life(row)
         elif at.y() < self._place.area_y:
-            self._view.session.fit()
+            self._view.session.viewport.fit()
         return True
 
     def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         session = self._view.session
         if turn.zooms and turn.y:
-            session.zoom(ZOOM_STEP**-turn.notches, self._place.tick_at(at.x()))
+            session.viewport.zoom(ZOOM_STEP**-turn.notches, self._place.tick_at(at.x()))
         elif turn.x:
             shift = round(-turn.pan_px / self._place.time.px_per_tick)
-            session.set_visible(session.visible_range.shifted(shift))
+            session.viewport.set_visible(session.viewport.visible.shifted(shift))
         elif turn.y:
             self._view.scroll_to(self._view.scroll_y - turn.y)
         return True
 
     def _pinch(self, factor: float, at: QPointF) -> bool:
-        self._view.session.zoom(1.0 / factor, self._place.tick_at(at.x()))
+        self._view.session.viewport.zoom(1.0 / factor, self._place.tick_at(at.x()))
         return True
 
 
@@ -370,10 +372,10 @@ class BuffersView(PaintedView):
         self.box.addWidget(self.splitter, 1)
         self.set_theme(theme)
         self.connect_until_release(
-            (session.selection_changed, self._on_selection),
+            (session.selection.changed, self._on_selection),
             (session.linking.linked_changed, self.repaint_picture),
-            (session.visible_range_changed, self._on_moved),
-            (session.cursor_changed, self.repaint_picture),
+            (session.viewport.changed, self._on_moved),
+            (session.viewport.cursor_changed, self.repaint_picture),
             (session.display.absolute_time_changed, self._on_clock),
         )
 
@@ -467,10 +469,10 @@ class BuffersView(PaintedView):
 
     def _selected(self) -> tuple[int, ...]:
         session, result = self.session, self.result
-        if session.selection.table != "buffers" or result is None:
+        if session.selection.current.table != "buffers" or result is None:
             return ()
         n = len(result.trace.buffers)
-        return tuple(row for row in session.selection.ids if 0 <= row < n)
+        return tuple(row for row in session.selection.current.ids if 0 <= row < n)
 
     def _on_selection(self, _: object = None) -> None:
         self.table.show_selected(frozenset(self._selected()))
@@ -478,7 +480,7 @@ class BuffersView(PaintedView):
 
     def _on_table_chosen(self, rows: object) -> None:
         if isinstance(rows, tuple) and rows:
-            self.session.select(Selection("buffers", rows))
+            self.session.selection.select(Selection("buffers", rows))
 
     def _on_table_opened(self, row: object) -> None:
         if isinstance(row, int):
@@ -489,13 +491,13 @@ class BuffersView(PaintedView):
         session, result = self.session, self.result
         if result is None:
             return
-        session.select(Selection("buffers", (row,)))
+        session.selection.select(Selection("buffers", (row,)))
         buffers = result.trace.buffers
         born, freed = int(buffers.allocated[row]), int(buffers.freed[row])
         if born != -1:
             end = result.trace.extent.end if freed == -1 else freed
             life = TimeRange(born, max(end, born))
-            session.set_visible(life.padded(max(life.duration // 10, 8)))
+            session.viewport.set_visible(life.padded(max(life.duration // 10, 8)))
 
     def filter_to(self, row: int) -> None:
         """Show only spans that access a buffer."""
@@ -540,12 +542,13 @@ class BuffersView(PaintedView):
         session, result = self.session, self.result
         if result is None or result.occupancy.peak is None:
             return None
-        is_op = session.selection.table == "spans" and bool(session.selection)
+        selection = session.selection.current
+        is_op = selection.table == "spans" and bool(selection)
         return BuffersScene(
             trace=result.trace,
             occupancy=result.occupancy,
             lives=result.lives,
-            visible=session.visible_range,
+            visible=session.viewport.visible,
             width=width,
             height=height,
             theme=self.theme,
@@ -556,7 +559,7 @@ class BuffersView(PaintedView):
             selected=frozenset(self._selected()),
             accessed=frozenset(session.linking.linked.buffers.tolist()),
             alive=self._alive_at_op() if is_op else None,
-            cursor_tick=session.cursor_tick,
+            cursor_tick=session.viewport.cursor_tick,
             absolute=session.display.absolute_time,
         )
 
@@ -573,7 +576,7 @@ class BuffersView(PaintedView):
         session, result = self.session, self.result
         if result is None:
             return None
-        span = session.selection.active
+        span = session.selection.current.active
         spans = result.trace.spans
         if span is None or not 0 <= span < len(spans):
             return None
@@ -616,7 +619,7 @@ class BuffersView(PaintedView):
         chosen = self._selected() if add else ()
         others = tuple(other for other in chosen if other != row)
         ids = others if row in chosen else (row, *others)
-        self.session.select(Selection("buffers", ids) if ids else Selection())
+        self.session.selection.select(Selection("buffers", ids) if ids else Selection())
 
     def point_at(self, row: int) -> None:
         """Outline the life of a buffer as the one under the mouse; -1 = none."""
@@ -663,7 +666,7 @@ class BuffersView(PaintedView):
         last = int(result.use.last_span[row])
         menu.addAction(
             "Go to its last access",
-            partial(self.session.select_span, last),
+            partial(self.session.selection.select_span, last),
         ).setEnabled(last >= 0)
         menu.addSeparator()
         menu.addAction("Copy details", partial(self._copy, row))

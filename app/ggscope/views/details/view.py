@@ -78,7 +78,7 @@ class DetailsView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
-            (session.selection_changed, self._show),
+            (session.selection.changed, self._show),
             (session.linking.linked_changed, self._show_linked),
             (session.linking.linked_position_changed, self._show_linked),
             (session.linking.correlation_changed, self._on_correlation_changed),
@@ -135,11 +135,11 @@ class DetailsView(View):
     def _make_links(self) -> None:
         self.show_links = ShowLinks(self)
         self.show_links.requested.connect(self._on_shown_elsewhere)
-        self.sources.chosen.connect(self.session.select_tensor)
+        self.sources.chosen.connect(self.session.selection.select_tensor)
         self.steps.stepped.connect(self.session.step_span)
         self.steps.taken.connect(self._on_taken)
         for group in self.groups:
-            group.chosen.connect(self.session.select)
+            group.chosen.connect(self.session.selection.select)
         self._links = (
             LinkButton("Zoom to", "Show its time across the timeline", self),
             LinkButton("Show only this op", "Hide all other ops", self),
@@ -240,7 +240,9 @@ class DetailsView(View):
     def _on_correlation_changed(self, _: object) -> None:
         known = self._known_stats.items()
         self._known_stats = {k: stats for k, stats in known if stats.usage is None}
-        if self.session.selection:  # the overview of a trace rests on no correlation
+        if (
+            self.session.selection.current
+        ):  # the overview of a trace rests on no correlation
             self._show()
 
     # -- showing -----------------------------------------------------------
@@ -250,7 +252,7 @@ class DetailsView(View):
         session = self.session
         if session.trace is None:
             return None
-        return entity_of(session.trace, session.index, session.selection)
+        return entity_of(session.trace, session.index, session.selection.current)
 
     def _show(self, _: object = None) -> None:
         """Show what is selected now."""
@@ -305,7 +307,7 @@ class DetailsView(View):
         shown = entity.facts(
             stats, session.linking.correlation, absolute=session.display.absolute_time
         )
-        n = len(session.selection.ids)
+        n = len(session.selection.current.ids)
         several = f" · 1 of {format_count(n)} selected" if n > 1 else ""
         self._title.setText(shown.title)
         self._swatch.show_text(shown.kind + several, entity.color_key)
@@ -352,20 +354,22 @@ class DetailsView(View):
         if trace is None:
             return
         linked = session.linking.linked
-        if linked.selection != session.selection:
-            linked = Linked(session.selection)
+        if linked.selection != session.selection.current:
+            linked = Linked(session.selection.current)
         self.show_links.set_linked(trace, linked)
         groups = () if entity is None else entity.related(linked)
         for i, related in enumerate(self.groups):
             group = groups[i] if i < len(groups) else RelatedGroup("", (), 0)
             related.set_items(group.title, group.items, group.n)
-        has_steps = bool(session.selection) and not (entity and entity.lies_in_time)
+        has_steps = bool(session.selection.current) and not (
+            entity and entity.lies_in_time
+        )
         n = linked.n_spans if has_steps else 0
         self.steps.set_position(session.linking.position, len(linked.spans), n)
 
     def _on_live(self) -> None:
         """Update the metrics of a followed program while they are shown."""
-        if not self.session.selection and self.isVisible():
+        if not self.session.selection.current and self.isVisible():
             self._show()
 
     def _show_overview(self, trace: Trace | None) -> None:
@@ -437,7 +441,7 @@ class DetailsView(View):
     def _on_taken(self) -> None:
         session = self.session
         if session.linking.current_span is not None:
-            session.select_span(session.linking.current_span)
+            session.selection.select_span(session.linking.current_span)
 
     def _on_isolate(self) -> None:
         session, entity = self.session, self._entity()
@@ -448,7 +452,7 @@ class DetailsView(View):
     def _on_select_all(self) -> None:
         entity = self._entity()
         if entity is not None and (ids := entity.alike()):
-            self.session.select(Selection("spans", ids))
+            self.session.selection.select(Selection("spans", ids))
 
     def copy_markdown(self) -> None:
         """Copy all that is shown as a Markdown table."""

@@ -96,7 +96,7 @@ class ExpertsView(PaintedView):
         self.box.addWidget(self.splitter, 1)
         self.set_theme(theme)
         self.connect_until_release(
-            (session.selection_changed, self.repaint_picture),
+            (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self.repaint_picture),
         )
 
@@ -212,9 +212,9 @@ class ExpertsView(PaintedView):
         return experts_recipe(trace, options, tuple(lacks))
 
     def _selected_keys(self) -> tuple[int, ...]:
-        if self.session.selection.table != "experts":
+        if self.session.selection.current.table != "experts":
             return ()
-        return self.session.selection.ids
+        return self.session.selection.current.ids
 
     def _cells(self, keys: Sequence[int]) -> tuple[Cell, ...]:
         """Return the cells of experts; those of other layers are left out."""
@@ -277,14 +277,14 @@ class ExpertsView(PaintedView):
         """Select the expert of a cell; None selects nothing unless it is to add."""
         session = self.session
         if cell is None:
-            if not add and session.selection.table == "experts":
-                session.select(Selection())
+            if not add and session.selection.current.table == "experts":
+                session.selection.select(Selection())
             return
         key = self._key_of(cell)
         others = tuple(k for k in self._selected_keys() if k != key) if add else ()
         is_one = add and key in self._selected_keys()
         ids = others if is_one else (key, *others)
-        session.select(Selection("experts", ids) if ids else Selection())
+        session.selection.select(Selection("experts", ids) if ids else Selection())
 
     def filter_to(self, cell: Cell) -> None:
         """Show only spans that use the expert of a cell."""
@@ -328,7 +328,7 @@ class ExpertsView(PaintedView):
         """Select the experts to pin in a layer."""
         if isinstance(cover, Cover) and cover.experts:
             keys = tuple(expert_key(cover.layer, expert) for expert in cover.experts)
-            self.session.select(Selection("experts", keys))
+            self.session.selection.select(Selection("experts", keys))
 
     # -- keys ----------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class GraphView(PaintedView):
         self._connect_head()
         self.set_theme(theme)
         self.connect_until_release(
-            (session.selection_changed, self._on_selection),
+            (session.selection.changed, self._on_selection),
             (session.linking.linked_changed, self._on_linked),
             (session.linking.correlation_changed, self._on_correlation),
             (session.show_requested, self._on_show_requested),
@@ -523,10 +523,10 @@ class GraphView(PaintedView):
         session, shown, graph = self.session, self.shown, self.graph
         if shown is None or graph is None:
             return np.zeros(0, np.int64)
-        if session.selection.table != "nodes":
+        if session.selection.current.table != "nodes":
             return np.zeros(0, np.int64)
         first = first_node(shown.trace.graphs, shown.number)
-        rows = np.array(session.selection.ids, np.int64) - first
+        rows = np.array(session.selection.current.ids, np.int64) - first
         return rows[(rows >= 0) & (rows < len(graph))]
 
     def select_rows(self, rows: I64, *, adds: bool = False) -> None:
@@ -542,7 +542,7 @@ class GraphView(PaintedView):
         first = first_node(shown.trace.graphs, shown.number)
         ids = tuple((rows + first).tolist())
         self._own = Selection("nodes", ids) if ids else Selection()
-        session.select(self._own)
+        session.selection.select(self._own)
 
     def _on_selection(self, selection: Selection) -> None:
         if selection != self._own:
@@ -579,7 +579,7 @@ class GraphView(PaintedView):
 
     def _on_show_requested(self, view_id: str) -> None:
         """Open the layer of the selected node and bring it to where it can be read."""
-        selection, trace, graph = self.session.selection, self.trace, self.graph
+        selection, trace, graph = self.session.selection.current, self.trace, self.graph
         if view_id != "graph" or trace is None or selection.active is None:
             return
         nodes = selection.ids
@@ -676,7 +676,7 @@ class GraphView(PaintedView):
             return
         found = hit_at(scene, x, y)
         is_frame = found.box >= 0 and shown.layout.kind[found.box] == BoxKind.FRAME
-        before = self.session.selection
+        before = self.session.selection.current
         if found.stub >= 0:
             layout = shown.layout
             ends = layout.stub_target if found.leaves else layout.stub_source
@@ -685,7 +685,7 @@ class GraphView(PaintedView):
             self.select_rows(nodes_of(scene, found.box), adds=adds)
         elif not adds and len(self.selected_rows()):
             self.select_rows(np.zeros(0, np.int64))
-        self._before_click = (before, self.session.selection)
+        self._before_click = (before, self.session.selection.current)
 
     def open_or_close_at(self, x: float, y: float) -> None:
         """Open the closed layer at a position, or close the open one.
@@ -699,9 +699,9 @@ class GraphView(PaintedView):
         if layout.kind[found.box] == BoxKind.NODE:
             self.centre_selection()
             return
-        if clicked is not None and clicked[1] == self.session.selection:
+        if clicked is not None and clicked[1] == self.session.selection.current:
             self._own = clicked[0]  # nothing to be brought into view for
-            self.session.select(clicked[0])
+            self.session.selection.select(clicked[0])
         self.toggle_layer(int(layout.layer[found.box]))
 
     def look_from_map(self, x: float, y: float, *, is_first: bool) -> bool:

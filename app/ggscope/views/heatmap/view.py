@@ -224,10 +224,10 @@ class HeatmapView(PaintedView):
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.linking.linked_changed, self._on_linked),
-            (session.selection_changed, self.repaint_picture),
+            (session.selection.changed, self.repaint_picture),
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.queries.mask_changed, self.invalidate),
-            (session.visible_range_changed, self._on_visible),
+            (session.viewport.changed, self._on_visible),
         )
 
     def head_widget(self) -> QWidget:
@@ -300,7 +300,7 @@ class HeatmapView(PaintedView):
             self.head.show_rows(self.look.rows)
         known = self._files
         files = known[1] if known is not None and known[0] is trace else None
-        time = session.visible_range if self.look.rows == "time" else None
+        time = session.viewport.visible if self.look.rows == "time" else None
         look, mask = self.look, session.queries.mask
         request = partial(tabled_base, trace, look.rows, look.metric, files, mask, time)
         then = partial(self._on_base, trace)
@@ -410,19 +410,19 @@ class HeatmapView(PaintedView):
     def _selected_units(self) -> I64:
         session, base = self.session, self.base
         none = np.zeros(0, np.int64)
-        if base is None or session.selection.table != "tensors":
+        if base is None or session.selection.current.table != "tensors":
             return none
-        rows = [r for r in session.selection.ids if r < len(base.files.first)]
+        rows = [r for r in session.selection.current.ids if r < len(base.files.first)]
         units = [np.arange(*base.files.units_of(row)) for row in rows]
         return np.unique(np.concatenate([none, *units])).astype(np.int64)
 
     def _linked_ranges(self) -> I64:
         session, base = self.session, self.base
         none = np.zeros((0, 2), np.int64)
-        if base is None or not session.selection:
+        if base is None or not session.selection.current:
             return none
         linked = session.linking.linked
-        if linked.selection != session.selection:
+        if linked.selection != session.selection.current:
             return none  # what belongs to it is still being looked up
         if len(linked.ranges):
             return linked.ranges
@@ -614,7 +614,7 @@ class HeatmapView(PaintedView):
         unit = self.unit_under(at)
         self.set_mark(None)
         if unit < 0:
-            self.session.select(Selection())
+            self.session.selection.select(Selection())
         else:
             self.select_tensor(int(self.base.files.tensor[unit]))
 
@@ -622,7 +622,7 @@ class HeatmapView(PaintedView):
         """Select a row of ``Trace.tensors`` without moving this view."""
         self._is_own_selection = True
         try:
-            self.session.select(Selection("tensors", (tensor,)))
+            self.session.selection.select(Selection("tensors", (tensor,)))
         finally:
             # What belongs to it may be found on a worker, and come later.
             later(self, self._end_own_selection, _QUIET_MS)

@@ -221,14 +221,14 @@ class TableView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
-            (session.selection_changed, self._on_selection_changed),
+            (session.selection.changed, self._on_selection_changed),
             (session.linking.linked_changed, self._on_linked_changed),
             (session.linking.correlation_changed, self._on_correlation_changed),
             (session.queries.mask_changed, self._on_mask_changed),
-            (session.visible_range_changed, self._on_range_changed),
-            (session.marked_range_changed, self._on_range_changed),
-            (session.only_range_changed, self._on_range_changed),
-            (session.list_kept_changed, self._on_list_kept),
+            (session.viewport.changed, self._on_range_changed),
+            (session.ranges.marked_changed, self._on_range_changed),
+            (session.ranges.limited_changed, self._on_range_changed),
+            (session.ranges.kept_changed, self._on_list_kept),
             (session.queries.search_changed, self._on_search_changed),
             (session.display.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
@@ -331,11 +331,11 @@ class TableView(View):
         """Note what is to be listed now."""
         session = self.session
         number = self._requested_list[0] + int(is_other_trace)
-        self._requested_list = (number, session.queries.filter, session.range_shown)
+        self._requested_list = (number, session.queries.filter, session.ranges.listed)
 
     def _on_range_changed(self, _: object) -> None:
         session = self.session
-        if session.range_shown != self._requested_list[2]:
+        if session.ranges.listed != self._requested_list[2]:
             self._quiet.start()
 
     def _on_list_kept(self, _: object) -> None:
@@ -447,7 +447,9 @@ class TableView(View):
         )
         self.grid.set_sorting(order.key.sorting)
         self.model.set_rows(order.key.trace, order)
-        self._select(session.selection, is_scrolling=was != self._requested_list)
+        self._select(
+            session.selection.current, is_scrolling=was != self._requested_list
+        )
         if is_sorted_anew and len(order):
             # Whoever sorts asks what comes first, not where the selection went.
             self.grid.show_row(0)
@@ -507,11 +509,11 @@ class TableView(View):
             return
         self._note.clear()
         row = order.row_of(span)
-        if row is None and session.marked_range is not None:
+        if row is None and session.ranges.marked is not None:
             # The range would stay where it is, and the span out of the list.
-            session.set_marked(None)
+            session.ranges.set_marked(None)
         self._anchor = span
-        session.select_span(span)
+        session.selection.select_span(span)
         if row is not None:
             self.grid.show_row(row)
 
@@ -524,9 +526,9 @@ class TableView(View):
             text = f"{format_count(n)} of {text}"
         if part is not None:
             session = self.session
-            is_marked = part == session.marked_range
+            is_marked = part == session.ranges.marked
             where = "the marked range" if is_marked else "this range"
-            if session.keeps_list:
+            if session.ranges.is_kept:
                 where = "the range before the zoom"
             text += " " + f"in {where}"
         if is_filtered:
@@ -592,13 +594,13 @@ class TableView(View):
             return
         self._anchor = span
         is_added = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
-        session.select_span(span, add=is_added, is_listed=True)
+        session.selection.select_span(span, add=is_added, is_listed=True)
 
     def _select_range(self, session: Session, row: int) -> None:
         """Select from the anchor to `row`, which becomes the active one."""
         order, anchor = self.model.order, self.model.row_of(self._anchor)
         if order is None or anchor is None:
-            session.select_span(self.model.span_at(row), is_listed=True)
+            session.selection.select_span(self.model.span_at(row), is_listed=True)
             return
         low, high = sorted((anchor, row))
         if high - low >= MAX_SELECTED:
@@ -611,7 +613,7 @@ class TableView(View):
         ids = order.slice(low, high + 1).tolist()
         end = ids[-1] if anchor == low else ids[0]
         chosen = Selection("spans", (end, *(i for i in ids if i != end)))
-        session.select(chosen, is_listed=True)
+        session.selection.select(chosen, is_listed=True)
 
     def select_all(self) -> None:
         """Select every listed record, as many as a selection can hold."""
@@ -621,10 +623,10 @@ class TableView(View):
         if len(order) > MAX_SELECTED:
             self._show_limit(len(order), MAX_SELECTED, "selected")
         ids = tuple(order.slice(0, MAX_SELECTED).tolist())
-        session.select(Selection("spans", ids), is_listed=True)
+        session.selection.select(Selection("spans", ids), is_listed=True)
 
     def _on_row_opened(self, row: int) -> None:
-        self.session.select_span(self.model.span_at(row), is_listed=True)
+        self.session.selection.select_span(self.model.span_at(row), is_listed=True)
         self.session.fit_selection()
 
     def _show_limit(self, requested: int, done: int, what: str) -> None:
@@ -649,7 +651,7 @@ class TableView(View):
 
     def copy_selection(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
-        selection = self.session.selection
+        selection = self.session.selection.current
         copy_request = self._request(
             form, selection if selection.table == "spans" else None
         )
@@ -668,7 +670,7 @@ class TableView(View):
 
     def table_file(self) -> TableFile | None:
         """Return all listed records for a file; also the selected, if several are."""
-        table, chosen = self._file(None), self.session.selection
+        table, chosen = self._file(None), self.session.selection.current
         if table is None or chosen.table != "spans" or len(chosen.ids) < 2:
             return table
         return replace(table, selected=self._file(chosen))
@@ -732,8 +734,11 @@ class TableView(View):
         if trace is None:
             return menu
         span = self.model.span_at(row)
-        if span not in session.selection.ids or session.selection.table != "spans":
-            session.select_span(span, is_listed=True)
+        if (
+            span not in session.selection.current.ids
+            or session.selection.current.table != "spans"
+        ):
+            session.selection.select_span(span, is_listed=True)
         add("Copy", self.copy_tsv).setShortcut("Ctrl+C")
         add("Copy as Markdown", self.copy_markdown).setShortcut("Ctrl+Shift+C")
         add("Copy as JSON", self.copy_json)

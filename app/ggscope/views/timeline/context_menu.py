@@ -89,12 +89,12 @@ def _span_entries(
     facts = span_facts(trace, span, absolute=session.display.absolute_time)
 
     def zoom() -> None:
-        session.select_span(span, reveal=False)
+        session.selection.select_span(span, reveal=False)
         session.fit_selection()
 
-    add(f"Select “{name}”", lambda: session.select_span(span))
+    add(f"Select “{name}”", lambda: session.selection.select_span(span))
     add("Zoom to span", zoom)
-    add("Mark its time range", lambda: session.set_marked(MarkedRange(time)))
+    add("Mark its time range", lambda: session.ranges.set_marked(MarkedRange(time)))
     menu.addSeparator()
     if op:
         add(
@@ -235,11 +235,11 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
     plain = LaneState(names=state.names)
     add("Reset lanes", lambda: session.lanes.set_state(plain))
     menu.addSeparator()
-    add("Fit all", session.fit)
-    if session.marked_range is not None:
-        marked = session.marked_range
-        add("Zoom to marked range", lambda: session.set_visible(marked.time))
-        add("Clear marked range", lambda: session.set_marked(None))
+    add("Fit all", session.viewport.fit)
+    if session.ranges.marked is not None:
+        marked = session.ranges.marked
+        add("Zoom to marked range", lambda: session.viewport.set_visible(marked.time))
+        add("Clear marked range", lambda: session.ranges.set_marked(None))
 
 
 def _title_of(session: Session, key: str) -> str:

@@ -93,7 +93,7 @@ class Gestures(CanvasGestures):
         mods = event.modifiers()
         self._start = self._last = at
         self._start_tick = self._view.tick_at(at.x())
-        self._start_range = session.visible_range
+        self._start_range = session.viewport.visible
         hit = self._view.hit(at.x(), at.y())
         if event.button() == Qt.MouseButton.MiddleButton:
             self._begin(Mode.PAN)
@@ -178,7 +178,7 @@ class Gestures(CanvasGestures):
             self._view.set_zoom_band(None)
             band = self._band(at)
             if band.duration > 0:
-                self._view.session.set_visible(band)
+                self._view.session.viewport.set_visible(band)
         self._hover(at)
         return mode is not Mode.IDLE
 
@@ -188,16 +188,16 @@ class Gestures(CanvasGestures):
         span = hit.span
         add = bool(mods & Qt.KeyboardModifier.ControlModifier)
         if span >= 0:
-            session.select_span(span, reveal=False, add=add)
+            session.selection.select_span(span, reveal=False, add=add)
         elif not add:
-            session.select(Selection())
-            marked = session.marked_range
+            session.selection.select(Selection())
+            marked = session.ranges.marked
             gap = None if hit.gap is None else MarkedRange(hit.gap.time)
             is_wide = hit.gap is not None and (
                 hit.gap.time.duration >= _MIN_GAP_PX * self._view.ticks_per_px()
             )
             # Shows what all lanes did meanwhile; a second click clears the mark.
-            session.set_marked(gap if is_wide and gap != marked else None)
+            session.ranges.set_marked(gap if is_wide and gap != marked else None)
 
     def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
         session = self._view.session
@@ -205,10 +205,10 @@ class Gestures(CanvasGestures):
             return False
         hit = self._view.hit(at.x(), at.y())
         if hit.span >= 0:
-            session.select_span(hit.span, reveal=False)
+            session.selection.select_span(hit.span, reveal=False)
             session.fit_selection()
         elif hit.on_axis:
-            session.fit()
+            session.viewport.fit()
         return True
 
     # --- what drags do -----------------------------------------------------
@@ -252,7 +252,7 @@ class Gestures(CanvasGestures):
         lanes = None
         if abs(at.y() - self._start.y()) > _LANES_MATTER_PX:
             lanes = self._view.lanes_between(self._start.y(), at.y()) or None
-        session.set_marked(MarkedRange(self._band(at), lanes))
+        session.ranges.set_marked(MarkedRange(self._band(at), lanes))
 
     def _zoom(self, at: QPointF) -> None:
         self._view.set_zoom_band(self._band(at))
@@ -261,7 +261,7 @@ class Gestures(CanvasGestures):
         session = self._view.session
         ticks = self._start_range.duration / self._view.lane_area_width()
         shift = round((self._start.x() - at.x()) * ticks)
-        session.set_visible(self._start_range.shifted(shift))
+        session.viewport.set_visible(self._start_range.shifted(shift))
         self._view.scroll_by(self._last.y() - at.y())
 
     def _scrub(self, at: QPointF) -> None:
@@ -273,8 +273,11 @@ class Gestures(CanvasGestures):
         self._view.set_cursor_tick(tick)
         index = prepared.index
         key = ""
-        if session.selection.table == "spans" and session.selection.active is not None:
-            key = index.lane_of_span(session.selection.active)
+        if (
+            session.selection.current.table == "spans"
+            and session.selection.current.active is not None
+        ):
+            key = index.lane_of_span(session.selection.current.active)
         else:
             for box in prepared.layout:
                 if (lane := box.lane) and lane.lane_ids and not lane.track.band:
@@ -286,15 +289,15 @@ class Gestures(CanvasGestures):
         for row in range(len(rows) - 1, -1, -1):
             span = index.span_at(key, row, tick)
             if span is not None:
-                session.select_span(int(span), reveal=False)
+                session.selection.select_span(int(span), reveal=False)
                 return
 
     def _edge_at(self, x: float) -> int | None:
         """Return the far end of the marked range if `x` is on one of its ends."""
         session = self._view.session
-        if session.marked_range is None:
+        if session.ranges.marked is None:
             return None
-        time, per_px = session.marked_range.time, self._view.ticks_per_px()
+        time, per_px = session.ranges.marked.time, self._view.ticks_per_px()
         tick = self._view.tick_at(x)
         reach = _EDGE_PX * per_px
         if time.duration <= 2 * reach:
@@ -307,10 +310,12 @@ class Gestures(CanvasGestures):
 
     def _drag_edge(self, at: QPointF) -> None:
         session = self._view.session
-        if session.marked_range is None:
+        if session.ranges.marked is None:
             return
         low, high = sorted((self._fixed_tick, self._end_tick(at)))
-        session.set_marked(replace(session.marked_range, time=TimeRange(low, high)))
+        session.ranges.set_marked(
+            replace(session.ranges.marked, time=TimeRange(low, high))
+        )
 
     def _on_lower_edge(self, at: QPointF) -> bool:
         hit = self._view.hit(at.x(), at.y())
@@ -382,14 +387,14 @@ class Gestures(CanvasGestures):
     def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         view, session = self._view, self._view.session
         if turn.zooms and turn.y:
-            session.zoom(_ZOOM_STEP**-turn.notches, view.tick_at(at.x()))
+            session.viewport.zoom(_ZOOM_STEP**-turn.notches, view.tick_at(at.x()))
         elif turn.x:
             shift = round(-turn.pan_px * view.ticks_per_px())
-            session.set_visible(session.visible_range.shifted(shift))
+            session.viewport.set_visible(session.viewport.visible.shifted(shift))
         elif turn.y:
             view.scroll_by(-turn.y)
         return True
 
     def _pinch(self, factor: float, at: QPointF) -> bool:
-        self._view.session.zoom(1.0 / factor, self._view.tick_at(at.x()))
+        self._view.session.viewport.zoom(1.0 / factor, self._view.tick_at(at.x()))
         return True

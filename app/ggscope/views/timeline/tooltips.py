@@ -37,13 +37,13 @@ def tooltip_for(
 def _context(
     prepared: "Prepared", session: Session, trace: Trace, ticks_per_px: float
 ) -> TooltipContext:
-    marked = session.marked_range
+    marked = session.ranges.marked
     return TooltipContext(
         trace=trace,
         index=prepared.index,
         color_by=prepared.color_by,
         ticks_per_px=ticks_per_px,
-        time=session.visible_range if marked is None else marked.time,
+        time=session.viewport.visible if marked is None else marked.time,
         time_title="visible range" if marked is None else "marked range",
         absolute=session.display.absolute_time,
         shows_waits=session.display.shows_waits,

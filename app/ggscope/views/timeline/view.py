@@ -240,11 +240,11 @@ class TimelineView(PaintedView):
         self.box.setDirection(QBoxLayout.Direction.LeftToRight)
         self.box.addWidget(self.scroll_bar)
         self.connect_until_release(
-            (session.visible_range_changed, self._on_moved),
-            (session.selection_changed, self.repaint_picture),
+            (session.viewport.changed, self._on_moved),
+            (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self._on_linked_changed),
             (session.linking.linked_position_changed, self._on_linked_changed),
-            (session.marked_range_changed, self.repaint_picture),
+            (session.ranges.marked_changed, self.repaint_picture),
             (session.queries.mask_changed, self._on_mask_changed),
             (session.queries.search_changed, self.repaint_picture),
             (session.display.color_by_changed, self.refresh),
@@ -415,15 +415,15 @@ class TimelineView(PaintedView):
         session, prepared = self.session, self._prepared
         if prepared is None:
             return None
-        marked = session.marked_range
+        marked = session.ranges.marked
         if self._zoom_band is not None:
             marked = MarkedRange(self._zoom_band)
         if not self._is_behind:
-            self._drawn_selection = session.selection
+            self._drawn_selection = session.selection.current
         return TimelineScene(
             index=prepared.index,
             layout=prepared.layout,
-            visible=session.visible_range,
+            visible=session.viewport.visible,
             width=width,
             height=height,
             theme=self.theme,
@@ -468,7 +468,7 @@ class TimelineView(PaintedView):
 
         It stands while somebody points at something in it, or reads about that.
         """
-        rate = self.session.moves_by
+        rate = self.session.viewport.moves_by
         if not rate or self._is_calm:
             self._stand()
             return None
@@ -572,11 +572,11 @@ class TimelineView(PaintedView):
         zoom = self._zoom
         scale = self._canvas.devicePixelRatioF() * zoom
         width = self._canvas.width() / zoom
-        return time_scale(session.visible_range, width, self.header_width(), scale)
+        return time_scale(session.viewport.visible, width, self.header_width(), scale)
 
     def ticks_per_px(self) -> float:
         """Return how much time one pixel stands for."""
-        return self.session.visible_range.duration / self.lane_area_width()
+        return self.session.viewport.visible.duration / self.lane_area_width()
 
     def hit(self, x: float, y: float) -> Hit:
         """Return what lies at position (x, y) of the picture."""
@@ -683,7 +683,7 @@ class TimelineView(PaintedView):
         if tick == self._cursor_tick:
             return
         self._cursor_tick = tick
-        self.session.cursor_tick = tick
+        self.session.viewport.cursor_tick = tick
         self._canvas.update()
 
     def set_hover_span(self, span: int) -> None:
@@ -735,8 +735,8 @@ class TimelineView(PaintedView):
         box = None if place is None else self.hit(place.x(), place.y()).box
         if box is not None:
             return group_key(box.group) if box.lane is None else box.lane.key
-        active = session.selection.active
-        if session.selection.table == "spans" and active is not None:
+        active = session.selection.current.active
+        if session.selection.current.table == "spans" and active is not None:
             return prepared.index.lane_of_span(active)
         return ""
 
@@ -783,13 +783,13 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
     from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 
     options = TimelineOptions(
-        visible=session.visible_range,
+        visible=session.viewport.visible,
         color_by=session.display.color_by,
         mask=session.queries.mask,
         where=format_filter(session.queries.filter),
         state=session.lanes.state,
-        selection=session.selection,
-        marked=session.marked_range,
+        selection=session.selection.current,
+        marked=session.ranges.marked,
         notes=tuple((mark.name, mark.time) for mark in session.bookmarks.items),
         stalls=session.display.shows_stalls,
         waits=session.display.shows_waits,

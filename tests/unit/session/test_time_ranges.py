@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ggscope.model.units import TimeRange
-from ggscope.session import viewport
+from ggscope.session import time_ranges
 
 BIG = 1 << 60
 ticks = st.integers(-BIG, BIG)
@@ -20,23 +20,23 @@ def ranges(draw: st.DrawFn) -> TimeRange:
 def test_clamped_lies_in_bounds_and_is_wide_enough(
     wanted: TimeRange, extent: TimeRange
 ) -> None:
-    limits = viewport.bounds(extent)
+    limits = time_ranges.bounds(extent)
 
-    got = viewport.clamped(wanted, limits)
+    got = time_ranges.clamped(wanted, limits)
 
     assert limits.start <= got.start
     assert got.end <= limits.end
-    assert got.duration >= viewport.MIN_TICKS
+    assert got.duration >= time_ranges.MIN_TICKS
 
 
 @given(ranges(), ranges())
 def test_clamped_keeps_the_width_where_it_fits(
     wanted: TimeRange, extent: TimeRange
 ) -> None:
-    limits = viewport.bounds(extent)
-    got = viewport.clamped(wanted, limits)
+    limits = time_ranges.bounds(extent)
+    got = time_ranges.clamped(wanted, limits)
 
-    expected = max(viewport.MIN_TICKS, min(wanted.duration, limits.duration))
+    expected = max(time_ranges.MIN_TICKS, min(wanted.duration, limits.duration))
     assert got.duration == expected
 
 
@@ -44,11 +44,11 @@ def test_clamped_keeps_the_width_where_it_fits(
 def test_zoom_keeps_the_point_under_the_cursor(
     extent: TimeRange, factor: float, permille: int
 ) -> None:
-    visible = viewport.fitted(extent)
+    visible = time_ranges.fitted(extent)
     limits = TimeRange(-(1 << 62), 1 << 62)
     centre = visible.start + visible.duration * permille // 1001
 
-    got = viewport.zoomed(visible, factor, centre, limits)
+    got = time_ranges.zoomed(visible, factor, centre, limits)
 
     # Shares are compared as integers: one tick of rounding on either side.
     before = (centre - visible.start) * got.duration
@@ -59,14 +59,14 @@ def test_zoom_keeps_the_point_under_the_cursor(
 def test_zoom_ends_at_16_ticks() -> None:
     visible = TimeRange(0, 20)
 
-    got = viewport.zoomed(visible, 0.1, 5, TimeRange(-100, 100))
+    got = time_ranges.zoomed(visible, 0.1, 5, TimeRange(-100, 100))
 
     assert got.duration == 16
-    assert viewport.zoomed(got, 0.5, 5, TimeRange(-100, 100)) == got
+    assert time_ranges.zoomed(got, 0.5, 5, TimeRange(-100, 100)) == got
 
 
 def test_fit_of_an_instant_has_it_in_the_middle() -> None:
-    got = viewport.fitted(TimeRange(1000, 1000))
+    got = time_ranges.fitted(TimeRange(1000, 1000))
 
     assert got.duration == 16
     assert got.contains(1000)
@@ -75,7 +75,7 @@ def test_fit_of_an_instant_has_it_in_the_middle() -> None:
 def test_shows_accepts_a_span_longer_than_the_view() -> None:
     visible = TimeRange(100, 200)
 
-    assert viewport.shows(visible, TimeRange(0, 1000))
-    assert not viewport.shows(visible, TimeRange(190, 1000))
-    assert viewport.shows(visible, TimeRange(150, 160))
-    assert not viewport.shows(visible, TimeRange(150, 260).shifted(50))
+    assert time_ranges.shows(visible, TimeRange(0, 1000))
+    assert not time_ranges.shows(visible, TimeRange(190, 1000))
+    assert time_ranges.shows(visible, TimeRange(150, 160))
+    assert not time_ranges.shows(visible, TimeRange(150, 260).shifted(50))
