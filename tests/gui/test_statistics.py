@@ -832,20 +832,88 @@ def test_rows_stay_what_they_are_while_one_walks_through_them(
     assert view.result is result
 
 
-def test_double_click_goes_to_the_longest_span(
+def test_enter_goes_to_the_longest_span_and_on_to_the_next(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
+    counted(qtbot, view)
+    assert view.result is not None
+    assert session.trace is not None
+    row, spans = view.result.rows[0], session.trace.spans
+    op = next(i for i in range(200) if session.trace.op_name(i) == row.key)
+    ids = np.flatnonzero(spans.op == op)
+    in_time = ids[np.argsort(spans.start[ids], kind="stable")].tolist()
+    click_row(view, 0)
+    view.table.setFocus()
+
+    QTest.keyClick(view.table, Qt.Key.Key_Return)
+    longest = session.linking.current_span
+    assert longest is not None
+    assert spans.end[longest] - spans.start[longest] == row.max
+    assert session.viewport.visible.duration < 2 * row.max
+
+    at = in_time.index(longest)
+    for modifier, step in ((Qt.KeyboardModifier.NoModifier, 1), (SHIFT, -1)):
+        QTest.keyClick(view.table, Qt.Key.Key_Return, modifier)
+        at = (at + step) % len(in_time)
+        assert session.linking.current_span == in_time[at]
+    QTest.keyClick(view.table, Qt.Key.Key_Return, SHIFT)
+    assert session.linking.current_span == in_time[at - 1]
+
+
+@pytest.mark.parametrize("by", ["op", "name", "layer", "tensor", "token", "thread"])
+def test_double_click_filters_by_the_row_and_back_takes_it_away(
+    qtbot: QtBot, view: StatisticsView, session: Session, by: str
+) -> None:
+    view.by.setCurrentIndex(view.by.findData(by))
     counted(qtbot, view)
     assert view.result is not None
     row = view.result.rows[0]
 
     click_row(view, 0, double=True)
+    qtbot.waitUntil(lambda: column(view, 0) == [row.key, "all"])
 
-    span, trace = session.linking.current_span, session.trace
-    assert span is not None
-    assert trace is not None
-    assert trace.spans.end[span] - trace.spans.start[span] == row.max
-    assert session.viewport.visible.duration < 2 * row.max
+    assert session.queries.filter
+    assert view.result.rows[0].count == row.count
+    assert view.result.rows[0].total == row.total
+    session.back()
+    assert not session.queries.filter
+
+
+def test_bar_under_a_share_is_as_long_as_the_share(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+    titles = [heading.title for heading in view.model.headings]
+    place = titles.index("share")
+    assert view.result is not None
+    bars = [view.model.row(i)[place].bar for i in range(len(view.result.rows))]
+    assert bars == [row.share for row in view.result.rows]
+
+    # The picture as well: bar of the longest row against that of a shorter one.
+    def length(row: int) -> int:
+        box = view.table.visualRect(view.model.index(row, place))
+        picture = view.table.viewport().grab(box).toImage()
+        accent = theme("dark").accent & 0xFFFFFF
+        y = picture.height() - round(picture.devicePixelRatio()) * 2
+        return sum(
+            picture.pixel(x, y) & 0xFFFFFF == accent for x in range(picture.width())
+        )
+
+    assert length(0) > 10
+    assert length(1) / length(0) == pytest.approx(bars[1] / bars[0], abs=0.05)
+
+
+def test_header_says_what_rows_add_up_to(qtbot: QtBot, view: StatisticsView) -> None:
+    for by in ("op", "tensor"):
+        view.by.setCurrentIndex(view.by.findData(by))
+        counted(qtbot, view)
+        tips = {heading.title: heading.tip for heading in view.model.headings}
+        rule = GROUPING_RULES.get(by, "Each span counts in one row; the rows add up.")
+        assert rule in tips["total"]
+        assert rule in tips["share"]
+        assert view.result is not None
+        rows = view.result.rows
+        assert sum(row.total for row in rows) == view.result.table.all.total
 
 
 def test_row_of_the_group_is_marked_wherever_sorting_puts_it(

@@ -62,12 +62,15 @@ FIELDS = (
     ("wait", "wait>10us", "times at the barrier behind ops"),
     ("time", "time=1ms:2ms", "a range that spans touch"),
     ("size", "size>=64KiB", "known bytes of all that an op accesses"),
+    ("traffic", "traffic>=1MiB", "known bytes that an op moves, as statistics have"),
+    ("rate", "rate<1GiB/s", "traffic by the time of the op"),
     ("tensor", "tensor=blk.*.ffn_up.weight", "tensors that spans are or access"),
     ("offset", "offset=4MiB:8MiB", "bytes of the model file that are accessed"),
     ("expert", "expert=3,7", "experts that are accessed or chosen"),
     ("buffer", "buffer=0x55d0", "backend buffers that are accessed"),
     ("core", "core=3", "processor cores on which ops began"),
     ("numa", "numa=0", "NUMA nodes of these"),
+    ("group", "group=type:F16", "a row of statistics by type, shape, name and so on"),
     ("name", "name~attn", "text in names of spans, ops, lanes and tensors; or alone"),
 )
 """The fields of filters: name, example, meaning."""

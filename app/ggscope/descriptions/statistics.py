@@ -64,6 +64,10 @@ GROUPING_RULES: Mapping[By, str] = {
 """How ops are attributed, for groupings in which an op may be in several groups."""
 
 
+_SUMMED = ("total", "share", "self", "in_range")
+"""Columns that split a time."""
+
+
 def group_noun(facts: StatFacts) -> str:
     """Return what a group is: "op", "layer", "ubatch" …."""
     if facts.by == "token" and facts.counts_ubatches:
@@ -75,7 +79,20 @@ def headed_columns(facts: StatFacts) -> tuple[StatColumn, ...]:
     """Return the columns of a table, the first one headed by what a group is."""
     first, *others = shown_columns(facts)
     rule = GROUPING_RULES.get(facts.by, "")
-    return (replace(first, title=group_noun(facts), tooltip=rule), *others)
+    return (
+        replace(first, title=group_noun(facts), tooltip=rule),
+        *(replace(c, tooltip=column_tip(c, facts.by)) for c in others),
+    )
+
+
+def column_tip(column: StatColumn, by: By) -> str:
+    """Return what a column means, and what its rows add up to."""
+    if column.key in _SUMMED:
+        rule = GROUPING_RULES.get(by, "Each span counts in one row; the rows add up.")
+        return f"{column.tooltip}.\n{rule}"
+    if column.key == "busy":
+        return f"{column.tooltip}.\nRows may run at once: they add up to more than all."
+    return column.tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +228,9 @@ def stat_notes(
     lines = [f"Left out of the trace: {left_out}."] if left_out else []
     if columns is not None and facts.by in GROUPING_RULES:
         lines.append(GROUPING_RULES[facts.by])
-    lines += _time_lines(facts, shown)
+    whole = table.all
+    is_cut = whole.in_range is not None and whole.in_range != whole.total
+    lines += _time_lines(facts, shown, is_cut=is_cut)
     lines += time_notes(trace)
     is_any = columns is None or shown & {"count", "ops", "total", "bytes", "share"}
     if facts.lanes_nest and is_any:
@@ -251,9 +270,13 @@ def stat_notes(
     return lines
 
 
-def _time_lines(facts: StatFacts, shown: set[str]) -> list[str]:
+def _time_lines(facts: StatFacts, shown: set[str], *, is_cut: bool) -> list[str]:
     """Return what the columns of times mean where they differ from the total."""
     lines = []
+    if is_cut and shown & {"total", "in_range"}:
+        lines.append(
+            "Spans that the range cuts count whole; in range is the part inside."
+        )
     if (facts.nests or facts.lies_beside) and "total" in shown:
         lines.append(
             "Total is the sum of durations; nested spans and parallel lanes count the "

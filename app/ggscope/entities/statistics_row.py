@@ -70,8 +70,8 @@ class StatisticsRowEntity(Entity):
         kind = f"{grouping} · row of statistics"
         return SelectedFacts(self._group.key, kind, tuple(facts))
 
-    def span_filter(self) -> Filter | None:
-        """Return the filter of its spans; None if no filter matches them."""
+    def span_filter(self) -> Filter:
+        """Return the filter of its spans."""
         return filter_of_group(self._group.by, self._group.key)
 
 

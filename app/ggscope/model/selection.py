@@ -119,6 +119,10 @@ class Filter:
     min_size, max_size : known bytes of all that a span accesses; none matches whose
         bytes are not recorded.
     min_wait, max_wait : ticks; no span matches whose wait is not recorded.
+    min_traffic, max_traffic : known bytes that an op moves, as statistics count them.
+    min_rate, max_rate : the same per 10^9 ticks, from the first thread's begin to the
+        last one's end; none matches whose bytes or time are not known.
+    groups : rows of statistics, ``layer:3``; a span matches if they count it in one.
     clauses : what the parts above cannot say: "not" and "or".
     """
 
@@ -144,6 +148,11 @@ class Filter:
     max_wait: int | None = None
     cores: frozenset[int] | None = None
     nodes: frozenset[int] | None = None
+    min_traffic: int | None = None
+    max_traffic: int | None = None
+    min_rate: int | None = None
+    max_rate: int | None = None
+    groups: frozenset[str] | None = None
     clauses: tuple[Clause, ...] = ()
 
     def __bool__(self) -> bool:
@@ -159,6 +168,11 @@ class Filter:
             for f in fields(Filter)
             if getattr(added, f.name) != f.default
         }
+        if added.groups and self.groups and _by(added.groups) != _by(self.groups):
+            # By something else: both must hold.
+            parts["groups"] = self.groups
+            more = AnyOf((Filter(groups=added.groups),))
+            added = replace(added, clauses=(*added.clauses, more))
         if added.clauses:
             new = [clause for clause in added.clauses if clause not in self.clauses]
             parts["clauses"] = (*self.clauses, *new)
@@ -175,6 +189,11 @@ class Filter:
             return replace(self, clauses=tuple(kept))
         changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}
         return replace(self, **{part: changes[part]})
+
+
+def _by(groups: frozenset[str]) -> set[str]:
+    """Return what these rows of statistics are grouped by."""
+    return {group.partition(":")[0] for group in groups}
 
 
 @dataclass(frozen=True, slots=True)

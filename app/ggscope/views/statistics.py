@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QPalette, QResizeEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QGridLayout,
@@ -97,8 +97,6 @@ _ABOUT_PX = 240
 MAX_ROWS = 500
 """More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
-_SLOW: tuple[By, ...] = ("source", "expert")
-"""Groupings whose spans are sorted, which takes too long while one pans."""
 _LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
@@ -106,7 +104,7 @@ _STALE_MS = 150
 """Figures are greyed if newer ones take longer than this."""
 _WITH_OPS: tuple[By, ...] = (
     "op", "family", "name", "layer", "token", "thread", "backend", "phase", "tensor",
-    "type", "shape",
+    "type", "shape", "source", "expert",
 )  # fmt: skip
 _OF_SPANS: tuple[By, ...] = ("lane", "engine")
 """Groupings of all spans; the others are of ops."""
@@ -333,6 +331,26 @@ class StatisticsHead(QWidget):
         self.updateGeometry()
 
 
+@guarded
+class StatisticsTable(TextTable):
+    """A table of groups of spans.
+
+    Signals
+    -------
+    row_stepped(row, by) : Enter, or with Shift: on to the next or previous span (±1).
+    """
+
+    row_stepped = Signal(int, int)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Step with Enter; everything else as in other tables."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
+        elif self.currentIndex().isValid():
+            is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self.row_stepped.emit(self.currentIndex().row(), -1 if is_back else 1)
+
+
 class StatisticsView(View):
     """One table of figures, always on; it follows marking, panning and filters."""
 
@@ -351,7 +369,7 @@ class StatisticsView(View):
         self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName("Selection statistics")
         self.model = TextTableModel([Heading("", stretch=True)], self)
-        self.table = TextTable(self.model, self, "statistics", keeps_first=True)
+        self.table = StatisticsTable(self.model, self, "statistics", keeps_first=True)
         self.table.setAccessibleName("Statistics of the selection")
         self._empty = EmptyState(self)
         self.head = StatisticsHead(session, self)
@@ -361,6 +379,7 @@ class StatisticsView(View):
         self.table.clicked.connect(self._on_row)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
         self.table.row_opened.connect(self._on_opened)
+        self.table.row_stepped.connect(self._on_stepped)
         self.table.menu_requested.connect(self._on_menu)
         self.model.layoutChanged.connect(self._mark_group)
         self.head.by_changed.connect(self.recount)
@@ -483,8 +502,7 @@ class StatisticsView(View):
         self._timer.start()
 
     def _offer_groupings(self, trace: Trace) -> None:
-        known = [by for by in GROUPINGS if by not in _SLOW]
-        offered = [by for by in known if has_groups(trace, by)]
+        offered = [by for by in GROUPINGS if has_groups(trace, by)]
         current = [self.by.itemData(i) for i in range(self.by.count())]
         if current == offered:
             return
@@ -612,11 +630,27 @@ class StatisticsView(View):
             self.session.selection.select_group(group)
 
     def _on_opened(self, row: int) -> None:
-        """Go to the longest span of a row."""
+        """Show only the spans of a row; back undoes it."""
         group = self.group_at(row)
         if group is not None:
-            self.session.selection.select_group(group)
-            self.session.linking.show_longest()
+            wanted = filter_of_group(group.by, group.key)
+            queries = self.session.queries
+            queries.set_filter(queries.filter.merged(wanted))
+
+    def _on_stepped(self, row: int, by: int) -> None:
+        """Go to the longest span of a row, from there to the next or previous one."""
+        group, session = self.group_at(row), self.session
+        if group is None:
+            return
+        is_there = session.selection.current.group == group
+        if is_there and session.linking.current_span is not None:
+            session.step_span(by)
+        else:
+            self._go_to_longest(group)
+
+    def _go_to_longest(self, group: SpanGroup) -> None:
+        self.session.selection.select_group(group)
+        self.session.linking.show_longest()
 
     def _mark_group(self) -> None:
         """Select the row of the selected group, wherever it is now."""
@@ -648,12 +682,10 @@ class StatisticsView(View):
             return
         session, key = self.session, one_line(group.key)
         add = partial(add_action, menu)
-        add("Go to the longest", partial(self._on_opened, row))
+        add("Go to the longest", partial(self._go_to_longest, group))
         add("Next span", partial(session.step_span, 1)).setShortcut(".")
         add("Previous span", partial(session.step_span, -1)).setShortcut(",")
         wanted = filter_of_group(group.by, group.key)
-        if wanted is None:
-            return
         menu.addSeparator()
         both = session.queries.filter.merged(wanted)
         add(f"Show only {key}", partial(session.queries.set_filter, wanted))
@@ -753,6 +785,8 @@ class StatisticsView(View):
             cell = _cell(stat_cell(column, row, facts), column)
             if column.key == "key":
                 cell = replace(cell, color=color)
+            if column.unit == "share" and isinstance(cell.sort, float):
+                cell = replace(cell, bar=cell.sort)
             if column.key == "quality":
                 cell = replace(cell, caution=row.quality != "measured")
             cells.append(cell)

@@ -23,6 +23,8 @@ FIELDS = {
     "dur": ">",
     "wait": ">",
     "size": ">",
+    "traffic": ">",
+    "rate": ">",
     "time": "=",
     "tensor": "=",
     "offset": "=",
@@ -30,6 +32,7 @@ FIELDS = {
     "buffer": "=",
     "core": "=",
     "numa": "=",
+    "group": "=",
     "name": "~",
 }
 """Fields of a filter, and how each is mostly compared."""
@@ -44,6 +47,8 @@ _AMOUNTS = {
     "duration": ("1us", "10us", "100us", "1ms", "10ms"),
     "wait": ("1us", "10us", "100us", "1ms", "10ms"),
     "size": ("4KiB", "64KiB", "1MiB", "16MiB"),
+    "traffic": ("4KiB", "64KiB", "1MiB", "16MiB"),
+    "rate": ("100MiB/s", "1GiB/s", "10GiB/s"),
 }
 _VALUE = re.compile(
     r"""(?P<field>\w+)\s*(?:!=|!~|<=|>=|==|=|~|<|>)\s*

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +24,15 @@ from ggscope.analysis.filters.text import (
 )
 from ggscope.analysis.links import patterns_with
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.statistics.amounts import Amount, amounts
+from ggscope.analysis.statistics.grouping import WITHOUT_OPS, grouping
+from ggscope.analysis.statistics.membership import groups_called, member_test
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import all_op_names, family_of
 from ggscope.model.growing import Growing
 from ggscope.model.names import normalise
-from ggscope.model.selection import Filter, Not
+from ggscope.model.selection import By, Filter, Not
 from ggscope.model.tables import (
     LONGEST_WAIT,
     AccessColumns,
@@ -438,6 +441,13 @@ def _tests(trace: Trace, where: Filter, watcher: Watcher | None = None) -> list[
         tests.append(_lookup(_table(map(accepts, trace.lanes)), s.lane))
     if where.min_size is not None or where.max_size is not None:
         tests.append(_size_test(trace, where.min_size, where.max_size))
+    if where.min_traffic is not None or where.max_traffic is not None:
+        limits = where.min_traffic, where.max_traffic
+        tests.append(_amount_test(trace, "traffic", *limits))
+    if where.min_rate is not None or where.max_rate is not None:
+        tests.append(_amount_test(trace, "rate", where.min_rate, where.max_rate))
+    if where.groups is not None:
+        tests.append(_group_test(trace, where.groups))
     if where.ops is not None:
         tests.append(_op_lookup(trace, _op_matcher(where.ops)))
     if where.families is not None:
@@ -575,6 +585,30 @@ def _within(values: Array, low: int | None, high: int | None) -> Bools:
     if high is not None:
         result &= values <= high
     return result
+
+
+def _amount_test(trace: Trace, of: Amount, low: int | None, high: int | None) -> Test:
+    """Return a test for "is an op whose traffic, or rate, is within these"."""
+    amount, op = amounts(trace, of), trace.spans.op
+    return lambda rows: _within(amount(rows), low, high) & (op[rows] >= 0)
+
+
+def _group_test(trace: Trace, rows_of_statistics: Collection[str]) -> Test:
+    """Return a test for "statistics count it in one of these rows"."""
+    keys: dict[By, set[str]] = {}
+    for row in rows_of_statistics:
+        by, _, key = row.partition(":")
+        keys.setdefault(cast("By", by), set()).add(key)
+    tests = [_rows_test(trace, by, frozenset(of_by)) for by, of_by in keys.items()]
+    return either(tests)
+
+
+def _rows_test(trace: Trace, by: By, keys: frozenset[str]) -> Test:
+    groups, op = grouping(trace, by), trace.spans.op
+    is_member = member_test(groups, groups_called(groups, keys))
+    if by in WITHOUT_OPS:
+        return lambda rows: is_member(np.arange(rows.start, rows.stop))
+    return lambda rows: is_member(np.arange(rows.start, rows.stop)) & (op[rows] >= 0)
 
 
 def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:

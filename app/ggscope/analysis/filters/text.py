@@ -10,13 +10,14 @@ from typing import Any, NoReturn
 
 from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import FAMILIES
-from ggscope.model.selection import AnyOf, Clause, Filter, Not
+from ggscope.model.selection import BY, AnyOf, Clause, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
 from ggscope.model.trace import unknown_op
 from ggscope.model.units import (
     Clock,
     TimeRange,
     Unit,
+    format_byte_rate,
     format_bytes,
     format_duration,
     format_exact_bytes,
@@ -41,10 +42,13 @@ _FIELDS = {
     "offsets": "offset offsets bytes",
     "size": "size",
     "wait": "wait waits waited",
+    "traffic": "traffic",
+    "rate": "rate",
     "experts": "expert experts",
     "buffers": "buffer buffers",
     "cores": "core cores",
     "nodes": "numa node nodes",
+    "groups": "group groups",
 }
 """Names of each field in expressions; chips show the first one."""
 ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
@@ -92,8 +96,9 @@ _OF_CORES = ("cores", "nodes")
 """Fields of which every op has one value, known or not."""
 _NUMBERED = ("layers", "tokens", *_OF_CORES)
 """Fields that can be compared with < and >; a span has one value of each."""
-_MEASURES = ("duration", "size", "wait")
+_MEASURES = ("duration", "size", "wait", "traffic", "rate")
 """Fields of an amount, which is compared with all signs."""
+_BYTES = ("size", "traffic")
 _SINGLE = ("layers", "tokens", "phases", "qualities", "families", *_OF_CORES)
 """Fields of which a span has one value: two lists mean what both hold."""
 _FEW = ("tensors", "buffers")
@@ -133,7 +138,8 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     ``op=MUL_MAT,ADD layer=0-3 token>=5 phase=generate source=disk thread=0
     quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
     name~/attn/ tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7
-    buffer=0x55d0 core=3 numa=0 wait>10us``; parts are joined by spaces, ``&`` or
+    buffer=0x55d0 core=3 numa=0 wait>10us traffic>=1MiB rate<1GiB/s
+    group=type:F16``; parts are joined by spaces, ``&`` or
     ``and``, and all must hold. ``or`` and ``|`` join alternatives and bind less,
     ``not`` and ``!`` turn what follows around, as ``!=`` and ``!~`` do, and
     parentheses group. A word, a quoted text or a ``/regex/`` alone is looked for in
@@ -360,7 +366,9 @@ def _bound_words(name: str, value: int, unit: Unit) -> str:
     is_open = other >= 0 and _n_digits(other) < _n_digits(value)
     sign = (">" if is_open else "≥") if is_least else "<" if is_open else "≤"
     amount = other if is_open else value
-    is_size = name.endswith("size")
+    if name.endswith("rate"):
+        return f"{sign} {format_byte_rate(amount / 1e9, unit)}"
+    is_size = name[len("min_") :] in _BYTES
     return f"{sign} {_exact_bytes(amount) if is_size else _exact_time(amount, unit)}"
 
 
@@ -617,6 +625,10 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
             yield item
         elif name == "buffers":
             yield _explained(token, partial(_address, item))
+        elif name == "groups":
+            if item.partition(":")[0] not in BY or ":" not in item:
+                _refuse(token, "expected a row of statistics, e.g. layer:3 or type:F16")
+            yield item
         elif name == "families":
             if item.lower() not in FAMILIES:
                 _refuse(token, "unknown op family; families are " + ", ".join(FAMILIES))
@@ -657,10 +669,12 @@ def _measure(name: str, sign: str, value: _Token, unit: Unit | None) -> Filter:
     """Return the filter that compares a duration or a number of bytes."""
     if sign == "~":
         _refuse(value, f"operators of {name} are < <= = != >= >")
-    read = partial(_ticks, value.text, unit)
-    amount: int = _explained(
-        value, partial(_bytes, value.text) if name == "size" else read
-    )
+    read: Callable[[], int] = partial(_ticks, value.text, unit)
+    if name in _BYTES:
+        read = partial(_bytes, value.text)
+    elif name == "rate":
+        read = partial(_rate, value.text, unit)
+    amount: int = _explained(value, read)
     low, high = f"min_{name}", f"max_{name}"
     if sign in (">", ">="):
         return _one_part(low, amount + (sign == ">"))
@@ -698,6 +712,18 @@ def _bytes(text: str) -> int:
     factor: int = 1024 ** ("kmgt".index(match[2]) + 1) if match[2] else 1
     whole, _, part = match[1].partition(".")
     return int(whole) * factor + int(part or 0) * factor // int(10 ** len(part))
+
+
+def _rate(text: str, unit: Unit | None) -> int:
+    """Return ``1.5GiB/s`` or ``12B/cycle`` as bytes per 10^9 ticks, so a number."""
+    amount, _, per = text.replace(" ", "").partition("/")
+    known = {"": 1, "s": 1, "cycle": 10**9, "cyc": 10**9}
+    if per.lower() not in known:
+        raise QueryError(f"{text!r} is not a rate; examples: 1.5GiB/s, 12B/cycle")
+    if per and unit is not None and (per == "s") != (unit == "ns"):
+        ticks = "nanoseconds" if unit == "ns" else "cycles"
+        raise QueryError(f"this trace is in {ticks}, not rates per {per}")
+    return _bytes(amount) * known[per.lower()]
 
 
 def _address(text: str) -> int:

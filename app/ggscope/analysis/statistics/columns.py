@@ -145,8 +145,8 @@ STAT_COLUMNS: tuple[StatColumn, ...] = (
     ),
     StatColumn(
         key="total", title="total",
-        tooltip="Sum of the durations of whole spans; nested spans and parallel lanes "
-        "count the same time more than once",
+        tooltip="Thread time: sum of the durations of whole spans; nested spans and "
+        "parallel lanes count the same time more than once",
         unit="time", value=_timed(lambda r: r.total), place=40,
         record="total_{ticks}", axis="sum of the durations, share",
     ),
@@ -209,7 +209,8 @@ STAT_COLUMNS: tuple[StatColumn, ...] = (
     ),
     StatColumn(
         key="busy", title="busy",
-        tooltip="Union of the whole spans: time in which at least one of them ran",
+        tooltip="Wall time: union of the whole spans, in which at least one of them "
+        "ran",
         unit="time", value=_timed(lambda r: r.wall), place=70, record="wall",
         axis="time in which any of the spans ran",
         is_shown=lambda f: f.lies_beside or f.has_latency, drop_rank=6,

@@ -43,6 +43,8 @@ NOT_RECORDED_LABEL = "not recorded"
 OPEN_LABEL = "unknown"
 """Label of what is read of experts that no list names, and of unknown cores."""
 
+WITHOUT_OPS = ("lane", "engine")
+"""Groupings in which spans that are no op count too."""
 _SOME_ROWS = 100_000
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""

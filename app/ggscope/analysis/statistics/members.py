@@ -1,7 +1,6 @@
 """The spans of a row of statistics, and the filter that leaves them alone."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,19 +10,16 @@ from ggscope.analysis.links import MOST_SPANS, Linked, linked
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.statistics.grouping import (
-    NO_WEIGHT_LABEL,
     NONE,
-    NOT_RECORDED_LABEL,
     OPEN_LABEL,
-    Grouping,
+    WITHOUT_OPS,
     grouping,
 )
+from ggscope.analysis.statistics.membership import groups_called, member_test
 from ggscope.analysis.statistics.scan import SpanScope
-from ggscope.analysis.statistics.table import WITHOUT_OPS
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
-from ggscope.model.names import normalise
 from ggscope.model.selection import By, Filter, Selection, SpanGroup
-from ggscope.model.tables import I64, Array, Phase, Quality, Spans, empty, quality_of
+from ggscope.model.tables import I64, Phase, Quality, Spans, empty, quality_of
 from ggscope.model.units import TimeRange
 
 _TOKEN = re.compile(r"(?:(prefill|decode) )?(\d+)")
@@ -44,9 +40,7 @@ def spans_of_group(
     """
     trace = index.trace
     groups = grouping(trace, group.by)
-    group_ids = np.array(
-        [g for g in range(len(groups)) if groups.label(g) == group.key]
-    )
+    group_ids = groups_called(groups, frozenset({group.key}))
     if not len(group_ids):
         return empty(np.int64)
     scope = SpanScope(
@@ -60,7 +54,7 @@ def spans_of_group(
         on_lanes = mask_of_lanes(index, group.lanes, time)
     chosen = np.unique(np.array(group.ids, np.int64)) if group.ids else None
     n = len(trace.spans) if chosen is None else len(chosen)
-    is_member = _member_test(groups, group_ids)
+    is_member = member_test(groups, group_ids)
     parts = [empty(np.int64)]
     for rows in chunks(n, CHUNK_ROWS):
         if watcher is not None:
@@ -72,34 +66,6 @@ def spans_of_group(
         ids = ids[keep]
         parts.append(ids[is_member(ids)])
     return np.concatenate(parts)
-
-
-def _member_test(groups: Grouping, group_ids: I64) -> Callable[[Array], Array]:
-    """Return a membership test of these groups, for ascending span ids."""
-    lookup = groups.lookup
-    if lookup is None:
-
-        def is_member(ids: Array) -> Array:
-            part = groups.of(ids)
-            hit = np.isin(part.group, group_ids)
-            if part.span is None:
-                return hit
-            members = np.zeros(len(ids), np.bool_)
-            members[part.span[hit]] = True
-            return members
-
-        return is_member
-    column, low, table = lookup.column, lookup.low, lookup.table
-    if column is None:
-        return lambda ids: np.full(len(ids), bool(np.isin(table[0], group_ids)))
-    of_value = np.append(np.isin(table, group_ids), False)
-
-    def has_value(ids: Array) -> Array:
-        at = column[ids].astype(np.int64) - low
-        at[(at < 0) | (at >= len(table))] = len(table)
-        return of_value[at]
-
-    return has_value
 
 
 def linked_group(
@@ -132,38 +98,31 @@ def _longest(spans: Spans, ids: I64) -> int:
     return int(ids[np.argmax(np.where(timed, ticks, -1) if timed.any() else ticks)])
 
 
-def filter_of_group(by: By, key: str) -> Filter | None:
-    """Return the filter for the spans of a group; None where no filter says that.
-
-    By weight it matches every op that touches the tensor, also those that statistics
-    count on another one.
-    """
-    if by == "op":
-        return Filter(ops=frozenset({key})) if key else None
+def filter_of_group(by: By, key: str) -> Filter:
+    """Return the filter for the spans of a group, in the words of its field."""
+    if by == "op" and key:
+        return Filter(ops=frozenset({key}))
     if by == "family":
         return Filter(families=frozenset({key}))
     if by in ("thread", "engine", "lane"):
         return Filter(threads=frozenset({key}))
     if by == "phase":
         values = {phase.name.lower(): int(phase) for phase in Phase} | {NONE: -1}
-        return Filter(phases=frozenset({values[key]})) if key in values else None
-    if by == "token":
-        return _filter_of_token(key)
-    if by == "tensor":
-        if key in (NO_WEIGHT_LABEL, NOT_RECORDED_LABEL, NONE):
-            return None
-        return Filter(tensors=frozenset({normalise(key) or key}))
+        return Filter(phases=frozenset({values[key]}))
+    if by == "token" and (wanted := _filter_of_token(key)) is not None:
+        return wanted
     is_none = key in (NONE, OPEN_LABEL) and by != "expert"
-    if not key.isdecimal() and not is_none:
-        return None
-    numbers = frozenset({-1 if is_none else int(key)})
-    if by == "layer":
-        return Filter(layers=numbers)
-    if by == "core":
-        return Filter(cores=numbers)
-    if by == "numa":
-        return Filter(nodes=numbers)
-    return Filter(experts=numbers) if by == "expert" else None
+    if key.isdecimal() or is_none:
+        numbers = frozenset({-1 if is_none else int(key)})
+        if by == "layer":
+            return Filter(layers=numbers)
+        if by == "core":
+            return Filter(cores=numbers)
+        if by == "numa":
+            return Filter(nodes=numbers)
+        if by == "expert":
+            return Filter(experts=numbers)
+    return Filter(groups=frozenset({f"{by}:{key}"}))
 
 
 def _filter_of_token(key: str) -> Filter | None:

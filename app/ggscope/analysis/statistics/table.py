@@ -17,7 +17,12 @@ from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
 from ggscope.analysis.statistics import scan
-from ggscope.analysis.statistics.grouping import Grouping, SpanBytes, grouping
+from ggscope.analysis.statistics.grouping import (
+    WITHOUT_OPS,
+    Grouping,
+    SpanBytes,
+    grouping,
+)
 from ggscope.analysis.statistics.latency import TokenTimes, token_times
 from ggscope.analysis.statistics.nesting import (
     MOST_SPANS,
@@ -48,8 +53,6 @@ from ggscope.model.units import TimeRange
 
 _NEVER_NEGATIVE = ("latency", "idle")
 """What is -1 where it is not known."""
-WITHOUT_OPS = ("lane", "engine")
-"""Groupings in which spans that are no op count too."""
 _SHARED = ("source", "expert")
 """Groupings in which a span belongs to several groups, or to each in part."""
 _WORDS = [quality.word for quality in Quality]

@@ -273,8 +273,8 @@ class FilterPopup(QFrame):
         box.addWidget(self.problem)
         hint = (
             "Fields: op family layer token thread phase source tensor offset expert "
-            "buffer quality dur wait size time core numa name. Combine with and, or, "
-            "not, !=, "
+            "buffer quality dur wait size traffic rate time core numa group name. "
+            "Combine with and, or, not, !=, "
             "/regex/ and parentheses. Tab completes; press Enter to add."
         )
         self.hint = label(hint, self, "dim", wraps=True)

@@ -36,6 +36,7 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QMenu,
     QStyle,
+    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -54,6 +55,8 @@ Shape = Literal["square", "circle", "triangle", "diamond"]
 _MIN_WORDS = 0.4
 """Share of a table that a stretching column of sentences gets at least."""
 _UP, _DOWN = " ▴", " ▾"
+_MAX_HEAT = 0.6
+"""How much of the accent the hottest cell has: its text must stay legible."""
 _MAX_NAME = 180
 """A stretching column of names is not squeezed below what they need, or this."""
 
@@ -71,6 +74,9 @@ class Cell:
     color : sign before the text, 0 = none; `shape` is its form.
     caution : whether the text is drawn in the caution colour.
     is_dim : whether it is greyed: it matters less than other rows.
+    bar : length of the bar under the text, a share of the cell; 0 = none.
+    heat : how strongly the cell is coloured, 0..1; None = not, and it is no part of a
+        heat map.
     """
 
     text: str
@@ -81,6 +87,8 @@ class Cell:
     shape: Shape = "square"
     caution: bool = False
     is_dim: bool = False
+    bar: float = 0.0
+    heat: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +375,7 @@ class TextTable(QTableView):
         self._least: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
+        self.setItemDelegate(_CellPainter(self))
         self.setModel(model)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setShowGrid(False)
@@ -612,6 +621,42 @@ class TextTable(QTableView):
     def _on_opened(self, index: QModelIndex) -> None:
         if index.isValid():
             self.row_opened.emit(index.row())
+
+
+@guarded
+class _CellPainter(QStyledItemDelegate):
+    """Draws cells, with the bar under a share and the colour of a heat map."""
+
+    def __init__(self, table: TextTable) -> None:
+        super().__init__(table)
+        self._model = table.rows
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: Index
+    ) -> None:
+        """Draw a cell."""
+        cell, colors = self._model.row(index.row())[index.column()], self._model.theme
+        box = QRect(option.rect)
+        if cell.heat is None:
+            super().paint(painter, option, index)
+        else:
+            is_chosen = bool(option.state & QStyle.StateFlag.State_Selected)
+            option.state &= ~QStyle.StateFlag.State_Selected
+            ground = mix(colors.pane, colors.accent, _MAX_HEAT * cell.heat)
+            painter.fillRect(box, qcolor(ground))
+            super().paint(painter, option, index)
+            if is_chosen:
+                painter.setPen(qcolor(colors.selection))
+                for inset in (0, 1):
+                    painter.drawRect(box.adjusted(inset, inset, -1 - inset, -1 - inset))
+        if cell.bar > 0:
+            margin, height = scaled(6), scaled(2)
+            room = box.width() - 2 * margin
+            length = max(round(room * min(cell.bar, 1.0)), 1)
+            painter.fillRect(
+                box.left() + margin, box.bottom() - height, length, height,
+                qcolor(colors.accent),
+            )  # fmt: skip
 
 
 @guarded

@@ -8,6 +8,7 @@ import pytest
 import builders
 import ggscope
 from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.filters.text import format_filter, parse_filter
 from ggscope.analysis.links import MOST_SPANS, linked
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics import members
@@ -17,6 +18,7 @@ from ggscope.analysis.statistics.members import (
     spans_of_group,
 )
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.errors import QueryError
 from ggscope.model.selection import BY, By, Filter, Selection, SpanGroup
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
@@ -97,15 +99,12 @@ def test_filter_lanes_and_chosen_spans_restrict_a_group(
     assert set(some) <= set(chosen.tolist()) <= {*some, 0}
 
 
-@pytest.mark.parametrize(
-    "by",
-    ["op", "family", "layer", "token", "thread", "engine", "phase", "lane"],
-)
+@pytest.mark.parametrize("by", BY)
 def test_filter_of_a_group_leaves_its_spans(trace: Trace, by: By) -> None:
     index, spans = TraceIndex(trace), trace.spans
     for row in stat_table(trace, by, include_estimated=True).rows:
         wanted = filter_of_group(by, row.key)
-        assert wanted is not None, row.key
+        assert parse_filter(format_filter(wanted)) == wanted
         mask = filter_mask(trace, wanted)
         assert mask is not None
 
@@ -116,15 +115,43 @@ def test_filter_of_a_group_leaves_its_spans(trace: Trace, by: By) -> None:
         assert found.tolist() == spans_of_group(index, SpanGroup(by, row.key)).tolist()
 
 
-def test_groups_that_no_filter_tells_apart_have_none() -> None:
-    assert filter_of_group("tensor", "no weight") is None
-    assert filter_of_group("tensor", "not recorded") is None
-    assert filter_of_group("expert", "none") is None
-    assert filter_of_group("source", "disk") is None
+def test_filters_of_groups_speak_of_fields_where_there_is_one() -> None:
+    assert filter_of_group("tensor", "no weight") == Filter(
+        groups=frozenset({"tensor:no weight"})
+    )
+    assert filter_of_group("expert", "none") == Filter(
+        groups=frozenset({"expert:none"})
+    )
+    assert filter_of_group("expert", "3") == Filter(experts=frozenset({3}))
     assert filter_of_group("token", "decode 12") == Filter(
         tokens=frozenset({12}), phases=frozenset({1})
     )
     assert filter_of_group("core", "unknown") == Filter(cores=frozenset({-1}))
+
+
+def test_filters_of_groups_by_several_things_must_all_hold(trace: Trace) -> None:
+    if not stat_table(trace, "type").rows:
+        pytest.skip("it has no ops")
+    types, names = (stat_table(trace, by).rows[0].key for by in ("type", "name"))
+    wanted = filter_of_group("type", types).merged(filter_of_group("name", names))
+
+    index, mask = TraceIndex(trace), filter_mask(trace, wanted)
+
+    assert mask is not None
+    a, b = (
+        spans_of_group(index, SpanGroup(by, key))
+        for by, key in (("type", types), ("name", names))
+    )
+    assert np.flatnonzero(mask).tolist() == np.intersect1d(a, b).tolist()
+    assert parse_filter(format_filter(wanted)) == wanted
+    other = filter_of_group("type", "other")
+    assert filter_of_group("type", types).merged(other) == other
+
+
+def test_group_of_nothing_that_is_grouped_by_is_refused() -> None:
+    for text in ("group=nothing:3", "group=3", "group>layer:3"):
+        with pytest.raises(QueryError):
+            parse_filter(text)
 
 
 def test_group_is_linked_with_what_its_spans_are_linked_with() -> None:
