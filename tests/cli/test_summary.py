@@ -180,6 +180,31 @@ def test_what_cannot_be_compared_ends_with_2(run, built, tmp_path, other):
     assert value["reason"]
 
 
+def test_what_has_no_common_clock_has_shares_and_no_changes(run, built):
+    sides = built(LLAMA), built("npu_like_trace()")
+
+    answer = run("diff", *sides, "--json")
+
+    value = json.loads(answer.out)
+    assert value["rows"] == value["parts"] == []
+    assert value["elapsed"]["change"] is None
+    by_key = {row["key"]: row for row in value["shares"]}
+    assert set(value["only_a"]) <= set(by_key)
+    only = [by_key[key] for key in value["only_a"]]
+    assert all(row["a_count"] and not row["b_count"] for row in only)
+    assert all(key in run("diff", *sides).out for key in value["only_a"])
+
+
+def test_whole_recordings_hide_nothing_in_json(run, built):
+    trace = built(LLAMA)
+
+    value = json.loads(run("diff", trace, trace, "--json").out)
+
+    nothing = {"tokens": None, "ops": None, "threads": None}
+    assert value["partial"] == {"a": nothing, "b": nothing}
+    assert value["untimed"] == value["differences"] == []
+
+
 def test_folders_of_runs_are_sides_of_several_runs(run, tmp_path):
     for side, ticks in (("a", (100, 120)), ("b", (110, 130))):
         for number, duration in enumerate(ticks):

@@ -13,9 +13,11 @@ from ggscope.descriptions.compare import (
     MEASURES,
     change_text,
     headline,
+    limits_text,
     matching_text,
     only_text,
     relative_text,
+    shares_text,
     spread_text,
     time_text,
 )
@@ -91,15 +93,19 @@ def _print(
         more = f" ({format_count(len(side))} runs)" if len(side) > 1 else ""
         output.emit(one_line(f"{name}  {given}{more}"))
     output.emit(one_line(headline(comparison, unit)))
+    limits = limits_text(comparison, unit, traces[0][0].clock.hz)
+    limit = arguments.limit or _MAX_SHOWN
     if not comparison.is_comparable:
+        _print_shares(comparison, limits, limit)
         return
     output.emit(matching_text(comparison))
+    for line in limits:
+        output.emit(one_line(line))
     if comparison.parts:
         output.emit("")
         output.emit(_table("per thread", comparison.parts, unit))
     if comparison.rows:
         output.emit("")
-        limit = arguments.limit or _MAX_SHOWN
         output.emit(_table(GROUPINGS[comparison.by], comparison.rows[:limit], unit))
         if len(comparison.rows) > limit:
             left = format_count(len(comparison.rows) - limit)
@@ -107,6 +113,19 @@ def _print(
     for line in only_text(comparison):
         output.emit(one_line(line))
     output.say(f"note: times are the {MEASURES[comparison.measure]}.")
+
+
+def _print_shares(comparison: Comparison, limits: list[str], limit: int) -> None:
+    """Print what can be told without a common clock: counts and shares of time."""
+    for line in [*limits, *only_text(comparison)]:
+        output.emit(one_line(line))
+    rows = comparison.shares[:limit]
+    if rows:
+        output.emit("\nCounts and shares of each side's own time:\n")
+        head = [GROUPINGS[comparison.by], "A", "B", "A share", "B share"]
+        output.emit(output.table(head, [list(row) for row in shares_text(rows)]))
+    if (left := len(comparison.shares) - len(rows)) > 0:
+        output.emit(f"… and {format_count(left)} more; --json lists all of them")
 
 
 def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:

@@ -1,13 +1,20 @@
 """A comparison of runs as texts: what changed most, how runs were matched."""
 
+from collections.abc import Sequence
+from fractions import Fraction
+
 from ggscope.analysis.compare.compare import CompareRow, Comparison
+from ggscope.analysis.compare.matching import Hidden, ShareRow
+from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, Waterfall
 from ggscope.descriptions.groupings import GROUPINGS
+from ggscope.descriptions.tokens import plural
 from ggscope.model.units import (
     NOT_AVAILABLE,
     Unit,
     format_count,
     format_counted,
     format_duration,
+    format_share,
 )
 
 MEASURES = {
@@ -68,7 +75,8 @@ def headline(comparison: Comparison, unit: Unit) -> str:
     if not comparison.is_comparable:
         return f"Not comparable: {comparison.reason}."
     if comparison.is_equal:
-        return "No difference."
+        is_partial = comparison.is_partial
+        return "No difference in what is recorded." if is_partial else "No difference."
     row = comparison.elapsed
     if row.relative is None:
         row = comparison.whole
@@ -80,16 +88,19 @@ def headline(comparison: Comparison, unit: Unit) -> str:
         word = "longer" if row.change > 0 else "shorter"
         text = (
             f"B takes {format_duration(abs(row.change), unit)} {word} "
-            f"({relative_text(row.relative)})"
+            f"({relative_text(row.relative)}"
+            f"{', within the range of the runs' if row.is_noise else ''})"
         )
-    parts = [part for part in comparison.parts if part.change]
+    if any(side.sums() for side in comparison.hidden):
+        return f"{text}; what makes it is open, as not all ops are recorded."
+    # What became less explains nothing of what became more.
+    parts = [part for part in comparison.parts if (part.change or 0) * row.change > 0]
     main = max(parts, key=lambda part: abs(part.change or 0), default=None)
     if main is not None and main.change is not None:
         text += (
             f"; most of it is {main.key} ({change_text(main.change, unit)} per thread)"
         )
-    elif comparison.rows and comparison.rows[0].change:
-        first = comparison.rows[0]
+    elif first := _first_same(comparison, row.change):
         noun = GROUPINGS[comparison.by]
         text += (
             f"; most of it by {noun} {first.key} ({change_text(first.change, unit)})"
@@ -97,37 +108,167 @@ def headline(comparison: Comparison, unit: Unit) -> str:
     return f"{text}."
 
 
+def _first_same(comparison: Comparison, change: float) -> CompareRow | None:
+    """Return the row of the largest change in the direction of a change."""
+    rows = (row for row in comparison.rows if (row.change or 0) * change > 0)
+    return next(rows, None)
+
+
 def matching_text(comparison: Comparison) -> str:
     """Return how runs are aligned, and what only one of them has."""
     n_a, n_b = comparison.tokens()
     runs = comparison.alignment.runs
     noun = runs[0].bars.noun if len(runs[0].bars) else "span"
-    plural = f"{noun}{'es' if noun[-2:] in ('ch', 'ss') else 's'}"
+    nouns = plural(noun)
     if comparison.alignment.by == "start":
         text = "Whole runs are compared"
     elif n_a == n_b:
         text = (
-            f"{format_count(n_a)} {plural if n_a != 1 else noun} of each side compared"
+            f"{format_count(n_a)} {nouns if n_a != 1 else noun} of each side compared"
         )
     else:
         text = (
-            f"{format_count(n_a)} {plural} of A compared with {format_count(n_b)} of B"
+            f"{format_count(n_a)} {nouns} of A compared with {format_count(n_b)} of B"
         )
     for name, sides in (("A", runs[: comparison.n_a]), ("B", runs[comparison.n_a :])):
         if n := sum(len(run.unmatched) for run in sides):
             text += f"; {format_count(n)} only in {name}, not compared"
+    if comparison.alignment.is_open:
+        text += "; which ones these are is not recorded, they are matched in order"
     return f"{text}."
 
 
+def unmatched_tokens(comparison: Comparison) -> tuple[list[str], list[str]]:
+    """Return the names of the tokens that are not compared, of A and of B."""
+    runs, n_a = comparison.alignment.runs, comparison.n_a
+    a, b = (
+        list(dict.fromkeys(key for run in side for key in run.unmatched))
+        for side in (runs[:n_a], runs[n_a:])
+    )
+    return a, b
+
+
 def only_text(comparison: Comparison) -> list[str]:
-    """Return which groups only one side has, a line per side."""
+    """Return what only one side has, or has without a known time, a line each."""
     lines = []
-    for name, keys in (("A", comparison.only_a), ("B", comparison.only_b)):
-        if not keys:
-            continue
-        listed = ", ".join(keys[:_MAX_LISTED])
-        more = len(keys) - _MAX_LISTED
-        rest = f" and {format_count(more)} more" if more > 0 else ""
-        groups = format_counted(len(keys), GROUPINGS[comparison.by])
-        lines.append(f"Only in {name}: {groups} ({listed}{rest}).")
+    noun = GROUPINGS[comparison.by]
+    sides = zip(
+        "AB", "BA", unmatched_tokens(comparison),
+        (comparison.only_a, comparison.only_b), reversed(comparison.hidden),
+        strict=True,
+    )  # fmt: skip
+    for name, other, tokens, keys, hidden in sides:
+        if tokens:
+            bars = comparison.alignment.runs[0].bars.noun
+            bars = bars if len(tokens) == 1 else plural(bars)
+            text = f"Not compared, only in {name}: {_listed(tokens, bars)}"
+            lines.append(f"{text}{_open_text(other, hidden.tokens)}.")
+        if keys:
+            text = f"Only in {name}: {_listed(keys, _nouns(noun, keys))}"
+            lines.append(f"{text}{_open_text(other, hidden.groups(comparison.by))}.")
+    if comparison.untimed and comparison.is_comparable:
+        text = _listed(comparison.untimed, _nouns(noun, comparison.untimed))
+        lines.append(f"Without a known time on a side: {text}.")
     return lines
+
+
+def _open_text(side: str, reason: str) -> str:
+    return f"; {side} may have run them unrecorded" if reason else ""
+
+
+def _nouns(noun: str, keys: Sequence[str]) -> str:
+    return format_counted(len(keys), noun).partition(" ")[2]
+
+
+def _listed(keys: Sequence[str], nouns: str) -> str:
+    """Return how many there are, and the first ones."""
+    listed = ", ".join(keys[:_MAX_LISTED])
+    more = len(keys) - _MAX_LISTED
+    rest = f" and {format_count(more)} more" if more > 0 else ""
+    return f"{format_count(len(keys))} {nouns} ({listed}{rest})"
+
+
+def limits_text(comparison: Comparison, unit: Unit, hz: float | None) -> list[str]:
+    """Return what the comparison cannot tell, a line each: partial sides, clocks."""
+    lines = []
+    for name, hidden in zip("AB", comparison.hidden, strict=True):
+        if hidden.is_partial:
+            lines.append(f"{name}: {_hidden_text(comparison, hidden)}.")
+    if unit == "cycle" and hz is None and comparison.is_comparable:
+        lines.append(
+            "Both count cycles of an unknown frequency: cycles are compared, not time."
+        )
+    lines += [
+        f"Different {one.what}: A {one.a}, B {one.b}." for one in comparison.differences
+    ]
+    return lines
+
+
+def _hidden_text(comparison: Comparison, hidden: Hidden) -> str:
+    reasons = dict.fromkeys(
+        reason for reason in (hidden.tokens, hidden.ops, hidden.threads) if reason
+    )
+    text = ", ".join(reasons)
+    if hidden.sums() and comparison.measure != "latency":
+        text += "; times are of what is recorded, it may have taken more"
+    return text
+
+
+def share_text(share: float | None) -> str:
+    """Return a share of the time of a side; "N/A" unknown."""
+    return NOT_AVAILABLE if share is None else format_share(share)
+
+
+def shares_text(rows: Sequence[ShareRow]) -> list[tuple[str, str, str, str, str]]:
+    """Return key, spans of both sides and their shares of time, as cells."""
+    return [
+        (
+            row.key,
+            format_count(round(row.count_a)),
+            format_count(round(row.count_b)),
+            share_text(row.share_a),
+            share_text(row.share_b),
+        )
+        for row in rows
+    ]
+
+
+def ticks_text(ticks: Fraction | float, unit: Unit, *, signed: bool = False) -> str:
+    """Return a mean time, or its change with a sign."""
+    value = float(ticks)
+    return change_text(value, unit) if signed else format_duration(value, unit)
+
+
+def waterfall_text(found: Waterfall, unit: Unit) -> str:
+    """Return the totals of a waterfall in a sentence, or why there is none."""
+    if found.total is None:
+        return f"No steps: {found.reason}."
+    total = found.total
+    phase = {"generated": "generated ", "prompt": "prompt "}.get(found.tokens, "")
+    what = "Whole run" if found.noun == "run" else f"Time per {phase}{found.noun}"
+    a, b = ticks_text(total.mean_a, unit), ticks_text(total.mean_b, unit)
+    change = ticks_text(total.change, unit, signed=True)
+    share = float(total.change / total.mean_a) if total.mean_a else None
+    text = f"{what}: {a} → {b} ({change}, {relative_text(share)})"
+    if max(len(total.a), len(total.b)) > 1:
+        text += ", mean of the runs"
+    return f"{text}."
+
+
+def waterfall_notes(found: Waterfall) -> list[str]:
+    """Return what steps mean where their names do not tell."""
+    keys = {step.key for step in found.steps}
+    notes = []
+    if OVERLAP in keys:
+        notes.append(
+            f"“{OVERLAP}” takes off what ops of several groups running at once count "
+            "twice."
+        )
+    if found.has_untimed:
+        notes.append(f"“{NO_OP}” may hold ops whose time is not known.")
+    if found.hides_idle:
+        notes.append(
+            "Idle time cannot be told from ops here: ends are derived, or part of the "
+            "run is not recorded."
+        )
+    return notes

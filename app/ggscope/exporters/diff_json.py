@@ -3,6 +3,7 @@
 from typing import Any
 
 from ggscope.analysis.compare.compare import CompareRow, Comparison
+from ggscope.analysis.compare.matching import Hidden
 
 
 def diff_json(comparison: Comparison) -> dict[str, Any]:
@@ -24,6 +25,25 @@ def diff_json(comparison: Comparison) -> dict[str, Any]:
         },
         "only_a": list(comparison.only_a),
         "only_b": list(comparison.only_b),
+        "untimed": list(comparison.untimed),
+        "partial": {
+            name: _hidden_json(hidden)
+            for name, hidden in zip("ab", comparison.hidden, strict=True)
+        },
+        "tokens_matched_in_order": comparison.alignment.is_open,
+        "differences": [
+            {"what": one.what, "a": one.a, "b": one.b} for one in comparison.differences
+        ],
+        "shares": [
+            {
+                "key": row.key,
+                "a_count": row.count_a,
+                "b_count": row.count_b,
+                "a_share": row.share_a,
+                "b_share": row.share_b,
+            }
+            for row in comparison.shares
+        ],
         "elapsed": _row_json(comparison.elapsed),
         "parts": [_row_json(row) for row in comparison.parts],
         "rows": [_row_json(row) for row in comparison.rows],
@@ -40,4 +60,13 @@ def _row_json(row: CompareRow) -> dict[str, object]:
         "within_noise": row.is_noise,
         "a_spread": row.a.spread,
         "b_spread": row.b.spread,
+    }
+
+
+def _hidden_json(hidden: Hidden) -> dict[str, str | None]:
+    """Return what a side leaves out, by kind; null where nothing is known to be."""
+    return {
+        "tokens": hidden.tokens or None,
+        "ops": hidden.ops or None,
+        "threads": hidden.threads or None,
     }

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
+from ggscope.analysis.summary.latency import token_latency
+from ggscope.analysis.summary.partial import hidden_tokens
 from ggscope.analysis.workers import chunks
 from ggscope.model.selection import AlignBy
 from ggscope.model.tables import I64, Phase
@@ -54,10 +56,18 @@ class Alignment:
     by : "token" by the numbers of tokens or graph passes, "phase" by the phases that
         all have, "start": whole runs.
     runs : one per trace, in their order.
+    is_open : whether the n-th token is compared with the n-th though a run hides
+        tokens, and no positions tell which ones these are.
     """
 
     by: AlignBy
     runs: tuple[AlignedRun, ...]
+    is_open: bool = False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether any run has bars that are not compared."""
+        return any(not run.is_matched.all() for run in self.runs)
 
 
 def align(traces: Sequence[Trace], by: AlignBy | None = None) -> Alignment:
@@ -75,10 +85,16 @@ def align(traces: Sequence[Trace], by: AlignBy | None = None) -> Alignment:
             AlignedRun(one, (), np.ones(len(one), np.bool_), None) for one in bars
         ]
         return Alignment("start", tuple(everything))
-    named = [
-        _token_keys(trace, one) if chosen == "token" else _phase_keys(one)
-        for trace, one in zip(traces, bars, strict=True)
-    ]
+    hides = chosen == "token" and any(map(hidden_tokens, traces))
+    places = [_position_keys(trace) for trace in traces] if hides else []
+    if hides and all(keys is not None for keys in places):
+        named = [keys for keys in places if keys is not None]
+        hides = False
+    else:
+        named = [
+            _token_keys(trace, one) if chosen == "token" else _phase_keys(one)
+            for trace, one in zip(traces, bars, strict=True)
+        ]
     common = set(named[0]).intersection(*named[1:])
     if by is None and not common:
         return align(traces, "start")
@@ -87,7 +103,29 @@ def align(traces: Sequence[Trace], by: AlignBy | None = None) -> Alignment:
         is_matched = np.fromiter((key in common for key in keys), np.bool_, len(keys))
         mask = None if is_matched.all() else _spans_of(trace, one, is_matched)
         runs.append(AlignedRun(one, tuple(keys), is_matched, mask))
-    return Alignment(chosen, tuple(runs))
+    return Alignment(chosen, tuple(runs), hides)
+
+
+def _position_keys(trace: Trace) -> list[str] | None:
+    """Return what names each bar by its place in the context; None if not recorded.
+
+    Where a run leaves tokens out, the n-th recorded one need not be the n-th computed.
+    """
+    latency = token_latency(trace)
+    if not len(latency.position) or (latency.position < 0).any():
+        return None
+    counted: dict[str, int] = {}
+    keys = []
+    for phase, n_tokens, position in zip(
+        latency.bars.phase.tolist(), latency.bars.n_tokens.tolist(),
+        latency.position.tolist(), strict=True,
+    ):  # fmt: skip
+        what = f"{_PHASES.get(phase, '')} at position {position}".lstrip()
+        if n_tokens > 1:
+            what += f" of {n_tokens} tokens"
+        n = counted[what] = counted.get(what, -1) + 1
+        keys.append(f"{what} ({n + 1})" if n else what)
+    return keys
 
 
 def _token_keys(trace: Trace, bars: TokenBars) -> list[str]:

@@ -6,9 +6,20 @@ from typing import Literal
 
 import numpy as np
 
-from ggscope.analysis.compare.alignment import Alignment, align
+from ggscope.analysis.compare.alignment import AlignedRun, Alignment, align
+from ggscope.analysis.compare.matching import (
+    Difference,
+    Hidden,
+    ShareRow,
+    differences,
+    hidden_of,
+    names_of_first,
+    share_rows,
+)
+from ggscope.analysis.compare.time_parts import thread_parts
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, stat_table
+from ggscope.analysis.summary.partial import hidden_ops
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import AlignBy, By
@@ -127,10 +138,14 @@ class Comparison:
     only_a, only_b : keys of groups that one side lacks.
     whole : all groups together.
     elapsed : time in which any compared token is computed.
-    parts : what the elapsed time of the whole runs consists of, in its order; see
-        `PARTS`.
+    parts : what the elapsed time of a thread consists of, in the order of `PARTS`: of
+        whole runs, of the compared tokens alone where some are not compared.
     reason : why the sides cannot be compared; "" where they can.
     n_a : runs of A.
+    untimed : keys of groups of both sides that lack a known time on one.
+    hidden : what the recordings of A and of B leave out.
+    differences : in what the recordings themselves differ: format, op table, model.
+    shares : counts and shares of time of all groups, which need no common unit.
     """
 
     by: By
@@ -144,6 +159,15 @@ class Comparison:
     parts: tuple[CompareRow, ...]
     reason: str
     n_a: int
+    untimed: tuple[str, ...] = ()
+    hidden: tuple[Hidden, Hidden] = (Hidden(), Hidden())
+    differences: tuple[Difference, ...] = ()
+    shares: tuple[ShareRow, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a recording of either side is known to leave something out."""
+        return any(side.is_partial for side in self.hidden)
 
     @property
     def is_comparable(self) -> bool:
@@ -191,13 +215,16 @@ def compare(
     for trace, run, part in zip(traces, alignment.runs, blocks, strict=True):
         table = stat_table(trace, by, mask=run.mask, blocks=part, watcher=watcher)
         tables.append({row.key: row for row in table.rows} | {_ALL: table.all})
+    if by == "token" and alignment.by == "token":
+        tables = names_of_first(tables, traces, alignment)
     n_a = len(a)
     keys = list(
         dict.fromkeys(key for table in tables for key in table if key is not _ALL)
     )
     measure = _measure(tables, by)
     rows = [_row(key, tables, n_a, tolerance, measure) for key in keys]
-    both = [row for row in rows if row.a.is_there and row.b.is_there]
+    is_timed = not reason
+    both = [row for row in rows if is_timed and row.a.is_there and row.b.is_there]
     both.sort(key=lambda row: (-abs(row.effect), row.key))
     only_a = tuple(
         row.key for row in rows if _is_only(row.key, tables[:n_a], tables[n_a:])
@@ -205,14 +232,20 @@ def compare(
     only_b = tuple(
         row.key for row in rows if _is_only(row.key, tables[n_a:], tables[:n_a])
     )
+    only = {*only_a, *only_b}
+    timed = {row.key for row in both}
+    untimed = tuple(key for key in keys if key not in only and key not in timed)
     if not reason and not both:
         reason = "they have no group with a known time in common"
+    # Ticks of clocks that differ are no numbers to compare.
     elapsed = [
-        run.bars.covered(run.is_matched & run.bars.is_timed) or None
+        (run.bars.covered(run.is_matched & run.bars.is_timed) or None)
+        if is_timed
+        else None
         for run in alignment.runs
     ]
     of_all = _of_times("", elapsed, n_a, tolerance)
-    if measure != "latency":  # tokens may overlap
+    if measure != "latency" and is_timed:  # tokens may overlap
         whole = _row(_ALL, tables, n_a, tolerance, measure)
     else:
         whole = of_all
@@ -225,9 +258,13 @@ def compare(
         only_b,
         whole,
         of_all,
-        _parts(traces, blocks, n_a, tolerance),
+        _parts(traces, blocks, alignment, n_a, tolerance) if is_timed else (),
         reason,
         n_a,
+        untimed,
+        (hidden_of(a), hidden_of(b)),
+        differences(traces, n_a),
+        share_rows(tables, keys, n_a),
     )
 
 
@@ -305,31 +342,59 @@ def _of_times(
 def _parts(
     traces: Sequence[Trace],
     blocks: Sequence[SpanBlocks],
+    alignment: Alignment,
     n_a: int,
     tolerance: Tolerance,
 ) -> tuple[CompareRow, ...]:
     """Return the parts of the time that a thread spends, on average over threads.
 
-    Those that are not recorded on both sides are left out.
+    Those that are not recorded on both sides are left out; all of them where ops are
+    not recorded, which would pass for less work.
     """
-    spent: list[dict[str, int]] = []
-    for trace, part in zip(traces, blocks, strict=True):
-        times = thread_times(trace, blocks=part)
-        n = len(times.lanes)
-        known = [lane for lane in times.lanes if lane.busy is not None]
-        mine: dict[str, int] = {}
-        if n and len(known) == n:
-            mine["work"] = sum(lane.busy or 0 for lane in known) // n
-            if all(lane.wait is not None for lane in known):
-                mine["waiting at barriers"] = sum(lane.wait or 0 for lane in known) // n
-            if all(lane.is_measured and lane.idle is not None for lane in known):
-                mine["idle"] = sum(lane.idle or 0 for lane in known) // n
-        spent.append(mine)
+    if any(map(hidden_ops, traces)):
+        return ()
+    if alignment.leaves_out:
+        spent = [
+            _parts_of_tokens(trace, run)
+            for trace, run in zip(traces, alignment.runs, strict=True)
+        ]
+    else:
+        spent = [
+            _parts_of_run(trace, part)
+            for trace, part in zip(traces, blocks, strict=True)
+        ]
     return tuple(
         _of_times(part, [mine[part] for mine in spent], n_a, tolerance)
         for part in PARTS
         if all(part in mine for mine in spent)
     )
+
+
+def _parts_of_run(trace: Trace, blocks: SpanBlocks) -> dict[str, int]:
+    times = thread_times(trace, blocks=blocks)
+    n = len(times.lanes)
+    known = [lane for lane in times.lanes if lane.busy is not None]
+    mine: dict[str, int] = {}
+    if n and len(known) == n:
+        mine["work"] = sum(lane.busy or 0 for lane in known) // n
+        if all(lane.wait is not None for lane in known):
+            mine["waiting at barriers"] = sum(lane.wait or 0 for lane in known) // n
+        if all(lane.is_measured and lane.idle is not None for lane in known):
+            mine["idle"] = sum(lane.idle or 0 for lane in known) // n
+    return mine
+
+
+def _parts_of_tokens(trace: Trace, run: AlignedRun) -> dict[str, int]:
+    times = thread_parts(trace, run, run.is_matched & run.bars.is_timed)
+    if times is None:
+        return {}
+    n = times.n_lanes
+    mine = {"work": times.work // n}
+    if times.wait is not None:
+        mine["waiting at barriers"] = times.wait // n
+    if times.tells_idle:
+        mine["idle"] = times.idle // n
+    return mine
 
 
 def _is_noise(a: Side, b: Side, tolerance: Tolerance) -> bool | None:

@@ -1,0 +1,266 @@
+"""How the time of tokens is spent: in parts that add up to it exactly."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.compare.alignment import AlignedRun
+from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
+from ggscope.analysis.workers import Watcher, chunks, share_out
+from ggscope.model.selection import By
+from ggscope.model.tables import I64, NO_WAIT, Quality, quality_of
+from ggscope.model.trace import LaneKind, Trace
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTime:
+    """The time in which any of some tokens is computed, as disjoint ranges.
+
+    Attributes
+    ----------
+    start, end : int64[n], ascending.
+    before : int64[n], ticks of the ranges before each.
+    """
+
+    start: I64
+    end: I64
+    before: I64
+
+    @property
+    def total(self) -> int:
+        """All ticks."""
+        return int((self.end - self.start).sum())
+
+    def elapsed(self, ticks: I64) -> I64:
+        """Return how much of the time lies before each tick, int64[n]."""
+        if not len(self.start):
+            return np.zeros(len(ticks), np.int64)
+        at = np.searchsorted(self.start, ticks, "right") - 1
+        i = np.maximum(at, 0)
+        inside = np.clip(ticks - self.start[i], 0, self.end[i] - self.start[i])
+        return np.where(at >= 0, self.before[i] + inside, 0)
+
+
+def token_time(trace: Trace, run: AlignedRun, chosen: Bools) -> TokenTime:
+    """Return the time of the chosen bars of a run; of a run without any, all of it."""
+    bars = run.bars
+    if not len(bars):
+        extent = trace.extent
+        start, end = np.array([extent.start]), np.array([extent.end])
+        return TokenTime(start, end, np.zeros(1, np.int64))
+    order = np.argsort(bars.start[chosen], kind="stable")
+    return _joined(bars.start[chosen][order], bars.end[chosen][order])
+
+
+def _joined(start: I64, end: I64) -> TokenTime:
+    """Return ranges in order of their start with those joined that meet."""
+    if not len(start):
+        return TokenTime(start, end, start)
+    reach = np.maximum.accumulate(end)
+    is_first = np.ones(len(start), np.bool_)
+    is_first[1:] = start[1:] > reach[:-1]
+    first = np.flatnonzero(is_first)
+    low, high = start[first], reach[np.append(first[1:], len(start)) - 1]
+    return TokenTime(low, high, np.cumsum(high - low) - (high - low))
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadParts:
+    """What the time of tokens is for all threads (or engines) together, in ticks.
+
+    Attributes
+    ----------
+    n_lanes : threads with spans; work, wait and idle add up to `elapsed` times these.
+    wait : None where no waits are recorded: then `idle` holds them.
+    tells_idle : whether ends are measured and nothing is left out between records.
+    """
+
+    n_lanes: int
+    elapsed: int
+    work: int
+    wait: int | None
+    idle: int
+    tells_idle: bool
+
+
+def thread_parts(
+    trace: Trace, run: AlignedRun, chosen: Bools, watcher: Watcher | None = None
+) -> ThreadParts | None:
+    """Return work, waits and idle time of threads while the chosen bars last.
+
+    None without threads and engines, and where a span has no known time: it may be
+    work. A wait counts as far as no span of its thread runs.
+    """
+    spans, time = trace.spans, token_time(trace, run, chosen)
+    for kind in (LaneKind.THREAD, LaneKind.ENGINE):
+        is_kind = trace.lanes.of_kind(kind)
+        if is_kind.any():
+            break
+    else:
+        return None
+    only_ops = kind is LaneKind.THREAD
+    work = np.zeros(len(trace.lanes), np.int64)
+    both, is_used = work.copy(), np.zeros(len(trace.lanes), np.bool_)
+    is_measured, has_waits, is_known = True, False, True
+    ids = _ids_by_lane(trace, is_kind, only_ops=only_ops)
+
+    def measure(_: int, rows: slice) -> None:
+        nonlocal is_measured, has_waits, is_known
+        for lane, own in ids[rows]:
+            is_used[lane] = True
+            if run.mask is not None:
+                own = own[run.mask[own]]
+            quality = quality_of(spans.flags[own])
+            if (quality > Quality.DERIVED).any():
+                is_known = False
+            is_measured = is_measured and not (quality > Quality.MEASURED).any()
+            start, end = spans.start[own], spans.end[own]
+            work[lane] = both[lane] = _union(time, start, end)
+            if spans.wait is None:
+                continue
+            wait = spans.wait[own]
+            is_waiting = wait != NO_WAIT
+            if is_waiting.any():
+                has_waits = True
+                longer = end + np.where(is_waiting, wait, 0).astype(np.int64)
+                both[lane] = _union(time, start, longer)
+
+    share_out(measure, chunks(len(ids), 1), watcher)
+    n = int(np.count_nonzero(is_used))
+    if not n or not is_known:
+        return None
+    total, busy = time.total, int(work.sum())
+    waits = int(both.sum()) - busy
+    hides = bool(hidden_ops(trace))
+    return ThreadParts(
+        n, total, busy, waits if has_waits else None,
+        n * total - busy - waits, is_measured and not hides,
+    )  # fmt: skip
+
+
+def _ids_by_lane(
+    trace: Trace, is_kind: Bools, *, only_ops: bool
+) -> list[tuple[int, I64]]:
+    """Return the spans of each lane of a kind that has some."""
+    lane, op = trace.spans.lane, trace.spans.op
+    found = []
+    for number in np.flatnonzero(is_kind).tolist():
+        ids = np.flatnonzero(lane == number)
+        if only_ops:
+            ids = ids[op[ids] >= 0]
+        if len(ids):
+            found.append((number, ids))
+    return found
+
+
+def _union(time: TokenTime, start: I64, end: I64) -> int:
+    """Return how much of a time any span covers."""
+    low, high = time.elapsed(start), time.elapsed(end)
+    is_in = high > low
+    low, high = low[is_in], high[is_in]
+    if not len(low):
+        return 0
+    if (low[1:] < low[:-1]).any():
+        order = np.argsort(low, kind="stable")
+        low, high = low[order], high[order]
+    return _joined(low, high).total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupParts:
+    """How long ops of each group run while tokens are computed, in ticks.
+
+    The parts of the groups, `none` and minus `overlap` add up to `elapsed`.
+
+    Attributes
+    ----------
+    groups : by key, only those above 0.
+    overlap : what is counted in several groups, as ops of them run at once.
+    none : while no op of a known time runs.
+    has_untimed : whether ops run whose time is not known: they may be in `none`.
+    hides_idle : whether `none` may hold ops that are not recorded, or lacks idle time
+        that derived ends hide.
+    """
+
+    elapsed: int
+    groups: dict[str, int]
+    overlap: int
+    none: int
+    has_untimed: bool
+    hides_idle: bool
+
+
+def group_parts(
+    trace: Trace,
+    run: AlignedRun,
+    chosen: Bools,
+    by: By,
+    watcher: Watcher | None = None,
+) -> GroupParts:
+    """Return the parts of the chosen bars' time by the ops that run in it.
+
+    Parameters
+    ----------
+    by : a grouping in which a span belongs to one group at most.
+    """
+    spans, time = trace.spans, token_time(trace, run, chosen)
+    groups = grouping(trace, by)
+    n = len(trace.spans)
+    pieces: dict[int, tuple[I64, I64, I64]] = {}
+    seen: set[int] = set()
+
+    def look(_: int, rows: slice) -> None:
+        ids = np.flatnonzero(spans.op[rows] >= 0) + rows.start
+        if run.mask is not None:
+            ids = ids[run.mask[ids]]
+        start, end = time.elapsed(spans.start[ids]), time.elapsed(spans.end[ids])
+        quality = quality_of(spans.flags[ids])
+        is_in = end > start
+        seen.update(np.flatnonzero(np.bincount(quality[is_in])).tolist())
+        is_in &= quality <= Quality.DERIVED
+        group = np.full(int(is_in.sum()), -1, np.int64)
+        part = groups.of(ids[is_in])
+        group[slice(None) if part.span is None else part.span] = part.group
+        pieces[rows.start] = start[is_in], end[is_in], group
+
+    share_out(look, chunks(n), watcher)
+    empty = np.zeros(0, np.int64)
+    columns = zip(
+        (empty, empty, empty), *(pieces[at] for at in sorted(pieces)), strict=True
+    )
+    low, high, group = (np.concatenate(parts) for parts in columns)
+    if (low[1:] < low[:-1]).any():
+        order = np.argsort(low, kind="stable")
+        low, high, group = low[order], high[order], group[order]
+    ticks: dict[str, int] = {}
+    present = np.unique(group[group >= 0]).tolist()
+    sums = dict.fromkeys(present, 0)
+
+    def add(_: int, rows: slice) -> None:
+        for g in present[rows]:
+            own = group == g
+            sums[g] = _joined(low[own], high[own]).total
+
+    share_out(add, chunks(len(present), 1), watcher)
+    for g in present:
+        label = groups.label(g)
+        ticks[label] = ticks.get(label, 0) + sums[g]
+    covered = _joined(low, high).total
+    loose = group < 0  # ops in no group: they run, so that nothing is idle then
+    if loose.any():
+        more = _joined(low[loose], high[loose]).total
+        ticks[NO_GROUP] = ticks.get(NO_GROUP, 0) + more
+    hides = bool(hidden_ops(trace) or hidden_graphs(trace))
+    return GroupParts(
+        time.total, ticks, sum(ticks.values()) - covered, time.total - covered,
+        bool(seen - {Quality.MEASURED, Quality.DERIVED}),
+        hides or Quality.DERIVED in seen,
+    )  # fmt: skip
+
+
+NO_GROUP = "other"
+"""Key of ops that are in no group."""

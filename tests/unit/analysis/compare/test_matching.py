@@ -1,0 +1,178 @@
+"""What of two sides belongs together, what stays open, and what differs."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders import OPS, llama_like_trace, npu_like_trace, spans_trace, token_trace
+from ggscope.analysis.compare.compare import compare
+from ggscope.analysis.compare.matching import Hidden
+from ggscope.analysis.completeness.coverage import Cause
+from ggscope.model.run import RunStory
+from ggscope.model.tables import SpanFlag
+from ggscope.model.trace import Trace
+from ggscope.model.units import Clock
+from latency_traces import Ubatch, ubatch_trace
+
+
+def partial_trace(trace: Trace, cause: Cause) -> Trace:
+    """Return a trace whose recording left something out."""
+    settings: dict[Cause, dict[str, object]] = {
+        Cause.SAMPLED: {"sample_every": 3},
+        Cause.OPS_FILTERED: {"ops": ["MUL_MAT"]},
+        Cause.THREADS_FILTERED: {"threads": ["0"]},
+    }
+    story = RunStory(
+        settings=settings[cause], n_changes=0, skipped_graphs=0, end="exited",
+        signal="", whole=(), account=None,
+    )  # fmt: skip
+    return replace(trace, stories=(story,))
+
+
+def in_cycles(hz: float | None) -> Trace:
+    trace = spans_trace([0, 100], [10, 150], op=[1, 2])
+    return replace(trace, clock=Clock("cycle", 0, hz))
+
+
+def test_ticks_of_other_clocks_have_no_change():
+    found = compare([llama_like_trace()], [npu_like_trace()])
+
+    assert not found.is_comparable
+    assert found.rows == ()
+    assert found.parts == ()
+    assert (found.whole.change, found.elapsed.change) == (None, None)
+
+
+def test_counts_and_shares_need_no_common_clock():
+    a = spans_trace([0, 100], [10, 130], op=[1, 2])
+    b = replace(
+        spans_trace([0, 5, 9], [3, 6, 9], op=[1, 2, 2]), clock=Clock("cycle", 0, None)
+    )
+
+    rows = {row.key: row for row in compare([a], [b]).shares}
+
+    first, second = (rows[a.op_name(op)] for op in (1, 2))
+    assert (first.count_a, first.count_b) == (1, 1)
+    assert (second.count_a, second.count_b) == (1, 2)
+    assert (first.share_a, first.share_b) == (0.25, 0.75)
+    assert (second.share_a, second.share_b) == (0.75, 0.25)
+
+
+def test_cycles_of_other_frequencies_are_not_comparable():
+    assert compare([in_cycles(None)], [in_cycles(None)]).is_equal
+    assert not compare([in_cycles(1e9)], [in_cycles(2e9)]).is_comparable
+    assert not compare([in_cycles(1e9)], [in_cycles(None)]).is_comparable
+
+
+def test_groups_without_a_known_time_are_listed():
+    flags = [0, int(SpanFlag.ESTIMATED)]
+    a = spans_trace([0, 100], [10, 150], op=[1, 2])
+    b = spans_trace([0, 100], [10, 150], op=[1, 2], flags=flags)
+
+    found = compare([a], [b])
+
+    assert [row.key for row in found.rows] == [a.op_name(1)]
+    assert found.untimed == (a.op_name(2),)
+    assert (found.only_a, found.only_b) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("cause", "open_by"),
+    [
+        (Cause.SAMPLED, {"op": True, "token": True, "thread": True}),
+        (Cause.OPS_FILTERED, {"op": True, "token": False, "thread": True}),
+        (Cause.THREADS_FILTERED, {"op": True, "token": False, "thread": True}),
+    ],
+)
+def test_what_a_partial_side_may_hide_is_open(cause, open_by):
+    trace = llama_like_trace()
+
+    found = compare([trace], [partial_trace(trace, cause)])
+
+    a, b = found.hidden
+    assert found.is_partial
+    assert not a.is_partial
+    assert b.is_partial
+    assert {by: bool(b.groups(by)) for by in open_by} == open_by
+    assert bool(b.sums()) is (cause is not Cause.SAMPLED)
+
+
+def test_a_whole_recording_hides_nothing():
+    trace = llama_like_trace()
+
+    found = compare([trace], [trace])
+
+    assert found.hidden == (Hidden(), Hidden())
+    assert not found.alignment.is_open
+
+
+def test_tokens_of_a_sampled_run_are_matched_in_order_where_nothing_tells():
+    trace = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
+
+    found = compare([trace], [partial_trace(trace, Cause.SAMPLED)])
+
+    assert found.alignment.by == "token"
+    assert found.alignment.is_open
+
+
+def ubatches(positions: list[int], ticks: int) -> Trace:
+    """Return a recording of ubatches of a token each, at these positions."""
+    times = [(1000 * at, 1000 * at + 500, ticks) for at in positions]
+    named = ubatch_trace(
+        [
+            Ubatch(begin, end, tokens=((0, at),))
+            for at, (begin, end, _) in zip(positions, times, strict=True)
+        ]
+    )
+    return replace(
+        token_trace(times),
+        batch_tokens=named.batch_tokens,
+        token_sequences=named.token_sequences,
+    )
+
+
+def test_tokens_of_a_sampled_run_are_matched_by_position():
+    a = ubatches([3, 4, 5, 6, 7, 8], 100)
+    b = partial_trace(ubatches([4, 7, 9], 150), Cause.SAMPLED)
+
+    found = compare([a], [b], "token")
+
+    assert not found.alignment.is_open
+    assert found.tokens() == (2, 2)
+    # As A numbers them: positions 4 and 7 are its second and fifth ubatch.
+    assert {row.key for row in found.rows} == {"1", "4"}
+    assert len(found.alignment.runs[0].unmatched) == 4
+    assert len(found.alignment.runs[1].unmatched) == 1
+
+
+def test_parts_are_those_of_the_compared_tokens():
+    a = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
+    b = token_trace([(0, 100, 50), (100, 200, 65)])
+
+    found = compare([a], [b])
+
+    work = next(row for row in found.parts if row.key == "work")
+    assert (work.a.value, work.b.value) == (110, 115)
+
+
+def test_parts_are_unknown_where_ops_are_not_recorded():
+    trace = llama_like_trace()
+
+    found = compare([trace], [partial_trace(trace, Cause.OPS_FILTERED)])
+
+    assert found.parts == ()
+
+
+def test_formats_and_op_tables_that_differ_are_stated():
+    a = llama_like_trace()
+    b = replace(
+        a,
+        info=replace(a.info, format="another"),
+        ops=replace(OPS, id="another table"),
+    )
+
+    found = {one.what: (one.a, one.b) for one in compare([a], [b]).differences}
+
+    assert found["format"] == (a.info.format, "another")
+    assert found["op table"] == (OPS.id, "another table")
+    assert compare([a], [a]).differences == ()
