@@ -9,6 +9,8 @@ import pytest
 
 from builders import llama_like_trace
 from extra_column import add_spread
+from ggscope.analysis.statistics.pivot import PIVOT_MEASURES
+from ggscope.cli import arguments
 from ggscope.descriptions.statistics import GROUPING_RULES
 from ggscope.model.selection import BY
 from npu_files import document, engine, stall, token
@@ -436,3 +438,74 @@ def test_cycles_of_a_range_are_those_of_the_file(run, tmp_path):
         assert sum(row["count"] for row in json.loads(answer.out)["rows"]) == n
     facts = json.loads(run("info", path, "--json").out)
     assert (facts["clock"]["origin"], facts["extent"]["start"]) == (0, 900)
+
+
+# -- two groupings -----------------------------------------------------------------
+
+
+def test_pivot_json_adds_to_what_stats_print_and_changes_nothing(run, built):
+    plain = json.loads(run("stats", built(), "--by", "layer", "--json").out)
+    both = json.loads(
+        run("stats", built(), "--by", "layer", "--pivot", "op", "--json").out
+    )
+
+    table = both.pop("pivot")
+    assert both == plain
+    assert table["by"] == "op"
+    totals = {row["key"]: row for row in plain["rows"]}
+    for row in table["rows"]:
+        assert row["total_ns"] == totals[row["key"]]["total_ns"]
+        assert row["total_ns"] == sum(cell["total_ns"] for cell in row["cells"])
+        assert row["count"] == sum(cell["count"] for cell in row["cells"])
+    assert table["all"]["total_ns"] == sum(c["total_ns"] for c in table["columns"])
+    assert set(table["all"]) == {"count", "timed", "ops", "total_ns", "bytes"}
+
+
+def test_pivot_csv_has_a_row_per_cell(run, built):
+    table = json.loads(
+        run("stats", built(), "--by", "op", "--pivot", "layer", "--json").out
+    )["pivot"]
+    out = run("stats", built(), "--by", "op", "--pivot", "layer", "--format", "csv").out
+
+    rows = list(csv.DictReader(io.StringIO(out)))
+    found = {(row["key"], row["column"]): int(row["total_ns"]) for row in rows}
+    wanted = {
+        (row["key"], cell["key"]): cell["total_ns"]
+        for row in table["rows"]
+        for cell in row["cells"]
+    }
+    assert found == wanted
+
+
+def test_pivot_table_has_the_cells_that_are_asked_for(run, built):
+    words = ("stats", built(), "--by", "layer", "--pivot", "op", "--cells", "count")
+    answer = run(*words)
+
+    head, *lines = [line.split() for line in answer.out.splitlines()]
+    assert head[0] == "layer"
+    assert head[-1] == "all"
+    assert lines[-1][0] == "all"
+    n_ops = int((TRACE.spans.op >= 0).sum())
+    assert int(lines[-1][-1].replace(",", "")) == n_ops
+    fewer = run(*words, "--limit", "1")
+    assert len(fewer.out.splitlines()) == 3
+    assert "more rows" in fewer.err
+
+
+def test_pivot_of_what_cannot_be_crossed_is_an_error(run, built):
+    for by, across in (("op", "op"), ("source", "expert")):
+        answer = run("stats", built(), "--by", by, "--pivot", across)
+        assert answer.code == 2
+        assert answer.err
+
+
+def test_cells_are_those_of_the_analysis():
+    assert arguments.PIVOT_CELLS == PIVOT_MEASURES
+
+
+def test_range_that_cuts_spans_says_how_they_count(run, built):
+    cut = run("stats", built(), "--from", "0.5us", "--to", "300us")
+    whole = run("stats", built())
+
+    assert "cuts count whole" in cut.err
+    assert "cuts count whole" not in whole.err

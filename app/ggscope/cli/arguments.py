@@ -49,6 +49,8 @@ _WRITING = ("export", "convert", "check", "report", "flags")
 SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
+PIVOT_CELLS = ("total", "share", "mean", "count", "ops", "bytes")
+"""As ``analysis.statistics.pivot``, which takes long to import."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -469,6 +471,20 @@ def _add_stats(parser: _Parser) -> None:
         "--wide",
         action="store_true",
         help="all columns, whatever the width of the terminal",
+    )
+    parser.add_argument(
+        "--pivot",
+        choices=BY,
+        metavar="WHAT",
+        help="a table of two groupings: rows by --by, columns by this, e.g. --by layer "
+        "--pivot op",
+    )
+    parser.add_argument(
+        "--cells",
+        choices=PIVOT_CELLS,
+        default="total",
+        metavar="MEASURE",
+        help=f"--pivot: what its cells are: {', '.join(PIVOT_CELLS)}; default total",
     )
     parser.add_argument(
         "--include-estimated",

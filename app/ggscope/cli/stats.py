@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.statistics.columns import (
     StatColumn,
@@ -17,13 +19,16 @@ from ggscope.analysis.statistics.columns import (
     table_columns,
 )
 from ggscope.analysis.statistics.grouping import lanes_grouped_by
+from ggscope.analysis.statistics.pivot import Pivot, pivot
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.info.times import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.pivot import pivot_cells, pivot_notes
 from ggscope.descriptions.statistics import (
+    group_noun,
     headed_columns,
     stat_cell,
     stat_notes,
@@ -67,6 +72,7 @@ class _Result:
     no_room: tuple[str, ...] = ()
     unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
+    pivot: Pivot | None = None
 
 
 def run(arguments: Namespace) -> int:
@@ -105,6 +111,44 @@ def to_json(result: _Result) -> dict[str, object]:
             {"key": op, "ops": count} for op, count in result.unrecorded.items()
         ],
         "stalls": result.stalls,
+        **({} if result.pivot is None else {"pivot": _pivot_json(result)}),
+    }
+
+
+def _pivot_json(result: _Result) -> dict[str, object]:
+    """Return the cells that have spans, row by row, with the sums of all."""
+    table, facts = result.pivot, result.facts
+    assert table is not None
+
+    def cell(row: int, column: int) -> dict[str, object]:
+        timed, n_bytes = int(table.timed[row, column]), int(table.bytes[row, column])
+        is_known = n_bytes >= 0 and facts.bytes == "known"
+        return {
+            "count": int(table.count[row, column]),
+            "timed": timed,
+            "ops": int(table.ops[row, column]),
+            f"total_{facts.ticks_name}": int(table.total[row, column])
+            if timed
+            else None,
+            "bytes": n_bytes if is_known else None,
+        }
+
+    return {
+        "by": table.across,
+        "columns": [{"key": key, **cell(-1, c)} for c, key in enumerate(table.columns)],
+        "rows": [
+            {
+                "key": key,
+                **cell(r, -1),
+                "cells": [
+                    {"key": column, **cell(r, c)}
+                    for c, column in enumerate(table.columns)
+                    if table.count[r, c]
+                ],
+            }
+            for r, key in enumerate(table.rows)
+        ],
+        "all": cell(-1, -1),
     }
 
 
@@ -149,14 +193,36 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if is_of_lanes else [],
     )
+    if arguments.pivot is not None:
+        result = replace(result, pivot=_pivot(trace, time, arguments))
     if arguments.format != "table":
         return result
+    if result.pivot is not None:
+        cells = (table_columns()[arguments.cells],)
+        lines = [
+            *stat_notes(trace, table, facts, cells),
+            *pivot_notes(result.pivot, arguments.cells),
+        ]
+        return replace(result, notes=tuple(dict.fromkeys(lines)))
     # Only terminals have a width; a pipe gets all columns.
     if arguments.columns is None and not arguments.wide and output.is_terminal():
         result = _fitting(result, output.width())
     lines = stat_notes(trace, table, facts, result.columns)
     stalled = stalled_lines(trace) if is_of_lanes else []
     return replace(result, notes=(*stalled, *lines))
+
+
+def _pivot(trace: Trace, time: TimeRange | None, arguments: Namespace) -> Pivot:
+    is_for_people = arguments.limit is None and arguments.format == "table"
+    return pivot(
+        trace,
+        arguments.by,
+        arguments.pivot,
+        mask=filter_mask(trace, read_filter(arguments.where, trace)),
+        time=time,
+        include_estimated=arguments.include_estimated,
+        max_rows=_MAX_SHOWN if is_for_people else arguments.limit,
+    )
 
 
 def _sorted(rows: list[StatRow], column: StatColumn) -> list[StatRow]:
@@ -220,6 +286,8 @@ def _csv(results: list[_Result]) -> str:
 
     The columns are the same whatever was found, so that a script can rely on them.
     """
+    if any(result.pivot is not None for result in results):
+        return _pivot_csv(results)
     rows: list[dict[str, Any]] = [
         {"path": str(r.path), **cells}
         for r in results
@@ -234,11 +302,57 @@ def _csv(results: list[_Result]) -> str:
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
+def _pivot_csv(results: list[_Result]) -> str:
+    """Return a row per cell that has spans: path, key, column, and its figures."""
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        table: Any = _pivot_json(result)
+        rows += [
+            {"path": str(result.path), "key": row["key"], "column": cell.pop("key")}
+            | cell
+            for row in table["rows"]
+            for cell in row["cells"]
+        ]
+    ticks = dict.fromkeys(result.facts.ticks_name for result in results)
+    totals = [f"total_{name}" for name in ticks]
+    names = ["path", "key", "column", "count", "timed", "ops", *totals, "bytes"]
+    return csv_text([names, *([row.get(name) for name in names] for row in rows)])
+
+
+def _print_pivot(result: _Result, arguments: Namespace) -> None:
+    table, unit = result.pivot, result.facts.unit
+    assert table is not None
+    cells = pivot_cells(table, arguments.cells, unit)
+    lines = [
+        [key, *(cell.text for cell in row)]
+        for key, row in zip([*table.rows, "all"], cells, strict=True)
+    ]
+    lines.insert(0, [group_noun(result.facts), *table.columns, "all"])
+    n_columns = len(table.columns)
+    if output.is_terminal() and not arguments.wide:
+        needs = [max(map(len, column)) + _GAP for column in zip(*lines, strict=True)]
+        room = output.width() - needs[0] - needs[-1] + _GAP
+        n_columns = int(np.searchsorted(np.cumsum(needs[1:-1]), room, "right"))
+    kept = [[*line[: n_columns + 1], line[-1]] for line in lines]
+    output.emit(output.table(kept[0], kept[1:]))
+    if more := table.n_rows - len(table.rows):
+        output.say(f"note: {format_count(more)} more rows; --limit N lists more.")
+    if more := table.n_columns - n_columns:
+        output.say(
+            f"note: {format_count(more)} more columns, which count in all; --wide "
+            "shows them."
+        )
+
+
 def _print_table(result: _Result, arguments: Namespace) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(result.path)))
     if not result.rows:
         output.emit(_why_empty(result))
+        return
+    if result.pivot is not None:
+        _print_pivot(result, arguments)
+        _print_notes(result)
         return
     columns = result.columns
     left = [i for i, column in enumerate(columns) if column.unit == "text"]
@@ -255,6 +369,10 @@ def _print_table(result: _Result, arguments: Namespace) -> None:
             f"note: columns not shown: {', '.join(result.no_room)}; --wide shows all, "
             "--columns selects."
         )
+    _print_notes(result)
+
+
+def _print_notes(result: _Result) -> None:
     for line in result.notes:
         output.say(f"note: {line}")
     if result.n_untimed:

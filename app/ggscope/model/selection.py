@@ -207,6 +207,7 @@ class SpanGroup:
     time : range that they touch; None = all of the trace.
     lanes : timeline lane keys; None = all.
     ids : the spans that are grouped; empty = all.
+    also : what else they are grouped by, and the label: a cell of a pivot table.
     """
 
     by: By
@@ -215,3 +216,4 @@ class SpanGroup:
     time: TimeRange | None = None
     lanes: frozenset[str] | None = None
     ids: tuple[int, ...] = ()
+    also: tuple[By, str] | None = None

@@ -473,6 +473,9 @@ SOURCES = {
     "statistics": Source(
         {
             "ggscope_statistics_count": (None, _in(Selection), i64, i64, _in(Figures)),
+            "ggscope_statistics_cross": (
+                None, _in(Selection), _in(Selection), i64, i64, Out.i64,
+            ),
             "ggscope_statistics_find": (
                 None, In.u32, i64, i32, i64, In.i64, Out.i64, Out.i64,
             ),

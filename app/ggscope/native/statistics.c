@@ -17,6 +17,7 @@
 #define NO_WAIT 0xFFFFFFFFu
 #define LONGEST_WAIT 0xFFFFFFFEu
 #define FEW_RUNS 16 /* of so many the one that is next is found without a heap */
+#define N_CELL 5 /* figures of a cell of a table of two groupings */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
 enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
@@ -173,6 +174,33 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
         if (duration > f->most[group])
             f->most[group] = duration;
         f->histogram[group * codes + code_of(duration, s->mantissa)]++;
+    }
+}
+
+/* Add spans first <= i < stop to the cells of a table: groups of `rows`, which says
+ * what counts, by those of `columns`. sums[(row * n_columns + column) * N_CELL]: spans,
+ * those whose time is used, ops, their time, bytes. */
+EXPORT void ggscope_statistics_cross(const Selection *rows, const Selection *columns,
+                                     int64_t first, int64_t stop, int64_t *sums)
+{
+    for (int64_t i = first; i < stop; i++) {
+        const int64_t row = group_of(rows, i);
+        const int64_t column = row < 0 ? -1 : group_of(columns, i);
+        if (column < 0)
+            continue;
+        int64_t *cell = sums + (row * columns->n_groups + column) * N_CELL;
+        cell[0]++;
+        if (quality_of(rows, i) <= rows->worst_used) {
+            cell[1]++;
+            cell[3] = (int64_t)((uint64_t)cell[3] + (uint64_t)duration_of(rows, i));
+        }
+        if (number(rows->flags, rows->flags_width, i) & REPEATED)
+            continue;
+        cell[2]++;
+        int64_t pattern =
+            rows->pattern ? number(rows->pattern, rows->pattern_width, i) : -1;
+        if (pattern >= 0 && pattern < rows->n_patterns)
+            cell[4] += rows->bytes[pattern];
     }
 }
 

@@ -72,6 +72,14 @@ class Grouped:
     unknown: I64
     share: "Share | None" = None
 
+    def place(self, n: int) -> I64:
+        """Return the group of each of `n` spans, -1 = none; each has one at most."""
+        if self.span is None:
+            return self.group
+        groups = np.full(n, -1, np.int64)
+        groups[self.span] = self.group
+        return groups
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:

@@ -39,14 +39,17 @@ def spans_of_group(
         From the watcher.
     """
     trace = index.trace
-    groups = grouping(trace, group.by)
-    group_ids = groups_called(groups, frozenset({group.key}))
-    if not len(group_ids):
-        return empty(np.int64)
+    tests = []
+    for by, key in ((group.by, group.key), *([group.also] if group.also else [])):
+        groups = grouping(trace, by)
+        group_ids = groups_called(groups, frozenset({key}))
+        if not len(group_ids):
+            return empty(np.int64)
+        tests.append(member_test(groups, group_ids))
     scope = SpanScope(
         filter_mask(trace, group.where, watcher) if group.where else None,
         group.time,
-        group.by not in WITHOUT_OPS,
+        any(by not in WITHOUT_OPS for by in _groupings(group)),
     )
     on_lanes = None
     if group.lanes is not None:
@@ -54,7 +57,6 @@ def spans_of_group(
         on_lanes = mask_of_lanes(index, group.lanes, time)
     chosen = np.unique(np.array(group.ids, np.int64)) if group.ids else None
     n = len(trace.spans) if chosen is None else len(chosen)
-    is_member = member_test(groups, group_ids)
     parts = [empty(np.int64)]
     for rows in chunks(n, CHUNK_ROWS):
         if watcher is not None:
@@ -64,8 +66,14 @@ def spans_of_group(
         if on_lanes is not None:
             keep &= on_lanes[ids]
         ids = ids[keep]
-        parts.append(ids[is_member(ids)])
+        for is_member in tests:
+            ids = ids[is_member(ids)]
+        parts.append(ids)
     return np.concatenate(parts)
+
+
+def _groupings(group: SpanGroup) -> list[By]:
+    return [group.by, *([group.also[0]] if group.also else [])]
 
 
 def linked_group(

@@ -39,6 +39,7 @@ _NOT_IN_ORDER = 2
 _MOST_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
+_N_CELL = 5
 _N_SUMS, _LEAST, _MOST = 14, 3, 4
 """Figures of a group, and which of them are no sums."""
 
@@ -207,6 +208,22 @@ def figures(
     return _Scan(trace, groups, scope, blocks, watcher).run()
 
 
+def crossed(
+    trace: Trace,
+    rows: Grouping,
+    columns: Grouping,
+    scope: SpanScope,
+    blocks: SpanBlocks,
+    watcher: Watcher | None = None,
+) -> I64:
+    """Return the figures of the cells of a table, int64[n_rows * n_columns, 5].
+
+    Count, spans whose time is used, ops, their time, known bytes; of groupings that
+    `can_scan` accepts. Raises Cancelled from the watcher.
+    """
+    return _Scan(trace, rows, scope, blocks, watcher).crossed(columns)
+
+
 def nested(
     trace: Trace,
     groups: Grouping,
@@ -300,6 +317,29 @@ class _Scan:
             spans, size, total, least, most, values, inside, unknown, ops, wait, waits,
             longest, n_open, ticks, op_bytes, op_open,
         )  # fmt: skip
+
+    def crossed(self, columns: Grouping) -> I64:
+        """Return figures of cells; see the function of this name."""
+        trace, n_columns = self._trace, len(columns)
+        everything = SpanScope(only_ops=False)
+        across = _Scan(trace, columns, everything, SpanBlocks(trace), None)._selection
+        sums = np.zeros((n_workers(), self._n * n_columns, _N_CELL), np.int64)
+
+        def add(worker: int, rows: slice) -> None:
+            library().ggscope_statistics_cross(
+                self._selection, across, rows.start, rows.stop, sums[worker]
+            )
+
+        share_out(add, self._blocks, self._watcher)
+        cells: I64 = sums.sum(axis=0)
+        assert self._groups.lookup is not None
+        loose = self._groups.lookup.sizes.loose
+        ids = loose.span[keep := self._scope.of(trace.spans, loose.span)]
+        row, column = (g.of(ids).place(len(ids)) for g in (self._groups, columns))
+        is_in = (row >= 0) & (column >= 0)
+        cell = row[is_in] * n_columns + column[is_in]
+        np.add.at(cells[:, _N_CELL - 1], cell, loose.size[keep][is_in])
+        return cells
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
