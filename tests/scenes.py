@@ -8,6 +8,7 @@ from builders import llama_like_trace, npu_like_trace
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState, lay_out
+from ggscope.model.notes import Note
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -55,7 +56,7 @@ def busy_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
         marked=MarkedRange(TimeRange(at + 200_000, at + 500_000)),
         hits=SearchHits("x", np.arange(len(hits)), hits, np.zeros(0, np.int64)),
         hover_span=102, cursor_tick=at + 800_000,
-        bookmarks=(("here", TimeRange(at - 500_000, at - 450_000)),),
+        bookmarks=(Note("here", TimeRange(at - 500_000, at - 450_000)),),
     )  # fmt: skip
 
 

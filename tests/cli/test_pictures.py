@@ -1,10 +1,13 @@
 """``show``, ``export`` and ``self-test``: pictures without a display."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+import ggscope
 from builders import llama_like_trace, npu_like_trace
 from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.units import TimeRange
@@ -453,3 +456,72 @@ def test_several_views_need_a_folder(run, tmp_path) -> None:
     assert answer.code == 2
     assert "several views need a folder: -o DIR/" in answer.err
     assert run("export", "--view", "timeline,pie", sample, "-o", tmp_path).code == 2
+
+
+def _keep_bookmark(path, place, color="red"):
+    """Store a bookmark of a trace beside it, or in the data folder of the tests."""
+    from ggscope.session.bookmarks.bookmarks import Bookmark
+    from ggscope.session.bookmarks.files import BookmarkSet, Entry, to_bytes
+    from ggscope.session.bookmarks.fingerprint import fingerprint
+
+    of, origin = fingerprint(path), ggscope.open(path).clock.origin
+    time = TimeRange(10, 5_000).shifted(origin)  # files have the trace's own clock
+    mark = Bookmark("slow", time, note="<why> & how", color=color)
+    content = to_bytes(BookmarkSet((Entry(mark, 1),)), of, "ns", path.name)
+    if place == "beside":
+        target = path.with_name(path.name + ".ggscope.json")
+    else:
+        folder = Path(os.environ["XDG_DATA_HOME"]) / "ggscope" / "bookmarks"
+        folder.mkdir(parents=True)
+        target = folder / f"{of.head}-{of.digest}.json"
+    target.write_bytes(content)
+    return target
+
+
+@pytest.mark.parametrize("place", ["beside", "profile"])
+def test_figure_has_the_stored_notes_unless_left_out(
+    run, tmp_path, monkeypatch, place
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = Path(shutil.copy(ROOT / "resources/samples/llama.ggmlviz", tmp_path))
+    _keep_bookmark(path, place)
+    with_notes, without = tmp_path / "a.svg", tmp_path / "b.svg"
+
+    assert run("export", path, "--view", "timeline", "-o", with_notes).code == 0
+    more = ("--no-notes", "-o", without)
+    assert run("export", path, "--view", "timeline", *more).code == 0
+
+    assert "slow: &lt;why&gt; &amp; how" in with_notes.read_text()
+    assert "slow" not in without.read_text()
+
+
+def test_notes_of_the_options_replace_the_stored_ones(run, tmp_path) -> None:
+    path = Path(shutil.copy(ROOT / "resources/samples/llama.ggmlviz", tmp_path))
+    _keep_bookmark(path, "beside")
+    out = tmp_path / "a.svg"
+    given = {"notes": [["old", [0, 9]], ["new", [0, 9], "text", "blue"]]}
+
+    args = ("--options", json.dumps(given), "-o", out)
+    assert run("export", path, "--view", "timeline", *args).code == 0
+
+    found = out.read_text()
+    assert ("old" in found, "new: text" in found) == (True, True)
+    assert "slow" not in found
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"{}", b'{"ggscope": "bookmarks", "version": 2}']
+)
+def test_bookmark_file_that_cannot_be_read_is_said_and_stays(
+    run, tmp_path, content
+) -> None:
+    path = Path(shutil.copy(ROOT / "resources/samples/llama.ggmlviz", tmp_path))
+    plain = run("export", path, "--view", "timeline", "-o", tmp_path / "a.svg")
+    side = path.with_name(path.name + ".ggscope.json")
+    side.write_bytes(content)
+
+    found = run("export", path, "--view", "timeline", "-o", tmp_path / "b.svg")
+
+    assert found.code == 0
+    assert new_statements(found.err, plain.err)
+    assert side.read_bytes() == content

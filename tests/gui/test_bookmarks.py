@@ -22,6 +22,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
+from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
 from messages import clear, said, toast
 from pages import Page
@@ -171,11 +172,112 @@ def test_new_bookmark_is_asked_for_its_name_and_a_note(
 
     QTest.keyClicks(dialog.name, "slow token")
     QTest.keyClicks(dialog.note, "waits for the disk")
+    QTest.keyClick(dialog.color, Qt.Key.Key_Down)
     QTest.keyClick(dialog.note, Qt.Key.Key_Return)
 
     (made,) = session.bookmarks.items
-    assert (made.name, made.note) == ("slow token", "waits for the disk")
+    assert made.as_note() == ("slow token", made.time, "waits for the disk", "red")
     qtbot.waitUntil(lambda: not window.findChildren(BookmarkDialog))
+
+
+def dialogs_of(window: MainWindow) -> list[BookmarkDialog]:
+    return [d for d in window.findChildren(BookmarkDialog) if d.isVisible()]
+
+
+def test_nearest_bookmark_is_edited_and_deleted_by_keys(
+    window: MainWindow, document: Document, session: Session, qtbot: QtBot
+) -> None:
+    fill(session, "a", "b")
+    before = session.bookmarks.items
+    session.ranges.set_marked(MarkedRange(TimeRange(1_000_000, 1_400_000)))
+    document.focus_views()
+    held = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+
+    QTest.keyClick(window, Qt.Key.Key_D, held)
+    (dialog,) = dialogs_of(window)
+    assert (dialog.name.text(), dialog.color.currentData()) == ("b", "")
+    dialog.color.setCurrentIndex(2)
+    QTest.keyClicks(dialog.note, "why")
+    QTest.keyClick(dialog.note, Qt.Key.Key_Return)
+
+    (_, edited) = session.bookmarks.items
+    assert edited.as_note() == ("b", before[1].time, "why", "green")
+    session.bookmarks.undo()  # all of it is one step
+    assert session.bookmarks.items == before
+
+    qtbot.waitUntil(lambda: not dialogs_of(window))
+    QTest.keyClick(window, Qt.Key.Key_D, held)
+    (dialog,) = dialogs_of(window)
+    next(b for b in dialog.buttons.buttons() if b.text() == "Delete").click()
+    assert names(session) == ["a"]
+    window.actions_["mark.delete"].trigger()
+    assert names(session) == []
+    window.actions_["mark.undo"].trigger()
+    assert names(session) == ["a"]
+
+
+def test_label_goes_to_its_bookmark_and_is_edited_by_a_double_click(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    fill(session, "a")
+    (timeline,) = document.workspace.views("timeline")
+    canvas = timeline.findChild(RasterCanvas)
+    place = next(
+        QPoint(x, 20)
+        for x in range(timeline.width())
+        if timeline.bookmarks_at(QPoint(x, 20).toPointF())
+    )
+
+    QTest.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=place)
+    assert session.ranges.marked == MarkedRange(session.bookmarks.items[0].time)
+    QTest.mouseDClick(canvas, Qt.MouseButton.LeftButton, pos=place)
+
+    (dialog,) = dialogs_of(window)
+    assert dialog.name.text() == "a"
+
+
+def test_menu_of_the_timeline_colours_deletes_and_makes_bookmarks(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    fill(session, "a")
+    (timeline,) = document.workspace.views("timeline")
+    x = next(
+        x
+        for x in range(timeline.width())
+        if timeline.bookmarks_at(QPoint(x, 20).toPointF())
+    )
+
+    menu = timeline.menu_at(x, 20)
+    colors = next(a.menu() for a in menu.actions() if a.text() == "Colour")
+    assert [a.isChecked() for a in colors.actions()] == [True, *[False] * 5]
+    colors.actions()[3].trigger()
+    assert session.bookmarks.items[0].color == "blue"
+
+    next(a for a in menu.actions() if a.text().startswith("Delete")).trigger()
+    assert names(session) == []
+    session.ranges.set_marked(MarkedRange(TimeRange(0, 5_000_000)))
+    menu = timeline.menu_at(timeline.header_width() + 3, 200)
+    next(a for a in menu.actions() if "with note" in a.text()).trigger()
+    (dialog,) = dialogs_of(window)
+    dialog.accept()
+    assert session.bookmarks.items[0].time == TimeRange(0, 5_000_000)
+
+
+def test_colour_of_several_rows_is_one_step(
+    view: BookmarksView, session: Session
+) -> None:
+    fill(session, "a", "b", "c")
+    before = session.bookmarks.items
+    view.table.selectAll()
+    menu = view.color_button.menu()
+    assert menu is not None
+    menu.aboutToShow.emit()
+
+    menu.actions()[4].trigger()
+
+    assert [b.color for b in session.bookmarks.items] == ["violet"] * 3
+    session.bookmarks.undo()
+    assert session.bookmarks.items == before
 
 
 def test_note_is_offered_where_there_is_none(
@@ -494,15 +596,18 @@ def test_menu_and_palette_list_only_bookmarks_that_exist(
 def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
     session = document.session
     (timeline,) = document.workspace.views("timeline")
-    for name in ("<i>one</i>", "two"):
+    for name in ("a", "b", "<i>one</i>", "two"):
         session.bookmarks.add(name, TimeRange(60_000_000, 60_000_000))
 
     from ggscope.views.base.safe_text import bookmark_tip
 
     whole = range(timeline.width())
-    found = {timeline.bookmarks_at(QPoint(x, 22).toPointF()) for x in whole}
+    found = [
+        {timeline.bookmarks_at(QPoint(x, y).toPointF()) for x in whole}
+        for y in (20, 33, 46, 60)
+    ]
 
-    assert found == {(), (0, 1)}
-    text = bookmark_tip(session, (0, 1))
+    assert found == [{(), (0,)}, {(), (1,)}, {(), (2, 3)}, {()}]
+    text = bookmark_tip(session, (2, 3))
     assert "&lt;i&gt;one&lt;/i&gt;" in text
-    assert "Alt+2" in text
+    assert "Alt+4" in text

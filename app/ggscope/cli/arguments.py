@@ -852,7 +852,7 @@ def _add_look(parser: _Parser) -> None:
     kind.add_argument(
         "--seen",
         action="store_true",
-        help="with the selection, marks, notes and lanes of --options",
+        help="with the selection, marks and lanes of --options",
     )
     kind.add_argument(
         "--clean", action="store_true", help="without them; this is the default"
@@ -864,9 +864,13 @@ def _add_look(parser: _Parser) -> None:
         metavar="JSON",
         help="settings of the window, as the figure dialog writes them",
     )
-    for part in ("legend", "color-bar", "notes"):
+    for part, words in (
+        ("legend", "the legend"),
+        ("color-bar", "the colour bar"),
+        ("notes", "the bookmarks that are stored with the trace"),
+    ):
         parser.add_argument(
-            f"--no-{part}", action="store_true", help=f"leave out the {part}"
+            f"--no-{part}", action="store_true", help=f"leave out {words}"
         )
     parser.add_argument(
         "--caption",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ggscope.model.notes import Note
     from ggscope.model.trace import Trace
     from ggscope.model.units import TimeRange
     from ggscope.render.export import Figure
@@ -262,8 +263,24 @@ def make_figure(
         values["color_by"] = coloring(trace, arguments)
     names = option_names(spec.options)
     values = {name: value for name, value in values.items() if name in names}
+    if "notes" in names and "notes" not in arguments.options:
+        values["notes"] = _notes(trace, arguments, note)
     values |= read_options(spec.options, arguments.options, view)
     return spec.figure(trace, **values)
+
+
+def _notes(
+    trace: "Trace", arguments: Namespace, note: Callable[[str], None]
+) -> "tuple[Note, ...]":
+    """Return the stored bookmarks of a trace, unless none are to be drawn."""
+    if arguments.no_notes:
+        return ()
+    from ggscope.session.bookmarks.stored_notes import stored_notes
+
+    notes, problem = stored_notes(trace)
+    if problem:
+        note(problem)
+    return notes
 
 
 def _visible_range(

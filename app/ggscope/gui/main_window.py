@@ -51,6 +51,7 @@ from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
+from ggscope.session.bookmarks.bookmarks import Subject
 from ggscope.session.settings import Settings
 from ggscope.views.base.safe_text import add_action, ask_choice, copy_text, set_title
 from ggscope.views.base.view import Connection, Copyable, View, copying, guarded, later
@@ -283,6 +284,7 @@ class MainWindow(QMainWindow):
         document.messages.shown.connect(self._on_document_message)
         document.session.status_message.connect(self._on_status_message)
         document.session.lanes.name_requested.connect(self._on_lane_name_requested)
+        document.session.bookmarks.edit_requested.connect(self._on_edit_requested)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
         document.renderer_requested.connect(self._on_renderer_requested)
@@ -803,6 +805,12 @@ class MainWindow(QMainWindow):
 
     def _on_lane_name_requested(self, key: str) -> None:
         self.dialogs.rename_lane(key)
+
+    def _on_edit_requested(self, bookmark: int | Subject) -> None:
+        if isinstance(bookmark, Subject):
+            self.dialogs.name_bookmark(bookmark)
+        else:
+            self.dialogs.edit_bookmark(bookmark)
 
     def _on_ops_requested(self) -> None:
         self.dialogs.show_op_tables()

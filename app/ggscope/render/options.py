@@ -11,10 +11,11 @@ from enum import Enum
 from typing import Any, get_args
 
 from ggscope.errors import ExportError
+from ggscope.model.notes import Note, color_key
 from ggscope.model.selection import MarkedRange, Selection, TableName
 from ggscope.model.units import TimeRange
 
-Notes = tuple[tuple[str, TimeRange], ...]
+Notes = tuple[Note, ...]
 _MAX_ENTRIES = 10_000
 
 
@@ -147,8 +148,18 @@ def read_marked(value: Any) -> MarkedRange:
     )
 
 
+def note_option(note: Note) -> list[object]:
+    """Return a note as JSON: name and time, text and colour where it has them."""
+    more: list[object] = [note.text, note.color] if note.text or note.color else []
+    return [note.name, time_option(note.time), *more]
+
+
 def read_notes(value: Any) -> Notes:
-    """Return names and time ranges of bookmarks from JSON."""
+    """Return notes from JSON, see `note_option`."""
     if len(value) > _MAX_ENTRIES:
         raise ValueError(value)
-    return tuple((str(name), read_time(time)) for name, time in value)
+    return tuple(_note(*entry) for entry in value)
+
+
+def _note(name: object, time: object, text: object = "", color: object = "") -> Note:
+    return Note(str(name), read_time(time), str(text), color_key(color))

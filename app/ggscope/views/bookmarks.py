@@ -19,10 +19,18 @@ from PySide6.QtWidgets import (
 from ggscope.descriptions.spans import column_time_form, exact_time_text
 from ggscope.model.units import Clock, Unit, format_duration, format_exact
 from ggscope.render.theme import Theme, css
+from ggscope.render.timeline.notes import note_color
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
 from ggscope.views.base.cells import CopyForm
-from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_text, set_tip
+from ggscope.views.base.note_colors import add_note_colors
+from ggscope.views.base.safe_text import (
+    ElidedLabel,
+    add_action,
+    add_menu,
+    copy_text,
+    set_tip,
+)
 from ggscope.views.base.text_table import (
     Cell,
     Heading,
@@ -270,6 +278,10 @@ class BookmarksView(View):
             "Edit the note of the selected bookmark",
             partial(self.table.edit_column, NOTE),
         )
+        self._colors = QMenu(self)
+        self._colors.aboutToShow.connect(self._fill_colors)
+        tip = "Colour of the selected bookmarks, on the timeline and in figures"
+        self.color_button = tool_button(head, "Colour", tip, menu=self._colors)
         undo = "Undo"
         self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
         self.kept = ElidedLabel(head)
@@ -285,6 +297,7 @@ class BookmarksView(View):
             self.add_button,
             self.delete_button,
             self.note_button,
+            self.color_button,
             self.undo_button,
             8,
             self.kept,
@@ -335,8 +348,8 @@ class BookmarksView(View):
             f" QToolButton:disabled {{ color: {css(theme.faint)}; }}"
         )
         for made in (
-            self.add_button, self.delete_button, self.note_button, self.undo_button,
-            self._copy,
+            self.add_button, self.delete_button, self.note_button, self.color_button,
+            self.undo_button, self._copy,
         ):  # fmt: skip
             made.setStyleSheet(style)
         self._show()
@@ -391,7 +404,8 @@ class BookmarksView(View):
             when = form.text(start)
             exact = exact_time_text(trace, start)
             start += trace.clock.shift(session.display.absolute_time)
-        name = Cell(mark.name, tip=mark.name)
+        color = note_color(mark.color, self.theme)
+        name = Cell(mark.name, tip=mark.name, color=color)
         if not mark.permanent:
             tip = "Temporary; name it (F2) to keep it"
             name = Cell(mark.name, tip=tip, color=self.theme.caution, shape="circle")
@@ -425,6 +439,7 @@ class BookmarksView(View):
         chosen = self._chosen()
         self.delete_button.setEnabled(bool(chosen))
         self.note_button.setEnabled(len(chosen) == 1)
+        self.color_button.setEnabled(bool(chosen))
 
     def _on_clicked(self, index: Index) -> None:
         """Begin to write a note where a click is on the words that offer one."""
@@ -439,6 +454,20 @@ class BookmarksView(View):
             self.session.bookmarks.add()
             self._choose(self.model.rowCount() - 1)
             self.table.setFocus()
+
+    def _fill_colors(self) -> None:
+        self._colors.clear()
+        self._add_colors(self._colors)
+
+    def _add_colors(self, menu: QMenu) -> None:
+        items = self.session.bookmarks.items
+        current = {items[row].color for row in self._chosen()}
+        add_note_colors(menu, self.theme, current, self._on_color)
+
+    def _on_color(self, color: str) -> None:
+        rows = self._chosen()
+        if rows:
+            self.session.bookmarks.set_color(color, *rows)
 
     def _on_edited(self, row: int, column: int, text: str) -> None:
         session = self.session
@@ -499,4 +528,5 @@ class BookmarksView(View):
             action.setShortcut(QKeySequence(keys))
             # Shown only: the table has these keys already.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self._add_colors(add_menu(menu, "Colour"))
         menu.addSeparator()

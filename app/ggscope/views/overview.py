@@ -129,7 +129,7 @@ class OverviewView(PaintedView):
             hits=session.queries.hits,
             selection=session.selection.current,
             marked=session.ranges.marked,
-            bookmarks=tuple((b.name, b.time) for b in session.bookmarks.items),
+            bookmarks=tuple(b.as_note() for b in session.bookmarks.items),
             mask=session.queries.mask,
             mask_token=None if session.queries.mask is None else self._n_masks,
             show_waits=session.display.shows_waits,

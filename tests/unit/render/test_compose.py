@@ -19,6 +19,7 @@ from builders import (
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.notes import Note
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import CounterShape, SpanFlag
 from ggscope.model.trace import RUNNING, LaneKind, ReadWarning, Severity, Trace
@@ -767,14 +768,15 @@ def test_filter_leaves_lanes_of_tokens_and_phases() -> None:
 
 def test_bookmark_of_a_range_has_edges_and_a_strip_but_no_tint() -> None:
     scene = make_scene(spans_trace([0], [1000]), width=1168, state=OPEN)
-    marked = replace(scene, bookmarks=(("slow", TimeRange(200, 500)),))
+    marked = replace(scene, bookmarks=(Note("slow", TimeRange(200, 500)),))
 
     plain, picture = compose_timeline(scene), compose_timeline(marked)
 
     caution = scene.theme.caution
     lanes_y = TimelineGeometry(scene).lanes_y
-    strip = filled(picture, caution)
-    assert strip.tolist() == [[368.0, lanes_y - 3, 668.0, lanes_y]]
+    bar, strip = filled(picture, caution).tolist()
+    assert bar == [368.0, lanes_y - 11.5, 371.0, lanes_y - 0.5]
+    assert strip == [368.0, lanes_y - 2, 668.0, lanes_y]
     edges = [
         sorted(b.x0.tolist())
         for b in picture.batches

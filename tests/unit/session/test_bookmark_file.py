@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -46,6 +47,40 @@ def test_what_is_written_is_read_again() -> None:
         "cycle",
         0,
     )
+
+
+def test_color_is_written_where_it_is_not_the_first_and_read_again() -> None:
+    plain, red = entry(1), entry(2)
+    red = replace(red, bookmark=replace(red.bookmark, color="red"))
+
+    written = to_bytes(BookmarkSet((plain, red)), OF, "ns", "x")
+
+    first, second = json.loads(written)["bookmarks"]
+    assert set(first) == {
+        "id",
+        "name",
+        "start",
+        "end",
+        "note",
+        "what",
+        "lane",
+        "changed",
+    }  # as 0.1.0 wrote them
+    assert second["color"] == "red"
+    assert json.loads(written)["version"] == 1
+    assert parsed(written).bookmarks.entries == (plain, red)
+
+
+@pytest.mark.parametrize(
+    ("color", "kept"),
+    [("teal", "teal"), ("", ""), (None, ""), (5, ""), ("x" * 99, ""), ("<b>", "")],
+)
+def test_color_of_a_newer_version_is_kept_and_nonsense_is_none(
+    color: object, kept: str
+) -> None:
+    (found,) = parsed(content(bookmarks=[{**GOOD, "color": color}])).bookmarks.entries
+
+    assert found.bookmark.color == kept
 
 
 def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:

@@ -9,8 +9,10 @@ from ggscope.session.bookmarks.bookmarks import (
     BookmarkList,
     Bookmarks,
     added,
+    colored,
     free_name,
     moved,
+    nearest,
     noted,
     renamed,
     reverted,
@@ -41,6 +43,33 @@ def test_renamed_temporary_bookmark_is_kept_from_now_on() -> None:
     assert renamed(now, 0, "slow")[0].permanent
     assert renamed(now, 0, " \t ") == now
     assert len(renamed(now, 0, "x" * 999)[0].name) == MAX_NAME
+
+
+def test_color_is_changed_of_those_chosen_and_keeps_a_temporary_one() -> None:
+    now = added(marks("a", "b"), Bookmark("mark", TimeRange(1, 1), permanent=False))
+
+    red = colored(now, (0, 2), "red")
+
+    assert [b.color for b in red] == ["red", "", "red"]
+    assert red[2].permanent
+    assert colored(red, (0, 2), "red") == red
+    assert red[0].as_note() == ("a", TimeRange(0, 0), "", "red")
+    with pytest.raises(IndexError):
+        colored(now, (3,), "red")
+
+
+def test_nearest_is_the_one_in_view_whose_ends_differ_least() -> None:
+    view = TimeRange(100, 200)
+    now = tuple(
+        Bookmark("x", TimeRange(a, b))
+        for a, b in ((90, 300), (120, 140), (130, 130), (40, 60), (180, 180))
+    )
+
+    assert nearest(now, TimeRange(130, 130), view) == 2
+    assert nearest(now, TimeRange(121, 139), view) == 1
+    assert nearest(now, TimeRange(170, 300), view) == 0
+    assert nearest(now[3:], TimeRange(50, 50), view) == 1
+    assert nearest(now[3:4], TimeRange(50, 50), view) is None
 
 
 def test_moving_stays_within_the_list() -> None:

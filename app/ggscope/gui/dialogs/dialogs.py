@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, qVersion
+from PySide6.QtCore import Qt, QTimer, Signal, qVersion
 from PySide6.QtGui import (
     QCloseEvent,
     QFontMetrics,
@@ -45,10 +45,13 @@ from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.dialogs.fitted import Dialog, scrolled
 from ggscope.gui.messages import LogEntry
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
+from ggscope.model.notes import NOTE_COLORS
 from ggscope.model.trace import Trace
+from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
-from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE
+from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
+from ggscope.views.base.note_colors import note_icon
 from ggscope.views.base.safe_text import set_tip, set_title
 from ggscope.views.base.view import guarded
 
@@ -288,6 +291,7 @@ class NameDialog(Dialog):
     Attributes
     ----------
     form : further fields may be added.
+    buttons : below the fields.
     """
 
     def __init__(self, parent: QWidget, title: str, words: str = "") -> None:
@@ -300,19 +304,19 @@ class NameDialog(Dialog):
         self.form.setHorizontalSpacing(16)
         self.form.setVerticalSpacing(10)
         self.name = self.add_field("Name", MAX_NAME)
-        buttons = QDialogButtonBox(
+        self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
             self,
         )
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         if words:
             box.addWidget(label(words, self, "dim", wraps=True))
         box.addLayout(self.form)
-        box.addWidget(buttons)
+        box.addWidget(self.buttons)
 
     def add_field(self, text: str, most: int, hint: str = "") -> QLineEdit:
         """Add a line for at most so many letters; return it."""
@@ -325,12 +329,40 @@ class NameDialog(Dialog):
 
 
 class BookmarkDialog(NameDialog):
-    """Asks for the name of a bookmark and a note; both may stay empty."""
+    """Asks for name, note and colour of a bookmark; the texts may stay empty.
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, "New bookmark")
+    Signals
+    -------
+    delete_requested : Delete was pressed; only where there is a bookmark already.
+    """
+
+    delete_requested = Signal()
+
+    def __init__(
+        self, parent: QWidget, theme: Theme, current: Bookmark | None = None
+    ) -> None:
+        super().__init__(parent, "Edit bookmark" if current else "New bookmark")
         self.name.setPlaceholderText("numbered if empty")
         self.note = self.add_field("Note", MAX_NOTE)
+        self.color = QComboBox(self)
+        self.color.setAccessibleName("Colour")
+        for color in NOTE_COLORS:
+            self.color.addItem(note_icon(color.key, theme), color.title, color.key)
+        self.form.addRow("Colour", self.color)
+        if current is None:
+            return
+        self.name.setPlaceholderText(current.name)
+        self.name.setText(current.name)
+        self.note.setText(current.note)
+        self.color.setCurrentIndex(max(0, self.color.findData(current.color)))
+        delete = self.buttons.addButton(
+            "Delete", QDialogButtonBox.ButtonRole.DestructiveRole
+        )
+        delete.clicked.connect(self._on_delete)
+
+    def _on_delete(self) -> None:
+        self.delete_requested.emit()
+        self.reject()
 
 
 def choose_one(

@@ -242,7 +242,7 @@ class FigureDialog(Dialog):
         self.kind = self._combo(
             "Content",
             kinds,
-            "As in window: pinned and hidden lanes, order, selection and notes",
+            "As in window: pinned and hidden lanes, order, selection",
         )
         self.has_title = self._tick("&Title", "Heading above the figure")
         self.title = QLineEdit(self)
@@ -253,7 +253,7 @@ class FigureDialog(Dialog):
             "Colour &bar",
             "Colour scale of numeric values",
         )
-        self.notes = self._tick("&Notes", "Bookmarks; only with content as in window")
+        self.notes = self._tick("&Notes", "Bookmarks with name, note and colour")
         self.transparent = self._tick("T&ransparent", "PNG and SVG without background")
         self.caption = self._text("Caption", 3)
         self.command = self._text("Command line", 3)

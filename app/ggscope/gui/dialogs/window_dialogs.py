@@ -19,11 +19,13 @@ from ggscope.gui.context import WindowContext
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
+from ggscope.model.notes import NOTE_COLORS
 from ggscope.model.selection import Selection
 from ggscope.model.units import format_count
 from ggscope.render.export import SUFFIXES, Figure
 from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.sanitize import file_name
+from ggscope.session.bookmarks.bookmarks import Subject
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
@@ -62,6 +64,10 @@ class PictureRequest:
         """Return it as pixels; raises ExportError."""
         context.check_cancelled()
         return self.figure.image()
+
+
+def _is_known(color: str) -> bool:
+    return any(known.key == color for known in NOTE_COLORS)
 
 
 def _own_title(lanes: TimelineLanes, key: str) -> str:
@@ -621,24 +627,80 @@ class WindowDialogs(QObject):
         entries = self._context.log.entries
         self.show("messages", lambda: messages_dialog(entries, self._window))
 
-    def name_bookmark(self) -> None:
-        """Ask for a name and keep a bookmark of the selection."""
+    def name_bookmark(self, subject: Subject | None = None) -> None:
+        """Ask for name, note and colour of a new bookmark, of the selection if None."""
         session = self._context.session
         if session is None or session.trace is None:
             return
         from ggscope.gui.dialogs.dialogs import BookmarkDialog
 
         # Now: the mouse leaves the timeline for the dialog.
-        subject = session.bookmark_subject()
-        dialog = BookmarkDialog(self._window)
+        subject = subject or session.bookmark_subject()
+        dialog = BookmarkDialog(self._window, self._context.themes.current)
 
         def make() -> None:
             if session.trace is not None:
                 name, note = dialog.name.text(), dialog.note.text()
-                session.bookmarks.add(name, subject, note=note)
+                color = str(dialog.color.currentData())
+                session.bookmarks.add(name, subject, note=note, color=color)
 
         dialog.accepted.connect(make)
         dialog.open()
+
+    def edit_bookmark(self, position: int | None = None) -> None:
+        """Ask for another name, note and colour; None = of the bookmark in use."""
+        from ggscope.gui.dialogs.dialogs import BookmarkDialog
+
+        session = self._context.session
+        position = self._bookmark_in_use() if position is None else position
+        if session is None or position is None:
+            return
+        current = session.bookmarks.items[position]
+        dialog = BookmarkDialog(self._window, self._context.themes.current, current)
+
+        def change() -> None:
+            color = str(dialog.color.currentData())
+            if not dialog.color.currentIndex() and not _is_known(current.color):
+                color = current.color  # of a newer version, and not changed
+            session.bookmarks.edit(
+                current.id, dialog.name.text(), dialog.note.text(), color
+            )
+
+        def delete() -> None:
+            ids = [bookmark.id for bookmark in session.bookmarks.items]
+            if current.id in ids:
+                session.bookmarks.remove(ids.index(current.id))
+
+        dialog.accepted.connect(change)
+        dialog.delete_requested.connect(delete)
+        dialog.open()
+
+    def delete_bookmark(self) -> None:
+        """Delete the bookmark in use; it can be undone."""
+        session, position = self._context.session, self._bookmark_in_use()
+        if session is not None and position is not None:
+            session.bookmarks.remove(position)
+
+    def _bookmark_in_use(self) -> int | None:
+        """Return the bookmark under the pointer, else the nearest one in view.
+
+        Nearest to what a new one would be set on. Says so where none is in view.
+        """
+        from ggscope.session.bookmarks.bookmarks import nearest
+        from ggscope.views.timeline.view import TimelineView
+
+        document = self._context.document
+        if document is None or document.session.trace is None:
+            return None
+        session = document.session
+        for view in document.workspace.views("timeline"):
+            if isinstance(view, TimelineView) and (found := view.pointed_bookmarks()):
+                return found[0]
+        time = session.bookmark_subject().time
+        position = nearest(session.bookmarks.items, time, session.viewport.visible)
+        if position is None:
+            document.messages.say("No bookmark is in view.")
+        return position
 
     def rename_lane(self, key: str = "") -> None:
         """Ask for the name of a lane or group; "" = of the one that is in use."""

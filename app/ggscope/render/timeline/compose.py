@@ -58,6 +58,7 @@ from ggscope.render.timeline.marks import (
     time_label_place,
     visible_markers,
 )
+from ggscope.render.timeline.notes import note_color
 from ggscope.render.timeline.rows import (
     GHOST,
     RowStyle,
@@ -119,6 +120,7 @@ def head_batches(
     scene = geometry.scene
     key = (
         (scene.width, scene.height, scene.scale, scene.scroll_y, scene.header_width),
+        geometry.lanes_y,
         (scene.theme, scene.is_figure),
         tuple(x.lane.key for x, _ in boxes if x.lane and x.lane.key in scene.waiting),
     )
@@ -178,10 +180,10 @@ def _make_heads(
 def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
     """Return the axis row: ground, small and large marks, labels."""
     theme, time = geometry.scene.theme, geometry.time
-    top, bottom = geometry.axis_y, geometry.lanes_y
+    top, bottom = geometry.axis_y, geometry.axis_bottom
     ground, lines, texts = RectList(), LineList(1 / time.scale), TextList()
     if not geometry.scene.is_figure:
-        ground.add(0, geometry.scene.width, top, bottom, theme.pane)
+        ground.add(0, geometry.scene.width, top, geometry.lanes_y, theme.pane)
     right = Clip(time.x0, top, time.x1 - time.x0, bottom - top)
     xs = np.array([time.x(tick) for tick, _ in axis.ticks])
     snapped = _in_view(_on_pixels(xs, time.scale), time)
@@ -231,7 +233,7 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
                 )
             )
     under = LineList(1 / time.scale)
-    y = bottom - 0.5 / time.scale
+    y = geometry.lanes_y - 0.5 / time.scale
     under.add(0, y, geometry.scene.width, y, theme.line)
     return [*ground.batch(), *lines.batch(right), *under.batch(), *texts.batch()]
 
@@ -749,7 +751,9 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     if scene.mask is not None:
         entries.append(Entry("outside the filter", mix(theme.lane, theme.dim, GHOST)))
     if scene.bookmarks:
-        entries.append(Entry("notes", theme.caution, Sign.DASHES))
+        colors = {note_color(note.color, theme) for note in scene.bookmarks}
+        color = colors.pop() if len(colors) == 1 else theme.dim
+        entries.append(Entry("notes", color, Sign.DASHES))
     if scene.selection:
         entries.append(Entry("selected", theme.selection, Sign.FRAME))
     if scene.marked is not None:

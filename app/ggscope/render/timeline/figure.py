@@ -19,6 +19,7 @@ from ggscope.analysis.rows.lanes import (
     lay_out,
 )
 from ggscope.errors import ExportError
+from ggscope.model.notes import Note
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
@@ -36,13 +37,13 @@ from ggscope.render.options import (
     Notes,
     changed_options,
     marked_option,
+    note_option,
     option,
     read_marked,
     read_notes,
     read_selection,
     read_time,
     selection_option,
-    time_option,
 )
 from ggscope.render.text_metrics import QT_TEXT
 from ggscope.render.theme import theme as theme_named
@@ -52,7 +53,7 @@ from ggscope.render.timeline.compose import (
     figure_legend,
     is_empty,
 )
-from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineScene
+from ggscope.render.timeline.scene import TimelineScene, head_height
 from ggscope.render.timeline.tracks.track import track_of
 
 _WIDTH, _HEIGHT = 1600.0, 900.0
@@ -81,7 +82,7 @@ class TimelineOptions:
         high, as in a window; that of a first start where None, or where the figure is
         not drawn as seen.
     selection, marked : drawn where the figure is drawn as seen.
-    notes : name and range of bookmarks; drawn where the figure is drawn as seen.
+    notes : bookmarks, drawn where the style has notes.
     stalls : whether stalls are hatched over the lanes.
     waits : whether the waits behind ops are drawn.
     absolute : whether times are those of the file's own clock.
@@ -155,14 +156,10 @@ def _drawn(
         show_stalls=options.stalls,
         show_waits=options.waits,
         is_figure=True,
+        bookmarks=tuple(Note(*n) for n in options.notes) if look.notes else (),
     )
     if look.seen:
-        scene = replace(
-            scene,
-            selection=options.selection,
-            marked=options.marked,
-            bookmarks=options.notes if look.notes else (),
-        )
+        scene = replace(scene, selection=options.selection, marked=options.marked)
     if options.mask is not None:
         left_out += ("Spans outside the filter are pale.",)
     if is_empty(trace):
@@ -207,9 +204,9 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
         lacks.append("The command leaves the selection out; it is too long for one.")
     if options.marked is not None:
         seen["marked"] = marked_option(options.marked)
-    if options.notes:
-        seen["notes"] = [[name, time_option(time)] for name, time in options.notes]
     values = changed_options(options, "absolute", "stalls", "waits", "lanes")
+    if options.notes:
+        values["notes"] = [note_option(Note(*note)) for note in options.notes]
     return ExportCommand(
         "timeline", trace.info.opened, values, tuple(flags), seen, tuple(lacks)
     )
@@ -223,18 +220,19 @@ def _fitted(
     Without a height all lanes are drawn in their usual height, up to a page.
     """
     layout = scene.layout.scaled(1.0, _HEAD_PX)
+    head_px = head_height(len(scene.bookmarks))
     if look.height is None:
         max_px = _PAGE_INCHES * CSS_DPI / look.zoom - frame.top - frame.bottom
-        lanes_px = min(layout.height, max(max_px, scene.width) - AXIS_HEIGHT)
+        lanes_px = min(layout.height, max(max_px, scene.width) - head_px)
     else:
-        lanes_px = frame.body_height(0.0) - AXIS_HEIGHT
+        lanes_px = frame.body_height(0.0) - head_px
         fixed_px = layout.scaled(0.0, _HEAD_PX).height  # heads and gaps, as they are
         factor = (lanes_px - fixed_px) / max(layout.height - fixed_px, 1.0)
         layout = layout.scaled(
             min(max(factor * 0.995, _MIN_FACTOR), _MAX_FACTOR), _HEAD_PX
         )
     shown = layout.fitting(lanes_px + 0.5)
-    height = frame.body_height(min(shown.height, lanes_px) + AXIS_HEIGHT)
+    height = frame.body_height(min(shown.height, lanes_px) + head_px)
     missing = len(layout.shown) - len(shown.shown)
     return replace(scene, layout=shown, height=height), missing
 

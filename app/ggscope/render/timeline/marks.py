@@ -1,10 +1,10 @@
 """What lies over the lanes: selection, marked range, markers, hits, the hair line.
 
 Spans that belong to what is selected elsewhere are lit quietly on their lanes. The
-names of bookmarks stand on the axis, where near ones share a label.
+labels of notes stand on the axis and below it, see `notes`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
 from ggscope.analysis.rows.rows import Row
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import INVALID_TRACE
-from ggscope.model.units import TimeRange, format_duration, shown_form
+from ggscope.model.units import format_duration, shown_form
 from ggscope.render.batch import (
     Align,
     Batch,
@@ -27,6 +27,14 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import label_color
 from ggscope.render.theme import mix, with_alpha
+from ggscope.render.timeline.notes import (
+    NoteLabel,
+    label_middle,
+    note_labels,
+    note_lines,
+    note_plates,
+    note_strips,
+)
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     LitSpans,
@@ -42,9 +50,6 @@ MIN_OUTLINE_PX = 3.0
 _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 _INVALID_PX = 3.0
-_STRIP_PX = 3.0
-_MIN_RANGE_PX = 2.0
-"""Narrower bookmarks are drawn as a moment."""
 LIT_SHARE = 0.3
 """How much of the selection's colour lies over a lit span."""
 NARROW_SHARE = 0.85
@@ -241,7 +246,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list
     return [
         *_marker_lines(geometry),
         *_invalid_lines(geometry),
-        *_bookmark_lines(geometry),
+        *note_lines(geometry, _lane_clip(geometry)),
         *_marked_range(geometry, boxes),
         *lit_batches(geometry, ready),
         *_outlines(geometry, ready),
@@ -251,11 +256,11 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list
 
 def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return what lies over the axis: flags, hits, the pill and the time label."""
+    notes = note_labels(geometry.scene.bookmarks, geometry.time)
     return [
         *_invalid_band(geometry),
-        *_bookmark_strips(geometry),
         *_search_ticks(geometry),
-        *_flags(geometry),
+        *_flags(geometry, notes),
         *_pill(geometry, boxes),
         *_flash(geometry, boxes),
         *_time_label(geometry),
@@ -336,36 +341,6 @@ def _invalid_band(geometry: TimelineGeometry) -> list[Batch]:
     y0, color = geometry.axis_y, scene.theme.error
     band.add(x0, max(x1, x0 + 1), y0, time.snap(y0 + _INVALID_PX), color)
     return band.batch(clip=_axis_clip(geometry))
-
-
-def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the edges of bookmarks; the data between them keep their colours."""
-    lines = LineList(dashed=True)
-    for x0, x1 in _bookmark_places(geometry):
-        for x in (x0, x1) if x1 - x0 >= _MIN_RANGE_PX else (x0,):
-            color = geometry.scene.theme.caution
-            lines.add(x, geometry.lanes_y, x, geometry.bottom, color)
-    return lines.batch(_lane_clip(geometry))
-
-
-def _bookmark_strips(geometry: TimelineGeometry) -> list[Batch]:
-    """Return a strip at the foot of the axis for each bookmark of a range."""
-    rects, y1 = RectList(), geometry.lanes_y
-    y0 = geometry.time.snap(y1 - _STRIP_PX)
-    for x0, x1 in _bookmark_places(geometry):
-        if x1 - x0 >= _MIN_RANGE_PX:
-            rects.add(x0, x1, y0, y1, geometry.scene.theme.caution)
-    return rects.batch(clip=_axis_clip(geometry))
-
-
-def _bookmark_places(geometry: TimelineGeometry) -> list[tuple[float, float]]:
-    """Return left and right of each bookmark that touches the view."""
-    time, places = geometry.time, []
-    for _, span in geometry.scene.bookmarks:
-        x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
-        if x1 >= time.x0 and x0 <= time.x1:
-            places.append((x0, x1))
-    return places
 
 
 def _marked_range(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
@@ -618,7 +593,7 @@ def _search_ticks(geometry: TimelineGeometry) -> list[Batch]:
     columns = hit_columns(scene.hits.times, time)
     x = time.column_x(columns)
     width = max(2.0, 1 / time.scale)
-    y1 = geometry.lanes_y - 1
+    y1 = geometry.axis_bottom - 1
     ticks = RectList()
     border = 0 if scene.theme.is_dark else mix(scene.theme.selection, 0xFF000000, 0.2)
     ticks.add(x, x + width, y1 - _SEARCH_TICK_PX, y1, scene.theme.selection, border)
@@ -631,8 +606,8 @@ def hit_columns(times: Array, time: TimeScale) -> Array:
     return np.flatnonzero(np.diff(at) > 0)
 
 
-def _flags(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the names of bookmarks on the axis, and of markers where they fit."""
+def _flags(geometry: TimelineGeometry, notes: Sequence[NoteLabel]) -> list[Batch]:
+    """Return the labels of notes on the axis, and of markers where they fit."""
     scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
     markers = visible_markers(geometry)
     named: list[tuple[float, str]] = []
@@ -644,25 +619,9 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
             )
             for m in markers.tolist()
         ]
-    plates, texts, taken = RectList(), TextList(), list[tuple[float, float]]()
-    y = time.snap(geometry.lanes_y - 6.5)
-    for label in bookmark_labels(scene.bookmarks, time):
-        left, right = label.left, label.right
-        taken.append((left, right))
-        color, ground = scene.theme.caution, scene.theme.raised
-        plates.add(left, right, y - 5.5, y + 5.5, ground, color)
-        text_px = right - left - 4
-        texts.append(
-            Text(
-                left + 4,
-                y,
-                label.text,
-                scene.theme.text,
-                SIZE,
-                Face.NUMBERS,
-                width=text_px,
-            )
-        )
+    plates, bars, texts = note_plates(geometry, notes)
+    taken = [(label.left, label.right) for label in notes if not label.row]
+    y = time.snap(geometry.axis_y + label_middle(0))
     seen = [(x, name) for x, name in named if name and time.x0 - 1 <= x <= time.x1]
     for left, right, name in marker_labels(seen, time, taken):
         color, ground = scene.theme.dim, scene.theme.raised
@@ -671,7 +630,12 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
         texts.append(
             Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=text_px)
         )
-    return [*plates.batch(radius=2.0), *texts.batch()]
+    return [
+        *plates.batch(radius=2.0),
+        *bars.batch(),
+        *note_strips(geometry, notes, _axis_clip(geometry)),
+        *texts.batch(),
+    ]
 
 
 def marker_labels(
@@ -726,7 +690,8 @@ def _lane_clip(geometry: TimelineGeometry) -> Clip:
 
 def _axis_clip(geometry: TimelineGeometry) -> Clip:
     time = geometry.time
-    return Clip(time.x0, geometry.axis_y, time.x1 - time.x0, AXIS_HEIGHT)
+    height = geometry.lanes_y - geometry.axis_y
+    return Clip(time.x0, geometry.axis_y, time.x1 - time.x0, height)
 
 
 def _middle(time: TimeScale, x: float) -> float:
@@ -736,85 +701,3 @@ def _middle(time: TimeScale, x: float) -> float:
 
 def _pixel_middle(time: TimeScale, ticks: Array) -> Array:
     return (np.floor(time.xs(ticks) * time.scale) + 0.5) / time.scale
-
-
-SIZE = 9.0
-"""Pixels of the letters."""
-_LETTER_PX = 0.602 * SIZE
-_PADDING_PX = 8.0
-_GAP_PX = 4.0
-_SHORT_PX = 40.0
-"""A name is cut to no less before it shares a label with the next one."""
-_LONG_PX = 160.0
-_Named = tuple[tuple[str, TimeRange], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BookmarkLabel:
-    """A label on the axis.
-
-    Attributes
-    ----------
-    left, right : pixels.
-    text : the name, or how many bookmarks share the label.
-    positions : which bookmarks it stands for, in order of time.
-    """
-
-    left: float
-    right: float
-    text: str
-    positions: tuple[int, ...]
-
-
-def bookmark_labels(bookmarks: _Named, time: TimeScale) -> tuple[BookmarkLabel, ...]:
-    """Return labels that do not overlap, from left to right.
-
-    Each bookmark in view has a part in one: a name is cut where the
-    next one begins, and shares a label with it where hardly anything would be left.
-    """
-    places = sorted(
-        (max(time.x(span.start), time.x0), position)
-        for position, (_, span) in enumerate(bookmarks)
-        if time.x(span.start) <= time.x1 and time.x(span.end) >= time.x0 - 1
-    )
-    groups: list[list[tuple[float, int]]] = []
-    ends: list[float] = []  # so far the label of each group reaches at least
-    for x, position in places:
-        if ends and x < ends[-1] + _GAP_PX:
-            groups[-1].append((x, position))
-        else:
-            groups.append([(x, position)])
-            ends.append(0.0)
-        ends[-1] = groups[-1][0][0] + _min_label_px(bookmarks, groups[-1])
-    labels: list[BookmarkLabel] = []
-    limit = time.x1
-    for number in range(len(groups) - 1, -1, -1):
-        text = _text(bookmarks, groups[number])
-        width = min(label_width(text), _LONG_PX)
-        left = groups[number][0][0]
-        if not labels:  # at the right edge: left of its bookmark rather than cut
-            before = ends[number - 1] + _GAP_PX if number else time.x0
-            left = max(before, min(left, limit - width))
-        left = time.snap(left)
-        positions = tuple(position for _, position in groups[number])
-        right = max(left, min(left + width, limit))
-        labels.append(BookmarkLabel(left, right, text, positions))
-        limit = left - _GAP_PX
-    return tuple(reversed(labels))
-
-
-def label_width(text: str) -> float:
-    """Return the width that a label of this text takes, pixels."""
-    return len(text) * _LETTER_PX + _PADDING_PX
-
-
-def _text(bookmarks: _Named, group: list[tuple[float, int]]) -> str:
-    if len(group) > 1:
-        return f"{len(group)} bookmarks"
-    return bookmarks[group[0][1]][0]
-
-
-def _min_label_px(bookmarks: _Named, group: list[tuple[float, int]]) -> float:
-    """Return the width that the label of a group cannot do without."""
-    width = label_width(_text(bookmarks, group))
-    return width if len(group) > 1 else min(width, _SHORT_PX)

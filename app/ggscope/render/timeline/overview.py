@@ -29,6 +29,7 @@ from ggscope.render.colors import foot_colors, lut, phase_color
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
+from ggscope.render.timeline.notes import note_color
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
 from ggscope.render.timeline.waits import wait_color, waiting_share
 
@@ -291,9 +292,9 @@ def _marks(scene: OverviewScene, time: TimeScale, bottom: float) -> list[Batch]:
             np.array([scene.marked.time.start, scene.marked.time.end])
         ).tolist()
         rects.add(x0, max(x1, x0 + 1), BAND_PX, bottom, with_alpha(theme.accent, 0.3))
-    for _, span in scene.bookmarks:
-        at = time.snap(time.x(span.start))
-        lines.add(at, 0, at, bottom, theme.caution)
+    for note in scene.bookmarks:
+        at = time.snap(time.x(note.time.start))
+        lines.add(at, 0, at, bottom, note_color(note.color, theme))
     active = scene.selection.active
     if scene.selection.table == "spans" and active is not None:
         x0, x1 = time.xs(

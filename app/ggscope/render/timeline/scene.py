@@ -9,6 +9,7 @@ from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
+from ggscope.model.notes import Note
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array, Spans
 from ggscope.model.units import TimeRange
@@ -17,6 +18,9 @@ from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
+NOTE_ROW_PX = 13
+"""Height of a row of labels of notes below the axis."""
+_MAX_NOTE_ROWS = 3
 HEADER_WIDTH = 168
 _TICK_LIMIT = (1 << 62) - 1
 
@@ -59,6 +63,19 @@ def spans_on(spans: Spans, lane: TimelineLane, ids: I64) -> I64:
     return ids[:0] if column is None else ids[column[ids] == lane.value]
 
 
+def note_rows(n_notes: int) -> int:
+    """Return how many rows of labels so many notes have; the first is on the axis.
+
+    It does not depend on the view: lanes must not jump while it moves.
+    """
+    return max(1, min(n_notes, _MAX_NOTE_ROWS))
+
+
+def head_height(n_notes: int) -> float:
+    """Return the height of the axis with the labels of so many notes, pixels."""
+    return float(AXIS_HEIGHT + (note_rows(n_notes) - 1) * NOTE_ROW_PX)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TimelineScene:
     """Everything that a timeline picture depends on.
@@ -66,14 +83,15 @@ class TimelineScene:
     Attributes
     ----------
     width, height : of the whole picture, device-independent pixels; lane
-        headers take `header_width` at the left, the axis AXIS_HEIGHT at the top.
+        headers take `header_width` at the left, the axis with the notes
+        `head_height` at the top.
     scale : device pixels per device-independent pixel.
     scroll_y : how far the lane area is scrolled.
     mask : bool[n_spans] of the filter, None = all; spans outside are drawn as
         ghosts. `mask_token` identifies it for caches.
     hover_span : span under the cursor, -1.
     cursor_tick : where the hair line is, None = nowhere.
-    bookmarks : (name, range) of every bookmark, temporary ones too.
+    bookmarks : of the person, temporary ones too.
     absolute : whether the axis shows the file's own clock.
     flash_lane : key of a lane to frame because it was gone to, "" = none.
     is_figure : nothing of the interface is drawn: no triangles, counts or shares in
@@ -99,7 +117,7 @@ class TimelineScene:
     hits: SearchHits | None = None
     hover_span: int = -1
     cursor_tick: int | None = None
-    bookmarks: tuple[tuple[str, TimeRange], ...] = ()
+    bookmarks: tuple[Note, ...] = ()
     absolute: bool = False
     show_stalls: bool = True
     show_waits: bool = True
@@ -124,7 +142,7 @@ class OverviewScene:
     hits: SearchHits | None = None
     selection: Selection = field(default_factory=Selection)
     marked: MarkedRange | None = None
-    bookmarks: tuple[tuple[str, TimeRange], ...] = ()
+    bookmarks: tuple[Note, ...] = ()
     mask: npt.NDArray[np.bool_] | None = None
     mask_token: object = None
     show_waits: bool = True
@@ -231,12 +249,14 @@ class TimelineGeometry:
     ----------
     time : scale of the lane area.
     axis_y : top of the axis.
-    lanes_y : top of the lane area, below the axis.
+    axis_bottom : its lower end; rows of notes may follow.
+    lanes_y : top of the lane area, below the axis and the notes.
     bottom : lower end of the lane area.
     pinned_height : height of the pinned boxes, which do not scroll.
     """
 
     __slots__ = (
+        "axis_bottom",
         "axis_y",
         "body_clip",
         "bottom",
@@ -253,7 +273,8 @@ class TimelineGeometry:
             scene.visible, scene.width, scene.header_width, scene.scale
         )
         self.axis_y = 0.0
-        self.lanes_y = self.axis_y + AXIS_HEIGHT
+        self.axis_bottom = self.axis_y + AXIS_HEIGHT
+        self.lanes_y = self.axis_y + head_height(len(scene.bookmarks))
         self.bottom = scene.height
         self.pinned_height = scene.layout.pinned_height
         x, width = self.time.x0, self.time.x1 - self.time.x0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.model.notes import Note
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.units import TimeRange
 
@@ -40,6 +41,7 @@ class Bookmark:
     note : what the person wrote about it.
     what : what it was set on, in words: a span, its lane.
     lane : key of that lane, "" = none.
+    color : key of a `NoteColor`.
     id : 16 hexadecimal digits, the same in all windows and files.
     """
 
@@ -49,7 +51,12 @@ class Bookmark:
     note: str = ""
     what: str = ""
     lane: str = ""
+    color: str = ""
     id: str = field(default_factory=new_id)
+
+    def as_note(self) -> Note:
+        """Return what pictures show of it."""
+        return Note(self.name, self.time, self.note, self.color)
 
 
 Bookmarks = tuple[Bookmark, ...]
@@ -75,6 +82,23 @@ def free_name(bookmarks: Bookmarks) -> str:
     return f"Bookmark {max((int(t[1]) for t in taken if t), default=0) + 1}"
 
 
+def nearest(bookmarks: Bookmarks, time: TimeRange, visible: TimeRange) -> int | None:
+    """Return the position of the bookmark in view that is nearest to a time.
+
+    Of several that touch it, the one whose ends differ least; None = none in view.
+    """
+    ranks = [
+        (
+            max(b.time.start - time.end, time.start - b.time.end, 0),
+            abs(b.time.start - time.start) + abs(b.time.end - time.end),
+            position,
+        )
+        for position, b in enumerate(bookmarks)
+        if b.time.start <= visible.end and b.time.end >= visible.start
+    ]
+    return min(ranks)[2] if ranks else None
+
+
 def without(bookmarks: Bookmarks, positions: Sequence[int]) -> Bookmarks:
     """Return the bookmarks less some; IndexError where there is none."""
     gone = {bookmarks[position].id for position in positions}
@@ -98,6 +122,17 @@ def noted(bookmarks: Bookmarks, position: int, note: str) -> Bookmarks:
     if clean == old.note:
         return bookmarks
     return _with(bookmarks, position, replace(old, note=clean, permanent=True))
+
+
+def colored(bookmarks: Bookmarks, positions: Sequence[int], color: str) -> Bookmarks:
+    """Return the bookmarks with another colour for some; IndexError likewise."""
+    chosen = {bookmarks[position].id for position in positions}
+    return tuple(
+        replace(b, color=color, permanent=True)
+        if b.id in chosen and b.color != color
+        else b
+        for b in bookmarks
+    )
 
 
 def moved(bookmarks: Bookmarks, source: int, target: int) -> Bookmarks:

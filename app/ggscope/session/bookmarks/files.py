@@ -5,14 +5,15 @@ A file is one JSON object::
     {"ggscope": "bookmarks", "version": 1, "unit": "ns",
      "trace": {"name": …, "size": …, "head": …, "digest": …},
      "bookmarks": [{"id": …, "name": …, "start": …, "end": …, "note": …,
-                    "what": …, "lane": …, "changed": …}],
+                    "what": …, "lane": …, "color": …, "changed": …}],
      "deleted": {id: …},
      "lanes": {key: {"name": …, "changed": …}}}
 
 `start` and `end` are values of the trace's own clock; `changed` and those of `deleted`
-are milliseconds since 1970. `lanes` are those that the person renamed; "" = its own
-name again. Anybody may have written such a file: whatever does not
-fit is left out and counted, and a file that is something else is not touched.
+are milliseconds since 1970. `color` is left out where it is the first of `NOTE_COLORS`.
+`lanes` are those that the person renamed; "" = its own name again. Anybody may have
+written such a file: whatever does not fit is left out and counted, and a file that is
+something else is not touched.
 
 It lies beside the trace, or in a folder of the person's own. There a trace is found
 again by its fingerprint, wherever it is moved: by what it holds.
@@ -31,6 +32,7 @@ from pathlib import Path
 
 from ggscope.atomic_write import locked, make_folder, write_file
 from ggscope.errors import TraceError, WriteError
+from ggscope.model.notes import color_key
 from ggscope.model.units import TimeRange, Unit
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
@@ -131,10 +133,10 @@ def merged(first: BookmarkSet, *others: BookmarkSet) -> BookmarkSet:
     )
 
 
-def _rank(entry: Entry) -> tuple[int, str, str, TimeRange]:
+def _rank(entry: Entry) -> tuple[int, str, str, TimeRange, str]:
     """Return what makes one of two versions the later one, in every window."""
     mark = entry.bookmark
-    return entry.changed, mark.name, mark.note, mark.time
+    return entry.changed, mark.name, mark.note, mark.time, mark.color
 
 
 def to_bytes(
@@ -160,6 +162,7 @@ def to_bytes(
                 "note": e.bookmark.note,
                 "what": e.bookmark.what,
                 "lane": e.bookmark.lane,
+                **({"color": e.bookmark.color} if e.bookmark.color else {}),
                 "changed": e.changed,
             }
             for e in bookmarks.entries[:MAX_ENTRIES]
@@ -270,6 +273,7 @@ def _entry(value: object, limit: int) -> Entry | None:
         note=note,
         what=what,
         lane=texts[3][:MAX_NAME],
+        color=color_key(value.get("color")),
         id=_id(value.get("id"), f"{start} {end} {name}"),
     )
     return Entry(mark, _moment(value.get("changed"), limit))

@@ -29,6 +29,7 @@ class BookmarkModel(QObject):
     changed = Signal(object)  # tuple[Bookmark, ...]
     location_changed = Signal(object)  # str
     status_message = Signal(object)  # str: for the status bar
+    edit_requested = Signal(object)  # int | Subject: ask for name, note and colour
 
     def __init__(
         self, default_subject: Callable[[], Subject], parent: QObject | None = None
@@ -49,6 +50,7 @@ class BookmarkModel(QObject):
         subject: TimeRange | Subject | None = None,
         permanent: bool = True,
         note: str = "",
+        color: str = "",
     ) -> Bookmark | None:
         """Bookmark a range or a subject and report it.
 
@@ -69,6 +71,7 @@ class BookmarkModel(QObject):
             note=bookmarks.clean_line(note, bookmarks.MAX_NOTE),
             what=subject.what,
             lane=subject.lane,
+            color=color,
         )
         self._change(bookmarks.added(self.items, made), f"“{made.name}” added")
         self.status_message.emit(self._description_of_new(made, subject))
@@ -91,6 +94,28 @@ class BookmarkModel(QObject):
         """Give the bookmark at `position` another note."""
         title = f"note of “{self.items[position].name}” changed"
         self._change(bookmarks.noted(self.items, position, note), title)
+
+    def set_color(self, color: str, *positions: int) -> None:
+        """Give the bookmarks at `positions` another colour."""
+        names = [self.items[position].name for position in positions]
+        title = f"colour of “{names[0]}” changed" if names else ""
+        if len(names) > 1:
+            title = f"colour of {len(names)} bookmarks changed"
+        self._change(bookmarks.colored(self.items, positions, color), title)
+
+    def edit(self, bookmark_id: str, name: str, note: str, color: str) -> None:
+        """Give a bookmark another name, note and colour, as one step.
+
+        Nothing happens where it has gone meanwhile, as by another window.
+        """
+        ids = [b.id for b in self.items]
+        if bookmark_id not in ids:
+            return
+        at = ids.index(bookmark_id)
+        items = bookmarks.renamed(self.items, at, name)
+        items = bookmarks.noted(items, at, note)
+        items = bookmarks.colored(items, (at,), color)
+        self._change(items, f"“{self.items[at].name}” changed")
 
     def move(self, source: int, target: int) -> None:
         """Put the bookmark at `source` in another place."""

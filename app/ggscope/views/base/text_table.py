@@ -246,7 +246,7 @@ class TextTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.BackgroundRole and is_total:
             return qcolor(self.theme.raised)
         if role == Qt.ItemDataRole.DecorationRole and cell.color:
-            return _sign(cell.color, cell.shape)
+            return sign_pixmap(cell.color, cell.shape)
         return None
 
     def _font(self, is_words: bool, is_bold: bool) -> QFont:
@@ -713,8 +713,8 @@ def _sort_key(value: float | str | None) -> tuple[int, float, str]:
     return (0, float(value or 0), "")
 
 
-def _sign(color: int, shape: Shape) -> QPixmap:
-    """Return a small sign; its form tells the same as its colour."""
+def sign_pixmap(color: int, shape: Shape) -> QPixmap:
+    """Return a small sign for a cell or menu; its form tells the same as its colour."""
     size, ratio = scaled(10), 3
     picture = QPixmap(size * ratio, size * ratio)
     picture.setDevicePixelRatio(ratio)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu
 
@@ -15,7 +15,9 @@ from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.units import TimeRange, format_absolute, format_exact
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.sanitize import markdown_row, tsv_text
+from ggscope.session.bookmarks.bookmarks import Subject, subject_of_range
 from ggscope.session.session import Session
+from ggscope.views.base.note_colors import add_note_colors
 from ggscope.views.base.safe_text import add_action, add_menu, copy_name, copy_text
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_PINNED = 24
 """Larger groups cannot be pinned: they would fill the view."""
+_MAX_BOOKMARKS = 5
+"""Bookmarks that share a label and have commands in the menu."""
 _MAX_LISTED = 50
 """Hidden lanes listed one by one; "All" shows the others too."""
 
@@ -36,6 +40,9 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
     if hit.span >= 0:
         _span_entries(view, menu, session, hit)
         menu.addSeparator()
+    for position in view.bookmarks_at(QPointF(x, y))[:_MAX_BOOKMARKS]:
+        _bookmark_entries(view, menu, position)
+        menu.addSeparator()
     if not hit.in_header and session.trace is not None:
         _time_entries(view, menu, session, hit)
         menu.addSeparator()
@@ -44,6 +51,21 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
         menu.addSeparator()
     _general_entries(view, menu, session)
     return menu
+
+
+def _bookmark_entries(view: "TimelineView", menu: QMenu, position: int) -> None:
+    """Add the commands of a bookmark."""
+    bookmarks = view.session.bookmarks
+    mark = bookmarks.items[position]
+    edit = partial(bookmarks.edit_requested.emit, position)
+    add_action(menu, f"Edit “{mark.name}”…", edit)
+    add_action(menu, f"Delete “{mark.name}”", partial(bookmarks.remove, position))
+    colors = add_menu(menu, "Colour")
+
+    def set_color(color: str) -> None:
+        bookmarks.set_color(color, position)
+
+    add_note_colors(colors, view.theme, (mark.color,), set_color)
 
 
 def _time_entries(
@@ -60,6 +82,13 @@ def _time_entries(
     if absolute:
         exact = format_absolute(hit.tick, trace.clock)
     add_action(menu, "Bookmark here", lambda: session.bookmarks.add("", here))
+    subject = Subject(here)
+    marked = session.ranges.marked
+    if marked is not None and marked.time.contains(hit.tick):
+        subject = subject_of_range(session.index, marked)
+    note = partial(session.bookmarks.edit_requested.emit, subject)
+    text_of_range = "Bookmark range with note…" if subject.is_range else ""
+    add_action(menu, text_of_range or "Bookmark here with note…", note)
     add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
     if not hit.on_axis:
         return

@@ -45,7 +45,8 @@ class Gestures(CanvasGestures):
 
     Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
     to a region, a drag on the axis scrubs, a drag of a lane header moves the
-    lane, a drag of its lower edge changes its height.
+    lane, a drag of its lower edge changes its height. A click on the label of a
+    bookmark goes there, a double click edits it.
     """
 
     def __init__(self, view: "TimelineView") -> None:
@@ -107,6 +108,8 @@ class Gestures(CanvasGestures):
         elif (edge := self._edge_at(at.x())) is not None:
             self._fixed_tick = edge
             self._begin(Mode.EDGE)
+        elif found := self._view.bookmarks_at(at):
+            session.go_to_bookmark(found[0])
         elif hit.on_axis:
             self._begin(Mode.SCRUB)
             self._scrub(at)
@@ -204,7 +207,9 @@ class Gestures(CanvasGestures):
         if event.button() != Qt.MouseButton.LeftButton:
             return False
         hit = self._view.hit(at.x(), at.y())
-        if hit.span >= 0:
+        if found := self._view.bookmarks_at(at):
+            session.bookmarks.edit_requested.emit(found[0])
+        elif hit.span >= 0:
             session.selection.select_span(hit.span, reveal=False)
             session.fit_selection()
         elif hit.on_axis:
@@ -378,7 +383,7 @@ class Gestures(CanvasGestures):
         shape = Qt.CursorShape.ArrowCursor
         if hit.in_header and self._on_lower_edge(at):
             shape = Qt.CursorShape.SizeVerCursor
-        elif hit.in_header and hit.box is not None:
+        elif (hit.in_header and hit.box is not None) or view.bookmarks_at(at):
             shape = Qt.CursorShape.PointingHandCursor
         elif not hit.in_header and self._edge_at(at.x()) is not None:
             shape = Qt.CursorShape.SizeHorCursor

@@ -25,6 +25,7 @@ from ggscope.analysis.rows.lanes import (
     lay_out,
 )
 from ggscope.analysis.workers import chunks, share_out
+from ggscope.model.notes import Note
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64
 from ggscope.model.units import TimeRange
@@ -35,13 +36,13 @@ from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.hit_test import Hit, hit_in_lane, row_at
-from ggscope.render.timeline.marks import bookmark_labels
+from ggscope.render.timeline.notes import label_at
 from ggscope.render.timeline.scene import (
-    AXIS_HEIGHT,
     HEADER_WIDTH,
     LitSpans,
     TimelineScene,
     TimeScale,
+    head_height,
     time_scale,
 )
 from ggscope.session.session import Session, TraceChange
@@ -249,7 +250,7 @@ class TimelineView(PaintedView):
             (session.queries.search_changed, self.repaint_picture),
             (session.display.color_by_changed, self.refresh),
             (session.lanes.changed, self.refresh),
-            (session.bookmarks.changed, self.repaint_picture),
+            (session.bookmarks.changed, self._on_bookmarks_changed),
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.reveal_requested, self._on_reveal),
             (session.lanes.reveal_requested, self._on_reveal_lane),
@@ -447,9 +448,13 @@ class TimelineView(PaintedView):
             waiting=prepared.waiting,
         )
 
-    def _bookmarks(self) -> tuple[tuple[str, TimeRange], ...]:
-        marks = self.session.bookmarks.items
-        return tuple((mark.name, mark.time) for mark in marks)
+    def _bookmarks(self) -> tuple[Note, ...]:
+        return tuple(mark.as_note() for mark in self.session.bookmarks.items)
+
+    def _on_bookmarks_changed(self, _: object) -> None:
+        """Draw them, and give the lanes the room that their labels leave."""
+        self._update_bar()
+        self.repaint_picture()
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
         """Return the picture, or None where there is none yet."""
@@ -551,7 +556,11 @@ class TimelineView(PaintedView):
 
     def lane_area_height(self) -> float:
         """Return the height of the part that shows lanes."""
-        return max(1.0, self._canvas.height() / self._zoom - AXIS_HEIGHT)
+        return max(1.0, self._canvas.height() / self._zoom - self.head_height())
+
+    def head_height(self) -> float:
+        """Return the height of the axis with the labels of bookmarks."""
+        return head_height(len(self.session.bookmarks.items))
 
     def pinned_height(self) -> float:
         """Return the height of the lanes that do not scroll."""
@@ -582,10 +591,10 @@ class TimelineView(PaintedView):
         """Return what lies at position (x, y) of the picture."""
         tick = self.tick_at(x)
         in_header = x < self.header_width()
-        prepared = self._prepared
-        if prepared is None or y < AXIS_HEIGHT:
-            return Hit(tick, in_header=in_header, on_axis=y < AXIS_HEIGHT)
-        lane_y = y - AXIS_HEIGHT
+        prepared, head_px = self._prepared, self.head_height()
+        if prepared is None or y < head_px:
+            return Hit(tick, in_header=in_header, on_axis=y < head_px)
+        lane_y = y - head_px
         if lane_y >= self.pinned_height():
             lane_y += self._scroll_y
         box = prepared.layout.box_at(lane_y)
@@ -608,7 +617,8 @@ class TimelineView(PaintedView):
         prepared = self._prepared
         if prepared is None:
             return frozenset()
-        low, high = sorted((y0 - AXIS_HEIGHT, y1 - AXIS_HEIGHT))
+        head_px = self.head_height()
+        low, high = sorted((y0 - head_px, y1 - head_px))
         layout, shift = prepared.layout, self._scroll_y
         near = layout.boxes_between(low + shift - 1, high + shift + 1)
         return frozenset(
@@ -762,13 +772,15 @@ class TimelineView(PaintedView):
 
     def bookmarks_at(self, place: QPointF) -> tuple[int, ...]:
         """Return the bookmarks whose label is at a point of the picture."""
-        time, foot = self._time_scale(), AXIS_HEIGHT
-        if time is None or not foot - 14 <= place.y() <= foot:
+        time = self._time_scale()
+        if time is None or place.y() > self.head_height():
             return ()
-        for label in bookmark_labels(self._bookmarks(), time):
-            if label.left <= place.x() <= label.right:
-                return label.positions
-        return ()
+        return label_at(self._bookmarks(), time, place.x(), place.y())
+
+    def pointed_bookmarks(self) -> tuple[int, ...]:
+        """Return the bookmarks whose label is under the mouse."""
+        place = self._gestures.pointer
+        return () if place is None else self.bookmarks_at(place)
 
     def prepared(self) -> Prepared | None:
         """Return what the present picture is drawn from."""
@@ -790,7 +802,7 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         state=session.lanes.state,
         selection=session.selection.current,
         marked=session.ranges.marked,
-        notes=tuple((mark.name, mark.time) for mark in session.bookmarks.items),
+        notes=tuple(mark.as_note() for mark in session.bookmarks.items),
         stalls=session.display.shows_stalls,
         waits=session.display.shows_waits,
         absolute=session.display.absolute_time,
