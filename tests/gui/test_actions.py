@@ -157,7 +157,7 @@ def test_f_centres_then_fits_and_r_marks(window: MainWindow, session: Session) -
     QTest.keyClick(window, Qt.Key.Key_R)
 
     assert session.viewport.visible.duration < session.trace.extent.duration / 10
-    assert session.ranges.marked.time == session.selected_range()
+    assert session.ranges.marked.time == session.navigator.selected_range()
 
 
 def test_history_keys(window: MainWindow, session: Session, qtbot: QtBot) -> None:

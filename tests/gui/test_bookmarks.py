@@ -312,11 +312,11 @@ def test_bookmark_in_view_stays_where_it_is(
     session.bookmarks.add("in view", TimeRange(1_100_000, 1_200_000))
     session.bookmarks.add("outside", TimeRange(3_000_000, 3_000_000))
 
-    session.go_to_bookmark(0)
+    session.bookmarks.show(0)
     assert session.viewport.visible == TimeRange(1_000_000, 2_000_000)
     assert session.ranges.marked is not None
     assert session.ranges.marked.time == TimeRange(1_100_000, 1_200_000)
-    session.go_to_bookmark(1)
+    session.bookmarks.show(1)
     assert session.viewport.visible == TimeRange(2_500_000, 3_500_000)
 
 

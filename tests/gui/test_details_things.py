@@ -53,7 +53,7 @@ def facts(view: DetailsView) -> dict[str, str]:
 
 def asked(session: Session) -> list[str]:
     views: list[str] = []
-    session.view_requested.connect(views.append)
+    session.navigator.view_requested.connect(views.append)
     return views
 
 

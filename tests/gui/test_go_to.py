@@ -80,7 +80,7 @@ def test_token_of_the_palette_is_shown_and_selected(qtbot):
         session.index,
         session.lanes.reveal_requested.emit,
         lambda name: name,
-        session.go_to_token,
+        session.navigator.go_to_token,
     )
 
     (entry,) = request().candidates("token 28")[:1]

@@ -618,7 +618,7 @@ def test_show_in_graph_opens_the_layer_and_keeps_the_selection(
 ) -> None:
     node = Selection("nodes", (3 * STEP,))
 
-    session.show_in("graph", node)
+    session.navigator.show_in("graph", node)
     settle(qtbot, view)
 
     assert view.shown is not None
@@ -640,7 +640,7 @@ def test_show_in_graph_finds_the_node_in_another_graph_and_in_a_view_made_then(
     first = first_node(session.trace.graphs, 1)
     node = Selection("nodes", (first + 3 * STEP,))
 
-    session.show_in("graph", node)
+    session.navigator.show_in("graph", node)
     settle(qtbot, view)
     later = GraphView(session, theme("dark"))
     qtbot.addWidget(later)

@@ -103,7 +103,7 @@ def test_index_goes_on_where_that_of_an_earlier_snapshot_was(session):
         session.set_trace(trace, TraceChange.APPENDED)
         if trace is traces[1]:
             session.index.row_columns(key, "family")
-    growth = session._earlier._growth
+            growth = session.index._growth
 
     session.set_trace(traces[3], TraceChange.APPENDED)
 

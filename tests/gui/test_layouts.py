@@ -354,7 +354,7 @@ def test_full_screen_button_fills_and_restores(workspace: Workspace) -> None:
 def test_any_view_can_be_asked_for(
     workspace: Workspace, session: Session, known: ViewEntry
 ) -> None:
-    session.view_requested.emit(known.id)
+    session.navigator.view_requested.emit(known.id)
 
     host = next(h for h in workspace.hosts() if h.entry.id == known.id)
     assert host.isVisible()
@@ -366,7 +366,7 @@ def test_view_asked_for_while_another_fills_the_screen_is_shown(
 ) -> None:
     workspace.fill_with(workspace.cells[0])
 
-    session.view_requested.emit("graph")
+    session.navigator.view_requested.emit("graph")
 
     assert workspace.full_cell is None
     assert ids(workspace) == ["timeline", "graph"]

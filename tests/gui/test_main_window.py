@@ -701,7 +701,7 @@ def test_picture_of_the_view_used_last_is_copied(
     assert figure is not None
 
     titles = titles_of(document.session, monkeypatch)
-    document.session.step_token(1)
+    document.session.navigator.step_token(1)
     before, without = said(window), "\n".join(titles)
     window.actions_["edit.copy_picture"].trigger()
     while_drawn = said(window)

@@ -875,7 +875,7 @@ def test_double_click_filters_by_the_row_and_back_takes_it_away(
     assert session.queries.filter
     assert view.result.rows[0].count == row.count
     assert view.result.rows[0].total == row.total
-    session.back()
+    session.navigator.back()
     assert not session.queries.filter
 
 
@@ -962,7 +962,7 @@ def test_menu_filters_lists_and_drills_down(
     counted(qtbot, view)
     key = column(view, 0)[0]
     shown: list[object] = []
-    session.view_requested.connect(shown.append)
+    session.navigator.view_requested.connect(shown.append)
 
     menu = menu_of(view, 0)
     menu[f"Statistics of {key} by layer"].trigger()

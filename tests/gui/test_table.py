@@ -683,7 +683,7 @@ def test_list_follows_the_timeline_again_when_that_is_moved(
 ) -> None:
     spans = slowest(view, session, qtbot)
     click(view, 1)
-    session.fit_selection()
+    session.navigator.fit_selection()
     qtbot.wait(100)
     kept = TablePage(view).count
 
@@ -700,7 +700,7 @@ def test_switch_lists_what_is_visible_also_where_it_is_on(
 ) -> None:
     spans = slowest(view, session, qtbot)
     click(view, 1)
-    session.fit_selection()
+    session.navigator.fit_selection()
     qtbot.wait(100)
 
     QTest.mouseClick(TablePage(view).footer.switch.this_range, LEFT)

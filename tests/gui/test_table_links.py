@@ -187,7 +187,7 @@ def test_step_to_a_linked_span_scrolls_its_row_into_view(
 ) -> None:
     session.selection.select_tensor(20)
 
-    session.step_span(-1)
+    session.navigator.step_span(-1)
 
     span = session.linking.current_span
     assert span is not None

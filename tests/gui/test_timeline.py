@@ -404,10 +404,10 @@ def test_hiding_is_undone_by_going_back(view: TimelineView, session: Session) ->
     hidden = session.lanes.state
     session.viewport.zoom(0.5)
 
-    session.back()
-    session.back()
+    session.navigator.back()
+    session.navigator.back()
     assert session.lanes.state.hidden == frozenset()
-    session.forward()
+    session.navigator.forward()
     assert session.lanes.state == hidden
 
 
@@ -515,7 +515,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     derived = (quality_of(trace.spans.flags) == Quality.DERIVED) & (trace.spans.op >= 0)
     span = int(np.argmax(np.where(derived, trace.spans.end - trace.spans.start, -1)))
     session.selection.select_span(span)
-    session.fit_selection()
+    session.navigator.fit_selection()
     at = spot(view, span)
     hit = view.hit(at.x(), at.y())
 
@@ -779,7 +779,7 @@ def test_zoomed_view_draws_larger_and_hits_what_is_drawn(
     scene = view.scene(canvas(view).width() / 2, canvas(view).height() / 2, 2.0)
     assert scene is not None
     key, row = prepared.index.row_of_span(span)
-    session.reveal_span(span)
+    session.navigator.reveal_span(span)
     box = prepared.layout.box_of(key)
     assert box is not None
     scene = view.scene(canvas(view).width() / 2, canvas(view).height() / 2, 2.0)

@@ -64,7 +64,7 @@ def test_step_frames_the_span_that_is_looked_at(
 ) -> None:
     session.selection.select_tensor(1)
 
-    session.step_span(1)
+    session.navigator.step_span(1)
 
     scene = view.scene(1000, 500, 1.0)
     assert scene is not None
@@ -78,7 +78,7 @@ def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     session.selection.select_tensor(1)
     span = int(session.linking.linked.spans[0])
     session.selection.select_span(span)
-    session.fit_selection()
+    session.navigator.fit_selection()
     session.selection.select_tensor(1)
 
     prepared = view.prepared()

@@ -116,7 +116,7 @@ class SearchField(QFrame):
             return
         self._search()
         back = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-        self._session.step_hit(-1 if back else 1)
+        self._session.navigator.step_hit(-1 if back else 1)
 
     def start(self) -> None:
         """Let the person type what to find, in place of what stands there."""
@@ -135,11 +135,11 @@ class SearchField(QFrame):
 
     def _on_previous(self) -> None:
         self._search()
-        self._session.step_hit(-1)
+        self._session.navigator.step_hit(-1)
 
     def _on_next(self) -> None:
         self._search()
-        self._session.step_hit(1)
+        self._session.navigator.step_hit(1)
 
     def _on_search_changed(self, _: object) -> None:
         text = self._session.queries.text

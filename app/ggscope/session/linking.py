@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QObject, Signal
@@ -15,12 +14,10 @@ from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.session.tasks import Request, TaskFailure
+from ggscope.session.current_trace import CurrentTrace
+from ggscope.session.selection import SelectionModel
+from ggscope.session.tasks import Request, TaskFailure, Tasks
 from ggscope.session.time_ranges import of_selection
-
-if TYPE_CHECKING:
-    from ggscope.session.session import Session
-
 
 _LINKS, _CORRELATION, _COMPLETENESS = "links", "correlation", "completeness"
 _MAX_COMPARED = 1 << 23
@@ -42,17 +39,31 @@ class Linking(QObject):
     linked_changed(Linked) : follows `SelectionModel.changed`.
     linked_position_changed(int) : `step` went to another linked span.
     correlation_changed(Correlation | None) : it became known, or the trace changed.
-    reveal_requested(int) : span id to scroll into view.
+    span_reached(int) : `step` went to this linked span.
+    longest_found(int) : the span that `show_longest` looked for.
+    problems_found(Trace) : the trace with the problem that records are missing.
+    failed(TaskFailure) : the links could not be computed.
     """
 
     linked_changed = Signal(object)
     linked_position_changed = Signal(object)
     correlation_changed = Signal(object)
-    reveal_requested = Signal(object)
+    span_reached = Signal(object)
+    longest_found = Signal(object)
+    problems_found = Signal(object)
+    failed = Signal(object)
 
-    def __init__(self, session: "Session") -> None:
-        super().__init__(session)
-        self._session = session
+    def __init__(
+        self,
+        current: CurrentTrace,
+        selection: SelectionModel,
+        tasks: Tasks,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._current = current
+        self._selection = selection
+        self._tasks = tasks
         self.linked = NOTHING
         self.correlation: Correlation | None = None
         self.position = -1
@@ -62,10 +73,10 @@ class Linking(QObject):
 
     def on_trace(self) -> None:
         """Match spans and nodes of a new trace, then update the links."""
-        session, trace = self._session, self._session.trace
+        trace = self._current.trace
         self.correlation = None
         self._check_completeness()
-        session.tasks.cancel(_CORRELATION)
+        self._tasks.cancel(_CORRELATION)
         is_whole = trace is not None and not {"spans", "names"} & trace.pending
         if trace is None or not is_whole or not trace.graphs:
             self.correlation_changed.emit(None)
@@ -78,12 +89,12 @@ class Linking(QObject):
         self.correlation_changed.emit(None)
         self.update()
         title = "Matching spans with the graph"
-        session.tasks.run(_CORRELATION, request, self._on_correlation, title=title)
+        self._tasks.run(_CORRELATION, request, self._on_correlation, title=title)
 
     def _check_completeness(self) -> None:
         """Compare the passes of a complete trace; missing records become a problem."""
-        session, trace = self._session, self._session.trace
-        session.tasks.cancel(_COMPLETENESS)
+        trace = self._current.trace
+        self._tasks.cancel(_COMPLETENESS)
         known = self._complete
         if trace is None or known is None or known[0].spans is not trace.spans:
             known = self._complete = None
@@ -93,21 +104,19 @@ class Linking(QObject):
             result = known[1]
             if not is_reported(trace, result):
                 # Files were added or removed: the same spans, other problems.
-                session.tasks.run(
-                    _COMPLETENESS, lambda _: result, self._on_completeness
-                )
+                self._tasks.run(_COMPLETENESS, lambda _: result, self._on_completeness)
             return
         request = partial(completeness, trace)
-        session.tasks.run(_COMPLETENESS, request, self._on_completeness)
+        self._tasks.run(_COMPLETENESS, request, self._on_completeness)
 
     def _on_completeness(self, result: Completeness) -> None:
-        trace = self._session.trace
+        trace = self._current.trace
         if trace is None:
             return
         self._complete = (trace, result)
         with_problems = with_completeness(trace, result)
         if with_problems is not trace:
-            self._session.set_problems(with_problems)
+            self.problems_found.emit(with_problems)
 
     def forget(self) -> None:
         """Release everything; the trace is closed."""
@@ -117,25 +126,25 @@ class Linking(QObject):
 
     def update(self) -> None:
         """Compute the links of the selection; `linked_changed` follows."""
-        session, trace = self._session, self._session.trace
-        selection = session.selection.current
-        session.tasks.cancel(_LINKS)
+        trace = self._current.trace
+        selection = self._selection.current
+        self._tasks.cancel(_LINKS)
         if trace is None or not selection:
             self._publish(Linked(selection) if selection else NOTHING)
             return
         request: Request[Linked] | Callable[[], Linked]
-        if selection.group is not None and session.index is not None:
+        index = None if selection.group is None else self._current.index
+        if index is not None:
             # Imported late: statistics import much.
             from ggscope.analysis.statistics.members import linked_group
 
-            index = session.index
             request = partial(linked_group, index, selection, self.correlation)
         else:
             request = partial(linked, trace, selection, self.correlation)
         if is_quick(trace, selection):
             self._publish(request())
             return
-        session.tasks.run(
+        self._tasks.run(
             _LINKS,
             request,
             self._publish,
@@ -144,55 +153,50 @@ class Linking(QObject):
             even_if_held=True,
         )
 
-    def step(self, by: int) -> None:
-        """Bring the next or previous linked span into view; the selection stays."""
-        session, trace = self._session, self._session.trace
+    def step(self, by: int, tick: int) -> None:
+        """Go to the next or previous linked span, at first to one near `tick`."""
+        trace = self._current.trace
         if trace is None or not len(self.linked.spans):
             return
         ids = self._by_time(trace)
         if self.position < 0:
             starts = trace.spans.start[ids]
-            first = int(np.searchsorted(starts, session.viewport.visible.start))
+            first = int(np.searchsorted(starts, tick))
             self.position = first - 1 if by > 0 else first
         self.position = (self.position + by) % len(ids)
-        session.reveal_span(int(ids[self.position]))
+        self.span_reached.emit(int(ids[self.position]))
         self.linked_position_changed.emit(self.position)
 
     def show_longest(self) -> None:
         """Zoom to the longest span of the selected group, once it is known."""
-        if self._session.selection.current.group is None:
+        if self._selection.current.group is None:
             return
-        self._longest_pending = self._session.selection.current
+        self._longest_pending = self._selection.current
         if self.linked.selection == self._longest_pending:
             self._go_to_longest()
 
     def _go_to_longest(self) -> None:
-        session, trace, longest = (
-            self._session,
-            self._session.trace,
-            self.linked.longest,
-        )
+        trace, longest = self._current.trace, self.linked.longest
         self._longest_pending = Selection()
         if trace is None or longest < 0:
             return
         positions = np.flatnonzero(self._by_time(trace) == longest)
         self.position = int(positions[0]) if len(positions) else -1
         self.linked_position_changed.emit(self.position)
-        session.fit_selection()
-        self.reveal_requested.emit(longest)
+        self.longest_found.emit(longest)
 
     @property
     def current_span(self) -> int | None:
         """The linked span that `step` is at, if any."""
-        trace = self._session.trace
+        trace = self._current.trace
         if trace is None or self.position < 0:
             return None
         return int(self._by_time(trace)[self.position])
 
     def time(self) -> TimeRange | None:
         """Return the time of the current linked span, otherwise of all of them."""
-        trace, span = self._session.trace, self.current_span
-        if trace is None or self.linked.selection != self._session.selection.current:
+        trace, span = self._current.trace, self.current_span
+        if trace is None or self.linked.selection != self._selection.current:
             return None
         ids = self.linked.spans.tolist() if span is None else [span]
         return of_selection(trace, Selection("spans", tuple(ids)))
@@ -210,8 +214,8 @@ class Linking(QObject):
         self.update()
 
     def _on_failed(self, failure: TaskFailure) -> None:
-        self._publish(Linked(self._session.selection.current))
-        self._session.report(failure)
+        self._publish(Linked(self._selection.current))
+        self.failed.emit(failure)
 
     def _publish(self, result: Linked) -> None:
         is_other = result.selection != self.linked.selection

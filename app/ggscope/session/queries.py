@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,11 @@ from ggscope.analysis.filters.masks import (
     search,
 )
 from ggscope.errors import QueryError
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange
-from ggscope.session.tasks import Request, TaskContext, TaskFailure
-
-if TYPE_CHECKING:
-    from ggscope.session.session import Session
-
+from ggscope.session.current_trace import CurrentTrace
+from ggscope.session.tasks import Request, TaskContext, TaskFailure, Tasks
 
 Mask = npt.NDArray[np.bool_]
 
@@ -123,18 +119,23 @@ class Queries(QObject):
     mask_changed(None) : read `mask`.
     search_changed(SearchHits | None) : of the present trace.
     hit_position_changed(int) : -1 = before the first step.
-    failed(str) : a filter that cannot be parsed.
+    filter_rejected(str) : a filter that cannot be parsed.
+    failed(TaskFailure) : a filter or a search in the background.
     """
 
     filter_changed = Signal(object)
     mask_changed = Signal(object)
     search_changed = Signal(object)
     hit_position_changed = Signal(object)
+    filter_rejected = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, session: "Session") -> None:
-        super().__init__(session)
-        self._session = session
+    def __init__(
+        self, current: CurrentTrace, tasks: Tasks, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._current = current
+        self._tasks = tasks
         self.filter = Filter()
         self.mask: Mask | None = None
         self._mask_filter = Filter()
@@ -199,7 +200,7 @@ class Queries(QObject):
         if wanted == self.filter:
             return
         self.filter = wanted
-        if self._session.trace is None or self._is_small:
+        if self._current.trace is None or self._is_small:
             self._filter_now(wanted)
         else:
             self.filter_changed.emit(wanted)
@@ -207,22 +208,22 @@ class Queries(QObject):
 
     def _filter_now(self, wanted: Filter) -> None:
         mask: Mask | None = None
-        trace = self._session.trace
+        trace = self._current.trace
         try:
             if trace is not None and wanted:
                 mask = filter_mask(trace, wanted)
         except QueryError as error:
             self.filter = self._mask_filter
-            self.failed.emit(str(error))
+            self.filter_rejected.emit(str(error))
             return
         self.filter_changed.emit(wanted)
         self._on_mask(wanted, mask)
 
     def _refilter(self) -> None:
         """Compute the mask of the current filter for the current trace."""
-        wanted, trace = self.filter, self._session.trace
+        wanted, trace = self.filter, self._current.trace
         if trace is None or not wanted:
-            self._session.tasks.cancel("filter")
+            self._tasks.cancel("filter")
             self._on_mask(wanted, None)
             return
 
@@ -232,7 +233,7 @@ class Queries(QObject):
         def on_error(failure: TaskFailure) -> None:
             self.filter = self._mask_filter
             self.filter_changed.emit(self.filter)
-            self._session.report(failure)
+            self.failed.emit(failure)
 
         request = partial(filter_mask, trace, wanted)
         self._run("filter", "Filtering", request, on_result, on_error)
@@ -244,7 +245,7 @@ class Queries(QObject):
 
     def _grown_mask(self, mask: Mask) -> Mask:
         """Return the mask extended to spans appended since it was computed."""
-        trace = self._session.trace
+        trace = self._current.trace
         if trace is None or len(mask) == len(trace.spans):
             return mask
         if self._growing_mask is None:
@@ -259,24 +260,21 @@ class Queries(QObject):
             self.text = text
             self._research()
 
-    def step(self, by: int) -> None:
-        """Select the next or previous hit; see `Session.step_hit`."""
-        session, hits = self._session, self.hits_in_order
+    def step(self, by: int, tick: int) -> int | None:
+        """Return the position of the next or previous hit; None where there is none.
+
+        The first step goes to the hit nearest to `tick`.
+        """
+        hits = self.hits_in_order
         if hits is None or not len(hits):
-            return
-        self._set_position(hits.step(self.position, by, session.viewport.visible.start))
-        table, row = hits.at(self.position)
-        if table == "spans":
-            session.selection.select_span(row)
-        else:
-            session.selection.select(Selection("markers", (row,)))
-            tick = hits.tick(self.position)
-            session.viewport.bring_into_view(TimeRange(tick, tick))
+            return None
+        self._set_position(hits.step(self.position, by, tick))
+        return self.position
 
     def _research(self) -> None:
-        trace = self._session.trace
+        trace = self._current.trace
         if trace is None or not self.text:
-            self._session.tasks.cancel("search")
+            self._tasks.cancel("search")
             self._set_hits(None)
             return
         self._growing_hits = None
@@ -290,14 +288,14 @@ class Queries(QObject):
 
     def _on_search_failed(self, failure: TaskFailure) -> None:
         self._set_hits(None)
-        self._session.report(failure)
+        self.failed.emit(failure)
 
     def _on_hits(self, hits: OrderedHits) -> None:
         self._set_hits(self._grown_hits(hits))
 
     def _grown_hits(self, hits: OrderedHits) -> OrderedHits:
         """Return the hits extended by those in spans appended since the search."""
-        trace = self._session.trace
+        trace = self._current.trace
         if trace is None or hits.n_spans == len(trace.spans):
             return hits
         if self._growing_hits is None:
@@ -325,7 +323,7 @@ class Queries(QObject):
 
     @property
     def _is_small(self) -> bool:
-        trace = self._session.trace
+        trace = self._current.trace
         return trace is not None and len(trace.spans) < SYNC_SPANS
 
     def _run(
@@ -337,7 +335,7 @@ class Queries(QObject):
         on_error: Callable[[TaskFailure], None],
     ) -> None:
         """Run now where the trace is small, otherwise on a worker."""
-        tasks = self._session.tasks
+        tasks = self._tasks
         tasks.cancel(key)
         if not self._is_small:
             tasks.run(key, request, on_result, title=title, on_error=on_error)

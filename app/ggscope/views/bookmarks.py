@@ -238,7 +238,7 @@ class BookmarksView(View):
         self.table.setAccessibleName("Bookmarks of this trace")
         self.model.edited.connect(self._on_edited)
         self.model.moved.connect(self._on_moved)
-        self.table.row_opened.connect(session.go_to_bookmark)
+        self.table.row_opened.connect(session.bookmarks.show)
         self.table.clicked.connect(self._on_clicked)
         self.table.delete_requested.connect(self._on_delete)
         self.table.undo_requested.connect(session.bookmarks.undo)

@@ -644,7 +644,7 @@ class StatisticsView(View):
             return
         is_there = session.selection.current.group == group
         if is_there and session.linking.current_span is not None:
-            session.step_span(by)
+            session.navigator.step_span(by)
         else:
             self._go_to_longest(group)
 
@@ -683,8 +683,8 @@ class StatisticsView(View):
         session, key = self.session, one_line(group.key)
         add = partial(add_action, menu)
         add("Go to the longest", partial(self._go_to_longest, group))
-        add("Next span", partial(session.step_span, 1)).setShortcut(".")
-        add("Previous span", partial(session.step_span, -1)).setShortcut(",")
+        add("Next span", partial(session.navigator.step_span, 1)).setShortcut(".")
+        add("Previous span", partial(session.navigator.step_span, -1)).setShortcut(",")
         wanted = filter_of_group(group.by, group.key)
         menu.addSeparator()
         both = session.queries.filter.merged(wanted)
@@ -701,7 +701,7 @@ class StatisticsView(View):
 
     def _list_in_table(self, wanted: Filter) -> None:
         self.session.queries.set_filter(wanted)
-        self.session.view_requested.emit("table")
+        self.session.navigator.view_requested.emit("table")
 
     def _drill_down(self, wanted: Filter, place: int) -> None:
         """Count the spans of one group, grouped by something else."""

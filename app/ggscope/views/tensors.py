@@ -442,7 +442,7 @@ def _listed(trace: Trace, context: TaskContext) -> ModelTensors:
 
 def _select_and_show(session: Session, chosen: Selection, view_id: str) -> None:
     session.selection.select(chosen)
-    session.view_requested.emit(view_id)
+    session.navigator.view_requested.emit(view_id)
 
 
 def _cells(

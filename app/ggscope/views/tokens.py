@@ -317,7 +317,7 @@ class TokensView(PaintedView):
         if self.latency is None:
             return
         self.session.selection.select_span(int(self.latency.bars.span[row]))
-        self.session.fit_selection()
+        self.session.navigator.fit_selection()
 
     def step(self, by: int) -> None:
         """Select a bar that many further along the axis, and bring it into view."""

@@ -178,7 +178,7 @@ def test_appended_range_that_follows_a_program_is_no_step(
     assert log.names == ["trace", "visible", "mask", "search"]
     assert log.states["visible"]["is_appending"]
     session.history.record()
-    session.back()
+    session.navigator.back()
     assert session.viewport.visible != VISIBLE
 
 
@@ -210,7 +210,7 @@ def test_kept_list_is_known_to_those_who_hear_of_the_visible_range(
     session.viewport.changed.connect(lambda _: ranges.append(session.ranges.listed))
     log = EventLog(session)
 
-    session.fit_selection()
+    session.navigator.fit_selection()
 
     assert sorted(log.names) == ["listed", "visible"]
     assert ranges == [MarkedRange(VISIBLE)]
@@ -229,12 +229,12 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
     after = snapshot(session)
     log = EventLog(session)
 
-    session.back()
+    session.navigator.back()
 
     assert log.names == ["visible", "filter", "mask", "selection", "linked", "lanes"]
     assert snapshot(session) == before
     assert session.lanes.state.hidden == frozenset()
-    session.forward()
+    session.navigator.forward()
     assert snapshot(session) == after
     assert session.lanes.state.hidden == {"a"}
 
@@ -242,7 +242,7 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
 def test_steps_back_end_at_the_first_view_of_the_trace(session: Session) -> None:
     session.history.record()
 
-    session.back()
+    session.navigator.back()
 
     assert not session.history.can_go_back
     assert session.history.can_go_forward
@@ -257,8 +257,8 @@ def test_lanes_arranged_by_no_person_are_no_step(session: Session) -> None:
 
     session.lanes.set_state(hidden, is_step=False)
     session.history.record()
-    session.back()
-    session.forward()
+    session.navigator.back()
+    session.navigator.forward()
 
     assert session.lanes.state == hidden
     assert not session.history.can_go_forward

@@ -156,13 +156,13 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
     session.selection.select_tensor(1)
     shown: list[int] = []
     positions: list[int] = []
-    session.reveal_requested.connect(shown.append)
+    session.navigator.reveal_requested.connect(shown.append)
     session.linking.linked_position_changed.connect(positions.append)
     assert session.linking.current_span is None
 
     for _ in range(9):
-        session.step_span(1)
-    session.step_span(-1)
+        session.navigator.step_span(1)
+    session.navigator.step_span(-1)
 
     starts = trace.spans.start[shown[:8]].tolist()
     assert starts == sorted(starts)
@@ -183,14 +183,14 @@ def test_first_step_goes_to_what_is_in_view(session: Session) -> None:
     start = int(trace.spans.start[last])
     session.viewport.set_visible(TimeRange(start - 50, start + 50))
 
-    session.step_span(1)
+    session.navigator.step_span(1)
 
     assert session.linking.current_span == int(last)
 
 
 def test_another_selection_begins_its_steps_anew(session: Session) -> None:
     session.selection.select_tensor(1)
-    session.step_span(1)
+    session.navigator.step_span(1)
 
     session.selection.select_tensor(2)
 
@@ -202,7 +202,7 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
     session.selection.select_tensor(1)
     session.viewport.set_visible(TimeRange(0, 1000))
 
-    session.step_span(1)
+    session.navigator.step_span(1)
 
     span = session.linking.current_span
     assert span is not None
@@ -244,9 +244,9 @@ def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
     trace = session.trace
     assert trace is not None
 
-    span_range = session.selected_range()
-    session.step_span(1)
-    one = session.selected_range()
+    span_range = session.navigator.selected_range()
+    session.navigator.step_span(1)
+    one = session.navigator.selected_range()
 
     spans = session.linking.linked.spans
     assert span_range == TimeRange(
@@ -271,10 +271,10 @@ def test_history_goes_back_through_tables(session: Session) -> None:
 
     tables = []
     for _ in range(4):
-        session.back()
+        session.navigator.back()
         tables.append(session.selection.current.table)
         assert session.linking.linked.selection == session.selection.current
-    session.forward()
+    session.navigator.forward()
 
     assert tables == ["experts", "nodes", "tensors", "spans"]
     assert session.selection.current.table == "tensors"
@@ -289,7 +289,7 @@ def test_filter_and_selection_of_a_view_point_return_together(
     session.selection.select_tensor(2)
     session.history.record()
 
-    session.back()
+    session.navigator.back()
 
     assert session.queries.filter == Filter()
     assert session.selection.current == Selection("tensors", (1,))
@@ -303,7 +303,7 @@ def test_time_of_a_buffer_is_its_life(qapp: QApplication) -> None:
 
     trace = session.trace
     assert trace is not None
-    assert session.selected_range() == TimeRange(0, trace.extent.end)
+    assert session.navigator.selected_range() == TimeRange(0, trace.extent.end)
     session.close()
 
 

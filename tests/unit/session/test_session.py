@@ -26,7 +26,7 @@ class Recorder:
         "ranges.marked_changed", "queries.filter_changed", "queries.mask_changed",
         "queries.search_changed",
         "display.color_by_changed", "display.absolute_time_changed",
-        "viewport.cursor_changed", "reveal_requested", "problem_reported",
+        "viewport.cursor_changed", "navigator.reveal_requested", "problem_reported",
     )  # fmt: skip
 
     def __init__(self, session: Session) -> None:
@@ -142,7 +142,7 @@ def test_select_span_reveals_without_zooming(session: Session, trace: Trace) -> 
 
     session.selection.select_span(last)
 
-    assert recorder.of("reveal_requested") == [last]
+    assert recorder.of("navigator.reveal_requested") == [last]
     assert session.viewport.visible.contains(int(trace.spans.start[last]))
     assert session.viewport.visible.duration == 50_000
 
@@ -152,9 +152,9 @@ def test_focus_centres_first_and_fits_then(session: Session, trace: Trace) -> No
     session.viewport.set_visible(TimeRange(0, 900_000))
     session.selection.select_span(span, reveal=False)
 
-    session.focus_selection()
+    session.navigator.focus_selection()
     assert session.viewport.visible.duration == 900_000
-    session.focus_selection()
+    session.navigator.focus_selection()
 
     length = int(trace.spans.end[span] - trace.spans.start[span])
     assert session.viewport.visible.duration <= max(length * 1.3, MIN_TICKS)
@@ -163,12 +163,12 @@ def test_focus_centres_first_and_fits_then(session: Session, trace: Trace) -> No
 def test_selected_range_covers_all_selected(session: Session, trace: Trace) -> None:
     session.selection.select(Selection("spans", (2, 5, 3)))
 
-    chosen = session.selected_range()
+    chosen = session.navigator.selected_range()
 
     assert chosen == TimeRange(
         int(trace.spans.start[[2, 3, 5]].min()), int(trace.spans.end[[2, 3, 5]].max())
     )
-    session.mark_selection()
+    session.navigator.mark_selection()
     assert session.ranges.marked == MarkedRange(chosen)
 
 
@@ -237,13 +237,13 @@ def test_search_steps_round_through_all_hits(session: Session) -> None:
     assert n > 2
     seen = []
     for _ in range(n):
-        session.step_hit(1)
+        session.navigator.step_hit(1)
         seen.append(session.selection.current.active)
 
     assert len(set(seen)) == n
-    session.step_hit(1)
+    session.navigator.step_hit(1)
     assert session.selection.current.active == seen[0]
-    session.step_hit(-1)
+    session.navigator.step_hit(-1)
     assert session.selection.current.active == seen[-1]
 
 
@@ -254,7 +254,7 @@ def test_first_step_goes_to_the_hit_after_the_left_edge(
     times = session.queries.hits.times
     session.viewport.set_visible(TimeRange(int(times[2]) - 10, int(times[2]) + 10**6))
 
-    session.step_hit(1)
+    session.navigator.step_hit(1)
 
     assert session.queries.position == 2
     assert int(trace.spans.start[session.selection.current.active]) == int(times[2])
@@ -264,7 +264,7 @@ def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> N
     name = trace.strings[int(trace.markers.name[0])]
     session.queries.search(name)
 
-    session.step_hit(1)
+    session.navigator.step_hit(1)
 
     assert session.selection.current == Selection("markers", (0,))
 
@@ -297,7 +297,7 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
 
     def said(by: int) -> str:
         noted.clear()
-        session.step_token(by)
+        session.navigator.step_token(by)
         return "\n".join(noted)
 
     to_last = [said(1) for _ in tokens[2:]]
@@ -320,7 +320,7 @@ def test_step_token_without_token_lane_uses_the_column(qtbot: QtBot) -> None:
     )
     session.viewport.set_visible(TimeRange(0, 300))
 
-    session.step_token(1)
+    session.navigator.step_token(1)
 
     assert session.ranges.marked == MarkedRange(TimeRange(5000, 6000))
     session.close()
@@ -330,9 +330,9 @@ def test_step_span_stays_on_the_row(session: Session) -> None:
     session.selection.select_span(10)
     lane = session.trace.spans.lane
 
-    session.step_span(1)
+    session.navigator.step_span(1)
     following = session.selection.current.active
-    session.step_span(-1)
+    session.navigator.step_span(-1)
 
     assert following != 10
     assert lane[following] == lane[10]
@@ -389,14 +389,14 @@ def test_back_restores_range_selection_and_filter(session: Session) -> None:
     session.queries.set_filter(Filter(layers=frozenset({1})))
     session.viewport.fit()
 
-    session.back()
+    session.navigator.back()
     assert session.viewport.visible == TimeRange(1000, 90_000)
     assert session.selection.current == Selection("spans", (3,))
     assert not session.queries.filter
-    session.back()
+    session.navigator.back()
     assert session.viewport.visible == start
-    session.forward()
-    session.forward()
+    session.navigator.forward()
+    session.navigator.forward()
     assert session.queries.filter == Filter(layers=frozenset({1}))
 
 
@@ -415,8 +415,8 @@ def test_bookmark_takes_marked_range_and_is_found_again(session: Session) -> Non
     session.bookmarks.add()
     session.viewport.set_visible(TimeRange(0, 1000))
 
-    session.go_to_bookmark(0)
-    session.go_to_bookmark(7)
+    session.bookmarks.show(0)
+    session.bookmarks.show(7)
 
     assert session.viewport.visible.contains(55_000)
 
@@ -438,14 +438,14 @@ def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
     session.viewport.fit()
     session.viewport.zoom(0.5)
     session.viewport.pan(1)
-    session.step_hit(1)
-    session.step_span(1)
-    session.step_token(1)
-    session.focus_selection()
-    session.mark_selection()
+    session.navigator.step_hit(1)
+    session.navigator.step_span(1)
+    session.navigator.step_token(1)
+    session.navigator.focus_selection()
+    session.navigator.mark_selection()
     session.queries.set_filter(Filter(layers=frozenset({1})))
     session.queries.search("x")
-    session.back()
+    session.navigator.back()
     session.viewport.show_end()
 
     assert session.trace is None
@@ -472,10 +472,10 @@ def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) ->
     before = zoomed(session)
 
     session.selection.select_span(1, is_listed=True)
-    session.fit_selection()
+    session.navigator.fit_selection()
     first = session.viewport.visible
     session.selection.select_span(40, is_listed=True)
-    session.focus_selection()
+    session.navigator.focus_selection()
 
     assert session.ranges.listed == before
     assert session.ranges.is_kept
@@ -489,12 +489,12 @@ def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) ->
         lambda s: s.viewport.zoom(2),
         lambda s: s.viewport.fit(),
         lambda s: s.viewport.set_visible(TimeRange(0, 1000)),
-        lambda s: s.step_token(1),
+        lambda s: s.navigator.step_token(1),
         lambda s: s.viewport.show_end(),
         lambda s: s.ranges.set_limited(False),
         lambda s: s.ranges.set_marked(MarkedRange(TimeRange(0, 500))),
         lambda s: s.ranges.stop_keeping(),
-        lambda s: s.back(),
+        lambda s: s.navigator.back(),
     ],
 )
 def test_list_follows_again_once_the_view_is_moved_by_hand(
@@ -503,7 +503,7 @@ def test_list_follows_again_once_the_view_is_moved_by_hand(
     zoomed(session)
     session.history.record()
     session.selection.select_span(1, is_listed=True)
-    session.fit_selection()
+    session.navigator.fit_selection()
     heard: list[object] = []
     session.ranges.kept_changed.connect(heard.append)
 
@@ -522,7 +522,7 @@ def test_span_that_was_not_chosen_in_a_list_keeps_none(session: Session) -> None
     zoomed(session)
 
     session.selection.select_span(1)
-    session.fit_selection()
+    session.navigator.fit_selection()
 
     assert not session.ranges.is_kept
     assert session.ranges.listed == MarkedRange(session.viewport.visible)
@@ -533,9 +533,9 @@ def test_bringing_another_span_into_view_neither_keeps_nor_frees_a_list(
 ) -> None:
     before = zoomed(session)
     session.selection.select_span(1, is_listed=True)
-    session.fit_selection()
+    session.navigator.fit_selection()
 
-    session.step_span(1)
+    session.navigator.step_span(1)
 
     assert session.selection.current.ids != (1,)
     assert session.ranges.listed == before
@@ -544,7 +544,7 @@ def test_bringing_another_span_into_view_neither_keeps_nor_frees_a_list(
 def test_list_of_another_trace_is_not_kept(session: Session) -> None:
     zoomed(session)
     session.selection.select_span(1, is_listed=True)
-    session.fit_selection()
+    session.navigator.fit_selection()
 
     session.set_trace(llama_like_trace(tokens=2, layers=2))
 
@@ -576,6 +576,6 @@ def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
     assert shown.start <= start < end <= shown.end
     assert shown.duration < 2 * (end - start)
     assert session.ranges.listed == before
-    session.step_span(1)
+    session.navigator.step_span(1)
     assert session.linking.current_span != longest
     assert session.selection.current.group is not None

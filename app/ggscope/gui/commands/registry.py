@@ -337,7 +337,7 @@ def _bookmark(number: int) -> Command:
         f"Bookmark {number}",
         f"Alt+{number}",
         Needs.BOOKMARK,
-        of_session(lambda s: s.go_to_bookmark(number - 1)),
+        of_session(lambda s: s.bookmarks.show(number - 1)),
         title=title,
     )
 
@@ -467,8 +467,8 @@ _EDIT = _menu(
     Command("edit.copy_picture", "Copy picture", "Ctrl+Alt+C", TRACE, lambda w: w.dialogs.copy_picture()),
     _LINE,
     Command("edit.find", "Find", "Ctrl+F /", DOCUMENT, of_document(lambda d: d.toolbar.search.start())),
-    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, lambda s: s.step_hit(1)),
-    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, lambda s: s.step_hit(-1)),
+    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, lambda s: s.navigator.step_hit(1)),
+    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, lambda s: s.navigator.step_hit(-1)),
     _LINE,
     Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(lambda d: d.show_filter_popup())),
     _session("edit.clear_filter", "Clear filter", "", FILTER, lambda s: s.queries.set_filter(Filter())),
@@ -516,7 +516,7 @@ _VIEW = (
         _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.viewport.zoom(1 / _ZOOM)),
         _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.viewport.zoom(_ZOOM)),
         _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.viewport.fit()),
-        _session("zoom.selection", "Centre, then fit selection", "F", TARGET, lambda s: s.focus_selection()),
+        _session("zoom.selection", "Centre, then fit selection", "F", TARGET, lambda s: s.navigator.focus_selection()),
     ),
     *_menu(
         "View/Colour by",
@@ -549,16 +549,16 @@ _VIEW = (
 _GO = (
     *_menu(
         "Go",
-        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, lambda s: s.back()),
-        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, lambda s: s.forward()),
+        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, lambda s: s.navigator.back()),
+        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, lambda s: s.navigator.forward()),
         _LINE,
         Command("go.lane", "Go to lane, tensor or token…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
         Command("go.palette", "Command palette…", "Ctrl+Shift+P", NOTHING, lambda w: w.dialogs.show_palette()),
         _LINE,
-        _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.step_span(1)),
-        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, lambda s: s.step_span(-1)),
-        _session("go.next_token", "Next token", "]", TRACE, lambda s: s.step_token(1)),
-        _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.step_token(-1)),
+        _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.navigator.step_span(1)),
+        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, lambda s: s.navigator.step_span(-1)),
+        _session("go.next_token", "Next token", "]", TRACE, lambda s: s.navigator.step_token(1)),
+        _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.navigator.step_token(-1)),
     ),
     *_menu(
         "Go/Pan",
@@ -578,7 +578,7 @@ _GO = (
     ),
     *_menu(
         "Go/Marks",
-        _session("mark.range", "Mark time range of selection", "R", SELECTION, lambda s: s.mark_selection()),
+        _session("mark.range", "Mark time range of selection", "R", SELECTION, lambda s: s.navigator.mark_selection()),
         _session("mark.temporary", "Temporary bookmark", "M", TRACE, _mark_for_now),
         Command("mark.named", "Bookmark with name and note…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
         _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.bookmarks.add()),

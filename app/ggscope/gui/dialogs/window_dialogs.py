@@ -493,7 +493,7 @@ class WindowDialogs(QObject):
             session.index,
             session.lanes.reveal_requested.emit,
             self._find_tensor,
-            session.go_to_token,
+            session.navigator.go_to_token,
             session.lanes.state.names,
         )
         if request.is_small:
@@ -635,7 +635,7 @@ class WindowDialogs(QObject):
         from ggscope.gui.dialogs.dialogs import BookmarkDialog
 
         # Now: the mouse leaves the timeline for the dialog.
-        subject = subject or session.bookmark_subject()
+        subject = subject or session.navigator.bookmark_subject()
         dialog = BookmarkDialog(self._window, self._context.themes.current)
 
         def make() -> None:
@@ -696,7 +696,7 @@ class WindowDialogs(QObject):
         for view in document.workspace.views("timeline"):
             if isinstance(view, TimelineView) and (found := view.pointed_bookmarks()):
                 return found[0]
-        time = session.bookmark_subject().time
+        time = session.navigator.bookmark_subject().time
         position = nearest(session.bookmarks.items, time, session.viewport.visible)
         if position is None:
             document.messages.say("No bookmark is in view.")
@@ -746,7 +746,7 @@ class WindowDialogs(QObject):
         if len(trace.spans):
             document.toolbar.search.edit.setText(name)
             document.session.queries.search(name)
-            document.session.step_hit(1)
+            document.session.navigator.step_hit(1)
             return
         names = (trace.strings[i] for i in trace.tensors.name.tolist())
         row = next((i for i, known in enumerate(names) if known == name), -1)

@@ -153,7 +153,7 @@ class Workspace(QWidget):
         self._apply_docks()
         self._is_built = True
         session.trace_changed.connect(self._on_trace_changed)
-        session.view_requested.connect(self.show_view)
+        session.navigator.view_requested.connect(self.show_view)
         settings.changed.connect(self._on_settings_changed)
         app = QApplication.instance()
         if isinstance(app, QApplication):

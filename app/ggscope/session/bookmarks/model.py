@@ -30,6 +30,7 @@ class BookmarkModel(QObject):
     location_changed = Signal(object)  # str
     status_message = Signal(object)  # str: for the status bar
     edit_requested = Signal(object)  # int | Subject: ask for name, note and colour
+    show_requested = Signal(object)  # Bookmark: bring it into view
 
     def __init__(
         self, default_subject: Callable[[], Subject], parent: QObject | None = None
@@ -76,6 +77,11 @@ class BookmarkModel(QObject):
         self._change(bookmarks.added(self.items, made), f"“{made.name}” added")
         self.status_message.emit(self._description_of_new(made, subject))
         return made
+
+    def show(self, position: int) -> None:
+        """Ask for the bookmark at `position` to be shown; none there: do nothing."""
+        if 0 <= position < len(self.items):
+            self.show_requested.emit(self.items[position])
 
     def remove(self, *positions: int) -> None:
         """Remove the bookmarks at `positions`."""

@@ -111,7 +111,7 @@ class SummaryPanel(QWidget):
         session = self._session
         if target.span is not None:
             session.selection.select_span(target.span)
-            session.fit_selection()
+            session.navigator.fit_selection()
         elif target.time is not None:
             session.ranges.set_marked(MarkedRange(target.time))
             session.viewport.set_visible(with_air(target.time))

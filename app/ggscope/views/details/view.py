@@ -136,7 +136,7 @@ class DetailsView(View):
         self.show_links = ShowLinks(self)
         self.show_links.requested.connect(self._on_shown_elsewhere)
         self.sources.chosen.connect(self.session.selection.select_tensor)
-        self.steps.stepped.connect(self.session.step_span)
+        self.steps.stepped.connect(self.session.navigator.step_span)
         self.steps.taken.connect(self._on_taken)
         for group in self.groups:
             group.chosen.connect(self.session.selection.select)
@@ -147,7 +147,7 @@ class DetailsView(View):
             LinkButton("Copy as Markdown", "Copy all that is shown here", self),
         )
         self.zoom_link, self.isolate_link, self.all_link, self.copy_link = self._links
-        self.zoom_link.clicked.connect(self.session.fit_selection)
+        self.zoom_link.clicked.connect(self.session.navigator.fit_selection)
         self.isolate_link.clicked.connect(self._on_isolate)
         self.all_link.clicked.connect(self._on_select_all)
         self.copy_link.clicked.connect(self.copy_markdown)
@@ -436,7 +436,7 @@ class DetailsView(View):
         trace = self.session.trace
         if view_id == "heatmap" and trace and not len(trace.accesses.patterns):
             view_id = "tensors"  # without accesses the heatmap is empty
-        self.session.show_in(view_id, target)
+        self.session.navigator.show_in(view_id, target)
 
     def _on_taken(self) -> None:
         session = self.session

@@ -104,7 +104,7 @@ class GraphView(PaintedView):
             (session.selection.changed, self._on_selection),
             (session.linking.linked_changed, self._on_linked),
             (session.linking.correlation_changed, self._on_correlation),
-            (session.show_requested, self._on_show_requested),
+            (session.navigator.show_requested, self._on_show_requested),
         )
 
     def _connect_head(self) -> None:
@@ -290,7 +290,7 @@ class GraphView(PaintedView):
             self._open_on(int(self._wanted[0]))
         elif self._wanted is not None:
             self.reveal(self._wanted)
-        elif old is None and self.session.is_shown_in("graph"):
+        elif old is None and self.session.navigator.is_shown_in("graph"):
             self._on_show_requested("graph")
         elif old is None and len(self._found.nodes):
             self.scene_now()  # opens the camera on the whole graph first

@@ -231,7 +231,7 @@ class TableView(View):
             (session.ranges.kept_changed, self._on_list_kept),
             (session.queries.search_changed, self._on_search_changed),
             (session.display.absolute_time_changed, self.model.set_absolute),
-            (session.reveal_requested, self._on_reveal_requested),
+            (session.navigator.reveal_requested, self._on_reveal_requested),
         )
         self.connect_until_release(
             (session.tasks.task_changed, self._on_task_changed), is_throttled=False
@@ -627,7 +627,7 @@ class TableView(View):
 
     def _on_row_opened(self, row: int) -> None:
         self.session.selection.select_span(self.model.span_at(row), is_listed=True)
-        self.session.fit_selection()
+        self.session.navigator.fit_selection()
 
     def _show_limit(self, requested: int, done: int, what: str) -> None:
         text = "{0} of {1} {2} (maximum)"
@@ -752,8 +752,8 @@ class TableView(View):
         if session.queries.filter:
             add("Remove all filters", partial(session.queries.set_filter, Filter()))
         menu.addSeparator()
-        add("Select in timeline", partial(session.reveal_span, span))
-        add("Zoom to", session.fit_selection)
+        add("Select in timeline", partial(session.navigator.reveal_span, span))
+        add("Zoom to", session.navigator.fit_selection)
         return menu
 
     def _on_header_menu(self, place: QPoint) -> None:

@@ -119,7 +119,7 @@ def _span_entries(
 
     def zoom() -> None:
         session.selection.select_span(span, reveal=False)
-        session.fit_selection()
+        session.navigator.fit_selection()
 
     add(f"Select “{name}”", lambda: session.selection.select_span(span))
     add("Zoom to span", zoom)

@@ -109,7 +109,7 @@ class Gestures(CanvasGestures):
             self._fixed_tick = edge
             self._begin(Mode.EDGE)
         elif found := self._view.bookmarks_at(at):
-            session.go_to_bookmark(found[0])
+            session.bookmarks.show(found[0])
         elif hit.on_axis:
             self._begin(Mode.SCRUB)
             self._scrub(at)
@@ -211,7 +211,7 @@ class Gestures(CanvasGestures):
             session.bookmarks.edit_requested.emit(found[0])
         elif hit.span >= 0:
             session.selection.select_span(hit.span, reveal=False)
-            session.fit_selection()
+            session.navigator.fit_selection()
         elif hit.on_axis:
             session.viewport.fit()
         return True

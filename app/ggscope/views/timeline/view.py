@@ -252,7 +252,7 @@ class TimelineView(PaintedView):
             (session.lanes.changed, self.refresh),
             (session.bookmarks.changed, self._on_bookmarks_changed),
             (session.display.absolute_time_changed, self.repaint_picture),
-            (session.reveal_requested, self._on_reveal),
+            (session.navigator.reveal_requested, self._on_reveal),
             (session.lanes.reveal_requested, self._on_reveal_lane),
             (session.display.overlays_changed, self.repaint_picture),
         )
