@@ -26,8 +26,9 @@ from expert_traces import random_choices, routed
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.panes.workspace import Workspace
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter, Gap, Selection
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import Align, DisplayList, TextBatch
 from ggscope.render.export import render_image
 from ggscope.render.theme import theme
@@ -474,6 +475,10 @@ def test_selection_that_is_no_longer_there_harms_no_pane(
         host.ensure_view()
     for table, n in (("tensors", 10**6), ("nodes", 10**6), ("experts", 10**12)):
         document.session.selection.select(Selection(table, (n,)))
+        settle(qtbot, document)
+    gap = Gap(TimeRange(5, 9), 10**6, 10**6 + 1)
+    for gone in (Selection("waits", (10**6,)), Selection("gaps", (10**6,), gap=gap)):
+        document.session.selection.select(gone)
         settle(qtbot, document)
 
     assert broken(document) == []

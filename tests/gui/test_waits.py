@@ -1,5 +1,6 @@
 """Waits and idle time in the window: pointing, clicking, leaving out."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,9 +11,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.selection import Gap, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_duration, format_exact, format_share
+from ggscope.render.batch import RectBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
@@ -133,23 +135,113 @@ def test_header_tells_work_wait_and_idle_time(view):
         assert format_share(share) in text
 
 
-def test_click_on_a_wait_selects_its_op(view, session):
+def test_click_on_a_wait_selects_it(view, session):
     click(view, 1_250_000)
 
-    assert session.selection.current == Selection("spans", (1,))
+    assert session.selection.current == Selection("waits", (1,))
     assert session.ranges.marked is None
+    assert session.navigator.selected_range() == TimeRange(1_100_000, 1_400_000)
 
 
-def test_click_on_idle_time_marks_it_and_a_second_one_ends_that(view, session):
+def test_click_on_idle_time_selects_and_marks_it_and_a_second_one_ends_that(
+    view, session
+):
     session.selection.select_span(0)
 
     click(view, 700_000)
     marked, selected = session.ranges.marked, session.selection.current
     click(view, 800_000)
 
-    assert marked == MarkedRange(TimeRange(400_000, 1_000_000))
-    assert not selected
+    time = TimeRange(400_000, 1_000_000)
+    assert marked == MarkedRange(time)
+    assert selected == Selection("gaps", (0,), gap=Gap(time, 0, 1))
+    assert not session.selection.current
     assert session.ranges.marked is None
+
+
+def test_steps_go_from_wait_to_wait_and_from_gap_to_gap(view, session):
+    gaps = [
+        Gap(TimeRange(400_000, 1_000_000), 0, 1),
+        Gap(TimeRange(1_400_000, 2_000_000), 1, 2),
+    ]
+
+    session.selection.select_wait(0)
+    waits = [session.selection.current.ids]
+    for by in (1, 1, 1, -1):
+        session.navigator.step_span(by)
+        waits.append(session.selection.current.ids)
+    session.selection.select_gap(gaps[0])
+    seen = [session.selection.current.gap]
+    for by in (1, 1, -1):
+        session.navigator.step_span(by)
+        seen.append(session.selection.current.gap)
+
+    assert waits == [(0,), (1,), (2,), (2,), (1,)]
+    assert seen == [gaps[0], gaps[1], gaps[1], gaps[0]]
+
+
+def test_double_click_on_a_wait_shows_it_across(view, session):
+    QTest.mouseDClick(canvas(view), LEFT, PLAIN, place(view, 1_250_000))
+
+    shown = session.viewport.visible
+    assert session.selection.current == Selection("waits", (1,))
+    assert shown.start <= 1_100_000
+    assert shown.end >= 1_400_000
+    assert shown.duration < 600_000
+
+
+@pytest.mark.parametrize(
+    ("tick", "selection", "time"),
+    [
+        (1_250_000, Selection("waits", (1,)), TimeRange(1_100_000, 1_400_000)),
+        (
+            700_000,
+            Selection("gaps", (0,), gap=Gap(TimeRange(400_000, 1_000_000), 0, 1)),
+            TimeRange(400_000, 1_000_000),
+        ),
+    ],
+)
+def test_menu_of_a_wait_and_of_idle_time_selects_and_marks_it(
+    view, session, tick, selection, time
+):
+    at = place(view, tick)
+    menu = view.menu_at(at.x(), at.y())
+    entries = {action.text(): action for action in menu.actions()}
+
+    next(a for text, a in entries.items() if text.startswith("Mark ")).trigger()
+
+    assert session.selection.current == selection
+    assert session.ranges.marked == MarkedRange(time)
+    menu.deleteLater()
+
+
+def test_selected_wait_and_gap_are_framed_from_begin_to_end(view, session):
+    def frames() -> set[tuple[int, int]]:
+        scene = view.scene(1000, 300, 1.0)
+        assert scene is not None
+        color = scene.theme.selection
+        found = set()
+        for batch in view.compose_scene(scene).batches:
+            if isinstance(batch, RectBatch):
+                chosen = batch.fill == color
+                pairs = zip(batch.x0[chosen], batch.x1[chosen], strict=True)
+                found |= {(round(a), round(b)) for a, b in pairs}
+        return found
+
+    def xs(low: int, high: int) -> tuple[int, int]:
+        scene = view.scene(1000, 300, 1.0)
+        assert scene is not None
+        time = TimelineGeometry(scene).time
+        return math.floor(time.x(low)), math.ceil(time.x(high))
+
+    before = frames()
+    session.selection.select_wait(1)
+    wait = frames()
+    session.selection.select_gap(Gap(TimeRange(400_000, 1_000_000), 0, 1))
+    gap = frames()
+
+    assert xs(1_100_000, 1_400_000) in wait - before
+    assert xs(400_000, 1_000_000) in gap - wait
 
 
 def test_narrow_idle_time_is_not_marked_by_a_click(view, session):

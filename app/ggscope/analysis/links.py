@@ -325,7 +325,8 @@ def is_quick(trace: Trace, selection: Selection) -> bool:
     """Return whether `linked` takes well under 50 ms."""
     if selection.table in (None, "markers") or len(trace.spans) <= QUICK_SPANS:
         return True
-    return selection.table == "spans" and len(selection.ids) <= QUICK_IDS
+    of_spans = selection.table in ("spans", "waits", "gaps")
+    return of_spans and len(selection.ids) <= QUICK_IDS
 
 
 def linked(
@@ -348,7 +349,10 @@ def linked(
     finder = _FINDERS.get(selection.table or "")
     if finder is None:
         return Linked(selection)
-    ids = np.unique(np.asarray(selection.ids, np.int64))
+    chosen = selection.ids
+    if selection.gap is not None:
+        chosen = (selection.gap.before, selection.gap.after)
+    ids = np.unique(np.asarray(chosen, np.int64))
     links = finder(trace, ids[ids >= 0], correlation, watcher)
     return replace(links, selection=selection)
 
@@ -384,6 +388,18 @@ def _of_spans(
         ranges=access_ranges(trace, what),
         rules=rules,
     )
+
+
+def _of_pauses(
+    trace: Trace, ids: I64, _: Correlation | None, __: Watcher | None
+) -> Linked:
+    """Return the op before a wait and that of who came last; the spans around a gap."""
+    from ggscope.analysis.summary.barriers import barrier_of  # which imports this
+
+    ids = ids[ids < len(trace.spans)]
+    if len(ids) == 1 and (barrier := barrier_of(trace, int(ids[0]))) is not None:
+        ids = np.union1d(ids, barrier.last)
+    return Linked(spans=ids, n_spans=len(ids))
 
 
 def _of_tensors(
@@ -511,6 +527,8 @@ def _of_experts(
 _Finder = Callable[[Trace, I64, Correlation | None, Watcher | None], Linked]
 _FINDERS: dict[str, _Finder] = {
     "spans": _of_spans,
+    "waits": _of_pauses,
+    "gaps": _of_pauses,
     "tensors": _of_tensors,
     "buffers": _of_buffers,
     "nodes": _of_nodes,

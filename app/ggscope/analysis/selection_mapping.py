@@ -6,7 +6,7 @@ file share their strings.
 
 import numpy as np
 
-from ggscope.model.selection import Selection
+from ggscope.model.selection import Gap, Selection
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 
@@ -31,17 +31,27 @@ def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
         # Markers come in the order of the file: those that are known stay.
         kept = tuple(i for i in selection.ids if i < len(new.markers))
         return Selection("markers", kept) if kept else Selection()
-    if selection.table != "spans":
+    if selection.gap is not None:
+        gap = selection.gap
+        around = _same_spans((gap.before, gap.after), old, new)
+        if len(around) < 2:
+            return Selection()
+        return Selection("gaps", around[:1], gap=Gap(gap.time, *around))
+    if selection.table not in ("spans", "waits"):
         return _reselected_thing(selection, old, new)
+    kept = _same_spans(selection.ids, old, new)
+    return Selection(selection.table, kept) if kept else Selection()
+
+
+def _same_spans(ids: tuple[int, ...], old: Trace, new: Trace) -> tuple[int, ...]:
+    """Return what spans of `old` are in `new`, without those that are not found."""
     if old.spans.record is None or new.spans.record is None:
-        kept = tuple(i for i in selection.ids if i < len(new.spans))
-        return Selection("spans", kept) if kept else Selection()
-    ids = [i for i in selection.ids[:MAX_SPANS] if i < len(old.spans)]
-    wanted = [int(old.spans.record[i]) for i in ids]
-    found = _spans_of(wanted, ids, new.spans.record)
+        return tuple(i for i in ids if i < len(new.spans))
+    known = [i for i in ids[:MAX_SPANS] if i < len(old.spans)]
+    wanted = [int(old.spans.record[i]) for i in known]
+    found = _spans_of(wanted, known, new.spans.record)
     # Only of spans that were made of a record of the file.
-    kept = tuple(found[record] for record in wanted if record >= 0 and record in found)
-    return Selection("spans", kept) if kept else Selection()
+    return tuple(found[record] for record in wanted if record >= 0 and record in found)
 
 
 def _reselected_thing(selection: Selection, old: Trace, new: Trace) -> Selection:

@@ -34,7 +34,6 @@ from ggscope.model.units import (
     NOT_AVAILABLE,
     Clock,
     TimeForm,
-    TimeRange,
     Unit,
     column_form,
     format_absolute,
@@ -388,41 +387,6 @@ def op_words(trace: Trace, span: int) -> str:
     op = trace.op_name(int(trace.spans.op[span]))
     name = trace.strings[int(trace.spans.name[span])]
     return one_line(" ".join(dict.fromkeys(word for word in (op, name) if word)) or "–")
-
-
-def wait_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
-    """Return the wait behind an op in three lines of plain text."""
-    ticks, unit = wait_of(trace, span), trace.clock.unit
-    end = int(trace.spans.end[span])
-    share = wait_share(trace, span)
-    lane = one_line(trace.lanes[int(trace.spans.lane[span])].name)
-    about = [format_exact(ticks, unit)]
-    about += [] if share is None else [f"{format_share(share)} of op and wait"]
-    return "\n".join(
-        (
-            f"Waited {column_text(trace, 'wait', span)} at the barrier after "
-            f"{op_words(trace, span)} ({lane})",
-            " · ".join(about),
-            f"from {time_text(trace, end, absolute=absolute)} "
-            f"to {time_text(trace, end + ticks, absolute=absolute)}",
-        )
-    )
-
-
-def gap_text(
-    trace: Trace, time: TimeRange, before: int, after: int, *, absolute: bool = False
-) -> str:
-    """Return idle time between two spans in four lines of plain text."""
-    unit = trace.clock.unit
-    return "\n".join(
-        (
-            f"Idle for {format_duration(time.duration, unit)}",
-            f"{format_exact(time.duration, unit)} from "
-            f"{time_text(trace, time.start, absolute=absolute)}",
-            f"after {op_words(trace, before)}",
-            f"before {op_words(trace, after)}",
-        )
-    )
 
 
 def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ggscope.analysis.links import Linked
 from ggscope.analysis.reads.usage import Usage, usage_of
@@ -14,6 +14,9 @@ from ggscope.descriptions.spans import AccessFact, Fact
 from ggscope.entities.durations import DurationStats
 from ggscope.model.selection import Filter, Selection, TableName
 from ggscope.model.trace import Trace
+
+if TYPE_CHECKING:
+    from ggscope.analysis.summary.pauses import PauseContext
 
 MAX_RELATED = 12
 """Entities listed per group; the others are counted."""
@@ -72,11 +75,13 @@ class EntityStats:
     usage : how it is accessed; None of what lies in time itself.
     leaf : what an unnamed input is for, "" if unknown.
     durations : of its spans, or of those with the same op.
+    pause : what is around a wait or a gap.
     """
 
     usage: Usage | None = None
     leaf: str = ""
     durations: DurationStats | None = None
+    pause: "PauseContext | None" = None
 
 
 class Entity(ABC):
@@ -84,7 +89,7 @@ class Entity(ABC):
 
     Attributes
     ----------
-    lies_in_time : spans and markers: they need no steps through their spans.
+    lies_in_time : spans, waits, gaps and markers: they need no steps through spans.
     has_stats, has_durations : whether `load_stats` returns something, and durations.
     filter_title : the command that shows only its spans.
     alike_title : the command that selects all spans like it, "" without one.

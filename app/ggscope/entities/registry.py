@@ -4,16 +4,19 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.entities.buffer import BufferEntity
 from ggscope.entities.entity import Entity
 from ggscope.entities.expert import ExpertEntity
+from ggscope.entities.gap import GapEntity
 from ggscope.entities.marker import MarkerEntity
 from ggscope.entities.node import NodeEntity
 from ggscope.entities.span import SpanEntity
 from ggscope.entities.statistics_row import StatisticsRowEntity
 from ggscope.entities.tensor import TensorEntity
+from ggscope.entities.wait import WaitEntity
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.trace import Trace
 
 _ROWS: tuple[type[Entity], ...] = (
     SpanEntity,
+    WaitEntity,
     MarkerEntity,
     TensorEntity,
     BufferEntity,
@@ -21,7 +24,7 @@ _ROWS: tuple[type[Entity], ...] = (
     ExpertEntity,
 )
 ENTITIES: dict[TableName, type[Entity]] = {kind.table: kind for kind in _ROWS}
-"""Kinds whose entities are rows of a table; rows of statistics are not."""
+"""Kinds whose entities are rows of a table; rows of statistics and gaps are not."""
 
 
 def entity_of(
@@ -38,6 +41,9 @@ def entity_of(
         return None
     if selection.group is not None:
         return None if index is None else StatisticsRowEntity(index, selection.group)
+    if selection.gap is not None:
+        gap = GapEntity(trace, selection.gap)
+        return gap if gap.exists else None
     kind = ENTITIES.get(selection.table) if selection.table is not None else None
     entity = None if kind is None else kind(trace, row)
     return entity if entity is not None and entity.exists else None

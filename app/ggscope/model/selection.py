@@ -6,11 +6,21 @@ from typing import Any, Literal, get_args
 from ggscope.model.units import TimeRange
 
 TableName = Literal[
-    "spans", "markers", "accesses", "tensors", "buffers", "nodes", "experts", "groups"
+    "spans",
+    "waits",
+    "gaps",
+    "markers",
+    "accesses",
+    "tensors",
+    "buffers",
+    "nodes",
+    "experts",
+    "groups",
 ]
-"""What can be selected. Ids are rows of that table of the trace, except: "nodes"
-are ids over all graphs (``model.graph.first_node``), "experts" are
-``model.routing.expert_key``, and of "groups" there is one, `Selection.group`."""
+"""What can be selected. Ids are rows of that table of the trace, except: "waits" are
+the spans that they lie behind, "nodes" are ids over all graphs
+(``model.graph.first_node``), "experts" are ``model.routing.expert_key``, of "gaps"
+there is one, `Selection.gap`, and of "groups" one, `Selection.group`."""
 ColorBy = str
 """Id of a colouring, see ``analysis.rows.colorings``."""
 
@@ -41,6 +51,20 @@ ALIGN_BY: tuple[AlignBy, ...] = get_args(AlignBy)
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Idle time in a row: neither a span nor the wait behind one.
+
+    Attributes
+    ----------
+    before, after : ids of the spans around it.
+    """
+
+    time: TimeRange
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What is selected: a locator; whoever shows it resolves the details.
 
@@ -50,11 +74,13 @@ class Selection:
     ids : row numbers; the first is the *active* one that Details shows.
     group : of the table "groups": which spans it has. It may be millions, so they are
         found when somebody asks for them (``analysis.statistics.members``).
+    gap : of the table "gaps": the idle time; `ids` has the span before it.
     """
 
     table: TableName | None = None
     ids: tuple[int, ...] = ()
     group: "SpanGroup | None" = None
+    gap: Gap | None = None
 
     def __bool__(self) -> bool:
         return self.table is not None and bool(self.ids)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from ggscope.errors import ExportError
 from ggscope.model.notes import Note, color_key
-from ggscope.model.selection import MarkedRange, Selection, TableName
+from ggscope.model.selection import Gap, MarkedRange, Selection, TableName
 from ggscope.model.units import TimeRange
 
 Notes = tuple[Note, ...]
@@ -122,14 +122,24 @@ def selection_option(selection: Selection) -> dict[str, object] | None:
     """Return a selection as JSON; None if empty, too long, or a row of statistics."""
     if not selection or selection.group or len(selection.ids) > _MAX_ENTRIES // 10:
         return None
-    return {"table": selection.table, "ids": list(selection.ids)}
+    value: dict[str, object] = {"table": selection.table, "ids": list(selection.ids)}
+    if (gap := selection.gap) is not None:
+        value["gap"] = {"time": time_option(gap.time), "after": gap.after}
+    return value
 
 
 def read_selection(value: Any) -> Selection:
     """Return a selection from JSON, see `selection_option`."""
     if value["table"] not in get_args(TableName) or len(value["ids"]) > _MAX_ENTRIES:
         raise ValueError(value)
-    return Selection(value["table"], tuple(int(i) for i in value["ids"]))
+    ids = tuple(int(i) for i in value["ids"])
+    if value["table"] != "gaps":
+        return Selection(value["table"], ids)
+    if len(ids) != 1:
+        raise ValueError(value)
+    gap = value["gap"]
+    time, after = read_time(gap["time"]), int(gap["after"])
+    return Selection("gaps", ids, gap=Gap(time, ids[0], after))
 
 
 def marked_option(marked: MarkedRange) -> dict[str, object]:

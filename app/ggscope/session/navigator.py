@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
+from ggscope.analysis.rows.waits import pauses
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.units import TimeRange
 from ggscope.session import time_ranges
@@ -133,22 +134,35 @@ class Navigator(QObject):
     # -- spans and hits ----------------------------------------------------
 
     def reveal_span(self, span: int) -> None:
-        """Scroll time and lanes so that a span can be seen, without zooming."""
+        """Scroll time and lanes so that a span can be seen, without zooming.
+
+        Where the wait or the gap behind it is selected: so that this can be seen.
+        """
         trace = self._current.trace
         if trace is None or not 0 <= span < len(trace.spans):
             return
         time = TimeRange(int(trace.spans.start[span]), int(trace.spans.end[span]))
+        for before, pause in pauses(trace, self._selection.current):
+            time = pause if before == span else time
         self._viewport.bring_into_view(time)
         self.reveal_requested.emit(span)
 
     def step_span(self, by: int) -> None:
-        """Select the next (+1) or previous (-1) span of the same row.
+        """Select the next (+1) or previous (-1) span, wait or gap of the same row.
 
         Where something else than a span is selected, look at the next or previous of
         the spans that are linked with it; the selection stays.
         """
         index, selection = self._current.index, self._selection.current
         if index is None or selection.active is None:
+            return
+        if selection.gap is not None:
+            if (gap := index.next_gap(selection.gap, by)) is not None:
+                self._selection.select_gap(gap)
+            return
+        if selection.table == "waits":
+            if (waiting := index.next_wait(selection.active, by)) is not None:
+                self._selection.select_wait(waiting)
             return
         if selection.table != "spans":
             self._linking.step(by, self._viewport.visible.start)

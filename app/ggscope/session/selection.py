@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from ggscope.model.selection import Selection, SpanGroup
+from ggscope.model.selection import Gap, Selection, SpanGroup
 
 
 class SelectionModel(QObject):
@@ -78,6 +78,18 @@ class SelectionModel(QObject):
         self.select(chosen, is_listed=is_listed)
         if reveal and span in ids:
             self.reveal_requested.emit(span)
+
+    def select_wait(self, span: int, reveal: bool = True) -> None:
+        """Select the wait behind a span; `reveal` as of `select_span`."""
+        self.select(Selection("waits", (span,)))
+        if reveal:
+            self.reveal_requested.emit(span)
+
+    def select_gap(self, gap: Gap, reveal: bool = True) -> None:
+        """Select idle time; `reveal` as of `select_span`."""
+        self.select(Selection("gaps", (gap.before,), gap=gap))
+        if reveal:
+            self.reveal_requested.emit(gap.before)
 
     def select_tensor(self, row: int) -> None:
         """Select a row of ``Trace.tensors``."""

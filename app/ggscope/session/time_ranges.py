@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ggscope.analysis.rows.waits import pauses
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -71,6 +72,9 @@ def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
     None where nothing is selected that lies in time; rows that do not exist are
     left out.
     """
+    if found := pauses(trace, selection):
+        times = [time for _, time in found]
+        return TimeRange(min(t.start for t in times), max(t.end for t in times))
     if selection.table == "spans":
         start, end = trace.spans.start, trace.spans.end
     elif selection.table == "markers":

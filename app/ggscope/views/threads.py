@@ -32,7 +32,7 @@ from ggscope.descriptions.threads import (
     gaps_text,
     threads_text,
 )
-from ggscope.model.selection import By, MarkedRange, SpanGroup
+from ggscope.model.selection import By, Gap, MarkedRange, SpanGroup
 from ggscope.model.trace import LaneKind, Trace, lane_titles
 from ggscope.model.units import (
     Clock,
@@ -82,14 +82,6 @@ class Scope:
 
     name: str
     time: TimeRange | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GapRow:
-    """What a row of the gaps stands for: its time, and the span before it."""
-
-    time: TimeRange
-    before: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -309,9 +301,13 @@ class ThreadsView(View):
                 title += f"  {format_count(found.n_all)}"
             starts, ends = found.start.tolist(), found.end.tolist()
             payloads = [
-                GapRow(TimeRange(start, end), before)
-                for start, end, before in zip(
-                    starts, ends, found.before.tolist(), strict=True
+                Gap(TimeRange(start, end), before, after)
+                for start, end, before, after in zip(
+                    starts,
+                    ends,
+                    found.before.tolist(),
+                    found.after.tolist(),
+                    strict=True,
                 )
             ]
             n_left_out = found.n_all - len(found)
@@ -379,18 +375,18 @@ class ThreadsView(View):
         self._on_thread()
         self.session.linking.show_longest()
 
-    def _gap_at(self, row: int) -> GapRow | None:
+    def _gap_at(self, row: int) -> Gap | None:
         found = self.gap_model.payload(row)
-        return found if isinstance(found, GapRow) else None
+        return found if isinstance(found, Gap) else None
 
     def _on_gap(self, *_: object) -> None:
-        """Select the span before the chosen gap and mark the gap."""
+        """Select the chosen gap and mark it."""
         rows = self.gaps.selected_rows()
         gap = self._gap_at(rows[0]) if len(rows) == 1 else None
         if gap is not None and self.result is not None:
             self._own_mark = MarkedRange(gap.time)
             self._scope_of_list = self.result.scope
-            self.session.selection.select_span(gap.before)
+            self.session.selection.select_gap(gap)
             self.session.ranges.set_marked(self._own_mark)
 
     def _on_gap_opened(self, row: int) -> None:

@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
 
 import builders
@@ -11,12 +12,16 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.entities.entity import Entity
 from ggscope.entities.registry import ENTITIES, entity_of
 from ggscope.model.routing import expert_key
-from ggscope.model.selection import Filter, Selection, SpanGroup, TableName
+from ggscope.model.selection import Filter, Gap, Selection, SpanGroup, TableName
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from link_traces import EXPS, random_links_trace
+from wait_traces import with_waits
 
 SELECTIONS = (
     Selection("spans", (1,)),
+    Selection("waits", (1,)),
+    Selection("gaps", (1,), gap=Gap(TimeRange(30, 90), 1, 2)),
     Selection("tensors", (EXPS,)),
     Selection("buffers", (1,)),
     Selection("nodes", (1,)),
@@ -27,7 +32,8 @@ SELECTIONS = (
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return random_links_trace(4)
+    made = random_links_trace(4)
+    return with_waits(made, np.full(len(made.spans), 5))
 
 
 def entity(trace: Trace, selection: Selection) -> Entity:
@@ -72,7 +78,7 @@ def test_rows_beyond_the_trace_are_no_entities(trace: Trace, table: TableName) -
 
 
 def test_all_tables_but_accesses_have_entities() -> None:
-    assert set(get_args(TableName)) - set(ENTITIES) == {"accesses", "groups"}
+    assert set(get_args(TableName)) - set(ENTITIES) == {"accesses", "gaps", "groups"}
 
 
 def test_rows_of_statistics_need_an_index(trace: Trace) -> None:

@@ -13,7 +13,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
-from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.selection import Gap, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
@@ -26,7 +26,7 @@ from ggscope.render.figure_style import (
     parse_length,
     preset,
 )
-from ggscope.render.options import read_options
+from ggscope.render.options import read_options, read_selection, selection_option
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from support import ROOT
 
@@ -106,12 +106,25 @@ def test_state_of_lanes_survives_json() -> None:
         {"state": 3},
         {"state": {"heights": [["a", 99]]}},
         {"selection": {"table": "gone", "ids": [1]}},
+        {"selection": {"table": "gaps", "ids": [1]}},
+        {"selection": {"table": "gaps", "ids": [1, 2], "gap": {"time": [1, 2]}}},
         {"notes": [["a", [1, 2, 3]]]},
     ],
 )
 def test_options_that_fit_no_figure_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ExportError, match="timeline"):
         read_options(TimelineOptions, options, "timeline")
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection("waits", (3, 4)),
+        Selection("gaps", (3,), gap=Gap(TimeRange(5, 9), 3, 8)),
+    ],
+)
+def test_selected_waits_and_gaps_survive_json(selection: Selection) -> None:
+    assert read_selection(selection_option(selection)) == selection
 
 
 def seen_figure(trace: Trace) -> Figure:

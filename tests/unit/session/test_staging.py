@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.selection_mapping import reselected
-from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.selection import Filter, Gap, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import queries
@@ -108,6 +108,16 @@ def test_selection_of_what_is_not_known_any_more_is_dropped(
     assert reselected(Selection("spans", (last,)), whole, small) == Selection()
     assert reselected(Selection("markers", (10**6,)), whole, small) == Selection()
     assert reselected(Selection("tensors", (10**6,)), whole, small) == Selection()
+    time = TimeRange(5, 9)
+    (before,) = reselected(Selection("spans", (0,)), whole, small).ids
+    (after,) = reselected(Selection("spans", (1,)), whole, small).ids
+    kept = reselected(Selection("gaps", (0,), gap=Gap(time, 0, 1)), whole, small)
+    assert kept == Selection("gaps", (before,), gap=Gap(time, before, after))
+    for gap in (Gap(time, 0, last), Gap(time, last, 0)):
+        lost = Selection("gaps", (gap.before,), gap=gap)
+        assert reselected(lost, whole, small) == Selection()
+    waits = reselected(Selection("waits", (0, last)), whole, small)
+    assert waits == Selection("waits", (before,))
     assert reselected(Selection(), whole, small) == Selection()
 
 

@@ -39,7 +39,7 @@ def spans_of_op(trace: Trace, span: int) -> I64 | None:
     spans, own = trace.spans, np.array([span], np.int64)
     if int(spans.op[span]) < 0 or not has_shared_ops(trace):
         return own
-    for lane in (lanes := _lanes_in_step(trace)):
+    for lane in (lanes := lanes_in_step(trace)):
         if lane.start <= span < lane.stop:
             first = np.array([other.start for other in lanes], np.int64)
             return np.sort(first + (span - lane.start))
@@ -89,7 +89,7 @@ def op_times(trace: Trace) -> OpTimes:
     """Return when each op is computed; O(n log n) where threads are not in step."""
     if not has_shared_ops(trace):
         return OpTimes(None)
-    lanes, n = _lanes_in_step(trace), len(trace.spans)
+    lanes, n = lanes_in_step(trace), len(trace.spans)
     most = _MOST_RUNNING if trace.is_running else _MOST_SORTED
     if n > (_MOST_IN_STEP if lanes else most):
         return OpTimes(None, is_known=False)
@@ -118,7 +118,7 @@ def op_owners(trace: Trace) -> I64 | None:
         ids = np.flatnonzero(trace.spans.op >= 0)
         owner[ids] = ids
         return owner
-    if lanes := _lanes_in_step(trace):
+    if lanes := lanes_in_step(trace):
         for lane in lanes:
             owner[lane] = np.arange(lanes[0].start, lanes[0].stop)
         owner[trace.spans.op < 0] = -1
@@ -135,7 +135,7 @@ _Ops = tuple[I64, I64, I64, npt.NDArray[np.bool_]]
 
 
 @once
-def _lanes_in_step(trace: Trace) -> tuple[slice, ...]:
+def lanes_in_step(trace: Trace) -> tuple[slice, ...]:
     """Return the spans of each thread where all threads compute the same ops.
 
     Op i is then the i-th span of each, of which the first one's count. Empty where

@@ -44,9 +44,9 @@ from ggscope.analysis.rows.rows import (
     stack,
 )
 from ggscope.analysis.rows.tracks import TRACKS
-from ggscope.analysis.rows.waits import Gap, Waits, gap_at
+from ggscope.analysis.rows.waits import Waits, gap_at, next_gap, next_wait
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
-from ggscope.model.selection import ColorBy
+from ggscope.model.selection import ColorBy, Gap
 from ggscope.model.tables import I64, Array, Phase, SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -363,6 +363,25 @@ class TraceIndex:
         before = int(row.id[before_at]) if before_at >= 0 else None
         after = int(row.id[after_at]) if after_at < len(row) else None
         return before, after
+
+    def next_wait(self, span: int, by: int) -> int | None:
+        """Return the next (+1) or previous (-1) span with a wait, of the row of one."""
+        key, number, _ = self._place(span)
+        waits = self.waits(key)
+        if not waits:
+            return None
+        row = self.rows(key)[number]
+        at = row.position(span, int(self._trace.spans.start[span]))
+        return None if at is None else next_wait(row, waits[number], at, by)
+
+    def next_gap(self, gap: Gap, by: int) -> Gap | None:
+        """Return the next (+1) or previous (-1) gap of the row that a gap lies in."""
+        key, number, _ = self._place(gap.before)
+        row, waits = self.rows(key)[number], self.waits(key)
+        at = row.position(gap.before, int(self._trace.spans.start[gap.before]))
+        if at is None:
+            return None
+        return next_gap(row, waits[number] if waits else None, at, by)
 
     def work_row(self, key: str) -> int:
         """Return the number of the row that says how busy lane `key` is.

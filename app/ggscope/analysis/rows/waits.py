@@ -1,16 +1,21 @@
-"""The waits behind the spans of a row: how much of a column they are, and whose."""
+"""Waits and gaps of a row: how much of a column waits are, whose, and the next ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.rows import Row
+from ggscope.model.selection import Gap, Selection
 from ggscope.model.tables import I64, NO_WAIT
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 WAIT_STEP = 32
 """Waits are summed up before every so many spans: a quarter of a byte per span."""
+_MOST_PAUSES = 1_000
+_FIRST_PIECE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,27 +62,80 @@ class Waits:
         return int(self.behind(row, np.array([position]))[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Idle time in a row: neither a span nor the wait behind one.
-
-    Attributes
-    ----------
-    before, after : ids of the spans around it.
-    """
-
-    time: TimeRange
-    before: int
-    after: int
-
-
 def gap_at(row: Row, waits: Waits | None, tick: int) -> Gap | None:
     """Return the gap between two spans of a row that holds `tick`, or None."""
     i = int(np.searchsorted(row.start, tick, "right")) - 1
     if not 0 <= i < len(row) - 1:
         return None
-    begin = int(row.end[i]) + (0 if waits is None else waits.behind_one(row, i))
-    stop = int(row.start[i + 1])
-    if not begin <= tick < stop:
-        return None
-    return Gap(TimeRange(begin, stop), int(row.id[i]), int(row.id[i + 1]))
+    gap = _gap_behind(row, waits, i)
+    return gap if gap.time.start <= tick < gap.time.end else None
+
+
+def next_wait(row: Row, waits: Waits, position: int, by: int) -> int | None:
+    """Return the next (+1) or previous (-1) span of a row with a wait behind it."""
+    found = _next(len(row), position, by, lambda at: waits.behind(row, at) > 0)
+    return None if found is None else int(row.id[found])
+
+
+def next_gap(row: Row, waits: Waits | None, position: int, by: int) -> Gap | None:
+    """Return the next (+1) or previous (-1) gap than the one behind a position."""
+
+    def is_before_gap(at: I64) -> npt.NDArray[np.bool_]:
+        waited = 0 if waits is None else waits.behind(row, at)
+        idle: npt.NDArray[np.bool_] = row.start[at + 1] > row.end[at] + waited
+        return idle
+
+    found = _next(len(row) - 1, position, by, is_before_gap)
+    return None if found is None else _gap_behind(row, waits, found)
+
+
+def wait_time(trace: Trace, span: int) -> TimeRange:
+    """Return from when to when the thread of a span waited behind it.
+
+    As recorded; without a length where no wait is.
+    """
+    end, column = int(trace.spans.end[span]), trace.spans.wait
+    known = 0 if column is None or column[span] == NO_WAIT else int(column[span])
+    return TimeRange(end, end + known)
+
+
+def pauses(trace: Trace, selection: Selection) -> tuple[tuple[int, TimeRange], ...]:
+    """Return selected waits and gaps: the span before each, and its time.
+
+    () where something else is selected; rows that do not exist are left out.
+    """
+    n = len(trace.spans)
+    if (gap := selection.gap) is not None:
+        return ((gap.before, gap.time),) if 0 <= gap.before < n else ()
+    if selection.table != "waits":
+        return ()
+    ids = (span for span in selection.ids[:_MOST_PAUSES] if 0 <= span < n)
+    return tuple((span, wait_time(trace, span)) for span in ids)
+
+
+def _gap_behind(row: Row, waits: Waits | None, position: int) -> Gap:
+    """Return the time between the spans at a position and the next one."""
+    waited = 0 if waits is None else waits.behind_one(row, position)
+    time = TimeRange(int(row.end[position]) + waited, int(row.start[position + 1]))
+    return Gap(time, int(row.id[position]), int(row.id[position + 1]))
+
+
+def _next(
+    n: int, position: int, by: int, test: Callable[[I64], npt.NDArray[np.bool_]]
+) -> int | None:
+    """Return the nearest position above or below that passes a test, of 0..n - 1.
+
+    Looks at ever larger pieces: mostly the next one passes.
+    """
+    size, low = _FIRST_PIECE, position
+    while True:
+        if by > 0:
+            at = np.arange(low + 1, min(low + 1 + size, n), dtype=np.int64)
+        else:
+            at = np.arange(min(low, n) - 1, max(low - 1 - size, -1), -1, dtype=np.int64)
+        if not len(at):
+            return None
+        hits = np.flatnonzero(test(at))
+        if len(hits):
+            return int(at[hits[0]])
+        low, size = int(at[-1]), size * 4

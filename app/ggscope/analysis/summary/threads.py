@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ggscope.analysis.cores import CoreUse, core_use
-from ggscope.analysis.reads.shared import has_shared_ops, op_owners
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.analysis.summary.barriers import WaitedFor, barriers
 from ggscope.analysis.summary.partial import (
     hidden_graphs,
     hidden_ops,
@@ -17,7 +17,7 @@ from ggscope.analysis.summary.partial import (
 )
 from ggscope.analysis.workers import add_by_group
 from ggscope.model.selection import By
-from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, quality_of
+from ggscope.model.tables import NO_WAIT, Quality, quality_of
 from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
 from ggscope.model.units import TimeRange
 
@@ -42,22 +42,6 @@ class LaneTimes:
     wait: int | None
     idle: int | None
     is_measured: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WaitedFor:
-    """A thread that others wait for.
-
-    Attributes
-    ----------
-    name : of its lane.
-    n_last : barriers at which it came last.
-    waited : ticks that the other threads waited at these.
-    """
-
-    name: str
-    n_last: int
-    waited: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +143,33 @@ def thread_times(
     )  # fmt: skip
 
 
+def lane_times(
+    trace: Trace, time: TimeRange, *, without: int = -1
+) -> tuple[LaneTimes, ...]:
+    """Return the times of threads, or of engines, within a range.
+
+    Idle time that the recording may hide is None.
+
+    Parameters
+    ----------
+    without : a lane that is left out.
+    """
+    for kind in (LaneKind.THREAD, LaneKind.ENGINE):
+        if trace.lanes.of_kind(kind).any():
+            break
+    else:
+        return ()
+    lanes = _of_range(trace, kind, time)
+    titles = lane_titles(trace.lanes)
+    left_out = titles[without] if without >= 0 else None
+    hides_idle = bool(hidden_graphs(trace) or hidden_ops(trace))
+    return tuple(
+        replace(lane, idle=None) if hides_idle else lane
+        for lane in lanes
+        if lane.name != left_out
+    )
+
+
 def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[LaneTimes]:
     """Return the times of all lanes of a kind that have spans."""
     by: By = "thread" if kind is LaneKind.THREAD else "engine"
@@ -227,59 +238,6 @@ def _times(
 ) -> LaneTimes:
     idle = None if busy is None else max(duration - busy - (wait or 0), 0)
     return LaneTimes(name, busy, wait, idle, is_measured)
-
-
-def barriers(
-    trace: Trace, time: TimeRange | None = None
-) -> tuple[int | None, tuple[WaitedFor, ...]]:
-    """Return how many ops threads computed together, and who came last at their ends.
-
-    None without recorded waits, and in traces too long to find the spans of each op.
-
-    Parameters
-    ----------
-    time : only ops whose last thread ends in it; None = all.
-    """
-    spans = trace.spans
-    if spans.wait is None:
-        return None, ()
-    if not has_shared_ops(trace):
-        return 0, ()
-    owner = op_owners(trace)
-    if owner is None:
-        return None, ()
-    ids = np.flatnonzero(owner >= 0)
-    ids = ids[quality_of(spans.flags[ids]) <= Quality.DERIVED]
-    of = owner[ids]
-    order = np.lexsort((spans.end[ids], of))
-    ids, of = ids[order], of[order]
-    is_last = np.ones(len(of), np.bool_)
-    is_last[:-1] = of[1:] != of[:-1]
-    is_first = np.ones(len(of), np.bool_)
-    is_first[1:] = is_last[:-1]
-    group = np.cumsum(is_first) - 1
-    wait = spans.wait[ids]
-    known = np.where(wait == NO_WAIT, 0, np.minimum(wait, LONGEST_WAIT))
-    waited = known.astype(np.int64)
-    waited[is_last] = 0  # what the last one waits, nobody else made it wait
-    sums = np.zeros(int(group[-1]) + 1 if len(group) else 0, np.int64)
-    add_by_group(sums, group, waited)
-    is_shared = np.bincount(group, minlength=len(sums)) > 1
-    if time is not None:
-        end = spans.end[ids[is_last]]
-        is_shared &= (end > time.start) & (end <= time.end)
-    lane = spans.lane[ids[is_last]][is_shared].astype(np.int64)
-    n_lanes = len(trace.lanes)
-    n_last = np.bincount(lane, minlength=n_lanes)
-    ticks = np.zeros(n_lanes, np.int64)
-    add_by_group(ticks, lane, sums[is_shared])
-    titles = lane_titles(trace.lanes)
-    found = [
-        WaitedFor(titles[i], int(n_last[i]), int(ticks[i]))
-        for i in np.flatnonzero(n_last).tolist()
-    ]
-    found.sort(key=lambda one: (-one.waited, -one.n_last, one.name))
-    return int(np.count_nonzero(is_shared)), tuple(found)
 
 
 def lane_of(trace: Trace, name: str) -> Lane | None:

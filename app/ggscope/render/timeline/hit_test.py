@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
-from ggscope.analysis.rows.waits import Gap
+from ggscope.model.selection import Gap
 from ggscope.render.timeline.compose import unknown_range
 from ggscope.render.timeline.tracks.track import track_of
 

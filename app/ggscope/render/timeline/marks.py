@@ -12,9 +12,10 @@ from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
 from ggscope.analysis.rows.rows import Row
+from ggscope.analysis.rows.waits import pauses, wait_time
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import INVALID_TRACE
-from ggscope.model.units import format_duration, shown_form
+from ggscope.model.units import TimeRange, format_duration, shown_form
 from ggscope.render.batch import (
     Align,
     Batch,
@@ -433,7 +434,10 @@ def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return frames around the selected spans and the one under the cursor."""
     scene, theme = geometry.scene, geometry.scene.theme
     batches: list[Batch] = []
-    if scene.hover_span >= 0:
+    if scene.hover_span >= 0 and scene.hovers_wait:
+        hovered = ((scene.hover_span, wait_time(scene.index.trace, scene.hover_span)),)
+        batches += _pause_frames(geometry, boxes, hovered, 1.0, theme.text)
+    elif scene.hover_span >= 0:
         batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
     if scene.lit is not None and scene.lit.looked_at >= 0:
         looked_at = (scene.lit.looked_at,)
@@ -441,7 +445,38 @@ def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     if scene.selection.table == "spans":
         ids = scene.selection.ids[:MAX_OUTLINES]
         batches += _frames(geometry, boxes, ids, 2.0, theme.selection)
+    chosen = pauses(scene.index.trace, scene.selection)[:MAX_OUTLINES]
+    batches += _pause_frames(geometry, boxes, chosen, 2.0, theme.selection)
     return batches
+
+
+def _pause_frames(
+    geometry: TimelineGeometry,
+    boxes: Boxes,
+    chosen: tuple[tuple[int, TimeRange], ...],
+    width: float,
+    color: int,
+) -> list[Batch]:
+    """Return frames around waits and gaps, in the row of the span before each."""
+    time, index = geometry.time, geometry.scene.index
+    rects = {True: RectList(), False: RectList()}
+    for span, pause in chosen:
+        key, row = index.row_of_span(span)
+        if pause.end < time.visible.start or pause.start > time.visible.end:
+            continue
+        for box, y in boxes:
+            if box.lane is None or box.lane.key != key or row >= len(box.row_y):
+                continue
+            top = time.snap(y + box.row_y[row] + 1)
+            bottom = time.snap(y + box.row_y[row] + box.row_height - 1)
+            x = time.xs(np.array([pause.start, pause.end], np.int64))
+            lack = max(MIN_OUTLINE_PX - float(x[1] - x[0]), 0.0) / 2
+            sides = (x[:1] - lack, x[1:] + lack)
+            _frame(rects[box.pinned], time, sides, (top, bottom), width, color)
+    return [
+        *rects[True].batch(clip=geometry.pinned_clip),
+        *rects[False].batch(clip=geometry.body_clip),
+    ]
 
 
 def _frames(

@@ -12,7 +12,9 @@ from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.columns import RowColumns, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES
+from ggscope.analysis.rows.waits import pauses
 from ggscope.model.tables import Array
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     Batch,
     Clip,
@@ -296,10 +298,12 @@ def _marks(scene: OverviewScene, time: TimeScale, bottom: float) -> list[Batch]:
         at = time.snap(time.x(note.time.start))
         lines.add(at, 0, at, bottom, note_color(note.color, theme))
     active = scene.selection.active
+    chosen = pauses(trace, scene.selection)
     if scene.selection.table == "spans" and active is not None:
-        x0, x1 = time.xs(
-            np.array([trace.spans.start[active], trace.spans.end[active]])
-        ).tolist()
+        begin, end = int(trace.spans.start[active]), int(trace.spans.end[active])
+        chosen = ((active, TimeRange(begin, end)),)
+    if chosen:
+        x0, x1 = time.xs(np.array([chosen[0][1].start, chosen[0][1].end])).tolist()
         _add_selected(rects, x0 - 1, max(x1, x0 + 1) + 1, bottom, theme)
     clip = Clip(0, 0, scene.width, scene.height)
     return [*rects.batch(clip=clip), *lines.batch(clip)]

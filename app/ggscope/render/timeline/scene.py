@@ -89,7 +89,7 @@ class TimelineScene:
     scroll_y : how far the lane area is scrolled.
     mask : bool[n_spans] of the filter, None = all; spans outside are drawn as
         ghosts. `mask_token` identifies it for caches.
-    hover_span : span under the cursor, -1.
+    hover_span : span under the cursor, -1; with `hovers_wait` the wait behind it.
     cursor_tick : where the hair line is, None = nowhere.
     bookmarks : of the person, temporary ones too.
     absolute : whether the axis shows the file's own clock.
@@ -116,6 +116,7 @@ class TimelineScene:
     marked: MarkedRange | None = None
     hits: SearchHits | None = None
     hover_span: int = -1
+    hovers_wait: bool = False
     cursor_tick: int | None = None
     bookmarks: tuple[Note, ...] = ()
     absolute: bool = False

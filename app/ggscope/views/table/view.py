@@ -381,6 +381,9 @@ class TableView(View):
     def _select(self, selection: Selection, *, is_scrolling: bool) -> None:
         if selection.table != "spans" or selection.active is None:
             self.grid.set_selection(-1, frozenset())
+            # The op before a wait or a gap is lit, as its row tells of the wait.
+            if is_scrolling and selection.table in ("waits", "gaps"):
+                self._on_reveal_requested(selection.ids[0])
             return
         self.grid.set_selection(selection.active, frozenset(selection.ids))
         if is_scrolling and self.grid.current_row >= 0:

@@ -1,5 +1,6 @@
 """The context menu of the timeline."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,6 +38,12 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
     menu.setObjectName("timeline-menu")
     session = view.session
     hit = view.hit(x, y)
+    if hit.span >= 0 and hit.is_wait:
+        select = partial(session.selection.select_wait, hit.span)
+        _pause_entries(menu, session, "wait", select)
+    elif hit.gap is not None:
+        select = partial(session.selection.select_gap, hit.gap)
+        _pause_entries(menu, session, "idle time", select)
     if hit.span >= 0:
         _span_entries(view, menu, session, hit)
         menu.addSeparator()
@@ -101,6 +108,25 @@ def _time_entries(
         )
         action.setCheckable(True)
         action.setChecked(session.display.absolute_time is is_absolute)
+
+
+def _pause_entries(
+    menu: QMenu, session: Session, noun: str, select: Callable[[], None]
+) -> None:
+    """Add the commands of a wait or of idle time."""
+
+    def zoom() -> None:
+        select()
+        session.navigator.fit_selection()
+
+    def mark() -> None:
+        select()
+        session.navigator.mark_selection()
+
+    add_action(menu, f"Select {noun}", select)
+    add_action(menu, f"Zoom to {noun}", zoom)
+    add_action(menu, f"Mark {noun}", mark)
+    menu.addSeparator()
 
 
 def _span_entries(

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
 
-from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.selection import Gap, MarkedRange
 from ggscope.model.units import TimeRange
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 
@@ -190,17 +190,27 @@ class Gestures(CanvasGestures):
         hit = self._view.hit(at.x(), at.y())
         span = hit.span
         add = bool(mods & Qt.KeyboardModifier.ControlModifier)
-        if span >= 0:
+        if span >= 0 and hit.is_wait and not add:
+            session.selection.select_wait(span, reveal=False)
+        elif span >= 0:
             session.selection.select_span(span, reveal=False, add=add)
         elif not add:
-            session.selection.select(Selection())
-            marked = session.ranges.marked
-            gap = None if hit.gap is None else MarkedRange(hit.gap.time)
-            is_wide = hit.gap is not None and (
-                hit.gap.time.duration >= _MIN_GAP_PX * self._view.ticks_per_px()
-            )
-            # Shows what all lanes did meanwhile; a second click clears the mark.
-            session.ranges.set_marked(gap if is_wide and gap != marked else None)
+            self._click_beside(hit.gap)
+
+    def _click_beside(self, gap: Gap | None) -> None:
+        """Select idle time and mark it; a second click, or one elsewhere, clears both.
+
+        The mark shows what all lanes did meanwhile.
+        """
+        session, view = self._view.session, self._view
+        if gap is not None:
+            is_marked = session.ranges.marked == MarkedRange(gap.time)
+            is_wide = gap.time.duration >= _MIN_GAP_PX * view.ticks_per_px()
+            if is_wide and not is_marked:
+                session.selection.select_gap(gap, reveal=False)
+                session.ranges.set_marked(MarkedRange(gap.time))
+                return
+        session.clear_selection()
 
     def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
         session = self._view.session
@@ -209,6 +219,9 @@ class Gestures(CanvasGestures):
         hit = self._view.hit(at.x(), at.y())
         if found := self._view.bookmarks_at(at):
             session.bookmarks.edit_requested.emit(found[0])
+        elif hit.span >= 0 and hit.is_wait:
+            session.selection.select_wait(hit.span, reveal=False)
+            session.navigator.fit_selection()
         elif hit.span >= 0:
             session.selection.select_span(hit.span, reveal=False)
             session.navigator.fit_selection()
@@ -378,7 +391,7 @@ class Gestures(CanvasGestures):
     def _hover(self, at: QPointF) -> None:
         view, self._pointer = self._view, at
         hit = view.hit(at.x(), at.y())
-        view.set_hover_span(hit.span)
+        view.set_hover_span(hit.span, hit.is_wait)
         view.set_cursor_tick(None if hit.in_header else hit.tick)
         shape = Qt.CursorShape.ArrowCursor
         if hit.in_header and self._on_lower_edge(at):

@@ -218,6 +218,7 @@ class TimelineView(PaintedView):
         self._drawn_selection = Selection()
         self._scroll_y = 0.0
         self._hover_span = -1
+        self._hovers_wait = False
         self._lit: LitSpans | None = None
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
@@ -438,6 +439,7 @@ class TimelineView(PaintedView):
             marked=marked,
             hits=None if self._is_behind else session.queries.hits,
             hover_span=self._hover_span,
+            hovers_wait=self._hovers_wait,
             cursor_tick=self._cursor_tick,
             bookmarks=self._bookmarks(),
             absolute=session.display.absolute_time,
@@ -696,10 +698,10 @@ class TimelineView(PaintedView):
         self.session.viewport.cursor_tick = tick
         self._canvas.update()
 
-    def set_hover_span(self, span: int) -> None:
-        """Outline `span` as the one under the cursor (-1: none)."""
-        if span != self._hover_span:
-            self._hover_span = span
+    def set_hover_span(self, span: int, is_wait: bool = False) -> None:
+        """Outline `span`, or the wait behind it, as under the cursor (-1: none)."""
+        if (span, is_wait) != (self._hover_span, self._hovers_wait):
+            self._hover_span, self._hovers_wait = span, is_wait
             self._canvas.update()
 
     def set_zoom_band(self, band: TimeRange | None) -> None:

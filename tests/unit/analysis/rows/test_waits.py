@@ -15,7 +15,8 @@ from ggscope.analysis.rows.columns import (
 )
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
-from ggscope.analysis.rows.waits import WAIT_STEP
+from ggscope.analysis.rows.waits import WAIT_STEP, next_gap, next_wait, pauses
+from ggscope.model.selection import Gap, Selection
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Array
 from ggscope.model.units import TimeRange
 from oracles.waits import waits_slow
@@ -201,3 +202,52 @@ def test_waits_of_a_trace_are_taken_over_with_its_rows():
 
     assert same.waits(key) is waits
     assert other.waits(key) is not waits
+
+
+@pytest.mark.parametrize("n", [2, 65, 700])
+def test_steps_visit_every_wait_and_every_gap_of_a_row(n):
+    row, wait = random_row(n, n)
+    # The first half of the row has none, so that a step goes far.
+    wait[row.id[: n // 2]] = 0
+    waits = make_waits(row, wait)
+    waited = waits.behind(row, np.arange(n))
+
+    def walk(step, at, by):
+        seen = []
+        while (found := step(at, by)) is not None:
+            seen.append(found)
+            span = found if isinstance(found, int) else found.before
+            at = ids.index(span)
+        return seen
+
+    ids = row.id[np.arange(n)].tolist()
+    expected = [ids[i] for i in range(n) if waited[i] > 0]
+    gaps = [
+        (int(row.end[i] + waited[i]), int(row.start[i + 1]), ids[i], ids[i + 1])
+        for i in range(n - 1)
+        if row.start[i + 1] > row.end[i] + waited[i]
+    ]
+    assert walk(lambda at, by: next_wait(row, waits, at, by), -1, 1) == expected
+    back = walk(lambda at, by: next_wait(row, waits, at, by), n, -1)
+    assert back == expected[::-1]
+    for start, by in ((-1, 1), (n, -1)):
+        found = walk(lambda at, by: next_gap(row, waits, at, by), start, by)
+        seen = [(g.time.start, g.time.end, g.before, g.after) for g in found]
+        assert seen == gaps[::by]
+
+
+def test_selected_waits_and_gaps_have_times():
+    trace = random_waits(3, 40)
+    recorded = recorded_wait(trace)
+    gap = Gap(TimeRange(3, 8), 1, 2)
+
+    found = pauses(trace, Selection("waits", (5, 999, 7)))
+
+    ends = {i: int(trace.spans.end[i]) for i in (5, 7)}
+    assert found == tuple(
+        (i, TimeRange(ends[i], ends[i] + max(int(recorded[i]), 0))) for i in (5, 7)
+    )
+    assert pauses(trace, Selection("gaps", (1,), gap=gap)) == ((1, gap.time),)
+    gone = Selection("gaps", (40,), gap=Gap(gap.time, 40, 2))
+    assert pauses(trace, gone) == ()
+    assert pauses(trace, Selection("spans", (5,))) == ()

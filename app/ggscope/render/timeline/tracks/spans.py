@@ -5,7 +5,7 @@ from typing import ClassVar
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
-from ggscope.descriptions.spans import gap_text, tooltip_text, wait_of, wait_text
+from ggscope.descriptions.spans import tooltip_text, wait_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count, format_share
 from ggscope.render.timeline.hit_test import Hit
@@ -69,11 +69,8 @@ class SpanTrack(Track):
     def tooltip(self, context: TooltipContext, hit: Hit) -> Html:
         """Return the tooltip of a span, of the wait behind it, or of idle time."""
         trace, absolute = context.trace, context.absolute
-        if hit.span >= 0 and hit.is_wait:
-            return _headed(wait_text(trace, hit.span, absolute=absolute))
-        if (gap := hit.gap) is not None:
-            text = gap_text(trace, gap.time, gap.before, gap.after, absolute=absolute)
-            return html("{}<br>Click to mark this range.", _headed(text))
+        if hit.is_wait or hit.gap is not None:
+            return _pause_tooltip(trace, hit, absolute=absolute)
         if hit.span < 0:
             return Html()
         text = tooltip_text(trace, hit.span, absolute=absolute)
@@ -156,6 +153,17 @@ def _headed(text: str) -> Html:
     first, *lines = text.split("\n")
     body = join_html([html("{}", line) for line in lines], html("<br>"))
     return html("<b>{}</b><br>{}", first, body)
+
+
+def _pause_tooltip(trace: Trace, hit: Hit, *, absolute: bool) -> Html:
+    """Return the tooltip of a wait or of idle time."""
+    # Imported on demand: the first picture does without.
+    from ggscope.descriptions.waits import gap_text, wait_text
+
+    if hit.gap is None:
+        return _headed(wait_text(trace, hit.span, absolute=absolute))
+    text = gap_text(trace, hit.gap, absolute=absolute)
+    return html("{}<br>Click to select and mark it.", _headed(text))
 
 
 def _use_text(use: LaneUse) -> str:

@@ -1,0 +1,234 @@
+"""Barriers: where the threads of an op meet, who came last, and who waited how long."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.reads.shared import (
+    has_shared_ops,
+    lanes_in_step,
+    op_owners,
+    spans_of_op,
+)
+from ggscope.analysis.workers import add_by_group
+from ggscope.model.tables import I64, NO_WAIT, Array, Quality, quality_of
+from ggscope.model.trace import Trace, lane_titles
+from ggscope.model.units import TimeRange
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedOps:
+    """Ops that several threads computed together; equally long columns, a row per op.
+
+    Threads whose begin or end is not known are left out.
+
+    Attributes
+    ----------
+    span : int64[n], the span that the op is counted with.
+    n_threads : int64[n], at least 2.
+    last : int64[n], the span that ended last, and `end` when, ticks.
+    longest : int64[n], the span that took longest, and `most` how long, ticks.
+    work : int64[n], ticks of all its spans.
+    waited : int64[n], ticks that the others than the last waited behind it, as
+        recorded.
+    """
+
+    span: I64
+    n_threads: I64
+    last: I64
+    end: I64
+    longest: I64
+    most: I64
+    work: I64
+    waited: I64
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+    def take(self, rows: Array) -> "SharedOps":
+        """Return only these ops."""
+        return SharedOps(
+            self.span[rows],
+            self.n_threads[rows],
+            self.last[rows],
+            self.end[rows],
+            self.longest[rows],
+            self.most[rows],
+            self.work[rows],
+            self.waited[rows],
+        )
+
+    def ending_in(self, time: TimeRange | None) -> "SharedOps":
+        """Return those whose last thread ends in a range; None = all."""
+        if time is None:
+            return self
+        return self.take((self.end > time.start) & (self.end <= time.end))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
+    """A thread that others wait for.
+
+    Attributes
+    ----------
+    name : of its lane.
+    n_last : barriers at which it came last.
+    waited : ticks that the other threads waited at these.
+    """
+
+    name: str
+    n_last: int
+    waited: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier:
+    """The barrier behind one op.
+
+    Attributes
+    ----------
+    spans : int64[n], of the op, in the order in which their threads came.
+    last : the one that came last.
+    """
+
+    spans: I64
+
+    @property
+    def last(self) -> int:
+        """The span whose thread came last."""
+        return int(self.spans[-1])
+
+
+def barrier_of(trace: Trace, span: int) -> Barrier | None:
+    """Return the barrier behind a span; None where it is not known.
+
+    That is so without recorded waits, where no other thread computed the op, where an
+    end is not known, and in traces too long to find the spans of an op.
+    """
+    if trace.spans.wait is None:
+        return None
+    ids = spans_of_op(trace, span)
+    if ids is None or len(ids) < 2:
+        return None
+    if (quality_of(trace.spans.flags[ids]) > Quality.DERIVED).any():
+        return None
+    return Barrier(ids[np.lexsort((ids, trace.spans.end[ids]))])
+
+
+def shared_ops(trace: Trace) -> SharedOps | None:
+    """Return the ops that several threads computed together, in the order of spans.
+
+    None in traces too long to find the spans of each op. O(n) where all threads
+    compute the same ops one after the other, else O(n log n).
+    """
+    if not has_shared_ops(trace):
+        return _no_ops()
+    lanes = lanes_in_step(trace)
+    is_timed = quality_of(trace.spans.flags) <= Quality.DERIVED
+    if lanes and all(bool(is_timed[lane].all()) for lane in lanes):
+        return _in_step(trace, lanes)
+    owner = op_owners(trace)
+    return None if owner is None else _by_owner(trace, owner, is_timed)
+
+
+def barriers(
+    trace: Trace, time: TimeRange | None = None, ops: SharedOps | None = None
+) -> tuple[int | None, tuple[WaitedFor, ...]]:
+    """Return how many ops threads computed together, and who came last at their ends.
+
+    None without recorded waits, and in traces too long to find the spans of each op.
+
+    Parameters
+    ----------
+    time : only ops whose last thread ends in it; None = all.
+    ops : all of the trace, where the caller has them.
+    """
+    if trace.spans.wait is None:
+        return None, ()
+    found = shared_ops(trace) if ops is None else ops
+    if found is None:
+        return None, ()
+    found = found.ending_in(time)
+    lane = trace.spans.lane[found.last].astype(np.int64)
+    n_last = np.bincount(lane, minlength=len(trace.lanes))
+    ticks = np.zeros(len(trace.lanes), np.int64)
+    add_by_group(ticks, lane, found.waited)
+    titles = lane_titles(trace.lanes)
+    last = [
+        WaitedFor(titles[i], int(n_last[i]), int(ticks[i]))
+        for i in np.flatnonzero(n_last).tolist()
+    ]
+    last.sort(key=lambda one: (-one.waited, -one.n_last, one.name))
+    return len(found), tuple(last)
+
+
+def known_waits(trace: Trace, rows: slice | Array) -> I64:
+    """Return what spans waited, int64[m]; 0 where it is not recorded."""
+    wait = trace.spans.wait
+    if wait is None:
+        return np.zeros(len(trace.spans.start[rows]), np.int64)
+    return np.where(wait[rows] == NO_WAIT, 0, wait[rows]).astype(np.int64)
+
+
+def _no_ops() -> SharedOps:
+    none = np.zeros(0, np.int64)
+    return SharedOps(none, none, none, none, none, none, none, none)
+
+
+def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> SharedOps:
+    """Return the ops of threads that all compute the same: op i is span i of each."""
+    spans, first = trace.spans, lanes[0]
+    is_op = spans.op[first] >= 0
+    span = np.arange(first.start, first.stop, dtype=np.int64)
+    last, end = span.copy(), spans.end[first].astype(np.int64)
+    last_wait = known_waits(trace, first)
+    waited = last_wait.copy()
+    most = end - spans.start[first]
+    longest, work = span.copy(), most.copy()
+    for lane in lanes[1:]:
+        mine, at = spans.end[lane], np.arange(lane.start, lane.stop, dtype=np.int64)
+        wait, length = known_waits(trace, lane), mine - spans.start[lane]
+        waited += wait
+        work += length
+        is_later, is_longer = mine >= end, length > most
+        last, end = np.where(is_later, at, last), np.maximum(end, mine)
+        last_wait = np.where(is_later, wait, last_wait)
+        longest = np.where(is_longer, at, longest)
+        most = np.maximum(most, length)
+    # What the last one waits, nobody else made it wait.
+    waited -= last_wait
+    n_threads = np.full(len(span), len(lanes), np.int64)
+    ops = SharedOps(span, n_threads, last, end, longest, most, work, waited)
+    return ops if is_op.all() else ops.take(is_op)
+
+
+def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> SharedOps:
+    """Return the same of spans whose ops are known one by one."""
+    spans = trace.spans
+    ids = np.flatnonzero((owner >= 0) & is_timed)
+    of = owner[ids]
+    order = np.lexsort((spans.end[ids], of))
+    ids, of = ids[order], of[order]
+    if not len(ids):
+        return _no_ops()
+    first = np.append(0, np.flatnonzero(of[1:] != of[:-1]) + 1)
+    last = np.append(first[1:], len(ids)) - 1
+    length, wait = spans.end[ids] - spans.start[ids], known_waits(trace, ids)
+    most = np.maximum.reduceat(length, first)
+    group = np.repeat(np.arange(len(first)), last - first + 1)
+    # The first of equally long spans, by its number.
+    is_most = np.flatnonzero(length == most[group])
+    longest = np.full(len(first), len(spans), np.int64)
+    np.minimum.at(longest, group[is_most], ids[is_most])
+    ops = SharedOps(
+        of[first],
+        last - first + 1,
+        ids[last],
+        spans.end[ids[last]],
+        longest,
+        most,
+        np.add.reduceat(length, first),
+        np.add.reduceat(wait, first) - wait[last],
+    )
+    return ops.take(ops.n_threads > 1)

@@ -1,0 +1,151 @@
+"""Ops that threads compute together, against plain loops; and the cause of a wait."""
+
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from builders import spans_trace
+from ggscope.analysis.links import linked
+from ggscope.analysis.reads.shared import lanes_in_step, op_owners
+from ggscope.analysis.summary.barriers import SharedOps, barrier_of, shared_ops
+from ggscope.analysis.summary.pauses import pause_context
+from ggscope.descriptions.waits import wait_text
+from ggscope.model.selection import Selection
+from ggscope.model.tables import NO_WAIT, Quality, SpanFlag, quality_of
+from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange, format_duration
+from wait_traces import random_waits, recorded_wait
+
+REPEATED = int(SpanFlag.REPEATED)
+
+
+def threads_trace(seed: int, n: int, threads: int, *, in_step: bool) -> Trace:
+    """Return a trace of ops that all threads compute, some without a known end."""
+    rng = np.random.default_rng(seed)
+    shape = (threads, n)
+    start = np.arange(n) * 100 + rng.integers(0, 10, shape)
+    end = start + rng.integers(1, 40, shape)
+    wait = rng.integers(0, 20, shape).astype(np.uint32)
+    wait[rng.random(shape) < 0.1] = NO_WAIT
+    flags = np.full(shape, REPEATED)
+    flags[0] = 0
+    if not in_step:
+        flags[rng.random(shape) < 0.1] |= int(SpanFlag.UNFINISHED)
+    order = np.arange(threads * n)
+    if not in_step:
+        order = rng.permutation(order)
+    op = np.tile(np.arange(n) % 5 + 1, threads)
+    lane = np.repeat(np.arange(threads), n)
+    return spans_trace(
+        start.ravel()[order], end.ravel()[order], lane[order], op=op[order],
+        name=-1, flags=flags.ravel()[order], wait=wait.ravel()[order],
+    )  # fmt: skip
+
+
+def plain_ops(trace: Trace) -> dict[int, tuple[int, ...]]:
+    """Return the row of each op that several threads computed, by its span."""
+    s, owner = trace.spans, op_owners(trace)
+    assert owner is not None
+    quality, wait = quality_of(s.flags), np.maximum(recorded_wait(trace), 0)
+    timed = [i for i in range(len(s)) if owner[i] >= 0]
+    timed = [i for i in timed if quality[i] <= Quality.DERIVED]
+    timed.sort(key=lambda i: int(owner[i]))
+    rows = {}
+    for op, members in groupby(timed, key=lambda i: int(owner[i])):
+        ids = list(members)
+        if len(ids) < 2:
+            continue
+        last = max(ids, key=lambda i: (int(s.end[i]), i))
+        length = {i: int(s.end[i]) - int(s.start[i]) for i in ids}
+        most = max(length.values())
+        longest = min(i for i in ids if length[i] == most)
+        waited = sum(int(wait[i]) for i in ids if i != last)
+        rows[op] = (
+            len(ids), last, int(s.end[last]), longest, most, sum(length.values()),
+            waited,
+        )  # fmt: skip
+    return rows
+
+
+def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:
+    columns = (
+        ops.n_threads, ops.last, ops.end, ops.longest, ops.most, ops.work, ops.waited
+    )  # fmt: skip
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return dict(zip(ops.span.tolist(), rows, strict=True))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+@pytest.mark.parametrize("in_step", [True, False])
+def test_shared_ops_are_those_of_a_plain_loop(threads: int, in_step: bool) -> None:
+    trace = threads_trace(threads, 60, threads, in_step=in_step)
+
+    found = shared_ops(trace)
+
+    assert found is not None
+    assert bool(lanes_in_step(trace)) is in_step
+    assert rows_of(found) == plain_ops(trace)
+    assert len(found) > 30
+
+
+def test_ops_of_one_thread_are_not_shared() -> None:
+    found = shared_ops(spans_trace([0, 20], [10, 30], op=1))
+
+    assert found is not None
+    assert len(found) == 0
+
+
+@pytest.mark.parametrize("in_step", [True, False])
+def test_the_last_at_a_barrier_is_that_of_the_shared_ops(in_step: bool) -> None:
+    trace = threads_trace(7, 40, 3, in_step=in_step)
+    ops, owner, known = shared_ops(trace), op_owners(trace), 0
+    assert ops is not None
+    assert owner is not None
+    rows = {int(op): i for i, op in enumerate(ops.span)}
+
+    for span in range(len(trace.spans)):
+        barrier = barrier_of(trace, span)
+        if barrier is None:
+            continue
+        row = rows[int(owner[span])]
+        known += 1
+        assert barrier.last == ops.last[row]
+        assert len(barrier.spans) == ops.n_threads[row]
+        ends = trace.spans.end[barrier.spans]
+        assert (np.diff(ends) >= 0).all()
+    assert known > 30
+
+
+def test_a_wait_has_a_cause_where_the_other_threads_are_known() -> None:
+    late = spans_trace(
+        [0, 100, 0, 100], [50, 150, 90, 180], [0, 0, 1, 1], op=[1, 2, 1, 2], name=-1,
+        flags=[0, 0, REPEATED, REPEATED], wait=np.array([40, 30, 2, 0], np.uint32),
+    )  # fmt: skip
+    alone = spans_trace([0], [50], op=1, wait=np.array([4], np.uint32))
+
+    assert "thread 1" in wait_text(late, 0)
+    assert format_duration(40, "ns") in wait_text(late, 0).split("waited for")[1]
+    assert "came last" in wait_text(late, 2)
+    assert barrier_of(alone, 0) is None
+    assert len(wait_text(alone, 0).split("\n")) == 3
+    assert linked(late, Selection("waits", (0,))).spans.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_runs_after_a_pause_is_that_of_a_plain_loop(seed: int) -> None:
+    trace = random_waits(seed, 120, lanes=3, shuffled=seed > 0)
+    s = trace.spans
+    is_op = s.op >= 0
+
+    for span in range(0, 120, 7):
+        tick = int(s.end[span]) + max(int(recorded_wait(trace)[span]), 0)
+        found = pause_context(trace, span, TimeRange(int(s.end[span]), tick))
+        behind = [
+            (int(s.start[i]), i)
+            for i in range(120)
+            if s.lane[i] == s.lane[span] and s.start[i] >= tick and i != span
+            if not is_op[span] or is_op[i]
+        ]
+        assert found.after == (min(behind)[1] if behind else -1)
+        assert len(found.others) == 2
