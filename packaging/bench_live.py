@@ -31,9 +31,10 @@ from ggscope.live.source import State
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Array
 from ggscope.model.trace import LaneKind, OpTable, TraceInfo
+from ggscope.render.timeline.prepare import PrepareRequest
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
-from ggscope.views.timeline.view import PrepareRequest, TimelineView
+from ggscope.views.timeline.view import TimelineView
 
 N_SPANS, RATE, PER_SECOND, PX = 5_000_000, 1_000_000, 30, 1920
 N_LANES, N_LAYERS, N_UPDATES = 4, 32, 40

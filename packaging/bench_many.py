@@ -22,7 +22,7 @@ from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind, Trace, TraceInfo
 from ggscope.readers.registry import open_trace
-from ggscope.views.timeline.view import PrepareRequest
+from ggscope.render.timeline.prepare import PrepareRequest
 
 N_ORDINARY = 1_000_000
 MANY_LANES, FEW_LANES, N_SPANS = 10_000, 10, 4_000_000

@@ -20,11 +20,12 @@ from ggscope.gui.pages.too_large import part_text, short_count
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate
 from ggscope.readers.memory import judge
+from ggscope.render.timeline.prepare import Prepared, PrepareRequest
 from ggscope.session.loader import LoadState
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.safe_text import Label
 from ggscope.views.timeline import view as timeline_module
-from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView
+from ggscope.views.timeline.view import TimelineView
 from messages import said, toast
 from panes import texts_of_widgets
 from reading import Reading, wait_for

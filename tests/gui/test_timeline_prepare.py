@@ -9,10 +9,11 @@ from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.errors import Cancelled
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
+from ggscope.render.timeline import prepare as prepare_module
+from ggscope.render.timeline.prepare import PrepareRequest
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.timeline import view as timeline_module
-from ggscope.views.timeline.view import PrepareRequest, TimelineView
+from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 
 
@@ -94,7 +95,7 @@ def lanes_of_many_spans(n_lanes: int, each: int) -> Trace:
 
 
 def test_of_many_lanes_only_those_in_view_are_prepared(qtbot, monkeypatch):
-    monkeypatch.setattr(timeline_module, "FEW_SPANS", 40)
+    monkeypatch.setattr(prepare_module, "FEW_SPANS", 40)
     prepared: list[str] = []
     prepare_lane = PrepareRequest._prepare_lane
 

@@ -13,7 +13,7 @@ from ggscope.sanitize import Html, html, join_html
 from ggscope.session.session import Session
 
 if TYPE_CHECKING:
-    from ggscope.views.timeline.view import Prepared
+    from ggscope.render.timeline.prepare import Prepared
 
 
 def tooltip_for(

@@ -16,8 +16,8 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import skyline
+from ggscope.render.timeline.prepare import PrepareRequest
 from ggscope.render.timeline.scene import OverviewScene, TimelineScene, TimeScale
-from ggscope.views.timeline.view import PrepareRequest
 
 MANY = 3 * FEW_LANES
 
