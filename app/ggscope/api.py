@@ -38,7 +38,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, parse_duration
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
-from ggscope.render.figures import FIGURES
+from ggscope.render.figures import FIGURES, figure_of
 from ggscope.sanitize import xml
 from ggscope.session_loading import named_bundle, open_bundle
 
@@ -174,7 +174,8 @@ def figure(
     preset : its size and letters: "single" or "double" (column of a journal), "slide",
         "readme"; "" = none.
     time : range of time to draw, for views that have one.
-    options : those of the figure in `ggscope.render.figures`, e.g. ``color_by``.
+    options : those of the figure in `ggscope.render.figures`, e.g. ``color_by``. The
+        other side of "compare" is ``b``, a tuple of traces.
 
     Raises
     ------
@@ -185,12 +186,13 @@ def figure(
     """
     from ggscope.render.figure_style import preset as preset_style
 
-    if view not in FIGURES:
-        raise ExportError(f"{view!r} has no figure; {', '.join(FIGURES)} have one.")
+    if view not in (*FIGURES, "compare"):
+        listed = ", ".join((*FIGURES, "compare"))
+        raise ExportError(f"{view!r} has no figure; {listed} have one.")
     if time is not None:
         options["visible"] = _time_range(trace, time)
     look = preset_style(preset) if preset else None
-    return TraceFigure(FIGURES[view].figure(trace, **options), look)
+    return TraceFigure(figure_of(view).figure(trace, **options), look)
 
 
 class Table:

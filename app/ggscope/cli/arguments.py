@@ -710,6 +710,7 @@ def _measures() -> tuple[str, ...]:
 
 
 _VIEWS = values.Names(_views, several=True, every="all")
+_EXPORTED = values.Names(_views, several=True, every="all", more=("compare",))
 _COLUMNS = values.Names(_stat_columns, several=True)
 
 
@@ -719,12 +720,12 @@ def _add_export(parser: _Parser) -> None:
     views = _views()
     parser.add_argument(
         "--view",
-        choices=_VIEWS,
-        type=_VIEWS.of,
+        choices=_EXPORTED,
+        type=_EXPORTED.of,
         default="timeline",
         metavar="VIEW",
         help=", ".join(views) + "; several, e.g. timeline,heatmap, or all, into a "
-        "folder; default timeline",
+        "folder; default timeline; compare: of two files, or folders of runs",
     )
     parser.add_argument(
         "--resume",
@@ -750,7 +751,7 @@ def _add_export(parser: _Parser) -> None:
         "--by",
         metavar="WHAT",
         help="statistics: what a bar is, e.g. op, layer or token, as in ggscope stats; "
-        "hot: tensor, layer, component or expert",
+        "hot: tensor, layer, component or expert; compare: as in ggscope diff",
     )
     parser.add_argument(
         "--measure",

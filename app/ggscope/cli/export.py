@@ -16,7 +16,7 @@ from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
 from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.units import format_duration
-from ggscope.render.figures import FIGURES
+from ggscope.render.figures import FIGURES, figure_of
 from ggscope.sanitize import file_name, one_line
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ _FLAGS = {
 
 def run(arguments: Namespace) -> int:
     """Write the figures of each file; return the exit code."""
+    if "compare" in arguments.view:
+        from ggscope.cli import export_compare
+
+        return export_compare.run(arguments)
     views, folder = arguments.view, _as_folder(arguments.output)
     if folder is None and len(arguments.files) * len(views) > 1:
         of = "views" if len(arguments.files) == 1 else "files"
@@ -83,7 +87,7 @@ def run(arguments: Namespace) -> int:
         results = for_each_file(arguments, _work(arguments, targets, done))
     captions = _captions(results)
     if arguments.caption is not None and captions:
-        _write_captions("\n\n".join(captions) + "\n", arguments)
+        write_captions("\n\n".join(captions) + "\n", arguments)
     if arguments.json:
         results.emit_json()
     return results.code
@@ -157,7 +161,8 @@ def _captions(results: Results) -> list[str]:
     return list(found.values())
 
 
-def _write_captions(text: str, arguments: Namespace) -> None:
+def write_captions(text: str, arguments: Namespace) -> None:
+    """Write captions to the file that was named, or print them."""
     if arguments.caption != _STDOUT:
         content = text.encode("utf-8")
         write_file(arguments.caption, content, overwrite=arguments.force)
@@ -225,11 +230,16 @@ def look_of(arguments: Namespace) -> "FigureStyle":
 
 
 def make_figure(
-    trace: "Trace", view: str, arguments: Namespace, note: Callable[[str], None]
+    trace: "Trace",
+    view: str,
+    arguments: Namespace,
+    note: Callable[[str], None],
+    **more: object,
 ) -> "Figure":
     """Return the figure of a view with the options of the command line.
 
-    `note` receives messages on what the trace lacks, and on options without effect.
+    `note` receives messages on what the trace lacks, and on options without effect;
+    `more` are options that no text can say.
 
     Raises
     ------
@@ -241,7 +251,7 @@ def make_figure(
 
     visible = _visible_range(trace, arguments, note)
     mask = _filter_mask(trace, arguments, note)
-    spec, given = FIGURES[view], vars(arguments)
+    spec, given = figure_of(view), vars(arguments)
     flags = option_flags(spec.options)
     unused = [
         "--" + flag.replace("_", "-")
@@ -265,7 +275,7 @@ def make_figure(
     values = {name: value for name, value in values.items() if name in names}
     if "notes" in names and "notes" not in arguments.options:
         values["notes"] = _notes(trace, arguments, note)
-    values |= read_options(spec.options, arguments.options, view)
+    values |= read_options(spec.options, arguments.options, view) | more
     return spec.figure(trace, **values)
 
 

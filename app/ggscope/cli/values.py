@@ -19,6 +19,7 @@ class Names(Collection[str]):
     ----------
     several : whether it takes several, with commas between them.
     every : what stands for all of them, as ``all``; "" for nothing.
+    more : further names, for which `every` does not stand.
     """
 
     def __init__(
@@ -27,11 +28,14 @@ class Names(Collection[str]):
         *,
         several: bool = False,
         every: str = "",
+        more: Sequence[str] = (),
     ) -> None:
         self._load, self.several, self.every = load, several, every
+        self.more = tuple(more)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._load(), *([self.every] if self.every else [])))
+        every = [self.every] if self.every else []
+        return iter((*self._load(), *self.more, *every))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -48,7 +52,7 @@ class Names(Collection[str]):
             return tuple(self._load())
         chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
         for name in chosen:
-            if name not in self._load():
+            if name not in (*self._load(), *self.more):
                 listed = ", ".join(map(repr, self))
                 raise argparse.ArgumentTypeError(
                     f"invalid choice: {name!r} (choose from {listed})"

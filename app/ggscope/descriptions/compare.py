@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from ggscope.analysis.compare.compare import CompareRow, Comparison
 from ggscope.analysis.compare.matching import Hidden, ShareRow
+from ggscope.analysis.compare.offset import Anchor
 from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, Waterfall
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.tokens import plural
@@ -23,6 +24,11 @@ MEASURES = {
     "thread time": "sum over all spans of the group",
 }
 _MAX_LISTED = 5
+_ANCHORS = {
+    "start": "first span",
+    "phase": "first generated token",
+    "token": "token",
+}
 
 
 def relative_text(relative: float | None) -> str:
@@ -237,6 +243,13 @@ def ticks_text(ticks: Fraction | float, unit: Unit, *, signed: bool = False) -> 
     """Return a mean time, or its change with a sign."""
     value = float(ticks)
     return change_text(value, unit) if signed else format_duration(value, unit)
+
+
+def offset_text(offset: int, anchor: Anchor, unit: Unit) -> str:
+    """Return how two timelines are aligned: ``aligned by start, B + 1.2 ms``."""
+    by = "moved by hand" if anchor == "offset" else f"aligned by {_ANCHORS[anchor]}"
+    moved = change_text(offset, unit) if offset else "no offset"
+    return f"{by}, clock of B {moved}"
 
 
 def waterfall_text(found: Waterfall, unit: Unit) -> str:

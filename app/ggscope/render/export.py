@@ -129,6 +129,7 @@ class ExportCommand:
     words : further options of the command line, such as ``--range``.
     seen : as `options`, those that only what is seen has.
     lacks : sentences on what no command line can say of this figure.
+    other : what a comparison has as its other side.
     """
 
     view: str
@@ -137,6 +138,7 @@ class ExportCommand:
     words: tuple[str, ...] = ()
     seen: Mapping[str, object] = field(default_factory=dict)
     lacks: tuple[str, ...] = ()
+    other: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class Figure:
         words += [*look_words(look), "-o", str(target)]
         for path in recipe.paths[1:]:
             words += ["--with", str(path)]
-        words += ["--", str(recipe.paths[0])]
+        words += ["--", str(recipe.paths[0]), *map(str, recipe.other)]
         return Command(shlex.join(words), recipe.lacks)
 
     def write(

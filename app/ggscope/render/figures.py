@@ -109,3 +109,16 @@ FIGURES: dict[str, FigureSpec] = {
 }
 # fmt: on
 """Figures by the name that ``ggscope export --view`` takes."""
+COMPARE = FigureSpec(
+    "Compare",
+    "ggscope.render.compare.figure",
+    "compare_figure",
+    "CompareOptions",
+    lambda trace: len(trace.spans) > 0,
+)
+"""The figure ``--view compare``, of two sides: the other one is its option `b`."""
+
+
+def figure_of(view: str) -> FigureSpec:
+    """Return the figure of this name, that of two sides too. Raises KeyError."""
+    return COMPARE if view == "compare" else FIGURES[view]

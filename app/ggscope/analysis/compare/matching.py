@@ -158,6 +158,17 @@ def names_of_first(
     return renamed
 
 
+def group_names(
+    key: str, by: By, traces: Sequence[Trace], alignment: Alignment
+) -> list[str]:
+    """Return what each run calls a group of the first one; tokens have own numbers."""
+    if by != "token" or alignment.by != "token":
+        return [key] * len(traces)
+    named = [_names(trace, alignment, i) for i, trace in enumerate(traces)]
+    match = next((one for one, text in named[0].items() if text == key), None)
+    return [key if match is None else names.get(match, key) for names in named]
+
+
 def _names(trace: Trace, alignment: Alignment, number: int) -> dict[str, str]:
     """Return what a run calls each token, by what identifies it in all runs."""
     run, tokens = alignment.runs[number], tokens_of(trace)

@@ -137,7 +137,7 @@ def _drawn(
     name = f"{trace_name(trace)} · timeline"
     title = name if look.title is None else look.title
     width = look.width_or(_WIDTH)
-    layout, left_out = _layout(
+    layout, left_out = figure_layout(
         index, options.lanes, options.state if look.seen else None
     )
     scene = TimelineScene(
@@ -237,10 +237,15 @@ def _fitted(
     return replace(scene, layout=shown, height=height), missing
 
 
-def _layout(
+def figure_layout(
     index: TraceIndex, lanes: Sequence[str] | None, state: LaneState | None
 ) -> tuple[LaneLayout, tuple[str, ...]]:
-    """Return the lanes to draw, and sentences on those that are left out."""
+    """Return the lanes to draw, and sentences on those that are left out.
+
+    Parameters
+    ----------
+    lanes : keys of those to draw; None = all but collapsed groups and flat counters.
+    """
     chosen: Sequence[TimelineLane] = index.lanes
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
     if lanes is not None:
