@@ -194,6 +194,7 @@ CONDITIONS = {
     "gguf_data_missing": "tensors reach beyond the end of the file",
     "gguf_gaps": "bytes between tensors belong to none",
     "gguf_impossible_tensor": "a shape or offset is larger than any file",
+    "gguf_many_keys": "a head has more keys than are listed",
     "gguf_misaligned": "tensors do not begin where the alignment wants",
     "gguf_missing_part": "a part of a split model is not there",
     "gguf_new_version": "the version of a model is newer than those known",

@@ -1,5 +1,6 @@
 """A model file alone in the window, and the pane that lists its tensors."""
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +14,27 @@ from pytestqt.qtbot import QtBot
 
 import gguf_files
 from builders import empty_trace, llama_like_trace
+from ggscope.analysis.model_tree import tensor_reads
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes
 from ggscope.render.model_map import tensor_at
 from ggscope.render.theme import theme
 from ggscope.session.session import TraceChange
 from ggscope.views.base.view import View
-from ggscope.views.tensors import NAME, OFFSET, TensorsView
+from ggscope.views.details.view import DetailsView
+from ggscope.views.tensors.rows import (
+    ACCESSES,
+    BYTES,
+    NAME,
+    OFFSET,
+    SHAPE,
+    SIZE,
+    TIME,
+)
+from ggscope.views.tensors.view import TensorsView
 from gguf_files import TENSORS, read_gguf
 from messages import said, toast
 from panes import click, experiment, settle, texts_of_widgets
@@ -64,7 +77,18 @@ def view(document: Document) -> TensorsView:
 
 
 def names(view: TensorsView) -> list[str]:
-    return [row_text(view, row, NAME) for row in range(view.model.rowCount())]
+    """Return the tensors that are listed, without the groups around them."""
+    rows = range(view.model.rowCount())
+    return [row_text(view, r, NAME) for r in rows if not view.model.is_group(r)]
+
+
+def row_of(view: TensorsView, name: str) -> int:
+    texts = [row_text(view, row, NAME) for row in range(view.model.rowCount())]
+    return texts.index(name)
+
+
+def group_by(view: TensorsView, by: str) -> None:
+    view.by.setCurrentIndex(view.by.findData(by))
 
 
 def row_text(view: TensorsView, row: int, column: int) -> str:
@@ -102,6 +126,7 @@ def test_model_alone_opens_with_its_tensors_and_nothing_that_has_times(
 
     assert [cell.entry.id for cell in workspace.cells] == ["tensors"]
     assert not workspace.overview.isVisible()
+    group_by(view, "tensor")
     assert names(view) == [tensor.name for tensor in TENSORS]
     titles = [heading.title for heading in view.model.headings]
     rows = [
@@ -125,7 +150,9 @@ def test_head_says_name_architecture_and_what_the_tensors_take(
     text = view.summary.full_text
 
     assert {"Tiny", "llama", "2 layers"} <= set(text.split(" · "))
-    assert text.endswith("6 tensors, 32.0 KiB")
+    total = sum(tensor.size for tensor in TENSORS)
+    assert text.split(" · ")[1].startswith("6 tensors, ")
+    assert format_bytes(total) in text
 
 
 def test_status_counts_tensors(document: Document) -> None:
@@ -159,7 +186,7 @@ def test_metadata_stand_behind_a_switch(view: TensorsView) -> None:
 
 def test_find_line_lists_what_matches(view: TensorsView) -> None:
     QTest.keyClicks(view.find_line, "attn")
-    assert names(view) == [name for name in BY_NAME if "attn" in name]
+    assert sorted(names(view)) == sorted(name for name in BY_NAME if "attn" in name)
     assert view.count.full_text == "3 of 6"
 
     view.find_line.clear()
@@ -185,7 +212,7 @@ def test_row_and_map_select_the_same_tensor(
     document: Document, view: TensorsView
 ) -> None:
     tensor = number(document, "blk.0.attn_q.weight")
-    index = view.model.index(names(view).index("blk.0.attn_q.weight"), NAME)
+    index = view.model.index(row_of(view, "blk.0.attn_q.weight"), NAME)
     viewport = view.table.viewport()
     QTest.mouseClick(viewport, LEFT, pos=view.table.visualRect(index).center())
 
@@ -229,7 +256,7 @@ def test_go_to_reaches_a_tensor_of_a_model_alone(
 
 def test_menu_copies_the_name(view: TensorsView) -> None:
     menu = QMenu(view)
-    view._on_menu(menu, names(view).index("output.weight"))
+    view._on_menu(menu, row_of(view, "output.weight"))
 
     next(entry for entry in menu.actions() if entry.text() == "Copy name").trigger()
 
@@ -314,9 +341,10 @@ def test_heatmap_of_a_model_alone_draws_no_axis_of_time(
 def test_many_tensors_list_the_largest_and_say_so(
     shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ggscope.views.tensors.MAX_ROWS", 4)
+    monkeypatch.setattr("ggscope.views.tensors.view.MAX_ROWS", 4)
     view = shown("tensors", read_gguf(tmp_path, gguf_files.encode()))
     assert isinstance(view, TensorsView)
+    group_by(view, "tensor")
 
     sizes = sorted((tensor.size for tensor in TENSORS), reverse=True)[:4]
     listed = [name for name in names(view) if name in BY_NAME]
@@ -349,3 +377,157 @@ def test_map_gives_way_to_the_list_in_a_low_pane(
 
     assert low.canvas.isVisible()
     low.release()
+
+
+def test_groups_have_totals_and_open_and_close_by_keys(
+    document: Document, view: TensorsView
+) -> None:
+    group_by(view, "layer")
+    table = view.table
+    layer = row_of(view, "layer 0")
+    own = [t for t in TENSORS if t.name.startswith("blk.0.")]
+    assert row_text(view, layer, SIZE) == format_bytes(sum(t.size for t in own))
+    assert row_text(view, layer, SHAPE) == f"{len(own)} tensors"
+    n = view.model.rowCount()
+    table.setFocus()
+    table.setCurrentIndex(view.model.index(layer, NAME))
+
+    QTest.keyClick(table, Qt.Key.Key_Left)
+    assert view.model.rowCount() == n - len(own)
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    assert view.model.rowCount() == n
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    assert table.currentIndex().row() == layer + 1
+    QTest.keyClick(table, Qt.Key.Key_Left)
+    assert table.currentIndex().row() == layer
+    QTest.keyClick(table, Qt.Key.Key_Return)
+    assert view.model.rowCount() == n - len(own)
+    QTest.keyClick(table, Qt.Key.Key_Asterisk)
+    assert view.model.rowCount() == n
+
+
+def test_sign_of_a_group_opens_and_closes_it_by_mouse(view: TensorsView) -> None:
+    layer, n = row_of(view, "layer 1"), view.model.rowCount()
+    place = view.table.sign_rect(layer).center().toPoint()
+
+    QTest.mouseClick(view.table.viewport(), LEFT, pos=place)
+    closed = view.model.rowCount()
+    QTest.mouseClick(view.table.viewport(), LEFT, pos=place)
+
+    assert closed < n
+    assert view.model.rowCount() == n
+
+
+def test_group_selects_its_tensors_everywhere(
+    document: Document, view: TensorsView
+) -> None:
+    index = view.model.index(row_of(view, "layer 0"), NAME)
+    viewport = view.table.viewport()
+    QTest.mouseClick(viewport, LEFT, pos=view.table.visualRect(index).center())
+
+    own = {number(document, t.name) for t in TENSORS if t.name.startswith("blk.0.")}
+    assert document.session.selection.current.table == "tensors"
+    assert set(document.session.selection.current.ids) == own
+    assert selected(view) == ["layer 0"]
+    scene = view.scene_now()
+    assert scene is not None
+    assert scene.selected == frozenset(own)
+
+
+def test_tensor_selected_elsewhere_opens_its_groups(
+    document: Document, view: TensorsView
+) -> None:
+    group_by(view, "component")
+    view.model.open_all(False)
+    assert names(view) == []
+
+    tensor = number(document, "blk.0.attn_q.weight")
+    document.session.selection.select(Selection("tensors", (tensor,)))
+
+    assert selected(view) == ["blk.0.attn_q.weight"]
+
+
+def test_search_opens_groups_and_its_end_closes_them(view: TensorsView) -> None:
+    view.model.open_all(False)
+    closed = view.model.rowCount()
+
+    QTest.keyClicks(view.find_line, "attn_q")
+    assert names(view) == ["blk.0.attn_q.weight"]
+    view.find_line.clear()
+
+    assert (names(view), view.model.rowCount()) == ([], closed)
+
+
+def test_search_finds_types_and_parts(view: TensorsView) -> None:
+    view.find_line.setText("f16")
+    is_half = {t.name for t in TENSORS if t.type == "f16"}
+    assert set(names(view)) == is_half
+
+    view.find_line.setText("experts")
+    assert names(view) == ["blk.0.ffn_up_exps.weight"]
+
+
+def test_sorting_keeps_tensors_in_their_groups(view: TensorsView) -> None:
+    view.table.sortByColumn(SIZE, Qt.SortOrder.DescendingOrder)
+
+    rows = range(view.model.rowCount())
+    tops = [r for r in rows if view.model.is_group(r)]
+    totals = [float(view.model.row(r)[SIZE].sort or 0) for r in tops]
+    assert totals == sorted(totals, reverse=True)
+    for top, following in zip(tops, [*tops[1:], view.model.rowCount()], strict=True):
+        inside = [view.model.row(r)[SIZE].sort for r in range(top + 1, following)]
+        assert inside == sorted(inside, reverse=True)
+        assert sum(inside) == view.model.row(top)[SIZE].sort
+
+
+def test_metadata_are_searched_while_they_are_shown(view: TensorsView) -> None:
+    QTest.mouseClick(view.switch, LEFT)
+    view.find_line.setText("rope")
+
+    model = view.metadata_model
+    keys = [model.index(row, 0).data() for row in range(model.rowCount())]
+    assert keys
+    assert all("rope" in key for key in keys)
+
+
+def test_trace_adds_accesses_and_time(shown: Shown, model: Path, document: Document,
+                                      view: TensorsView) -> None:  # fmt: skip
+    alone = [view.table.isColumnHidden(c) for c in (ACCESSES, BYTES, TIME)]
+    trace = llama_like_trace(tokens=2, layers=2)
+    traced = shown("tensors", trace)
+    assert isinstance(traced, TensorsView)
+    group_by(traced, "tensor")
+    reads = tensor_reads(trace)
+    assert reads.accesses is not None
+    assert reads.ticks is not None
+
+    assert alone == [True, True, True]
+    assert not traced.table.isColumnHidden(ACCESSES)
+    for row in range(traced.model.rowCount()):
+        tensor = traced.model.payload(row)
+        assert isinstance(tensor, int)
+        assert traced.model.row(row)[TIME].raw == int(reads.ticks[tensor])
+        assert traced.model.row(row)[ACCESSES].raw == int(reads.accesses[tensor])
+
+
+def test_details_tell_what_the_model_is(document: Document, view: TensorsView) -> None:
+    details = document.workspace.details
+    assert isinstance(details.view, DetailsView)
+
+    facts = {fact.label: fact for fact in details.view.facts.facts}
+    elements = sum(math.prod(t.shape) for t in TENSORS)
+    assert "About this model" in texts_of_widgets(details)
+    assert facts["architecture"].value == "llama"
+    assert facts["elements"].exact == f"{elements:,}"
+    assert facts["tensors"].value == f"{len(TENSORS)} tensors"
+
+
+def test_screen_reader_hears_whether_a_group_is_open(view: TensorsView) -> None:
+    index = view.model.index(row_of(view, "layer 0"), NAME)
+    role = Qt.ItemDataRole.AccessibleTextRole
+
+    opened = view.model.data(index, role)
+    view.model.set_open(index.row(), False)
+
+    assert opened == "layer 0, expanded"
+    assert view.model.data(index, role) == "layer 0, collapsed"

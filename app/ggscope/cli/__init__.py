@@ -127,6 +127,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.diff import run
         case "machine":
             from ggscope.cli.machine import run
+        case "tensors":
+            from ggscope.cli.tensors import run
         case "hot":
             from ggscope.cli.hot import run
         case "flags":

@@ -21,6 +21,7 @@ COMMANDS = {
     "summary": "tokens/s, top ops, busy threads, and what limits the run",
     "stats": "totals, means and percentiles",
     "diff": "compare two runs: what takes longer, by how much",
+    "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
@@ -583,6 +584,35 @@ def _add_hot(parser: _Parser) -> None:
     )
 
 
+def _add_tensors(parser: _Parser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("tensor", "layer", "component", "name", "type", "file"),
+        default="tensor",
+        metavar="WHAT",
+        help="tensor (default), or totals by layer, component, name (over layers), "
+        "type or file",
+    )
+    parser.add_argument(
+        "--find",
+        metavar="TEXT",
+        help="only tensors whose name has this text, or matches this /regex/",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=("offset", "name", "size", "elements", "accesses", "time"),
+        default="offset",
+        metavar="BY",
+        help="offset (default), name, size, elements, accesses or time",
+    )
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", help="number of lines"
+    )
+    parser.add_argument(
+        "--metadata", action="store_true", help="list the metadata of the files, too"
+    )
+
+
 def _add_residency(parser: _Parser) -> None:
     parser.add_argument(
         "--limit",
@@ -1059,7 +1089,8 @@ _READING: dict[str, str | int] = {
     "flags": 1,
     "diff": 2,
     **dict.fromkeys(
-        ("check", "summary", "stats", "hot", "cache", "show", "export"), "+"
+        ("check", "summary", "stats", "tensors", "hot", "cache", "show", "export"),
+        "+",
     ),
     "residency": "+",
 }
@@ -1092,6 +1123,7 @@ _OWN = {
     "summary": _add_summary,
     "diff": _add_diff,
     "machine": _add_machine,
+    "tensors": _add_tensors,
     "hot": _add_hot,
     "cache": _add_cache,
     "flags": _add_flags,

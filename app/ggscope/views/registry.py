@@ -102,6 +102,11 @@ _TOKENS_GESTURES = (
     ("Left / Right, Home / End", "Select the previous, next, first or last token"),
     ("Enter", "Fit the timeline to the selected token"),
 )
+_TENSORS_GESTURES = (
+    ("Right / Left", "Open or close a group, go into it or out"),
+    ("*", "Open all groups"),
+    ("Enter, double click", "Open a group; show a tensor in the heatmap"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -116,7 +121,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("compare", "Compare", "bottom", "compare:CompareView", lambda trace: len(trace.spans) > 0),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
-    ViewEntry("tensors", "Tensors", "centre", "tensors:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0"),
+    ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),

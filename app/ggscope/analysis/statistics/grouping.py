@@ -302,7 +302,7 @@ def _by_name(trace: Trace) -> Grouping:
     groups: dict[str, int] = {}
     table = np.full(int(used.max(initial=-1)) + 2, -1, np.int32)
     for i, name, shape in zip(used.tolist(), names, which.tolist(), strict=True):
-        label = _without_layer(name, shapes[shape])
+        label = without_layer(name, shapes[shape])
         table[i + 1] = groups.setdefault(label, len(groups))
     table[0] = groups.setdefault(NONE, len(groups))
     labels = list(groups)
@@ -316,7 +316,7 @@ def _by_name(trace: Trace) -> Grouping:
     )
 
 
-def _without_layer(name: str, shape: NameShape) -> str:
+def without_layer(name: str, shape: NameShape) -> str:
     """Return the base of a name with * in place of the layer's number."""
     begin, end = shape.layer
     if begin == end:
@@ -331,6 +331,15 @@ def _by_backend(trace: Trace) -> Grouping:
     titles = [" / ".join(group) or NONE for group in lanes.groups]
     table = np.where(is_used, lanes.group, -1).astype(np.int64)
     return _by_table(trace, trace.spans.lane, table, titles)
+
+
+def tensor_groups(trace: Trace) -> Grouping:
+    """Return a group per row of ``Trace.tensors``: the weight that a span reads.
+
+    Two more follow: spans that read no weight, and those of which that is not recorded.
+    """
+    n = len(trace.tensors)
+    return _by_weight(trace, ([str(i) for i in range(n)], np.arange(n)))
 
 
 def _tensor_names(trace: Trace) -> tuple[list[str], I64]:

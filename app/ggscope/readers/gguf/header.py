@@ -39,6 +39,8 @@ _KEY_BYTES = (1 << 16) - 1
 _NAME_BYTES = 4096
 _TEXT_BYTES = 1 << 16
 _SHORT_ARRAY = 64
+_N_HEAD = 8
+"""Elements that are kept of longer ones."""
 _MAX_NESTED = 1 << 16
 _MIN_KEY_BYTES = 8 + 1 + 4 + 1
 _MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
@@ -155,10 +157,7 @@ class HeaderCursor:
         """
         form = struct.Struct(self.order + self._count_code)
         unpack, width = form.unpack_from, form.size
-        if n > MAX_STRINGS:
-            raise HeaderFault(
-                f"{what} has an implausible count of {n:,} strings", self.position
-            )
+        self.check_strings(n, what)
         while n:
             at = self._at(width, what)
             window, end = self._window, len(self._window) - width
@@ -176,6 +175,13 @@ class HeaderCursor:
                 )
             self._check_limit(beyond)
             self.position = beyond
+
+    def check_strings(self, n: int, what: str) -> None:
+        """Raise HeaderFault where no vocabulary has so many strings."""
+        if n > MAX_STRINGS:
+            raise HeaderFault(
+                f"{what} has an implausible count of {n:,} strings", self.position
+            )
 
     @property
     def _count_code(self) -> str:
@@ -215,12 +221,14 @@ class GgufField:
     length : of an array its elements, of a text its bytes; -1 for numbers.
     is_array : whether it is an array.
     offset : where its key begins.
+    head : of an array that is too long to keep, the first elements.
     """
 
     value: Scalar | tuple[Scalar, ...] | None
     length: int
     is_array: bool
     offset: int
+    head: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,10 +458,16 @@ class _Walk:
             items = [self._value(kind, key, start).value for _ in range(n)]
             kept = tuple(v for v in items if v is not None and not isinstance(v, tuple))
             return GgufField(kept if len(kept) == n else None, n, True, start)
+        head: tuple[Scalar, ...] = ()
+        if kind == _STRING:
+            cursor.check_strings(n, key)
+        if kind in _CODES or kind == _STRING:
+            first = [self._value(kind, key, start).value for _ in range(_N_HEAD)]
+            head = tuple(v for v in first if v is not None and not isinstance(v, tuple))
         if kind in _WIDTHS:
-            cursor.skip(n * _WIDTHS[kind], f"the array {key}")
+            cursor.skip((n - _N_HEAD) * _WIDTHS[kind], f"the array {key}")
         elif kind == _STRING:
-            cursor.skip_strings(n, key)
+            cursor.skip_strings(n - _N_HEAD, key)
         elif kind == _ARRAY:
             self._n_nested += n
             if depth or self._n_nested > _MAX_NESTED:
@@ -462,7 +476,7 @@ class _Walk:
                 self._array(key, start, depth + 1)
         else:
             raise HeaderFault(f"{key} has elements of the unknown type {kind}", start)
-        return GgufField(None, n, True, start)
+        return GgufField(None, n, True, start, head)
 
     def _text(self, what: str, limit: int) -> str:
         start = self._cursor.position

@@ -11,7 +11,7 @@ process. So it sees whole heads only, and those in a private file.
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -203,6 +203,8 @@ _SECONDS = 120.0
 _HINT = "Remove the reader option header=package."
 MAX_FACTS = 512
 _MAX_TEXT = 200
+_N_SHOWN = 8
+"""Elements shown of long arrays."""
 _ARCHITECTURE = "general.architecture"
 _TOKENS = "tokenizer.ggml.tokens"
 _EMBEDDING = "token_embd.weight"
@@ -426,8 +428,8 @@ def model_facts(header: GgufHeader) -> dict[str, str]:
     """Return metadata by key: the derived facts first, then the file's own keys.
 
     Derived are ``n_layers, n_vocab, n_embd, n_experts, n_experts_used, n_ctx`` and
-    ``file_type``, each only where the file tells it. Long texts and arrays stand as
-    their length.
+    ``file_type``, each only where the file tells it. Of long texts and arrays the
+    begin stands, and their length.
     """
     facts: dict[str, str] = {}
     architecture = header.text(_ARCHITECTURE)
@@ -442,6 +444,13 @@ def model_facts(header: GgufHeader) -> dict[str, str]:
         facts["file_type"] = kind
     for key, found in header.fields.items():
         if len(facts) >= MAX_FACTS:
+            header.warn(
+                Severity.NOTICE,
+                "gguf_many_keys",
+                f"The file has {len(header.fields):,} metadata keys; the first "
+                f"{MAX_FACTS:,} are listed.",
+                found.offset,
+            )
             break
         facts[key] = _text(found)
     return facts
@@ -467,12 +476,26 @@ def _text(found: GgufField) -> str:
     value = found.value
     if isinstance(value, tuple):
         text = f"[{', '.join(map(_scalar, value))}]"
-        return text if len(text) <= _MAX_TEXT else f"{found.length:,} values"
+        return text if len(text) <= _MAX_TEXT else _begin(value, found.length)
+    if value is None and found.is_array:
+        return _begin(found.head, found.length)
     if value is None:
-        what = "values" if found.is_array else "bytes of text"
-        return f"{found.length:,} {what}"
+        return f"{found.length:,} bytes of text"
     text = _scalar(value)
-    return text if len(text) <= _MAX_TEXT else f"{found.length:,} bytes of text"
+    if len(text) <= _MAX_TEXT:
+        return text
+    return f"{found.length:,} bytes of text: {text[:_MAX_TEXT]}…"
+
+
+def _begin(values: Sequence[Scalar], length: int) -> str:
+    """Return how many elements an array has, and as many as there is room for."""
+    count, shown = f"{length:,} values", ""
+    for value in values[:_N_SHOWN]:
+        text = _scalar(value)
+        if len(shown) + len(text) > _MAX_TEXT:
+            break
+        shown += f"{text}, "
+    return f"{count}: [{shown}…]" if shown else count
 
 
 def _scalar(value: Scalar) -> str:

@@ -304,17 +304,21 @@ class TextTableModel(QAbstractTableModel):
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
 
     def _arrange(self) -> None:
+        positions = self.sorted_positions(self._rows)
+        self._rows = [self._rows[i] for i in positions]
+        self._payloads = [self._payloads[i] for i in positions]
+
+    def sorted_positions(self, rows: Sequence[tuple[Cell, ...]]) -> Sequence[int]:
+        """Return the positions of rows in the current order."""
         column, order = self.sorted_by
         if not 0 <= column < len(self.headings):
-            return
-        pairs = list(zip(self._rows, self._payloads, strict=True))
-        known = [p for p in pairs if p[0][column].sort is not None]
-        rest = [p for p in pairs if p[0][column].sort is None]
+            return range(len(rows))
+        keys = [row[column].sort for row in rows]
+        known = [i for i, key in enumerate(keys) if key is not None]
+        rest = [i for i, key in enumerate(keys) if key is None]
         is_down = order == Qt.SortOrder.DescendingOrder
-        known.sort(key=lambda p: _sort_key(p[0][column].sort), reverse=is_down)
-        arranged = known + rest
-        self._rows = [row for row, _ in arranged]
-        self._payloads = [payload for _, payload in arranged]
+        known.sort(key=lambda i: _sort_key(keys[i]), reverse=is_down)
+        return known + rest
 
     def text(self, rows: Sequence[int], form: CopyForm) -> str:
         """Return rows as text: of Markdown as shown, else plain figures."""
@@ -356,6 +360,7 @@ class TextTable(QTableView):
 
     row_opened = Signal(int)
     menu_requested = Signal(QMenu, int)
+    max_name = _MAX_NAME
 
     def __init__(
         self,
@@ -375,7 +380,7 @@ class TextTable(QTableView):
         self._least: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
-        self.setItemDelegate(_CellPainter(self))
+        self.setItemDelegate(CellPainter(self))
         self.setModel(model)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setShowGrid(False)
@@ -440,7 +445,7 @@ class TextTable(QTableView):
             wanted = max(wanted, self._title_width(heading))
             if heading.stretch and not heading.words:
                 least = max(self._least.get(section, scaled(heading.width)), wanted)
-                self._least[section] = min(least, scaled(_MAX_NAME))
+                self._least[section] = min(least, scaled(self.max_name))
             elif not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
         self._stretch()
@@ -624,7 +629,7 @@ class TextTable(QTableView):
 
 
 @guarded
-class _CellPainter(QStyledItemDelegate):
+class CellPainter(QStyledItemDelegate):
     """Draws cells, with the bar under a share and the colour of a heat map."""
 
     def __init__(self, table: TextTable) -> None:

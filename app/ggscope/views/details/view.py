@@ -18,6 +18,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.files import stated_facts
 from ggscope.descriptions.live import live_facts
 from ggscope.descriptions.spans import Fact, access_line, record_fact
+from ggscope.descriptions.tensors import model_facts
 from ggscope.entities.durations import DurationStats
 from ggscope.entities.entity import Entity, EntityStats, Operands, RelatedGroup
 from ggscope.entities.registry import entity_of
@@ -381,9 +382,11 @@ class DetailsView(View):
             self._show_facts(trace, "Live", _live_facts(trace, follower))
         elif len(trace.spans):
             self._show_summary(trace)
+        elif trace.models and len(trace.tensors):
+            facts = (*model_facts(trace), *stated_facts(trace))
+            self._show_facts(trace, "About this model", facts)
         elif facts := stated_facts(trace):
-            title = "About this model" if trace.models else "About this trace"
-            self._show_facts(trace, title, facts)
+            self._show_facts(trace, "About this trace", facts)
         else:
             self._show_empty("Nothing selected", _hint(trace))
 

@@ -16,10 +16,12 @@ from ggscope.readers.gguf.header import (
     HeaderFault,
     read_header,
 )
-from ggscope.readers.gguf.reader import GgufReader
+from ggscope.readers.gguf.reader import MAX_FACTS, GgufReader
 from ggscope.readers.source import Source
 from gguf_files import (
     ARRAY,
+    BOOL,
+    F32,
     FIELDS,
     I32,
     STRING,
@@ -86,9 +88,12 @@ def test_facts_are_derived_from_the_metadata(tmp_path):
     assert facts["llama.rope.freq_base"] == "10000"
     assert facts["tokenizer.ggml.add_bos_token"] == "true"
     assert facts["general.tags"] == "[a, b]"
-    assert facts["tokenizer.chat_template"] == "5,000 bytes of text"
+    begin = facts["tokenizer.chat_template"]
+    assert begin == f"5,000 bytes of text: {'x' * 200}…"
     assert facts["tokenizer.huge"] == "100,000 bytes of text"
-    assert facts["tokenizer.ggml.tokens"] == "100 values"
+    tokens = FIELDS["tokenizer.ggml.tokens"][1][1]
+    shown = ", ".join(tokens[:8])
+    assert facts["tokenizer.ggml.tokens"] == f"100 values: [{shown}, …]"
 
 
 def test_vocabulary_without_tokens_is_told_by_the_embedding(tmp_path):
@@ -367,6 +372,37 @@ def test_hostile_value_ends_the_walk_at_its_offset(tmp_path, body):
     assert found.code in ("gguf_broken_header", "gguf_cut_header")
     assert found.place == "key 1"
     assert found.offset >= 24 + len(good)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "shown"),
+    [
+        (I32, range(1000), "1,000 values: [0, 1, 2, 3, 4, 5, 6, 7, …]"),
+        (F32, [0.5] * 65, f"65 values: [{'0.5, ' * 8}…]"),
+        (BOOL, [True] * 65, f"65 values: [{'true, ' * 8}…]"),
+        (STRING, ["a" * 150, "b" * 100] * 40, f"80 values: [{'a' * 150}, …]"),
+        (STRING, ["a" * 300] * 70, "70 values"),
+    ],
+)
+def test_long_arrays_stand_as_their_length_and_first_values(
+    tmp_path, kind, values, shown
+):
+    fields = {"k": (ARRAY, (kind, list(values))), "z": (U8, 1)}
+
+    trace = read_gguf(tmp_path, encode(fields=fields))
+
+    facts = trace.models[0].metadata
+    assert (facts["k"], facts["z"]) == (shown, "1")
+    assert not trace.warnings
+
+
+def test_keys_beyond_the_listed_ones_are_a_problem(tmp_path):
+    fields = {f"k{i}": (U8, 1) for i in range(600)}
+
+    trace = read_gguf(tmp_path, encode(fields=fields))
+
+    assert len(trace.models[0].metadata) == MAX_FACTS
+    assert [w.code for w in trace.warnings] == ["gguf_many_keys"]
 
 
 def test_array_of_arrays_is_skipped(tmp_path):

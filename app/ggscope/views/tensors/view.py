@@ -1,55 +1,77 @@
 """Tensors: what the model files hold, as a map of each file and as a table."""
 
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QStackedLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QStackedLayout,
+    QWidget,
+)
 
 from ggscope.analysis.filters.text import text_matcher
-from ggscope.analysis.model_tensors import ModelTensors, model_tensors
-from ggscope.descriptions.selected import shape_text, tensor_name
+from ggscope.analysis.model_tensors import ModelTensors
+from ggscope.analysis.model_tree import TREE_BY, TensorTree, TreeBy, tensor_tree
+from ggscope.descriptions.selected import tensor_name
+from ggscope.descriptions.tensors import TREE_TITLES, total_text
 from ggscope.errors import QueryError
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import COMPONENTS
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
-from ggscope.model.units import (
-    NOT_AVAILABLE,
-    format_bytes,
-    format_count,
-    format_exact_bytes,
-    format_offset,
-    format_share,
-)
+from ggscope.model.units import format_count, format_counted
 from ggscope.render.model_map import (
     ModelMapScene,
     compose_model_map,
     height_of,
     tensor_at,
 )
-from ggscope.render.reads import component_color
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import TableFile
 from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_name
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
+from ggscope.views.base.tree_table import TreeTable, TreeTableModel
 from ggscope.views.base.widgets import (
     EmptyState,
+    combo_box,
     lay_out,
     set_label_color,
     tool_button,
     tool_button_style,
     words_font,
 )
+from ggscope.views.tensors.rows import (
+    ACCESSES,
+    BITS,
+    BYTES,
+    ELEMENTS,
+    FILE,
+    NAME,
+    PART,
+    SHARE,
+    TIME,
+    ListedTensors,
+    RowMaker,
+    TensorGroup,
+    group_paths,
+    list_tensors,
+    tensor_cells,
+)
 
 _KEY = "tensors"
 MAX_ROWS = 20_000
 """Tensors listed; of larger models the largest ones."""
-_SYNC_TENSORS = 1_500
+_SYNC_TENSORS, _SYNC_SPANS = 1_500, 5_000
+_MOST_OPEN = 60
+"""Models of at most so many tensors come with all groups open; so do matches."""
 _FACTS = (
     ("general.name", ""),
     ("general.architecture", ""),
@@ -62,7 +84,6 @@ _FACTS = (
 """Metadata shown in the summary of a model, and its format."""
 _MIN_ROWS = 3
 """The map is hidden unless this many rows stay visible."""
-NAME, OFFSET = 0, 6
 
 
 class TensorsView(PaintedView):
@@ -79,14 +100,19 @@ class TensorsView(PaintedView):
         super().__init__("Tensors of the model", session, theme, parent)
         self.setObjectName("tensors")
         self._listed: ModelTensors | None = None
+        self._found: ListedTensors | None = None
         self._of: Trace | None = None
+        self._tree: TensorTree | None = None
+        self._opened: set[Hashable] | None = None
         self._hover = -1
         self._is_choosing = False
-        self.model = TextTableModel(self._headings(), self)
-        self.table = TextTable(self.model, self, "tensors", keeps_first=True)
+        self.model = TreeTableModel(self._headings(), self)
+        self.table = TreeTable(self.model, self, "tensors", keeps_first=True)
         self.table.setAccessibleName("Tensors")
         self.table.menu_requested.connect(self._on_menu)
+        self.table.row_opened.connect(self._on_opened)
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
+        self.model.layoutChanged.connect(self._on_selection)
         self.metadata_model = TextTableModel(self._metadata_headings(), self)
         self.metadata = TextTable(self.metadata_model, self, "metadata")
         self.metadata.setAccessibleName("Metadata of the model files")
@@ -109,12 +135,16 @@ class TensorsView(PaintedView):
         head = QWidget(self)
         self.summary = ElidedLabel(head)
         self.summary.setFont(words_font(12))
+        self.by = combo_box(head, "Group by", [(TREE_TITLES[by], by) for by in TREE_BY])
+        self.by.setObjectName("tensors_by")
+        self.by.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.by.currentIndexChanged.connect(self._on_by)
         self.find_line = QLineEdit(head)
-        self.find_line.setPlaceholderText("Find tensor, or /regex/")
+        self.find_line.setPlaceholderText("Find name, type or part; /regex/")
         self.find_line.setAccessibleName("Find tensor")
         self.find_line.setFixedWidth(200)
         self.find_line.setProperty("mono", True)
-        self.find_line.textChanged.connect(self._show_rows)
+        self.find_line.textChanged.connect(self._on_find)
         self.count = ElidedLabel(head)
         self.count.setFont(words_font(12))
         tip = "Show the metadata of the model files"
@@ -122,7 +152,8 @@ class TensorsView(PaintedView):
         self.switch.setCheckable(True)
         self.switch.toggled.connect(self._on_switch)
         lay_out(
-            QHBoxLayout(head), self.summary, self.count, self.find_line, self.switch,
+            QHBoxLayout(head), self.summary, self.count, self.by, self.find_line,
+            self.switch,
             margins=(8, 0, 4, 0), spacing=8, wide=self.summary,
         )  # fmt: skip
         return head
@@ -133,18 +164,29 @@ class TensorsView(PaintedView):
 
     def _headings(self) -> tuple[Heading, ...]:
         return (
-            Heading("tensor", "Name", 190, stretch=True),
+            Heading("tensor", "Name", 220, stretch=True),
             Heading("part", "Part of the network", 84,
                     words=True),
             Heading("layer", "Layer", 50, right=True),
             Heading("type", "Data type", 56),
+            Heading("bits", "Bits per element, scales of blocks included", 44,
+                    right=True, copied="bits per element", largest_first=True),
             Heading("shape", "Elements along each dimension, ne0 first", 116,
                     right=True),
+            Heading("elements", "Number of elements", 76, right=True,
+                    largest_first=True),
             Heading("size", "Size in bytes", 80, right=True,
                     copied="size (bytes)", largest_first=True),
             Heading("offset", "Offset in its file", 96, right=True,
                     copied="offset (bytes)"),
-            Heading("share", "Share of all tensors by size", 56, right=True,
+            Heading("share", "Share of all tensors by size", 96, right=True,
+                    largest_first=True),
+            Heading("accesses", "How often ops access it", 70, right=True,
+                    largest_first=True),
+            Heading("read", "Known bytes that ops read or write of it", 80,
+                    right=True, copied="accessed (bytes)", largest_first=True),
+            Heading("time", "Thread time of the ops whose largest weight it is; an op "
+                    "counts for one tensor", 80, right=True, copied="time (ticks)",
                     largest_first=True),
             Heading("file", "File", 160),
         )  # fmt: skip
@@ -184,23 +226,27 @@ class TensorsView(PaintedView):
     # -- what is shown ------------------------------------------------------------
 
     def refresh(self) -> None:
-        """List the tensors; of a large model on a worker."""
+        """List the tensors; of a large model or a trace on a worker."""
         trace = self.session.trace
         if trace is None or not len(trace.tensors):
-            self._show(trace, None)
-        elif len(trace.tensors) <= _SYNC_TENSORS:
             self.cancel(_KEY)
-            self._show(trace, model_tensors(trace))
+            self._show(trace, None)
+        elif len(trace.tensors) <= _SYNC_TENSORS and len(trace.spans) <= _SYNC_SPANS:
+            self.cancel(_KEY)
+            self._show(trace, list_tensors(trace))
         else:
             title = "Listing tensors"
-            self.run(_KEY, partial(_listed, trace), partial(self._show, trace), title)
+            self.run(
+                _KEY, partial(list_tensors, trace), partial(self._show, trace), title
+            )
 
-    def _show(self, trace: Trace | None, listing: ModelTensors | None) -> None:
-        self._of, self._listed = trace, listing
-        self._fit_map()
+    def _show(self, trace: Trace | None, found: ListedTensors | None) -> None:
+        self._of, self._found = trace, found
+        self._listed = None if found is None else found.tensors
         self._show_summary()
         self._show_metadata()
         self._show_rows()
+        self._fit_map()
         self._on_selection()
 
     def _fit_map(self) -> None:
@@ -231,47 +277,72 @@ class TensorsView(PaintedView):
         parts = [
             (form or "{0}").format(known[key]) for key, form in _FACTS if key in known
         ]
-        total = int(np.maximum(listing.size, 0).sum())
-        parts.append(f"{format_count(len(listing))} tensors, {format_bytes(total)}")
+        if self._found is not None:
+            tree = tensor_tree(trace, listing, "tensor", self._found.reads)
+            parts.insert(int("general.name" in known), total_text(tree.total))
         self.summary.setText(" · ".join(parts))
 
     def _show_metadata(self) -> None:
-        trace = self._of
+        models = () if self._of is None else self._of.models
         rows = [
             (Cell(key, sort=key), Cell(value, sort=value, tip=value), Cell(model.name))
-            for model in (() if trace is None else trace.models)
+            for model in models
             for key, value in model.metadata.items()
         ]
-        self.metadata_model.set_rows(rows)
-        self.metadata.fit_columns()
         self.switch.setEnabled(bool(rows))
         if not rows:
             self.switch.setChecked(False)
+        if self.switch.isChecked() and (pattern := self.find_line.text().strip()):
+            try:
+                matches = text_matcher(pattern)
+            except QueryError:
+                rows = []
+            else:
+                rows = [r for r in rows if matches(r[0].text) or matches(r[1].text)]
+        self.metadata_model.set_rows(rows)
+        self.metadata.setColumnHidden(2, len(models) < 2)
+        self.metadata.fit_columns()
+
+    def _on_find(self, text: str) -> None:
+        """List what matches, with its groups open where it is not too much."""
+        if text and self._opened is None:
+            self._opened = self.model.opened
+        self._show_metadata()
+        self._show_rows()
+        if not text:
+            self._opened = None
+
+    def _on_by(self, _: int) -> None:
+        self._opened = None if not self.find_line.text() else set()
+        self.model.set_tree((), set())
+        self._show_rows()
 
     def _show_rows(self, _: object = None) -> None:
-        trace, listing = self._of, self._listed
-        if trace is None or listing is None or not len(listing):
+        trace, found = self._of, self._found
+        if trace is None or found is None or not len(found.tensors):
+            self._tree = None
             self._placeholder.say(
                 "No tensors", "Add a model file or a tensor map: File › Add to session."
             )
-            self.model.set_rows(())
+            self.model.set_tree(())
             self.count.setText("")
             self._stack.setCurrentWidget(self._placeholder)
             return
+        listing = found.tensors
         shown = self._matching(trace, listing)
         n = len(shown)
-        if n > MAX_ROWS:
-            largest = np.argsort(-listing.size[shown], kind="stable")[:MAX_ROWS]
-            shown = shown[np.sort(largest)]
-        total = int(np.maximum(listing.size, 0).sum())
-        rows = [_cells(trace, listing, i, total, self.theme) for i in shown.tolist()]
-        payloads = [int(listing.rows[i]) for i in shown.tolist()]
-        self.model.set_rows(rows, payloads=payloads, n_left_out=n - len(rows))
-        self.table.setColumnHidden(len(self.model.headings) - 1, len(listing.files) < 2)
-        self.table.fit_columns()
+        is_listed = np.zeros(len(listing), np.bool_)
+        largest = np.argsort(-listing.size[shown], kind="stable")[:MAX_ROWS]
+        is_listed[shown[largest]] = True
+        by: TreeBy = self.by.currentData()
+        tree = self._tree = tensor_tree(trace, listing, by, found.reads, shown)
+        maker = RowMaker(trace, found, tree, is_listed, self.theme)
+        n_left_out = n - int(is_listed.sum())
+        self.model.set_tree(maker.top(), self._open_groups(tree), n_left_out)
+        self._hide_columns(found)
         text = ""
-        if n > len(rows):
-            text = f"largest {format_count(len(rows))} of {format_count(n)}"
+        if n_left_out:
+            text = f"largest {format_count(n - n_left_out)} of {format_count(n)}"
         elif self.find_line.text():
             text = f"{format_count(n)} of {format_count(len(listing))}"
         self.count.setText(text)
@@ -279,8 +350,32 @@ class TensorsView(PaintedView):
         self._stack.setCurrentWidget(front)
         self._on_selection()
 
+    def _open_groups(self, tree: TensorTree) -> set[Hashable] | None:
+        """Return which groups to open; None = those that were open."""
+        everything: set[Hashable] = set(group_paths(tree))
+        if self.find_line.text():
+            return everything if len(tree.order) <= 5 * _MOST_OPEN else None
+        if self._opened is not None:  # as before the search
+            return self._opened
+        is_small = len(tree.order) <= _MOST_OPEN or (tree.level == 0).sum() == 1
+        return everything if is_small and not self.model.rowCount() else None
+
+    def _hide_columns(self, found: ListedTensors) -> None:
+        """Hide the columns of which nothing is known, and a single file."""
+        is_known = {
+            BITS: bool((found.elements >= 0).any()),
+            ELEMENTS: bool((found.elements >= 0).any()),
+            ACCESSES: found.reads.accesses is not None,
+            BYTES: found.reads.bytes is not None,
+            TIME: found.reads.ticks is not None,
+            FILE: len(found.tensors.files) > 1,
+        }
+        for column, is_shown in is_known.items():
+            self.table.setColumnHidden(column, not is_shown)
+        self.table.fit_columns()
+
     def _matching(self, trace: Trace, listing: ModelTensors) -> np.ndarray:
-        """Return the positions of tensors whose name matches the search."""
+        """Return the positions of tensors whose name, type or part matches."""
         everything = np.arange(len(listing))
         pattern = self.find_line.text().strip()
         if not pattern:
@@ -289,10 +384,19 @@ class TensorsView(PaintedView):
             matches = text_matcher(pattern)
         except QueryError:
             return everything[:0]
-        names = [trace.strings[i] for i in trace.tensors.name[listing.rows].tolist()]
-        return np.flatnonzero([matches(name) for name in names])
+        rows, kinds = listing.rows, trace.tensors.type
+        names = [trace.strings[i] for i in trace.tensors.name[rows].tolist()]
+        is_match = np.array([matches(name) for name in names], np.bool_)
+        is_part = np.array([matches(part) for part in COMPONENTS], np.bool_)
+        is_match |= is_part[listing.component]
+        if kinds is not None:
+            used, which = np.unique(kinds[rows], return_inverse=True)
+            is_type = [matches(type_name(i)) for i in used.tolist()]
+            is_match |= np.array(is_type, np.bool_)[which.reshape(-1)]
+        return np.flatnonzero(is_match)
 
     def _on_switch(self, shows_metadata: bool) -> None:
+        self._show_metadata()
         self._stack.setCurrentWidget(self.metadata if shows_metadata else self.table)
 
     def _on_search(self, _: object = None) -> None:
@@ -304,54 +408,98 @@ class TensorsView(PaintedView):
     # -- selection ------------------------------------------------------------------
 
     def _on_chosen(self, *_: object) -> None:
-        """Select the chosen rows of the table in the session."""
+        """Select the tensors of the chosen rows in the session."""
         if self._is_choosing:
             return
-        rows = sorted(
-            {index.row() for index in self.table.selectionModel().selectedRows()}
-        )
-        ids = [self.model.payload(row) for row in rows]
-        chosen = tuple(i for i in ids if isinstance(i, int))
+        chosen = self._chosen()
         if chosen:
             self.session.selection.select(Selection("tensors", chosen))
+
+    def _chosen(self) -> tuple[int, ...]:
+        """Return the tensors of the rows that are selected, each once."""
+        ids: dict[int, None] = {}
+        for row in self.table.selected_rows():
+            ids.update(dict.fromkeys(self._tensors_of(row)))
+        return tuple(ids)
+
+    def _tensors_of(self, row: int) -> tuple[int, ...]:
+        """Return the tensors that a row is or holds."""
+        payload = self.model.payload(row)
+        if isinstance(payload, int):
+            return (payload,)
+        tree, listing = self._tree, self._listed
+        if not isinstance(payload, TensorGroup) or tree is None or listing is None:
+            return ()
+        inside = tree.order[int(tree.first[payload.at]) : int(tree.stop[payload.at])]
+        return tuple(listing.rows[inside].tolist())
 
     def _on_selection(self, _: object = None) -> None:
         """Highlight the selection of the session in table and map."""
         self.repaint_picture()
         selection = self.session.selection.current
         selected = set(selection.ids) if selection.table == "tensors" else set()
-        shown = {
-            self.model.payload(index.row())
-            for index in self.table.selectionModel().selectedRows()
-        }
-        if selected == shown:
+        if selected == set(self._chosen()):
             return
         self._is_choosing = True
         self.table.clearSelection()
         if selection.active is not None and selected:
-            for row in range(self.model.rowCount()):
-                if self.model.payload(row) == selection.active:
-                    self.table.selectRow(row)
-                    self.table.scrollTo(self.model.index(row, NAME))
-                    break
+            row = self._reveal(selection.active)
+            if row >= 0:
+                self.table.selectRow(row)
+                self.table.scrollTo(self.model.index(row, NAME))
         self._is_choosing = False
 
+    def _reveal(self, tensor: int) -> int:
+        """Open the groups that a tensor lies in; return its row, -1 = not listed."""
+        tree, listing = self._tree, self._listed
+        if tree is None or listing is None:
+            return -1
+        at = np.flatnonzero(listing.rows[tree.order] == tensor)
+        if not len(at):
+            return -1
+        holds = (tree.first <= at[0]) & (tree.stop > at[0])
+        paths = group_paths(tree)
+        for group in np.flatnonzero(holds).tolist():
+            row = self.model.row_of_key(paths[group])
+            self.model.set_open(row, True)
+        return self.model.row_of(tensor)
+
+    def _on_opened(self, row: int) -> None:
+        """Show a tensor in the heatmap, where there is one."""
+        trace, tensor = self._of, self.model.payload(row)
+        if isinstance(tensor, int) and trace is not None and len(trace.accesses):
+            _select_and_show(self.session, Selection("tensors", (tensor,)), "heatmap")
+
     def _on_menu(self, menu: QMenu, row: int) -> None:
-        tensor = self.model.payload(row) if row >= 0 else None
-        if isinstance(tensor, int):
-            self._fill_menu(menu, tensor)
+        tensors = self._tensors_of(row) if row >= 0 else ()
+        if tensors:
+            self._fill_menu(menu, tensors)
+            menu.addSeparator()
+        if self.model.has_groups:
+            add_action(menu, "Open all groups", partial(self._open_all, True))
+            add_action(menu, "Close all groups", partial(self._open_all, False))
             menu.addSeparator()
 
-    def _fill_menu(self, menu: QMenu, tensor: int) -> None:
+    def _open_all(self, is_open: bool) -> None:
+        self.model.open_all(is_open)
+        if is_open:
+            self._on_selection()
+
+    def _fill_menu(self, menu: QMenu, tensors: tuple[int, ...]) -> None:
         trace, session = self._of, self.session
         if trace is None:
             return
-        chosen = Selection("tensors", (tensor,))
-        add_action(menu, "Copy name", partial(copy_name, tensor_name(trace, tensor)))
+        names = "\n".join(tensor_name(trace, tensor) for tensor in tensors)
+        title = "Copy name"
+        if len(tensors) > 1:
+            title = f"Copy {format_counted(len(tensors), 'name')}"
+        add_action(menu, title, partial(copy_name, names))
         if len(trace.accesses.patterns):
             add_action(
                 menu, "Show in file heatmap",
-                partial(_select_and_show, session, chosen, "heatmap"),
+                partial(
+                    _select_and_show, session, Selection("tensors", tensors), "heatmap"
+                ),
             )  # fmt: skip
 
     # -- the map --------------------------------------------------------------------
@@ -376,12 +524,15 @@ class TensorsView(PaintedView):
         tensor = -1 if scene is None else tensor_at(scene, x, y)
         if trace is None or self._listed is None or tensor < 0:
             return ""
+        if self._found is None:
+            return ""
         (at,) = np.flatnonzero(self._listed.rows == tensor)[:1].tolist()
-        cells = _cells(trace, self._listed, at, 0, self.theme)
+        cells = tensor_cells(trace, self._found, at, 0, self.theme)
         lines = [cells[NAME].text]
-        titles = [heading.title for heading in self.model.headings]
-        pairs = list(zip(titles, cells, strict=True))[1 : OFFSET + 1]
-        lines += [f"{title} {cell.tip or cell.text}" for title, cell in pairs]
+        for column in range(PART, FILE):
+            cell, title = cells[column], self.model.headings[column].title
+            is_shown = column != SHARE and not self.table.isColumnHidden(column)
+            lines += [f"{title} {cell.tip or cell.text}"] if is_shown else []
         return "\n".join(lines)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
@@ -391,7 +542,7 @@ class TensorsView(PaintedView):
         if tensor < 0:
             return None
         menu = QMenu(self)
-        self._fill_menu(menu, tensor)
+        self._fill_menu(menu, (tensor,))
         return menu
 
     def pointer_event(self, event: QEvent) -> bool:
@@ -435,53 +586,6 @@ class TensorsView(PaintedView):
         (self.metadata if self.switch.isChecked() else self.table).copy_markdown()
 
 
-def _listed(trace: Trace, context: TaskContext) -> ModelTensors:
-    context.check_cancelled()
-    return model_tensors(trace)
-
-
 def _select_and_show(session: Session, chosen: Selection, view_id: str) -> None:
     session.selection.select(chosen)
     session.navigator.view_requested.emit(view_id)
-
-
-def _cells(
-    trace: Trace, listing: ModelTensors, at: int, total: int, theme: Theme
-) -> tuple[Cell, ...]:
-    """Return the row of a tensor."""
-    row, tensors = int(listing.rows[at]), trace.tensors
-    name, part = tensor_name(trace, row), COMPONENTS[int(listing.component[at])]
-    layer, size = int(tensors.layer[row]), int(listing.size[at])
-    offset = int(listing.offset[at])
-    kind = "" if tensors.type is None else type_name(int(tensors.type[row]))
-    shape = shape_text(None if tensors.shape is None else tensors.shape[row])
-    file = int(listing.file[at])
-    return (
-        Cell(name, sort=name, color=component_color(part, theme), tip=name),
-        Cell(part, sort=part),
-        Cell(
-            format_count(layer) if layer >= 0 else "–",
-            sort=layer if layer >= 0 else None,
-            raw=layer if layer >= 0 else "",
-        ),
-        Cell(kind or NOT_AVAILABLE, sort=kind or None),
-        Cell(shape or NOT_AVAILABLE, sort=shape or None),
-        Cell(
-            format_bytes(size) if size >= 0 else NOT_AVAILABLE,
-            sort=size if size >= 0 else None,
-            raw=size if size >= 0 else "",
-            tip=format_exact_bytes(size) if size >= 0 else "",
-        ),
-        Cell(
-            format_offset(offset) if offset >= 0 else NOT_AVAILABLE,
-            sort=offset if offset >= 0 else None,
-            raw=offset if offset >= 0 else "",
-            tip=f"{format_offset(offset)} ({offset:,})" if offset >= 0 else "",
-        ),
-        Cell(
-            format_share(size / total) if size >= 0 and total else NOT_AVAILABLE,
-            sort=size if size >= 0 else None,
-            raw=size / total if size >= 0 and total else "",
-        ),
-        Cell(listing.files[file] if 0 <= file < len(listing.files) else ""),
-    )

@@ -1,0 +1,1 @@
+"""Tensors of the model: tree, map of the files, metadata."""

@@ -1,0 +1,127 @@
+"""``ggscope tensors``: tensors and totals of a model, and what a trace does with it."""
+
+import json
+
+import pytest
+
+from gguf_files import FIELDS, TENSORS, T, encode
+
+BY_NAME = {tensor.name: tensor for tensor in TENSORS}
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(encode())
+    return path
+
+
+def test_json_has_each_tensor_as_the_file_states_it(run, model):
+    answer = run("tensors", model, "--json")
+
+    found = json.loads(answer.out)
+    assert answer.code == 0
+    assert [row["name"] for row in found["rows"]] == list(BY_NAME)
+    start = found["files"][0]["data_offset"]
+    for row in found["rows"]:
+        tensor = BY_NAME[row["name"]]
+        n = 1
+        for size in tensor.shape:
+            n *= size
+        assert (row["size"], row["elements"]) == (tensor.size, n)
+        assert row["shape"] == list(tensor.shape)
+        assert row["bits"] == 8 * tensor.size / n
+        assert row["offset"] >= start
+        assert row["accesses"] is row["total_ns"] is None
+    assert found["total"]["tensors"] == len(TENSORS)
+    assert found["total"]["size"] == sum(tensor.size for tensor in TENSORS)
+
+
+@pytest.mark.parametrize("by", ["layer", "component", "name", "type", "file"])
+def test_totals_of_groups_add_up_to_all(run, model, by):
+    found = json.loads(run("tensors", model, "--by", by, "--json").out)
+
+    for key in ("tensors", "elements", "size"):
+        assert sum(row[key] for row in found["rows"]) == found["total"][key]
+    lines = run("tensors", model, "--by", by).out.splitlines()
+    for row in found["rows"]:
+        assert any(line.startswith(row["name"]) for line in lines)
+
+
+def test_find_and_sort_and_limit(run, model):
+    found = json.loads(run("tensors", model, "--find", "/^blk/", "--sort", "size",
+                           "--limit", 2, "--json").out)  # fmt: skip
+
+    wanted = [t for t in TENSORS if t.name.startswith("blk")]
+    assert found["matched"] == len(wanted)
+    sizes = sorted((t.size for t in wanted), reverse=True)[:2]
+    assert [row["size"] for row in found["rows"]] == sizes
+    text = run("tensors", model, "--find", "/^blk/", "--limit", 2).out
+    assert f"{len(wanted) - 2} more" in text
+    assert "No tensor matches." in run("tensors", model, "--find", "nothing").out
+    assert run("tensors", model, "--find", "/(/").code != 0
+
+
+def test_metadata_is_listed_where_asked_for(run, model):
+    text = run("tensors", model, "--metadata").out
+    found = json.loads(run("tensors", model, "--metadata", "--json").out)
+
+    assert set(FIELDS) <= set(found["metadata"]["tiny.gguf"])
+    for key in FIELDS:
+        assert key in text
+    assert "metadata" not in json.loads(run("tensors", model, "--json").out)
+
+
+@pytest.mark.parametrize("code", ["moe_reads()", "llama_like_trace()"])
+def test_trace_tells_accesses_and_time(run, built, code):
+    path = built(code)
+    found = json.loads(run("tensors", path, "--json").out)
+    stats = json.loads(run("stats", path, "--by", "tensor", "--format", "json").out)
+
+    times = {row["key"]: row["total_ns"] for row in stats["rows"]}
+    ticks: dict[str, int] = {}
+    for row in found["rows"]:
+        ticks[row["name"]] = ticks.get(row["name"], 0) + row["total_ns"]
+    assert any(ticks.values())
+    for name, total in ticks.items():
+        assert times.get(name, 0) == total
+
+
+def test_trace_without_tensors_says_how_to_add_some(run, built):
+    answer = run("tensors", built("empty_trace()"))
+
+    assert answer.code == 2
+    assert "--gguf" in answer.err
+
+
+def test_cut_and_foreign_files_say_so(run, model, tmp_path):
+    whole = model.read_bytes()
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(whole[: len(whole) - 9000])
+    foreign = tmp_path / "foreign.gguf"
+    foreign.write_bytes(b"no model at all, " * 100)
+    headless = tmp_path / "headless.gguf"
+    headless.write_bytes(whole[:20])
+
+    assert run("tensors", cut).code == 0
+    assert "gguf_data_missing" in run("check", cut).out
+    assert run("tensors", foreign).code == 3
+    answer = run("tensors", headless)
+    assert answer.code == 1
+    assert "GGUF" in answer.err
+
+
+def test_parts_of_a_split_model_are_one_and_a_missing_one_is_named(run, tmp_path):
+    for part in (1, 2):
+        tensors = [T(f"blk.{part}.attn_q.weight")]
+        data = encode(tensors, {"split.no": (2, part - 1), "split.count": (2, 3)})
+        (tmp_path / f"m-0000{part}-of-00003.gguf").write_bytes(data)
+    path = tmp_path / "m-00002-of-00003.gguf"
+
+    found = json.loads(run("tensors", path, "--by", "file", "--json").out)
+
+    assert [row["name"] for row in found["rows"]] == [
+        "m-00001-of-00003.gguf", "m-00002-of-00003.gguf"
+    ]  # fmt: skip
+    assert found["total"]["tensors"] == 2
+    assert "m-00003-of-00003.gguf" in run("check", path).out
