@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.graph.op_links import NO_LINKS, OpLinks
 from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.graph import Graph, first_node, locate_node
@@ -301,6 +302,8 @@ class Linked:
     ranges : int64[k, 2], bytes [first, stop) of the model file that it touches.
     rules : how spans and nodes were matched, in words; "" where nothing was.
     longest : of a selected group: its longest span; -1 none.
+    op_links : of a single selected op: what it reads of other ops, and who reads its
+        result; found by themselves, see ``analysis.graph.dependencies``.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -315,6 +318,7 @@ class Linked:
     ranges: I64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     rules: str = ""
     longest: int = -1
+    op_links: OpLinks = NO_LINKS
 
 
 NOTHING = Linked()

@@ -39,11 +39,15 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class RelatedGroup:
-    """Related entities under a heading; `n` counts those that are not listed, too."""
+    """Related entities under a heading; `n` counts those that are not listed, too.
+
+    `note` tells what is not known of them, a line each; "" = nothing.
+    """
 
     title: str
     items: tuple[Related, ...]
     n: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from collections.abc import Hashable
 
+from ggscope.analysis.graph.op_links import OpLink
+from ggscope.analysis.links import Linked
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.dependencies import links_note, source_text
 from ggscope.descriptions.selected import SelectedFacts, card_words, place_word
 from ggscope.descriptions.spans import (
     AccessFact,
@@ -13,11 +16,19 @@ from ggscope.descriptions.spans import (
     destination_of,
     known_duration,
     known_facts,
+    op_words,
     span_facts,
 )
 from ggscope.entities.durations import DurationStats, op_durations, spans_like
-from ggscope.entities.entity import Entity, EntityStats, Operands
-from ggscope.model.selection import Filter
+from ggscope.entities.entity import (
+    MAX_RELATED,
+    Entity,
+    EntityStats,
+    Operands,
+    Related,
+    RelatedGroup,
+)
+from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count
@@ -109,6 +120,16 @@ class SpanEntity(Entity):
             destination=_destination(trace, self.row, accesses) if self._op else None,
         )
 
+    def related(self, linked: Linked) -> tuple[RelatedGroup, ...]:
+        """Return the ops whose results it reads, and those that read its own."""
+        links = linked.op_links
+        if links.span != self.row:
+            return ()
+        return (
+            _links_group(self.trace, "Inputs", links.inputs, links_note(links)),
+            _links_group(self.trace, "Read by", links.consumers),
+        )
+
     def span_filter(self) -> Filter | None:
         """Return the filter of its op."""
         return Filter(ops=frozenset({self._op})) if self._op else None
@@ -117,6 +138,18 @@ class SpanEntity(Entity):
         """Return the spans of its op, itself first; at most 100,000."""
         ids = spans_like(self.trace, self.row)[:_MAX_ALIKE].tolist()
         return (self.row, *(span for span in ids if span != self.row))
+
+
+def _links_group(
+    trace: Trace, title: str, links: tuple[OpLink, ...], note: str = ""
+) -> RelatedGroup:
+    """Return the spans of linked ops as a group of related entities."""
+    items = []
+    for link in links[:MAX_RELATED]:
+        text = op_words(trace, link.span)
+        tip = f"{text}; known by {source_text(link.how)}"
+        items.append(Related(text, tip, Selection("spans", (link.span,))))
+    return RelatedGroup(title, tuple(items), len(links), note)
 
 
 def _summary(facts: tuple[Fact, ...]) -> str:

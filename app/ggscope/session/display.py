@@ -17,11 +17,13 @@ class DisplayOptions(QObject):
     absolute_time : whether times are shown on the file's own clock.
     shows_stalls : whether stalls are hatched over the lanes that they hold up.
     shows_waits : whether the waits behind ops are drawn.
+    shows_arrows : whether arrows lead to the selected op from what it reads, and from
+        it to who reads its result.
     """
 
     color_by_changed = Signal(object)  # ColorBy
     absolute_time_changed = Signal(object)  # bool
-    overlays_changed = Signal()  # shows_stalls or shows_waits
+    overlays_changed = Signal()  # shows_stalls, shows_waits or shows_arrows
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -30,6 +32,7 @@ class DisplayOptions(QObject):
         self.absolute_time = False
         self.shows_stalls = True
         self.shows_waits = True
+        self.shows_arrows = True
 
     def set_trace(self, trace: Trace) -> None:
         """Offer the colourings of `trace`; one that it lacks gives way to the first."""
@@ -59,4 +62,10 @@ class DisplayOptions(QObject):
         """Draw the waits behind ops, or leave them out."""
         if shows != self.shows_waits:
             self.shows_waits = shows
+            self.overlays_changed.emit()
+
+    def set_shows_arrows(self, shows: bool) -> None:
+        """Draw the arrows of the selected op, or leave them out."""
+        if shows != self.shows_arrows:
+            self.shows_arrows = shows
             self.overlays_changed.emit()

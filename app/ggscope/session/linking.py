@@ -1,12 +1,14 @@
 """What belongs to the selection: linked spans, graph nodes, and missing records."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.completeness.expected import Completeness, completeness
+from ggscope.analysis.graph.op_links import NO_LINKS, OpLinks
 from ggscope.analysis.links import NOTHING, QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
 from ggscope.descriptions.completeness import is_reported, with_completeness
@@ -20,6 +22,7 @@ from ggscope.session.tasks import Request, TaskFailure, Tasks
 from ggscope.session.time_ranges import of_selection
 
 _LINKS, _CORRELATION, _COMPLETENESS = "links", "correlation", "completeness"
+_OP_LINKS = "op links"
 _MAX_COMPARED = 1 << 23
 """Largest trace, in spans, whose passes are compared in the window."""
 
@@ -129,6 +132,7 @@ class Linking(QObject):
         trace = self._current.trace
         selection = self._selection.current
         self._tasks.cancel(_LINKS)
+        self._tasks.cancel(_OP_LINKS)
         if trace is None or not selection:
             self._publish(Linked(selection) if selection else NOTHING)
             return
@@ -142,7 +146,7 @@ class Linking(QObject):
         else:
             request = partial(linked, trace, selection, self.correlation)
         if is_quick(trace, selection):
-            self._publish(request())
+            self._publish(self._with_op_links(trace, request()))
             return
         self._tasks.run(
             _LINKS,
@@ -152,6 +156,30 @@ class Linking(QObject):
             on_error=self._on_failed,
             even_if_held=True,
         )
+
+    def _with_op_links(self, trace: Trace, result: Linked) -> Linked:
+        """Return links with those of a selected op; in long traces these follow."""
+        selection = result.selection
+        is_one_op = selection.table == "spans" and len(selection.ids) == 1
+        if not is_one_op or trace.pending:
+            return result
+        # Imported late: it looks at passes, which the first picture does without.
+        from ggscope.analysis.graph.dependencies import op_links
+
+        request = partial(op_links, trace, selection.ids[0], self.correlation)
+        if len(trace.spans) <= QUICK_SPANS and not trace.is_running:
+            return replace(result, op_links=request())
+
+        def publish(links: OpLinks) -> None:
+            if self.linked.selection == selection:
+                self.linked = replace(self.linked, op_links=links)
+                self.linked_changed.emit(self.linked)
+
+        # As long as the program runs those of the last snapshot stay.
+        known = self.linked.op_links
+        is_same = self.linked.selection == selection
+        self._tasks.run(_OP_LINKS, lambda _: request(), publish, even_if_held=True)
+        return replace(result, op_links=known if is_same else NO_LINKS)
 
     def step(self, by: int, tick: int) -> None:
         """Go to the next or previous linked span, at first to one near `tick`."""

@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
+from ggscope.analysis.graph.op_links import NO_LINKS
 from ggscope.analysis.rows.waits import pauses
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.units import TimeRange
@@ -130,6 +131,23 @@ class Navigator(QObject):
 
     def _show_selected(self, visible: TimeRange) -> None:
         self._viewport.set_visible(visible, to_selection=self._selection.is_listed)
+
+    def step_link(self, by: int) -> None:
+        """Select what the selected op read last (-1), or its first reader (+1).
+
+        Where there is none the status bar says why.
+        """
+        linked = self._linking.linked
+        is_current = linked.selection == self._selection.current
+        links = linked.op_links if is_current else NO_LINKS
+        ends = links.inputs if by < 0 else links.consumers
+        if ends:
+            self._selection.select_span(ends[-1 if by < 0 else 0].span)
+            return
+        # Imported late: nobody steps along arrows before the first picture.
+        from ggscope.descriptions.dependencies import no_link_text
+
+        self.status_message.emit(no_link_text(links, by))
 
     # -- spans and hits ----------------------------------------------------
 

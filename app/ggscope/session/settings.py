@@ -75,6 +75,7 @@ class Drawing:
     wheel: WheelMode = "scroll"
     shows_stalls: bool = True
     shows_waits: bool = True
+    shows_arrows: bool = True
     keys_by_place: bool = False
 
 

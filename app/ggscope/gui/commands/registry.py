@@ -501,6 +501,7 @@ _VIEW = (
         _switch("view.only_range", "Limit tables to range", "Shift+T", "tables", "only_range"),
         _switch("view.stalls", "Show stalls", "", "drawing", "shows_stalls"),
         _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
+        _switch("view.arrows", "Show arrows of the selected op", "E", "drawing", "shows_arrows"),
     ),
     *_menu(
         "View/Lanes",
@@ -557,6 +558,8 @@ _GO = (
         _LINE,
         _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.navigator.step_span(1)),
         _session("go.previous_span", "Previous span on the lane", ",", SELECTION, lambda s: s.navigator.step_span(-1)),
+        _session("go.input", "Last input of the op", "<", SELECTION, lambda s: s.navigator.step_link(-1)),
+        _session("go.consumer", "First reader of the op", ">", SELECTION, lambda s: s.navigator.step_link(1)),
         _session("go.next_token", "Next token", "]", TRACE, lambda s: s.navigator.step_token(1)),
         _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.navigator.step_token(-1)),
     ),

@@ -125,6 +125,7 @@ class Document(QWidget):
         self.session.viewport.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.display.set_shows_stalls(settings.drawing.shows_stalls)
         self.session.display.set_shows_waits(settings.drawing.shows_waits)
+        self.session.display.set_shows_arrows(settings.drawing.shows_arrows)
         self.session.ranges.set_limited(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
@@ -662,6 +663,7 @@ class Document(QWidget):
             self.session.viewport.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.display.set_shows_stalls(self._settings.drawing.shows_stalls)
             self.session.display.set_shows_waits(self._settings.drawing.shows_waits)
+            self.session.display.set_shows_arrows(self._settings.drawing.shows_arrows)
 
     def _on_only_range(self, only: bool) -> None:
         self._settings.change("tables", only_range=only)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.graph.dependencies import op_links
+from ggscope.analysis.graph.op_links import OpLinks
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
@@ -18,6 +20,7 @@ from ggscope.analysis.rows.lanes import (
     default_collapsed,
     lay_out,
 )
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
 from ggscope.model.notes import Note
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
@@ -85,6 +88,7 @@ class TimelineOptions:
     notes : bookmarks, drawn where the style has notes.
     stalls : whether stalls are hatched over the lanes.
     waits : whether the waits behind ops are drawn.
+    arrows : whether arrows of the selected op are; where the figure is drawn as seen.
     absolute : whether times are those of the file's own clock.
     """
 
@@ -105,6 +109,7 @@ class TimelineOptions:
     notes: Notes = field(default=(), metadata=option(read=read_notes))
     stalls: bool = True
     waits: bool = True
+    arrows: bool = False
     absolute: bool = False
 
 
@@ -159,7 +164,12 @@ def _drawn(
         bookmarks=tuple(Note(*n) for n in options.notes) if look.notes else (),
     )
     if look.seen:
-        scene = replace(scene, selection=options.selection, marked=options.marked)
+        scene = replace(
+            scene,
+            selection=options.selection,
+            marked=options.marked,
+            links=_links(trace, options.selection) if options.arrows else None,
+        )
     if options.mask is not None:
         left_out += ("Spans outside the filter are pale.",)
     if is_empty(trace):
@@ -180,6 +190,13 @@ def _drawn(
         (*left_out, *frame.left_out),
         look.title or "",
     )
+
+
+def _links(trace: Trace, selection: Selection) -> OpLinks | None:
+    """Return the links of a selected op; None where none or several are selected."""
+    if selection.table != "spans" or len(selection.ids) != 1:
+        return None
+    return op_links(trace, selection.ids[0], correlate(trace))
 
 
 def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
@@ -204,7 +221,7 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
         lacks.append("The command leaves the selection out; it is too long for one.")
     if options.marked is not None:
         seen["marked"] = marked_option(options.marked)
-    values = changed_options(options, "absolute", "stalls", "waits", "lanes")
+    values = changed_options(options, "absolute", "stalls", "waits", "arrows", "lanes")
     if options.notes:
         values["notes"] = [note_option(Note(*note)) for note in options.notes]
     return ExportCommand(

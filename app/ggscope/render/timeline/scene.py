@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import SearchHits
+from ggscope.analysis.graph.op_links import OpLinks
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
@@ -97,6 +98,7 @@ class TimelineScene:
     is_figure : nothing of the interface is drawn: no triangles, counts or shares in
         the headers of lanes.
     lit : spans that belong to a selection which is no span; None = none.
+    links : of the selected op; arrows are drawn for them. None = no arrows.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
     """
 
@@ -125,6 +127,7 @@ class TimelineScene:
     flash_lane: str = ""
     is_figure: bool = False
     lit: LitSpans | None = None
+    links: OpLinks | None = None
     waiting: frozenset[str] = frozenset()
     measurer: TextMeasurer = field(default_factory=qt_measurer)
 

@@ -98,13 +98,19 @@ class RelatedList(QWidget):
         self._head.setContentsMargins(0, scaled(10), 0, scaled(2))
         self.more = Label(parent=self)
         self.more.setFont(words_font(11.5))
+        self.more.setWordWrap(True)
         self._theme: Theme | None = None
         self.links: list[LinkButton] = []
         self._layout = lay_out(QVBoxLayout(self), self._head, self.more)
         self.hide()
 
-    def set_items(self, title: str, items: tuple[Related, ...], n: int) -> None:
-        """List `items`; `n` counts those that are not listed, too."""
+    def set_items(
+        self, title: str, items: tuple[Related, ...], n: int, note: str = ""
+    ) -> None:
+        """List `items`; `n` counts those that are not listed, too.
+
+        The note says what is not known of them, a line each.
+        """
         self.items = shown = items[:MAX_RELATED]
         self._head.setText(title)
         self.setAccessibleName(title)
@@ -117,9 +123,11 @@ class RelatedList(QWidget):
                 set_tip(link, shown[i].tip)
                 link.setAccessibleName(shown[i].tip)
         n_hidden = n - len(shown)
-        self.more.setVisible(n_hidden > 0)
-        self.more.setText(f"and {format_count(n_hidden)} more")
-        self.setVisible(bool(items))
+        texts = [f"and {format_count(n_hidden)} more"] if n_hidden > 0 else []
+        texts += note.splitlines()
+        self.more.setVisible(bool(texts))
+        self.more.setText("\n".join(texts))
+        self.setVisible(bool(items or note))
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

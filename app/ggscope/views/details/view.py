@@ -361,7 +361,7 @@ class DetailsView(View):
         groups = () if entity is None else entity.related(linked)
         for i, related in enumerate(self.groups):
             group = groups[i] if i < len(groups) else RelatedGroup("", (), 0)
-            related.set_items(group.title, group.items, group.n)
+            related.set_items(group.title, group.items, group.n, group.note)
         has_steps = bool(session.selection.current) and not (
             entity and entity.lies_in_time
         )

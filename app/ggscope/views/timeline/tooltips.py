@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from ggscope.analysis.graph.dependencies import op_links
+from ggscope.analysis.links import QUICK_SPANS
 from ggscope.analysis.rows.lanes import LaneBox
+from ggscope.descriptions.dependencies import tooltip_lines
 from ggscope.descriptions.spans import time_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
@@ -31,7 +34,26 @@ def tooltip_for(
         return _unknown_text(trace)
     lane = None if hit.box is None else hit.box.lane
     text = Html() if lane is None else track_of(lane).tooltip(context, hit)
+    if text and hit.span >= 0 and not hit.is_wait:
+        text = _with_links(session, hit.span, text)
     return text or _marker_text(session, hit, ticks_per_px)
+
+
+def _with_links(session: Session, span: int, text: Html) -> Html:
+    """Return a tooltip with what the op reads and who reads it.
+
+    Of the selected op, and in traces that are short enough to look at once.
+    """
+    trace, linked = session.trace, session.linking.linked
+    links = linked.op_links
+    if trace is None:
+        return text
+    if links.span != span or linked.selection != session.selection.current:
+        if len(trace.spans) > QUICK_SPANS or trace.pending or trace.is_running:
+            return text
+        links = op_links(trace, span, session.linking.correlation)
+    lines = [html("{}", line) for line in tooltip_lines(trace, links)]
+    return join_html([text, *lines], html("<br>"))
 
 
 def _context(

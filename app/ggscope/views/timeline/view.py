@@ -13,6 +13,7 @@ from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QToolTip, QWidget
 
 from ggscope.analysis.filters.text import format_filter
+from ggscope.analysis.graph.op_links import OpLinks
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     PINNED,
@@ -306,8 +307,17 @@ class TimelineView(PaintedView):
             show_waits=session.display.shows_waits,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
+            links=self._shown_links(),
             waiting=prepared.waiting,
         )
+
+    def _shown_links(self) -> OpLinks | None:
+        """Return the links of the selected op that are drawn; None = no arrows."""
+        session, linked = self.session, self.session.linking.linked
+        is_current = (
+            linked.selection == session.selection.current and not self._is_behind
+        )
+        return linked.op_links if is_current and session.display.shows_arrows else None
 
     def _bookmarks(self) -> tuple[Note, ...]:
         return tuple(mark.as_note() for mark in self.session.bookmarks.items)
@@ -666,6 +676,7 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         notes=tuple(mark.as_note() for mark in session.bookmarks.items),
         stalls=session.display.shows_stalls,
         waits=session.display.shows_waits,
+        arrows=session.display.shows_arrows,
         absolute=session.display.absolute_time,
     )
     return timeline_figure(session.index, options, look)
