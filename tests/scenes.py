@@ -76,6 +76,13 @@ def wait_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     )  # fmt: skip
 
 
+def stack_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+    """Return threads of many spans in each column, with their waits."""
+    return make_scene(
+        random_waits(3, 9_000), look=look, scale=scale, width=900, height=300
+    )
+
+
 def overview_scene(look: str = "dark", scale: float = 1.0) -> OverviewScene:
     """Return the overview of the busy scene."""
     scene = busy_scene(look, scale)

@@ -12,8 +12,11 @@ from ggscope.analysis.rows.rows import (
     merged_order,
 )
 from ggscope.model.units import TimeRange
+from ggscope.render.texels import row_texels, stack_texels, stack_weights
 
-PX = 1920
+PX, LEVELS = 1920, 18
+"""Columns and height of a row of 22 pixels, between two of margin, at 100 %."""
+COLORS = np.arange(1, 11, dtype=np.uint32) * np.uint32(0x112233) | np.uint32(0xFF000000)
 N_FAMILIES = 9
 
 
@@ -71,6 +74,27 @@ def test_bench_query_10m_spans_32_rows_1920_px(benchmark, ten_million, zoom):
 @pytest.mark.parametrize("zoom", [1, 10, 30, 100, 10_000])
 def test_bench_query_33m_spans_32_rows_1920_px(benchmark, largest, zoom):
     benchmark(query, largest, view(largest, zoom))
+
+
+def picture(rows: list[RowColumns], edges: np.ndarray, n_levels: int) -> int:
+    """Return a texel of the picture of rows, stacked in levels; 0 = not stacked."""
+    found = query_many(rows, edges, [n_levels] * len(rows))
+    hues = np.zeros(len(rows), np.uint32)
+    flat = row_texels(found, hues, hues, COLORS, COLORS)
+    if not n_levels:
+        return int(flat[0, 0])
+    weights = stack_weights(found, 3)
+    texels = stack_texels(
+        found, weights, flat, np.full(len(rows), 6), hues, hues, COLORS, COLORS, least=1
+    )
+    return int(texels[0][0, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zoom", [1, 10, 100, 10_000])
+@pytest.mark.parametrize("n_levels", [0, LEVELS])
+def test_bench_picture_33m_spans_32_rows_1920_px(benchmark, largest, zoom, n_levels):
+    benchmark(picture, largest, view(largest, zoom), n_levels)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5])

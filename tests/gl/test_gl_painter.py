@@ -18,6 +18,7 @@ from scenes import (
     make_scene,
     npu_scene,
     overview_scene,
+    stack_scene,
     wait_scene,
     without_texts,
 )
@@ -139,7 +140,7 @@ def test_timeline_gl_and_qpainter_agree(
     painter = GlPainter()
     painter.initialize()
 
-    for make in (busy_scene, npu_scene, wait_scene):
+    for make in (busy_scene, npu_scene, wait_scene, stack_scene):
         scene = make(look, scale)
         picture = without_texts(compose_timeline(scene))
         by_gl = drawn_by_gl(painter, picture)

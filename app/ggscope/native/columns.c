@@ -22,6 +22,12 @@ enum {
     MAX_EXACT = 256,    /* pyramid.MAX_EXACT */
     WALK_PER_PX = 112,  /* up to so many spans per column are walked */
     ELEMENTS_PER_PX = 96,
+    FEW = 2,            /* columns.FEW: columns of more spans are stacked */
+    OWN = 0xFFFD,       /* columns.OWN, a level of the category of its column */
+    WAITING = 0xFFFE,   /* columns.WAITING */
+    FREE = 0xFFFF,      /* columns.FREE */
+    MAX_LEVELS = 4096,  /* columns.MAX_LEVELS */
+    AT_ONCE = 8,        /* levels that are written at once */
     AHEAD = 6,          /* edges from one step of the look-up to the next */
     RING = 16,          /* > 2 * AHEAD, a power of two */
     MAX_THREADS = 8
@@ -61,7 +67,10 @@ typedef struct {
     double *busy;
     int32_t *category;
     int64_t *count, *covered, *first;
-    int64_t *waited; /* or NULL */
+    int64_t *waited;  /* or NULL */
+    uint16_t *levels; /* [px, n_levels] from the bottom up, or NULL */
+    int64_t *ticks;   /* [categories, px], what each covers is added; or NULL */
+    int64_t n_levels, px;
 } Columns;
 
 /* What begins before a tick. */
@@ -228,17 +237,27 @@ static void read_sums(const Row *r, Side *side)
                                                : side->edge.covered - covered;
 }
 
+/* Add `sign` times the length of the spans [i, stop) to the sums of their categories. */
+ALWAYS_INLINE void add_spans(const Row *r, int64_t i, int64_t stop, int64_t sign,
+                             int64_t *sums, int32_t bytes)
+{
+    for (; i < stop; i++) {
+        const int64_t part = (r->end[i] - r->start[i]) * sign;
+        sums[r->number[code_at(r->category, bytes, i)]] += is_kept(r, i) ? part : 0;
+    }
+}
+
 /* Add the spans between the running sums and the edge. */
 static void complete_sums(const Row *r, Side *side)
 {
     const int64_t n = side->edge.n, at = side->bucket << r->bucket_bits;
     if (side->moved == 0)
         return;
-    for (int64_t i = smaller(at, n); i < larger(at, n); i++)
-        if (is_kept(r, i)) {
-            const int64_t length = r->end[i] - r->start[i];
-            side->sums[number_of(r, i)] += at < n ? length : -length;
-        }
+    const int64_t i = smaller(at, n), stop = larger(at, n), sign = at < n ? 1 : -1;
+    if (r->category_bytes == 1)
+        add_spans(r, i, stop, sign, side->sums, 1);
+    else
+        add_spans(r, i, stop, sign, side->sums, 2);
     if (n > 0 && is_kept(r, n - 1))
         side->sums[number_of(r, n - 1)] -= larger(r->end[n - 1] - side->tick, 0);
     side->moved = 0;
@@ -259,24 +278,110 @@ static int64_t heaviest(const int64_t *left, const int64_t *right, int64_t c,
     return best;
 }
 
-static int64_t name_of(const Row *r, Side *left, Side *right)
+static int64_t name_of(const Row *r, Side *left, Side *right, int is_stacked)
 {
     int64_t lead;
     if (left->moved < 0)
         read_sums(r, left);
     read_sums(r, right);
-    const int64_t best = heaviest(left->sums, right->sums, r->n_names, &lead);
-    if (lead > left->moved + right->moved)
-        return best;
+    if (!is_stacked) {
+        const int64_t best = heaviest(left->sums, right->sums, r->n_names, &lead);
+        if (lead > left->moved + right->moved)
+            return best;
+    }
     complete_sums(r, left);
     complete_sums(r, right);
     return heaviest(left->sums, right->sums, r->n_names, &lead);
 }
 
+/* ---- what columns are made of ------------------------------------------------ */
+
+static inline int has_parts(const Columns *o, int64_t count)
+{
+    return o->ticks || (o->levels && count > FEW);
+}
+
+/* Levels per tick of a column. */
+static inline double levels_per_tick(const Columns *o, int64_t width)
+{
+    return (double)o->n_levels / (double)larger(width, 1);
+}
+
+/* The level next to where a part of a column ends. */
+static inline int64_t level_of(int64_t ticks, double per_tick, int64_t n)
+{
+    return smaller((int64_t)((double)ticks * per_tick + 0.5), n);
+}
+
+/* Fill levels from `at` to `stop`, and some behind, which are filled later; return
+ * stop. Hardly a part is higher, and none of what is written at once is a branch. */
+static inline int64_t fill(uint16_t *levels, int64_t at, int64_t stop, uint16_t code)
+{
+    do {
+        for (int64_t i = 0; i < AT_ONCE; i++)
+            levels[at + i] = code;
+        at += AT_ONCE;
+    } while (at < stop);
+    return stop;
+}
+
+/* Stack what the categories [low, high) of a row cover of column k, one on the other;
+ * before: to be taken off the sums, or NULL. */
+static void put_parts(const Row *r, const Columns *o, int64_t k, int64_t width,
+                      const int64_t *sums, const int64_t *before, int64_t low,
+                      int64_t high)
+{
+    if (o->ticks) {
+        for (int64_t c = low; c < high; c++)
+            o->ticks[r->names[c] * o->px + k] += sums[c] - (before ? before[c] : 0);
+        return;
+    }
+    const int64_t n = o->n_levels;
+    const double per_tick = levels_per_tick(o, width);
+    uint16_t levels[MAX_LEVELS + AT_ONCE];
+    int64_t at = 0, total = 0;
+    for (int64_t c = low; c < high; c++) {
+        total += sums[c] - (before ? before[c] : 0);
+        at = fill(levels, at, level_of(total, per_tick, n), (uint16_t)r->names[c]);
+    }
+    fill(levels, at, n, FREE);
+    memcpy(o->levels + k * n, levels, (size_t)n * sizeof *levels);
+}
+
+/* The same where all of a column is of one category, or of the one that it will have. */
+static void put_whole(const Columns *o, int64_t k, int64_t width, int64_t covered,
+                      int64_t code)
+{
+    if (o->ticks) {
+        if (code < OWN)
+            o->ticks[code * o->px + k] += covered;
+        return;
+    }
+    const int64_t n = o->n_levels;
+    const int64_t stop = level_of(covered, levels_per_tick(o, width), n);
+    for (int64_t at = 0; at < n; at++)
+        o->levels[k * n + at] = (uint16_t)(at < stop ? code : FREE);
+}
+
+/* Put what is waited on top of the work. */
+static void put_waits(const Columns *o, const int64_t *edges)
+{
+    const int64_t n = o->n_levels;
+    for (int64_t k = 0; k < o->px; k++) {
+        if (o->count[k] <= FEW || o->waited[k] == 0)
+            continue;
+        const double per_tick = levels_per_tick(o, edges[k + 1] - edges[k]);
+        const int64_t stop = level_of(o->covered[k] + o->waited[k], per_tick, n);
+        for (int64_t at = level_of(o->covered[k], per_tick, n); at < stop; at++)
+            o->levels[k * n + at] = WAITING;
+    }
+}
+
 /* Write the category of columns by merged runs, which tile covered time: column
  * k lies there at [low[k], high[k]). Columns that cover nothing keep theirs. */
-static void name_by_elements(const Row *r, const int64_t *low, const int64_t *high,
-                             int64_t px, int64_t *sums, int32_t *category)
+static void name_by_elements(const Row *r, const int64_t *edges, const int64_t *low,
+                             const int64_t *high, int64_t px, int64_t *sums,
+                             const Columns *o)
 {
     int64_t i = 0, behind = r->n_elements;
     while (i < behind) { /* the first element that ends behind low[0] */
@@ -287,12 +392,20 @@ static void name_by_elements(const Row *r, const int64_t *low, const int64_t *hi
             i = middle + 1;
     }
     for (int64_t k = 0; k < px; k++) {
-        if (high[k] <= low[k])
+        const int64_t width = edges[k + 1] - edges[k];
+        const int is_stacked = o->count[k] > 1 && has_parts(o, o->count[k]);
+        if (high[k] <= low[k]) {
+            if (is_stacked)
+                put_whole(o, k, width, 0, FREE);
             continue;
+        }
         while (i < r->n_elements && r->bounds[i + 1] <= low[k])
             i++;
         int64_t best = MAX_EXACT * MAX_EXACT, most = 0;
-        for (int pass = 0; pass < 2; pass++)
+        int64_t lowest = best, highest = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            if (pass && is_stacked)
+                put_parts(r, o, k, width, sums, NULL, lowest, highest + 1);
             for (int64_t j = i; j < r->n_elements && r->bounds[j] < high[k]; j++) {
                 const int64_t name =
                     r->number[code_at(r->element_category, r->category_bytes, j)];
@@ -306,9 +419,12 @@ static void name_by_elements(const Row *r, const int64_t *low, const int64_t *hi
                     most = sums[name];
                     best = name;
                 }
+                lowest = smaller(lowest, name);
+                highest = larger(highest, name);
             }
+        }
         if (best < r->n_names)
-            category[k] = r->names[best];
+            o->category[k] = r->names[best];
     }
 }
 
@@ -351,6 +467,23 @@ ALWAYS_INLINE int64_t take_heaviest(const void *category, const uint16_t *number
     return best;
 }
 
+/* Stack the spans [i, stop), whose sums are known. */
+static void put_walked(const Row *r, const Columns *o, int64_t k, int64_t width,
+                       int64_t i, int64_t stop, const int64_t *sums)
+{
+    int64_t low = 0, high = r->n_names;
+    if (stop - i < r->n_names) {
+        low = r->n_names;
+        high = 0;
+        for (int64_t s = i; s < stop; s++) {
+            const int64_t name = number_of(r, s);
+            low = smaller(low, name);
+            high = larger(high, name + 1);
+        }
+    }
+    put_parts(r, o, k, width, sums, NULL, low, high);
+}
+
 /* Answer by one pass over the spans from position i on; sums: n_names zeros; begun:
  * px, how many spans begin before the end of each column, written. The last two
  * arguments are constants, so that each combination is compiled alone. */
@@ -375,12 +508,19 @@ ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64
             first = first < 0 && kept ? j : first;
             count += kept;
         }
+        const int64_t width = edges[k + 1] - a;
         int64_t best = 0;
+        if (has_parts(o, count)) {
+            if (bytes)
+                put_walked(r, o, k, width, i, j, sums);
+            else
+                put_whole(o, k, width, total, count ? r->names[0] : FREE);
+        }
         if (bytes && total)
             best = take_heaviest(category, number, bytes, i, j, n_names, sums);
         else if (bytes && count)
             best = number[code_at(category, bytes, first)];
-        put(r, o, k, edges[k + 1] - a, total, count, first, best);
+        put(r, o, k, width, total, count, first, best);
         begun[k] = j;
         /* The last span goes on in the next column if it ends behind the edge. */
         if (edges[k + 1] > a && j > i)
@@ -419,11 +559,19 @@ static void answer(const Row *r, const Columns *o, int64_t k, int64_t width,
     right->moved = -1;
     if (count)
         first = open ? n - 1 : next_kept(r, n, left->edge.kept);
+    const int is_stacked = has_parts(o, count);
     if (count > 1 && covered && r->fine)
-        best = name_of(r, left, right);
+        best = name_of(r, left, right, is_stacked);
     else if (count)
         best = number_of(r, first);
     put(r, o, k, width, covered, count, first, best);
+    if (!is_stacked)
+        return;
+    if (count > 1 && covered && r->fine)
+        put_parts(r, o, k, width, right->sums, left->sums, 0, r->n_names);
+    else
+        put_whole(o, k, width, covered,
+                  r->n_names > 1 && count > 1 ? OWN : count ? r->names[best] : FREE);
 }
 
 ALWAYS_INLINE void prefetch_block(const Row *r, int64_t block)
@@ -572,7 +720,9 @@ static int32_t query_spans(const Row *r, const int64_t *edges, int64_t px,
         return 1;
     }
     const int is_named = r->n_names == 1 || r->fine;
-    if (!is_named && !r->bounds && stop - lowest <= ELEMENTS_PER_PX * px) {
+    /* Rows of few categories without running sums are short. */
+    const int64_t most = r->n_names <= MAX_EXACT ? r->n : ELEMENTS_PER_PX * px;
+    if (!is_named && !r->bounds && stop - lowest <= most) {
         walk(r, edges, px, lowest, sums, begun, o);
         return 1;
     }
@@ -581,7 +731,7 @@ static int32_t query_spans(const Row *r, const int64_t *edges, int64_t px,
         return 1;
     if (!r->bounds || r->n_elements > ELEMENTS_PER_PX * px)
         return 0;
-    name_by_elements(r, low, high, px, sums, o->category);
+    name_by_elements(r, edges, low, high, px, sums, o);
     return 1;
 }
 
@@ -592,6 +742,8 @@ static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
     const int32_t is_answered = query_spans(r, edges, px, scratch, o, &n_before);
     if (r->wait && o->waited)
         query_waits(r, edges, px, n_before, scratch + 2 * px, o->waited);
+    if (r->wait && o->waited && o->levels)
+        put_waits(o, edges);
     return is_answered;
 }
 
@@ -601,6 +753,7 @@ typedef struct {
     const Row *rows;
     const int64_t *edges;
     int64_t n_rows, px, scratch_size;
+    const int64_t *level_at;
     Columns out;
     int32_t *answered;
     int64_t *scratch;
@@ -617,11 +770,14 @@ static void *work(void *argument)
         const int64_t i = atomic_fetch_add(&job->next_row, 1);
         if (i >= job->n_rows)
             return NULL;
+        const int64_t n_levels = job->level_at[i + 1] - job->level_at[i];
         const Columns out = {
             job->out.busy + i * px,    job->out.category + i * px,
             job->out.count + i * px,   job->out.covered + i * px,
             job->out.first + i * px,
             job->out.waited ? job->out.waited + i * px : NULL,
+            n_levels ? job->out.levels + job->level_at[i] * px : NULL,
+            job->out.ticks, n_levels, px,
         };
         job->answered[i] = query_row(&job->rows[i], job->edges, px, scratch, &out);
     }
@@ -630,26 +786,30 @@ static void *work(void *argument)
 /* Write n_rows pictures of px columns each.
  *
  * edges: px + 1; busy … waited: n_rows * px, the last one only of rows with waits;
+ * level_at: n_rows + 1, where the levels of each row begin in levels, px each;
+ * ticks: those of each category in all rows are added, in one thread, [categories, px],
+ * or NULL: a row that is not answered adds none;
  * answered: n_rows, 0 where the caller must name the columns with several spans
  * himself; scratch: n_threads * scratch_size zeros, where scratch_size is at least 3 *
  * px + the most names of a row. */
 EXPORT void ggscope_columns(const Row *rows, int64_t n_rows, const int64_t *edges,
                             int64_t px, double *busy, int32_t *category, int64_t *count,
                             int64_t *covered, int64_t *first, int64_t *waited,
+                            const int64_t *level_at, uint16_t *levels, int64_t *ticks,
                             int32_t *answered, int64_t *scratch, int64_t scratch_size,
                             int64_t n_threads)
 {
     Job job = {
         .rows = rows, .edges = edges, .n_rows = n_rows, .px = px,
-        .scratch_size = scratch_size,
-        .out = {busy, category, count, covered, first, waited},
+        .scratch_size = scratch_size, .level_at = level_at,
+        .out = {busy, category, count, covered, first, waited, levels, ticks, 0, px},
         .answered = answered, .scratch = scratch,
     };
     atomic_init(&job.next_row, 0);
     atomic_init(&job.next_thread, 0);
     pthread_t helpers[MAX_THREADS];
     int64_t n_helpers = 0;
-    while (n_helpers < smaller(n_threads, MAX_THREADS) - 1 &&
+    while (!ticks && n_helpers < smaller(n_threads, MAX_THREADS) - 1 &&
            pthread_create(&helpers[n_helpers], NULL, work, &job) == 0)
         n_helpers++;
     work(&job);

@@ -194,7 +194,17 @@ class ColumnTable(Struct):
 
     _fields_ = (
         ("busy", In.f64), ("category", In.i32), *_names(In.i64, "count", "first"),
-        ("waited", In.i64), ("px", i64),
+        ("waited", In.i64), ("levels", In.u16), ("level_at", In.i64), ("px", i64),
+    )  # fmt: skip
+
+
+class StackLook(Struct):
+    """What stacked columns look like."""
+
+    _fields_ = (
+        *_names(In.u32, "hue", "foot_hue", "colors", "foot_colors"), ("n_colors", i64),
+        ("strength", f64), ("idle", In.u8), *_names(i64, "tone", "waiting"),
+        *_names(i64, "least", "has_feet"),
     )  # fmt: skip
 
 
@@ -395,7 +405,7 @@ SOURCES = {
         {
             "ggscope_columns": (
                 None, _in(Row), i64, In.i64, i64, Out.f64, Out.i32, Out.i64, Out.i64,
-                Out.i64, Out.i64, Out.i32, Out.i64, i64, i64,
+                Out.i64, Out.i64, In.i64, Out.u16, Out.i64, Out.i32, Out.i64, i64, i64,
             ),
             "ggscope_columns_waits": (None, _in(Row), i64, Out.i64),
         },
@@ -407,10 +417,18 @@ SOURCES = {
                 None, _in(ColumnTable), In.i64, i64, *[In.u32] * 4, i64, f64, In.u8,
                 u64, i32, Out.u32,
             ),
+            "ggscope_texels_weights": (
+                None, _in(ColumnTable), In.i64, i64, i64, Out.u8,
+            ),
+            "ggscope_texels_levels": (None, In.f64, i64, i64, i64, Out.u16),
+            "ggscope_texels_stacks": (
+                None, _in(ColumnTable), _in(StackLook), In.i64, i64, In.i64, In.u8,
+                In.u32, Out.u32, Out.u32, i64,
+            ),
             "ggscope_texels_filled": (i64, *_runs),
             "ggscope_texels_empty": (i64, *_runs),
         },
-        (ColumnTable,),
+        (ColumnTable, StackLook),
     ),
     "rows": Source(
         {

@@ -2,6 +2,8 @@
  * span fills or that are empty. `ColumnTable` in analysis/rows/columns.py says what the
  * columns mean, render/texels.py what the texels do.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "native.h"
@@ -11,7 +13,9 @@ typedef struct {
     const double *busy;
     const int32_t *category;
     const int64_t *count, *first;
-    const int64_t *waited; /* NULL: no row has waits */
+    const int64_t *waited;   /* NULL: no row has waits */
+    const uint16_t *levels;  /* [px, levels] of each row, or NULL */
+    const int64_t *level_at; /* [rows + 1], where those of each begin, times px */
     int64_t px;
 } ColumnTable;
 
@@ -92,6 +96,190 @@ EXPORT void ggscope_texels(const ColumnTable *t, const int64_t *at, int64_t n,
         if (idle[i] & TONED)
             tone_row(t, from, idle[i], (uint32_t)tone, body, feet);
     }
+}
+
+/* ---- stacked columns --------------------------------------------------------- */
+
+/* columns.FEW, OWN, WAITING, FREE: levels that are no category */
+enum { FEW = 2, OWN = 0xFFFD, WAITING = 0xFFFE, FREE = 0xFFFF };
+
+/* texels.WHOLE: weight of a stack that hides what a column would be without it */
+enum { WHOLE = 4, MAX_THREADS = 8 };
+
+/* Write how far columns of n rows are stacks, 0 to WHOLE: the more spans, the further.
+ * What fills a run of fewer than `alone` columns is a mark, and no part of a chart. */
+EXPORT void ggscope_texels_weights(const ColumnTable *t, const int64_t *at, int64_t n,
+                                   int64_t alone, uint8_t *weight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t *count = t->count + at[i] * t->px;
+        uint8_t *out = weight + i * t->px;
+        for (int64_t k = 0; k < t->px;) {
+            const int64_t begin = k;
+            while (k < t->px && count[k] > 0)
+                k++;
+            const int is_chart = k - begin >= alone || begin == 0 || k == t->px;
+            for (int64_t c = begin; c < k; c++)
+                out[c] = is_chart ? (uint8_t)smaller(larger(count[c] - FEW, 0), WHOLE) : 0;
+            if (k < t->px)
+                out[k++] = 0;
+        }
+    }
+}
+
+/* Write n levels of px columns, [n, px] from the bottom up: parts one on the other, by
+ * their shares [parts, px], as columns.c does for those of a row. */
+EXPORT void ggscope_texels_levels(const double *shares, int64_t n_parts, int64_t px,
+                                  int64_t n, uint16_t *levels)
+{
+    for (int64_t k = 0; k < px; k++) {
+        double total = 0;
+        int64_t at = 0;
+        for (int64_t part = 0; part < n_parts; part++) {
+            total += shares[part * px + k];
+            const double level = total * (double)n + 0.5;
+            const int64_t stop = level < (double)n ? (int64_t)level : n;
+            for (; at < stop; at++)
+                levels[at * px + k] = (uint16_t)part;
+        }
+        for (; at < n; at++)
+            levels[at * px + k] = FREE;
+    }
+}
+
+/* How stacks look; see ggscope_texels. */
+typedef struct {
+    const uint32_t *hue, *foot_hue, *colors, *foot_colors;
+    int64_t n_colors;
+    double strength;
+    const uint8_t *idle;
+    int64_t tone, waiting; /* colours; waiting 0: it is not shown */
+    int64_t least;         /* levels of what is hardly covered */
+    int64_t has_feet;
+} StackLook;
+
+/* A colour between two of which both may be see-through: b by weight / WHOLE. */
+static uint32_t between(uint32_t a, uint32_t b, uint32_t weight)
+{
+    const uint32_t of_a = (a >> 24) * (WHOLE - weight), of_b = (b >> 24) * weight;
+    const uint32_t sum = of_a + of_b;
+    if (sum == 0)
+        return 0;
+    uint32_t color = (sum + WHOLE / 2) / WHOLE << 24;
+    for (int shift = 0; shift < 24; shift += 8)
+        color |= ((((a >> shift) & 255) * of_a + ((b >> shift) & 255) * of_b + sum / 2) /
+                  sum)
+                 << shift;
+    return color;
+}
+
+/* Write the texels of column k, which is a stack: from the bottom up, each px apart.
+ * table: the colour of each code, foot: that of a stack too low to be seen; body, feet:
+ * what the column is as far as it is no stack, by weight. */
+static void stack_column(const uint16_t *codes, int64_t h, const uint32_t *table,
+                         uint32_t own, uint32_t foot, int64_t least, uint32_t body,
+                         uint32_t feet, int64_t n_foot, uint32_t weight, int64_t px,
+                         uint32_t *texels)
+{
+    for (int64_t level = 0; level < h;) {
+        const uint16_t code = codes[level];
+        const int is_foot = code > OWN && level < least;
+        const int is_low = level < n_foot;
+        int64_t stop = level + 1;
+        const int64_t bound = is_foot ? smaller(least, h) : h;
+        while (stop < bound && codes[stop] == code &&
+               (weight == WHOLE || (stop < n_foot) == is_low))
+            stop++;
+        uint32_t color = is_foot ? foot : code == OWN ? own : table[code];
+        if (weight != WHOLE)
+            color = between(is_low ? feet : body, color, weight);
+        for (; level < stop; level++)
+            texels[-level * px] = color;
+    }
+}
+
+/* Rows whose pictures are written, by several threads. */
+typedef struct {
+    const ColumnTable *table;
+    const StackLook *look;
+    const int64_t *at, *foot, *top;
+    int64_t n;
+    const uint8_t *weight;
+    const uint32_t *flat;
+    uint32_t *colors, *out;
+    atomic_int_fast64_t next_row, next_thread;
+} Stacks;
+
+/* Write the picture of row i; colors: 65536 of them, by code, written. */
+static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
+{
+    const ColumnTable *t = s->table;
+    const StackLook *look = s->look;
+    const int64_t px = t->px, from = s->at[i], last = look->n_colors - 1;
+    const int64_t h = t->level_at[from + 1] - t->level_at[from], n_foot = s->foot[i];
+    const uint16_t *levels = t->levels + t->level_at[from] * px;
+    const int32_t *category = t->category + from * px;
+    const uint8_t *weight = s->weight + i * px;
+    const uint32_t *body = s->flat + i * px * (look->has_feet ? 2 : 1);
+    const uint32_t *feet = look->has_feet ? body + px : body;
+    const uint32_t hue = look->hue[i], alpha = rounded(255 * look->strength) << 24;
+    for (int64_t c = 0; c <= last && c < OWN; c++)
+        colors[c] = ((hue ? hue : look->colors[c]) & RGB) | alpha;
+    colors[FREE] = look->idle[i] & TONED ? (uint32_t)look->tone : 0;
+    colors[WAITING] = look->waiting ? (uint32_t)look->waiting : colors[FREE];
+    uint32_t *bottom = s->out + (s->top[i] + h - 1) * px;
+    for (int64_t k = 0; k < px; k++) {
+        if (weight[k] == 0) {
+            for (int64_t level = 0; level < h; level++)
+                bottom[k - level * px] = level < n_foot ? feet[k] : body[k];
+            continue;
+        }
+        const int64_t c = category[k] < 0 || category[k] > last ? last : category[k];
+        uint32_t strong = colors[c];
+        if (look->has_feet)
+            strong = look->foot_hue[i] ? look->foot_hue[i] : look->foot_colors[c];
+        stack_column(levels + k * h, h, colors, colors[c], (strong & RGB) | alpha,
+                     look->least, body[k], feet[k], n_foot, weight[k], px, bottom + k);
+    }
+}
+
+static void *stack_rows(void *argument)
+{
+    Stacks *s = argument;
+    uint32_t *colors = s->colors + (atomic_fetch_add(&s->next_thread, 1) << 16);
+    for (;;) {
+        const int64_t i = atomic_fetch_add(&s->next_row, 1);
+        if (i >= s->n)
+            return NULL;
+        stack_row(s, i, colors);
+    }
+}
+
+/* Write the pictures of n rows, at[i] of the table each, with a row of texels for each
+ * of their levels, from the top down.
+ *
+ * foot: n, then n + 1 where the picture of each row begins, in rows of texels; weight:
+ * [n, px]; flat: what columns are where they are no stacks, [n, px], or body and foot,
+ * [n, 2, px]; colors: [n_threads, 65536], written. */
+EXPORT void ggscope_texels_stacks(const ColumnTable *t, const StackLook *look,
+                                  const int64_t *at, int64_t n, const int64_t *foot,
+                                  const uint8_t *weight, const uint32_t *flat,
+                                  uint32_t *colors, uint32_t *out, int64_t n_threads)
+{
+    Stacks stacks = {
+        .table = t, .look = look, .at = at, .foot = foot, .top = foot + n, .n = n,
+        .weight = weight, .flat = flat, .colors = colors, .out = out,
+    };
+    atomic_init(&stacks.next_row, 0);
+    atomic_init(&stacks.next_thread, 0);
+    pthread_t helpers[MAX_THREADS];
+    int64_t n_helpers = 0;
+    while (n_helpers < smaller(n_threads, MAX_THREADS) - 1 &&
+           pthread_create(&helpers[n_helpers], NULL, stack_rows, &stacks) == 0)
+        n_helpers++;
+    stack_rows(&stacks);
+    for (int64_t i = 0; i < n_helpers; i++)
+        pthread_join(helpers[i], NULL);
 }
 
 /* Where runs go, and how many columns the least of them has. */

@@ -58,6 +58,8 @@ _TILE_PX = 192
 DASH_PX = 3.0
 DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
+_LARGE_PICTURE = 1 << 16
+_NEAR_PX = 0.01
 
 
 def paint(
@@ -425,8 +427,11 @@ def _draw_image(
         return
     pixels = np.ascontiguousarray(batch.pixels)
     rows, columns = pixels.shape
-    # Nothing to mix where all texels are opaque: that is many times faster.
-    is_opaque = bool(np.bitwise_and.reduce(pixels, axis=None) >> 24 == 255)
+    # Nothing to mix where all texels are opaque: that is many times faster, but not
+    # worth the look at each of a small picture.
+    is_opaque = pixels.size >= _LARGE_PICTURE and bool(
+        np.bitwise_and.reduce(pixels, axis=None) >> 24 == 255
+    )
     form = QImage.Format.Format_RGB32 if is_opaque else QImage.Format.Format_ARGB32
     image = QImage(pixels.data, columns, rows, columns * 4, form)
     width = batch.x1 - batch.x0
@@ -494,10 +499,13 @@ def _draw_boxes(batch: ImageBatch, painter: QPainter) -> None:
 
 def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:
     """Return whether every row is one device pixel high, right below the last."""
-    if len(batch.y0) < 2:
+    n = len(batch.y0)
+    if n < 2 or abs(float(batch.y1[-1] - batch.y0[0]) * scale - n) > _NEAR_PX:
         return False
-    away = np.abs((batch.y1 - batch.y0) * scale - 1).max()
-    return bool(away < 0.01 and (batch.y0[1:] == batch.y1[:-1]).all())
+    # Rows as high as a pixel, none of which begins before the last one ends.
+    steps = batch.y0[1:] - batch.y0[:-1]
+    least = min(float(steps.min()), float((batch.y1 - batch.y0).min()))
+    return least * scale > 1 - _NEAR_PX
 
 
 def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> None:

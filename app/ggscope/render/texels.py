@@ -1,20 +1,26 @@
-"""Texels of rows of columns: hue by category, opacity by how busy a column is.
+"""Texels of rows of columns: what a pixel column of a row looks like, in C.
 
-The one place that says what a column looks like, by numpy, and in C for pictures of
-many rows.
+A column of one or two spans has the hue of its category, and its opacity says how busy
+it is. One of many spans is a stack: its height says how busy it is, and its parts what
+with. Between the two the one fades into the other.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from ggscope.analysis.rows.columns import Columns, table_of
-from ggscope.model.tables import Array
+from ggscope.analysis.rows.columns import MAX_THREADS, Columns, table_of
+from ggscope.model.tables import I64, Array
+from ggscope.native.declared import StackLook
 from ggscope.native.library import library
 from ggscope.render.batch import F32, U32, Clip, ImageBatch
 
 FLOOR = 0.25
 """Opacity of a column that holds a span but is hardly covered at all."""
+WHOLE = 4
+"""Weight of a stack that hides what a column would look like without it."""
 
 
 def column_pixels(busy: Array, count: Array, rgb: U32, strength: float = 1.0) -> U32:
@@ -64,16 +70,96 @@ def row_texels(
     n, px = len(rows), len(rows[0].count)
     has_feet = foot_hues is not None
     out = np.empty((2 * n if has_feet else n, px), np.uint32)
-    idle = np.zeros(n, np.uint8)
-    if around is not None:
-        # As TONED, BEFORE and AFTER of the C file.
-        idle[:] = [0 if at is None else 1 + 2 * at[0] + 4 * at[1] for at in around]
+    idle = _idle_codes(n, around)
     hues = np.asarray(hues, np.uint32)
     library().ggscope_texels(
         table, at, n, hues, hues if foot_hues is None else foot_hues,
         colors, foot_colors, len(colors), strength, idle, tone, has_feet, out,
     )  # fmt: skip
     return out
+
+
+def _idle_codes(
+    n: int, around: Sequence[tuple[bool, bool] | None] | None
+) -> npt.NDArray[np.uint8]:
+    """Return TONED, BEFORE and AFTER of the C file for each row."""
+    idle = np.zeros(n, np.uint8)
+    if around is not None:
+        idle[:] = [0 if at is None else 1 + 2 * at[0] + 4 * at[1] for at in around]
+    return idle
+
+
+def share_levels(shares: Array, n_levels: int) -> npt.NDArray[np.uint16]:
+    """Return the parts of columns stacked in levels, uint16[n_levels, px].
+
+    `shares` is float64[parts, px]; levels are from the bottom up, each the number of a
+    part, whose end is the level next to its true share, or `FREE` above all.
+    """
+    parts = np.ascontiguousarray(shares, np.float64)
+    levels = np.empty((n_levels, parts.shape[1]), np.uint16)
+    library().ggscope_texels_levels(parts, *parts.shape, n_levels, levels)
+    return levels
+
+
+def stack_weights(rows: Sequence[Columns], alone: int) -> npt.NDArray[np.uint8]:
+    """Return how far columns are drawn as stacks, uint8[rows, px], 0 to `WHOLE`.
+
+    Columns of one or two spans are none, those of six and more are nothing else. Runs
+    of fewer than `alone` columns between empty ones are marks, and no stacks.
+    """
+    table, at = table_of(rows)
+    weights = np.empty((len(rows), len(rows[0].count)), np.uint8)
+    library().ggscope_texels_weights(table, at, len(rows), alone, weights)
+    return weights
+
+
+def stack_texels(
+    rows: Sequence[Columns],
+    weights: npt.NDArray[np.uint8],
+    flat: U32,
+    foot: I64,
+    hues: Array,
+    foot_hues: Array | None,
+    colors: U32,
+    foot_colors: U32,
+    *,
+    least: int,
+    strength: float = 1.0,
+    around: Sequence[tuple[bool, bool] | None] | None = None,
+    tone: int = 0,
+    waiting: int = 0,
+) -> list[U32]:
+    """Return the picture of each row, uint32[n_levels, px], from the top down.
+
+    Parameters
+    ----------
+    rows : with levels.
+    weights : as of `stack_weights`.
+    flat : what columns are as far as they are no stacks, as of `row_texels`.
+    foot : how many levels of each row are its foot.
+    hues … colors : as in `row_texels`.
+    least : levels of the foot of a stack that hardly anything covers.
+    around, tone : the tone lies above stacks, too.
+    waiting : colour of waits on top of the work, 0xAARRGGBB; 0 = not shown.
+    """
+    table, at = table_of(rows)
+    n, heights = len(rows), [row.n_levels for row in rows]
+    top = np.zeros(n + 1, np.int64)
+    np.cumsum(heights, out=top[1:])
+    out = np.empty((int(top[-1]), len(rows[0].count)), np.uint32)
+    n_threads = min(MAX_THREADS, n)
+    hues = np.asarray(hues, np.uint32)
+    look = StackLook(
+        hue=hues, foot_hue=hues if foot_hues is None else foot_hues, colors=colors,
+        foot_colors=foot_colors, n_colors=len(colors), strength=strength,
+        idle=_idle_codes(n, around), tone=tone, waiting=waiting, least=least,
+        has_feet=foot_hues is not None,
+    )  # fmt: skip
+    library().ggscope_texels_stacks(
+        table, look, at, n, np.append(foot, top), weights, flat,
+        np.empty((n_threads, 1 << 16), np.uint32), out, n_threads,
+    )  # fmt: skip
+    return [out[a:b] for a, b in pairwise(top.tolist())]
 
 
 def footed(

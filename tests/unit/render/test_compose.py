@@ -35,7 +35,7 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import Sign, category_color
 from ggscope.render.figure_style import FigureStyle
-from ggscope.render.texels import FLOOR
+from ggscope.render.texels import FLOOR, stack_weights
 from ggscope.render.text_metrics import elided
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
@@ -112,17 +112,23 @@ def test_texels_say_the_busy_share_of_brute_force(
     start = trace.extent.start + int(cut[0] * length)
     visible = TimeRange(start, start + max(int(cut[1] * length), 1_200))
 
-    picture = compose_timeline(
-        make_scene(trace, visible=visible, scale=scale, state=OPEN, header_width=200)
+    scene = make_scene(
+        trace, visible=visible, scale=scale, state=OPEN, header_width=200
     )
+    picture = compose_timeline(scene)
 
     [image] = images(picture)
     edges = column_edges(visible, image.pixels.shape[1])
     wanted = brute_force(trace.spans.start, trace.spans.end, edges)
-    found = busy_of(image.pixels[0])
     assert image.pixels.shape[1] == round(600 * scale)
-    assert ((found < 0) == (wanted < 0)).all()
-    assert np.abs(np.clip(found, 0, 1) - np.clip(wanted, 0, 1)).max() <= 1 / 255
+    is_flat = np.ones(len(wanted), np.bool_)
+    if len(image.pixels) > 2:  # some columns hold many spans: see test_stacks
+        [row] = scene.index.row_columns("thread:thread 0", "family")
+        is_flat = stack_weights([row.query(edges)], round(3 * scale))[0] == 0
+    found = busy_of(image.pixels[0])
+    assert ((found < 0) == (wanted < 0))[is_flat].all()
+    away = np.abs(np.clip(found, 0, 1) - np.clip(wanted, 0, 1))
+    assert away[is_flat].max(initial=0) <= 1 / 255
 
 
 def test_boxes_cover_only_columns_that_their_span_fills() -> None:

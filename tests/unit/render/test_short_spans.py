@@ -108,8 +108,8 @@ def test_short_spans_stand_out_in_figures(look: str) -> None:
 
 
 def test_share_can_be_read_above_the_foot() -> None:
-    at = np.arange(0, 10_000, 10)
-    half = builders.spans_trace(at, at + 5, op=1)
+    at = np.arange(0, 10_000, 50)  # one in each column
+    half = builders.spans_trace(at, at + 25, op=1)
     scene = make_scene(half, state=LaneState(), width=368)
 
     pixels = lane_pixels(scene, "thread:thread 0")[:, 200:300]

@@ -27,8 +27,15 @@ from ggscope.native.declared import ColumnTable
 from ggscope.native.declared import Row as KernelRow
 from ggscope.native.library import library
 
+FEW = 2
+"""Columns of more spans than this have levels."""
+MAX_LEVELS = 4096
+OWN, WAITING, FREE = 0xFFFD, 0xFFFE, 0xFFFF
+"""Levels that are no category: that of the column, waiting, and neither."""
+U16 = npt.NDArray[np.uint16]
+_NO_LEVELS = np.zeros(0, np.uint16)
 _LENGTH_BUCKET = 16
-_THREADS = min(os.cpu_count() or 1, 8)
+MAX_THREADS = min(os.cpu_count() or 1, 8)
 _SPANS_PER_THREAD = 200_000
 """With fewer spans in all rows a thread costs more to start than it saves."""
 
@@ -68,6 +75,11 @@ class Columns:
     waited_ticks : int64[px], time in which the thread waited behind a span, exact; of
         a column narrower than a tick 1 if the tick is waited for. None where no
         waits are recorded.
+    levels : uint16[px, n], what a column of more than `FEW` spans is made of, stacked
+        from the bottom up in as many levels as were asked for: categories in the order
+        of their numbers, then `WAITING`, then `FREE`. The end of each lies at the
+        level next to its true share. Of rows of more than `MAX_EXACT` categories
+        columns of many spans have `OWN` for all of them. None = not asked for.
     table, at : where they stand beside those of other rows that were asked for at
         once; None of rows without spans.
     """
@@ -79,8 +91,14 @@ class Columns:
     first: I64
     _longest: _Once
     waited_ticks: I64 | None = None
+    levels: U16 | None = None
     table: ColumnTable | None = None
     at: int = 0
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels its columns have, 0 = they were not asked for."""
+        return 0 if self.levels is None else self.levels.shape[1]
 
     @property
     def longest(self) -> I64:
@@ -104,12 +122,15 @@ def table_of(rows: Sequence[Columns]) -> tuple[ColumnTable, I64]:
         np.zeros(len(row.count), np.int64) if row.waited_ticks is None
         else row.waited_ticks for row in rows
     ]  # fmt: skip
+    levels = [row.levels for row in rows if row.levels is not None]
     table = ColumnTable(
         busy=np.stack([row.busy for row in rows]),
         category=np.stack([row.category for row in rows]),
         count=np.stack([row.count for row in rows]),
         first=np.stack([row.first for row in rows]),
         waited=np.stack(waited) if has_waits else None,
+        levels=np.concatenate([_NO_LEVELS, *levels], axis=None),
+        level_at=np.cumsum([0, *(row.n_levels for row in rows)]),
         px=len(rows[0].count),
     )
     return table, np.arange(len(rows))
@@ -425,8 +446,13 @@ def _listed(ids: Ids) -> tuple[int, Array | None]:
     return 0, np.ascontiguousarray(ids)
 
 
-def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
+def query_many(
+    rows: Sequence[RowColumns], edges: I64, n_levels: Sequence[int] = ()
+) -> list[Columns]:
     """Return the columns of several rows, each as ``row.query(edges)`` would.
+
+    `n_levels` is how many levels the columns of each row have, at most `MAX_LEVELS`;
+    0 = none.
 
     The rows are shared among a few threads outside the interpreter; pictures of
     many rows cost a fraction of asking one after another. Their arrays are rows
@@ -434,7 +460,8 @@ def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
     """
     px = max(len(edges) - 1, 0)
     asked = [row for row in rows if px and row.n_spans]
-    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64)))
+    levels = [n for row, n in zip(rows, n_levels, strict=bool(n_levels)) if row.n_spans]
+    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), levels))
     return [next(found) if px and row.n_spans else _idle(px) for row in rows]
 
 
@@ -457,45 +484,86 @@ def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, i
     return [next(found) if row.n_spans else (0, -1) for row in rows]
 
 
-def _kernel(rows: Sequence[RowColumns], edges: I64) -> tuple[Any, ...]:
-    """Return what the kernel finds: arrays [rows, columns], and what it answered."""
+def add_ticks(rows: Sequence[RowColumns], edges: I64, ticks: I64) -> list[Columns]:
+    """Return the columns of rows, and add what each category covers of them.
+
+    Parameters
+    ----------
+    ticks : int64[n_categories, px], added to. Exact, but for columns of many spans in
+        rows of more than `MAX_EXACT` categories: all of those counts as the one that
+        covers most.
+    """
+    px = len(edges) - 1
+    asked = [row for row in rows if row.n_spans]
+    if not asked or px < 1:
+        return [_idle(max(px, 0)) for _ in rows]
+    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), (), ticks))
+    return [next(found) if row.n_spans else _idle(px) for row in rows]
+
+
+def _kernel(
+    rows: Sequence[RowColumns],
+    edges: I64,
+    n_levels: Sequence[int] = (),
+    ticks: I64 | None = None,
+) -> tuple[Any, ...]:
+    """Return what the kernel finds: arrays [rows, columns], and what it answered.
+
+    Behind them the levels of all rows, and where those of each begin.
+    """
     n, px = len(rows), len(edges) - 1
     n_names = max(row.n_names for row in rows)
     n_spans = sum(row.n_spans for row in rows)
-    most = _THREADS if px > 1 else 1  # one column is found sooner than threads
+    most = MAX_THREADS if px > 1 else 1  # one column is found sooner than threads
     n_threads = max(min(most, n, n_spans // _SPANS_PER_THREAD), 1)
     count, covered, first = np.empty((3, n, px), np.int64)
     has_waits = any(row.waits is not None for row in rows)
     waited = np.zeros((n, px), np.int64) if has_waits else None
     busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
     answered = np.zeros(n, np.int32)
+    level_at = np.zeros(n + 1, np.int64)
+    if n_levels:
+        np.cumsum(np.minimum(n_levels, MAX_LEVELS), out=level_at[1:])
+    levels = np.empty(int(level_at[-1]) * px, np.uint16)
     scratch = np.zeros((n_threads, 3 * px + n_names), np.int64)
     library().ggscope_columns(
         (KernelRow * n)(*(row.pointers() for row in rows)), n, edges, px,
-        busy, category, count, covered, first, waited, answered, scratch,
-        scratch.shape[1], n_threads,
+        busy, category, count, covered, first, waited, level_at, levels, ticks,
+        answered, scratch, scratch.shape[1], n_threads,
     )  # fmt: skip
-    return busy, category, count, covered, waited, first, answered
+    return busy, category, count, covered, waited, first, answered, levels, level_at
 
 
-def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
+def _asked(
+    rows: Sequence[RowColumns],
+    edges: I64,
+    n_levels: Sequence[int] = (),
+    ticks: I64 | None = None,
+) -> Iterator[Columns]:
     """Yield the columns of rows that have spans, where there are columns."""
     if not rows or len(edges) < 2:
         return
-    busy, category, count, covered, waited, first, answered = _kernel(rows, edges)
+    found = _kernel(rows, edges, n_levels, ticks)
+    busy, category, count, covered, waited, first, answered, levels, level_at = found
+    px = len(edges) - 1
     table = ColumnTable(
         busy=busy, category=category, count=count, first=first, waited=waited,
-        px=len(edges) - 1,
+        levels=levels, level_at=level_at, px=px,
     )  # fmt: skip
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],
             _Once(partial(row.longest, edges)),
             None if waited is None or row.waits is None else waited[at],
+            levels[level_at[at] * px : level_at[at + 1] * px].reshape(px, -1)
+            if n_levels and n_levels[at] else None,
             table, at,
         )  # fmt: skip
         if not answered[at]:
             row.named(edges, columns)
+            if ticks is not None:
+                several = np.flatnonzero((count[at] > 1) & (covered[at] > 0))
+                ticks[category[at, several], several] += covered[at, several]
         yield columns
 
 

@@ -346,5 +346,6 @@ def _description(trace: Trace, scene: TimelineScene) -> str:
     return (
         f"Timeline of {trace_name(trace)}, {form.range_text(visible)}, coloured by "
         f"{by}: {format_counted(n, 'span')} on {len(shown):,} of {of_all}. Column "
-        "opacity shows lane utilisation; a foot marks each column that holds a span."
+        "height shows lane utilisation, parts of a column what it was used for; where "
+        "a column holds one or two spans, its opacity does."
     )

@@ -28,6 +28,7 @@ from ggscope.render.timeline.rows import (
     RowPicture,
     RowsDraft,
     RowStyle,
+    stack_levels,
     stall_color,
 )
 from ggscope.render.timeline.scene import TimelineGeometry
@@ -40,7 +41,7 @@ _MAX_VIEWS = 3
 """Several timelines may show a trace, each at a size of its own."""
 # Not keyed by the rows: their `Columns` refer to them, so none would ever go.
 _last_columns: DerivedCache[
-    TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
+    TraceIndex, dict[tuple[object, ...], dict[tuple[RowColumns, int], Columns]]
 ] = DerivedCache("columns of lanes")
 
 
@@ -54,6 +55,7 @@ class _Waiting:
     shown: RowColumns
     ghost: RowColumns | None
     around: tuple[bool, bool] | None
+    n_levels: int
 
 
 class LanesDraft:
@@ -148,13 +150,16 @@ class LanesDraft:
                 else None
             )
             ghost = full[row] if is_filtered else None
-            self._waiting.append(_Waiting(y0, y1, style, shown[row], ghost, around))
+            n_levels = stack_levels(style, y1 - y0, self.time.scale)
+            self._waiting.append(
+                _Waiting(y0, y1, style, shown[row], ghost, around, n_levels)
+            )
 
     def _draw_rows(self) -> None:
         """Ask for the columns of all rows at once, and hand the rows on."""
         rows, waiting, self._waiting = self._rows, self._waiting, []
-        queried = [row.shown for row in waiting]
-        queried += [row.ghost for row in waiting if row.ghost is not None]
+        queried = [(row.shown, row.n_levels) for row in waiting]
+        queried += [(x.ghost, x.n_levels) for x in waiting if x.ghost is not None]
         columns = self._query(queried)
         for row in waiting:
             rows.add(
@@ -162,16 +167,19 @@ class LanesDraft:
                     row.y0,
                     row.y1,
                     row.style,
-                    columns[row.shown],
-                    None if row.ghost is None else columns[row.ghost],
+                    columns[row.shown, row.n_levels],
+                    None if row.ghost is None else columns[row.ghost, row.n_levels],
                     row.around,
                 )
             )
 
-    def _query(self, rows: list[RowColumns]) -> dict[RowColumns, Columns]:
-        """Return the columns of the view; those of the last picture if unchanged.
+    def _query(
+        self, rows: list[tuple[RowColumns, int]]
+    ) -> dict[tuple[RowColumns, int], Columns]:
+        """Return the columns of the view, by row and number of levels.
 
-        Moving the mouse repaints without moving the view.
+        Those of the last picture if unchanged: moving the mouse repaints without
+        moving the view.
         """
         scene, time = self.scene, self.time
         view = (time.visible, time.n_columns, scene.color_by, scene.mask_token)
@@ -180,7 +188,9 @@ class LanesDraft:
         for old_view in list(views)[:-_MAX_VIEWS]:  # figures: drawn on other threads
             views.pop(old_view, None)
         new = [row for row in rows if row not in cached]
-        cached.update(zip(new, query_many(new, time.edges), strict=True))
+        columns = [row for row, _ in new]
+        found = query_many(columns, time.edges, [n for _, n in new])
+        cached.update(zip(new, found, strict=True))
         return cached
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:

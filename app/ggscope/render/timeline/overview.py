@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.derived_cache import DerivedCache
-from ggscope.analysis.rows.columns import RowColumns, query_many
+from ggscope.analysis.rows.columns import RowColumns, add_ticks, query_many
+from ggscope.analysis.rows.dominant_category import MAX_EXACT
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.analysis.rows.waits import pauses
@@ -28,10 +29,13 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.colors import foot_colors, lut, phase_color
+from ggscope.render.texels import share_levels
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
 from ggscope.render.timeline.notes import note_color
+from ggscope.render.timeline.rows import ALONE_PX
+from ggscope.render.timeline.runs import marked_runs
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
 from ggscope.render.timeline.waits import wait_color, waiting_share
 
@@ -53,17 +57,20 @@ class Skyline:
     Attributes
     ----------
     busy : float64[px], mean over all working lanes (threads, engines), 0..1.
-    category : int32[px], that of the busiest lane, -1 = no span. Of very many lanes
-        that which takes most of the time in all of them.
+    category : int32[px], that which takes most of the time in all of them, -1 = no
+        span. With more than `MAX_EXACT` categories that of the busiest lane.
     touched : bool[px], whether a span lies in the column, however short.
     waiting : float64[px], mean share of waiting over the same lanes; of very many
         lanes 0.
+    parts : float64[n_categories, px], mean share of each category; None with more than
+        `MAX_EXACT` of them.
     """
 
     busy: npt.NDArray[np.float64]
     category: npt.NDArray[np.int32]
     waiting: npt.NDArray[np.float64]
     touched: npt.NDArray[np.bool_]
+    parts: npt.NDArray[np.float64] | None = None
 
 
 _cache: DerivedCache[TraceIndex, dict[Any, Any]] = DerivedCache("overview")
@@ -163,7 +170,15 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
             else index.filtered_columns(lane.key, by, scene.mask, scene.mask_token)
         )
         rows += [columns[index.work_row(lane.key)]] if columns else []
-    for picture in query_many(rows, time.edges):
+    n_categories = len(index.categories(by).keys)
+    ticks = np.zeros((n_categories, n), np.int64)
+    has_parts = n_categories <= MAX_EXACT
+    pictures = (
+        add_ticks(rows, time.edges, ticks)
+        if has_parts
+        else query_many(rows, time.edges)
+    )
+    for picture in pictures:
         total += picture.busy
         waiting += waiting_share(picture, time.edges)
         held = picture.count > 0
@@ -172,7 +187,13 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         most[better] = picture.busy[better]
         category[better] = picture.category[better]
     n_lanes = max(len(lanes), 1)
-    return Skyline(total / n_lanes, category, waiting / n_lanes, touched)
+    total, waiting = total / n_lanes, waiting / n_lanes
+    if not has_parts:
+        return Skyline(total, category, waiting, touched)
+    # A column without width stands for the tick at its edge.
+    parts = ticks / (np.maximum(np.diff(time.edges), 1) * n_lanes)
+    category = np.where(total > 0, parts.argmax(axis=0), category).astype(np.int32)
+    return Skyline(total, category, waiting, touched, parts)
 
 
 def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Skyline:
@@ -205,8 +226,10 @@ def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Sky
     short = np.full(n + 1, -1, np.int32)
     short[first] = kind
     category = np.where(busy > 0, ticks.argmax(axis=0), short[:n]).astype(np.int32)
-    busy = busy / np.maximum(width[:n], 1) / len(lanes)
-    return Skyline(busy, category, np.zeros(n), (busy > 0) | (short[:n] >= 0))
+    whole = np.maximum(width[:n], 1) * len(lanes)
+    parts = ticks / whole if n_categories <= MAX_EXACT else None
+    touched = (busy > 0) | (short[:n] >= 0)
+    return Skyline(busy / whole, category, np.zeros(n), touched, parts)
 
 
 def _bars(
@@ -217,22 +240,34 @@ def _bars(
     n_rows = max(round((bottom - top) * scene.scale), 1)
     colors = lut(scene.index.categories(scene.color_by), theme)
     colors = np.append(colors, np.uint32(theme.dim))
-    rgb = colors[sky.category] & np.uint32(0xFFFFFF)
-    height = np.ceil(sky.busy * n_rows).astype(np.int64)
-    solid = rgb | np.uint32(round(255 * _BAR_STRENGTH) << 24)
-    level = np.arange(n_rows, 0, -1)[:, None]
-    pixels = np.where(level <= height, solid, np.uint32(0))
+    solid = colors & np.uint32(0xFFFFFF) | np.uint32(round(255 * _BAR_STRENGTH) << 24)
+    parts = sky.busy[None] if sky.parts is None else sky.parts
+    # What is waited stands on top of the work.
+    levels = share_levels(np.append(parts, sky.waiting[None], axis=0), n_rows)[::-1]
+    is_work, is_wait = levels < len(parts), levels == len(parts)
+    own = sky.category if sky.parts is None else np.where(is_work, levels, 0)
+    pixels = np.where(is_work, solid[own], np.uint32(0))
+    if scene.show_waits:
+        pixels[is_wait] = with_alpha(wait_color(theme), _WAIT_STRENGTH)
     # However short the spans of a column are, its foot is seen.
-    is_foot = (level <= round(_FOOT_PX * scene.scale)) & sky.touched
-    height = np.maximum(height, is_foot.sum(axis=0))
+    level = np.arange(n_rows, 0, -1)[:, None]
+    least = np.where(_alone(sky.touched, scene.scale), _FOOT_PX, 1.0) * scene.scale
+    is_foot = (level <= np.rint(least)) & sky.touched & ~is_work
     pixels = np.where(is_foot, foot_colors(colors, theme)[sky.category], pixels)
-    if scene.show_waits and sky.waiting.any():
-        both = np.ceil((sky.busy + sky.waiting) * n_rows).astype(np.int64)
-        pale = np.uint32(with_alpha(wait_color(theme), _WAIT_STRENGTH))
-        pixels = np.where((level > height) & (level <= both), pale, pixels)
     y0 = (top + np.arange(n_rows) / scene.scale).astype(np.float32)
     y1 = (top + np.arange(1, n_rows + 1) / scene.scale).astype(np.float32)
     return [ImageBatch(pixels, time.x0, time.x1, y0, y1)]
+
+
+def _alone(touched: npt.NDArray[np.bool_], scale: float) -> npt.NDArray[np.bool_]:
+    """Return which columns are marks: runs too narrow for a chart, bool[px]."""
+    runs = marked_runs(touched[None], np.zeros(1, np.int64))
+    narrow = runs.take(runs.stop - runs.first < round(ALONE_PX * scale))
+    steps = np.zeros(len(touched) + 1, np.int64)
+    steps[narrow.first] += 1
+    steps[narrow.stop] -= 1
+    found: npt.NDArray[np.bool_] = np.cumsum(steps[:-1]) > 0
+    return found
 
 
 def _phases(scene: OverviewScene, time: TimeScale) -> list[Batch]:

@@ -5,7 +5,7 @@ than one. Tokens are pale boxes with round corners, labelled with number and dur
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import ceil
 
@@ -39,7 +39,15 @@ from ggscope.render.colors import (
     lut,
     phase_color,
 )
-from ggscope.render.texels import column_pixels, foot_pixels, footed, row_texels
+from ggscope.render.texels import (
+    WHOLE,
+    column_pixels,
+    foot_pixels,
+    footed,
+    row_texels,
+    stack_texels,
+    stack_weights,
+)
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
 from ggscope.render.timeline.runs import (
     NO_RUNS,
@@ -73,6 +81,10 @@ LABEL_PX = 30.0
 MAX_LABELS = 400
 HATCH_PX = 8.0
 """Gaps at least this wide are hatched, beside the tone of all idle time."""
+STACK_PX = 8.0
+"""Rows at least this high have stacked columns."""
+ALONE_PX = 3.0
+"""Narrower runs of columns are marks in an empty row: too narrow for a chart."""
 _FOOT_SHARE = 1 / 3
 _MIN_FOOT_PX = 3.0
 _UNFINISHED_PX = 12.0
@@ -224,7 +236,75 @@ class RowsDraft:
             texels[2 * row, column] = texels[2 * row + 1, column] = 0
             row, column, color = self._edge_columns(plain, fill)
             texels[2 * row, column] = texels[2 * row + 1, column] = color
-        return pictures
+        return [
+            batch
+            for picture in pictures
+            for batch in self._stacked(picture, shown, hues, numbers, y0, y1, foot=foot)
+        ]
+
+    def _stacked(
+        self,
+        picture: ImageBatch,
+        rows: Sequence[Columns],
+        hues: Sequence[int],
+        numbers: Array,
+        y0: Array,
+        y1: Array,
+        *,
+        foot: Array | None = None,
+        strength: float = 1.0,
+    ) -> list[ImageBatch]:
+        """Return a picture of rows, those apart of which columns are stacks.
+
+        Parameters are those of `_pictures`, whose result `picture` is.
+        """
+        weights = self._weights(rows)
+        chosen = np.flatnonzero(weights.any(axis=1))
+        if not len(chosen):
+            return [picture]
+        scale, step = self._time.scale, 1 if foot is None else 2
+        own = np.asarray(hues, np.uint32)[chosen]
+        at = (chosen[:, None] * step + np.arange(step)).ravel()
+        stacks = [rows[i] for i in chosen.tolist()]
+        pictures = [self._rows[i] for i in numbers[chosen].tolist()]
+        below = 0 if foot is None else (y1 - foot)[numbers[chosen]]
+        waiting = wait_color(self._theme) if self._scene.show_waits else 0
+        texels = stack_texels(
+            stacks,
+            weights[chosen],
+            picture.pixels[at],
+            np.rint(np.broadcast_to(below * scale, len(chosen))).astype(np.int64),
+            own,
+            None if foot is None else self._foot_hues(own),
+            self._lut,
+            self._foot_lut,
+            least=round(scale),
+            strength=strength,
+            around=None if foot is None else [row.idle_around for row in pictures],
+            tone=idle_color(self._theme),
+            waiting=0 if foot is None else waiting,
+        )
+        plain = np.ones(len(picture.pixels), np.bool_)
+        plain[at] = False
+        rest = replace(
+            picture,
+            pixels=picture.pixels[plain],
+            y0=picture.y0[plain],
+            y1=picture.y1[plain],
+        )
+        highest = max(len(pixels) for pixels in texels)
+        steps = np.arange(highest + 1) / scale
+        found = [rest] if plain.any() else []
+        for pixels, top in zip(texels, y0[numbers[chosen]].tolist(), strict=True):
+            edges = (top + steps[: len(pixels) + 1]).astype(np.float32)
+            found.append(replace(picture, pixels=pixels, y0=edges[:-1], y1=edges[1:]))
+        return found
+
+    def _weights(self, rows: Sequence[Columns]) -> npt.NDArray[np.uint8]:
+        """Return how far the columns of rows are stacks, see `stack_weights`."""
+        weights = stack_weights(rows, round(ALONE_PX * self._time.scale))
+        weights[[row.levels is None for row in rows]] = 0
+        return weights
 
     def _foot(self, y0: Array, y1: Array) -> Array:
         """Return the top of the feet of each row, on a device pixel."""
@@ -272,8 +352,14 @@ class RowsDraft:
         """Return the rows before filtering, pale."""
         chosen = [i for i, row in enumerate(self._rows) if row.ghost]
         ghosts = [row.ghost for row in self._rows if row.ghost]
-        hues = [ghost_color(self._theme)] * len(ghosts)
-        return self._pictures(ghosts, hues, np.array(chosen), y0, y1, strength=GHOST)
+        hues, numbers = [ghost_color(self._theme)] * len(ghosts), np.array(chosen)
+        return [
+            batch
+            for picture in self._pictures(ghosts, hues, numbers, y0, y1, strength=GHOST)
+            for batch in self._stacked(
+                picture, ghosts, hues, numbers, y0, y1, strength=GHOST
+            )
+        ]
 
     def _waits(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the waits behind the spans, under their columns.
@@ -295,7 +381,10 @@ class RowsDraft:
         color = wait_color(self._theme)
         top, bottom = wait_band(y0, y1, self._time.scale)
         place = self._place(numbers, top, bottom)
-        batches: list[Batch] = [ImageBatch(wait_pixels(waiting, busy, color), *place)]
+        # In stacks they lie on top of the work.
+        beside = 1 - self._weights([found for _, found in rows]) / WHOLE
+        pixels = wait_pixels(waiting, busy, color, beside)
+        batches: list[Batch] = [ImageBatch(pixels, *place)]
         runs = marked_runs(waiting >= 1.0, numbers)
         wide = runs.take(runs.stop - runs.first >= BOX_PX * self._time.scale)
         shapes = RectList()
@@ -356,9 +445,7 @@ class RowsDraft:
     ) -> U32:
         """Return the texels of rows, and of their feet, with the tone of idle time."""
         own = np.array(hues, np.uint32)
-        feet = None
-        if has_feet:
-            feet = np.where(own == 0, own, foot_colors(own, self._theme))
+        feet = self._foot_hues(own) if has_feet else None
         texels = row_texels(
             columns,
             own,
@@ -381,6 +468,11 @@ class RowsDraft:
                 feet_of = self._foot_phases[phase]
                 texels[step * i + 1] = foot_pixels(found.count, feet_of)
         return texels
+
+    def _foot_hues(self, hues: U32) -> U32:
+        """Return the colours of feet for those of rows, 0 where these are 0."""
+        feet: U32 = np.where(hues == 0, hues, foot_colors(hues, self._theme))
+        return feet
 
     def _wide(self, y0: Array, y1: Array) -> WideSpans:
         """Return the spans that are at least WIDE_PX wide.
@@ -585,6 +677,13 @@ class RowsDraft:
                 *(column.tolist() for column in columns), strict=True
             )
         ]
+
+
+def stack_levels(style: RowStyle, height: float, scale: float) -> int:
+    """Return how many levels the columns of a row have, 0 = they are no stacks."""
+    if style in (RowStyle.PHASE, RowStyle.TOKEN) or height < STACK_PX:
+        return 0  # bands follow one another and hold one thing at a time
+    return round(height * scale)
 
 
 def _has_edge(wide: WideSpans) -> npt.NDArray[np.bool_]:

@@ -46,16 +46,17 @@ def waiting_share(columns: Columns, edges: I64) -> npt.NDArray[np.float64]:
     return found
 
 
-def wait_pixels(waiting: Array, busy: Array, color: int) -> U32:
+def wait_pixels(waiting: Array, busy: Array, color: int, beside: Array) -> U32:
     """Return texels 0xAARRGGBB of waits that lie behind work.
 
     The opacity is ``FLOOR + (1 - FLOOR) * waiting / (1 - busy)`` where there is a wait:
     the part of the time without work that is waiting. Under the work that part is
-    left, so that band and work together cover what both take of the column.
+    left, so that band and work together cover what both take of the column. `beside`,
+    0..1, is how far a column is drawn so, and not as a stack.
     """
     free = 1.0 - busy
     part = np.divide(waiting, free, out=np.zeros_like(free), where=free > 0)
     alpha = np.where(waiting > 0, FLOOR + (1 - FLOOR) * np.minimum(part, 1.0), 0.0)
-    opacity = np.rint(alpha * 255).astype(np.uint32)
+    opacity = np.rint(alpha * beside * 255).astype(np.uint32)
     found: U32 = np.uint32(color & 0xFFFFFF) | (opacity << np.uint32(24))
     return found
