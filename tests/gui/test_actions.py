@@ -187,6 +187,27 @@ def test_bookmark_keys(window: MainWindow, session: Session) -> None:
     assert len(session.bookmarks.items) == 2
 
 
+def test_ruler_is_made_stepped_and_removed_by_keys(
+    window: MainWindow, session: Session
+) -> None:
+    session.selection.select_span(4)
+    QTest.keyClick(window, Qt.Key.Key_U)
+    first = session.ruler.current
+    assert first is not None
+    assert window.actions_["mark.measure"].isChecked()
+
+    QTest.keyClick(window, Qt.Key.Key_Period, ALT)
+    assert session.ruler.current.moving > first.moving  # type: ignore[union-attr]
+    QTest.keyClick(window, Qt.Key.Key_U, ALT)
+    QTest.keyClick(window, Qt.Key.Key_Comma, ALT)
+    assert session.ruler.current.moving < first.fixed  # type: ignore[union-attr]
+
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert session.ruler.current is None
+    assert session.selection.current  # that is the next Esc
+    assert not window.actions_["mark.measure"].isChecked()
+
+
 def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
     window: MainWindow, document: Document, session: Session
 ) -> None:

@@ -29,6 +29,7 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.render.timeline.tracks.counter import peak_text
+from ggscope.session.ruler import Ruler
 from ggscope.session.session import Session
 from ggscope.views.base import canvas as painted_module
 from ggscope.views.base.canvas import (
@@ -878,3 +879,81 @@ def test_driver_is_asked_only_where_there_may_be_a_graphics_card(
         )
         assert hardware_renderer.__wrapped__() is None
         assert len(asked) == n_asked
+
+
+CTRL_SHIFT = CTRL | Qt.KeyboardModifier.ShiftModifier
+
+
+def test_drag_with_ctrl_and_shift_measures_between_edges_of_spans(
+    view: TimelineView, session: Session
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    span = first_op(session)
+    at = spot(view, span)
+    time = TimeRange(int(trace.spans.start[span]), int(trace.spans.end[span]))
+    px = view.ticks_per_px()
+    left = QPoint(round(at.x() - time.duration / px / 2) + 3, at.y())
+    right = QPoint(round(at.x() + time.duration / px / 2) - 3, at.y())
+
+    drag(view, left, right, LEFT, CTRL_SHIFT)
+
+    assert session.ruler.current is not None
+    assert session.ruler.current.time == time
+    assert session.ranges.marked is None
+    # Its end is dragged on, and Alt does not snap.
+    drag(view, QPoint(right.x() + 3, at.y()), right - QPoint(20, 0), LEFT,
+         Qt.KeyboardModifier.AltModifier)  # fmt: skip
+    moved = session.ruler.current
+    assert moved is not None
+    assert moved.fixed == time.start
+    assert abs(moved.moving - view.tick_at(right.x() - 20)) <= px
+
+
+def test_plain_drags_measure_while_measuring_and_clicks_select(
+    view: TimelineView, session: Session
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    at = spot(view, first_op(session))
+    session.ruler.measure()
+    session.ruler.set(None)
+
+    drag(view, at, at + QPoint(60, 0))
+    assert session.ruler.current is not None
+    assert session.ranges.marked is None
+    session.ruler.set(None)
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, at)
+    assert session.selection.current.active == first_op(session)
+    session.ruler.clear()
+    drag(view, at, at + QPoint(60, 0))
+    assert session.ruler.current is None
+    assert session.ranges.marked is not None
+
+
+def test_ruler_is_drawn_with_its_readout_and_has_commands(
+    view: TimelineView, session: Session, qtbot: QtBot
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    extent = trace.extent
+    session.ruler.set(Ruler(extent.start, extent.end))
+    qtbot.waitUntil(lambda: session.ruler.facts is not None)
+
+    scene = view.scene(900, 600, 1.0)
+    assert scene is not None
+    assert scene.ruler is not None
+    picture = view.compose_scene(scene)
+    shown = texts_of(picture)
+    assert set(scene.ruler.lines) <= set(shown)
+    plain = view.compose_scene(replace(scene, ruler=None))
+    assert len(picture.batches) > len(plain.batches)
+
+    place = QPoint(500, 200)
+    take(view, place, "Copy ruler")
+    text = QGuiApplication.clipboard().text()
+    assert text == " · ".join(scene.ruler.lines)
+    take(view, place, "Mark ruler range")
+    assert session.ranges.marked == MarkedRange(extent)
+    take(view, place, "Remove ruler")
+    assert session.ruler.current is None

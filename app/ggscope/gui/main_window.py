@@ -646,14 +646,16 @@ class MainWindow(QMainWindow):
     # -- commands ----------------------------------------------------------
 
     def escape(self) -> None:
-        """Clear selection, close the search, leave full screen, or stop reading.
+        """Remove the ruler, clear selection, close the search, leave full screen.
 
-        Only the first of these that there is.
+        Or stop reading; only the first of these that there is.
         """
         session, document = self.session, self.document
         if session is None or document is None:
             return
-        if session.selection.current or session.ranges.marked is not None:
+        if session.ruler.current is not None or session.ruler.is_active:
+            session.ruler.clear()
+        elif session.selection.current or session.ranges.marked is not None:
             session.clear_selection()
         elif session.queries.text:
             document.toolbar.search.clear()
@@ -1007,6 +1009,7 @@ class MainWindow(QMainWindow):
         return (
             (session.trace_changed, self._on_state_changed),
             (session.bookmarks.changed, self._on_state_changed),
+            (session.ruler.active_changed, self._on_state_changed),
             (session.display.color_by_changed, self._on_state_changed),
             (session.display.absolute_time_changed, self._on_state_changed),
             (session.selection.changed, self._on_moved),

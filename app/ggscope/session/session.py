@@ -20,6 +20,7 @@ from ggscope.session.linking import Linking
 from ggscope.session.navigator import Navigator
 from ggscope.session.queries import Queries
 from ggscope.session.ranges import RangeModel
+from ggscope.session.ruler import RulerModel
 from ggscope.session.scheduler import FrameScheduler
 from ggscope.session.selection import SelectionModel
 from ggscope.session.tasks import TaskFailure, Tasks
@@ -93,11 +94,14 @@ class Session(QObject):
             history=self.history,
             parent=self,
         )
-        self.bookmarks = BookmarkModel(self.navigator.bookmark_subject, self)
+        subject = self.navigator.bookmark_subject
+        self.ruler = RulerModel(self._current, self.viewport, self.tasks, subject, self)
+        self.bookmarks = BookmarkModel(subject, self)
         self.selection.settled.connect(self.linking.update)
         self.linking.problems_found.connect(self.set_problems)
         self.bookmarks.show_requested.connect(self.navigator.show_bookmark)
         self.bookmarks.status_message.connect(self.status_message)
+        self.ruler.status_message.connect(self.status_message)
         self.navigator.status_message.connect(self.status_message)
         self.queries.filter_rejected.connect(self.problem_reported)
         self.queries.failed.connect(self.report)
@@ -171,6 +175,7 @@ class Session(QObject):
         elif change is TraceChange.EXTENDED:
             self.selection.select(reselected(self.selection.current, old, trace))
         self.display.set_trace(trace)
+        self.ruler.follow(trace, is_other=change is TraceChange.REPLACED)
         self.trace_changed.emit(change)
         if not (is_appended and trace.is_running):
             self.linking.on_trace()
@@ -203,6 +208,7 @@ class Session(QObject):
         self.viewport.extent = None
         self.queries.forget()
         self.linking.forget()
+        self.ruler.clear()
         self.trace_changed.emit(TraceChange.CLOSED)
 
     def reload(self, options: dict[str, str] | None = None) -> None:

@@ -87,6 +87,8 @@ _TIMELINE_GESTURES = (
     ("Left drag", "Mark a range"),
     ("Middle drag, Shift+left drag", "Pan"),
     ("Ctrl+left drag", "Zoom to a region"),
+    ("Ctrl+Shift+left drag", "Measure; Alt does not snap to edges of spans"),
+    ("Click on a bookmark, double click", "Go there, edit it"),
     ("Click, Ctrl+click", "Select, add to the selection"),
     ("Double click", "Fit that span"),
     ("Right click", "Context menu"),

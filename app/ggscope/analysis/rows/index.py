@@ -536,6 +536,22 @@ class TraceIndex:
         edge = min(edges, key=lambda edge: abs(edge - tick))
         return edge if abs(edge - tick) <= max_distance_ticks else None
 
+    def next_edge(self, key: str, tick: int, by: int) -> int | None:
+        """Return the first begin or end of a span after `tick`, or before it.
+
+        In any row of a lane; `by` > 0 = after. None where there is none.
+        """
+        found: list[int] = []
+        for row in self.rows(key):
+            for edges in (row.start, row.end):
+                if by > 0:
+                    at = int(np.searchsorted(edges, tick, "right"))
+                else:
+                    at = int(np.searchsorted(edges, tick, "left")) - 1
+                if 0 <= at < len(edges):
+                    found.append(int(edges[at]))
+        return min(found, key=lambda edge: abs(edge - tick), default=None)
+
     def _grown(self, ask: Callable[[Growth], _T | None]) -> _T | None:
         """Return what the growth of the trace tells; None where it does not grow."""
         return None if self._growth is None else ask(self._growth)

@@ -353,6 +353,10 @@ def _session(
     return Command(id_, text, keys, needs, of_session(work))
 
 
+def _is_measuring(window: CommandContext) -> bool:
+    return window.session is not None and window.session.ruler.is_active
+
+
 def _mark_for_now(session: "Session") -> None:
     from ggscope.session.bookmarks.bookmarks import TEMPORARY
 
@@ -582,6 +586,11 @@ _GO = (
     *_menu(
         "Go/Marks",
         _session("mark.range", "Mark time range of selection", "R", SELECTION, lambda s: s.navigator.mark_selection()),
+        Command("mark.measure", "Measure", "U", TRACE, of_session(lambda s: s.ruler.measure()), is_on=_is_measuring),
+        _session("mark.ruler_next", "Ruler to next edge of a span", "Alt+.", TRACE, lambda s: s.ruler.step(1)),
+        _session("mark.ruler_previous", "Ruler to previous edge of a span", "Alt+,", TRACE, lambda s: s.ruler.step(-1)),
+        _session("mark.ruler_swap", "Move other end of ruler", "Alt+U", TRACE, lambda s: s.ruler.swap()),
+        _LINE,
         _session("mark.temporary", "Temporary bookmark", "M", TRACE, _mark_for_now),
         Command("mark.named", "Bookmark with name and note…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
         _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.bookmarks.add()),

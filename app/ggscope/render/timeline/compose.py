@@ -66,6 +66,7 @@ from ggscope.render.timeline.rows import (
     neutral_color,
     stall_color,
 )
+from ggscope.render.timeline.ruler import ruler_batches
 from ggscope.render.timeline.scene import (
     OverviewScene,
     TimelineGeometry,
@@ -615,6 +616,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *heads,
         *use_batches(geometry, boxes),
         *lines,
+        *ruler_batches(geometry),
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),
     ]

@@ -77,6 +77,14 @@ def head_height(n_notes: int) -> float:
     return float(AXIS_HEIGHT + (note_rows(n_notes) - 1) * NOTE_ROW_PX)
 
 
+@dataclass(frozen=True, slots=True)
+class RulerMark:
+    """The ruler: from when to when, and the lines of its readout."""
+
+    time: TimeRange
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TimelineScene:
     """Everything that a timeline picture depends on.
@@ -99,6 +107,7 @@ class TimelineScene:
         the headers of lanes.
     lit : spans that belong to a selection which is no span; None = none.
     links : of the selected op; arrows are drawn for them. None = no arrows.
+    ruler : what is measured, None = nothing.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
     """
 
@@ -128,6 +137,7 @@ class TimelineScene:
     is_figure: bool = False
     lit: LitSpans | None = None
     links: OpLinks | None = None
+    ruler: RulerMark | None = None
     waiting: frozenset[str] = frozenset()
     measurer: TextMeasurer = field(default_factory=qt_measurer)
 

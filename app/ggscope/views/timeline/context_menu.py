@@ -10,9 +10,11 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.rows.lanes import LaneBox, LaneState, group_key
+from ggscope.descriptions.ruler import ruler_text
 from ggscope.descriptions.spans import Fact, absolute_words, span_facts, time_text
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_absolute, format_exact
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.sanitize import markdown_row, tsv_text
@@ -96,6 +98,8 @@ def _time_entries(
     note = partial(session.bookmarks.edit_requested.emit, subject)
     text_of_range = "Bookmark range with note…" if subject.is_range else ""
     add_action(menu, text_of_range or "Bookmark here with note…", note)
+    if session.ruler.current is not None:
+        _ruler_entries(menu, session, trace)
     add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
     if not hit.on_axis:
         return
@@ -127,6 +131,18 @@ def _pause_entries(
     add_action(menu, f"Zoom to {noun}", zoom)
     add_action(menu, f"Mark {noun}", mark)
     menu.addSeparator()
+
+
+def _ruler_entries(menu: QMenu, session: Session, trace: Trace) -> None:
+    """Add the commands of the ruler."""
+    ruler = session.ruler.current
+    if ruler is None:
+        return
+    words = ruler_text(trace, ruler.time, session.ruler.facts)
+    add_action(menu, "Copy ruler", lambda: copy_text(words))
+    marked = MarkedRange(ruler.time)
+    add_action(menu, "Mark ruler range", lambda: session.ranges.set_marked(marked))
+    add_action(menu, "Remove ruler", session.ruler.clear)
 
 
 def _span_entries(

@@ -10,6 +10,8 @@ from PySide6.QtWidgets import QApplication
 
 from ggscope.model.selection import Gap, MarkedRange
 from ggscope.model.units import TimeRange
+from ggscope.render.timeline.hit_test import Hit
+from ggscope.session.ruler import Ruler
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 
 if TYPE_CHECKING:
@@ -38,15 +40,16 @@ class Mode(Enum):
     MOVE_LANE = auto()
     RESIZE_LANE = auto()
     EDGE = auto()
+    MEASURE = auto()
 
 
 class Gestures(CanvasGestures):
     """Mouse and trackpad gestures of the timeline, as calls of the session.
 
     Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
-    to a region, a drag on the axis scrubs, a drag of a lane header moves the
-    lane, a drag of its lower edge changes its height. A click on the label of a
-    bookmark goes there, a double click edits it.
+    to a region, Ctrl+Shift+left drag measures, a drag on the axis scrubs, a drag of a
+    lane header moves the lane, a drag of its lower edge changes its height. A click on
+    the label of a bookmark goes there, a double click edits it.
     """
 
     def __init__(self, view: "TimelineView") -> None:
@@ -103,7 +106,9 @@ class Gestures(CanvasGestures):
             return False
         if hit.in_header:
             return self._press_header(at)
-        if mods & Qt.KeyboardModifier.ShiftModifier:
+        if self._measures(mods, hit):
+            self._begin_ruler(at)
+        elif mods & Qt.KeyboardModifier.ShiftModifier:
             self._begin(Mode.PAN)
         elif (edge := self._edge_at(at.x())) is not None:
             self._fixed_tick = edge
@@ -118,6 +123,27 @@ class Gestures(CanvasGestures):
             self._pending = Mode.ZOOM if zoom else Mode.MARK
             self._mode = Mode.PRESSED
         return True
+
+    def _measures(self, mods: Qt.KeyboardModifier, hit: Hit) -> bool:
+        """Tell whether a press over the lanes begins to measure.
+
+        With Ctrl and Shift, or on an end of the ruler; where drags measure, any other.
+        """
+        both = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+        held = mods & both
+        if held == both or self._ruler_end_at(self._start.x()) is not None:
+            return True
+        return self._view.session.ruler.is_active and not held and not hit.on_axis
+
+    def _begin_ruler(self, at: QPointF) -> None:
+        """Begin to measure at a point, or to move an end of the ruler."""
+        far_end = self._ruler_end_at(at.x())
+        if far_end is None:
+            self._fixed_tick = self._snapped(at)
+            self._mode, self._pending = Mode.PRESSED, Mode.MEASURE
+        else:
+            self._fixed_tick = far_end
+            self._begin(Mode.MEASURE)
 
     def _press_header(self, at: QPointF) -> bool:
         hit = self._view.hit(at.x(), at.y())
@@ -145,6 +171,7 @@ class Gestures(CanvasGestures):
             Mode.MOVE_LANE: Qt.CursorShape.ClosedHandCursor,
             Mode.RESIZE_LANE: Qt.CursorShape.SizeVerCursor,
             Mode.EDGE: Qt.CursorShape.SizeHorCursor,
+            Mode.MEASURE: Qt.CursorShape.CrossCursor,
         }
         self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
 
@@ -157,7 +184,10 @@ class Gestures(CanvasGestures):
             if distance < QApplication.startDragDistance() / 2:
                 return True
             self._begin(self._pending)
-        self._snaps = not event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        free = Qt.KeyboardModifier.ShiftModifier
+        if self._mode is Mode.MEASURE:  # for which Shift is held
+            free = Qt.KeyboardModifier.AltModifier
+        self._snaps = not event.modifiers() & free
         if self._mode is not Mode.MOVE_LANE:
             self._view.set_cursor_tick(self._end_tick(at))
         actions = {
@@ -168,6 +198,7 @@ class Gestures(CanvasGestures):
             Mode.MOVE_LANE: self._move_lane,
             Mode.RESIZE_LANE: self._resize_lane,
             Mode.EDGE: self._drag_edge,
+            Mode.MEASURE: self._measure,
         }
         actions[self._mode](at)
         self._last = at
@@ -232,12 +263,12 @@ class Gestures(CanvasGestures):
     # --- what drags do -----------------------------------------------------
 
     def _end_tick(self, at: QPointF) -> int:
-        """Return the time where a drag is; of a marked range, snapped to a span's edge.
+        """Return the time where a drag is; snapped to a span's edge where it marks.
 
-        Shift, once the button is down, turns snapping off.
+        Shift, once the button is down, turns snapping off; of the ruler, Alt does.
         """
         tick = self._view.tick_at(at.x())
-        marks = self._mode in (Mode.MARK, Mode.EDGE)
+        marks = self._mode in (Mode.MARK, Mode.EDGE, Mode.MEASURE)
         return self._snapped(at) if marks and self._snaps else tick
 
     def _snapped(self, at: QPointF) -> int:
@@ -271,6 +302,17 @@ class Gestures(CanvasGestures):
         if abs(at.y() - self._start.y()) > _LANES_MATTER_PX:
             lanes = self._view.lanes_between(self._start.y(), at.y()) or None
         session.ranges.set_marked(MarkedRange(self._band(at), lanes))
+
+    def _measure(self, at: QPointF) -> None:
+        hit = self._view.hit(at.x(), at.y())
+        lane = "" if hit.box is None or hit.box.lane is None else hit.box.lane.key
+        end = self._end_tick(at)
+        self._view.session.ruler.set(Ruler(self._fixed_tick, end, lane))
+
+    def _ruler_end_at(self, x: float) -> int | None:
+        """Return the far end of the ruler if `x` is on one of its ends."""
+        ruler = self._view.session.ruler.current
+        return None if ruler is None else self._far_end(ruler.time, x)
 
     def _zoom(self, at: QPointF) -> None:
         self._view.set_zoom_band(self._band(at))
@@ -312,12 +354,13 @@ class Gestures(CanvasGestures):
 
     def _edge_at(self, x: float) -> int | None:
         """Return the far end of the marked range if `x` is on one of its ends."""
-        session = self._view.session
-        if session.ranges.marked is None:
-            return None
-        time, per_px = session.ranges.marked.time, self._view.ticks_per_px()
+        marked = self._view.session.ranges.marked
+        return None if marked is None else self._far_end(marked.time, x)
+
+    def _far_end(self, time: TimeRange, x: float) -> int | None:
+        """Return the other end of a range if `x` is on one of its ends."""
         tick = self._view.tick_at(x)
-        reach = _EDGE_PX * per_px
+        reach = _EDGE_PX * self._view.ticks_per_px()
         if time.duration <= 2 * reach:
             return None
         if abs(tick - time.start) <= reach:
@@ -398,8 +441,12 @@ class Gestures(CanvasGestures):
             shape = Qt.CursorShape.SizeVerCursor
         elif (hit.in_header and hit.box is not None) or view.bookmarks_at(at):
             shape = Qt.CursorShape.PointingHandCursor
-        elif not hit.in_header and self._edge_at(at.x()) is not None:
+        elif not hit.in_header and (
+            self._edge_at(at.x()) is not None or self._ruler_end_at(at.x()) is not None
+        ):
             shape = Qt.CursorShape.SizeHorCursor
+        elif view.session.ruler.is_active and not hit.in_header and not hit.on_axis:
+            shape = Qt.CursorShape.CrossCursor
         view.set_canvas_cursor(shape)
 
     def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:

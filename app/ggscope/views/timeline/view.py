@@ -34,6 +34,7 @@ from ggscope.render.timeline.prepare import Prepared, PrepareRequest
 from ggscope.render.timeline.scene import (
     HEADER_WIDTH,
     LitSpans,
+    RulerMark,
     TimelineScene,
     TimeScale,
     head_height,
@@ -112,6 +113,9 @@ class TimelineView(PaintedView):
             (session.display.color_by_changed, self.refresh),
             (session.lanes.changed, self.refresh),
             (session.bookmarks.changed, self._on_bookmarks_changed),
+            (session.ruler.changed, self.repaint_picture),
+            (session.ruler.facts_changed, self.repaint_picture),
+            (session.ruler.active_changed, self._on_measuring),
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.navigator.reveal_requested, self._on_reveal),
             (session.lanes.reveal_requested, self._on_reveal_lane),
@@ -308,6 +312,7 @@ class TimelineView(PaintedView):
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
             links=self._shown_links(),
+            ruler=self._ruler(),
             waiting=prepared.waiting,
         )
 
@@ -319,8 +324,21 @@ class TimelineView(PaintedView):
         )
         return linked.op_links if is_current and session.display.shows_arrows else None
 
+    def _ruler(self) -> RulerMark | None:
+        session, ruler = self.session, self.session.ruler
+        if ruler.current is None or session.trace is None:
+            return None
+        from ggscope.descriptions.ruler import ruler_lines  # only where one measures
+
+        time = ruler.current.time
+        return RulerMark(time, ruler_lines(session.trace, time, ruler.facts))
+
     def _bookmarks(self) -> tuple[Note, ...]:
         return tuple(mark.as_note() for mark in self.session.bookmarks.items)
+
+    def _on_measuring(self, _: object) -> None:
+        """Show by the shape of the mouse that drags measure."""
+        self._gestures.follow()
 
     def _on_bookmarks_changed(self, _: object) -> None:
         """Draw them, and give the lanes the room that their labels leave."""
