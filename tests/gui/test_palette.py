@@ -22,7 +22,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.views.graph.view import GraphView
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics.view import StatisticsView
 from panes import experiment, pane, settle
 
 

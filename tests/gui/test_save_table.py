@@ -15,11 +15,11 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange
-from ggscope.views import statistics as statistics_module
 from ggscope.views.base import cells
 from ggscope.views.base.cells import TableFile
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import Copyable
+from ggscope.views.statistics import counting
 from ggscope.views.table.view import TableView
 from messages import clear, said
 from panes import LEFT, click_row, experiment, pane, settle
@@ -55,7 +55,8 @@ def action_of(menu: QMenu, text: str) -> Any:
 
 def table_of(document: Document, view_id: str) -> TextTable:
     document.workspace.show_view(view_id)
-    (table,) = pane(document, view_id).findChildren(TextTable)
+    tables = pane(document, view_id).findChildren(TextTable)
+    (table,) = [t for t in tables if "pivot" not in t.accessibleName().lower()]
     return table
 
 
@@ -203,7 +204,7 @@ def test_what_the_pane_leaves_out_is_told(
     saved: Saved,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(statistics_module, "MAX_ROWS", 2)
+    monkeypatch.setattr(counting, "MAX_ROWS", 2)
     monkeypatch.setattr(cells, "MAX_COPIED_ROWS", 5)
     document = opened(SAMPLE)
     table = table_of(document, "statistics")

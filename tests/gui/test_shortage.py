@@ -41,7 +41,7 @@ from ggscope.gui.single_instance.client import OpenOptions
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
-import ggscope.views.statistics, ggscope.views.table.view
+import ggscope.views.statistics.view, ggscope.views.table.view
 import ggscope.views.timeline.view
 import ggscope.session_loading, numpy.ma, numpy.random
 import importlib

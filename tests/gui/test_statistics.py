@@ -16,6 +16,7 @@ import builders
 from builders import statistics, token_trace
 from extra_column import add_spread
 from ggscope.analysis.rows.index import mask_of_lanes
+from ggscope.analysis.statistics.pivot import PIVOT_MEASURES, SHARING, pivot
 from ggscope.descriptions.statistics import GROUPING_RULES
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
@@ -24,8 +25,8 @@ from ggscope.model.units import TimeRange
 from ggscope.render.export import Figure
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views import statistics as statistics_module
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics import counting
+from ggscope.views.statistics.view import StatisticsView
 from pages import Page, is_settled
 from panes import texts_of_widgets
 from scenes import texts_of
@@ -611,7 +612,7 @@ def test_many_groups_are_cut_and_it_is_said(
     counted(qtbot, view)
     all_of_them = view.about.full_text
     view.by.setCurrentIndex(view.by.findData("op"))
-    monkeypatch.setattr(statistics_module, "MAX_ROWS", 2)
+    monkeypatch.setattr(counting, "MAX_ROWS", 2)
     counted(qtbot, view)
 
     view.by.setCurrentIndex(view.by.findData("layer"))
@@ -1091,3 +1092,195 @@ def test_grouping_stays_with_the_next_trace_that_has_it(
     counted(qtbot, view)
 
     assert view.by.currentData() == "lane"
+
+
+# -- two groupings -----------------------------------------------------------------
+
+
+@pytest.fixture
+def pivoted(qtbot: QtBot, view: StatisticsView) -> StatisticsView:
+    view.by.setCurrentIndex(view.by.findData("layer"))
+    view.head.across.setCurrentIndex(view.head.across.findData("op"))
+    counted(qtbot, view)
+    qtbot.waitUntil(view.pivot.isVisible)
+    return view
+
+
+def click_cell(
+    view: StatisticsView, row: int, column: int, double: bool = False
+) -> None:
+    viewport, left = view.pivot.viewport(), Qt.MouseButton.LeftButton
+    view.pivot.scrollTo(view.pivot_model.index(row, column))
+    place = view.pivot.visualRect(view.pivot_model.index(row, column)).center()
+    QTest.mouseClick(viewport, left, pos=place)
+    if double:
+        QTest.mouseDClick(viewport, left, pos=place)
+
+
+def test_pivot_table_shows_every_cell_and_the_sums(
+    pivoted: StatisticsView, session: Session
+) -> None:
+    assert session.trace is not None
+    table = pivot(session.trace, "layer", "op")
+    model = pivoted.pivot_model
+    titles = [heading.title for heading in model.headings]
+    assert titles == ["layer ↓ op →", *table.columns, "all"]
+    QAbstractItemModelTester(
+        model, QAbstractItemModelTester.FailureReportingMode.Fatal, pivoted
+    )
+    totals = table.values("total")
+    for r in range(model.rowCount()):
+        for c, cell in enumerate(model.row(r)[1:]):
+            wanted = totals[r, c]
+            assert cell.sort == (None if np.isnan(wanted) else wanted)
+    assert [row[0].text for row in map(model.row, range(5))] == [*"0123", "all"]
+    heats = [cell.heat for cell in model.row(0)[1:-1]]
+    hottest = np.nanmax(totals[:-1, :-1])
+    assert heats == [0 if np.isnan(v) else v / hottest for v in totals[0, :-1]]
+    assert model.row(0)[-1].heat is None
+    assert model.row(4)[1].heat is None
+
+
+def test_cells_of_a_pivot_table_are_what_is_chosen(
+    pivoted: StatisticsView, session: Session
+) -> None:
+    table = pivoted.pivot_shown()
+    assert table is not None
+    assert pivoted.head.cells.isVisible()
+
+    for measure in PIVOT_MEASURES:
+        pivoted.head.cells.setCurrentIndex(pivoted.head.cells.findData(measure))
+        last = pivoted.pivot_model.row(4)[-1]
+        assert last.sort == table.values(measure)[-1, -1]
+
+    pivoted.head.across.setCurrentIndex(0)
+    assert not pivoted.head.cells.isVisible()
+
+
+def test_click_on_a_cell_lights_the_spans_of_both(
+    qtbot: QtBot, pivoted: StatisticsView, session: Session
+) -> None:
+    table, trace = pivoted.pivot_shown(), session.trace
+    assert table is not None
+    assert trace is not None
+
+    click_cell(pivoted, 2, 1)
+
+    qtbot.waitUntil(lambda: session.linking.linked.n_spans == table.count[2, 0])
+    ids = session.linking.linked.spans
+    assert {trace.op_name(int(i)) for i in trace.spans.op[ids]} == {table.columns[0]}
+    assert trace.spans.layer is not None
+    assert set(trace.spans.layer[ids].tolist()) == {2}
+
+    n_columns = len(table.columns)
+    click_cell(pivoted, 2, n_columns + 1)  # all of the row
+    qtbot.waitUntil(lambda: session.linking.linked.n_spans == table.count[2, -1])
+    click_cell(pivoted, 4, 1)  # all of the column
+    qtbot.waitUntil(lambda: session.linking.linked.n_spans == table.count[-1, 0])
+
+
+def test_keys_walk_through_cells_and_their_spans(
+    qtbot: QtBot, pivoted: StatisticsView, session: Session
+) -> None:
+    click_cell(pivoted, 1, 1)
+    pivoted.pivot.setFocus()
+    QTest.keyClick(pivoted.pivot, Qt.Key.Key_Right)
+    group = session.selection.current.group
+    table = pivoted.pivot_shown()
+    assert table is not None
+    assert group is not None
+    assert (group.key, group.also) == ("1", ("op", table.columns[1]))
+
+    QTest.keyClick(pivoted.pivot, Qt.Key.Key_Down)
+    assert session.selection.current.group is not None
+    assert session.selection.current.group.key == "2"
+    QTest.keyClick(pivoted.pivot, Qt.Key.Key_Return)
+    first = session.linking.current_span
+    assert first is not None
+    QTest.keyClick(pivoted.pivot, Qt.Key.Key_Return)
+    assert session.linking.current_span != first
+
+
+def test_double_click_on_a_cell_filters_by_both(
+    qtbot: QtBot, pivoted: StatisticsView, session: Session
+) -> None:
+    table = pivoted.pivot_shown()
+    assert table is not None
+    count = table.count[1, 0]
+
+    click_cell(pivoted, 1, 1, double=True)
+    qtbot.waitUntil(
+        lambda: (
+            pivoted.result is not None
+            and pivoted.result.n_spans == count
+            and pivoted.result.pivot is not None
+        )
+    )
+
+    assert session.queries.filter == Filter(
+        ops=frozenset({table.columns[0]}), layers=frozenset({1})
+    )
+    session.navigator.back()
+    assert not session.queries.filter
+
+
+def test_cell_stays_marked_where_sorting_puts_it(
+    pivoted: StatisticsView, session: Session
+) -> None:
+    click_cell(pivoted, 1, 2)
+    group = session.selection.current.group
+
+    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
+        pivoted.pivot.sortByColumn(1, order)
+        (index,) = pivoted.pivot.selectedIndexes()
+        assert pivoted.group_at(index) == group
+        values = [pivoted.pivot_model.row(r)[1].sort for r in range(4)]
+        assert values == sorted(values, reverse=order is Qt.SortOrder.DescendingOrder)
+
+
+def test_pivot_table_is_copied_as_plain_numbers(
+    pivoted: StatisticsView, session: Session
+) -> None:
+    table = pivoted.pivot_shown()
+    assert table is not None
+    pivoted.copy_tsv()
+
+    lines = [
+        line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()
+    ]
+    assert lines[0][1] == f"{table.columns[0]} (ns)"
+    wanted = table.total[:, 0].tolist()
+    assert [int(line[1]) for line in lines[1:]] == wanted
+    file = pivoted.table_file()
+    assert file is not None
+    assert "time by layer and op" in file.what
+
+
+def test_columns_offered_are_those_that_can_be_crossed(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+    for i in range(view.by.count()):
+        view.by.setCurrentIndex(i)
+        box = view.head.across
+        offered = [box.itemData(k) for k in range(box.count())]
+        assert offered[0] is None
+        assert view.by.currentData() not in offered
+        if view.by.currentData() in SHARING:
+            assert not set(offered) & set(SHARING)
+
+
+def test_menu_of_a_cell_filters_by_it(
+    qtbot: QtBot, pivoted: StatisticsView, session: Session
+) -> None:
+    table = pivoted.pivot_shown()
+    assert table is not None
+    click_cell(pivoted, 1, 1)
+    menu = QMenu()
+    pivoted.pivot.menu_requested.emit(menu, 1)
+    actions = {action.text(): action for action in menu.actions()}
+
+    actions[f"Show only 1 · {table.columns[0]}"].trigger()
+
+    assert session.queries.filter.layers == frozenset({1})
+    assert session.queries.filter.ops == frozenset({table.columns[0]})

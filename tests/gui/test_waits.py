@@ -20,7 +20,7 @@ from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics.view import StatisticsView
 from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView

@@ -15,7 +15,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.views.base.view import View
 from ggscope.views.problems import ProblemsView
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics.view import StatisticsView
 from scenes import texts_of
 from support import ROOT
 from touching import PATIENCE_MS, Hand, answer_file_dialog

@@ -12,7 +12,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import TimeRange
 from ggscope.session.settings import Settings
-from ggscope.views.statistics import StatisticsView
+from ggscope.views.statistics.view import StatisticsView
 from ggscope.views.table.view import TableView
 from support import ROOT
 from touching import Hand

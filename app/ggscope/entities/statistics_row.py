@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.analysis.statistics.members import filter_of_group
+from ggscope.analysis.statistics.members import filter_of_spans
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.selected import COUNTING, SelectedFacts
@@ -66,13 +66,16 @@ class StatisticsRowEntity(Entity):
         durations = None if stats is None else stats.durations
         facts = _limit_facts(self.trace, self._group)
         facts += _duration_facts(self.trace, durations)
-        grouping = GROUPINGS.get(self._group.by, self._group.by)
+        grouping, title = GROUPINGS[self._group.by], self._group.key
         kind = f"{grouping} · row of statistics"
-        return SelectedFacts(self._group.key, kind, tuple(facts))
+        if (also := self._group.also) is not None:
+            kind = f"{grouping} × {GROUPINGS[also[0]]} · cell of statistics"
+            title = f"{title} · {also[1]}"
+        return SelectedFacts(title, kind, tuple(facts))
 
     def span_filter(self) -> Filter:
         """Return the filter of its spans."""
-        return filter_of_group(self._group.by, self._group.key)
+        return filter_of_spans(self._group)
 
 
 def _limit_facts(trace: Trace, group: SpanGroup) -> list[Fact]:

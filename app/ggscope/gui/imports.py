@@ -49,7 +49,7 @@ _PARTS = {
         "ggscope.views.table.delegate",
     ),
     "ggscope.views.heatmap.view": ("ggscope.render.heatmap.compose",),
-    "ggscope.views.statistics": ("ggscope.render.statistics",),
+    "ggscope.views.statistics.view": ("ggscope.render.statistics",),
     "ggscope.views.graph.view": ("ggscope.render.graph.compose",),
     "ggscope.views.experts.view": ("ggscope.analysis.experts.figures",),
 }

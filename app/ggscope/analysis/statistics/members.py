@@ -106,6 +106,12 @@ def _longest(spans: Spans, ids: I64) -> int:
     return int(ids[np.argmax(np.where(timed, ticks, -1) if timed.any() else ticks)])
 
 
+def filter_of_spans(group: SpanGroup) -> Filter:
+    """Return the filter for the spans of a row, or of a cell of a pivot table."""
+    wanted = filter_of_group(group.by, group.key)
+    return wanted if group.also is None else wanted.merged(filter_of_group(*group.also))
+
+
 def filter_of_group(by: By, key: str) -> Filter:
     """Return the filter for the spans of a group, in the words of its field."""
     if by == "op" and key:

@@ -59,8 +59,9 @@ _TITLE_PX = 420
 """A narrower dialog has a title that the window manager cuts."""
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
-    "views/summary", "views/threads", "views/compare", "views/tokens", "views/timeline",
-    "guide/filters", "views/index", "views/heatmap", "views/tensors", "views/hot",
+    "views/summary", "views/threads", "views/compare", "views/tokens",
+    "views/statistics", "views/timeline", "guide/filters", "views/index",
+    "views/heatmap", "views/tensors", "views/hot",
     "views/cache", "views/experts", "views/buffers", "views/graph", "guide/export",
     "guide/shell", "guide/recording", "guide/live", "guide/problems", "guide/plugins",
 )  # fmt: skip

@@ -274,8 +274,7 @@ class FilterPopup(QFrame):
         hint = (
             "Fields: op family layer token thread phase source tensor offset expert "
             "buffer quality dur wait size traffic rate time core numa group name. "
-            "Combine with and, or, not, !=, "
-            "/regex/ and parentheses. Tab completes; press Enter to add."
+            "Also and, or, not, != and /regex/. Tab completes, Enter adds."
         )
         self.hint = label(hint, self, "dim", wraps=True)
         box.addWidget(self.hint)

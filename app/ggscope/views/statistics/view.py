@@ -1,63 +1,34 @@
 """Selection statistics: what lies inside the marked range, in figures."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-from PySide6.QtCore import (
-    QItemSelectionModel,
-    QModelIndex,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    QTimer,
-    Signal,
-)
-from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QGridLayout,
-    QHBoxLayout,
-    QMenu,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QMenu, QStackedLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.filters.text import format_filter
-from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.columns import (
     StatColumn,
     StatFacts,
     measures,
     shown_columns,
-    stat_facts,
 )
 from ggscope.analysis.statistics.grouping import has_groups
-from ggscope.analysis.statistics.members import filter_of_group
+from ggscope.analysis.statistics.members import filter_of_spans
+from ggscope.analysis.statistics.pivot import Pivot, PivotMeasure
 from ggscope.analysis.statistics.scan import SpanBlocks
-from ggscope.analysis.statistics.table import StatRow, StatTable, stat_table
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.statistics.table import StatRow
 from ggscope.descriptions.groupings import GROUPINGS
+from ggscope.descriptions.pivot import pivot_title
 from ggscope.descriptions.statistics import (
-    StatCell,
     headed_columns,
     stat_cell,
-    stat_notes,
-    unit_of,
     unrecorded_cells,
 )
 from ggscope.model.selection import By, Filter, SpanGroup
 from ggscope.model.trace import Trace
-from ggscope.model.units import (
-    TimeRange,
-    Unit,
-    format_count,
-    format_duration,
-    format_share,
-)
+from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.colors import category_color
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
@@ -66,36 +37,27 @@ from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.views.base.safe_text import (
-    ElidedLabel,
-    Label,
-    add_action,
-    add_menu,
-    set_tip,
+from ggscope.views.base.cells import TableFile
+from ggscope.views.base.safe_text import add_action, add_menu
+from ggscope.views.base.text_table import Cell, Heading, TextTableModel
+from ggscope.views.base.view import View
+from ggscope.views.base.widgets import EmptyState, lay_out, scaled
+from ggscope.views.statistics.counting import (
+    Scope,
+    StatisticsResult,
+    figures_of,
+    restricted,
 )
-from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.view import View, guarded
-from ggscope.views.base.widgets import (
-    EmptyState,
-    RangeSwitch,
-    combo_box,
-    lay_out,
-    qcolor,
-    scaled,
-    set_label_color,
-    tool_button,
-    tool_button_style,
-    words_font,
+from ggscope.views.statistics.head import StatisticsHead
+from ggscope.views.statistics.tables import (
+    PivotTable,
+    StatisticsTable,
+    headings,
+    pivot_headings,
+    pivot_rows,
+    text_cell,
 )
 
-_MOST_NESTED = 1 << 20
-"""Of more spans self and wall time would keep people waiting while they pan."""
-
-Mask = npt.NDArray[np.bool_]
-_ABOUT_PX = 240
-"""What the figures are about goes to a line of its own if it gets less room."""
-MAX_ROWS = 500
-"""More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
 _LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
@@ -108,247 +70,6 @@ _WITH_OPS: tuple[By, ...] = (
 )  # fmt: skip
 _OF_SPANS: tuple[By, ...] = ("lane", "engine")
 """Groupings of all spans; the others are of ops."""
-_WIDTHS = {
-    "key": 160, "text": 90, "count": 56, "time": 72, "share": 60, "bytes": 72,
-    "rate": 84,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the figures are about.
-
-    Attributes
-    ----------
-    kind : where it comes from.
-    time : range that spans must touch; None = the whole trace.
-    lanes : timeline lane keys, None = all.
-    ids : the selected spans, for kind "selected".
-    """
-
-    kind: Literal["marked", "selected", "visible", "all"]
-    time: TimeRange | None = None
-    lanes: frozenset[str] | None = None
-    ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StatisticsResult:
-    """Figures and what they are about.
-
-    Attributes
-    ----------
-    facts : what its columns depend on.
-    notes : what they mean, and what the times hold besides.
-    where : the filter that the spans pass.
-    """
-
-    scope: Scope
-    table: StatTable
-    facts: StatFacts
-    notes: tuple[str, ...] = ()
-    where: Filter = Filter()  # noqa: RUF009 - frozen
-
-    @property
-    def by(self) -> By:
-        """What a row is."""
-        return self.facts.by
-
-    @property
-    def unit(self) -> Unit:
-        """What ticks are."""
-        return self.facts.unit
-
-    @property
-    def rows(self) -> tuple[StatRow, ...]:
-        """The rows of the largest groups."""
-        return self.table.rows
-
-    @property
-    def n_spans(self) -> int:
-        """Number of spans counted, those of all groups."""
-        return self.table.all.count
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of spans whose times were not used."""
-        return self.table.all.count - self.table.all.timed
-
-
-def figures_of(
-    index: TraceIndex,
-    scope: Scope,
-    by: By,
-    mask: Mask | None,
-    with_estimated: bool,
-    blocks: SpanBlocks | None,
-    where: Filter,
-    context: Watcher,
-) -> StatisticsResult:
-    """Return the figures of a scope. Raises Cancelled from the context.
-
-    Parameters
-    ----------
-    mask : bool[n_spans] of the spans that pass the filter, None = all.
-    blocks : of the trace; make short ranges quick where they are kept.
-    where : the filter that `mask` is of.
-    """
-    trace, ids = index.trace, None
-    if mask is not None and len(mask) < len(trace.spans):
-        mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
-    if scope.kind == "selected":
-        ids = np.array(scope.ids, np.int64)
-    elif scope.lanes is not None and scope.time is not None:
-        on_lanes = mask_of_lanes(index, scope.lanes, scope.time)
-        mask = on_lanes if mask is None else on_lanes & mask
-    table = stat_table(
-        trace, by, mask=mask, ids=ids, time=scope.time, blocks=blocks,
-        include_estimated=with_estimated, limit=MAX_ROWS, most_nested=_MOST_NESTED,
-        watcher=context,
-    )  # fmt: skip
-    facts = stat_facts(trace, by, table, scope.time)
-    notes = () if trace.is_partial else tuple(stat_notes(trace, table, facts))
-    return StatisticsResult(scope, table, facts, notes, where)
-
-
-@guarded
-class StatisticsHead(QWidget):
-    """Says what the figures are about; offers grouping, uncertain times and copying.
-
-    Attributes
-    ----------
-    about : what the figures are about.
-    switch : this range, or all.
-    by : the grouping.
-    estimated : whether times that are not measured or derived count.
-    n_lines : in how many lines it lies, 1 to 3.
-    """
-
-    by_changed = Signal()
-    estimated_toggled = Signal()
-
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.about = ElidedLabel(self)
-        self.estimated = QCheckBox(self)
-        self.estimated.toggled.connect(self.estimated_toggled)
-        self._tail = QWidget(self)
-        self.switch = RangeSwitch(session, self)
-        self._by_label = Label("by", self._tail)
-        self.by = combo_box(self._tail, "Group by")
-        self.by.currentIndexChanged.connect(self.by_changed)
-        self._by_label.setBuddy(self.by)
-        self.menu = QMenu(self._tail)
-        tip = "Copy the table"
-        self._copy = tool_button(self._tail, "Copy", tip, menu=self.menu)
-        for widget in (self.about, self.estimated, self._by_label):
-            widget.setFont(words_font(12))
-        parts = (None, self._by_label, self.by, self._copy)
-        lay_out(QHBoxLayout(self._tail), *parts, spacing=8)
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(12, 4, 8, 4)
-        self._grid.setHorizontalSpacing(8)
-        self._grid.setVerticalSpacing(2)
-        self._grid.setColumnStretch(0, 1)
-        self.n_lines = 0
-        self._arrange()
-        self.say_left_out(None)
-
-    def say_left_out(self, result: StatisticsResult | None) -> None:
-        """Name the kinds of spans whose times are left out, and count them."""
-        estimated = 0 if result is None else result.table.all.estimated
-        unfinished = 0 if result is None else result.table.all.unfinished
-        if estimated and unfinished:
-            text = "Include estimated and unfinished spans"
-        elif unfinished:
-            text = "Include unfinished spans"
-        else:
-            text = "Include estimated spans"
-        if result is not None and result.n_left_out:
-            text += f" ({format_count(result.n_left_out)})"
-        tips = [
-            "Estimated times share out a measured whole; rank with care.",
-            "Unfinished spans have no end in the file.",
-        ]
-        if result is not None:
-            counts = "Here: {0} estimated, {1} unfinished."
-            tips.append(
-                counts.format(format_count(estimated), format_count(unfinished))
-            )
-        self.estimated.setText(text)
-        set_tip(self.estimated, "\n".join(tips))
-        self._arrange()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self.switch.set_theme(theme)
-        for widget in (self.about, self._by_label):
-            set_label_color(widget, theme.dim)
-        # Not by style sheet: that would take the box's own drawing away.
-        palette = self.estimated.palette()
-        palette.setColor(QPalette.ColorRole.WindowText, qcolor(theme.dim))
-        self.estimated.setPalette(palette)
-        self._copy.setStyleSheet(tool_button_style(theme, theme.dim))
-
-    def minimumSizeHint(self) -> QSize:
-        """Be as narrow as three lines can be, whatever the lines now."""
-        margins = self._grid.contentsMargins()
-        widest = max(
-            self.estimated.sizeHint().width(), self._tail.minimumSizeHint().width()
-        )
-        width = widest + margins.left() + margins.right()
-        return QSize(width, super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Take as many lines as the width asks for."""
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        margins, gap = self._grid.contentsMargins(), self._grid.horizontalSpacing()
-        room = self.width() - margins.left() - margins.right()
-        controls = (
-            self.estimated.sizeHint().width() + gap + self._tail.sizeHint().width()
-        )
-        switch = self.switch.sizeHint().width()
-        n_lines = 1
-        if room < controls + gap + switch + gap + scaled(_ABOUT_PX):
-            n_lines = 2 if room >= controls else 3
-        if n_lines == self.n_lines:
-            return
-        self.n_lines = n_lines
-        for widget in (self.about, self.switch, self.estimated, self._tail):
-            self._grid.removeWidget(widget)
-        self._grid.addWidget(self.about, 0, 0, 1, 1 if n_lines == 1 else 3)
-        right = Qt.AlignmentFlag.AlignRight
-        self._grid.addWidget(self.switch, 0, 1 if n_lines == 1 else 3, right)
-        if n_lines == 3:
-            self._grid.addWidget(self.estimated, 1, 0, 1, 4)
-            self._grid.addWidget(self._tail, 2, 0, 1, 4)
-        else:
-            self._grid.addWidget(self.estimated, n_lines - 1, 2)
-            self._grid.addWidget(self._tail, n_lines - 1, 3)
-        self.updateGeometry()
-
-
-@guarded
-class StatisticsTable(TextTable):
-    """A table of groups of spans.
-
-    Signals
-    -------
-    row_stepped(row, by) : Enter, or with Shift: on to the next or previous span (±1).
-    """
-
-    row_stepped = Signal(int, int)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Step with Enter; everything else as in other tables."""
-        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            super().keyPressEvent(event)
-        elif self.currentIndex().isValid():
-            is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-            self.row_stepped.emit(self.currentIndex().row(), -1 if is_back else 1)
 
 
 class StatisticsView(View):
@@ -372,17 +93,23 @@ class StatisticsView(View):
         self.table = StatisticsTable(self.model, self, "statistics", keeps_first=True)
         self.table.setAccessibleName("Statistics of the selection")
         self._empty = EmptyState(self)
+        self.pivot_model = TextTableModel([Heading("", stretch=True)], self)
+        self.pivot = PivotTable(self.pivot_model, self)
+        self.pivot.setAccessibleName("Pivot table of the selection")
         self.head = StatisticsHead(session, self)
         self.about, self.by = self.head.about, self.head.by
         self.estimated = self.head.estimated
-        self.table.fill_menu(self.head.menu)
-        self.table.clicked.connect(self._on_row)
+        self.head.menu.aboutToShow.connect(self._fill_copy_menu)
+        for table in (self.table, self.pivot):
+            table.clicked.connect(self._on_row)
+            table.row_opened.connect(self._on_opened)
+            table.row_stepped.connect(self._on_stepped)
+            table.menu_requested.connect(self._on_menu)
+            table.rows.layoutChanged.connect(self._mark_group)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
-        self.table.row_opened.connect(self._on_opened)
-        self.table.row_stepped.connect(self._on_stepped)
-        self.table.menu_requested.connect(self._on_menu)
-        self.model.layoutChanged.connect(self._mark_group)
-        self.head.by_changed.connect(self.recount)
+        self.pivot.selectionModel().currentChanged.connect(self._on_row)
+        self.head.by_changed.connect(self._on_grouping)
+        self.head.cells_changed.connect(self._show_pivot)
         self.head.estimated_toggled.connect(self.recount)
         self._lay_out()
         self.set_theme(theme)
@@ -405,12 +132,14 @@ class StatisticsView(View):
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
+        self._stack.addWidget(self.pivot)
         lay_out(QVBoxLayout(self), self.head, body, wide=body)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.table.set_theme(theme)
+        self.pivot.set_theme(theme)
         self._empty.set_theme(theme)
         self.head.set_theme(theme)
         if self.result is not None:
@@ -422,13 +151,8 @@ class StatisticsView(View):
         trace = session.trace
         if scope is None or trace is None or result is None or session.index is None:
             return None
-        mask = session.queries.mask
-        if mask is not None and len(mask) < len(trace.spans):
-            mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
-        if scope.lanes is not None and scope.time is not None:
-            on_lanes = mask_of_lanes(session.index, scope.lanes, scope.time)
-            mask = on_lanes if mask is None else on_lanes & mask
-        ids = scope.ids if scope.kind == "selected" else None
+        mask, chosen = restricted(session.index, scope, session.queries.mask)
+        ids = None if chosen is None else scope.ids
         options = StatisticsOptions(
             by=result.by, measure=self._measure(), visible=scope.time, ids=ids,
             include_estimated=self.estimated.isChecked(), mask=mask,
@@ -502,17 +226,34 @@ class StatisticsView(View):
         self._timer.start()
 
     def _offer_groupings(self, trace: Trace) -> None:
-        offered = [by for by in GROUPINGS if has_groups(trace, by)]
-        current = [self.by.itemData(i) for i in range(self.by.count())]
-        if current == offered:
-            return
-        chosen = self.by.currentData()
-        with QSignalBlocker(self.by):
-            self.by.clear()
-            for by in offered:
-                self.by.addItem(GROUPINGS[by], by)
-            if chosen in offered:
-                self.by.setCurrentIndex(offered.index(chosen))
+        self.head.offer([by for by in GROUPINGS if has_groups(trace, by)])
+
+    def _on_grouping(self) -> None:
+        self.head.offer_columns()
+        self.recount()
+
+    def _fill_copy_menu(self) -> None:
+        self.head.menu.clear()
+        self._table_shown().fill_menu(self.head.menu)
+
+    def _table_shown(self) -> StatisticsTable:
+        return self.table if self.pivot_shown() is None else self.pivot
+
+    def pivot_shown(self) -> Pivot | None:
+        """Return the pivot table that is shown; None = the table of one grouping."""
+        return None if self.result is None else self.result.pivot
+
+    def table_file(self) -> TableFile | None:
+        """Return the rows of the table that is shown, for a file."""
+        return self._table_shown().table_file()
+
+    def copy_tsv(self) -> None:
+        """Copy the table that is shown for a spreadsheet."""
+        self._table_shown().copy_tsv()
+
+    def copy_markdown(self) -> None:
+        """Copy the table that is shown as a Markdown table."""
+        self._table_shown().copy_markdown()
 
     # -- counting ----------------------------------------------------------
 
@@ -541,6 +282,7 @@ class StatisticsView(View):
         request = partial(
             figures_of, session.index, scope, by, session.queries.mask,
             self.estimated.isChecked(), self._blocks, session.queries.filter,
+            across=self.head.across.currentData(),
         )  # fmt: skip
         self._counted = scope
         if not self._stale_timer.isActive() and not self.model.is_stale:
@@ -596,7 +338,7 @@ class StatisticsView(View):
         columns = headed_columns(facts)
         keys = [column.key for column in columns]
         self.model.came_by = keys.index("latency" if "latency" in keys else "total")
-        self.model.set_headings(_headings(columns, facts))
+        self.model.set_headings(headings(columns, facts))
         rows = [self._cells(row, columns, facts) for row in result.rows]
         rows += [
             self._unrecorded_row(op, count, columns)
@@ -608,38 +350,74 @@ class StatisticsView(View):
         totals = self._totals(result.table.all, columns, facts)
         self.model.set_rows(rows, totals, payloads=groups, n_left_out=n_left_out)
         self.table.fit_columns()
+        self._show_pivot()
         self._mark_group()
-        self._stack.setCurrentWidget(self.table)
+        self._stack.setCurrentWidget(self._table_shown())
+
+    def _show_pivot(self) -> None:
+        """Fill the pivot table, where there is one, with what its cells are to be."""
+        table, result = self.pivot_shown(), self.result
+        if table is None or result is None:
+            return
+        measure: PivotMeasure = self.head.cells.currentData()
+        self.pivot_model.set_headings(pivot_headings(table, measure, result.unit))
+        rows, sums = pivot_rows(table, measure, result.unit)
+        left_out = table.n_rows - len(table.rows)
+        self.pivot_model.set_rows(
+            rows, sums, payloads=list(table.rows), n_left_out=left_out
+        )
+        self.pivot.what = f"{pivot_title(table, measure)}, {self.about_text(result)}"
+        self.pivot.fit_columns()
+        self._mark_group()
 
     # -- the rows ----------------------------------------------------------
 
-    def group_at(self, row: int) -> SpanGroup | None:
-        """Return the spans of a row; None where it is no group of spans."""
-        found, result = self.model.payload(row), self.result
-        if result is None or not isinstance(found, StatRow):
+    def group_at(self, index: QModelIndex) -> SpanGroup | None:
+        """Return the spans of a row, or of a cell of the pivot table.
+
+        None where it is no group of spans.
+        """
+        result, table = self.result, self.pivot_shown()
+        if result is None or not index.isValid():
             return None
-        scope = result.scope
+        scope, by, also = result.scope, result.by, None
+        if table is None:
+            found = self.model.payload(index.row())
+            key = found.key if isinstance(found, StatRow) else None
+        else:
+            key, column = self.pivot.place(index, table)
+            if column is not None and key is not None:
+                also = table.across, column
+            elif column is not None:
+                by, key = table.across, column
+        if key is None:
+            return None
         return SpanGroup(
-            result.by, found.key, result.where, scope.time, scope.lanes, scope.ids
+            by, key, result.where, scope.time, scope.lanes, scope.ids, also
         )
 
     def _on_row(self, index: QModelIndex) -> None:
-        """Light the spans of the row that was gone to."""
-        group = self.group_at(index.row()) if index.isValid() else None
+        """Light the spans of the row, or cell, that was gone to."""
+        group = self.group_at(index)
         if group is not None and not self._is_marking:
             self.session.selection.select_group(group)
 
+    def _current_group(self, row: int) -> SpanGroup | None:
+        """Return the spans of a row of the table shown, or of its current cell."""
+        table = self._table_shown()
+        column = max(table.currentIndex().column(), 0)
+        return self.group_at(table.rows.index(row, column)) if row >= 0 else None
+
     def _on_opened(self, row: int) -> None:
         """Show only the spans of a row; back undoes it."""
-        group = self.group_at(row)
+        group = self._current_group(row)
         if group is not None:
-            wanted = filter_of_group(group.by, group.key)
             queries = self.session.queries
-            queries.set_filter(queries.filter.merged(wanted))
+            queries.set_filter(queries.filter.merged(filter_of_spans(group)))
 
     def _on_stepped(self, row: int, by: int) -> None:
         """Go to the longest span of a row, from there to the next or previous one."""
-        group, session = self.group_at(row), self.session
+        group, session = self._current_group(row), self.session
         if group is None:
             return
         is_there = session.selection.current.group == group
@@ -654,21 +432,36 @@ class StatisticsView(View):
 
     def _mark_group(self) -> None:
         """Select the row of the selected group, wherever it is now."""
-        group, table = self.session.selection.current.group, self.table
-        row = -1
-        if group is not None and self.result is not None:
-            same = group.by == self.result.by
-            keys = self._keys() if same else []
-            row = keys.index(group.key) if group.key in keys else -1
+        group, table = self.session.selection.current.group, self._table_shown()
+        index = QModelIndex() if group is None else self._index_of(group)
+        flags = QItemSelectionModel.SelectionFlag.NoUpdate
+        chosen = table.selectionModel()
         self._is_marking = True
-        if row < 0 and table.selected_rows() and group is None:
+        if not index.isValid() and chosen.hasSelection() and group is None:
             table.clearSelection()
-        elif row >= 0 and row not in table.selected_rows():
-            table.selectRow(row)
-        elif row >= 0 and table.currentIndex().row() != row:
-            flags = QItemSelectionModel.SelectionFlag.NoUpdate
-            table.selectionModel().setCurrentIndex(self.model.index(row, 0), flags)
+        elif index.isValid() and not chosen.isSelected(index):
+            if table is self.pivot:
+                table.setCurrentIndex(index)
+            else:
+                table.selectRow(index.row())
+        elif index.isValid() and table.currentIndex().row() != index.row():
+            chosen.setCurrentIndex(index, flags)
         self._is_marking = False
+
+    def _index_of(self, group: SpanGroup) -> QModelIndex:
+        """Return the row, or the cell, of a group; none if it is not in the table."""
+        result, table = self.result, self.pivot_shown()
+        if result is None:
+            return QModelIndex()
+        if table is not None:
+            also = group.also[1] if group.also else None
+            is_across = group.also is not None and group.also[0] == table.across
+            if group.by == table.by and (group.also is None or is_across):
+                return self.pivot.index_of(group.key, also, table)
+            return QModelIndex()
+        keys = self._keys() if group.by == result.by and group.also is None else []
+        row = keys.index(group.key) if group.key in keys else -1
+        return self.model.index(row, 0) if row >= 0 else QModelIndex()
 
     def _keys(self) -> list[str]:
         """Return the key of each row's group, "" for what is none."""
@@ -677,15 +470,16 @@ class StatisticsView(View):
 
     def _on_menu(self, menu: QMenu, row: int) -> None:
         """Offer what can be done with the spans of a row."""
-        group = self.group_at(row)
+        group = self._current_group(row)
         if group is None:
             return
-        session, key = self.session, one_line(group.key)
+        session = self.session
+        key = one_line(" · ".join([group.key, *(group.also or ())[1:]]))
         add = partial(add_action, menu)
         add("Go to the longest", partial(self._go_to_longest, group))
         add("Next span", partial(session.navigator.step_span, 1)).setShortcut(".")
         add("Previous span", partial(session.navigator.step_span, -1)).setShortcut(",")
-        wanted = filter_of_group(group.by, group.key)
+        wanted = filter_of_spans(group)
         menu.addSeparator()
         both = session.queries.filter.merged(wanted)
         add(f"Show only {key}", partial(session.queries.set_filter, wanted))
@@ -694,8 +488,9 @@ class StatisticsView(View):
             add(words, partial(session.queries.set_filter, both))
         add("List in the table", partial(self._list_in_table, both))
         inner = add_menu(menu, f"Statistics of {key} by")
+        known = [group.by, *(group.also or ())[:1]]
         for i in range(self.by.count()):
-            if self.by.itemData(i) != group.by:
+            if self.by.itemData(i) not in known:
                 run = partial(self._drill_down, both, i)
                 add_action(inner, self.by.itemText(i), run)
 
@@ -782,7 +577,7 @@ class StatisticsView(View):
             color = category_color(kind, self.theme)
         cells = []
         for column in columns:
-            cell = _cell(stat_cell(column, row, facts), column)
+            cell = text_cell(stat_cell(column, row, facts), column)
             if column.key == "key":
                 cell = replace(cell, color=color)
             if column.unit == "share" and isinstance(cell.sort, float):
@@ -798,42 +593,18 @@ class StatisticsView(View):
         """Return the row of an op that graphs compute and no record names."""
         cells = unrecorded_cells(op, count, columns)
         return tuple(
-            replace(_cell(cell, column), caution=column.key == "quality")
+            replace(text_cell(cell, column), caution=column.key == "quality")
             for cell, column in zip(cells, columns, strict=True)
         )
 
     def _totals(
         self, total: StatRow, columns: tuple[StatColumn, ...], facts: StatFacts
     ) -> tuple[Cell, ...]:
-        cells = [_cell(stat_cell(column, total, facts), column) for column in columns]
+        cells = [
+            text_cell(stat_cell(column, total, facts), column) for column in columns
+        ]
         none = Cell("–", raw="")
         return tuple(
             Cell("all") if column.key == "key" else cell if column.has_total else none
             for column, cell in zip(columns, cells, strict=True)
         )
-
-
-def _headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading]:
-    headings = []
-    for column in columns:
-        is_text, is_key = column.unit == "text", column.key == "key"
-        unit = unit_of(column, facts)
-        headings.append(
-            Heading(
-                column.title,
-                column.tooltip,
-                _WIDTHS["key" if is_key else column.unit],
-                not is_text,
-                is_text and not is_key,
-                is_key,
-                f"{column.title} ({unit})" if unit else "",
-                largest_first=not is_text,
-            )
-        )
-    return headings
-
-
-def _cell(cell: StatCell, column: StatColumn) -> Cell:
-    """Return a cell that sorts by its value, and copies as a plain number."""
-    raw = None if column.unit == "text" else "" if cell.raw is None else cell.raw
-    return Cell(cell.text, cell.value, raw, cell.exact)
