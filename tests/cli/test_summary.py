@@ -9,7 +9,9 @@ import pytest
 import ggscope
 from builders import llama_like_trace
 from ggscope.analysis.summary import machine
+from ggscope.analysis.summary.token_threads import token_threads
 from ggscope.cli import values
+from ggscope.model.tables import SpanFlag
 from oracles import run_times
 from tensor_files import Rec, encode, weight
 
@@ -97,6 +99,41 @@ def test_gaps_are_the_longest_of_a_plain_loop(run, built):
     text = run("summary", trace, "--gaps", "7").out
     assert listed[0]["before"] in text
     assert listed[0]["after"] in text
+
+
+def test_slowest_tokens_have_the_times_of_each_thread(run, built):
+    trace = built(LLAMA)
+    value = json.loads(run("summary", trace, "--json", "--tokens", "2").out)
+
+    found = token_threads(llama_like_trace(), limit=2)
+    listed = value["slowest_tokens"]
+    assert [one["total_ns"] for one in listed] == found.bars.duration.tolist()
+    assert [one["span"] for one in listed] == found.bars.span.tolist()
+    for row, one in enumerate(listed):
+        assert [lane["lane"] for lane in one["threads"]] == list(found.lanes)
+        busy = [lane["busy_ns"] for lane in one["threads"]]
+        assert busy == found.busy[row].tolist()
+        # Derived ends hide idle time, and no waits are recorded.
+        assert {lane["idle_ns"] for lane in one["threads"]} == {None}
+        assert {lane["wait_ns"] for lane in one["threads"]} == {None}
+    assert {"slowest_tokens.idle", "slowest_tokens.wait"} <= set(value["unknown"])
+    assert "slowest_tokens" not in json.loads(run("summary", trace, "--json").out)
+    text = run("summary", trace, "--tokens", "2").out
+    assert listed[0]["token"] in text
+    assert "thread 1" in text
+
+
+def test_imbalance_by_op_is_told_where_times_are_measured(run, built):
+    flags = f"[0,{int(SpanFlag.REPEATED)}]"
+    even = built(f"spans_trace([0,0],[30,10],[0,1],op=1,name=-1,flags={flags})")
+    value = json.loads(run("summary", even, "--json").out)["imbalance_by_op"]
+    derived = json.loads(run("summary", built(LLAMA), "--json").out)
+
+    assert [one["n"] for one in value] == [1]
+    assert [one["max_over_mean"] for one in value] == [1.5]
+    assert [(one["lost_ns"], one["worst_span"]) for one in value] == [(10.0, 0)]
+    assert derived["imbalance_by_op"] is None
+    assert derived["unknown"]["imbalance_by_op"]
 
 
 def test_gaps_that_derived_ends_hide_are_null_with_a_reason(run, built):

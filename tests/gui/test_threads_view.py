@@ -8,23 +8,25 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from builders import empty_trace, npu_like_trace, spans_trace
+from builders import empty_trace, llama_like_trace, npu_like_trace, spans_trace
+from ggscope.analysis.reads.thread_touches import thread_touches
 from ggscope.analysis.summary.gaps import gaps
 from ggscope.analysis.summary.threads import thread_times
-from ggscope.model.selection import MarkedRange
+from ggscope.analysis.summary.token_threads import token_threads
+from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base.text_table import TextTable
-from ggscope.views.threads import ThreadsView
+from ggscope.views.threads.view import SECTIONS, ThreadsView
 from pages import Page
 from panes import settle_view
-from wait_traces import random_waits
+from wait_traces import gaps_behind, random_waits, threads_trace, with_waits
 
 LEFT = Qt.MouseButton.LeftButton
 NONE = Qt.KeyboardModifier.NoModifier
@@ -57,19 +59,23 @@ def counted(qtbot: QtBot, view: ThreadsView) -> None:
     """Wait until the view shows the range that it should."""
 
     def is_counted() -> bool:
-        result = view.result
-        return (
-            result is not None
-            and result.trace is view.session.trace
-            and result.scope == view.scope()
-        )
+        known, query = view.shown.get(view.section.id), view.query()
+        return known is not None and query is not None and known.query.is_same(query)
 
     qtbot.waitUntil(is_counted, timeout=20_000)
     settle_view(qtbot, view)
 
 
+def show(qtbot: QtBot, view: ThreadsView, section: str) -> TextTable:
+    """Click the tab of a table and wait until it is counted."""
+    at = [one.id for one in SECTIONS].index(section)
+    qtbot.mouseClick(view.tabs.button(at), LEFT)
+    counted(qtbot, view)
+    return view.tables[section]
+
+
 def show_gaps(qtbot: QtBot, view: ThreadsView) -> None:
-    qtbot.mouseClick(view.tabs.button(1), LEFT)
+    show(qtbot, view, "gaps")
 
 
 def click_row(qtbot: QtBot, table: TextTable, row: int) -> None:
@@ -103,19 +109,22 @@ def test_figures_are_those_of_the_analysis(
     times = thread_times(trace_of(session))
 
     assert {lane.is_measured for lane in times.lanes} == {is_measured}
-    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
-    assert raw(view.threads, "wait") == [lane.wait for lane in times.lanes]
+    assert raw(view.tables["threads"], "busy") == [lane.busy for lane in times.lanes]
+    assert raw(view.tables["threads"], "wait") == [lane.wait for lane in times.lanes]
     idle = [lane.idle if is_measured else "" for lane in times.lanes]
-    assert raw(view.threads, "idle") == idle
+    assert raw(view.tables["threads"], "idle") == idle
     found = gaps(trace_of(session), limit=500)
-    assert raw(view.gaps, "begin") == found.start.tolist()
-    assert raw(view.gaps, "duration") == (found.end - found.start).tolist()
+    show_gaps(qtbot, view)
+    assert raw(view.tables["gaps"], "begin") == found.start.tolist()
+    assert raw(view.tables["gaps"], "duration") == (found.end - found.start).tolist()
     assert len(found) > 50
 
 
 @pytest.mark.parametrize("name", ["threads", "gaps"])
-def test_models_keep_the_rules_of_item_models(view: ThreadsView, name: str) -> None:
-    model = getattr(view, name).rows
+def test_models_keep_the_rules_of_item_models(
+    qtbot: QtBot, view: ThreadsView, name: str
+) -> None:
+    model = show(qtbot, view, name).rows
     mode = QAbstractItemModelTester.FailureReportingMode.Fatal
 
     QAbstractItemModelTester(model, mode, view)
@@ -134,14 +143,15 @@ def test_a_marked_range_is_counted_and_all_again(
     counted(qtbot, view)
 
     times, found = thread_times(trace, time), gaps(trace, time, limit=500)
-    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
-    assert raw(view.gaps, "duration") == (found.end - found.start).tolist()
+    assert raw(view.tables["threads"], "busy") == [lane.busy for lane in times.lanes]
+    show_gaps(qtbot, view)
+    assert raw(view.tables["gaps"], "duration") == (found.end - found.start).tolist()
 
     session.ranges.set_limited(False)
-    counted(qtbot, view)
+    show(qtbot, view, "threads")
 
     busy = [lane.busy for lane in thread_times(trace).lanes]
-    assert raw(view.threads, "busy") == busy
+    assert raw(view.tables["threads"], "busy") == busy
 
 
 def test_a_click_selects_and_marks_the_gap(
@@ -149,7 +159,7 @@ def test_a_click_selects_and_marks_the_gap(
 ) -> None:
     found = gaps(trace_of(session), limit=500)
     show_gaps(qtbot, view)
-    click_row(qtbot, view.gaps, 2)
+    click_row(qtbot, view.tables["gaps"], 2)
     qtbot.wait(200)
     settle_view(qtbot, view)
 
@@ -159,8 +169,8 @@ def test_a_click_selects_and_marks_the_gap(
     assert gap is not None
     assert (gap.time, gap.before, gap.after) == (time, found.before[2], found.after[2])
     # The other gaps stay in the list though a range is marked.
-    assert view.gaps.rows.rowCount() == len(found)
-    assert view.gaps.selected_rows() == [2]
+    assert view.tables["gaps"].rows.rowCount() == len(found)
+    assert view.tables["gaps"].selected_rows() == [2]
 
 
 @pytest.mark.parametrize("by", ["enter", "double click"])
@@ -169,15 +179,15 @@ def test_opening_a_gap_fits_the_timeline_to_it(
 ) -> None:
     found = gaps(trace_of(session), limit=500)
     show_gaps(qtbot, view)
-    click_row(qtbot, view.gaps, 1)
+    click_row(qtbot, view.tables["gaps"], 1)
     if by == "enter":
-        qtbot.keyClick(view.gaps, Qt.Key.Key_Down)
-        qtbot.keyClick(view.gaps, Qt.Key.Key_Return)
+        qtbot.keyClick(view.tables["gaps"], Qt.Key.Key_Down)
+        qtbot.keyClick(view.tables["gaps"], Qt.Key.Key_Return)
         row = 2
     else:
         row = 1
-        box = view.gaps.visualRect(view.gap_model.index(row, 1))
-        qtbot.mouseDClick(view.gaps.viewport(), LEFT, NONE, box.center())
+        box = view.tables["gaps"].visualRect(view.tables["gaps"].rows.index(row, 1))
+        qtbot.mouseDClick(view.tables["gaps"].viewport(), LEFT, NONE, box.center())
 
     visible = session.viewport.visible
     assert visible.start <= found.start[row]
@@ -190,25 +200,25 @@ def test_the_switch_counts_the_marked_gap_where_it_is_asked_for(
     qtbot: QtBot, view: ThreadsView, session: Session
 ) -> None:
     show_gaps(qtbot, view)
-    click_row(qtbot, view.gaps, 0)
+    click_row(qtbot, view.tables["gaps"], 0)
     session.ranges.set_limited(False)
     counted(qtbot, view)
     session.ranges.set_limited(True)
     counted(qtbot, view)
 
     assert session.ranges.marked is not None
-    assert view.result is not None
-    assert view.result.scope.time == session.ranges.marked.time
+    assert view.shown[view.section.id].query.scope.time == session.ranges.marked.time
 
 
 def test_a_thread_lights_its_spans(
     qtbot: QtBot, view: ThreadsView, session: Session
 ) -> None:
-    click_row(qtbot, view.threads, 1)
+    click_row(qtbot, view.tables["threads"], 1)
 
     group = session.selection.current.group
     assert group is not None
-    assert (group.by, group.key) == ("thread", view.thread_model.payload(1))
+    assert (True, group.key) == view.tables["threads"].rows.payload(1)
+    assert group.by == "thread"
 
 
 def test_gaps_that_derived_ends_hide_are_told_from_none(qtbot: QtBot) -> None:
@@ -222,7 +232,7 @@ def test_gaps_that_derived_ends_hide_are_told_from_none(qtbot: QtBot) -> None:
         texts.append(Page(view).placeholder)
         # Unknown is not zero.
         assert view.tabs.button(1).text() == ("Gaps" if flags else "Gaps  0")
-        idle = view.thread_model.row(0)[5]
+        idle = view.tables["threads"].rows.row(0)[5]
         assert idle.raw == ("" if flags else 0)
         session.close()
 
@@ -236,7 +246,7 @@ def test_waits_and_cores_that_are_not_recorded_are_no_zeros(qtbot: QtBot) -> Non
     view = shown(qtbot, session)
 
     for title in ("wait", "last", "waited for", "cores", "moves"):
-        assert raw(view.threads, title) == ["", ""]
+        assert raw(view.tables["threads"], title) == ["", ""]
     session.close()
 
 
@@ -253,10 +263,10 @@ def test_who_is_waited_for_and_cores(qtbot: QtBot) -> None:
     )  # fmt: skip
     view = shown(qtbot, session)
 
-    assert raw(view.threads, "last") == [0, 2]
-    assert raw(view.threads, "waited for") == [0, 70]
-    assert raw(view.threads, "cores") == ["0, 1", "3"]
-    assert raw(view.threads, "moves") == [1, 0]
+    assert raw(view.tables["threads"], "last") == [0, 2]
+    assert raw(view.tables["threads"], "waited for") == [0, 70]
+    assert raw(view.tables["threads"], "cores") == ["0, 1", "3"]
+    assert raw(view.tables["threads"], "moves") == [1, 0]
     session.close()
 
 
@@ -266,8 +276,8 @@ def test_engines_have_rows_too(qtbot: QtBot) -> None:
     view = shown(qtbot, session)
 
     times = thread_times(trace_of(session))
-    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
-    click_row(qtbot, view.threads, 0)
+    assert raw(view.tables["threads"], "busy") == [lane.busy for lane in times.lanes]
+    click_row(qtbot, view.tables["threads"], 0)
     assert session.selection.current.group is not None
     assert session.selection.current.group.by == "engine"
     session.close()
@@ -284,22 +294,22 @@ def test_a_trace_without_threads_says_so(qtbot: QtBot) -> None:
 
 def test_rows_are_copied_with_their_units(qtbot: QtBot, view: ThreadsView) -> None:
     show_gaps(qtbot, view)
-    view.gaps.copy_tsv()
+    view.tables["gaps"].copy_tsv()
 
     lines = QGuiApplication.clipboard().text().splitlines()
     assert lines[0].split("\t")[:3] == ["lane", "begin (ns)", "duration (ns)"]
-    assert len(lines) == view.gap_model.rowCount() + 1
+    assert len(lines) == view.tables["gaps"].rows.rowCount() + 1
 
 
 def test_nothing_is_counted_any_more_once_it_is_released(
     qtbot: QtBot, view: ThreadsView, session: Session
 ) -> None:
     view.release()
-    before = view.result
+    before = view.shown[view.section.id]
     session.ranges.set_marked(MarkedRange(TimeRange(1, 5)))
     qtbot.wait(200)
 
-    assert view.result is before
+    assert view.shown[view.section.id] is before
     assert session.tasks.is_idle
 
 
@@ -309,10 +319,119 @@ def test_a_hidden_pane_counts_when_it_is_seen(
     view.hide()
     session.ranges.set_marked(MarkedRange(TimeRange(1, 500)))
     qtbot.wait(200)
-    assert view.result is not None
-    assert view.result.scope.time is None
+    assert view.shown[view.section.id].query.scope.time is None
 
     view.show()
     counted(qtbot, view)
 
-    assert view.result.scope.time == TimeRange(1, 500)
+    assert view.shown[view.section.id].query.scope.time == TimeRange(1, 500)
+
+
+def test_tokens_have_the_times_of_the_analysis(qtbot: QtBot) -> None:
+    session = Session()
+    trace = llama_like_trace(tokens=6, layers=2)
+    waits = gaps_behind(trace) // 2
+    flags = np.where(trace.spans.op >= 0, 0, trace.spans.flags)
+    measured = replace(trace, spans=replace(trace.spans, flags=flags))
+    session.set_trace(with_waits(measured, waits))
+    view = shown(qtbot, session)
+
+    table = show(qtbot, view, "tokens")
+    found = token_threads(trace_of(session))
+
+    assert found.wait is not None
+    assert found.idle is not None
+    assert raw(table, "latency") == found.bars.duration.tolist()
+    for title, values in (
+        ("work", found.busy), ("wait", found.wait), ("idle", found.idle)
+    ):  # fmt: skip
+        assert raw(table, title) == values.sum(axis=1).tolist()
+    for lane, name in enumerate(found.lanes):
+        shares = found.busy[:, lane] / found.bars.duration
+        assert raw(table, name) == pytest.approx(shares.tolist())
+    click_row(qtbot, table, 3)
+    assert session.selection.current.ids == (int(found.bars.span[3]),)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    visible, token = session.viewport.visible, found.bars.time(3)
+    assert visible.start <= token.start
+    assert token.end <= visible.end
+    assert visible.duration < 2 * token.duration
+    session.close()
+
+
+def test_uneven_ops_are_listed_and_the_worst_is_gone_to(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(threads_trace(5, 60, 3, in_step=True))
+    view = shown(qtbot, session)
+
+    table = show(qtbot, view, "imbalance")
+    by_op = thread_times(trace_of(session)).by_op
+
+    assert by_op
+    names = [table.rows.row(row)[0].text for row in range(table.rows.rowCount())]
+    assert names == [one.name for one in by_op]
+    assert raw(table, "max / mean") == [one.ratio for one in by_op]
+    assert raw(table, "worst") == [one.worst_ratio for one in by_op]
+    assert raw(table, "lost") == [round(one.lost) for one in by_op]
+    click_row(qtbot, table, 1)
+    group = session.selection.current.group
+    assert group is not None
+    assert (group.by, group.key) == ("op", by_op[1].name)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert session.selection.current == Selection("spans", (by_op[1].worst,))
+    session.close()
+
+
+def test_shared_tensors_follow_the_window(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(llama_like_trace(tokens=4, layers=2))
+    view = shown(qtbot, session)
+    line = view.findChild(QLineEdit, "threads_window")
+    assert line is not None
+    assert not line.isVisible()
+
+    table = show(qtbot, view, "tensors")
+    assert line.isVisible()
+    counts = []
+    for text in ("1 us", "nonsense", "1 ms"):
+        line.setFocus()
+        line.selectAll()
+        qtbot.keyClicks(line, text)
+        qtbot.keyClick(line, Qt.Key.Key_Return)
+        qtbot.wait(200)
+        counted(qtbot, view)
+        found = thread_touches(trace_of(session), view.window_ticks)
+        assert found is not None
+        assert raw(table, "handovers") == found.handovers.tolist()
+        assert raw(table, "closest") == found.closest.tolist()
+        counts.append((view.window_ticks, int(found.handovers.sum())))
+
+    assert [ticks for ticks, _ in counts] == [1_000, 1_000, 1_000_000]
+    assert counts[2][1] > 0
+    click_row(qtbot, table, 0)
+    assert session.selection.current == Selection("tensors", (int(found.tensor[0]),))
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    pair = {int(found.first[0]), int(found.second[0])}
+    assert set(session.selection.current.ids) == pair
+    session.close()
+
+
+@pytest.mark.parametrize("section", [section.id for section in SECTIONS])
+@pytest.mark.parametrize("kind", ["empty", "engines", "markers", "one thread"])
+def test_every_table_says_why_it_is_empty(
+    qtbot: QtBot, section: str, kind: str
+) -> None:
+    made = {
+        "empty": empty_trace,
+        "engines": npu_like_trace,
+        "markers": lambda: spans_trace([5], [5], op=-1),
+        "one thread": lambda: spans_trace([0], [9], op=1),
+    }
+    session = Session()
+    session.set_trace(made[kind]())
+    view = shown(qtbot, session)
+
+    table = show(qtbot, view, section)
+
+    assert table.rows.rowCount() > 0 or Page(view).placeholder
+    session.close()

@@ -515,6 +515,12 @@ def _add_summary(parser: _Parser) -> None:
         help="list the N longest idle gaps of threads and engines, and the ops around "
         "them",
     )
+    parser.add_argument(
+        "--tokens",
+        type=values.positive,
+        metavar="N",
+        help="list the N slowest tokens, with work, wait and idle time of each thread",
+    )
 
 
 def _add_diff(parser: _Parser) -> None:

@@ -3,9 +3,11 @@
 from argparse import Namespace
 from pathlib import Path
 
+from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.gaps import Gaps, gaps
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
+from ggscope.analysis.summary.token_threads import TokenThreads, token_threads
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
@@ -20,14 +22,12 @@ from ggscope.descriptions.threads import (
     gaps_note,
     gaps_reason,
     gaps_text,
+    token_threads_text,
 )
 from ggscope.exporters.summary_json import summary_json
 from ggscope.model.trace import Trace, lane_titles
 from ggscope.model.units import format_duration
 from ggscope.sanitize import one_line
-
-_GIB = 1 << 30
-_NO_FREQUENCY = "times are in cycles, and the file states no frequency"
 
 
 def run(arguments: Namespace) -> int:
@@ -38,9 +38,12 @@ def run(arguments: Namespace) -> int:
         facts = summary(trace, peak=peak_of(trace, arguments.peak))
         n_gaps = arguments.gaps
         idle = None if n_gaps is None else gaps(trace, limit=n_gaps)
+        slowest = None
+        if arguments.tokens is not None:
+            slowest = token_threads(trace, limit=arguments.tokens)
         if not arguments.json:
-            _print(path, trace, facts, idle, arguments)
-        return GOOD, {"path": str(path), **summary_json(trace, facts, idle)}
+            _print(path, trace, facts, idle, slowest, arguments)
+        return GOOD, {"path": str(path), **summary_json(trace, facts, idle, slowest)}
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -53,6 +56,7 @@ def _print(
     trace: Trace,
     facts: Summary,
     idle: Gaps | None,
+    slowest: TokenThreads | None,
     arguments: Namespace,
 ) -> None:
     if len(arguments.files) > 1:
@@ -68,6 +72,8 @@ def _print(
         output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
     if idle is not None:
         _print_gaps(trace, idle)
+    if slowest is not None:
+        _print_tokens(trace, slowest)
     if facts.unknown:
         output.emit("\nNot known")
         for text in unknown_lines(facts):
@@ -100,3 +106,26 @@ def _print_gaps(trace: Trace, idle: Gaps) -> None:
     ]
     head = ("  lane", "begin", "duration", "before", "after")
     output.emit(output.table(head, rows, left=(0, 3, 4)))
+
+
+def _print_tokens(trace: Trace, found: TokenThreads) -> None:
+    unit, bars = trace.clock.unit, found.bars
+    output.emit(f"\nSlowest tokens  {token_threads_text(found) or 'none is recorded'}")
+    if not len(found):
+        return
+    parts = (found.busy, found.wait, found.idle)
+    rows = [
+        (
+            f"  {bar_text(trace, bars, row)}",
+            format_duration(int(bars.duration[row]), unit),
+            name,
+            *(
+                "-" if part is None else format_duration(int(part[row, lane]), unit)
+                for part in parts
+            ),
+        )
+        for row in range(len(found))
+        for lane, name in enumerate(found.lanes)
+    ]
+    head = (f"  {bars.noun}", "latency", "thread", "work", "wait", "idle")
+    output.emit(output.table(head, rows, left=(0, 2)))

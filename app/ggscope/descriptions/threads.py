@@ -1,7 +1,10 @@
 """Threads, waits at barriers and idle gaps as texts."""
 
+from ggscope.analysis.reads.thread_touches import ThreadTouches
 from ggscope.analysis.summary.gaps import Gaps
+from ggscope.analysis.summary.op_imbalance import OpImbalance
 from ggscope.analysis.summary.threads import ThreadTimes
+from ggscope.analysis.summary.token_threads import TokenThreads
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import (
     Unit,
@@ -37,6 +40,50 @@ def threads_text(times: ThreadTimes) -> str:
     if times.n_cores:
         parts.append(f"seen on {format_counted(times.n_cores, 'core')}")
     return " · ".join(parts)
+
+
+def token_threads_text(found: TokenThreads) -> str:
+    """Return how the threads spend the time of all listed tokens, in one line."""
+    n = len(found)
+    parts = [format_counted(n, found.bars.noun)] if n else []
+    whole = int(found.bars.duration.sum()) * len(found.lanes)
+    for word, values in (
+        ("work", found.busy), ("waits", found.wait), ("idle", found.idle)
+    ):  # fmt: skip
+        if values is None:
+            reason = NOT_RECORDED if word == "waits" else "unknown"
+            parts.append(f"{word} {reason}")
+        elif whole:
+            parts.append(f"{word} {format_share(int(values.sum()) / whole)}")
+    return " · ".join(parts) if n else ""
+
+
+def imbalance_text(by_op: tuple[OpImbalance, ...], duration: int, unit: Unit) -> str:
+    """Return how much time uneven shares cost, in one line."""
+    lost = sum(one.lost for one in by_op)
+    n = format_counted(sum(one.n for one in by_op), "op")
+    share = f", {format_share(lost / duration)} of the range" if duration else ""
+    length = format_duration(round(lost), unit)
+    return f"{n} of several threads · {length} less with even shares{share}"
+
+
+def imbalance_reason(times: ThreadTimes) -> str:
+    """Return why it is unknown how even ops are, or why none is there."""
+    if times.kind is not LaneKind.THREAD:
+        return "The trace records no threads."
+    if times.by_op is not None:
+        return "No op here has spans of several threads."
+    if not all(lane.is_measured for lane in times.lanes):
+        return f"{HIDDEN_IDLE[:1].upper()}{HIDDEN_IDLE[1:]}."
+    if times.hidden_work:
+        return f"{times.hidden_work[:1].upper()}{times.hidden_work[1:]}."
+    return "The trace is too long to find the spans of each op."
+
+
+def touches_text(found: ThreadTouches, window: int, unit: Unit) -> str:
+    """Return how many tensors threads hand over within a window, in one line."""
+    n, of = format_count(len(found)), format_counted(found.n_tensors, "tensor")
+    return f"{n} of {of} handed over within {format_duration(window, unit)}"
 
 
 def barriers_reason(times: ThreadTimes) -> str:

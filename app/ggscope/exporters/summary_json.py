@@ -5,9 +5,15 @@ from typing import Any
 from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.summary import Summary
+from ggscope.analysis.summary.token_threads import TokenThreads
 from ggscope.descriptions.spans import op_words
 from ggscope.descriptions.summary import bottleneck_name, bottleneck_text
-from ggscope.descriptions.threads import barriers_reason, gaps_reason
+from ggscope.descriptions.threads import (
+    NOT_RECORDED,
+    barriers_reason,
+    gaps_reason,
+    imbalance_reason,
+)
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Severity, Trace, lane_titles
 
@@ -16,13 +22,17 @@ _NO_FREQUENCY = "times are in cycles, and the file states no frequency"
 
 
 def summary_json(
-    trace: Trace, facts: Summary, idle: Gaps | None = None
+    trace: Trace,
+    facts: Summary,
+    idle: Gaps | None = None,
+    slow_tokens: TokenThreads | None = None,
 ) -> dict[str, Any]:
     """Return what ``summary --json`` prints of one trace, without its path.
 
     Parameters
     ----------
     idle : the gaps to list; None = they were not asked for.
+    slow_tokens : the tokens to list; None = they were not asked for.
     """
     unknown = dict(facts.unknown)
     ns = 1.0 if trace.clock.unit == "ns" else None
@@ -102,6 +112,19 @@ def summary_json(
             for lane in threads.lanes
         ],
         "imbalance": threads.imbalance,
+        "imbalance_by_op": None
+        if threads.by_op is None
+        else [
+            {
+                "name": one.name,
+                "n": one.n,
+                "max_over_mean": one.ratio,
+                "worst_max_over_mean": one.worst_ratio,
+                "worst_span": one.worst,
+                f"lost_{ticks}": one.lost,
+            }
+            for one in threads.by_op
+        ],
         "barriers": {
             "n": threads.n_barriers,
             "last": [
@@ -128,6 +151,14 @@ def summary_json(
     }
     if idle is not None:
         result["gaps"] = _gaps_json(trace, idle, ticks, unknown)
+    if slow_tokens is not None:
+        result["slowest_tokens"] = _tokens_json(trace, slow_tokens, ticks)
+        if slow_tokens.hidden_idle:
+            unknown["slowest_tokens.idle"] = slow_tokens.hidden_idle
+        if slow_tokens.wait is None:
+            unknown["slowest_tokens.wait"] = NOT_RECORDED
+    if threads.by_op is None:
+        unknown["imbalance_by_op"] = imbalance_reason(threads)
     if reason := barriers_reason(threads):
         unknown["barriers.n"] = reason
     return {**result, "unknown": unknown}
@@ -154,4 +185,32 @@ def _gaps_json(
         for lane, start, end, before, after in zip(
             *(column.tolist() for column in columns), strict=True
         )
+    ]
+
+
+def _tokens_json(
+    trace: Trace, found: TokenThreads, ticks: str
+) -> list[dict[str, object]]:
+    """Return a value per token, in the order of time."""
+    parts = (("busy", found.busy), ("wait", found.wait), ("idle", found.idle))
+    bars = found.bars
+    return [
+        {
+            "token": bar_text(trace, bars, row),
+            "span": int(bars.span[row]),
+            f"total_{ticks}": int(bars.duration[row]),
+            "threads": [
+                {
+                    "lane": name,
+                    **{
+                        f"{word}_{ticks}": None
+                        if values is None
+                        else int(values[row, lane])
+                        for word, values in parts
+                    },
+                }
+                for lane, name in enumerate(found.lanes)
+            ],
+        }
+        for row in range(len(found))
     ]

@@ -133,23 +133,20 @@ def shared_ops(trace: Trace) -> SharedOps | None:
 
 
 def barriers(
-    trace: Trace, time: TimeRange | None = None, ops: SharedOps | None = None
+    trace: Trace, time: TimeRange | None, ops: SharedOps
 ) -> tuple[int | None, tuple[WaitedFor, ...]]:
     """Return how many ops threads computed together, and who came last at their ends.
 
-    None without recorded waits, and in traces too long to find the spans of each op.
+    None without recorded waits.
 
     Parameters
     ----------
     time : only ops whose last thread ends in it; None = all.
-    ops : all of the trace, where the caller has them.
+    ops : all of the trace.
     """
     if trace.spans.wait is None:
         return None, ()
-    found = shared_ops(trace) if ops is None else ops
-    if found is None:
-        return None, ()
-    found = found.ending_in(time)
+    found = ops.ending_in(time)
     lane = trace.spans.lane[found.last].astype(np.int64)
     n_last = np.bincount(lane, minlength=len(trace.lanes))
     ticks = np.zeros(len(trace.lanes), np.int64)

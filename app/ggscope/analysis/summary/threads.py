@@ -9,7 +9,8 @@ from ggscope.analysis.cores import CoreUse, core_use
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.analysis.summary.barriers import WaitedFor, barriers
+from ggscope.analysis.summary.barriers import WaitedFor, barriers, shared_ops
+from ggscope.analysis.summary.op_imbalance import OpImbalance, op_imbalance
 from ggscope.analysis.summary.partial import (
     hidden_graphs,
     hidden_ops,
@@ -56,6 +57,8 @@ class ThreadTimes:
     n_barriers : ops that several threads computed together, and that ended in the
         range; None where no waits are recorded or the spans of an op are not found.
     last : who came last at these, most waited for first.
+    by_op : how evenly threads share the work of each kind of op; None where the spans
+        of an op are not found, or threads or times are not known.
     cores : by the name of the lane, where they are recorded.
     hidden_idle, hidden_work : why idle time, or work of threads, is not known, as the
         recording leaves something out; "" where it is known.
@@ -66,6 +69,7 @@ class ThreadTimes:
     duration: int
     n_barriers: int | None = None
     last: tuple[WaitedFor, ...] = ()
+    by_op: tuple[OpImbalance, ...] | None = None
     cores: Mapping[str, CoreUse] = field(default_factory=dict)
     hidden_idle: str = ""
     hidden_work: str = ""
@@ -135,10 +139,15 @@ def thread_times(
         return ThreadTimes(kind, tuple(lanes), shown.duration, hidden_idle=hidden_idle)
     titles = lane_titles(trace.lanes)
     cores = {titles[lane]: use for lane, use in core_use(trace, time).items()}
-    n_barriers, last = barriers(trace, time)
     hidden_work = hidden_ops(trace) or hidden_threads(trace)
+    ops = shared_ops(trace)
+    n_barriers, last = (None, ()) if ops is None else barriers(trace, time, ops)
+    by_op = None
+    is_measured = all(lane.is_measured for lane in lanes)
+    if ops is not None and is_measured and not hidden_threads(trace):
+        by_op = op_imbalance(trace, ops.ending_in(time))
     return ThreadTimes(
-        kind, tuple(lanes), shown.duration, n_barriers, last, cores,
+        kind, tuple(lanes), shown.duration, n_barriers, last, by_op, cores,
         hidden_idle, hidden_work,
     )  # fmt: skip
 

@@ -1,7 +1,5 @@
 """Ops that threads compute together, against plain loops; and the cause of a wait."""
 
-from itertools import groupby
-
 import numpy as np
 import pytest
 
@@ -12,60 +10,11 @@ from ggscope.analysis.summary.barriers import SharedOps, barrier_of, shared_ops
 from ggscope.analysis.summary.pauses import pause_context
 from ggscope.descriptions.waits import wait_text
 from ggscope.model.selection import Selection
-from ggscope.model.tables import NO_WAIT, Quality, SpanFlag, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.tables import SpanFlag
 from ggscope.model.units import TimeRange, format_duration
-from wait_traces import random_waits, recorded_wait
+from wait_traces import plain_ops, random_waits, recorded_wait, threads_trace
 
 REPEATED = int(SpanFlag.REPEATED)
-
-
-def threads_trace(seed: int, n: int, threads: int, *, in_step: bool) -> Trace:
-    """Return a trace of ops that all threads compute, some without a known end."""
-    rng = np.random.default_rng(seed)
-    shape = (threads, n)
-    start = np.arange(n) * 100 + rng.integers(0, 10, shape)
-    end = start + rng.integers(1, 40, shape)
-    wait = rng.integers(0, 20, shape).astype(np.uint32)
-    wait[rng.random(shape) < 0.1] = NO_WAIT
-    flags = np.full(shape, REPEATED)
-    flags[0] = 0
-    if not in_step:
-        flags[rng.random(shape) < 0.1] |= int(SpanFlag.UNFINISHED)
-    order = np.arange(threads * n)
-    if not in_step:
-        order = rng.permutation(order)
-    op = np.tile(np.arange(n) % 5 + 1, threads)
-    lane = np.repeat(np.arange(threads), n)
-    return spans_trace(
-        start.ravel()[order], end.ravel()[order], lane[order], op=op[order],
-        name=-1, flags=flags.ravel()[order], wait=wait.ravel()[order],
-    )  # fmt: skip
-
-
-def plain_ops(trace: Trace) -> dict[int, tuple[int, ...]]:
-    """Return the row of each op that several threads computed, by its span."""
-    s, owner = trace.spans, op_owners(trace)
-    assert owner is not None
-    quality, wait = quality_of(s.flags), np.maximum(recorded_wait(trace), 0)
-    timed = [i for i in range(len(s)) if owner[i] >= 0]
-    timed = [i for i in timed if quality[i] <= Quality.DERIVED]
-    timed.sort(key=lambda i: int(owner[i]))
-    rows = {}
-    for op, members in groupby(timed, key=lambda i: int(owner[i])):
-        ids = list(members)
-        if len(ids) < 2:
-            continue
-        last = max(ids, key=lambda i: (int(s.end[i]), i))
-        length = {i: int(s.end[i]) - int(s.start[i]) for i in ids}
-        most = max(length.values())
-        longest = min(i for i in ids if length[i] == most)
-        waited = sum(int(wait[i]) for i in ids if i != last)
-        rows[op] = (
-            len(ids), last, int(s.end[last]), longest, most, sum(length.values()),
-            waited,
-        )  # fmt: skip
-    return rows
 
 
 def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:

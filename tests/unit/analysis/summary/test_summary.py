@@ -15,6 +15,7 @@ from builders import (
     spans_trace,
     token_trace,
 )
+from ggscope.analysis.summary.barriers import barriers, shared_ops
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text, token_bars
 from ggscope.analysis.summary.bottleneck import (
     Cause,
@@ -24,7 +25,7 @@ from ggscope.analysis.summary.bottleneck import (
 )
 from ggscope.analysis.summary.gaps import gaps
 from ggscope.analysis.summary.summary import UNKNOWN_FIELDS, summary
-from ggscope.analysis.summary.threads import barriers, thread_times
+from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.summary.weight_traffic import weight_traffic
 from ggscope.model.tables import NO_WAIT, AccessKind, Phase, Quality, SpanFlag
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
@@ -292,7 +293,9 @@ def test_the_last_at_barriers_is_waited_for():
         wait=np.array([40, 30, 1, 2, 3, 60], np.uint32),
     )
 
-    n, last = barriers(trace)
+    ops = shared_ops(trace)
+    assert ops is not None
+    n, last = barriers(trace, None, ops)
 
     assert n == 3
     assert [(one.name, one.n_last, one.waited) for one in last] == [

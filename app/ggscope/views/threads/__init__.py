@@ -1,0 +1,1 @@
+"""Threads and waits: a table per question."""

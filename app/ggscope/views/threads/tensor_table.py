@@ -1,0 +1,118 @@
+"""The table of tensors that several threads touch within a window."""
+
+from ggscope.analysis.reads.thread_touches import (
+    MOST_TOUCHES,
+    ThreadTouches,
+    has_touches,
+    thread_touches,
+)
+from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.selected import tensor_name
+from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.threads import touches_text
+from ggscope.descriptions.waits import lane_text
+from ggscope.model.selection import MarkedRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import Clock, format_count
+from ggscope.session.session import Session
+from ggscope.views.base.text_table import Cell, Heading
+from ggscope.views.threads.section import (
+    MAX_ROWS,
+    Contents,
+    Query,
+    Scope,
+    Section,
+    number_heading,
+    time_cell,
+    time_heading,
+)
+
+_HANDOVERS = 1
+
+
+class TensorSection(Section):
+    """A row per tensor that one thread touches shortly after another."""
+
+    id = "tensors"
+    title = "Shared tensors"
+    tip = "Tensors that several threads touch one shortly after the other"
+    label = "Tensors touched by several threads"
+    nothing = (
+        "No tensor is touched by several threads within the window",
+        "What threads touch is not known",
+    )
+    came_by = _HANDOVERS
+    has_window = True
+
+    def contents(self, query: Query, watcher: Watcher) -> Contents:
+        """Return the tensors with the most handovers."""
+        trace, headings = query.trace, _headings(query.trace.clock)
+        if not has_touches(trace):
+            reason = "The trace does not record what ops read or write."
+            return Contents(headings, reason=reason, is_known=False)
+        found = thread_touches(trace, query.window, query.scope.time, watcher)
+        if found is None:
+            reason = f"More than {format_count(MOST_TOUCHES)} accesses; mark a range."
+            return Contents(headings, reason=reason, is_known=False)
+        n = min(len(found), MAX_ROWS)
+        pairs = zip(found.first[:n].tolist(), found.second[:n].tolist(), strict=True)
+        tensors = found.tensor[:n].tolist()
+        return Contents(
+            headings,
+            tuple(_cells(trace, found, row) for row in range(n)),
+            list(zip(tensors, pairs, strict=True)),
+            touches_text(found, query.window, trace.clock.unit),
+            len(found),
+        )
+
+    def choose(
+        self, session: Session, scope: Scope, payload: object
+    ) -> MarkedRange | None:
+        """Select a tensor."""
+        if isinstance(payload, tuple):
+            session.selection.select_tensor(payload[0])
+        return None
+
+    def open(self, session: Session, payload: object) -> None:
+        """Go to the closest handover of a tensor."""
+        if isinstance(payload, tuple):
+            session.selection.select_span(payload[1][0], reveal=False)
+            session.selection.select_span(payload[1][1], reveal=False, add=True)
+            session.navigator.fit_selection()
+
+
+def _headings(clock: Clock) -> tuple[Heading, ...]:
+    return (
+        Heading("tensor", "What was touched", 160, stretch=True),
+        number_heading(
+            "handovers",
+            "Touches that begin within the window after one by another thread",
+            84,
+        ),
+        number_heading("with a write", "Handovers of which a touch writes", 90),
+        time_heading("closest", "From begin to begin, at least", clock),
+        number_heading("threads", "Threads that touch it"),
+        number_heading("touches", "Ops of threads that read or write it", 72),
+        Heading("closest pair", "The two ops of the closest handover", 200, words=True),
+    )
+
+
+def _cells(trace: Trace, found: ThreadTouches, row: int) -> tuple[Cell, ...]:
+    name = tensor_name(trace, int(found.tensor[row]))
+    pair = (int(found.first[row]), int(found.second[row]))
+    words = " → ".join(
+        f"{op_words(trace, span)} ({lane_text(trace, span)})" for span in pair
+    )
+    numbers = (found.handovers, found.writes)
+    tail = (found.threads, found.touches)
+
+    def count(value: int) -> Cell:
+        return Cell(format_count(value), value, value)
+
+    return (
+        Cell(name, name),
+        *(count(int(column[row])) for column in numbers),
+        time_cell(int(found.closest[row]), trace.clock.unit),
+        *(count(int(column[row])) for column in tail),
+        Cell(words, words, tip=words),
+    )
