@@ -1,5 +1,6 @@
 """The timeline with real mouse and key events."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from ggscope.model.units import TimeRange, format_share, parse_time
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
-from ggscope.render.timeline.tracks.counter import peak_text
+from ggscope.render.timeline.tracks.track import track_of
 from ggscope.session.ruler import Ruler
 from ggscope.session.session import Session
 from ggscope.views.base import canvas as painted_module
@@ -528,6 +529,41 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     assert "65535" not in text
 
 
+@pytest.mark.parametrize("color_by", ["family", "layer"])
+def test_tooltip_of_a_column_lists_what_it_is_made_of(
+    view: TimelineView, session: Session, color_by: str
+) -> None:
+    session.set_trace(builders.random_trace(3, 40_000, lanes=1, layers=12))
+    session.display.set_color_by(color_by)
+    trace, prepared = session.trace, view.prepared()
+    assert trace is not None
+    assert prepared is not None
+    box = prepared.layout.box_of("thread:thread 0")
+    assert box is not None
+    width = round(view.ticks_per_px())
+    x, y = 500.0, AXIS_HEIGHT + box.y + box.height / 2
+    hit = view.hit(x, y)
+
+    text = unescape(tooltip_for(prepared, session, hit, view.ticks_per_px()))
+
+    low = hit.tick - width // 2
+    spans, categories = trace.spans, prepared.index.categories(color_by)
+    inside = np.minimum(spans.end, low + width) - np.maximum(spans.start, low)
+    ticks = np.bincount(categories.index, np.maximum(inside, 0), len(categories.labels))
+    shares = {
+        label: format_share(share / width)
+        for label, share in zip(categories.labels, ticks.tolist(), strict=True)
+        if share
+    }
+    shown = re.findall(r"<br>(?:<[^>]*>)?([^<>]+?) (\S+ %)(?=<br>)", text)
+    listed = {name: share for name, share in shown if name in shares}
+    assert 1 < len(listed) <= 6
+    assert listed.items() <= shares.items()
+    most = sorted(ticks.tolist(), reverse=True)[: len(listed)]
+    assert list(listed.values()) == [format_share(share / width) for share in most]
+    assert ("others" in text) == (len(shares) > 6)
+
+
 def test_header_of_a_lane_says_whose_ends_are_derived(
     view: TimelineView, session: Session
 ) -> None:
@@ -626,7 +662,8 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     assert "93.0 % (0.929688)" in said(500)
     assert "125.0 % (1.25)" in said(7_500)
     assert ("unknown" in said(4_000), "sample at" in said(4_000)) == (True, False)
-    assert peak_text(session.trace.counters[0]) == "125.0 %"
+    assert box.lane is not None
+    assert track_of(box.lane).axis_labels(session.trace) == ("125.0 %", "0.0 %")
 
 
 def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(

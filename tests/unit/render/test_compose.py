@@ -25,6 +25,7 @@ from ggscope.model.tables import CounterShape, SpanFlag
 from ggscope.model.trace import RUNNING, LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
+    Align,
     AreaBatch,
     DisplayList,
     ImageBatch,
@@ -261,12 +262,67 @@ def test_stalls_are_hatched_over_their_lane_with_the_reason() -> None:
     assert len(filled(shown, stall)) > len(filled(hidden, stall))
 
 
-def test_counters_are_areas_with_their_peak_in_the_header() -> None:
+def counter_trace(*values: float, unit: str = "bytes") -> Trace:
+    """Return a trace of a span and one counter."""
+    builder = TraceBuilder()
+    lane = builder.add_lane("thread 0", LaneKind.THREAD, ("Threads",))
+    builder.add_spans(start=np.array([0]), end=np.array([100]), lane=lane, op=1)
+    builder.add_counter(
+        "used", unit, CounterShape.LEVEL, np.arange(len(values)) * 10,
+        np.array(values, np.float64),
+    )  # fmt: skip
+    return finished(builder)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ((2048.0, 1024.0), ["2.0 KiB", "0 B"]),
+        ((-2048.0, 1024.0), ["1.0 KiB", "-2.0 KiB"]),
+        ((-2048.0, -1024.0), ["0 B", "-2.0 KiB"]),
+        ((0.0, 0.0), ["0 B"]),
+        ((np.nan, 512.0), ["512 B", "0 B"]),
+    ],
+)
+@pytest.mark.parametrize("is_figure", [False, True])
+def test_counters_have_a_scale_at_the_edge_of_their_header(
+    values: tuple[float, ...], ends: list[str], is_figure: bool
+) -> None:
+    scene = make_scene(counter_trace(*values), is_figure=is_figure)
+    [lane] = [x for x in scene.index.lanes if x.track.id == "counter"]
+    box = scene.layout.box_of(lane.key)
+    assert box is not None
+    y = AXIS_HEIGHT + box.y
+
+    picture = compose_timeline(scene)
+
+    labels = [
+        text
+        for batch in picture.batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+        if text.align is Align.RIGHT and y < text.y < y + box.height
+    ]
+    assert [text.text for text in labels] == ends
+    assert all(text.x < scene.header_width for text in labels)
+    assert y + 4 < labels[0].y < y + 8 or len(ends) == 1
+    if len(ends) == 2:
+        assert y + box.height - 10 < labels[1].y < y + box.height - 4
+
+
+def test_name_of_a_counter_matters_more_than_its_scale() -> None:
+    scene = make_scene(counter_trace(2048.0), header_width=90)
+
+    assert "used" in texts_of(compose_timeline(scene))
+    assert "2.0 KiB" not in texts_of(compose_timeline(scene))
+
+
+def test_counters_are_areas() -> None:
     picture = compose_timeline(make_scene(npu_like_trace(), height=900))
 
     areas = [batch for batch in picture.batches if isinstance(batch, AreaBatch)]
     assert len(areas) >= 2
-    assert "8.0 KiB" in texts_of(picture)
+    assert {"8.0 KiB", "0 B"} <= set(texts_of(picture))
     assert all(len(area.x) == len(area.y) + 1 for area in areas)
     assert all((area.y <= area.base + 1e-3).all() for area in areas)
 

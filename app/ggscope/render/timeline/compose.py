@@ -72,6 +72,7 @@ from ggscope.render.timeline.scene import (
     TimelineGeometry,
     TimelineScene,
     TimeScale,
+    axis_ends,
     spans_on,
 )
 from ggscope.render.timeline.tracks.track import track_of
@@ -81,7 +82,11 @@ HEAD_PAD = 10.0
 _TRIANGLE_PX = 7.0
 _LANE_INDENT = 32.0
 _GROUP_INDENT = 26.0
-_NUMBER_SIZE = 10.0
+_NUMBER_SIZE, _LANE_SIZE = 10.0, 12.0
+_AXIS_GAP_PX = 5.0
+"""Between the labels of a lane's own axis and the lane."""
+_LEAST_NAME_PX = 40.0
+"""So much of its name a lane shows beside them."""
 _WORD_PX = 6.8
 _DIGIT_PX = 6.1
 """Usual widths of a character at the sizes of the headers."""
@@ -319,9 +324,9 @@ def figure_header_width(
             words = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
         else:
             words = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
-            note = track_of(box.lane).figure_note(trace)
-            if note:
-                words = max(words, text_width(note, Face.WORDS, _NUMBER_SIZE))
+            if labels := track_of(box.lane).axis_labels(trace):
+                ends = [text_width(x, Face.NUMBERS, _NUMBER_SIZE) for x in labels]
+                words = max(words, *ends)  # they stand above and below the name
             words += _FIGURE_INDENT - HEAD_PAD
         widest = max(widest, words)
     return float(min(ceil(HEAD_PAD + widest + 8), width * 0.3))
@@ -345,16 +350,53 @@ def _add_figure_head(
     has_rows = lane.track.has_rows
     rows = len(box.row_y) * box.row_height if has_rows else box.height
     size = min(_FIGURE_SIZE, box.height - 1)
-    first = y + rows / 2 - (0 if has_rows or rows < 28 else 6.5)
+    first = y + rows / 2
     room = edge - _FIGURE_INDENT - 4
+    _add_axis_labels(box, y, edge, None, texts, geometry)
     texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=room))
-    deeper = _deeper_levels(geometry, box)
-    note = track_of(lane).figure_note(geometry.scene.index.trace)
-    note = f"+ {deeper:,} deeper levels" if deeper else note
-    if note and rows >= 28:
+    if rows >= 28 and (deeper := _deeper_levels(geometry, box)):
+        note = f"+ {deeper:,} deeper levels"
         texts.append(
             Text(_FIGURE_INDENT, first + 13, note, theme.dim, _NUMBER_SIZE, width=room)
         )
+
+
+def _add_axis_labels(
+    box: LaneBox,
+    y: float,
+    edge: float,
+    clip: Clip | None,
+    texts: TextList,
+    geometry: TimelineGeometry,
+) -> float:
+    """Write the ends of a lane's own axis at the header's edge; return their width.
+
+    Where they leave no room for the name, they are left out: it matters more.
+    """
+    scene = geometry.scene
+    labels = box.lane and track_of(box.lane).axis_labels(scene.index.trace)
+    if not labels:
+        return 0.0
+    width = max(
+        scene.measurer.width(label, Face.NUMBERS, _NUMBER_SIZE) for label in labels
+    )
+    indent = _FIGURE_INDENT if scene.is_figure else _LANE_INDENT
+    size = _FIGURE_SIZE if scene.is_figure else _LANE_SIZE
+    name = scene.measurer.width(box.title, Face.WORDS, size)
+    beside = 0.0 if scene.is_figure else min(name, _LEAST_NAME_PX)
+    if indent + beside + width + HEAD_PAD > edge:
+        return 0.0
+    top, foot = axis_ends(y, y + box.height)
+    half = _NUMBER_SIZE / 2
+    ends = {labels[0]: top + 1}
+    if foot - top > 2 * _NUMBER_SIZE:
+        ends[labels[1]] = foot - half + 1  # alone where all values are 0
+    for label, at in ends.items():
+        texts.append(
+            Text(edge - _AXIS_GAP_PX, at, label, scene.theme.dim, _NUMBER_SIZE,
+                 Face.NUMBERS, Align.RIGHT, clip=clip)
+        )  # fmt: skip
+    return width + _LABEL_GAP_PX
 
 
 def triangle(
@@ -399,6 +441,7 @@ def _add_lane(
         track = track_of(lane)
         is_used = track.shows_use
         note = _LONGEST_USE if is_used else track.note(geometry.scene.index.trace)
+        room -= _add_axis_labels(box, y, edge, clip, texts, geometry)
     if not _has_room_for(note, box.title, room):
         note = ""  # where both do not fit, the name matters more
     room -= len(note) * _DIGIT_PX + (8 if note else 0)
@@ -408,7 +451,7 @@ def _add_lane(
             middle,
             box.title,
             theme.text,
-            min(12.0, box.row_height - 3),
+            min(_LANE_SIZE, box.row_height - 3),
             Face.HEADING if leads else Face.WORDS,
             width=room,
             clip=clip,

@@ -23,6 +23,7 @@ NOTE_ROW_PX = 13
 """Height of a row of labels of notes below the axis."""
 _MAX_NOTE_ROWS = 3
 HEADER_WIDTH = 168
+_AXIS_TOP_PX, _AXIS_FOOT_PX = 5.0, 4.0
 _TICK_LIMIT = (1 << 62) - 1
 
 SortedSpans = tuple[I64, I64, I64, int]
@@ -247,6 +248,11 @@ class TimeScale:
     def snap(self, value: float) -> float:
         """Return `value` on the next device pixel."""
         return round(value * self.scale) / self.scale
+
+
+def axis_ends(y: float, bottom: float) -> tuple[float, float]:
+    """Return where the axis of a lane with a curve has its top and its foot."""
+    return y + _AXIS_TOP_PX, bottom - _AXIS_FOOT_PX
 
 
 def time_scale(

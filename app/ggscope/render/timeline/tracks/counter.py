@@ -18,14 +18,12 @@ from ggscope.render.batch import AreaBatch, Batch, Clip, LineList
 from ggscope.render.theme import with_alpha
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.lanes import LanesDraft
-from ggscope.render.timeline.scene import TimeScale
+from ggscope.render.timeline.scene import TimeScale, axis_ends
 from ggscope.render.timeline.tracks.track import TooltipContext, Track
 from ggscope.sanitize import Html, html
 
 _BYTE_UNITS = ("bytes", "byte", "B")
 _FILL_SHARE = 0.5
-_TOP_PX = 5.0
-_BOTTOM_PX = 4.0
 _MAX_STRETCHES = 64
 
 
@@ -38,13 +36,11 @@ class CounterTrack(Track):
         series, bottom = self._series(scene.index.trace), time.snap(y + box.height)
         draft.add(counter_batches(series, time, y, bottom, scene.theme.dim, draft.clip))
 
-    def note(self, trace: Trace) -> str:
-        """Return the peak."""
-        return peak_text(self._series(trace))
-
-    def figure_note(self, trace: Trace) -> str:
-        """Return the peak, named as such."""
-        return f"max {self.note(trace)}"
+    def axis_labels(self, trace: Trace) -> tuple[str, str] | None:
+        """Return the ends of the axis: the range of all samples, and zero."""
+        series = self._series(trace)
+        low, high = series_range(series)
+        return value_text(high, series.unit), value_text(low, series.unit)
 
     def is_always_zero(self, trace: Trace) -> bool:
         """Return whether all samples are known to be 0."""
@@ -88,7 +84,7 @@ def counter_batches(
     low, high = series_range(series)
     if high <= low:
         return []
-    top, foot = y + _TOP_PX, bottom - _BOTTOM_PX
+    top, foot = axis_ends(y, bottom)
     per_unit = (foot - top) / (high - low)
     base = foot + low * per_unit
     value = np.where(-columns.low > columns.high, columns.low, columns.high)
@@ -104,12 +100,6 @@ def counter_batches(
             AreaBatch(x[begin : stop + 1], level[begin:stop], base, fill, edge, clip)
         )
     return batches
-
-
-def peak_text(series: CounterSeries) -> str:
-    """Return the peak of a series, for its header: ``624.0 MiB``."""
-    low, high = series_range(series)
-    return value_text(high if high >= -low else low, series.unit)
 
 
 def value_text(value: float, unit: str) -> str:

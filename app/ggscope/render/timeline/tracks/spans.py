@@ -2,10 +2,13 @@
 
 from typing import ClassVar
 
-from ggscope.analysis.rows.columns import column_edges
+import numpy as np
+
+from ggscope.analysis.rows.columns import add_ticks, column_edges
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
 from ggscope.descriptions.spans import tooltip_text, wait_of
+from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count, format_share
 from ggscope.render.timeline.hit_test import Hit
@@ -14,6 +17,8 @@ from ggscope.render.timeline.rows import RowStyle
 from ggscope.render.timeline.tracks.track import TooltipContext, Track
 from ggscope.sanitize import Html, html, join_html
 
+_MAX_PARTS = 6
+"""Lines for what a pixel is made of."""
 _REACH_PX = 3.0
 """How close to a span a point hits it: most are narrower than a mouse can aim at."""
 _WIDE_WAIT_PX, _REACH_IN_WAIT_PX = 6.0, 1.0
@@ -101,7 +106,10 @@ class SpanTrack(Track):
             return Html()
         width = max(1, round(context.ticks_per_px))
         start = hit.tick - width // 2
-        columns = rows[hit.row].query(column_edges(TimeRange(start, start + width), 1))
+        edges = column_edges(TimeRange(start, start + width), 1)
+        n_categories = len(context.index.categories(context.color_by).labels)
+        ticks = np.zeros((n_categories, 1), np.int64)
+        [columns] = add_ticks([rows[hit.row]], edges, ticks)
         count = int(columns.count[0])
         if count <= 1:
             return Html()
@@ -110,8 +118,25 @@ class SpanTrack(Track):
             share = int(columns.waited_ticks[0]) / width
             usage += f", waiting {format_share(share)}"
         return html(
-            "{} spans in this pixel, {}; longest:<br>", format_count(count), usage
-        )
+            "{} spans in this pixel, {}<br>{}Longest:<br>",
+            format_count(count), usage, self._parts_text(context, ticks[:, 0] / width),
+        )  # fmt: skip
+
+    def _parts_text(self, context: TooltipContext, shares: Array) -> Html:
+        """Return the largest shares of a pixel by category, a line each."""
+        if self.style is not RowStyle.CATEGORY:
+            return Html()
+        labels = context.index.categories(context.color_by).labels
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        shown = order if len(order) <= _MAX_PARTS else order[: _MAX_PARTS - 1]
+        lines = [
+            html("{} {}<br>", labels[i], format_share(float(shares[i])))
+            for i in shown.tolist()
+        ]
+        if len(rest := order[len(shown) :]):
+            others = format_share(float(shares[rest].sum()))
+            lines.append(html("{} others {}<br>", format_count(len(rest)), others))
+        return join_html(lines)
 
     def _use_lines(self, context: TooltipContext) -> list[Html]:
         """Return the utilisation in the range of the tooltip, and in all."""

@@ -66,9 +66,9 @@ class Track(ABC):
         """Return the dim text at the right of the header; "" = none."""
         return ""
 
-    def figure_note(self, trace: Trace) -> str:
-        """Return the second line of the header in figures; "" = none."""
-        return ""
+    def axis_labels(self, trace: Trace) -> tuple[str, str] | None:
+        """Return highest and lowest value of its own axis; None = it has none."""
+        return None
 
     def is_always_zero(self, trace: Trace) -> bool:
         """Return whether figures leave the lane out: it shows nothing but zeros."""
