@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ggmlviz_files
 import gguf_files
+import log_files
 import npu_files
 import side_files
 import tensor_files
@@ -224,6 +225,14 @@ def _routing(names: Names) -> bytes:
     return side_files.sound_routing().encode()
 
 
+def _log(names: Names) -> bytes:
+    lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
+    lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
+    lines.insert(7, f"srv load_model: loading model '{next(names)}'")
+    lines.insert(8, f"  - GPU{next(names)} : {next(names)} (9 MiB, 8 MiB free)")
+    return "\n".join(lines).encode()
+
+
 _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "ggmlviz": (".ggmlviz", _ggmlviz),
     "tensor-access": (".bin", _tensor_access),
@@ -238,6 +247,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-stats": (".jsonl", _buffer_stats),
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
+    "llama-log": (".log", _log),
 }
 READERS = tuple(_MADE)
 """Ids of the readers there are such files for."""

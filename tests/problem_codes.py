@@ -159,6 +159,11 @@ CONDITIONS = {
     "stray_line": "a line is no event or row, and does not begin like one",
     "truncated_line": "the last line begins like an event and is cut",
     "untimed_buffer": "a listed buffer has no time",
+    # -- logs -----------------------------------------------------------------
+    "no_clock": "the lines of a log have no times",
+    "restarts": "the program of a log started again",
+    "requests_without_timings": "a request of a log has no timings",
+    "other_lines": "lines of a log are of no known form",
     # -- experts --------------------------------------------------------------
     "bad_score": "a score is infinite or beyond what a router computes",
     "lines_before_table": "lines stand before a table",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gguf_files
+import log_files
 import recordings
 import side_files
 import token_files
@@ -50,6 +51,10 @@ def _metadata() -> bytes:
     return json.dumps({"model": "tiny.gguf", "total_entries": 7, **facts}).encode()
 
 
+def _log() -> bytes:
+    return log_files.log(log_files.random_requests(1, 12), "no clock")
+
+
 MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "TraceJsonReader": ("token-00000.json", _tokens),
     "GgufReader": ("tiny.gguf", gguf_files.encode),
@@ -66,6 +71,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "NamesReader": ("tensor_names.txt", _names),
     "MetadataReader": ("trace_metadata.json", _metadata),
+    "LogReader": ("server.log", _log),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }
 """Reader class -> (file name, its content)."""

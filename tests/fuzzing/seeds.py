@@ -5,7 +5,9 @@ from random import Random
 
 import ggmlviz_files as viz
 import gguf_files
+import log_files
 import side_samples
+from log_files import FORMS
 from npu_files import (
     access,
     as_lines,
@@ -143,6 +145,14 @@ def _dot() -> list[Seed]:
     return [*_side("GraphDotReader"), ("g.dot", small.encode())]
 
 
+def _logs() -> list[tuple[str, bytes]]:
+    requests = log_files.random_requests(1, 3)
+    forms = [(f"{i}.log", log_files.log(requests, f)) for i, f in enumerate(FORMS)]
+    others = (log_files.ik_log, log_files.json_log)
+    made = [(f"{i}.txt", make(requests)) for i, make in enumerate(others)]
+    return [*forms, *made, ("ollama.log", log_files.ollama_log())]
+
+
 _SEEDS = {
     "ggmlviz": _ggmlviz,
     "tensor-access": _tensor,
@@ -159,6 +169,7 @@ _SEEDS = {
     "buffer-stats": lambda: _side("BufferStatsReader"),
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
+    "llama-log": _logs,
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {

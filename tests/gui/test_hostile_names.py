@@ -51,6 +51,7 @@ SESSIONS = {
     "ggmlviz": ("ggmlviz", "graph-dot"),
     "folder": ("tensor-access", "memory-map", "gguf", "graph-json", "buffer-stats",
                "moe-csv"),
+    "log": ("llama-log",),
     "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),
 }  # fmt: skip
 """Which files are opened together: every format is in one of them."""

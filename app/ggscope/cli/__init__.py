@@ -129,6 +129,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.machine import run
         case "tensors":
             from ggscope.cli.tensors import run
+        case "requests":
+            from ggscope.cli.requests import run
         case "hot":
             from ggscope.cli.hot import run
         case "flags":

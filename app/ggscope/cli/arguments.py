@@ -22,6 +22,7 @@ COMMANDS = {
     "stats": "totals, means and percentiles",
     "diff": "compare two runs: what takes longer, by how much",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
+    "requests": "list the requests of a server's log",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
@@ -568,6 +569,17 @@ def _add_machine(parser: _Parser) -> None:
     )
 
 
+def _add_requests(parser: _Parser) -> None:
+    parser.add_argument(
+        "--sort",
+        choices=("queued_ms", "first_token_ms", "per_token_ms", "generated_per_s"),
+        help="sort by this column, largest first; default: as in the log",
+    )
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
+    )
+
+
 def _add_range(parser: _Parser) -> None:
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
 
@@ -1095,7 +1107,17 @@ _READING: dict[str, str | int] = {
     "flags": 1,
     "diff": 2,
     **dict.fromkeys(
-        ("check", "summary", "stats", "tensors", "hot", "cache", "show", "export"),
+        (
+            "check",
+            "summary",
+            "stats",
+            "tensors",
+            "requests",
+            "hot",
+            "cache",
+            "show",
+            "export",
+        ),
         "+",
     ),
     "residency": "+",
@@ -1130,6 +1152,7 @@ _OWN = {
     "diff": _add_diff,
     "machine": _add_machine,
     "tensors": _add_tensors,
+    "requests": _add_requests,
     "hot": _add_hot,
     "cache": _add_cache,
     "flags": _add_flags,

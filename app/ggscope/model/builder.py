@@ -9,6 +9,7 @@ import numpy as np
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
+from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.run import RecordCount
@@ -78,6 +79,7 @@ class TraceBuilder:
         self.claims: RawFileValues | None = None
         self.residency: Residency | None = None
         self.record_count: RecordCount | None = None
+        self.log: ServerLog | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -337,6 +339,7 @@ class TraceBuilder:
             claims=self.claims,
             residency=self.residency,
             record_count=self.record_count,
+            log=self.log,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
+from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.run import RecordCount, Run, RunStory
@@ -818,6 +819,7 @@ class Trace:
     stories : how the recordings in it were made, where they state it.
     record_count : records of ops that are there and that were lost, where the tracer
         itself counts them; None elsewhere.
+    log : requests, memory and facts, where it is the log of a server; else None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -851,6 +853,7 @@ class Trace:
     run: Run | None = None
     stories: tuple[RunStory, ...] = ()
     record_count: RecordCount | None = None
+    log: ServerLog | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 
@@ -947,7 +950,8 @@ class Trace:
         there = tuple(table for table in may_lack if table is not None)
         tokens = (self.batch_tokens, self.token_sequences)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
-        for table in (*tables, *tokens, *others):
+        requests = () if self.log is None else (self.log.requests,)
+        for table in (*tables, *tokens, *others, *requests):
             freeze(table)
 
     def check(self) -> list[str]:

@@ -348,6 +348,22 @@ class RecordColumns(Struct):
     )  # fmt: skip
 
 
+class LogRows(Struct):
+    """One row per line of a log that tells something."""
+
+    _fields_ = (
+        *_names(Out.i64, "line", "offset"), ("length", Out.i32), ("time", Out.i64),
+        *_names(Out.u8, "clock", "level", "kind"), ("slot", Out.i32),
+        ("task", Out.i64), ("value", Out.f64), ("n_values", Out.u8),
+    )  # fmt: skip
+
+
+class LogTally(Struct):
+    """How far a scan of a log came."""
+
+    _fields_ = (*_names(i64, "n_rows", "n_lines", "consumed", "n_known"),)
+
+
 class RecordTally(Struct):
     """What a scan of a tensor trace counted."""
 
@@ -395,6 +411,14 @@ _codes = (In.void, i32, In.void, i32, i64)
 _runs = (_in(ColumnTable), In.i64, i64, i64, *[Out.i64] * 4)
 
 SOURCES = {
+    "logs": Source(
+        {
+            "ggscope_scan_log": (
+                i64, In.u8, i64, i64, i64, _in(LogRows), _out(LogTally),
+            )
+        },
+        (LogRows, LogTally),
+    ),
     "machine": Source(
         {
             "ggscope_machine_read": (u64, In.u64, i64),

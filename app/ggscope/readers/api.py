@@ -29,11 +29,15 @@ RECORDING = "recording"
 """Role of a sidecar, which belongs to one trace file."""
 METADATA = "metadata"
 """Role of the metadata that a tracer writes about a run."""
+LOG = "log"
+"""Role of the log of a program."""
 ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
-    METADATA,
+    METADATA, LOG,
 )  # fmt: skip
 """Roles of a file in a session; see `ggscope.model.trace.JoinedFile`."""
+ALONE = frozenset({LOG})
+"""Roles of files that join no session: they are opened by themselves."""
 
 _YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import ReadError
-from ggscope.readers.api import HEAD_BYTES, RECORDING, ROLES, TRACE
+from ggscope.readers.api import ALONE, HEAD_BYTES, RECORDING, ROLES, TRACE
 from ggscope.readers.format_hints import likeness
 from ggscope.readers.registry import may_be, role_of, sniff_all
 from ggscope.readers.source import Source
@@ -149,7 +149,7 @@ def survey(
         members += chosen
         skipped += others
         n_left += listing.n_left
-    members = list(dict.fromkeys(members))
+    members = _without_alone(list(dict.fromkeys(members)), skipped)
     known = {m.path for m in members}
     # A recording of graphs alone has no records.
     empty = [s.path for s in skipped if s.is_fault and _is_empty(s.path)]
@@ -163,6 +163,21 @@ def survey(
         n_left,
         paths[0] if len(paths) == 1 and os.path.isdir(paths[0]) else None,
     )
+
+
+def _without_alone(
+    members: list[SessionFile], skipped: list[Skipped]
+) -> list[SessionFile]:
+    """Return the members of a session; logs join none but are opened alone."""
+    joining = [member for member in members if member.role not in ALONE]
+    alone = [member for member in members if member.role in ALONE]
+    if not joining:
+        joining, alone = alone[:1], alone[1:]
+    skipped += [
+        Skipped(member.path, "Opens in a tab of its own, not with other files.")
+        for member in alone
+    ]
+    return joining
 
 
 def is_left_out(bundle: FileSet, path: Path) -> bool:
@@ -229,7 +244,7 @@ def beside(
             if m.role == TRACE and _is_next_of(m.path.name, path.name)
         ),
         # Other sidecars are of other runs; that of the trace is read with it.
-        tuple(m for m in members if m.role not in (TRACE, RECORDING)),
+        tuple(m for m in members if m.role not in ({TRACE, RECORDING} | ALONE)),
         (),
         max(len(candidates) - MAX_BESIDE, 0),
     )

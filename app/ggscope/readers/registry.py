@@ -28,6 +28,7 @@ from ggscope.readers import (
     ggmlviz,
     gguf,
     graph,
+    logs,
     maps,
     metadata,
     npu,
@@ -70,6 +71,7 @@ BUILTIN = {
     "ggscope.readers.buffers.timeline_json:BufferTimelineReader": buffers.TIMELINE_INFO,
     "ggscope.readers.experts.moe_csv:MoeCsvReader": experts.INFO,
     "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
+    "ggscope.readers.logs.reader:LogReader": logs.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

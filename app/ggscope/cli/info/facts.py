@@ -71,6 +71,7 @@ def describe(
         "graphs": [graph_json(trace, graph) for graph in trace.graphs],
         "events": _summary(trace, "events"),
         "memory": _summary(trace, "memory") or None,
+        "memory_breakdown": _memory_breakdown(trace),
         "sources": sources_json(trace),
         "latency": latency_json(trace) if lanes.is_token.any() else [],
         "engines": engines_json(trace) if lanes.is_engine.any() else [],
@@ -330,6 +331,14 @@ def _model(trace: Trace) -> dict[str, object] | None:
     from ggscope.cli.info.model import model_json
 
     return model_json(trace)
+
+
+def _memory_breakdown(trace: Trace) -> list[dict[str, object]] | None:
+    if trace.log is None:
+        return None
+    from ggscope.exporters.requests_json import memory_json  # of logs alone
+
+    return memory_json(trace.log.memory)
 
 
 def _summary(trace: Trace, name: str) -> dict[str, object]:

@@ -334,7 +334,9 @@ def _pass_words(counts: dict[str, int | None]) -> str:
 
 def _by_word(counts: dict[str, int]) -> str:
     """Return "583 derived, 2 unfinished"."""
-    return ", ".join(f"{format_count(n)} {word}" for word, n in counts.items() if n)
+    return ", ".join(
+        f"{format_count(n)} {word.replace('_', ' ')}" for word, n in counts.items() if n
+    )
 
 
 def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:

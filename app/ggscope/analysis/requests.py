@@ -1,0 +1,73 @@
+"""How long requests of a server wait and take, from what its log tells."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.requests import Requests
+
+F64 = npt.NDArray[np.float64]
+PERCENTILES = (50, 90, 99)
+_S, _MS = 1e9, 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestTimes:
+    """What each request waits and takes; float64[n], NaN where the log does not tell.
+
+    Attributes
+    ----------
+    queued_ms : from when a slot took it to the begin of its prompt.
+    first_token_ms : from then to the end of its prompt, behind which the first token
+        is sampled; of the prompt alone where the wait is not known.
+    prompt_per_s, generated_per_s : tokens per second of time that the log states.
+    per_token_ms : generated time over tokens.
+    acceptance : share of drafted tokens that were accepted.
+    """
+
+    queued_ms: F64
+    first_token_ms: F64
+    prompt_per_s: F64
+    generated_per_s: F64
+    per_token_ms: F64
+    acceptance: F64
+
+
+def request_times(requests: Requests) -> RequestTimes:
+    """Return what requests wait and take."""
+    queued = known(requests.queued) / _MS
+    prompt = known(requests.prompt_time) / _MS
+    generated = known(requests.generated_time) / _MS
+    n_prompt, n_generated = known(requests.n_prompt), known(requests.n_generated)
+    return RequestTimes(
+        queued_ms=queued,
+        first_token_ms=prompt + np.nan_to_num(queued),
+        prompt_per_s=_ratio(n_prompt * 1e3, prompt),
+        generated_per_s=_ratio(n_generated * 1e3, generated),
+        per_token_ms=_ratio(generated, n_generated),
+        acceptance=_ratio(known(requests.n_accepted), known(requests.n_drafted)),
+    )
+
+
+def percentiles(values: F64) -> Mapping[int, float]:
+    """Return `PERCENTILES` of the known values; none where there is none."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return {}
+    found = np.percentile(values, PERCENTILES).tolist()
+    return dict(zip(PERCENTILES, found, strict=True))
+
+
+def known(values: npt.NDArray[np.integer]) -> F64:
+    """Return numbers of which -1 is unknown, as NaN."""
+    found: F64 = np.array(values, np.float64)
+    found[values < 0] = np.nan
+    return found
+
+
+def _ratio(a: F64, b: F64) -> F64:
+    found = np.full(len(a), np.nan)
+    np.divide(a, b, out=found, where=b > 0)
+    return found

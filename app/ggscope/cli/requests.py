@@ -1,0 +1,102 @@
+"""``ggscope requests``: what a server's log tells of each request."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+
+from ggscope.analysis.requests import PERCENTILES, percentiles, request_times
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.requests import (
+    REQUEST_COLUMNS,
+    memory_table,
+    request_cells,
+    request_totals,
+)
+from ggscope.errors import QueryError
+from ggscope.exporters.requests_json import requests_json
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count
+from ggscope.sanitize import one_line
+
+_MAX_SHOWN = 40
+
+
+def run(arguments: Namespace) -> int:
+    """Print the requests of each log; return the exit code."""
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        if trace.log is None:
+            raise QueryError(
+                f"{path.name} is no log of a server: it holds {trace.info.format}."
+            )
+        if not arguments.json:
+            _print(path, trace, arguments)
+        return GOOD, {"path": str(path), **requests_json(trace)}
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
+    log = trace.log
+    assert log is not None
+    if len(arguments.files) > 1:
+        output.emit(one_line(str(path)))
+    n = len(log.requests)
+    if not n:
+        output.emit("No requests in this log.")
+    else:
+        limit = arguments.limit or _MAX_SHOWN
+        rows = np.arange(min(n, limit))
+        if arguments.sort:
+            rows = _sorted(trace, arguments.sort)[:limit]
+        cells = [request_cells(trace, row) for row in rows.tolist()]
+        output.emit(
+            output.table(REQUEST_COLUMNS, cells, left=(len(REQUEST_COLUMNS) - 1,))
+        )
+        if n > limit:
+            left = format_count(n - limit)
+            output.emit(f"… and {left} more; --limit N lists more, --json all of them")
+        output.emit("")
+        output.emit(request_totals(trace))
+        _print_percentiles(trace)
+    if log.memory:
+        head, lines = memory_table(log.memory)
+        output.emit("\nMemory at the last breakdown of each start")
+        output.emit(output.table(head, lines, left=(0,)))
+    if not log.has_clock and n:
+        output.say(
+            "note: the log has no times; waits and when slots were idle are unknown."
+        )
+
+
+def _sorted(trace: Trace, column: str) -> np.ndarray:
+    assert trace.log is not None
+    values = getattr(request_times(trace.log.requests), column)
+    return np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")
+
+
+def _print_percentiles(trace: Trace) -> None:
+    assert trace.log is not None
+    times = request_times(trace.log.requests)
+    rows = []
+    for title, values, form in (
+        ("wait in slot, ms", times.queued_ms, "{:,.2f}"),
+        ("first token, ms", times.first_token_ms, "{:,.2f}"),
+        ("per token, ms", times.per_token_ms, "{:,.2f}"),
+        ("tokens/s", times.generated_per_s, "{:,.2f}"),
+    ):
+        found = percentiles(values)
+        if found:
+            rows.append([title, *(form.format(found[p]) for p in PERCENTILES)])
+    if rows:
+        output.emit("")
+        output.emit(
+            output.table(["", *(f"p{p}" for p in PERCENTILES)], rows, left=(0,))
+        )

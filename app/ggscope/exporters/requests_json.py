@@ -1,0 +1,83 @@
+"""Requests of a log as objects of JSON, for ``ggscope requests --json``."""
+
+from typing import Any
+
+from ggscope.analysis.requests import percentiles, request_times
+from ggscope.model.requests import MemoryUse
+from ggscope.model.trace import Trace
+
+_MS = 1e6
+
+
+def requests_json(trace: Trace) -> dict[str, Any]:
+    """Return a row per request and percentiles; null where the log does not tell.
+
+    `reprocessed_tokens` were in the cache of the slot and were computed again; `reason`
+    is the log's own. `line` counts from 1.
+    """
+    assert trace.log is not None
+    requests, times = trace.log.requests, request_times(trace.log.requests)
+    columns: dict[str, list[Any]] = {
+        "slot": _whole(requests.slot),
+        "task": _whole(requests.task),
+        "queued_ms": _ms(requests.queued),
+        "prompt_tokens": _whole(requests.n_prompt),
+        "cached_tokens": _whole(requests.n_cached),
+        "reprocessed_tokens": _whole(requests.n_reprocessed),
+        "reason": [
+            trace.strings[text] if text >= 0 else None
+            for text in requests.reason.tolist()
+        ],
+        "prompt_ms": _ms(requests.prompt_time),
+        "generated_tokens": _whole(requests.n_generated),
+        "generated_ms": _ms(requests.generated_time),
+        "draft_generated": _whole(requests.n_drafted),
+        "draft_accepted": _whole(requests.n_accepted),
+        "whole_prompt_tokens": _whole(requests.n_whole),
+        "run": requests.run.tolist(),
+        "line": (requests.line + 1).tolist(),
+        "has_timings": requests.is_timed.tolist(),
+    }
+    names = list(columns)
+    return {
+        "rows": [
+            dict(zip(names, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ],
+        "percentiles": {
+            name: {f"p{p}": value for p, value in percentiles(values).items()}
+            for name, values in (
+                ("queued_ms", times.queued_ms),
+                ("first_token_ms", times.first_token_ms),
+                ("per_token_ms", times.per_token_ms),
+                ("generated_per_s", times.generated_per_s),
+            )
+        },
+        "has_clock": trace.log.has_clock,
+    }
+
+
+def memory_json(uses: tuple[MemoryUse, ...]) -> list[dict[str, object]]:
+    """Return llama.cpp's own memory breakdown, in bytes, a row per device."""
+    return [
+        {
+            "run": use.run,
+            "device": use.device,
+            "total": use.total,
+            "free": use.free,
+            "used": use.used,
+            "model": use.model,
+            "context": use.context,
+            "compute": use.compute,
+            "unaccounted": use.unaccounted,
+        }
+        for use in uses
+    ]
+
+
+def _whole(values: Any) -> list[int | None]:
+    return [None if value < 0 else value for value in values.tolist()]
+
+
+def _ms(values: Any) -> list[float | None]:
+    return [None if value < 0 else value / _MS for value in values.tolist()]

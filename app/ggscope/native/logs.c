@@ -1,0 +1,634 @@
+/* The lines of logs of llama.cpp and of programs around it: which of them tell of
+ * requests, when they were written, and the numbers in them.
+ *
+ * A line is what ends with \n or \r. Before its message may stand, in any order, escape
+ * sequences of a terminal, the times of Docker, journald and syslog, the key=value pairs
+ * of Go's slog, llama.cpp's own clock (M.SS.mmm.uuu L), and the name of a function.
+ *
+ * Nothing here allocates or keeps state; the caller gives whole lines.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "native.h"
+
+enum { VALUES = 3, SCRATCH = 4096, NO_NUMBER = -2 };
+enum { NO_CLOCK = 0, SINCE_START = 1, WALL = 2, LOCAL = 3 }; /* what a time counts from */
+
+/* readers/logs/lines.py: Kind */
+enum {
+    NONE, HEAD, PROMPT_EVAL, EVAL, TOTAL, LAUNCH, NEW_PROMPT, PAST, CACHED, PROGRESS,
+    RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
+    LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
+    CACHE_STATE, KNOWN
+};
+
+/* One row per line that tells something. */
+typedef struct {
+    int64_t *line;     /* number of the line in its block */
+    int64_t *offset;   /* of the message in the block */
+    int32_t *length;   /* of the message */
+    int64_t *time;     /* ns */
+    uint8_t *clock, *level, *kind;
+    int32_t *slot;     /* NO_NUMBER where it names none */
+    int64_t *task;
+    double *value;     /* VALUES numbers behind the words that tell the kind */
+    uint8_t *n_values;
+} LogRows;
+
+typedef struct {
+    int64_t n_rows, n_lines, consumed; /* bytes of whole lines */
+    int64_t n_known;                   /* lines with a known prefix or message */
+} LogTally;
+
+typedef struct {
+    const char *text;
+    uint8_t size, kind;
+} Phrase;
+
+#define PHRASE(text, kind) {text, sizeof(text) - 1, kind}
+static const Phrase PHRASES[] = {
+    PHRASE("prompt eval time", PROMPT_EVAL),
+    PHRASE("generation eval time", EVAL),
+    PHRASE("eval time", EVAL),
+    PHRASE("total time", TOTAL),
+    PHRASE("processing task", LAUNCH),
+    PHRASE("slot is processing task", LAUNCH),
+    PHRASE("new prompt", NEW_PROMPT),
+    PHRASE("n_past = ", PAST),
+    PHRASE("n_tokens = ", CACHED),
+    PHRASE("kv cache rm", CACHED),
+    PHRASE("prompt processing progress", PROGRESS),
+    PHRASE("n_decoded = ", RATE),
+    PHRASE("stop processing", RELEASE),
+    PHRASE("slot released", RELEASE),
+    PHRASE("forcing full prompt re-processing", REPROCESS),
+    PHRASE("created context checkpoint", CHECKPOINT),
+    PHRASE("restored context checkpoint", RESTORED),
+    PHRASE("erased invalidated context checkpoint", ERASED),
+    PHRASE("draft acceptance", DRAFT),
+    PHRASE("build = ", START),
+    PHRASE("n_threads = ", START),
+    PHRASE("loading model", MODEL),
+    PHRASE("loaded meta data with", MODEL),
+    PHRASE("server is listening", LISTENING),
+    PHRASE("graph splits", SPLITS),
+    PHRASE("- kv ", METADATA),
+    PHRASE("cancel task", CANCEL),
+    PHRASE("defer task", DEFER),
+    PHRASE("slot context shift", SHIFT),
+    PHRASE("- cache state", CACHE_STATE),
+    /* Lines of llama.cpp that nothing is read of. */
+    PHRASE("load time", KNOWN),
+    PHRASE("sampling time", KNOWN),
+    PHRASE("statistics ", KNOWN),
+};
+enum { N_PHRASES = sizeof PHRASES / sizeof *PHRASES };
+
+typedef struct {
+    const uint8_t *at, *end;
+    int64_t time, task;
+    int32_t slot;
+    uint8_t clock, level, is_known;
+    int64_t p0; /* tokens of the cache that stay, where a field says it; or NO_NUMBER */
+} Line;
+
+static inline int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+static inline int is_word(uint8_t c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static inline int begins(const uint8_t *at, const uint8_t *end, const char *text)
+{
+    size_t n = strlen(text);
+    return (size_t)(end - at) >= n && !memcmp(at, text, n);
+}
+static inline const uint8_t *found(const uint8_t *at, const uint8_t *end, const char *text)
+{
+    return at < end ? memmem(at, (size_t)(end - at), text, strlen(text)) : NULL;
+}
+static const uint8_t *spaces(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    return at;
+}
+
+/* Reads `width` digits; returns -1 where there are fewer. */
+static int64_t digits(const uint8_t *at, const uint8_t *end, int width)
+{
+    int64_t value = 0;
+    if (end - at < width)
+        return -1;
+    for (int i = 0; i < width; i++) {
+        if (!is_digit(at[i]))
+            return -1;
+        value = value * 10 + (at[i] - '0');
+    }
+    return value;
+}
+
+/* Days from 1970-01-01 (Howard Hinnant's civil algorithm). */
+static int64_t days_of(int64_t y, int64_t m, int64_t d)
+{
+    y -= m <= 2;
+    int64_t era = (y >= 0 ? y : y - 399) / 400, yoe = y - era * 400;
+    int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
+    return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
+}
+
+/* HH:MM:SS[.fraction]; returns where it ends, NULL where it is none. */
+static const uint8_t *clock_time(const uint8_t *at, const uint8_t *end, int64_t *ns)
+{
+    int64_t h = digits(at, end, 2);
+    if (h < 0 || end - at < 8 || at[2] != ':' || at[5] != ':')
+        return NULL;
+    int64_t m = digits(at + 3, end, 2), s = digits(at + 6, end, 2);
+    if (h > 23 || m < 0 || m > 59 || s < 0 || s > 60)
+        return NULL;
+    at += 8;
+    int64_t fraction = 0, unit = 100000000;
+    if (at < end && (*at == '.' || *at == ','))
+        for (at++; at < end && is_digit(*at); at++, unit /= 10)
+            fraction += (*at - '0') * unit;
+    *ns = ((h * 60 + m) * 60 + s) * 1000000000 + fraction;
+    return at;
+}
+
+/* YYYY-MM-DD and a time, with or without a zone; NULL where it is none. */
+static const uint8_t *date_time(const uint8_t *at, const uint8_t *end, Line *line)
+{
+    int64_t y = digits(at, end, 4), ns;
+    if (y < 1970 || y > 2200 || end - at < 19 || (at[4] != '-' && at[4] != '/'))
+        return NULL;
+    int64_t m = digits(at + 5, end, 2), d = digits(at + 8, end, 2);
+    if (at[7] != at[4] || m < 1 || m > 12 || d < 1 || d > 31)
+        return NULL;
+    if (at[10] != 'T' && at[10] != ' ')
+        return NULL;
+    at = clock_time(at + 11, end, &ns);
+    if (at == NULL)
+        return NULL;
+    int64_t time = days_of(y, m, d) * 86400000000000 + ns;
+    uint8_t clock = LOCAL;
+    if (at < end && *at == 'Z') {
+        clock = WALL;
+        at++;
+    } else if (end - at >= 5 && (*at == '+' || *at == '-')) {
+        int colon = at[3] == ':';
+        int64_t h = digits(at + 1, end, 2), minutes = digits(at + 3 + colon, end, 2);
+        if (h >= 0 && minutes >= 0) {
+            time -= (*at == '-' ? -1 : 1) * (h * 60 + minutes) * 60000000000;
+            clock = WALL;
+            at += 5 + colon;
+        }
+    }
+    line->time = time, line->clock = clock;
+    return at;
+}
+
+/* M.SS.mmm.uuu L of llama.cpp: minutes since its start; the letter is the level. */
+static const uint8_t *own_clock(const uint8_t *at, const uint8_t *end, Line *line)
+{
+    const uint8_t *p = at;
+    int64_t minutes = 0;
+    while (p < end && is_digit(*p) && p - at < 8)
+        minutes = minutes * 10 + (*p++ - '0');
+    if (p == at || end - p < 13 || p[0] != '.' || p[3] != '.' || p[7] != '.' ||
+        p[11] != ' ')
+        return NULL;
+    int64_t s = digits(p + 1, end, 2), ms = digits(p + 4, end, 3),
+            us = digits(p + 8, end, 3);
+    if (s < 0 || ms < 0 || us < 0 || p[12] < 'A' || p[12] > 'Z')
+        return NULL;
+    line->time = ((minutes * 60 + s) * 1000000 + ms * 1000 + us) * 1000;
+    line->clock = SINCE_START;
+    line->level = p[12];
+    p += 13;
+    return p < end && *p == ' ' ? p + 1 : p;
+}
+
+static const char MONTHS[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+/* "Jan 14 18:26:14 host program[123]: "; the year is not told. */
+static const uint8_t *syslog_prefix(const uint8_t *at, const uint8_t *end, Line *line)
+{
+    if (end - at < 16 || at[3] != ' ' || at[6] != ' ')
+        return NULL;
+    int month = 0;
+    while (month < 12 && memcmp(at, MONTHS + 3 * month, 3))
+        month++;
+    int64_t ns, day = at[4] == ' ' ? digits(at + 5, end, 1) : digits(at + 4, end, 2);
+    const uint8_t *p = clock_time(at + 7, end, &ns);
+    if (month == 12 || day < 1 || p == NULL)
+        return NULL;
+    if (line->clock == NO_CLOCK) {
+        line->time = days_of(2000, month + 1, day) * 86400000000000 + ns;
+        line->clock = LOCAL;
+    }
+    return p;
+}
+
+/* " host program[123]: " behind a time of journald or syslog. */
+static const uint8_t *host_and_program(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *p = spaces(at, end);
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *word = p;
+        while (p < end && *p != ' ' && *p != ':')
+            p++;
+        if (p == word)
+            return NULL;
+        if (i == 0) {
+            if (p == end || *p != ' ')
+                return NULL;
+            p = spaces(p, end);
+        }
+    }
+    if (p == end || *p != ':' || p[-1] != ']')
+        return NULL;
+    return spaces(p + 1, end);
+}
+
+/* The value of key=, quoted or not, up to a blank; NULL where it is not there. */
+static const uint8_t *value_of(const uint8_t *at, const uint8_t *end, const char *key,
+                               const uint8_t **stop)
+{
+    const uint8_t *p = found(at, end, key);
+    if (p == NULL)
+        return NULL;
+    p += strlen(key);
+    const uint8_t *q = p;
+    if (p < end && *p == '"') {
+        q = ++p;
+        while (q < end && (*q != '"' || q[-1] == '\\'))
+            q++;
+    } else {
+        while (q < end && *q != ' ' && *q != ',' && *q != '}')
+            q++;
+    }
+    *stop = q;
+    return p;
+}
+
+static int integer(const uint8_t *at, const uint8_t *end, int64_t *value)
+{
+    int minus = at < end && *at == '-';
+    const uint8_t *p = at + minus, *first = p;
+    int64_t number = 0;
+    while (p < end && is_digit(*p) && p - first < 18)
+        number = number * 10 + (*p++ - '0');
+    if (p == first)
+        return 0;
+    *value = minus ? -number : number;
+    return 1;
+}
+
+static void pair(const Line *line, const char *key, int64_t *value)
+{
+    const uint8_t *stop, *at = value_of(line->at, line->end, key, &stop);
+    if (at != NULL)
+        integer(at, stop, value);
+}
+
+static uint8_t level_of(const uint8_t *at, const uint8_t *end)
+{
+    if (at == end)
+        return 0;
+    uint8_t c = *at & (uint8_t)~0x20;
+    return c == 'I' || c == 'W' || c == 'E' || c == 'D' || c == 'V' ? c : 0;
+}
+
+/* Fields that old servers write behind the message, or as JSON. */
+static void numbered(Line *line, int is_json)
+{
+    int64_t seconds = -1, slot = NO_NUMBER, task = NO_NUMBER;
+    pair(line, is_json ? "\"timestamp\":" : "timestamp=", &seconds);
+    pair(line, is_json ? "\"id_slot\":" : "id_slot=", &slot);
+    pair(line, is_json ? "\"slot_id\":" : "slot_id=", &slot);
+    pair(line, is_json ? "\"id_task\":" : "id_task=", &task);
+    pair(line, is_json ? "\"task_id\":" : "task_id=", &task);
+    pair(line, is_json ? "\"p0\":" : " p0=", &line->p0);
+    if (seconds > 0 && line->clock == NO_CLOCK)
+        line->time = seconds * 1000000000, line->clock = WALL;
+    if (slot >= -1 && slot < 1 << 30)
+        line->slot = (int32_t)slot;
+    if (task >= -1)
+        line->task = task;
+}
+
+/* Takes one thing away that stands before the message; 0 where there is none. */
+static int strip(Line *line)
+{
+    const uint8_t *at = line->at, *end = line->end, *p, *stop;
+    if (at == end)
+        return 0;
+    if (is_digit(*at)) {
+        if ((p = own_clock(at, end, line)) != NULL) {
+            line->at = p;
+            return 1;
+        }
+        if ((p = date_time(at, end, line)) != NULL) {
+            const uint8_t *q = host_and_program(p, end);
+            line->at = q != NULL ? q : spaces(p, end);
+            return 1;
+        }
+        return 0;
+    }
+    if (begins(at, end, "time=") && (p = date_time(at + 5, end, line)) != NULL) {
+        if ((at = value_of(p, end, "level=", &stop)) != NULL)
+            line->level = level_of(at, stop);
+        line->at = spaces(p, end);
+        return 2;
+    }
+    if ((p = syslog_prefix(at, end, line)) != NULL) {
+        const uint8_t *q = host_and_program(p, end);
+        line->at = q != NULL ? q : spaces(p, end);
+        return 1;
+    }
+    if (*at == '{') {
+        if (begins(at, end, "{\"log\":\"")) { /* Docker's json-file */
+            if ((p = value_of(at, end, "\"time\":", &stop)) != NULL)
+                date_time(p, stop, line);
+            p = value_of(at, end, "\"log\":", &stop);
+            line->at = p;
+            if (stop - p >= 2 && !memcmp(stop - 2, "\\n", 2))
+                stop -= 2;
+            line->end = stop > p ? stop : p;
+            return 1;
+        }
+        if (found(at, end, "\"level\":") == NULL)
+            return 0;
+        numbered(line, 1);
+        if ((p = value_of(at, end, "\"level\":", &stop)) != NULL)
+            line->level = level_of(p, stop);
+        if ((p = value_of(at, end, "\"message\":", &stop)) == NULL &&
+            (p = value_of(at, end, "\"msg\":", &stop)) == NULL)
+            return 0;
+        line->at = p, line->end = stop;
+        return 1;
+    }
+    if ((*at == 'I' || *at == 'W' || *at == 'E' || *at == 'V' || *at == 'D') &&
+        (p = memchr(at, '[', (size_t)smaller(end - at, 6))) != NULL &&
+        (stop = memchr(p, ']', (size_t)smaller(end - p, 64))) != NULL) {
+        line->level = *at;
+        numbered(line, 0);
+        p = spaces(stop + 1, end);
+        line->at = p;
+        const uint8_t *tail = found(p, end, " | tid=");
+        if (tail != NULL)
+            line->end = tail;
+        return 1;
+    }
+    /* "llama-1  | " of docker compose */
+    p = at;
+    while (p < end && (is_word(*p) || *p == '-' || *p == '.') && p - at < 64)
+        p++;
+    const uint8_t *q = spaces(p, end);
+    if (p > at && q > p && end - q >= 2 && q[0] == '|' && q[1] == ' ') {
+        line->at = q + 2;
+        return 1;
+    }
+    return 0;
+}
+
+/* The numbers of a text, in order; those within words and after 0x are none. */
+static uint8_t numbers(const uint8_t *at, const uint8_t *end, double *value)
+{
+    static const double TENS[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint8_t n = 0;
+    const uint8_t *start = at;
+    while (at < end && n < VALUES) {
+        if (!is_digit(*at) || (at > start && (is_word(at[-1]) || at[-1] == '.'))) {
+            at++;
+            continue;
+        }
+        int minus = at > start && at[-1] == '-' && (at - 1 == start || !is_word(at[-2]));
+        uint64_t whole = 0;
+        int places = 0, size = 0;
+        const uint8_t *p = at;
+        while (p < end && is_digit(*p) && size < 18)
+            whole = whole * 10 + (*p++ - '0'), size++;
+        if (p < end - 1 && *p == '.' && is_digit(p[1]))
+            for (p++; p < end && is_digit(*p); p++)
+                if (size < 15 && places < 15)
+                    whole = whole * 10 + (*p - '0'), size++, places++;
+        if (p < end && is_digit(*p)) { /* too long to be a number */
+            while (p < end && is_digit(*p))
+                p++;
+        } else if (p == end || !is_word(*p) || *p == 'e') {
+            double number = (double)whole / TENS[places];
+            value[n++] = minus ? -number : number;
+        }
+        at = p;
+    }
+    return n;
+}
+
+static const uint8_t *function_end(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *p = at;
+    while (p < end && (is_word(*p) || *p == '(' || *p == ')' || *p == '~') && p - at < 48)
+        p++;
+    return p > at && p < end && *p == ':' ? p + 1 : NULL;
+}
+
+static uint8_t phrase_kind(const uint8_t *at, const uint8_t *end, const uint8_t **behind)
+{
+    int64_t n = end - at;
+    for (int i = 0; i < N_PHRASES; i++) {
+        const Phrase *phrase = &PHRASES[i];
+        if (phrase->size <= n && *at == (uint8_t)phrase->text[0] &&
+            !memcmp(at, phrase->text, phrase->size)) {
+            *behind = at + phrase->size;
+            return phrase->kind;
+        }
+    }
+    return NONE;
+}
+
+/* Finds what a message tells; `behind` is set to where its numbers begin. */
+static uint8_t classify(Line *line, const uint8_t **behind)
+{
+    const uint8_t *at = spaces(line->at, line->end), *end = line->end, *p;
+    *behind = end;
+    if (at == end)
+        return NONE;
+    if (begins(at, end, "[GIN] ") && end - at > 30) {
+        int64_t y = digits(at + 6, end, 4), m = digits(at + 11, end, 2), ns;
+        int64_t d = digits(at + 14, end, 2);
+        if (y > 1970 && m > 0 && m < 13 && d > 0 && clock_time(at + 19, end, &ns)) {
+            if (line->clock == NO_CLOCK) {
+                line->time = days_of(y, m, d) * 86400000000000 + ns;
+                line->clock = LOCAL;
+            }
+            line->is_known = 1;
+            line->at = at;
+            return HTTP;
+        }
+    }
+    if (begins(at, end, "slot ") && (p = found(at, end, ": id ")) != NULL &&
+        p - at < 48) {
+        const uint8_t *function = spaces(at + 4, end), *bar;
+        int64_t number;
+        line->is_known = 1;
+        if (integer(spaces(p + 5, end), end, &number))
+            line->slot = (int32_t)number;
+        if ((bar = found(p, end, "| task ")) == NULL)
+            return NONE;
+        if (integer(spaces(bar + 7, end), end, &number))
+            line->task = number;
+        const uint8_t *message = memchr(bar + 1, '|', (size_t)(end - bar - 1));
+        message = message == NULL ? end : spaces(message + 1, end);
+        line->at = message;
+        if (message == end)
+            return begins(function, end, "print_timing") ? HEAD : NONE;
+        uint8_t kind = phrase_kind(message, end, behind);
+        if (kind == CACHED && found(message, end, "memory_seq_rm") == NULL &&
+            found(message, end, "rm [") == NULL)
+            return NONE;
+        return kind;
+    }
+    if (begins(at, end, "srv ")) {
+        line->is_known = 1;
+        at = spaces(at + 4, end);
+    }
+    const uint8_t *first = at;
+    for (int i = 0; i < 2; i++) /* "operator(): operator(): …" */
+        if ((p = function_end(at, end)) != NULL)
+            at = spaces(p, end);
+    if (at > first) {
+        int64_t n = at - first;
+        if (memmem(first, (size_t)n, "memory_breakdown_print", 22) != NULL) {
+            line->is_known = 1;
+            line->at = at;
+            return MEMORY;
+        }
+        if (begins(first, end, "build_info:") || begins(first, end, "build:") ||
+            begins(first, end, "system_info:")) {
+            line->is_known = 1;
+            line->at = first;
+            return START;
+        }
+        line->is_known |= begins(first, end, "llama_") || begins(first, end, "common_") ||
+                          begins(first, end, "load_tensors") ||
+                          begins(first, end, "print_info") ||
+                          begins(first, end, "ggml_");
+    }
+    line->at = at;
+    if (at == end)
+        return NONE;
+    uint8_t kind = phrase_kind(at, end, behind);
+    if (kind == START && at == first)
+        kind = NONE;
+    if (kind == PAST && at == first && line->slot == NO_NUMBER)
+        kind = NONE; /* "n_past = …" of other programs */
+    if (kind == CACHED && found(at, end, "rm [") == NULL)
+        kind = NONE;
+    if (kind == NONE && at > first && found(at, end, "buffer size") != NULL)
+        kind = BUFFER;
+    if (kind == NONE && *at == '-' && found(at, end, " MiB free)") != NULL)
+        kind = DEVICE;
+    if (kind == NONE && begins(at, end, "Device ") && found(at, end, "compute") != NULL)
+        kind = DEVICE;
+    return kind;
+}
+
+/* Drops the escape sequences of a terminal; returns how many bytes are left. */
+static int64_t plain(const uint8_t *at, const uint8_t *end, uint8_t *scratch)
+{
+    int64_t n = 0;
+    while (at < end && n < SCRATCH) {
+        if (*at != 0x1B) {
+            scratch[n++] = *at++;
+            continue;
+        }
+        at++;
+        if (at < end && *at == '[') {
+            for (at++; at < end && (*at < 0x40 || *at > 0x7E); at++)
+                ;
+            at += at < end;
+        } else {
+            at += at < end;
+        }
+    }
+    return n;
+}
+
+/* Scans whole lines of `data`; the rest after the last line end is one, too, where
+ * `is_last`. Stops where the rows are full: `consumed` tells how far it came. */
+EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
+                                int64_t capacity, const LogRows *rows, LogTally *tally)
+{
+    uint8_t scratch[SCRATCH];
+    const uint8_t *at = data, *stop = data + n;
+    int64_t row = 0, n_lines = 0, n_known = 0;
+    while (at < stop && row < capacity) {
+        const uint8_t *feed = memchr(at, '\n', (size_t)(stop - at));
+        if (feed == NULL && !is_last)
+            break;
+        const uint8_t *line_end = feed == NULL ? stop : feed;
+        const uint8_t *piece = at;
+        int64_t first_row = row;
+        /* Progress is written over itself: each piece between \r is a line. */
+        while (piece < line_end && row < capacity) {
+            const uint8_t *end = memchr(piece, '\r', (size_t)(line_end - piece));
+            end = end == NULL ? line_end : end;
+            Line line = {piece, end, 0, NO_NUMBER, NO_NUMBER, NO_CLOCK, 0, 0,
+                         NO_NUMBER};
+            int is_copy = memchr(piece, 0x1B, (size_t)smaller(end - piece, SCRATCH)) != NULL;
+            if (is_copy) {
+                line.at = scratch;
+                line.end = scratch + plain(piece, end, scratch);
+            }
+            int is_slog = 0;
+            for (int i = 0; i < 5; i++) {
+                int stripped = strip(&line);
+                if (!stripped)
+                    break;
+                line.is_known |= line.clock == SINCE_START || stripped == 2;
+                is_slog |= stripped == 2;
+            }
+            const uint8_t *behind = line.end;
+            uint8_t kind = classify(&line, &behind);
+            if (kind == NONE && is_slog && found(line.at, line.end, "msg=\"starting runner\""))
+                kind = START;
+            if (kind == KNOWN) {
+                line.is_known = 1;
+                kind = NONE;
+            }
+            if (kind == NONE && (line.level == 'W' || line.level == 'E'))
+                kind = REMARK;
+            line.is_known |= kind != NONE && kind != REMARK;
+            n_known += line.is_known;
+            if (kind != NONE) {
+                rows->line[row] = n_lines;
+                rows->offset[row] = is_copy ? piece - data : line.at - data;
+                rows->length[row] = (int32_t)smaller(
+                    is_copy ? end - piece : line.end - line.at, 1 << 30);
+                rows->time[row] = line.time;
+                rows->clock[row] = line.clock;
+                rows->level[row] = line.level;
+                rows->kind[row] = kind;
+                rows->slot[row] = line.slot;
+                rows->task[row] = line.task;
+                double *value = rows->value + row * VALUES;
+                rows->n_values[row] = numbers(behind, line.end, value);
+                if (kind == CACHED && line.p0 >= 0)
+                    value[0] = (double)line.p0, rows->n_values[row] = 1;
+                row++;
+            }
+            piece = end + 1;
+        }
+        if (piece < line_end && first_row > 0) { /* full: all of the line again */
+            row = first_row;
+            break;
+        }
+        at = line_end + (feed != NULL);
+        n_lines++;
+    }
+    tally->n_rows = row, tally->n_lines = n_lines, tally->n_known = n_known;
+    tally->consumed = at - data;
+    return row;
+}

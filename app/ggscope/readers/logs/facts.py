@@ -1,0 +1,106 @@
+"""What a log says in words: memory of each device, build, model and settings."""
+
+import re
+
+from ggscope.model.requests import MemoryUse
+from ggscope.readers.logs.lines import Kind, LogLines
+from ggscope.readers.logs.requests import Owners
+from ggscope.readers.source import Source
+
+_MIB = 1 << 20
+_MOST_LINES = 20_000
+"""Of a kind that are looked at as text."""
+_ROW = re.compile(
+    r"\|\s*-\s*(?P<device>.+?)\s*\|"
+    r"\s*(?:(?P<total>-?\d+)\s*=\s*(?P<free>-?\d+)\s*\+\s*\()?"
+    r"\s*(?P<used>-?\d+)\s*=\s*(?P<model>-?\d+)\s*\+\s*(?P<context>-?\d+)\s*\+"
+    r"\s*(?P<compute>-?\d+)\s*\)?"
+    r"(?:\s*\+\s*(?P<unaccounted>-?\d+))?\s*\|"
+)
+_METADATA = re.compile(
+    r"- kv\s+\d+:\s*(?P<key>\S+)\s+(?P<type>\S+)\s*=\s*(?P<value>.*)"
+)
+_KEYS = re.compile(
+    r"general\.(name|architecture|size_label|file_type)|"
+    r".*\.(block_count|context_length|expert_count|expert_used_count|embedding_length)"
+)
+_MODEL = re.compile(r"loading model '(?P<path>[^']+)'|tensors from (?P<from>.+?) \(")
+_BUILD = re.compile(r"(?:build_info:|build:|build =)\s*(?P<build>\S.*)")
+_SYSTEM = re.compile(r"system_info:\s*(?P<system>.*)")
+_DEVICE = re.compile(r"-\s*(?P<device>\S+)\s*:\s*(?P<about>.+)")
+
+
+def memory_of(source: Source, lines: LogLines, owned: Owners) -> tuple[MemoryUse, ...]:
+    """Return the last memory breakdown of each start of the program, in bytes."""
+    blocks: dict[int, list[MemoryUse]] = {}
+    for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
+        text = lines.text(source, row)
+        run = int(owned.run[row])
+        if "memory breakdown [MiB]" in text:
+            blocks[run] = []
+            continue
+        match = _ROW.search(text)
+        if match is None:
+            continue
+        bytes_of = {
+            key: None if value is None else int(value) * _MIB
+            for key, value in match.groupdict().items()
+            if key != "device"
+        }
+        blocks.setdefault(run, []).append(
+            MemoryUse(
+                run=run,
+                line=int(lines.line[row]),
+                device=match["device"],
+                total=bytes_of["total"],
+                free=bytes_of["free"],
+                used=bytes_of["used"] or 0,
+                model=bytes_of["model"] or 0,
+                context=bytes_of["context"] or 0,
+                compute=bytes_of["compute"] or 0,
+                unaccounted=bytes_of["unaccounted"],
+            )
+        )
+    return tuple(use for run in sorted(blocks) for use in blocks[run])
+
+
+def facts_of(source: Source, lines: LogLines) -> dict[str, str]:
+    """Return what the program says of itself, the last value of each name."""
+    facts: dict[str, str] = {}
+    kinds = (Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS)
+    for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
+        kind, text = Kind(int(lines.kind[row])), lines.text(source, row, 4096)
+        if kind is Kind.START and (match := _BUILD.search(text)):
+            facts["build"] = match["build"].strip()
+        elif kind is Kind.START and (match := _SYSTEM.search(text)):
+            facts["system"] = match["system"].strip(" |")
+        elif kind is Kind.MODEL and (match := _MODEL.search(text)):
+            facts["model"] = match["path"] or match["from"]
+        elif kind is Kind.METADATA and (match := _METADATA.search(text)):
+            if _KEYS.fullmatch(match["key"]):
+                facts[match["key"]] = match["value"].strip()
+        elif kind is Kind.DEVICE and (match := _DEVICE.search(text)):
+            facts[f"device {match['device']}"] = match["about"].strip()
+        elif kind is Kind.SPLITS and lines.n_values[row]:
+            facts["graph splits"] = f"{lines.value[row, 0]:g}"
+    return facts
+
+
+_CALL = re.compile(
+    r"\|\s*(?P<status>\d{3})\s*\|\s*(?P<time>[0-9.hmnuµs]+)\s*\|.*\|\s*"
+    r"(?P<method>[A-Z]+)\s+\"(?P<path>[^\"]*)\""
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+_UNITS = {
+    "h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1.0,
+}  # fmt: skip
+
+
+def http_call(text: str) -> tuple[str, int] | None:
+    """Return method, path and status, and the ns of a call that gin logs; or None."""
+    match = _CALL.search(text)
+    if match is None:
+        return None
+    parts = _PART.findall(match["time"])
+    ns = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return f"{match['method']} {match['path']} · {match['status']}", round(ns)

@@ -1,0 +1,259 @@
+"""Lines of a log that tell something, as columns; what finds them is ``logs.c``.
+
+Sources of the lines: ``tools/server/server.cpp`` and ``server-context.cpp``,
+``common/log.cpp``, ``common/common.cpp`` and ``src/llama-context.cpp`` of llama.cpp,
+2023 to 2026; ``examples/server`` of ik_llama.cpp; slog and gin in ollama.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64
+from ggscope.native.declared import LogRows, LogTally
+from ggscope.native.library import library
+from ggscope.readers.api import ReadContext
+from ggscope.readers.source import Source
+
+VALUES = 3
+"""Numbers of a line that are read, as in ``logs.c``."""
+NO_NUMBER = -2
+BLOCK_BYTES = 4 << 20
+_CAPACITY = 1 << 16
+_ROW_CHARS = 32
+"""A line that tells something has about so many characters at least."""
+_MOST_THREADS = 4
+_DTYPES = {
+    "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
+    "clock": np.uint8, "level": np.uint8, "kind": np.uint8, "slot": np.int32,
+    "task": np.int64, "value": np.float64, "n_values": np.uint8,
+}  # fmt: skip
+
+
+class Clock(IntEnum):
+    """What the time of a line counts from."""
+
+    NONE = 0
+    SINCE_START = 1
+    """The begin of the program."""
+    WALL = 2
+    """1970, UTC."""
+    LOCAL = 3
+    """A time of day without a zone, perhaps without a year."""
+
+
+class Kind(IntEnum):
+    """What a line tells, as in ``logs.c``."""
+
+    NONE = 0
+    HEAD = 1
+    """Timings of a task follow, in lines of their own."""
+    PROMPT_EVAL = 2
+    EVAL = 3
+    TOTAL = 4
+    LAUNCH = 5
+    NEW_PROMPT = 6
+    PAST = 7
+    """How much of the prompt the slot had in its cache."""
+    CACHED = 8
+    """How much of it stays."""
+    PROGRESS = 9
+    RATE = 10
+    RELEASE = 11
+    REPROCESS = 12
+    CHECKPOINT = 13
+    RESTORED = 14
+    ERASED = 15
+    DRAFT = 16
+    MEMORY = 17
+    START = 18
+    MODEL = 19
+    LISTENING = 20
+    HTTP = 21
+    DEVICE = 22
+    SPLITS = 23
+    BUFFER = 24
+    METADATA = 25
+    REMARK = 26
+    """A warning or an error of no other kind."""
+    CANCEL = 27
+    DEFER = 28
+    SHIFT = 29
+    CACHE_STATE = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogLines:
+    """The lines that tell something, in the order of the file.
+
+    Attributes
+    ----------
+    line : int64[n], number of the line, from 0.
+    offset, length : int64[n], int32[n]; bytes of the message, or of the whole line
+        where escape sequences of a terminal stand in it.
+    time : int64[n] in ns; `clock` : uint8[n], what it counts from.
+    level : uint8[n], a letter, 0 = none.
+    kind : uint8[n], `Kind`.
+    slot, task : int32[n], int64[n]; `NO_NUMBER` where the line names none.
+    value : float64[n, VALUES], the first `n_values` of a row are there.
+    n_lines : lines of the file.
+    n_known : lines that look like those of llama.cpp or ollama.
+    """
+
+    line: I64
+    offset: I64
+    length: npt.NDArray[np.int32]
+    time: I64
+    clock: npt.NDArray[np.uint8]
+    level: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.uint8]
+    slot: npt.NDArray[np.int32]
+    task: I64
+    value: npt.NDArray[np.float64]
+    n_values: npt.NDArray[np.uint8]
+    n_lines: int
+    n_known: int
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def rows(self, *kinds: Kind) -> I64:
+        """Return the rows of some kinds, ascending."""
+        return np.flatnonzero(self.are(*kinds)).astype(np.int64)
+
+    def are(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
+        """Return which lines are of some kinds, bool[n]."""
+        chosen = np.zeros(256, np.bool_)
+        chosen[list(kinds)] = True
+        return chosen[self.kind]
+
+    def text(self, source: Source, row: int, most: int = 512) -> str:
+        """Return the message of a line, without what a terminal makes of it."""
+        length = min(int(self.length[row]), most)
+        raw = source.read(int(self.offset[row]), length)
+        return raw.decode("utf-8", "replace")
+
+
+def scan_lines(source: Source, context: ReadContext) -> LogLines:
+    """Return the lines of a log that tell something.
+
+    Memory is that of some blocks and of the rows. A line that is longer than a block
+    is cut there, and its rest counts as part of it.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    Cancelled
+        If that was asked for.
+    """
+    parts: list[_Part] = []
+    pending: deque[tuple[int, Future[_Part]]] = deque()
+    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for offset, block, is_last in _blocks(source):
+                pending.append((offset, pool.submit(_scan, block, is_last)))
+                if len(pending) > n_threads:
+                    _take(parts, *pending.popleft())
+                context.progress(offset, source.size)
+            while pending:
+                _take(parts, *pending.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+    n_lines = sum(part.n_lines for part in parts)
+    n_known = sum(part.n_known for part in parts)
+    columns = {}
+    for name, dtype in _DTYPES.items():
+        empty = np.empty((0, VALUES) if name == "value" else 0, dtype)
+        columns[name] = np.concatenate(
+            [empty, *(part.columns.pop(name) for part in parts)]
+        )
+    return LogLines(**columns, n_lines=n_lines, n_known=n_known)
+
+
+@dataclass(slots=True)
+class _Part:
+    """The rows of a block; `line` and `offset` count from its begin.
+
+    Attributes
+    ----------
+    lines_until : of the file, from its begin to the end of the block.
+    """
+
+    columns: dict[str, npt.NDArray[Any]]
+    n_lines: int
+    n_known: int
+    lines_until: int = 0
+
+
+def _take(parts: list[_Part], offset: int, future: "Future[_Part]") -> None:
+    part = future.result()
+    part.columns["line"] += parts[-1].lines_until if parts else 0
+    part.columns["offset"] += offset
+    part.lines_until = (parts[-1].lines_until if parts else 0) + part.n_lines
+    parts.append(part)
+
+
+def _blocks(source: Source) -> Iterator[tuple[int, npt.NDArray[np.uint8], bool]]:
+    """Yield offset, bytes and whether they end the file, cut behind line ends."""
+    offset = 0
+    while offset < source.size:
+        block = np.empty(min(BLOCK_BYTES, source.size - offset), np.uint8)
+        n = source.read_into(offset, block)
+        if not n:
+            return
+        is_last = offset + n >= source.size
+        stop = n if is_last else block[:n].tobytes().rfind(b"\n") + 1
+        yield offset, block[: stop or n], is_last
+        offset += stop or n
+
+
+def scan_text(data: npt.NDArray[np.uint8]) -> LogLines:
+    """Return the lines of a text, the last one perhaps cut, that tell something."""
+    part = _scan(data, is_last=True)
+    return LogLines(**part.columns, n_lines=part.n_lines, n_known=part.n_known)
+
+
+def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
+    """Return the rows of a block of lines."""
+    found: list[dict[str, npt.NDArray[Any]]] = []
+    capacity = min(len(data) // _ROW_CHARS + 64, _CAPACITY)
+    tally = LogTally()
+    done = n_lines = n_known = 0
+    while done < len(data):
+        columns = {
+            name: np.empty((capacity, VALUES) if name == "value" else capacity, dtype)
+            for name, dtype in _DTYPES.items()
+        }
+        rest = data[done:]
+        n = library().ggscope_scan_log(
+            rest, len(rest), int(is_last), capacity, LogRows(**columns), tally
+        )
+        if not tally.consumed:  # a block without a line end
+            tally.consumed, tally.n_lines = len(rest), 0
+        rows = {name: column[:n].copy() for name, column in columns.items()}
+        rows["line"] += n_lines
+        rows["offset"] += done
+        found.append(rows)
+        done += tally.consumed
+        n_lines += tally.n_lines
+        n_known += tally.n_known
+    if len(found) == 1:
+        return _Part(found[0], n_lines, n_known)
+    columns = (
+        {name: np.concatenate([rows[name] for rows in found]) for name in _DTYPES}
+        if found
+        else {
+            name: np.empty((0, VALUES) if name == "value" else 0, dtype)
+            for name, dtype in _DTYPES.items()
+        }
+    )
+    return _Part(columns, n_lines, n_known)

@@ -1,0 +1,123 @@
+"""``ggscope requests``, ``info`` and the Python API on logs of servers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import log_files
+from log_files import Request
+from support import corpus_path
+
+KEYS = {
+    "slot", "task", "queued_ms", "prompt_tokens", "cached_tokens",
+    "reprocessed_tokens", "reason", "prompt_ms", "generated_tokens", "generated_ms",
+    "draft_generated", "draft_accepted",
+}  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    forced = Request(0, 7, 90, 500.5, 20, 1000.0, cached=0, past=60, is_forced=True)
+    plain = Request(1, 8, 10, 50.0, 40, 2000.0, drafted=30, accepted=12)
+    target = tmp_path / "server.txt"
+    target.write_bytes(log_files.log([forced, plain]))
+    return target
+
+
+def test_rows_have_the_keys_that_scripts_rely_on(run, path):
+    value = json.loads(run("requests", path, "--json").out)
+
+    forced, plain = value["rows"]
+    assert forced.keys() >= KEYS
+    assert forced["reason"].startswith("forcing full prompt re-processing")
+    assert (forced["cached_tokens"], forced["reprocessed_tokens"]) == (0, 60)
+    assert (forced["prompt_ms"], forced["generated_ms"]) == (500.5, 1000.0)
+    assert (plain["cached_tokens"], plain["reason"]) == (None, None)
+    assert (plain["draft_generated"], plain["draft_accepted"]) == (30, 12)
+    assert forced["draft_generated"] is None
+    assert value["percentiles"]["generated_per_s"]["p50"] == pytest.approx(20.0)
+
+
+def test_info_counts_what_the_file_holds(run, path):
+    value = json.loads(run("info", path, "--json").out)
+
+    assert value["events"] == {
+        "requests": 2, "prompt_tokens": 100, "prompt_ms": 550.5,
+        "generated_tokens": 60, "generated_ms": 3000.0, "reprocessed": 1,
+    }  # fmt: skip
+    assert value["memory_breakdown"][0]["unaccounted"] == -100 << 20
+
+
+def test_table_shows_requests_memory_and_percentiles(run, path):
+    answer = run("requests", path)
+
+    assert answer.code == 0
+    assert "forcing full prompt re-processing" in answer.out
+    assert "12 of 30" in answer.out
+    assert "unaccounted" in answer.out
+    assert "-100" in answer.out
+
+
+def test_longest_come_first_where_asked(run, path):
+    out = run("requests", path, "--sort", "first_token_ms", "--limit", "1").out
+
+    assert "500.50" in out
+    assert "2,000.00" not in out.split("more")[0]
+
+
+def test_other_files_are_refused(run, built):
+    answer = run("requests", built("llama_like_trace()"))
+
+    assert answer.code == 2
+    assert "no log" in answer.err
+
+
+def test_log_without_requests_says_so(run, tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(b"\n".join(line.encode() for line in log_files.HEAD))
+
+    assert "No requests" in run("requests", path).out
+    assert json.loads(run("requests", path, "--json").out)["rows"] == []
+
+
+def test_logs_join_no_trace_of_their_folder(run, tmp_path, path):
+    from side_samples import sound_file
+
+    sound_file("GgufReader", tmp_path)
+
+    value = json.loads(run("info", tmp_path, "--json").out)
+
+    assert value["reader"] == "gguf"
+
+
+def _corpus() -> list[tuple[str, dict[str, object]]]:
+    root = corpus_path()
+    index = None if root is None else root / "people" / "index.json"
+    if index is None or not index.is_file():
+        return []
+    entries = json.loads(index.read_text("utf-8"))
+    return [
+        (name, entry)
+        for name, entry in entries.items()
+        if entry["kind"] == "log" and entry["eval_lines"] and "dialects" not in name
+    ]
+
+
+@pytest.mark.skipif(not _corpus(), reason="the corpus is not there")
+@pytest.mark.parametrize("number", range(len(_corpus()) or 1))
+def test_logs_of_people_have_the_sums_of_their_lines(run, tmp_path, number):
+    name, entry = _corpus()[number]
+    root = corpus_path()
+    assert root is not None
+    copy = tmp_path / "x.txt"
+    copy.write_bytes((root / "people" / name).read_bytes())
+
+    events = json.loads(run("info", copy, "--json").out)["events"]
+    rows = json.loads(run("requests", copy, "--json").out)["rows"]
+
+    for key in ("prompt_tokens", "generated_tokens", "prompt_ms", "generated_ms"):
+        assert events[key] == pytest.approx(entry[key], abs=1e-6)
+        assert sum(row[key] or 0 for row in rows) == pytest.approx(events[key])
+    assert events["requests"] == entry["eval_lines"] == len(rows)
+    assert events["reprocessed"] == entry["reprocessing"]

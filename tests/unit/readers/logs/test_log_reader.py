@@ -1,0 +1,382 @@
+"""Logs of servers in every form: requests, times, memory, damaged and mixed files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import log_files
+from ggscope.errors import CorruptError
+from ggscope.model.tables import Phase, Quality, SpanFlag, quality_of
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.readers.api import Head, ReadContext
+from ggscope.readers.logs.lines import Kind, scan_text
+from ggscope.readers.logs.reader import LogReader
+from ggscope.readers.registry import open_trace, sniff_all
+from ggscope.readers.source import Source
+from log_files import CLOCKED, FORMS, Request, random_requests
+
+
+def opened(tmp_path: Path, data: bytes, name: str = "x.txt") -> Trace:
+    path = tmp_path / name
+    path.write_bytes(data)
+    trace = open_trace(path)
+    assert trace.check() == []
+    assert trace.info.reader_id == "llama-log"
+    return trace
+
+
+def told(trace: Trace) -> list[tuple[int, ...]]:
+    """Return what the table says of each request, times in ns."""
+    assert trace.log is not None
+    r = trace.log.requests
+    columns = (
+        r.slot, r.task, r.n_prompt, r.prompt_time, r.n_generated, r.generated_time,
+        r.n_drafted, r.n_accepted,
+    )  # fmt: skip
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def expected(requests: list[Request]) -> list[tuple[int, ...]]:
+    return [
+        (
+            r.slot, r.task, r.n_prompt, round(r.prompt_ms * 1e6), r.n_generated,
+            round(r.generated_ms * 1e6), r.drafted, r.accepted,
+        )
+        for r in requests
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_are_those_that_were_written(form, seed, tmp_path):
+    requests = random_requests(seed, 40)
+
+    trace = opened(tmp_path, log_files.log(requests, form))
+
+    assert told(trace) == expected(requests)
+    assert trace.log is not None
+    table = trace.log.requests
+    assert table.n_cached.tolist() == [r.cached for r in requests]
+    again = [max(r.past - r.cached, 0) if r.past >= 0 else r.cached for r in requests]
+    again = [
+        0 if r.cached >= 0 and r.past < 0 else n
+        for r, n in zip(requests, again, strict=True)
+    ]
+    assert table.n_reprocessed.tolist() == again
+    assert table.is_forced.tolist() == [r.is_forced for r in requests]
+    events = trace.info.summary["events"]
+    assert events == {
+        "requests": len(requests),
+        "prompt_tokens": sum(r.n_prompt for r in requests),
+        "prompt_ms": pytest.approx(sum(r.prompt_ms for r in requests), abs=1e-6),
+        "generated_tokens": sum(r.n_generated for r in requests),
+        "generated_ms": pytest.approx(sum(r.generated_ms for r in requests), abs=1e-6),
+        "reprocessed": sum(r.is_forced for r in requests),
+    }
+    assert trace.log.has_clock == (form in CLOCKED)
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_spans_last_as_long_as_the_log_says_and_are_derived(form, tmp_path):
+    requests = random_requests(5, 30)
+
+    trace = opened(tmp_path, log_files.log(requests, form))
+
+    assert trace.log is not None
+    table, spans = trace.log.requests, trace.spans
+    for rows, times, phase in (
+        (table.prompt_span, table.prompt_time, Phase.PROMPT),
+        (table.generated_span, table.generated_time, Phase.GENERATE),
+    ):
+        assert (spans.end[rows] - spans.start[rows] == times).all()
+        assert spans.phase is not None
+        assert set(spans.phase[rows].tolist()) == {phase}
+        assert set(quality_of(spans.flags[rows]).tolist()) == {Quality.DERIVED}
+    assert (spans.end[table.prompt_span] == spans.start[table.generated_span]).all()
+    names = {lane.name for lane in trace.lanes if lane.kind is LaneKind.SEQUENCE}
+    assert names == {f"slot {r.slot}" for r in requests}
+
+
+def test_clock_of_lines_places_requests_and_their_waits(tmp_path):
+    requests = random_requests(1, 20)
+
+    trace = opened(tmp_path, log_files.log(requests))
+
+    assert trace.log is not None
+    table = trace.log.requests
+    begin = trace.spans.start[table.prompt_span]
+    # lines_of: 5 ms pass between the launch and the begin of the prompt.
+    assert np.abs(table.queued - 5_000_000).max() <= 2_000
+    assert np.abs(begin - table.launch - table.queued).max() == 0
+    ends = trace.spans.end[table.generated_span]
+    assert (begin[1:] >= ends[:-1]).all()
+
+
+def test_without_a_clock_lines_are_laid_out_in_their_order(tmp_path):
+    requests = random_requests(2, 20)
+
+    trace = opened(tmp_path, log_files.log(requests, "no clock"))
+
+    assert trace.log is not None
+    table, spans = trace.log.requests, trace.spans
+    begin, end = spans.start[table.prompt_span], spans.end[table.generated_span]
+    assert (begin[1:] == end[:-1]).all()
+    assert begin[0] == 0
+    assert (table.queued == -1).all()
+    assert trace.clock.epoch is None
+    assert "no_clock" in {w.code for w in trace.warnings}
+
+
+def test_slots_that_work_at_once_overlap_without_a_clock(tmp_path):
+    a, b = Request(0, 1, 10, 100.0, 5, 50.0), Request(1, 2, 10, 200.0, 5, 50.0)
+    first = [line.text for line in log_files.lines_of([a])]
+    second = [line.text for line in log_files.lines_of([b])]
+    both = [first[0], second[0], *first[1:-1], *second[1:]]
+
+    trace = opened(tmp_path, "\n".join([*log_files.HEAD, *both, ""]).encode())
+
+    assert trace.log is not None
+    table, spans = trace.log.requests, trace.spans
+    assert spans.start[table.prompt_span].tolist() == [0, 0]
+    assert spans.end[table.generated_span].tolist() == [150_000_000, 250_000_000]
+
+
+def test_times_of_day_are_kept_where_the_log_has_a_zone(tmp_path):
+    trace = opened(tmp_path, log_files.log(random_requests(3, 5), "docker"))
+
+    assert trace.clock.epoch == log_files.START_NS
+
+
+def test_ik_llama_and_old_json_lines(tmp_path):
+    requests = [
+        Request(r.slot, r.task, r.n_prompt, r.prompt_ms, r.n_generated, r.generated_ms,
+                r.cached)
+        for r in random_requests(4, 25)
+    ]  # fmt: skip
+
+    ik = opened(tmp_path, log_files.ik_log(requests))
+    old = opened(tmp_path, log_files.json_log(requests))
+
+    assert told(ik) == told(old) == expected(requests)
+    assert ik.log is not None
+    assert ik.log.requests.n_cached.tolist() == [r.cached for r in requests]
+    assert ik.log.has_clock
+
+
+def test_calls_of_ollama_lie_between_the_lines_around(tmp_path):
+    trace = opened(tmp_path, log_files.ollama_log())
+
+    (lane,) = [lane for lane in trace.lanes if lane.name == "HTTP"]
+    rows = np.flatnonzero(trace.spans.lane == lane.id)
+    assert [trace.span_name(row) for row in rows.tolist()] == [
+        "POST /api/generate · 200",
+        "GET /x · 404",
+    ]
+    lasts = trace.spans.end[rows] - trace.spans.start[rows]
+    assert lasts.tolist() == [1_500_000_000, 90_987]
+    assert trace.clock.epoch is not None
+    at = trace.spans.end[rows] + trace.clock.epoch - log_files.START_NS
+    assert at.tolist() == [4_000_000_000, 5_000_000_000]
+    assert len(told(trace)) == 1
+    details = [trace.strings[d] for d in trace.markers.detail.tolist() if d >= 0]
+    assert any("low memory" in text for text in details)
+
+
+def test_memory_breakdown_may_leave_less_than_nothing(tmp_path):
+    trace = opened(tmp_path, log_files.log(random_requests(1, 2)))
+
+    assert trace.log is not None
+    mib = 1 << 20
+    gpu, host = trace.log.memory
+    assert (gpu.device, gpu.total, gpu.free) == ("GPU0 (a card)", 1000 * mib, 300 * mib)
+    assert (gpu.used, gpu.model, gpu.context, gpu.compute) == tuple(
+        n * mib for n in (600, 500, 60, 40)
+    )
+    assert gpu.unaccounted == -100 * mib
+    assert (host.total, host.unaccounted, host.used) == (None, None, 57 * mib)
+    facts = dict(trace.log.facts)
+    assert facts["model"] == "/models/tiny.gguf"
+    assert facts["build"] == "b9010-d05fe1d7d"
+    assert facts["general.architecture"] == "llama"
+
+
+def test_programs_that_start_again_number_tasks_anew(tmp_path):
+    requests = random_requests(6, 10)
+    text = log_files.log(requests)
+
+    trace = opened(tmp_path, text + text)
+
+    assert trace.log is not None
+    table = trace.log.requests
+    assert told(trace) == expected(requests) * 2
+    assert table.run.tolist() == [0] * 10 + [1] * 10
+    starts = trace.spans.start[table.prompt_span]
+    assert starts[10] > trace.spans.end[table.generated_span[:10]].max()
+    assert "restarts" in {w.code for w in trace.warnings}
+
+
+def test_command_line_programs_have_a_request_for_each_block(tmp_path):
+    block = (
+        "llama_perf_context_print:        load time =    3957.46 ms\n"
+        "llama_perf_context_print: prompt eval time =     617.97 ms /    12 tokens\n"
+        "llama_perf_context_print:        eval time =    9343.15 ms /   999 runs (1)\n"
+        "llama_perf_context_print:       total time =   10595.15 ms /  1011 tokens\n"
+    )
+
+    trace = opened(tmp_path, (block + block).encode())
+
+    row = (-1, -1, 12, 617_970_000, 999, 9_343_150_000, -1, -1)
+    assert told(trace) == [row, row]
+
+
+def test_request_without_timings_is_unfinished(tmp_path):
+    requests = random_requests(7, 3)
+    text = log_files.log(requests)
+    cut = text.rindex(b"print_timing")
+
+    trace = opened(tmp_path, text[: text.rindex(b"\n", 0, cut) + 1])
+
+    assert trace.log is not None
+    assert trace.log.requests.is_timed.tolist() == [True, True, False]
+    flags = trace.spans.flags & int(SpanFlag.UNFINISHED)
+    assert np.count_nonzero(flags) == 1
+    assert "requests_without_timings" in {w.code for w in trace.warnings}
+    assert told(trace)[2][2:6] == (-1, -1, -1, -1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cut_anywhere_loses_only_what_is_cut(seed, tmp_path):
+    requests = random_requests(8, 12)
+    text = log_files.log(requests)
+    rng = np.random.default_rng(seed)
+    for cut in rng.integers(1, len(text), 12).tolist():
+        lines = scan_text(np.frombuffer(text[:cut], np.uint8))
+        if not lines.n_known:
+            continue
+        trace = opened(tmp_path, text[:cut])
+        done = [row for row in told(trace) if row[5] >= 0]
+        n = text[:cut].count(b"      total time")
+        assert expected(requests)[:n] == done[:n]
+
+
+def test_foreign_lines_binary_and_long_lines_are_passed_over(tmp_path):
+    requests = random_requests(9, 6)
+    lines = log_files.log(requests).split(b"\n")
+    noise = [
+        b"\x00\xff\xfe binary \x1b[",
+        "日本語の行".encode(),
+        b"x" * 9_000_000,
+        b"\r\r",
+    ]
+    mixed = lines[:8] + noise + lines[8:]
+
+    trace = opened(tmp_path, b"\n".join(mixed))
+
+    assert told(trace) == expected(requests)
+    assert trace.info.n_records >= len(mixed) - 1
+    assert "other_lines" in {w.code for w in trace.warnings}
+
+
+def test_progress_that_is_written_over_itself_hides_no_line(tmp_path):
+    requests = random_requests(10, 4)
+    text = (
+        log_files.log(requests)
+        .replace(b"\n", b"\r\n")
+        .replace(b"slot print_timing", b"\r....\rslot print_timing")
+    )
+
+    assert told(opened(tmp_path, text)) == expected(requests)
+
+
+def test_blocks_of_a_long_log_join_without_a_seam(tmp_path, monkeypatch):
+    requests = random_requests(11, 200)
+    text = log_files.log(requests)
+    whole = opened(tmp_path, text)
+    monkeypatch.setattr("ggscope.readers.logs.lines.BLOCK_BYTES", 997)
+    monkeypatch.setattr("ggscope.readers.logs.lines._CAPACITY", 3)
+
+    pieces = opened(tmp_path, text)
+
+    assert told(pieces) == told(whole) == expected(requests)
+    assert pieces.info.n_records == whole.info.n_records
+    assert np.array_equal(pieces.spans.start, whole.spans.start)
+    assert pieces.log is not None
+    assert whole.log is not None
+    assert np.array_equal(pieces.log.requests.line, whole.log.requests.line)
+
+
+def test_first_part_of_a_long_log_is_shown_before_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr("ggscope.readers.logs.reader._FIRST_BYTES", 4096)
+    requests = random_requests(12, 100)
+    path = tmp_path / "x.log"
+    path.write_bytes(log_files.log(requests))
+    early: list[Trace] = []
+
+    with Source(path) as source:
+        trace = LogReader().read(source, ReadContext(publish=early.append))
+
+    (first,) = early
+    assert first.pending == {"spans"}
+    assert 0 < len(first.spans) < len(trace.spans)
+    n = len(told(first)) - 1  # the last one may be cut
+    assert told(first)[:n] == told(trace)[:n]
+    done = first.spans.record
+    assert done is not None
+
+
+def test_record_of_a_span_is_its_first_line(tmp_path):
+    trace = opened(tmp_path, log_files.log(random_requests(13, 5), "colours"))
+
+    assert trace.log is not None
+    assert trace.records is not None
+    for line in trace.log.requests.line.tolist():
+        view = trace.records.view(line)
+        assert b"processing task" in view.data
+        assert view.fields[0][1] == f"{line + 1:,}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"time = 3\nfoo: bar\n",
+        b"n_past = 3\nn_tokens = 4\n",
+        b"GET /index.html 200\n" * 20,
+        b'{"level":"info","message":"hello"}\n' * 5,
+        b"a,b\n1,2\n",
+    ],
+)
+def test_other_texts_are_no_logs(text, tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(text)
+
+    with Source(path) as source:
+        assert "llama-log" not in {
+            c.info.id for c in sniff_all(source) if c.sniff.confidence > 0
+        }
+
+
+def test_file_without_a_known_line_is_refused(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_bytes(b"nothing\n" * 10)
+
+    with Source(path) as source, pytest.raises(CorruptError):
+        LogReader().read(source, ReadContext())
+
+
+def test_estimate_follows_the_head():
+    text = log_files.log(random_requests(14, 50))
+
+    estimate = LogReader().estimate(Head("x.log", 100 * len(text), text))
+
+    assert estimate is not None
+    assert estimate.records == pytest.approx(100 * text.count(b"\n"), rel=0.01)
+
+
+def test_kinds_of_lines_are_numbered_as_in_c():
+    text = b"slot print_timing: id  0 | task 1 | n_decoded =    100, tg =  62.36 t/s\n"
+
+    lines = scan_text(np.frombuffer(text, np.uint8))
+
+    assert (lines.kind.tolist(), lines.slot.tolist()) == ([Kind.RATE], [0])
+    assert lines.value[0, :2].tolist() == [100.0, 62.36]
