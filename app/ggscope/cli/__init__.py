@@ -123,6 +123,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.thumbnail import run
         case "summary":
             from ggscope.cli.summary import run
+        case "critical-path":
+            from ggscope.cli.critical_path import run
         case "diff":
             from ggscope.cli.diff import run
         case "machine":

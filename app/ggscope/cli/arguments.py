@@ -19,6 +19,7 @@ COMMANDS = {
     "info": "show what a file contains",
     "check": "list every problem of a file",
     "summary": "tokens/s, top ops, busy threads, and what limits the run",
+    "critical-path": "the longest chain of dependent ops of a token, and slack",
     "stats": "totals, means and percentiles",
     "diff": "compare two runs: what takes longer, by how much",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
@@ -521,6 +522,15 @@ def _add_summary(parser: _Parser) -> None:
         type=values.positive,
         metavar="N",
         help="list the N slowest tokens, with work, wait and idle time of each thread",
+    )
+
+
+def _add_critical_path(parser: _Parser) -> None:
+    parser.add_argument(
+        "--token",
+        metavar="N",
+        help="number of the token, ubatch or graph pass, or its name, e.g. "
+        "'decode 5'; default: the slowest",
     )
 
 
@@ -1110,6 +1120,7 @@ _READING: dict[str, str | int] = {
         (
             "check",
             "summary",
+            "critical-path",
             "stats",
             "tensors",
             "requests",
@@ -1149,6 +1160,7 @@ _OWN = {
     "convert": _add_convert,
     "report": _add_report,
     "summary": _add_summary,
+    "critical-path": _add_critical_path,
     "diff": _add_diff,
     "machine": _add_machine,
     "tensors": _add_tensors,

@@ -17,13 +17,14 @@ class DisplayOptions(QObject):
     absolute_time : whether times are shown on the file's own clock.
     shows_stalls : whether stalls are hatched over the lanes that they hold up.
     shows_waits : whether the waits behind ops are drawn.
+    shows_critical_path : whether the critical path of the selected span's token is lit.
     shows_arrows : whether arrows lead to the selected op from what it reads, and from
         it to who reads its result.
     """
 
     color_by_changed = Signal(object)  # ColorBy
     absolute_time_changed = Signal(object)  # bool
-    overlays_changed = Signal()  # shows_stalls, shows_waits or shows_arrows
+    overlays_changed = Signal()  # one of `shows_…`
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -33,6 +34,7 @@ class DisplayOptions(QObject):
         self.shows_stalls = True
         self.shows_waits = True
         self.shows_arrows = True
+        self.shows_critical_path = False
 
     def set_trace(self, trace: Trace) -> None:
         """Offer the colourings of `trace`; one that it lacks gives way to the first."""
@@ -68,4 +70,10 @@ class DisplayOptions(QObject):
         """Draw the arrows of the selected op, or leave them out."""
         if shows != self.shows_arrows:
             self.shows_arrows = shows
+            self.overlays_changed.emit()
+
+    def set_shows_critical_path(self, shows: bool) -> None:
+        """Light the critical path of the selected span's token, or leave it out."""
+        if shows != self.shows_critical_path:
+            self.shows_critical_path = shows
             self.overlays_changed.emit()

@@ -12,6 +12,7 @@ from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.model import BookmarkModel
+from ggscope.session.critical_path import CriticalPathModel
 from ggscope.session.current_trace import CurrentTrace
 from ggscope.session.display import DisplayOptions
 from ggscope.session.history import History
@@ -83,6 +84,9 @@ class Session(QObject):
         self.display = DisplayOptions(self)
         self.queries = Queries(self._current, self.tasks, self)
         self.linking = Linking(self._current, self.selection, self.tasks, self)
+        self.critical_path = CriticalPathModel(
+            self._current, self.selection, self.linking, self.display, self.tasks, self
+        )
         self.navigator = Navigator(
             self._current,
             viewport=self.viewport,
@@ -103,6 +107,7 @@ class Session(QObject):
         self.bookmarks.status_message.connect(self.status_message)
         self.ruler.status_message.connect(self.status_message)
         self.navigator.status_message.connect(self.status_message)
+        self.critical_path.status_message.connect(self.status_message)
         self.queries.filter_rejected.connect(self.problem_reported)
         self.queries.failed.connect(self.report)
         self.linking.failed.connect(self.report)

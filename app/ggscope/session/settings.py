@@ -76,6 +76,7 @@ class Drawing:
     shows_stalls: bool = True
     shows_waits: bool = True
     shows_arrows: bool = True
+    shows_critical_path: bool = False
     keys_by_place: bool = False
 
 

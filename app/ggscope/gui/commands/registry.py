@@ -506,6 +506,7 @@ _VIEW = (
         _switch("view.stalls", "Show stalls", "", "drawing", "shows_stalls"),
         _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
         _switch("view.arrows", "Show arrows of the selected op", "E", "drawing", "shows_arrows"),
+        _switch("view.critical_path", "Show critical path", "C", "drawing", "shows_critical_path"),
     ),
     *_menu(
         "View/Lanes",

@@ -123,9 +123,7 @@ class Document(QWidget):
         self._waiting_page: WaitingPage | None = None
         self._early_console: ConsoleView | None = None
         self.session.viewport.wheel_zooms = settings.drawing.wheel == "zoom"
-        self.session.display.set_shows_stalls(settings.drawing.shows_stalls)
-        self.session.display.set_shows_waits(settings.drawing.shows_waits)
-        self.session.display.set_shows_arrows(settings.drawing.shows_arrows)
+        self._show_overlays()
         self.session.ranges.set_limited(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
@@ -661,9 +659,15 @@ class Document(QWidget):
             self.session.ranges.set_limited(self._settings.tables.only_range)
         if topic == "drawing":
             self.session.viewport.wheel_zooms = self._settings.drawing.wheel == "zoom"
-            self.session.display.set_shows_stalls(self._settings.drawing.shows_stalls)
-            self.session.display.set_shows_waits(self._settings.drawing.shows_waits)
-            self.session.display.set_shows_arrows(self._settings.drawing.shows_arrows)
+            self._show_overlays()
+
+    def _show_overlays(self) -> None:
+        """Draw on the timeline what the settings say."""
+        display, drawing = self.session.display, self._settings.drawing
+        display.set_shows_stalls(drawing.shows_stalls)
+        display.set_shows_waits(drawing.shows_waits)
+        display.set_shows_arrows(drawing.shows_arrows)
+        display.set_shows_critical_path(drawing.shows_critical_path)
 
     def _on_only_range(self, only: bool) -> None:
         self._settings.change("tables", only_range=only)

@@ -799,6 +799,8 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
         colors = {note_color(note.color, theme) for note in scene.bookmarks}
         color = colors.pop() if len(colors) == 1 else theme.dim
         entries.append(Entry("notes", color, Sign.DASHES))
+    if scene.lit is not None:
+        entries.append(Entry("critical path", theme.selection, Sign.LINE))
     if scene.selection:
         entries.append(Entry("selected", theme.selection, Sign.FRAME))
     if scene.marked is not None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.graph.dependencies import op_links
 from ggscope.analysis.graph.op_links import OpLinks
+from ggscope.analysis.graph.token_path import token_path
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
@@ -56,7 +57,7 @@ from ggscope.render.timeline.compose import (
     figure_legend,
     is_empty,
 )
-from ggscope.render.timeline.scene import TimelineScene, head_height
+from ggscope.render.timeline.scene import LitSpans, TimelineScene, head_height
 from ggscope.render.timeline.tracks.track import track_of
 
 _WIDTH, _HEIGHT = 1600.0, 900.0
@@ -89,6 +90,7 @@ class TimelineOptions:
     stalls : whether stalls are hatched over the lanes.
     waits : whether the waits behind ops are drawn.
     arrows : whether arrows of the selected op are; where the figure is drawn as seen.
+    critical_path : whether that of the selected span's token is lit; likewise.
     absolute : whether times are those of the file's own clock.
     """
 
@@ -110,6 +112,7 @@ class TimelineOptions:
     stalls: bool = True
     waits: bool = True
     arrows: bool = False
+    critical_path: bool = False
     absolute: bool = False
 
 
@@ -169,6 +172,7 @@ def _drawn(
             selection=options.selection,
             marked=options.marked,
             links=_links(trace, options.selection) if options.arrows else None,
+            lit=_path(trace, options.selection) if options.critical_path else None,
         )
     if options.mask is not None:
         left_out += ("Spans outside the filter are pale.",)
@@ -199,6 +203,15 @@ def _links(trace: Trace, selection: Selection) -> OpLinks | None:
     return op_links(trace, selection.ids[0], correlate(trace))
 
 
+def _path(trace: Trace, selection: Selection) -> LitSpans | None:
+    """Return the critical path of the token of a selected span; None = none."""
+    active = selection.active
+    if selection.table != "spans" or active is None:
+        return None
+    path = token_path(trace, active, correlate(trace)).path
+    return LitSpans(np.sort(path)) if len(path) else None
+
+
 def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
     """Return the command line that makes the figure; defaults are left out."""
     visible, selection = options.visible, options.selection
@@ -221,7 +234,9 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
         lacks.append("The command leaves the selection out; it is too long for one.")
     if options.marked is not None:
         seen["marked"] = marked_option(options.marked)
-    values = changed_options(options, "absolute", "stalls", "waits", "arrows", "lanes")
+    values = changed_options(
+        options, "absolute", "stalls", "waits", "arrows", "critical_path", "lanes"
+    )
     if options.notes:
         values["notes"] = [note_option(Note(*note)) for note in options.notes]
     return ExportCommand(

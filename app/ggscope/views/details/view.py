@@ -82,6 +82,7 @@ class DetailsView(View):
             (session.selection.changed, self._show),
             (session.linking.linked_changed, self._show_linked),
             (session.linking.linked_position_changed, self._show_linked),
+            (session.critical_path.changed, self._show_critical_path),
             (session.linking.correlation_changed, self._on_correlation_changed),
             (session.display.absolute_time_changed, self._show),
         )
@@ -120,6 +121,7 @@ class DetailsView(View):
         self._target_head = Label("Destination", self)
         self.target = TargetCard(self)
         self.groups = (RelatedList(self), RelatedList(self))
+        self.critical_path = RelatedList(self)
         self.steps = SpanSteps(self)
         self._durations_head = Label(parent=self)
         self._durations_head.setObjectName("durations_heading")
@@ -169,6 +171,7 @@ class DetailsView(View):
             self._target_head,
             self.target,
             *self.groups,
+            self.critical_path,
             self.steps,
             self._durations_head,
             self.histogram,
@@ -206,6 +209,7 @@ class DetailsView(View):
             self.record_section,
             self._swatch,
             *self.groups,
+            self.critical_path,
             self.steps,
             self.show_links,
             *self._links,
@@ -367,6 +371,19 @@ class DetailsView(View):
         )
         n = linked.n_spans if has_steps else 0
         self.steps.set_position(session.linking.position, len(linked.spans), n)
+        self._show_critical_path()
+
+    def _show_critical_path(self, _: object = None) -> None:
+        """Show how long the critical path is, and the slack of the selected span."""
+        session, lines = self.session, list[str]()
+        path, active = session.critical_path.path, session.selection.current.active
+        if session.trace is not None and path is not None and active is not None:
+            # Imported late: few ever ask for it.
+            from ggscope.descriptions.critical_path import path_lines
+
+            lines = path_lines(session.trace, path, active)
+        title = "Critical path"
+        self.critical_path.set_items(title, (), 0, "\n".join(lines))
 
     def _on_live(self) -> None:
         """Update the metrics of a followed program while they are shown."""

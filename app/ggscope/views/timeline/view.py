@@ -120,6 +120,7 @@ class TimelineView(PaintedView):
             (session.navigator.reveal_requested, self._on_reveal),
             (session.lanes.reveal_requested, self._on_reveal_lane),
             (session.display.overlays_changed, self.repaint_picture),
+            (session.critical_path.changed, self._on_linked_changed),
         )
         self._on_linked_changed(None)
         self._refresh_stale()
@@ -156,10 +157,16 @@ class TimelineView(PaintedView):
         self._canvas.update()
 
     def _on_linked_changed(self, _: object) -> None:
-        """Light up the spans that belong to a selection which is no span."""
+        """Light up the spans that belong to a selection which is no span.
+
+        Of a span those of the critical path, while that is shown.
+        """
         session = self.session
+        path = session.critical_path.path
         self._lit = None
-        if session.linking.linked.selection.table != "spans":
+        if path is not None:
+            self._lit = LitSpans(np.sort(path.path))
+        elif session.linking.linked.selection.table != "spans":
             looked_at = session.linking.current_span
             self._lit = LitSpans(
                 session.linking.linked.spans, -1 if looked_at is None else looked_at
@@ -695,6 +702,7 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         stalls=session.display.shows_stalls,
         waits=session.display.shows_waits,
         arrows=session.display.shows_arrows,
+        critical_path=session.display.shows_critical_path,
         absolute=session.display.absolute_time,
     )
     return timeline_figure(session.index, options, look)
