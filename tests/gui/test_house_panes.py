@@ -460,8 +460,8 @@ def test_pane_without_anything_says_what_is_missing(pane_of, view_id: str) -> No
 
 
 def test_pane_without_a_trace_draws_nothing_and_does_not_fail(qtbot: QtBot) -> None:
-    for known in BUILTIN:
-        view = known.load()(Session(), theme("dark"))
+    views = [known.load()(Session(), theme("dark")) for known in BUILTIN]
+    for view in views:
         qtbot.addWidget(view)
         view.resize(500, 200)
         view.show()

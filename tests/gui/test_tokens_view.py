@@ -219,6 +219,6 @@ def test_copied_rows_are_those_of_the_chosen_phase(view, qtbot):
 def test_figure_is_that_of_the_command_for_what_is_shown(view):
     view.set_window(9.5, 29.5)
 
-    recipe = view.recipe(view.scene_now())
+    recipe = view.recipe(view.session.trace, view.scene_now())
 
     assert recipe.options == {"window": [9.5, 29.5]}

@@ -63,7 +63,8 @@ def test_commands_of_views_say_what_they_leave_out(
     )
 
     def lacks(view, **changes: object) -> str:
-        recipe = view.recipe(replace(view.scene_now(), **changes))
+        scene = replace(view.scene_now(), **changes)
+        recipe = view.recipe(session.trace, scene)
         return " ".join(recipe.lacks)
 
     assert new_statement(lacks(hot, scroll=3), lacks(hot, scroll=0))

@@ -58,6 +58,7 @@ class CacheView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_cache)
+    needs_whole_trace = True
     draw_figure = staticmethod(draw_cache)
     passing: ClassVar = {"hover": None}
 
@@ -137,17 +138,12 @@ class CacheView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def compute(self, trace: Trace) -> None:
         """Compute the curve on a worker."""
-        session = self.session
-        trace = session.trace
         self.optimum = self.answer = None
-        if trace is None or trace.is_partial or trace.awaits_files:
-            self._forget()
-            return
         if not self.is_of(self._of):
-            self._forget()
-        marked = session.ranges.marked
+            self.forget()
+        marked = self.session.ranges.marked
         is_part = self.range_box.isChecked() and marked is not None
         time = marked.time if is_part and marked is not None else None
         self.run(
@@ -157,7 +153,9 @@ class CacheView(PaintedView):
             "Computing the miss-ratio curve",
         )
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Show no curve."""
+        self.optimum = self.answer = None
         self.what_if = self._of = None
         self._say()
         self.repaint_picture()
@@ -255,14 +253,11 @@ class CacheView(PaintedView):
             )
         )
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
-        session = self.session
-        if session.trace is None:
-            return "", ""
-        if session.trace.is_unread or self.is_computing("cache"):
+        if trace.is_unread or self.is_computing("cache"):
             return "Reading accesses…", ""
-        accesses = session.trace.accesses
+        accesses = trace.accesses
         parts = (accesses.patterns, accesses.loose.what)
         if any((part.space == Space.FILE).any() for part in parts):
             return (
@@ -299,11 +294,9 @@ class CacheView(PaintedView):
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 
-    def recipe(self, scene: CacheScene) -> ExportCommand | None:
+    def recipe(self, trace: Trace, scene: CacheScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
-        trace, marked = self.session.trace, self.session.ranges.marked
-        if trace is None:
-            return None
+        marked = self.session.ranges.marked
         is_part = self.range_box.isChecked() and marked is not None
         options = CacheOptions(
             capacity=scene.capacity if scene.capacity >= 0 else None,

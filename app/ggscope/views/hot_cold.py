@@ -67,6 +67,7 @@ class HotColdView(PaintedView):
     """A ranking or a chart, with a list of facts beside it."""
 
     draw_scene = staticmethod(compose_hot)
+    needs_whole_trace = True
     draw_figure = staticmethod(draw_hot)
     passing: ClassVar = {"hover": -1, "hover_at": None}
 
@@ -140,16 +141,15 @@ class HotColdView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def forget(self) -> None:
+        """Show no counts."""
+        self._show(None, None)
+
+    def compute(self, trace: Trace) -> None:
         """Count on a worker."""
-        session = self.session
-        trace = session.trace
-        if trace is None or trace.is_partial or trace.awaits_files:
-            self._show(None, None)
-            return
         if not self.is_of(self._of):
-            self._show(None, None)
-        marked = session.ranges.marked
+            self.forget()
+        marked = self.session.ranges.marked
         wants_range = self.range_box.isChecked() and marked is not None
         self._time = marked.time if wants_range and marked is not None else None
         self.run(
@@ -213,21 +213,18 @@ class HotColdView(PaintedView):
             scope = "marked range"
         self.controls.words.setText(scope)
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
-        session = self.session
-        if session.trace is None:
-            return "", ""
-        if session.trace.is_unread or self.is_computing(_KEY):
+        if trace.is_unread or self.is_computing(_KEY):
             return "Counting accesses…", ""
-        if names_tensors(session.trace):
+        if names_tensors(trace):
             return (
                 "Nothing to show",
                 "The recorded accesses have no data for this chart.",
             )
         return (
             "No tensor accesses",
-            unnamed_words(session.trace)
+            unnamed_words(trace)
             or (
                 "Tensor-access traces record what each op reads. Add one of the same "
                 "run: File › Add to session."
@@ -304,7 +301,7 @@ class HotColdView(PaintedView):
             frozenset(highlighted), self._scroll, self._hover, self._hover_at,
         )  # fmt: skip
 
-    def recipe(self, scene: HotScene) -> ExportCommand:
+    def recipe(self, trace: Trace, scene: HotScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
         lacks = () if not scene.scroll else ("The command starts with the first row.",)
         options = HotOptions(

@@ -7,6 +7,7 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.analysis.rows.lanes import FEW_LANES
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, shown_form
 from ggscope.render.batch import DisplayList
 from ggscope.render.theme import Theme
@@ -87,11 +88,15 @@ class OverviewView(PaintedView):
         self._n_masks += 1
         self.invalidate()
 
-    def refresh(self) -> None:
+    def forget(self) -> None:
+        """Draw an empty strip."""
+        self._ready = True
+        self.repaint_picture()
+
+    def compute(self, trace: Trace) -> None:
         """Compute the strip once on a worker where the trace is large."""
-        trace = self.session.trace
-        few = trace is None or len(trace.lanes) <= FEW_LANES
-        self._ready = trace is None or (few and len(trace.spans) <= SYNC_SPANS)
+        is_narrow = len(trace.lanes) <= FEW_LANES
+        self._ready = is_narrow and len(trace.spans) <= SYNC_SPANS
         if self._ready:
             self.repaint_picture()
         else:  # the timeline asks first: what a person looks at has priority
@@ -144,10 +149,6 @@ class OverviewView(PaintedView):
         if last is None or size != (last.width, last.height, last.scale):
             return None
         return last
-
-    def empty_words(self) -> tuple[str, str]:
-        """Return nothing: the strip is too low for a text."""
-        return "", ""
 
     # --- input -------------------------------------------------------------
 

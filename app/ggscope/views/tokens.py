@@ -128,6 +128,7 @@ class TokensView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_tokens)
+    needs_whole_trace = True
     draw_figure = staticmethod(draw_tokens)
     passing: ClassVar = {"hover": -1}
 
@@ -158,14 +159,14 @@ class TokensView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def forget(self) -> None:
+        """Show no bars."""
+        self._show(None, None)
+
+    def compute(self, trace: Trace) -> None:
         """Measure the bars on a worker."""
-        trace = self.session.trace
-        if trace is None or trace.is_partial or trace.awaits_files:
-            self._show(None, None)
-            return
         if trace is not self._of and not trace.is_running:
-            self._show(None, None)
+            self.forget()
         self.run(
             _KEY,
             partial(_measured, trace),
@@ -219,17 +220,15 @@ class TokensView(PaintedView):
         at = np.flatnonzero(latency.bars.span == selection.active)
         return int(at[0]) if len(at) else -1
 
-    def recipe(self, scene: TokensScene) -> ExportCommand:
+    def recipe(self, trace: Trace, scene: TokensScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
         options = TokensOptions(over=scene.over, show=scene.show, window=scene.window)
         lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
         return tokens_recipe(scene.trace, options, lacks)
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
-        trace, latency = self.session.trace, self.latency
-        if trace is None:
-            return "", ""
+        latency = self.latency
         if trace.is_unread or self.is_computing(_KEY) or latency is None:
             return "Measuring…", ""
         scene = TokensScene(

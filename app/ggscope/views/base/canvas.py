@@ -304,9 +304,9 @@ class PaintedView(View):
     A subclass gives what its picture is drawn from (`scene`, a frozen dataclass with
     width, height, theme and scale) and by what (`draw_scene`), the words of a
     tooltip (`tooltip_at`) and of a menu (`menu_at`), and starts its computations in
-    `refresh`, which is called when the trace has changed and the view can be seen,
-    or as soon as it is seen. Positions are those of the picture, in its
-    device-independent pixels, whatever the font scale.
+    `compute`, which is called when the trace has changed and the view can be seen,
+    or as soon as it is seen; in its place `forget` where there is no trace. Positions
+    are those of the picture, in its device-independent pixels, whatever the font scale.
 
     Attributes
     ----------
@@ -319,6 +319,10 @@ class PaintedView(View):
     """Returns the figure of a scene in a style; takes the name of the trace, too."""
     passing: ClassVar[Mapping[str, object]] = {}
     """What a scene has of the mouse and the cursor, without it: for figures."""
+    needs_whole_trace: ClassVar[bool] = False
+    """Whether nothing is computed of a trace while it is being read."""
+    no_trace_text: ClassVar[tuple[str, str]] = ("", "")
+    """A headline and a sentence for where there is no trace."""
     uses_gl = False
     """Whether the picture gains from OpenGL where there is a graphics card."""
     probe_ms = 0
@@ -357,12 +361,16 @@ class PaintedView(View):
         scene = self.scene(width, height, scale)
         return None if scene is None else type(self).draw_scene(scene)
 
-    @abstractmethod
-    def empty_words(self) -> tuple[str, str]:
-        """Return a headline and a sentence for where there is no picture."""
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
+        """Return a headline and a sentence for where a trace gives no picture."""
+        return "", ""
 
-    def refresh(self) -> None:
+    def compute(self, trace: Trace) -> None:
         """Compute anew what the picture is drawn from."""
+        self.repaint_picture()
+
+    def forget(self) -> None:
+        """Forget what was computed of the trace, which is closed or being read."""
         self.repaint_picture()
 
     def tooltip_at(self, x: float, y: float) -> str:
@@ -402,6 +410,16 @@ class PaintedView(View):
         if self.uses_gl:
             self._chooser.start()
         self._refresh_stale()
+
+    def refresh(self) -> None:
+        """Compute anew what the picture is drawn from, or forget it."""
+        trace = self.session.trace
+        if trace is None or (
+            self.needs_whole_trace and (trace.is_partial or trace.awaits_files)
+        ):
+            self.forget()
+        else:
+            self.compute(trace)
 
     def _refresh_stale(self) -> None:
         if self._is_stale:
@@ -506,10 +524,10 @@ class PaintedView(View):
     def figure(self) -> Figure | None:
         """Return the picture as it stands, but for what is under the mouse."""
         scene, trace = self.scene_now(), self.session.trace
-        if scene is None:
+        if scene is None or trace is None:
             return None
         still, draw_figure = replace(scene, **self.passing), type(self).draw_figure
-        name = "" if trace is None else trace_name(trace)
+        name = trace_name(trace)
         look = FigureStyle(
             width=css_px(scene.width),
             height=css_px(scene.height),
@@ -519,7 +537,7 @@ class PaintedView(View):
         )
         if draw_figure is not None:
             draw = partial(_drawn, draw_figure, still, name)
-            recipe = self.recipe(scene)
+            recipe = self.recipe(trace, scene)
             return Figure(self.objectName(), draw, look, recipe=recipe)
         compose, title = type(self).draw_scene, self.accessibleName()
 
@@ -533,9 +551,14 @@ class PaintedView(View):
 
         return Figure(self.objectName(), draw_plain, look)
 
-    def recipe(self, scene: Any) -> ExportCommand | None:
+    def recipe(self, trace: Trace, scene: Any) -> ExportCommand | None:
         """Return how the command line makes the figure of a scene; None = it cannot."""
         return None
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return a headline and a sentence for where there is no picture."""
+        trace = self.session.trace
+        return self.no_trace_text if trace is None else self.empty_text(trace)
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.empty_words()

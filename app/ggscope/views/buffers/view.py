@@ -341,6 +341,7 @@ class BuffersView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_buffers)
+    no_trace_text = ("No trace is open.", "")
     draw_figure = staticmethod(draw_buffers)
     passing: ClassVar = {"hover": -1, "cursor_tick": None}
 
@@ -402,20 +403,20 @@ class BuffersView(PaintedView):
 
     # -- computing -----------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def compute(self, trace: Trace) -> None:
         """Compute the occupancy anew, on a worker."""
-        trace = self.session.trace
         if self.result is not None and self.result.trace is not trace:
-            self._forget()
-        if trace is None or not len(trace.buffers):
-            self._forget()
+            self.forget()
+        if not len(trace.buffers):
+            self.forget()
             return
         use = None if self.result is None else self.result.use
         by: Grouping = self.by.currentData()
         request = partial(buffers_result, trace, by, use)
         self.run(_KEY, request, self._show, "Buffers")
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Show no buffers."""
         self.result, self._hover, self.scroll_y = None, -1, 0.0
         self.about.clear()
         self.note.clear()
@@ -510,12 +511,10 @@ class BuffersView(PaintedView):
 
     # -- picture -------------------------------------------------------------------
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
-        session, result = self.session, self.result
-        if session.trace is None:
-            return "No trace is open.", ""
-        if session.trace.is_unread:
+        result = self.result
+        if trace.is_unread:
             return "Counting…", ""
         if result is not None:
             if (result.trace.buffers.allocated != -1).any():
@@ -527,7 +526,7 @@ class BuffersView(PaintedView):
                     "events for sizes and times: File › Add to session."
                 ),
             )
-        if len(session.trace.buffers):
+        if len(trace.buffers):
             return "Counting…", ""
         return (
             "No buffers in this trace",
@@ -563,7 +562,7 @@ class BuffersView(PaintedView):
             absolute=session.display.absolute_time,
         )
 
-    def recipe(self, scene: BuffersScene) -> ExportCommand:
+    def recipe(self, trace: Trace, scene: BuffersScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
         is_marked = bool(scene.selected or scene.accessed) or scene.alive is not None
         options = BuffersOptions(

@@ -62,6 +62,8 @@ class ExpertsView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_experts)
+    no_trace_text = ("No trace is open.", "")
+    needs_whole_trace = True
     draw_figure = staticmethod(draw_experts)
     passing: ClassVar = {"hover": None, "hover_beside": None, "cursor": None}
 
@@ -77,10 +79,10 @@ class ExpertsView(PaintedView):
         self._hover_beside: Cell | None = None
         self._cursor: Cell | None = None
         self.bar = ExpertsBar(self)
-        self.bar.changed.connect(self.recompute)
+        self.bar.changed.connect(self.refresh)
         self.bar.drawn_changed.connect(self.repaint_picture)
         self.cover = CoverPanel(self)
-        self.cover.share_changed.connect(self.recompute)
+        self.cover.share_changed.connect(self.refresh)
         self.cover.layer_opened.connect(self._on_layer_opened)
         # The canvas never becomes an OpenGL one here, so it may get another parent.
         self.box.removeWidget(self.canvas)
@@ -108,27 +110,11 @@ class ExpertsView(PaintedView):
 
     # -- computing -----------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Count on a worker."""
-        trace = self.session.trace
+    def compute(self, trace: Trace) -> None:
+        """Count on a worker the charts chosen in the bar."""
         if trace is not self._of:
-            self._forget()
-        self.recompute()
-
-    def _forget(self) -> None:
-        self._base = self._of = self.result = None
-        self._hover = self._hover_beside = self._cursor = None
-        self.bar.set_summary("")
-        self.repaint_picture()
-
-    def recompute(self) -> None:
-        """Compute the charts chosen in the bar."""
-        session = self.session
-        trace = session.trace
+            self.forget()
         self.cover.setVisible(self.beside is Beside.COVER)
-        if trace is None or trace.is_partial or trace.awaits_files:
-            self.repaint_picture()
-            return
         self._of = trace
         base = self._base
         request = partial(
@@ -141,6 +127,14 @@ class ExpertsView(PaintedView):
             self.cover.share,
         )
         self.run(_KEY, request, self._show, "Counting experts")
+
+    def forget(self) -> None:
+        """Show no experts."""
+        self.cover.setVisible(self.beside is Beside.COVER)
+        self._base = self._of = self.result = None
+        self._hover = self._hover_beside = self._cursor = None
+        self.bar.set_summary("")
+        self.repaint_picture()
 
     @property
     def beside(self) -> Beside:
@@ -165,16 +159,13 @@ class ExpertsView(PaintedView):
             self.bar.token.currentData() is not None
             or self.bar.layer.currentData() is not None
         ):
-            self.recompute()  # the choice was made for the previous trace
+            self.refresh()  # the choice was made for the previous trace
 
     # -- picture -------------------------------------------------------------------
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
-        session = self.session
-        if session.trace is None:
-            return "No trace is open.", ""
-        if self.result is None or session.trace.is_unread:
+        if self.result is None or trace.is_unread:
             return "Counting…", ""
         return experts_texts.empty_words(self.result.base.choices)
 
@@ -198,11 +189,9 @@ class ExpertsView(PaintedView):
             lit=self._cells(self.session.linking.linked.experts.tolist()),
         )
 
-    def recipe(self, scene: ExpertsScene) -> ExportCommand | None:
+    def recipe(self, trace: Trace, scene: ExpertsScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
-        trace, result = self.session.trace, scene.result
-        if trace is None:
-            return None
+        result = scene.result
         lacks = [NOT_MARKED] if scene.selected or scene.lit else []
         if result.token is not None or result.layer is not None:
             lacks.append("The command draws all layers and tokens.")

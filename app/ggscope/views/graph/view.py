@@ -75,6 +75,10 @@ class GraphView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_graph)
+    no_trace_text = (
+        "No graph in this trace",
+        "Open a graph file (JSON or DOT), or the folder of the experiment.",
+    )
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -169,30 +173,30 @@ class GraphView(PaintedView):
         """What the trace says of the nodes; None until it is counted."""
         return None if self.shown is None else self._measures.get(self.shown.number)
 
-    def refresh(self) -> None:
+    def forget(self) -> None:
+        """Show no graph."""
+        self._forget()
+        self.head.set_trace(None, 0, [])
+        self.repaint_picture()
+
+    def compute(self, trace: Trace) -> None:
         """Lay out the graph of the trace, and count what the trace says of it."""
-        trace = self.trace
-        self._measures.clear()
-        if trace is None:
-            self._forget()
-            self.head.set_trace(None, 0, [])
-            self.repaint_picture()
+        if not trace.graphs:
+            self.forget()
             return
+        self._measures.clear()
         if self.number >= len(trace.graphs):
             self.number = 0
         self._found = self.session.linking.linked  # a selection older than this view
         self._lay_out()
 
-    def empty_words(self) -> tuple[str, str]:
-        """Return what stands where there is no picture."""
-        if self.trace is not None:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
+        """Return why there is no picture."""
+        if trace.graphs:
             return "Laying out the graph", ""
-        if self.session.trace is not None and self.session.trace.is_unread:
+        if trace.is_unread:
             return "Still reading", ""
-        return (
-            "No graph in this trace",
-            "Open a graph file (JSON or DOT), or the folder of the experiment.",
-        )
+        return self.no_trace_text
 
     # -- what is shown ---------------------------------------------------------
 

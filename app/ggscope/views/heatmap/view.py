@@ -193,6 +193,7 @@ class HeatmapView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_heatmap)
+    no_trace_text = ("No file", "")
     draw_figure = staticmethod(draw_heatmap)
     uses_gl = True
 
@@ -246,15 +247,16 @@ class HeatmapView(PaintedView):
         super().release()
         self._timer.stop()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Show no accesses."""
         self.base = self.axis = self.shown = self._files = None
         self._cache = HeatCache()
         self.set_mark(None)
+        self.repaint_picture()
 
     def _on_trace_changed(self, change: object) -> None:
         if change in (TraceChange.REPLACED, TraceChange.CLOSED):
-            self._forget()
-            self.repaint_picture()
+            self.forget()
         elif self._files is not None and not self.is_of(self._files[0]):
             # Its tensors have other numbers; what is chosen stays.
             self.base, self._files = None, None
@@ -287,13 +289,10 @@ class HeatmapView(PaintedView):
             self.shown = replace(self.shown, begin=begin, stop=stop)
         self.axis = axis
 
-    def refresh(self) -> None:
+    def compute(self, trace: Trace) -> None:
         """Count anew on a worker; the earlier picture stays until then."""
         session = self.session
-        trace = session.trace
-        if trace is None or trace.is_partial:
-            return
-        if "accesses" in trace.pending or trace.awaits_files:
+        if trace.is_partial or "accesses" in trace.pending or trace.awaits_files:
             return
         if not self._has_chosen_rows:
             self.look = replace(self.look, rows=natural_rows(trace))
@@ -327,11 +326,8 @@ class HeatmapView(PaintedView):
 
     # -- picture -----------------------------------------------------------------
 
-    def empty_words(self) -> tuple[str, str]:
-        """Say why there is no picture."""
-        trace = self.session.trace
-        if trace is None:
-            return "No file", ""
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
+        """Return why there is no picture."""
         if trace.is_partial or "accesses" in trace.pending:
             return "Still reading", "Accesses are read after the spans."
         if trace.awaits_files:
@@ -377,11 +373,9 @@ class HeatmapView(PaintedView):
             cache=self._cache, held=held_shares(trace),
         )  # fmt: skip
 
-    def recipe(self, scene: HeatScene) -> ExportCommand | None:
+    def recipe(self, trace: Trace, scene: HeatScene) -> ExportCommand:
         """Return how the command line makes the figure of a scene."""
-        trace, view, axis = self.session.trace, scene.view, scene.axis
-        if trace is None:
-            return None
+        view, axis = scene.view, scene.axis
         lacks = ["The command ignores the filter."] if scene.is_filtered else []
         if len(scene.selected) or len(scene.linked) or scene.mark is not None:
             lacks.append(NOT_MARKED)

@@ -225,10 +225,14 @@ class TensorsView(PaintedView):
 
     # -- what is shown ------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def forget(self) -> None:
+        """List no tensors."""
+        self.cancel(_KEY)
+        self._show(None, None)
+
+    def compute(self, trace: Trace) -> None:
         """List the tensors; of a large model or a trace on a worker."""
-        trace = self.session.trace
-        if trace is None or not len(trace.tensors):
+        if not len(trace.tensors):
             self.cancel(_KEY)
             self._show(trace, None)
         elif len(trace.tensors) <= _SYNC_TENSORS and len(trace.spans) <= _SYNC_SPANS:
@@ -513,10 +517,6 @@ class TensorsView(PaintedView):
         return ModelMapScene(
             self._listed, width, height, self.theme, scale, frozenset(ids), self._hover
         )
-
-    def empty_words(self) -> tuple[str, str]:
-        """Return nothing: the table has the hint."""
-        return "", ""
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return name, type, shape, size and place of a tensor."""

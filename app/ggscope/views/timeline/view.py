@@ -398,10 +398,6 @@ class TimelineView(PaintedView):
         elif glide.is_due() and isinstance(self._canvas, RasterCanvas):
             self._canvas.move_on()
 
-    def empty_words(self) -> tuple[str, str]:
-        """Return nothing: a picture is on its way."""
-        return "", ""
-
     def figure(self) -> Figure | None:
         """Return the lanes as they are open, moved and filtered, and all of them."""
         width, height = css_px(max(self.width(), 640)), css_px(max(self.height(), 360))
