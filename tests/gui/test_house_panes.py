@@ -466,6 +466,7 @@ def test_pane_without_a_trace_draws_nothing_and_does_not_fail(qtbot: QtBot) -> N
         view.resize(500, 200)
         view.show()
         assert not view.grab().isNull()
+        view.close()  # nothing else refers to it: it may be collected at any time
 
 
 def test_selection_that_is_no_longer_there_harms_no_pane(
