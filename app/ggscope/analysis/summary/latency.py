@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.once import once
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
-from ggscope.model.tables import I64, Phase
+from ggscope.model.tables import I64, Phase, Quality, Spans, quality_of
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -68,6 +68,42 @@ def counted_bars(bars: TokenBars) -> Bools:
     generated = bars.of_phase(Phase.GENERATE)
     has_generated = bars.noun != GRAPH_PASS and bool(generated.any())
     return generated if has_generated else bars.is_timed
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalLatency:
+    """What the latency of a token is held against.
+
+    Attributes
+    ----------
+    median : ticks, that of `Latency`; 0 where there is none.
+    is_of_generated : whether it is that of generated tokens alone.
+    """
+
+    median: float = 0.0
+    is_of_generated: bool = False
+
+    def ratios(self, spans: Spans, ids: I64) -> npt.NDArray[np.float64]:
+        """Return how many times the median tokens take; NaN of those not counted."""
+        is_counted = quality_of(spans.flags[ids]) <= Quality.DERIVED
+        if self.is_of_generated and spans.phase is not None:
+            is_counted &= spans.phase[ids] == Phase.GENERATE
+        duration = (spans.end[ids] - spans.start[ids]).astype(np.float64)
+        duration[~is_counted] = np.nan
+        return duration / (self.median or np.nan)
+
+
+def typical_latency(spans: Spans, ids: I64) -> TypicalLatency:
+    """Return the median latency of the spans of token lanes; O(ids)."""
+    is_timed = quality_of(spans.flags[ids]) <= Quality.DERIVED
+    counted = is_timed
+    if spans.phase is not None:
+        generated = is_timed & (spans.phase[ids] == Phase.GENERATE)
+        counted = generated if generated.any() else is_timed
+    if not counted.any():
+        return TypicalLatency()
+    duration = (spans.end[ids] - spans.start[ids])[counted]
+    return TypicalLatency(float(np.percentile(duration, 50)), counted is not is_timed)
 
 
 @once

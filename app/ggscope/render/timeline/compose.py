@@ -16,6 +16,7 @@ from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
+from ggscope.analysis.summary.latency import SLOW
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count, format_share
@@ -51,6 +52,7 @@ from ggscope.render.colors import (
 from ggscope.render.text_measurer import TextMeasurer
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.lanes import LanesDraft
+from ggscope.render.timeline.latency import has_slow_tokens
 from ggscope.render.timeline.marks import (
     flag_batches,
     mark_batches,
@@ -766,6 +768,9 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     ]
     if divided_by:
         entries.append(Entry(", ".join(divided_by), neutral_color(theme)))
+    time = TimelineGeometry(scene).time
+    if RowStyle.TOKEN in styles and has_slow_tokens(scene.index, time):
+        entries.append(Entry(f"token of {SLOW} × the median", theme.caution))
     if RowStyle.PHASE in styles and trace.spans.phase is not None:
         is_phase, shown = trace.lanes.is_phase, [i for x in lanes for i in x.lane_ids]
         of_phases = [i for i in shown if is_phase[i]]

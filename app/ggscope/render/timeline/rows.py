@@ -49,6 +49,12 @@ from ggscope.render.texels import (
     stack_weights,
 )
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
+from ggscope.render.timeline.latency import (
+    colored_share,
+    latency_colors,
+    slowness,
+    token_latency_of,
+)
 from ggscope.render.timeline.runs import (
     NO_RUNS,
     Runs,
@@ -458,6 +464,8 @@ class RowsDraft:
         )
         step = 2 if has_feet else 1
         for i, (found, row) in enumerate(zip(columns, rows, strict=True)):
+            if row.style is RowStyle.TOKEN and has_feet:
+                texels[step * i : step * i + step] = self._token_texels(found)
             if row.style is not RowStyle.PHASE or hues[i]:
                 continue
             phase = self._phase_of(found.longest)
@@ -467,6 +475,17 @@ class RowsDraft:
             if has_feet:
                 feet_of = self._foot_phases[phase]
                 texels[step * i + 1] = foot_pixels(found.count, feet_of)
+        return texels
+
+    def _token_texels(self, found: Columns) -> U32:
+        """Return the texels of tokens too narrow for boxes: flat, by their latency.
+
+        Each column has the colour of the token that takes most of it.
+        """
+        used = found.count > 0
+        texels = np.zeros(len(used), np.uint32)
+        ids = found.longest[used]
+        texels[used] = token_colors(self._geometry, ids)
         return texels
 
     def _foot_hues(self, hues: U32) -> U32:
@@ -727,6 +746,7 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list
     x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
     x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
     is_round = x1 - x0 >= _ROUND_PX
+    fill = token_colors(geometry, wide.ids)
     batches: list[Batch] = []
     for chosen, radius in ((~is_round, 0.0), (is_round, _RADIUS)):
         rects = RectList()
@@ -735,11 +755,20 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list
             x1[chosen] - _TOKEN_GAP_PX,
             wide.y0[chosen],
             wide.y1[chosen],
-            neutral_color(theme),
+            fill[chosen],
             border[chosen],
         )
         batches += rects.batch(radius=radius, clip=clip)
     return batches
+
+
+def token_colors(geometry: TimelineGeometry, ids: Array) -> U32:
+    """Return the colours of tokens: by latency where they are narrow, else grey."""
+    index, theme = geometry.scene.index, geometry.scene.theme
+    typical = token_latency_of(index)
+    share = colored_share(geometry.time, typical)
+    slow = slowness(index.trace, ids, typical)
+    return latency_colors(slow, neutral_color(theme), share, theme)
 
 
 def token_labels(
@@ -755,6 +784,7 @@ def token_labels(
     marked = _is_selected(scene, wide.ids)
     is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
     lit = theme.selection if is_readable else theme.text
+    fill = token_colors(geometry, wide.ids).tolist()
     roomy = np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX)
     room = (wide.x1 - wide.x0)[roomy] - _LABEL_MARGINS
     names = [_token_names(trace, span) for span in wide.ids[roomy].tolist()]
@@ -782,7 +812,7 @@ def token_labels(
             float(wide.x0[i]) + 7,
             float(wide.y0[i] + wide.y1[i]) / 2,
             words,
-            lit if marked[i] else theme.text,
+            _readable(lit if marked[i] else theme.text, fill[i]),
             LABEL_SIZE,
             Face.WORDS,
             width=width,
@@ -791,6 +821,11 @@ def token_labels(
         )
         labels.append((width + _LABEL_MARGINS, text))
     return labels
+
+
+def _readable(color: int, fill: int) -> int:
+    """Return the colour, or black or white where it cannot be read on `fill`."""
+    return color if contrast(color, fill) >= _TEXT_CONTRAST else label_color(fill)
 
 
 def _token_names(trace: Trace, span: int) -> tuple[str, str]:

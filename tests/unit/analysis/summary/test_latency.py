@@ -12,7 +12,7 @@ from builders import (
     random_trace,
     token_trace,
 )
-from ggscope.analysis.summary.latency import Latency, token_latency
+from ggscope.analysis.summary.latency import Latency, token_latency, typical_latency
 from ggscope.analysis.summary.summary import summary
 from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import Trace
@@ -101,6 +101,21 @@ def test_median_p99_and_outliers_are_those_of_a_plain_loop(trace):
     assert found.p99 == pytest.approx(nearest(values, 0.99))
     slow = [i for i in rows if every[i] > 2 * nearest(values, 0.5)]
     assert np.flatnonzero(found.is_outlier).tolist() == slow
+
+
+def test_typical_latency_of_a_lane_is_that_of_all_bars(trace):
+    latency = token_latency(trace)
+    if not trace.lanes.is_token.any():
+        pytest.skip("its bars are graph passes")
+
+    typical = typical_latency(trace.spans, latency.bars.span)
+
+    assert typical.median == (latency.median or 0)
+    ratios = typical.ratios(trace.spans, latency.bars.span)
+    assert (np.isfinite(ratios) == latency.is_counted).all()
+    for row in np.flatnonzero(latency.is_counted).tolist():
+        assert ratios[row] == pytest.approx(durations(trace)[row] / latency.median)
+    assert ((ratios > 2) == latency.is_outlier).all()
 
 
 def test_summary_has_the_same_median_and_outliers(trace):

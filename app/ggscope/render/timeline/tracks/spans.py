@@ -7,12 +7,14 @@ import numpy as np
 from ggscope.analysis.rows.columns import add_ticks, column_edges
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
+from ggscope.analysis.summary.latency import SLOW
 from ggscope.descriptions.spans import tooltip_text, wait_of
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange, format_count, format_share
+from ggscope.model.units import TimeRange, format_count, format_duration, format_share
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.lanes import LanesDraft
+from ggscope.render.timeline.latency import token_latency_of
 from ggscope.render.timeline.rows import RowStyle
 from ggscope.render.timeline.tracks.track import TooltipContext, Track
 from ggscope.sanitize import Html, html, join_html
@@ -150,9 +152,30 @@ class SpanTrack(Track):
 
 
 class TokenTrack(SpanTrack):
-    """Pale boxes, labelled with number and duration."""
+    """Boxes with number and duration; narrow ones are coloured by latency."""
 
     style = RowStyle.TOKEN
+
+    def tooltip(self, context: TooltipContext, hit: Hit) -> Html:
+        """Return the tooltip of a token, with its latency beside the median."""
+        text, trace = super().tooltip(context, hit), context.trace
+        typical = token_latency_of(context.index)
+        ratio = typical.ratios(trace.spans, np.array([max(hit.span, 0)]))[0]
+        if hit.span < 0 or ratio != ratio:
+            return text
+        of = format_duration(round(typical.median), trace.clock.unit)
+        return html("{}<br>{} × the median of {}", text, f"{ratio:.2f}", of)
+
+    def header_lines(self, context: TooltipContext, title: str) -> list[Html]:
+        """Return those of all lanes, and what the colours stand for."""
+        lines = super().header_lines(context, title)
+        if median := token_latency_of(context.index).median:
+            of = format_duration(round(median), context.trace.clock.unit)
+            lines.append(html("median latency {}", of))
+            lines.append(
+                html("Narrow tokens: grey up to the median, full colour at {} ×", SLOW)
+            )
+        return lines
 
 
 class PhaseTrack(SpanTrack):
