@@ -518,6 +518,7 @@ SOURCES = {
             "ggscope_statistics_cross": (
                 None, _in(Selection), _in(Selection), i64, i64, Out.i64,
             ),
+            "ggscope_statistics_bucket": (None, In.i64, i64, i32, Out.i64),
             "ggscope_statistics_find": (
                 None, In.u32, i64, i32, i64, In.i64, Out.i64, Out.i64,
             ),

@@ -204,6 +204,15 @@ EXPORT void ggscope_statistics_cross(const Selection *rows, const Selection *col
     }
 }
 
+/* Count n values, none below 0, by bucket. */
+EXPORT void ggscope_statistics_bucket(const int64_t *values, int64_t n,
+                                      int32_t mantissa, int64_t *counts)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (values[i] >= 0)
+            counts[code_of(values[i], mantissa)]++;
+}
+
 /* Find the bucket of each wanted rank.
  *
  * rank[n_groups * n_ranks] ascends within a group; -1 = not wanted. Writes the bucket

@@ -18,7 +18,7 @@ from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.pivot import MEASURES
 from ggscope.model.selection import By
 from ggscope.model.units import format_count
-from ggscope.render.theme import Theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import ElidedLabel, Label, set_tip
 from ggscope.views.base.view import guarded
@@ -49,6 +49,7 @@ class StatisticsHead(QWidget):
     switch : this range, or all.
     by, across : the grouping, and that of the columns of a pivot table, None = none.
     cells : what the cells of a pivot table are.
+    histogram : the switch of the histogram.
     estimated : whether times that are not measured or derived count.
     n_lines : in how many lines it lies, 1, 2 or 4.
     """
@@ -85,7 +86,13 @@ class StatisticsHead(QWidget):
         for widget in (self.about, self.estimated, *labels):
             widget.setFont(words_font(12))
         lay_out(QHBoxLayout(self._tail), None, self._by_label, self.by, spacing=8)
-        columns = (None, self._across_label, self.across, self.cells, self._copy)
+        tip = "Histogram of times, bytes or rates; dragging over it filters"
+        self.histogram = tool_button(self._columns, "Histogram", tip)
+        self.histogram.setCheckable(True)
+        self._buttons = (self.histogram, self._copy)
+        columns = (
+            None, self._across_label, self.across, self.cells, *self._buttons,
+        )  # fmt: skip
         lay_out(QHBoxLayout(self._columns), *columns, spacing=8)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, 4, 8, 4)
@@ -150,7 +157,10 @@ class StatisticsHead(QWidget):
         palette = self.estimated.palette()
         palette.setColor(QPalette.ColorRole.WindowText, qcolor(theme.dim))
         self.estimated.setPalette(palette)
-        self._copy.setStyleSheet(tool_button_style(theme, theme.dim))
+        chosen = f" QToolButton:checked {{ color: {css(theme.text)};"
+        chosen += f" background: {css(theme.raised)}; }}"
+        for button in self._buttons:
+            button.setStyleSheet(tool_button_style(theme, theme.dim) + chosen)
 
     def minimumSizeHint(self) -> QSize:
         """Be as narrow as four lines can be, whatever the lines now."""

@@ -3,9 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QTimer
-from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QMenu, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, QTimer
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QMenu,
+    QSplitter,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.statistics.columns import (
@@ -49,6 +55,7 @@ from ggscope.views.statistics.counting import (
     restricted,
 )
 from ggscope.views.statistics.head import StatisticsHead
+from ggscope.views.statistics.histogram import HistogramView, Subject
 from ggscope.views.statistics.tables import (
     PivotTable,
     StatisticsTable,
@@ -59,6 +66,8 @@ from ggscope.views.statistics.tables import (
 )
 
 _KEY = "statistics"
+_BESIDE_PX, _BELOW_PX = 900, 420
+"""In a narrower pane, if it is so high, the histogram lies below the table."""
 _LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
@@ -96,6 +105,7 @@ class StatisticsView(View):
         self.pivot_model = TextTableModel([Heading("", stretch=True)], self)
         self.pivot = PivotTable(self.pivot_model, self)
         self.pivot.setAccessibleName("Pivot table of the selection")
+        self.histogram = HistogramView(session, theme, self)
         self.head = StatisticsHead(session, self)
         self.about, self.by = self.head.about, self.head.by
         self.estimated = self.head.estimated
@@ -110,6 +120,7 @@ class StatisticsView(View):
         self.pivot.selectionModel().currentChanged.connect(self._on_row)
         self.head.by_changed.connect(self._on_grouping)
         self.head.cells_changed.connect(self._show_pivot)
+        self.head.histogram.toggled.connect(self._on_histogram)
         self.head.estimated_toggled.connect(self.recount)
         self._lay_out()
         self.set_theme(theme)
@@ -128,22 +139,63 @@ class StatisticsView(View):
         self._on_trace_changed(None)
 
     def _lay_out(self) -> None:
-        body = QWidget(self)
+        self._body = QSplitter(self)
+        self._body.setChildrenCollapsible(False)
+        body = QWidget(self._body)
+        self._body.addWidget(body)
+        self._body.addWidget(self.histogram)
+        self._body.setSizes([600, 400])
+        self.histogram.hide()
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.pivot)
-        lay_out(QVBoxLayout(self), self.head, body, wide=body)
+        lay_out(QVBoxLayout(self), self.head, self._body, wide=self._body)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the histogram below the table where there is more room than beside it."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < scaled(_BESIDE_PX)
+        is_below = is_narrow and self.height() >= scaled(_BELOW_PX)
+        way = Qt.Orientation.Vertical if is_below else Qt.Orientation.Horizontal
+        if way != self._body.orientation():
+            self._body.setOrientation(way)
+
+    def _on_histogram(self, is_on: bool) -> None:
+        self.histogram.setVisible(is_on)
+        self._tell_histogram()
+
+    def _tell_histogram(self) -> None:
+        """Let the histogram count what the table counts, if it is shown."""
+        session, result = self.session, self.result
+        if not self.head.histogram.isChecked():
+            return
+        if result is None or session.index is None or not result.rows:
+            self.histogram.set_subject(None)
+            return
+        group = session.selection.current.group
+        if group is not None and not self._index_of(group).isValid():
+            group = None
+        subject = Subject(
+            session.index, result.scope, result.by, session.queries.mask,
+            result.where, self.estimated.isChecked(), self._blocks, group,
+        )  # fmt: skip
+        self.histogram.set_subject(subject)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.table.set_theme(theme)
         self.pivot.set_theme(theme)
+        self.histogram.set_theme(theme)
         self._empty.set_theme(theme)
         self.head.set_theme(theme)
         if self.result is not None:
             self._show(self.result)
+
+    def set_zoom(self, zoom: float) -> None:
+        """Draw the histogram `zoom` times as large."""
+        self.histogram.set_zoom(zoom)
 
     def figure(self) -> Figure | None:
         """Return what is counted as bars, by the column that the table is sorted by."""
@@ -182,6 +234,7 @@ class StatisticsView(View):
     def release(self) -> None:
         """Stop counting as well."""
         super().release()
+        self.histogram.release()
         self._timer.stop()
         self._stale_timer.stop()
         self.session.tasks.cancel(_KEY)
@@ -197,8 +250,11 @@ class StatisticsView(View):
             self._timer.stop()
             self._end_waiting()
             self.result = None
+            self._tell_histogram()
             self._say_empty()
             return
+        if not trace.is_running:
+            self.histogram.set_subject(None)
         if self.result is None:
             self._empty.say("counting …")
         self._offer_groupings(trace)
@@ -219,6 +275,7 @@ class StatisticsView(View):
     def _on_selection_changed(self, _: object) -> None:
         self._on_scope_changed(None)
         self._mark_group()
+        self._tell_histogram()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Count what was not counted while the pane was hidden."""
@@ -329,6 +386,7 @@ class StatisticsView(View):
         self._end_waiting()
         self.head.say_left_out(result)
         if not result.rows:
+            self._tell_histogram()
             self._say_empty()
             return
         facts = result.facts
@@ -352,6 +410,7 @@ class StatisticsView(View):
         self.table.fit_columns()
         self._show_pivot()
         self._mark_group()
+        self._tell_histogram()
         self._stack.setCurrentWidget(self._table_shown())
 
     def _show_pivot(self) -> None:
