@@ -21,9 +21,9 @@ from ggscope.render.theme import theme
 from ggscope.session.loader import LoadRequest
 from ggscope.session.open_traces import OpenTraces
 from ggscope.session.session import Session
-from ggscope.views.base.safe_text import ElidedLabel
+from ggscope.views.base.safe_text import ElidedLabel, Label
 from ggscope.views.base.text_table import TextTable
-from ggscope.views.compare import CompareView
+from ggscope.views.compare.view import CompareView
 from oracles.run_times import is_timed, union
 from pages import Page
 from panes import pane, settle
@@ -197,8 +197,15 @@ def test_runs_in_other_units_are_not_comparable(desk: Desk) -> None:
     result = desk.view.result
     assert result is not None
     assert not result.is_comparable
-    assert Page(desk.view).is_empty
-    assert result.reason in Page(desk.view).placeholder
+    assert result.reason in Page(desk.view).child(Label, "compare_headline").text()
+    headings = [heading.title for heading in desk.view.model.headings]
+    assert headings[1:] == ["A spans", "B spans", "A share", "B share"]
+    shares = {row.key: row for row in result.shares}
+    assert desk.keys() == list(shares)
+    row = desk.view.model.row(0)
+    assert (row[1].sort, row[2].sort) == (
+        shares[row[0].text].count_a, shares[row[0].text].count_b
+    )  # fmt: skip
 
 
 # -- rows ------------------------------------------------------------------------------
@@ -285,7 +292,7 @@ def test_a_tab_that_is_closed_is_let_go_of(desk: Desk) -> None:
 
     assert desk.view.result is None
     assert Page(desk.view).is_empty
-    assert desk.runs() == ["choose a run", "Open other run…"]
+    assert desk.runs() == ["choose a run", "Folder of runs…", "Open other run…"]
 
     def is_gone() -> bool:
         gc.collect()
@@ -349,7 +356,7 @@ def test_a_file_that_is_in_no_tab_is_read_on_a_worker(desk: Desk) -> None:
     desk.wait()
 
     assert reading
-    assert desk.runs() == [SAMPLE.name, "Open other run…"]
+    assert desk.runs() == [SAMPLE.name, "Folder of runs…", "Open other run…"]
     assert desk.view.run_box.currentText() == SAMPLE.name
     assert desk.view.result is not None
     assert desk.view.result.is_comparable
@@ -363,7 +370,7 @@ def test_reading_that_is_cancelled_leaves_the_choice(desk: Desk) -> None:
     desk.wait()
 
     assert state.title
-    assert desk.runs() == ["choose a run", "Open other run…"]
+    assert desk.runs() == ["choose a run", "Folder of runs…", "Open other run…"]
     assert desk.view.result is None
 
 

@@ -1,6 +1,5 @@
 """``ggscope diff``: what changed from one run, or set of runs, to another."""
 
-import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,16 +21,15 @@ from ggscope.descriptions.compare import (
     time_text,
 )
 from ggscope.descriptions.groupings import GROUPINGS
-from ggscope.errors import QueryError, TraceError
+from ggscope.errors import TraceError
 from ggscope.exporters.diff_json import diff_json
 from ggscope.model.trace import Trace
 from ggscope.model.units import Unit, format_count
-from ggscope.readers.discovery import runs_in
+from ggscope.readers.discovery import runs_of_side
 from ggscope.sanitize import one_line
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = GOOD, 1, 2
 _MAX_SHOWN = 30
-_MAX_RUNS = 64
 
 
 def run(arguments: Namespace) -> int:
@@ -40,7 +38,7 @@ def run(arguments: Namespace) -> int:
     What cannot be read cannot be compared: it is no difference.
     """
     try:
-        sides = [runs_of(path) for path in arguments.files]
+        sides = [runs_of_side(path) for path in arguments.files]
         traces = [[load(path, arguments) for path in side] for side in sides]
     except TraceError as error:
         output.complain(message_of(error))
@@ -64,22 +62,6 @@ def run(arguments: Namespace) -> int:
     if not comparison.is_comparable:
         return NOT_COMPARABLE
     return EQUAL if comparison.is_equal else DIFFERENT
-
-
-def runs_of(path: Path) -> list[Path]:
-    """Return the runs of one side: a file, or each recording of a folder of several.
-
-    Raises
-    ------
-    QueryError
-        If a folder has more runs than can be compared.
-    """
-    runs = runs_in(path) if os.path.isdir(path) else []
-    if len(runs) > _MAX_RUNS:
-        raise QueryError(
-            f"{path} has {len(runs)} runs; at most {_MAX_RUNS} of a side are compared."
-        )
-    return runs if len(runs) > 1 else [path]
 
 
 def _print(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ggscope.atomic_write import check_folder, check_target, make_folder
 from ggscope.cli import output
-from ggscope.cli.diff import runs_of
 from ggscope.cli.export import look_of, make_figure, need_no_display, write_captions
 from ggscope.cli.output import GOOD, USAGE, code_of, message_of, spare_inputs
 from ggscope.cli.reading import load
 from ggscope.errors import TraceError
+from ggscope.readers.discovery import runs_of_side
 from ggscope.sanitize import file_name
 
 
@@ -64,7 +64,8 @@ def _export(target: Path, arguments: Namespace) -> str:
     """Write the figure of both sides; return its caption."""
     need_no_display()
     a, b = (
-        [load(path, arguments) for path in runs_of(side)] for side in arguments.files
+        [load(path, arguments) for path in runs_of_side(side)]
+        for side in arguments.files
     )
     figure = make_figure(
         a[0], "compare", arguments, lambda text: output.say(f"note: {text}"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ggscope.analysis.compare.compare import CompareRow, Comparison
+from ggscope.analysis.compare.compare import CompareRow, Comparison, Side
 from ggscope.analysis.compare.matching import Hidden, ShareRow
 from ggscope.analysis.compare.offset import Anchor
 from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, Waterfall
@@ -66,14 +66,22 @@ def change_text(ticks: float | None, unit: Unit) -> str:
     return f"{sign}{format_duration(abs(ticks), unit)}"
 
 
+def side_spread_text(side: Side, unit: Unit) -> str:
+    """Return least and most of a side that has several runs; else ""."""
+    if side.spread is None:
+        return ""
+    low, high = (format_duration(ticks, unit) for ticks in side.spread)
+    return f"{low} … {high}"
+
+
 def spread_text(row: CompareRow, unit: Unit) -> str:
     """Return least and most of each side where it has several runs; else ""."""
-    parts = []
-    for name, side in (("A", row.a), ("B", row.b)):
-        if side.spread is not None:
-            low, high = (format_duration(ticks, unit) for ticks in side.spread)
-            parts.append(f"{name} {low} … {high}")
-    return ", ".join(parts)
+    sides = (("A", row.a), ("B", row.b))
+    return ", ".join(
+        f"{name} {side_spread_text(side, unit)}"
+        for name, side in sides
+        if side.spread is not None
+    )
 
 
 def headline(comparison: Comparison, unit: Unit) -> str:
@@ -250,6 +258,12 @@ def offset_text(offset: int, anchor: Anchor, unit: Unit) -> str:
     by = "moved by hand" if anchor == "offset" else f"aligned by {_ANCHORS[anchor]}"
     moved = change_text(offset, unit) if offset else "no offset"
     return f"{by}, clock of B {moved}"
+
+
+def steps_spread_text(runs: Sequence[Fraction], unit: Unit) -> str:
+    """Return least and most over several runs."""
+    low, high = (ticks_text(ticks, unit) for ticks in (min(runs), max(runs)))
+    return f"{low} … {high} over {format_count(len(runs))} runs"
 
 
 def waterfall_text(found: Waterfall, unit: Unit) -> str:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ggscope.gui.document import Document
     from ggscope.live.launcher import LaunchSpec, TraceabilityCheck
     from ggscope.session.loader import LoadRequest
-    from ggscope.session.open_traces import OpenTraces
+    from ggscope.session.open_traces import OpenTraces, RunsRequest
     from ggscope.session.run import Run
     from ggscope.session.session import Session
 
@@ -559,7 +559,7 @@ class MainWindow(QMainWindow):
         """The sessions of all tabs, for views that look at another one."""
         from ggscope.session.open_traces import OpenTraces
 
-        return OpenTraces(self._ask_run, self)
+        return OpenTraces(self._ask_run, self, self._ask_runs)
 
     def _ask_run(self) -> "LoadRequest | None":
         """Ask for a run to compare with; it is read into no tab."""
@@ -578,6 +578,17 @@ class MainWindow(QMainWindow):
             return None
         limit = self.settings.memory.limit_bytes
         return LoadRequest(Path(path).absolute(), limit_bytes=limit)
+
+    def _ask_runs(self) -> "RunsRequest | None":
+        """Ask for a folder of several runs to compare; they are read into no tab."""
+        from ggscope.session.open_traces import RunsRequest
+
+        folder = QFileDialog.getExistingDirectory(
+            self, "Folder of runs", self.settings.files.folder
+        )
+        if not folder:
+            return None
+        return RunsRequest(Path(folder).absolute(), self.settings.memory.limit_bytes)
 
     @cached_property
     def dialogs(self) -> "WindowDialogs":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from ggscope.errors import ReadError
+from ggscope.errors import QueryError, ReadError
 from ggscope.readers.api import ALONE, HEAD_BYTES, RECORDING, ROLES, TRACE
 from ggscope.readers.format_hints import likeness
 from ggscope.readers.registry import may_be, role_of, sniff_all
@@ -26,6 +26,8 @@ MAX_FILES = 2_000
 """Files whose content is looked at."""
 MAX_BESIDE = 64
 """The same for the files beside a trace that was opened alone."""
+MAX_RUNS = 64
+"""Runs of a side that are compared: each is read whole."""
 MAX_DEPTH = 8
 
 _INNER = ("traces", "graphs")
@@ -314,6 +316,22 @@ def runs_in(folder: Path) -> list[Path]:
         for part in parts
         if isinstance(part, SessionFile) and part.reader_id != _TOKENS
     ]
+
+
+def runs_of_side(path: Path) -> list[Path]:
+    """Return the runs of a side that is compared: a file, or each of a folder's.
+
+    Raises
+    ------
+    QueryError
+        If a folder has more runs than can be compared.
+    """
+    runs = runs_in(path) if os.path.isdir(path) else []
+    if len(runs) > MAX_RUNS:
+        raise QueryError(
+            f"{path} has {len(runs)} runs; at most {MAX_RUNS} of a side are compared."
+        )
+    return runs if len(runs) > 1 else [path]
 
 
 def _is_empty(path: Path) -> bool:

@@ -2,13 +2,59 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
+    from ggscope.model.trace import Trace
     from ggscope.session.loader import LoadRequest
     from ggscope.session.session import Session
+    from ggscope.session.tasks import TaskContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunsRequest:
+    """Read the runs of a folder, each as a trace of its own.
+
+    Attributes
+    ----------
+    folder : its recordings are found on the worker.
+    limit_bytes : memory that reading each may use; 0 = what the system has to give.
+    left_out : a run that is there already.
+    """
+
+    folder: Path
+    limit_bytes: int = 0
+    left_out: Path | None = None
+
+    def __call__(self, context: "TaskContext") -> "tuple[Trace, ...]":
+        """Return the traces, naturally sorted by their names.
+
+        Raises
+        ------
+        QueryError
+            If there are none, or more than can be compared.
+        ReadError, Cancelled
+            As `LoadRequest`.
+        """
+        from ggscope.errors import QueryError
+        from ggscope.readers.discovery import runs_of_side
+        from ggscope.session.loader import LoadRequest
+
+        runs = runs_of_side(self.folder)
+        left_out = self.left_out
+        if left_out is not None:
+            runs = [run for run in runs if run.absolute() != left_out.absolute()]
+        if not runs or runs == [self.folder]:
+            raise QueryError(f"{self.folder.name} has no several runs.")
+        traces = []
+        for path in runs:
+            context.check_cancelled()
+            traces.append(LoadRequest(path, limit_bytes=self.limit_bytes)(context))
+        return tuple(traces)
 
 
 class OpenTraces(QObject):
@@ -18,6 +64,7 @@ class OpenTraces(QObject):
     ----------
     ask_file : asks for a file that is in no tab; returns how to read it, None where
         nothing was chosen.
+    ask_folder : asks for a folder of several runs, in the same way.
 
     Signals
     -------
@@ -30,9 +77,10 @@ class OpenTraces(QObject):
         self,
         ask_file: "Callable[[], LoadRequest | None]" = lambda: None,
         parent: QObject | None = None,
+        ask_folder: Callable[[], RunsRequest | None] = lambda: None,
     ) -> None:
         super().__init__(parent)
-        self.ask_file = ask_file
+        self.ask_file, self.ask_folder = ask_file, ask_folder
         self._open: list[tuple[str, weakref.ref[Session]]] = []
 
     def set_sessions(self, titled: "Sequence[tuple[str, Session]]") -> None:

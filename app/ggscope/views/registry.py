@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from ggscope.render.figures import FIGURES, has_times
+from ggscope.render.figures import COMPARE, FIGURES, has_times
 
 if TYPE_CHECKING:
     from ggscope.model.trace import Trace
@@ -109,6 +109,15 @@ _TENSORS_GESTURES = (
     ("*", "Open all groups"),
     ("Enter, double click", "Open a group; show a tensor in the heatmap"),
 )
+_COMPARE_GESTURES = (
+    ("Ctrl+wheel, W / S", "Zoom both timelines"),
+    ("Drag, Shift+wheel, A / D", "Pan both timelines"),
+    ("Wheel, Up / Down", "Scroll the lanes of one timeline"),
+    ("Drag of B's axis, Shift+drag, Shift+Left / Right", "Move B against A"),
+    ("[ / ]", "Align by the previous or next token"),
+    ("Double click, F", "Fit that span; show all"),
+    ("Click, Enter", "Light the spans of a row or step"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -120,7 +129,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
-    ViewEntry("compare", "Compare", "bottom", "compare:CompareView", lambda trace: len(trace.spans) > 0),
+    ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),

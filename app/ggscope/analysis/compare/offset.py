@@ -8,6 +8,7 @@ import numpy as np
 from ggscope.analysis.compare.alignment import align
 from ggscope.model.tables import I64, Phase
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 Anchor = Literal["start", "phase", "token", "offset"]
 ANCHORS: tuple[Anchor, ...] = get_args(Anchor)
@@ -42,6 +43,13 @@ class MatchedTokens:
             return -1
         away = np.maximum(self.start_a - tick, 0) + np.maximum(tick - self.end_a, 0)
         return int(np.argmin(away))
+
+    def first_in(self, visible: TimeRange) -> int:
+        """Return the first token of A that begins in a range, else the nearest."""
+        inside = (self.start_a >= visible.start) & (self.start_a < visible.end)
+        if inside.any():
+            return int(np.argmax(inside))
+        return self.nearest(visible.start + visible.duration // 2)
 
 
 def matched_tokens(a: Trace, b: Trace) -> MatchedTokens:

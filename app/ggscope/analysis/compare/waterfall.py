@@ -19,7 +19,7 @@ StepsBy = Literal["family", "op", "layer", "part"]
 STEPS_BY: tuple[StepsBy, ...] = get_args(StepsBy)
 TokensOf = Literal["generated", "prompt", "all"]
 TOKENS_OF: tuple[TokensOf, ...] = get_args(TokensOf)
-OVERLAP, NO_OP = "at the same time", "no op"
+OVERLAP, NO_OP = "at the same time", "no op running"
 """Keys of what is counted in several steps, and of the time in which no op runs."""
 WORK, WAIT, IDLE = "work", "waiting at barriers", "idle"
 IDLE_OR_WAIT = "idle or waiting"

@@ -117,7 +117,11 @@ class CompareOptions:
     state: LaneState | None = field(default=None, metadata=option(read=read_lane_state))
 
 
-def compare_figure(trace: Trace, options: CompareOptions = CompareOptions()) -> Figure:
+def compare_figure(
+    trace: Trace,
+    options: CompareOptions = CompareOptions(),
+    look: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
+) -> Figure:
     """Return the figure of a trace (A) and ``options.b``.
 
     Raises
@@ -137,6 +141,7 @@ def compare_figure(trace: Trace, options: CompareOptions = CompareOptions()) -> 
     return Figure(
         f"compare-{options.show}",
         lambda look: draw(trace, options, look),
+        look,
         recipe=compare_recipe(trace, options),
     )
 

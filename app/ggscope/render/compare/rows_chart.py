@@ -16,7 +16,9 @@ from ggscope.render.batch import (
 from ggscope.render.charts import LABEL_SIZE, Axis, axis_values
 from ggscope.render.theme import Theme, mix, with_alpha
 
-_FOOT_PX, _TOP_PX, _PAD = 34.0, 6.0, 10.0
+_FOOT_PX, _LOW_FOOT_PX, _TOP_PX, _PAD = 34.0, 18.0, 6.0, 10.0
+_LOW_PX = 130.0
+"""Lower pictures on the screen have no title of the axis."""
 _MOST_ROW_PX, LEAST_ROW_PX = 26.0, 15.0
 _CHARACTER = 0.602 * LABEL_SIZE
 _TICK_PX = 90.0
@@ -91,7 +93,13 @@ class RowsGeometry:
     @property
     def room(self) -> float:
         """Height for rows."""
-        return max(self.scene.height - _TOP_PX - _FOOT_PX, 0.0)
+        foot = _LOW_FOOT_PX if self.is_low else _FOOT_PX
+        return max(self.scene.height - _TOP_PX - foot, 0.0)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the axis has no title."""
+        return not self.scene.is_figure and self.scene.height < _LOW_PX
 
     @property
     def bottom(self) -> float:
@@ -202,6 +210,8 @@ def _add_axis(g: RowsGeometry, grid: LineList, texts: TextList) -> None:
                      Align.CENTER)
             )  # fmt: skip
             end = x + half + 6
+    if g.is_low:
+        return
     texts.append(
         Text((g.left + g.right) / 2, g.bottom + 25, scene.axis.label, theme.dim,
              LABEL_SIZE, align=Align.CENTER, width=scene.width - 2 * _PAD)

@@ -23,8 +23,9 @@ from ggscope.render.timeline.scene import (
 )
 
 STRIP_PX = 20.0
-"""Height of the line above each timeline that says which run it is."""
-_LEAST_PX = STRIP_PX + AXIS_HEIGHT + 24.0
+"""Height of the line above each timeline of a figure that says which run it is; on the
+screen that stands beside the axis."""
+_LEAST_PX = AXIS_HEIGHT + 24.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,11 +95,12 @@ class SidePlace:
 
     top: float
     height: float
+    strip: float
 
     @property
     def axis(self) -> float:
         """Top of the axis."""
-        return self.top + STRIP_PX
+        return self.top + self.strip
 
     @property
     def lanes(self) -> float:
@@ -108,20 +110,22 @@ class SidePlace:
     @property
     def room(self) -> float:
         """Height of the lanes in view."""
-        return max(self.height - STRIP_PX - AXIS_HEIGHT, 0.0)
+        return max(self.height - self.strip - AXIS_HEIGHT, 0.0)
 
 
 def side_places(scene: TimelinesScene) -> tuple[SidePlace, SidePlace]:
     """Return where A and B lie: half the height each, unless one needs less."""
+    strip = STRIP_PX if scene.is_figure else 0.0
     needs = [
-        STRIP_PX + AXIS_HEIGHT + side.layout.height + 2 for side in (scene.a, scene.b)
+        strip + AXIS_HEIGHT + side.layout.height + 2 for side in (scene.a, scene.b)
     ]
     half = scene.height / 2
     first = min(needs[0], max(half, scene.height - needs[1]))
     first = min(max(first, _LEAST_PX), max(scene.height - _LEAST_PX, half))
     first = round(first * scene.scale) / scene.scale
     rest = max(scene.height - first, 1.0)
-    return SidePlace(0.0, max(first, 1.0)), SidePlace(first, rest)
+    first = max(first, 1.0)
+    return SidePlace(0.0, first, strip), SidePlace(first, rest, strip)
 
 
 def side_scenes(scene: TimelinesScene) -> tuple[TimelineScene, TimelineScene]:
@@ -135,7 +139,7 @@ def side_scenes(scene: TimelinesScene) -> tuple[TimelineScene, TimelineScene]:
         scenes.append(
             TimelineScene(
                 index=side.index, layout=side.layout, visible=visible,
-                width=scene.width, height=max(place.height - STRIP_PX, 1.0),
+                width=scene.width, height=max(place.height - place.strip, 1.0),
                 theme=scene.theme, scale=scene.scale, scroll_y=side.scroll_y,
                 header_width=scene.header_width, color_by=scene.color_by,
                 selection=side.selection, lit=side.lit, hover_span=side.hover_span,
@@ -153,30 +157,48 @@ def compose_timelines(scene: TimelinesScene) -> DisplayList:
     for name, side, place, lanes in zip(
         "AB", (scene.a, scene.b), side_places(scene), side_scenes(scene), strict=True
     ):
-        parts.append((_strip(scene, name, side.title), 0.0, place.top))
         parts.append((compose_timeline(lanes), 0.0, place.axis))
-    background = parts[1][0].background
+        make = _strip if scene.is_figure else _corner
+        parts.append((make(scene, name, side), 0.0, place.top))
+    background = parts[0][0].background
     return placed(scene.width, scene.height, scene.scale, background, parts)
 
 
-def _strip(scene: TimelinesScene, name: str, title: str) -> DisplayList:
-    """Return the line above a timeline: which run it is, and how B is aligned."""
+def _corner(scene: TimelinesScene, name: str, side: TimelineSide) -> DisplayList:
+    """Return which run it is, beside the axis; a line tells B from A."""
     theme, ground, texts = scene.theme, RectList(), TextList()
+    width, bottom = scene.header_width, AXIS_HEIGHT - 1 / scene.scale
+    ground.add(0, width, 0, bottom, mix(theme.pane, theme.text, 0.06))
+    color = side_color(theme, is_b=name == "B")
+    if name == "B":
+        ground.add(0, scene.width, 0, 2 / scene.scale, color)
+    middle = AXIS_HEIGHT / 2
+    texts.append(Text(10, middle, name, color, 12, Face.HEADING))
+    title = side.title
+    if side.index.trace.clock.unit == "cycle":
+        title += ", cycles"
+    texts.append(Text(26, middle, title, theme.text, 11.5, width=max(width - 32, 1.0)))
+    batches = (*ground.batch(), *texts.batch())
+    return DisplayList(scene.width, AXIS_HEIGHT, scene.scale, theme.pane, batches)
+
+
+def _strip(scene: TimelinesScene, name: str, side: TimelineSide) -> DisplayList:
+    """Return the line above a timeline: which run it is, and how B is aligned."""
+    theme, texts = scene.theme, TextList()
     middle = STRIP_PX / 2
-    if not scene.is_figure:
-        ground.add(0, scene.width, 0, STRIP_PX, mix(theme.pane, theme.text, 0.06))
     color = side_color(theme, is_b=name == "B")
     texts.append(Text(10, middle, name, color, 12, Face.HEADING))
     right = scene.aligned if name == "B" else ""
     room = scene.width * (0.5 if right else 1.0) - 40
-    texts.append(Text(28, middle, title, theme.text, 11.5, width=max(room, 1.0)))
+    texts.append(Text(28, middle, side.title, theme.text, 11.5, width=max(room, 1.0)))
     if right:
         texts.append(
             Text(scene.width - 10, middle, right, theme.dim, 11, align=Align.RIGHT,
                  width=max(scene.width * 0.5 - 20, 1.0))
         )  # fmt: skip
-    batches = (*ground.batch(), *texts.batch())
-    return DisplayList(scene.width, STRIP_PX, scene.scale, theme.pane, batches)
+    return DisplayList(
+        scene.width, STRIP_PX, scene.scale, theme.pane, tuple(texts.batch())
+    )
 
 
 def timelines_legend(scene: TimelinesScene) -> list[Entry]:

@@ -1,0 +1,1 @@
+"""Compare: what another run takes more or less than that of this tab."""
