@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
+import bench_files
 import ggmlviz_files
 import gguf_files
 import log_files
@@ -225,6 +226,11 @@ def _routing(names: Names) -> bytes:
     return side_files.sound_routing().encode()
 
 
+def _bench(names: Names) -> bytes:
+    rows = [row | {"model_type": next(names)} for row in bench_files.rows(1, 6)]
+    return bench_files.written(rows, "jsonl")
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -248,6 +254,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
     "llama-log": (".log", _log),
+    "llama-bench": (".jsonl", _bench),
 }
 READERS = tuple(_MADE)
 """Ids of the readers there are such files for."""

@@ -164,6 +164,7 @@ CONDITIONS = {
     "restarts": "the program of a log started again",
     "requests_without_timings": "a request of a log has no timings",
     "other_lines": "lines of a log are of no known form",
+    "broken_bench_row": "a row of llama-bench is cut or has no speed",
     # -- experts --------------------------------------------------------------
     "bad_score": "a score is infinite or beyond what a router computes",
     "lines_before_table": "lines stand before a table",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_files
 import gguf_files
 import log_files
 import recordings
@@ -71,6 +72,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "NamesReader": ("tensor_names.txt", _names),
     "MetadataReader": ("trace_metadata.json", _metadata),
+    "BenchReader": ("bench.jsonl", lambda: bench_files.text("jsonl")),
     "LogReader": ("server.log", _log),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }

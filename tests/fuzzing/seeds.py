@@ -3,10 +3,12 @@
 import json
 from random import Random
 
+import bench_files
 import ggmlviz_files as viz
 import gguf_files
 import log_files
 import side_samples
+from bench_files import FORMS as FORMS_OF_BENCH
 from log_files import FORMS
 from npu_files import (
     access,
@@ -170,6 +172,7 @@ _SEEDS = {
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
     "llama-log": _logs,
+    "llama-bench": lambda: [(f"b.{f}", bench_files.text(f)) for f in FORMS_OF_BENCH],
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {

@@ -52,6 +52,7 @@ SESSIONS = {
     "folder": ("tensor-access", "memory-map", "gguf", "graph-json", "buffer-stats",
                "moe-csv"),
     "log": ("llama-log",),
+    "bench": ("llama-bench",),
     "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),
 }  # fmt: skip
 """Which files are opened together: every format is in one of them."""

@@ -133,6 +133,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.tensors import run
         case "requests":
             from ggscope.cli.requests import run
+        case "bench-table":
+            from ggscope.cli.bench_table import run
         case "hot":
             from ggscope.cli.hot import run
         case "flags":

@@ -24,6 +24,7 @@ COMMANDS = {
     "diff": "compare two runs: what takes longer, by how much",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "requests": "list the requests of a server's log",
+    "bench-table": "results of llama-bench as one table, or two files compared",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
@@ -590,6 +591,20 @@ def _add_requests(parser: _Parser) -> None:
     )
 
 
+def _add_bench_table(parser: _Parser) -> None:
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="compare two files, test by test: where all configuration keys agree",
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print Markdown, as llama-bench does"
+    )
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", help="print N rows, default 200"
+    )
+
+
 def _add_range(parser: _Parser) -> None:
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
 
@@ -1124,6 +1139,7 @@ _READING: dict[str, str | int] = {
             "stats",
             "tensors",
             "requests",
+            "bench-table",
             "hot",
             "cache",
             "show",
@@ -1165,6 +1181,7 @@ _OWN = {
     "machine": _add_machine,
     "tensors": _add_tensors,
     "requests": _add_requests,
+    "bench-table": _add_bench_table,
     "hot": _add_hot,
     "cache": _add_cache,
     "flags": _add_flags,

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from ggscope.model.batches import BatchTokens, TokenSequences
+from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.requests import ServerLog
@@ -80,6 +81,7 @@ class TraceBuilder:
         self.residency: Residency | None = None
         self.record_count: RecordCount | None = None
         self.log: ServerLog | None = None
+        self.bench: BenchRuns | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -340,6 +342,7 @@ class TraceBuilder:
             residency=self.residency,
             record_count=self.record_count,
             log=self.log,
+            bench=self.bench,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

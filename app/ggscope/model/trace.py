@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.batches import BatchTokens, TokenSequences
+from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
 from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
@@ -820,6 +821,7 @@ class Trace:
     record_count : records of ops that are there and that were lost, where the tracer
         itself counts them; None elsewhere.
     log : requests, memory and facts, where it is the log of a server; else None.
+    bench : tests, where it is what llama-bench printed; else None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -854,6 +856,7 @@ class Trace:
     stories: tuple[RunStory, ...] = ()
     record_count: RecordCount | None = None
     log: ServerLog | None = None
+    bench: BenchRuns | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 

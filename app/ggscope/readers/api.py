@@ -31,12 +31,14 @@ METADATA = "metadata"
 """Role of the metadata that a tracer writes about a run."""
 LOG = "log"
 """Role of the log of a program."""
+BENCH = "bench"
+"""Role of results of a benchmark."""
 ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
-    METADATA, LOG,
+    METADATA, LOG, BENCH,
 )  # fmt: skip
 """Roles of a file in a session; see `ggscope.model.trace.JoinedFile`."""
-ALONE = frozenset({LOG})
+ALONE = frozenset({LOG, BENCH})
 """Roles of files that join no session: they are opened by themselves."""
 
 _YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})

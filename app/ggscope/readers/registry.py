@@ -23,6 +23,7 @@ from ggscope.errors import (
 )
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import (
+    bench,
     buffers,
     experts,
     ggmlviz,
@@ -72,6 +73,7 @@ BUILTIN = {
     "ggscope.readers.experts.moe_csv:MoeCsvReader": experts.INFO,
     "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
     "ggscope.readers.logs.reader:LogReader": logs.INFO,
+    "ggscope.readers.bench.reader:BenchReader": bench.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

@@ -1,0 +1,92 @@
+"""``ggscope bench-table``: rows, Markdown and comparison."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import bench_files
+from support import corpus_path
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    a, b = tmp_path / "a.jsonl", tmp_path / "b.csv"
+    a.write_bytes(bench_files.written(bench_files.rows(1), "jsonl"))
+    b.write_bytes(bench_files.written(bench_files.rows(1, n_threads=8), "csv"))
+    return a, b
+
+
+def test_rows_have_the_keys_of_llama_bench(run, files):
+    value = json.loads(run("bench-table", *files, "--json").out)
+
+    tests = bench_files.rows(1)
+    assert len(value["rows"]) == 2 * len(tests)
+    first = {k: v for k, v in value["rows"][0].items() if k not in ("file", "test")}
+    assert first == tests[0]
+    assert "n_threads" in value["varying"]
+
+
+def test_table_shows_what_varies(run, files):
+    out = run("bench-table", *files).out
+
+    assert "n_threads" in out
+    assert "pp128" in out
+    assert "cpu_info" not in out
+
+
+def test_markdown_is_a_table(run, files):
+    lines = run("bench-table", files[0], "--markdown").out.splitlines()
+
+    assert lines[0].startswith("| model")
+    assert set(lines[1]) <= set("|-: ")
+    assert len({line.count("|") for line in lines if line}) == 1
+
+
+def test_comparison_names_what_was_changed(run, files):
+    answer = run("bench-table", *files, "--compare")
+
+    assert "n_threads: 4 → 8" in answer.out
+    assert "noise" in answer.out
+    value = json.loads(run("bench-table", *files, "--compare", "--json").out)
+    rows = value["comparison"]["rows"]
+    assert {round(row["relative"], 9) for row in rows} == {0.0}
+    assert run("bench-table", files[0], "--compare").code == 2
+
+
+def test_other_files_are_named_and_the_rest_is_printed(run, files, tmp_path):
+    other = tmp_path / "x.ggmlviz"
+    other.write_bytes(b"nothing of this kind\n")
+
+    answer = run("bench-table", files[0], other)
+
+    assert answer.code != 0
+    assert "x.ggmlviz" in answer.err
+    assert "pp128" in answer.out
+
+
+def _corpus() -> list[tuple[str, dict[str, object]]]:
+    root = corpus_path()
+    index = None if root is None else root / "people" / "index.json"
+    if index is None or not index.is_file():
+        return []
+    entries = json.loads(index.read_text("utf-8"))
+    return [
+        (n, entry) for n, entry in entries.items() if entry["kind"] == "llama-bench"
+    ]
+
+
+@pytest.mark.skipif(not _corpus(), reason="the corpus is not there")
+@pytest.mark.parametrize("number", range(len(_corpus()) or 1))
+def test_files_of_people_have_the_counts_of_the_index(run, tmp_path, number):
+    name, entry = _corpus()[number]
+    root = corpus_path()
+    assert root is not None
+    copy = tmp_path / "x.txt"
+    copy.write_bytes((root / "people" / name).read_bytes())
+
+    events = json.loads(run("info", copy, "--json").out)["events"]
+    rows = json.loads(run("bench-table", copy, "--json").out)["rows"]
+
+    assert events == {"runs": entry["rows"], "repetitions": entry["repetitions"]}
+    assert float(str(entry["avg_ts_first"])) == rows[0]["avg_ts"]
