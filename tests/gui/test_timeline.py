@@ -719,6 +719,49 @@ def test_large_trace_is_prepared_on_a_worker(
     assert view.prepared().index.trace is trace  # type: ignore[union-attr]
 
 
+def test_token_lane_stays_in_sight_when_lanes_scroll(
+    qtbot: QtBot, view: TimelineView, session: Session
+) -> None:
+    view.resize(800, 220)
+    qtbot.waitUntil(lambda: view.scroll_bar.maximum() > 0)
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of("token")
+    assert box is not None
+    at = AXIS_HEIGHT + box.y + box.height / 2
+    before = view.hit(400, at)
+
+    view.scroll_to(view.scroll_bar.maximum())
+
+    assert view.hit(400, at) == before
+    assert before.span >= 0
+    below = view.hit(400, AXIS_HEIGHT + prepared.layout.fixed_height + 30).box
+    assert below is not None
+    assert below.lane is not None
+    assert below.lane.track.id not in ("token", "phase")
+
+
+def test_lanes_of_tokens_can_change_places(
+    view: TimelineView, session: Session
+) -> None:
+    session.set_trace(builders.npu_like_trace())
+    view.resize(800, 500)
+    prepared = view.prepared()
+    assert prepared is not None
+    token, phase = (prepared.layout.box_of(key) for key in ("token", "phase"))
+    assert token is not None
+    assert phase is not None
+    start, stop = (
+        QPoint(60, int(AXIS_HEIGHT + box.y + box.height / 2)) for box in (phase, token)
+    )
+
+    drag(view, start, stop)
+
+    keys = [x.lane.key for x in view.prepared().layout if x.lane]  # type: ignore[union-attr]
+    assert keys[:2] == ["phase", "token"]
+    assert session.lanes.state.pinned == ()
+
+
 def test_reveal_scrolls_the_lane_into_view(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:

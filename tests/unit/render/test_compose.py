@@ -517,6 +517,24 @@ def test_pinned_lanes_do_not_scroll_and_hide_what_scrolls_under_them() -> None:
     assert scrolled.clip.y == pytest.approx(pinned_end)
 
 
+@pytest.mark.parametrize("scroll_y", [0.0, 40.0])
+def test_line_under_the_token_lane_is_there_while_lanes_scroll(scroll_y: float) -> None:
+    scene = make_scene(llama_like_trace(), height=160, scroll_y=scroll_y)
+    y = AXIS_HEIGHT + scene.layout.fixed_height
+
+    picture = compose_timeline(scene)
+
+    assert scene.layout.fixed
+    lines = [
+        float(at)
+        for batch in picture.batches
+        if isinstance(batch, LineBatch)
+        for at, color in zip(batch.y0, batch.color, strict=True)
+        if color == scene.theme.dim
+    ]
+    assert (y in lines) == (scroll_y > 0)
+
+
 def test_lanes_out_of_sight_are_not_composed() -> None:
     trace = random_trace(1, 400, lanes=60, layers=0)
 

@@ -218,7 +218,8 @@ class LaneBox:
     row_height : height of each row.
     collapsed : for a group head.
     count : lanes in the group (group head), shown dim at the right.
-    pinned : drawn in the pinned area.
+    pinned : by the person.
+    fixed : does not scroll: a pinned one, or a sticky track and the head above it.
     """
 
     lane: TimelineLane | None
@@ -230,6 +231,7 @@ class LaneBox:
     collapsed: bool = False
     count: int = 0
     pinned: bool = False
+    fixed: bool = False
     title: str = ""
 
 
@@ -243,7 +245,7 @@ class LaneLayout:
     ----------
     lane : int64[n], which of `lanes`; -1 for a group head.
     heads : of each group head by its number: title, lanes in it, whether it is closed.
-    n_pinned : boxes that do not scroll.
+    n_pinned, n_fixed : boxes that the person pinned, and that do not scroll.
     n_rows, row_height : of each box; that of a head says nothing.
     names : titles that the person gave, by lane key or `group_key`.
 
@@ -258,6 +260,7 @@ class LaneLayout:
         lane: I64,
         heads: Mapping[int, tuple[str, int, bool]],
         n_pinned: int,
+        n_fixed: int,
         *,
         n_rows: I64,
         row_height: npt.NDArray[np.float64],
@@ -266,7 +269,8 @@ class LaneLayout:
     ) -> None:
         self._lanes, self._lane, self._heads = lanes, lane, heads
         self._head_height, self._names = head_height, names or {}
-        self._n_pinned, self._n_rows, self._row_height = n_pinned, n_rows, row_height
+        self._n_pinned, self._n_fixed = n_pinned, n_fixed
+        self._n_rows, self._row_height = n_rows, row_height
         is_head = lane < 0
         # Thin lanes are stacked without a gap, so that a block of layers reads as one.
         is_thin = lanes.of_track(lambda spec: spec.is_thin)
@@ -282,9 +286,9 @@ class LaneLayout:
     def scaled(self, factor: float, head_height: float) -> "LaneLayout":
         """Return the layout with rows so many times as high, for figures."""
         return LaneLayout(
-            self._lanes, self._lane, self._heads, self._n_pinned, n_rows=self._n_rows,
-            row_height=self._row_height * factor, head_height=head_height,
-            names=self._names,
+            self._lanes, self._lane, self._heads, self._n_pinned, self._n_fixed,
+            n_rows=self._n_rows, row_height=self._row_height * factor,
+            head_height=head_height, names=self._names,
         )  # fmt: skip
 
     def fitting(self, height: float) -> "LaneLayout":
@@ -295,7 +299,7 @@ class LaneLayout:
         return LaneLayout(
             self._lanes, self._lane[:n],
             {i: head for i, head in self._heads.items() if i < n},
-            min(self._n_pinned, n), n_rows=self._n_rows[:n],
+            min(self._n_pinned, n), min(self._n_fixed, n), n_rows=self._n_rows[:n],
             row_height=self._row_height[:n], head_height=self._head_height,
             names=self._names,
         )  # fmt: skip
@@ -348,15 +352,20 @@ class LaneLayout:
                 return [self._lanes.keys[at] for at in members]
         return []
 
+    @property
+    def has_pinned(self) -> bool:
+        """Whether the person pinned any box."""
+        return self._n_pinned > 0
+
     @cached_property
-    def pinned(self) -> tuple[LaneBox, ...]:
-        """The pinned boxes, which do not scroll."""
-        return tuple(self._box(i) for i in range(self._n_pinned))
+    def fixed(self) -> tuple[LaneBox, ...]:
+        """The boxes at the top that do not scroll."""
+        return tuple(self._box(i) for i in range(self._n_fixed))
 
     @property
-    def pinned_height(self) -> float:
-        """Height of the pinned boxes."""
-        return self.pinned[-1].y + self.pinned[-1].height if self.pinned else 0.0
+    def fixed_height(self) -> float:
+        """Height of the boxes that do not scroll."""
+        return self.fixed[-1].y + self.fixed[-1].height if self.fixed else 0.0
 
     @cached_property
     def _place_of(self) -> I64:
@@ -373,13 +382,14 @@ class LaneLayout:
         return box
 
     def _make(self, i: int) -> LaneBox:
-        y, pinned = float(self._y[i]), i < self._n_pinned
+        y, pinned, fixed = float(self._y[i]), i < self._n_pinned, i < self._n_fixed
         head = self._heads.get(i)
         if head is not None:
             group, count, is_closed = head
             return LaneBox(
                 None, group, y, self._head_height, collapsed=is_closed, count=count,
-                pinned=pinned, title=self._names.get(group_key(group), group),
+                pinned=pinned, fixed=fixed,
+                title=self._names.get(group_key(group), group),
             )  # fmt: skip
         lane, row_height = self._lanes[int(self._lane[i])], float(self._row_height[i])
         gap = float(self._gap[i])
@@ -391,6 +401,7 @@ class LaneLayout:
             tuple(gap / 2 + n * row_height for n in range(int(self._n_rows[i]))),
             row_height,
             pinned=pinned,
+            fixed=fixed,
             title=self._names.get(lane.key, lane.title),
         )
 
@@ -421,19 +432,26 @@ def lay_out(
 
     `n_rows` gives the rows of each lane, by key (1 where unknown) or in their order.
     Pinned lanes stand in a group of their own at the top and not in their usual place;
-    the group "Tokens" follows. Groups without a visible lane are left out.
+    the group "Tokens" follows, whose first lanes do not scroll either. Groups without a
+    visible lane are left out.
     """
     columns = TimelineLanes.of(lanes)
     closed = default_collapsed(columns) if state.collapsed is None else state.collapsed
     boxes: list[I64] = []
     heads: dict[int, tuple[str, int, bool]] = {}
-    n_boxes = n_pinned = 0
+    n_boxes = n_pinned = n_fixed = 0
+    is_sticky = columns.of_track(lambda spec: spec.is_sticky)
     for title, members, is_pinned in _arranged(columns, state):
         is_closed = title in closed
         heads[n_boxes] = (title, len(members), is_closed)
         boxes += [np.array([-1])] if is_closed else [np.array([-1]), members]
         n_boxes += 1 if is_closed else 1 + len(members)
-        n_pinned = n_boxes if is_pinned else n_pinned
+        if is_pinned:
+            n_pinned = n_fixed = n_boxes
+        elif len(heads) == 1 + (n_pinned > 0) and not is_closed:
+            # The first group below pinned lanes: as many as are sticky, and its head.
+            n_sticky = int(np.cumprod(is_sticky[members]).sum())
+            n_fixed = n_pinned + (1 + n_sticky if n_sticky else 0)
     lane = np.concatenate([np.zeros(0, np.int64), *boxes])
     rows = np.maximum(_rows_of(columns, n_rows), 1)
     factor = np.ones(len(columns))
@@ -443,8 +461,8 @@ def lay_out(
     height = columns.of_track(lambda spec: float(spec.row_height)) * factor
     rows[~columns.has_rows] = 1
     return LaneLayout(
-        columns, lane, heads, n_pinned, n_rows=rows[lane], row_height=height[lane],
-        names=dict(state.names),
+        columns, lane, heads, n_pinned, n_fixed, n_rows=rows[lane],
+        row_height=height[lane], names=dict(state.names),
     )  # fmt: skip
 
 

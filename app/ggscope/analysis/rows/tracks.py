@@ -47,6 +47,8 @@ class TrackSpec:
     band : column of which its spans are bands, "token" or "phase": parts of the run,
         no work, and a filter leaves them. "" = its spans are no bands.
     encloses : whether its spans lie around those of other lanes.
+    is_sticky : whether its lanes stay at the top while others scroll, where they come
+        first.
     is_listed : whether tables name its lanes beside their spans as a rule.
     max_open_lanes : groups of more lanes start collapsed, unless another track of the
         group has a higher limit; None = never.
@@ -68,6 +70,7 @@ class TrackSpec:
     work_has_op: bool = False
     band: str = ""
     encloses: bool = False
+    is_sticky: bool = False
     is_listed: bool = True
     max_open_lanes: int | None = MAX_OPEN_LANES
     max_open_spans: int | None = None
@@ -83,6 +86,7 @@ TRACKS: tuple[TrackSpec, ...] = (
         has_fixed_group=True,
         band="token",
         encloses=True,
+        is_sticky=True,
         is_listed=False,
         max_open_lanes=None,
     ),

@@ -154,10 +154,10 @@ def _make_heads(
     is_figure = geometry.scene.is_figure
     if not is_figure:  # of which nothing is scrolled, and whose paper may be missing
         grounds.add(0, edge, top, geometry.bottom, theme.pane)
-    pinned = Clip(0, top, edge, geometry.pinned_clip.height)
+    fixed = Clip(0, top, edge, geometry.fixed_clip.height)
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for box, y in boxes:
-        clip = pinned if box.pinned else scrolled
+        clip = fixed if box.fixed else scrolled
         end = time.snap(y + box.height) - 0.5 / time.scale
         share = 0.3 if box.lane is not None and box.lane.track.is_thin else 0.6
         color = with_alpha(theme.line, share)
@@ -170,7 +170,8 @@ def _make_heads(
             _add_group(box, y, edge, clip, texts, marks, geometry)
         else:
             _add_lane(box, y, edge, clip, texts, geometry)
-    if geometry.pinned_height and geometry.body_clip.height:
+    is_split = geometry.scene.layout.has_pinned or geometry.scene.scroll_y > 0
+    if is_split and geometry.fixed_height and geometry.body_clip.height:
         split = geometry.body_clip.y
         lines.add(0, split, right if is_figure else edge, split, theme.dim)
         if not is_figure:
@@ -512,13 +513,13 @@ def use_batches(
         cached = query, scene.index.shares_in(keys, time, scene.color_by)
         _last_uses[scene.index] = cached
     texts = TextList()
-    pinned = Clip(0, geometry.lanes_y, edge, geometry.pinned_clip.height)
+    fixed = Clip(0, geometry.lanes_y, edge, geometry.fixed_clip.height)
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for (lane, box, y), use in zip(shown, cached[1], strict=True):
         indent = _GROUP_INDENT if lane.title == lane.group else _LANE_INDENT
         if _has_room_for(_LONGEST_USE, box.title, edge - indent - HEAD_PAD):
             middle = y + box.row_y[0] + box.row_height / 2
-            clip, note = pinned if box.pinned else scrolled, format_share(use.busy)
+            clip, note = fixed if box.fixed else scrolled, format_share(use.busy)
             texts.append(_note_text(note, box, edge, middle, clip, scene.theme))
     return list(texts.batch())
 
@@ -640,18 +641,18 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         absolute=scene.absolute,
     )
     body = LanesDraft(geometry, geometry.body_clip)
-    pinned = LanesDraft(geometry, geometry.pinned_clip)
+    fixed = LanesDraft(geometry, geometry.fixed_clip)
     for box, y in boxes:
-        (pinned if box.pinned else body).add_box(box, y)
+        (fixed if box.fixed else body).add_box(box, y)
     # What is marked on spans needs the rows of their lanes.
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     heads, lines = head_batches(geometry, boxes)
     under: list[Batch] = [
         *body.grounds(),
-        *pinned.grounds(),
+        *fixed.grounds(),
         *grid_batches(geometry, axis),
         *body.batches(),
-        *pinned.batches(),
+        *fixed.batches(),
         *pending_batches(geometry),
         *open_batches(geometry, boxes),
         *mark_batches(geometry, boxes, ready),
@@ -677,7 +678,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         still = StaticLayer(len(under), len(under) + len(heads), area)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
-    spots = (pinned.spots(), body.spots()) if scene.is_figure else ()
+    spots = (fixed.spots(), body.spots()) if scene.is_figure else ()
     return DisplayList(
         scene.width,
         scene.height,

@@ -59,7 +59,7 @@ class _Waiting:
 
 
 class LanesDraft:
-    """Collects the contents of the boxes of one region (pinned or scrolled)."""
+    """Collects the contents of the boxes of one region (fixed or scrolled)."""
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
         self.scene, self.time, self.clip = geometry.scene, geometry.time, clip

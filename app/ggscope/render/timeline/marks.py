@@ -103,18 +103,18 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             narrow = x1 - x0 < _NARROW_PX
             thin = _united(x0[narrow], x1[narrow])
             wide = x0[~narrow], x1[~narrow]
-            target = tints[box.pinned], frames[box.pinned]
+            target = tints[box.fixed], frames[box.fixed]
             target[0].add(*thin, top, bottom, with_alpha(color, NARROW_SHARE))
             target[0].add(*wide, top, bottom, with_alpha(theme.selection, LIT_SHARE))
             # Shape and not only colour: a line above and below.
             target[1].add(*wide, top, top + line, color)
             target[1].add(*wide, bottom - line, bottom, color)
-    clips = {True: geometry.pinned_clip, False: geometry.body_clip}
+    clips = {True: geometry.fixed_clip, False: geometry.body_clip}
     return [
         batch
         for rects in (tints, frames)
-        for pinned, clip in clips.items()
-        for batch in rects[pinned].batch(clip=clip)
+        for fixed, clip in clips.items()
+        for batch in rects[fixed].batch(clip=clip)
     ]
 
 
@@ -143,7 +143,7 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             top = time.snap(y + box.row_y[0] + 1)
             bottom = time.snap(y + box.row_y[0] + box.row_height - 1)
             fade = max(x1 - _FADE_PX, x0)
-            target = fills[box.pinned]
+            target = fills[box.fixed]
             target.add(x0, fade, top, bottom, with_alpha(color, _OPEN_SHARE))
             edges = np.linspace(fade, x1, _FADE_STEPS + 1)
             for left, right, share in zip(edges, edges[1:], shares, strict=False):
@@ -155,12 +155,12 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
                     width=fade - x0 - 8, clip=geometry.clip_of(box),
                     keeps_left=int(spans.start[i]) < scene.visible.start,
                 )  # fmt: skip
-                texts[box.pinned].append(label)
-    clips = {True: geometry.pinned_clip, False: geometry.body_clip}
+                texts[box.fixed].append(label)
+    clips = {True: geometry.fixed_clip, False: geometry.body_clip}
     return [
         batch
-        for pinned, clip in clips.items()
-        for batch in (*fills[pinned].batch(clip=clip), *texts[pinned].batch())
+        for fixed, clip in clips.items()
+        for batch in (*fills[fixed].batch(clip=clip), *texts[fixed].batch())
     ]
 
 
@@ -474,9 +474,9 @@ def _pause_frames(
             x = time.xs(np.array([pause.start, pause.end], np.int64))
             lack = max(MIN_OUTLINE_PX - float(x[1] - x[0]), 0.0) / 2
             sides = (x[:1] - lack, x[1:] + lack)
-            _frame(rects[box.pinned], time, sides, (top, bottom), width, color)
+            _frame(rects[box.fixed], time, sides, (top, bottom), width, color)
     return [
-        *rects[True].batch(clip=geometry.pinned_clip),
+        *rects[True].batch(clip=geometry.fixed_clip),
         *rects[False].batch(clip=geometry.body_clip),
     ]
 
@@ -508,7 +508,7 @@ def _frames(
             x0, x1 = time.xs(start), time.xs(end)
             lack = np.maximum(MIN_OUTLINE_PX - (x1 - x0), 0) / 2
             _frame(
-                frames[box.pinned],
+                frames[box.fixed],
                 time,
                 (x0 - lack, x1 + lack),
                 (top, bottom),
@@ -516,7 +516,7 @@ def _frames(
                 color,
             )
     return [
-        *frames[True].batch(clip=geometry.pinned_clip),
+        *frames[True].batch(clip=geometry.fixed_clip),
         *frames[False].batch(clip=geometry.body_clip),
     ]
 

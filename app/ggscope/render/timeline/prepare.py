@@ -83,7 +83,7 @@ class PrepareRequest:
             near = [
                 box.lane.key for box in layout.boxes_between(*self.view) if box.lane
             ]
-            near += [box.lane.key for box in layout.pinned if box.lane]
+            near += [box.lane.key for box in layout.fixed if box.lane]
             costly = self._costly(shown)
             shown = costly[np.isin(costly, lanes.positions(near))]
             waiting = np.setdiff1d(costly, shown)

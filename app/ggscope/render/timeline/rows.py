@@ -157,7 +157,7 @@ class RowPicture:
 
 
 class RowsDraft:
-    """Collects rows of one region (pinned or scrolled) and draws them.
+    """Collects rows of one region (fixed or scrolled) and draws them.
 
     Attributes
     ----------

@@ -272,7 +272,7 @@ class TimelineGeometry:
     axis_bottom : its lower end; rows of notes may follow.
     lanes_y : top of the lane area, below the axis and the notes.
     bottom : lower end of the lane area.
-    pinned_height : height of the pinned boxes, which do not scroll.
+    fixed_height : height of the boxes that do not scroll.
     """
 
     __slots__ = (
@@ -280,9 +280,9 @@ class TimelineGeometry:
         "axis_y",
         "body_clip",
         "bottom",
+        "fixed_clip",
+        "fixed_height",
         "lanes_y",
-        "pinned_clip",
-        "pinned_height",
         "scene",
         "time",
     )
@@ -296,20 +296,20 @@ class TimelineGeometry:
         self.axis_bottom = self.axis_y + AXIS_HEIGHT
         self.lanes_y = self.axis_y + head_height(len(scene.bookmarks))
         self.bottom = scene.height
-        self.pinned_height = scene.layout.pinned_height
+        self.fixed_height = scene.layout.fixed_height
         x, width = self.time.x0, self.time.x1 - self.time.x0
-        split = min(self.lanes_y + self.pinned_height, self.bottom)
-        self.pinned_clip = Clip(x, self.lanes_y, width, max(split - self.lanes_y, 0))
+        split = min(self.lanes_y + self.fixed_height, self.bottom)
+        self.fixed_clip = Clip(x, self.lanes_y, width, max(split - self.lanes_y, 0))
         self.body_clip = Clip(x, split, width, max(self.bottom - split, 0))
 
     def box_y(self, box: LaneBox) -> float:
         """Return the top of a box in the picture, on a device pixel."""
-        scroll = 0.0 if box.pinned else self.scene.scroll_y
+        scroll = 0.0 if box.fixed else self.scene.scroll_y
         return self.time.snap(self.lanes_y + box.y - scroll)
 
     def clip_of(self, box: LaneBox) -> Clip:
         """Return the part of the lane area that `box` may draw in."""
-        return self.pinned_clip if box.pinned else self.body_clip
+        return self.fixed_clip if box.fixed else self.body_clip
 
     def visible_boxes(self) -> list[tuple[LaneBox, float]]:
         """Return (box, top in the picture) of the boxes that are to be seen."""
@@ -318,7 +318,7 @@ class TimelineGeometry:
         top = clip.y - self.lanes_y + self.scene.scroll_y - 2
         near = layout.boxes_between(top, top + clip.height + 4)
         found = []
-        for box in (*layout.pinned, *(box for box in near if not box.pinned)):
+        for box in (*layout.fixed, *(box for box in near if not box.fixed)):
             y, clip = self.box_y(box), self.clip_of(box)
             if y < clip.y + clip.height and y + box.height > clip.y:
                 found.append((box, y))

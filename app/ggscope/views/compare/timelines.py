@@ -446,7 +446,7 @@ class TimelinesPane(PaintedView):
             is_axis = y >= place.axis
             return side, Hit(tick, in_header=in_header, on_axis=is_axis)
         lane_y = y - place.lanes
-        if lane_y >= part.layout.pinned_height:
+        if lane_y >= part.layout.fixed_height:
             lane_y += part.scroll_y
         box = part.layout.box_at(lane_y)
         if box is None or box.lane is None or in_header:

@@ -183,11 +183,11 @@ class TimelineView(PaintedView):
         if box is None:
             self._on_reveal_lane(key)  # it is hidden, or its group is closed
             return
-        if box.pinned:
+        if box.fixed:
             return
         top = box.y + (box.row_y[row] if row < len(box.row_y) else 0.0)
-        room = self.lane_area_height() - self.pinned_height()
-        offset = top - self.pinned_height()
+        room = self.lane_area_height() - self.fixed_height()
+        offset = top - self.fixed_height()
         if not self._scroll_y <= offset <= self._scroll_y + room - box.row_height:
             self.scroll_to(offset - room / 2)
 
@@ -219,10 +219,10 @@ class TimelineView(PaintedView):
             return
         self._wanted_lane, self._flash_lane = "", key
         self._flash_timer.start()
-        if not box.pinned:
-            pinned = self.pinned_height()
-            room = self.lane_area_height() - pinned
-            offset = box.y - pinned
+        if not box.fixed:
+            fixed = self.fixed_height()
+            room = self.lane_area_height() - fixed
+            offset = box.y - fixed
             if not self._scroll_y <= offset <= self._scroll_y + room - box.height:
                 self.scroll_to(offset - max(0.0, (room - box.height) / 2))
         self._canvas.update()
@@ -454,11 +454,11 @@ class TimelineView(PaintedView):
         """Return the height of the axis with the labels of bookmarks."""
         return head_height(len(self.session.bookmarks.items))
 
-    def pinned_height(self) -> float:
+    def fixed_height(self) -> float:
         """Return the height of the lanes that do not scroll."""
         if self._prepared is None:
             return 0.0
-        return self._prepared.layout.pinned_height
+        return self._prepared.layout.fixed_height
 
     def tick_at(self, x: float) -> int:
         """Return the time at position `x` of the picture."""
@@ -487,7 +487,7 @@ class TimelineView(PaintedView):
         if prepared is None or y < head_px:
             return Hit(tick, in_header=in_header, on_axis=y < head_px)
         lane_y = y - head_px
-        if lane_y >= self.pinned_height():
+        if lane_y >= self.fixed_height():
             lane_y += self._scroll_y
         box = prepared.layout.box_at(lane_y)
         if box is None or box.lane is None or in_header:
@@ -515,10 +515,10 @@ class TimelineView(PaintedView):
         near = layout.boxes_between(low + shift - 1, high + shift + 1)
         return frozenset(
             box.lane.key
-            for box in (*layout.pinned, *(box for box in near if not box.pinned))
+            for box in (*layout.fixed, *(box for box in near if not box.fixed))
             if box.lane is not None
-            and box.y - (0 if box.pinned else shift) < high
-            and box.y + box.height - (0 if box.pinned else shift) > low
+            and box.y - (0 if box.fixed else shift) < high
+            and box.y + box.height - (0 if box.fixed else shift) > low
         )
 
     # --- scrolling ---------------------------------------------------------

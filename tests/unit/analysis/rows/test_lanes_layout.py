@@ -170,7 +170,7 @@ def test_lay_out_tokens_come_before_all_other_groups():
 def test_lay_out_without_lanes_is_empty():
     layout = lay_out((), {}, LaneState())
 
-    assert (layout.boxes, layout.height, layout.pinned_height) == ((), 0.0, 0.0)
+    assert (layout.boxes, layout.height, layout.fixed_height) == ((), 0.0, 0.0)
     assert layout.box_at(0) is None
     assert layout.boxes_between(0, 100) == ()
 
@@ -233,3 +233,56 @@ def test_lay_out_of_a_llama_trace_shows_all_of_its_spans():
         "thread:thread 0",
         "thread:thread 1",
     ]
+
+
+RUN = (
+    lane("token", "Tokens", track="token"),
+    lane("phase", "Tokens", track="phase"),
+    *LANES,
+)
+
+
+def fixed(state: LaneState) -> list[str]:
+    """Return the boxes that do not scroll."""
+    layout = lay_out(RUN, {}, state)
+    n = len(layout.fixed)
+    assert [box.fixed for box in layout] == [True] * n + [False] * (len(layout) - n)
+    assert layout.fixed_height == sum(box.height for box in layout.fixed)
+    return names(layout)[:n]
+
+
+def test_token_lane_and_its_head_do_not_scroll():
+    assert fixed(LaneState(collapsed=OPEN)) == ["[Tokens]", "token"]
+
+
+def test_token_lane_does_not_scroll_below_pinned_ones():
+    state = LaneState(collapsed=OPEN, pinned=("b",))
+
+    assert fixed(state) == ["[Pinned]", "b", "[Tokens]", "token"]
+    layout = lay_out(RUN, {}, state)
+    assert [box.pinned for box in layout.fixed] == [True, True, False, False]
+    assert layout.has_pinned
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        LaneState(collapsed=frozenset({"Tokens"})),
+        LaneState(collapsed=OPEN, order=("phase", "token")),
+        LaneState(collapsed=OPEN, hidden=frozenset({"token"})),
+    ],
+)
+def test_nothing_is_fixed_where_the_token_lane_does_not_come_first(state: LaneState):
+    assert fixed(state) == []
+    assert not lay_out(RUN, {}, state).has_pinned
+
+
+def test_trace_without_tokens_has_nothing_fixed():
+    assert lay_out(LANES, {}, LaneState(collapsed=OPEN)).fixed == ()
+
+
+def test_figure_keeps_what_is_fixed():
+    layout = lay_out(RUN, {}, LaneState(collapsed=OPEN))
+
+    assert len(layout.scaled(2.0, 10.0).fixed) == 2
+    assert len(layout.fitting(GROUP_HEIGHT + ROW_HEIGHT + LANE_GAP).fixed) == 2
