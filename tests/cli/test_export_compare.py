@@ -90,3 +90,14 @@ def test_an_existing_figure_is_kept_without_force(run, tmp_path):
 
     assert answer.code != 0
     assert target.read_bytes() == b"mine"
+
+
+def test_a_model_beside_a_recording_is_no_run(run, tmp_path):
+    folder = ROOT / "resources" / "samples" / "moe-experiment"
+    if not folder.is_dir():
+        pytest.skip("the samples have not been made")
+
+    value = json.loads(run("diff", folder, folder, "--json").out)
+
+    assert value["comparable"]
+    assert (value["a"], value["b"]) == ([str(folder)], [str(folder)])

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ggscope.analysis.compare.compare import CompareRow, Comparison, compare
+from ggscope.analysis.compare.compare import Bound, CompareRow, Comparison, compare
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, message_of
 from ggscope.cli.reading import load
@@ -88,7 +88,8 @@ def _print(
         output.emit(_table("per thread", comparison.parts, unit))
     if comparison.rows:
         output.emit("")
-        output.emit(_table(GROUPINGS[comparison.by], comparison.rows[:limit], unit))
+        noun = GROUPINGS[comparison.by]
+        output.emit(_table(noun, comparison.rows[:limit], unit, comparison.bound))
         if len(comparison.rows) > limit:
             left = format_count(len(comparison.rows) - limit)
             output.emit(f"… and {left} more; --limit N lists more, --json all of them")
@@ -110,7 +111,7 @@ def _print_shares(comparison: Comparison, limits: list[str], limit: int) -> None
         output.emit(f"… and {format_count(left)} more; --json lists all of them")
 
 
-def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:
+def _table(noun: str, rows: Sequence[CompareRow], unit: Unit, bound: Bound = "") -> str:
     has_spread = any(spread_text(row, unit) for row in rows)
     head = [noun, "A", "B", "change", "", ""]
     head += ["range of runs"] if has_spread else []
@@ -119,8 +120,8 @@ def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:
             row.key,
             time_text(row.a.value, unit),
             time_text(row.b.value, unit),
-            change_text(row.change, unit),
-            relative_text(row.relative),
+            change_text(row.change, unit, bound),
+            relative_text(row.relative, bound),
             "noise" if row.is_noise and row.change else "",
             *([spread_text(row, unit)] if has_spread else []),
         ]

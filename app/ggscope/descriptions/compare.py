@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ggscope.analysis.compare.compare import CompareRow, Comparison, Side
+from ggscope.analysis.compare.compare import Bound, CompareRow, Comparison, Side
 from ggscope.analysis.compare.matching import Hidden, ShareRow
 from ggscope.analysis.compare.offset import Anchor
 from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, Waterfall
@@ -24,6 +24,8 @@ MEASURES = {
     "thread time": "sum over all spans of the group",
 }
 _MAX_LISTED = 5
+_BOUNDS: dict[Bound, str] = {"": "", "least": "≥ ", "most": "≤ ", "open": "? "}
+"""Signs before changes of what is recorded."""
 _ANCHORS = {
     "start": "first span",
     "phase": "first generated token",
@@ -31,14 +33,14 @@ _ANCHORS = {
 }
 
 
-def relative_text(relative: float | None) -> str:
-    """Return a relative change: ``+100.0 %``, ``−3.2 %``, ``×12.5``; "—" unknown."""
+def relative_text(relative: float | None, bound: Bound = "") -> str:
+    """Return a relative change: ``+100.0 %``, ``≥ −3 %``, ``×12.5``; "N/A" unknown."""
     if relative is None:
         return NOT_AVAILABLE
     if relative >= 9.995:
-        return f"×{relative + 1:,.1f}"
+        return f"{_BOUNDS[bound]}×{relative + 1:,.1f}"
     sign = "−" if relative < 0 else "+" if relative else ""
-    return f"{sign}{abs(relative) * 100:.1f} %"
+    return f"{_BOUNDS[bound]}{sign}{abs(relative) * 100:.1f} %"
 
 
 def time_text(ticks: float | None, unit: Unit) -> str:
@@ -58,12 +60,12 @@ def parts_text(comparison: Comparison, unit: Unit) -> str:
     return f"Per thread: {' · '.join(texts)}" if texts else ""
 
 
-def change_text(ticks: float | None, unit: Unit) -> str:
-    """Return a change of time: ``+1.2 ms``, ``−30 µs``; "—" unknown."""
+def change_text(ticks: float | None, unit: Unit, bound: Bound = "") -> str:
+    """Return a change of time: ``+1.2 ms``, ``≥ −30 µs``; "N/A" unknown."""
     if ticks is None:
         return NOT_AVAILABLE
     sign = "−" if ticks < 0 else "+" if ticks else ""
-    return f"{sign}{format_duration(abs(ticks), unit)}"
+    return f"{_BOUNDS[bound]}{sign}{format_duration(abs(ticks), unit)}"
 
 
 def side_spread_text(side: Side, unit: Unit) -> str:
@@ -223,7 +225,7 @@ def _hidden_text(comparison: Comparison, hidden: Hidden) -> str:
         reason for reason in (hidden.tokens, hidden.ops, hidden.threads) if reason
     )
     text = ", ".join(reasons)
-    if hidden.sums() and comparison.measure != "latency":
+    if hidden.sums(comparison.by) and comparison.measure != "latency":
         text += "; times are of what is recorded, it may have taken more"
     return text
 

@@ -26,6 +26,7 @@ def diff_json(comparison: Comparison) -> dict[str, Any]:
         "only_a": list(comparison.only_a),
         "only_b": list(comparison.only_b),
         "untimed": list(comparison.untimed),
+        "change_is": comparison.bound or "exact",
         "partial": {
             name: _hidden_json(hidden)
             for name, hidden in zip("ab", comparison.hidden, strict=True)

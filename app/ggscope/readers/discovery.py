@@ -314,7 +314,9 @@ def runs_in(folder: Path) -> list[Path]:
     return [
         part.path
         for part in parts
-        if isinstance(part, SessionFile) and part.reader_id != _TOKENS
+        if isinstance(part, SessionFile)
+        and part.role == TRACE
+        and part.reader_id != _TOKENS
     ]
 
 

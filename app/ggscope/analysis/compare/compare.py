@@ -26,6 +26,9 @@ from ggscope.model.selection import AlignBy, By
 from ggscope.model.trace import Trace
 
 Measure = Literal["latency", "wall", "thread time"]
+Bound = Literal["", "least", "most", "open"]
+"""What the change of recorded times tells of the real one: all, or at least or at most
+so much, or nothing."""
 _OF_LANES = ("thread", "lane", "engine", "core", "numa")
 PARTS = ("work", "waiting at barriers", "idle")
 """What the time of a thread consists of."""
@@ -168,6 +171,16 @@ class Comparison:
     def is_partial(self) -> bool:
         """Whether a recording of either side is known to leave something out."""
         return any(side.is_partial for side in self.hidden)
+
+    @property
+    def bound(self) -> Bound:
+        """What changes of rows tell where a side does not record all that ran."""
+        if self.measure == "latency":  # tokens are recorded from begin to end
+            return ""
+        a, b = (bool(side.sums(self.by)) for side in self.hidden)
+        if a and b:
+            return "open"
+        return "most" if a else "least" if b else ""
 
     @property
     def is_comparable(self) -> bool:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.analysis.compare.alignment import Alignment
+from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.statistics.table import StatRow
 from ggscope.analysis.summary.partial import (
+    HIDES_OPS,
     hidden_ops,
     hidden_threads,
     hidden_tokens,
@@ -16,16 +18,25 @@ from ggscope.model.selection import By
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
+_OF_OPS = ("op", "name")
+"""Groupings in which a filter of ops leaves out whole groups."""
 _OF_THREADS = ("thread", "lane", "core", "numa")
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What the recordings of a side leave out: the reason, "" where none is known."""
+    """What the recordings of a side leave out: the reason, "" where none is known.
+
+    Attributes
+    ----------
+    has_whole_ops : whether ops are left out by their names alone, so that those which
+        are recorded are so each time.
+    """
 
     tokens: str = ""
     ops: str = ""
     threads: str = ""
+    has_whole_ops: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -43,11 +54,17 @@ class Hidden:
             return self.threads or self.ops or self.tokens
         return self.ops or self.threads or self.tokens
 
-    def sums(self) -> str:
+    def sums(self, by: By | None = None) -> str:
         """Return why times of groups may be less than what ran; "" where they are not.
 
         Tokens that are not recorded take nothing from those that are compared.
+
+        Parameters
+        ----------
+        by : what groups are; None = any.
         """
+        if self.has_whole_ops and by in _OF_OPS:
+            return self.threads
         return self.ops or self.threads
 
 
@@ -57,7 +74,22 @@ def hidden_of(traces: Sequence[Trace]) -> Hidden:
     def first(why: Callable[[Trace], str]) -> str:
         return next((reason for trace in traces if (reason := why(trace))), "")
 
-    return Hidden(first(hidden_tokens), first(hidden_ops), first(hidden_threads))
+    ops = first(hidden_ops) or first(_has_no_op)
+    causes = {
+        omission.cause
+        for trace in traces
+        for omission in trace_coverage(trace).of(*HIDES_OPS)
+    }
+    return Hidden(
+        first(hidden_tokens), ops, first(hidden_threads), causes == {Cause.OPS_FILTERED}
+    )
+
+
+def _has_no_op(trace: Trace) -> str:
+    """Return that no op is recorded, only graphs or tokens; "" where some are."""
+    op = trace.spans.op
+    is_silent = len(op) > 0 and int(op.max()) < 0
+    return "no op is recorded" if is_silent else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ _HIDES_GRAPHS = (
     Cause.DAMAGED,
 )
 _HIDES_ENDS = (Cause.STARTED_LATE, Cause.PART_READ, Cause.FILE_CUT)
-_HIDES_OPS = (
+HIDES_OPS = (
     Cause.OPS_FILTERED,
     Cause.LAYERS_FILTERED,
     Cause.OP_TIMING_OFF,
@@ -25,6 +25,7 @@ _HIDES_OPS = (
     Cause.OPS_NOT_RECORDED,
     Cause.GRAPHS_WHOLE,
 )
+"""Reasons for which ops of recorded graphs may be missing."""
 
 
 @once
@@ -45,7 +46,7 @@ def hidden_tokens(trace: Trace) -> str:
 @once
 def hidden_ops(trace: Trace) -> str:
     """Return why ops of recorded graphs may be missing; "" where none is known."""
-    return _reason(trace, _HIDES_OPS)
+    return _reason(trace, HIDES_OPS)
 
 
 @once

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ggscope.analysis.compare.compare import CompareRow
+from ggscope.analysis.compare.compare import Bound, CompareRow
 from ggscope.analysis.compare.histogram import Histogram
 from ggscope.analysis.compare.waterfall import Step, Waterfall
 from ggscope.descriptions.compare import (
@@ -149,7 +149,12 @@ def compose_waterfall(scene: WaterfallScene) -> DisplayList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangesScene:
-    """The inputs of a chart of changes by group, largest first."""
+    """The inputs of a chart of changes by group, largest first.
+
+    Attributes
+    ----------
+    bound : what they tell, see `Comparison.bound`.
+    """
 
     rows: tuple[CompareRow, ...]
     label: str
@@ -161,6 +166,7 @@ class ChangesScene:
     scroll: int = 0
     hover: int = -1
     is_figure: bool = False
+    bound: Bound = ""
 
 
 def compose_changes(scene: ChangesScene) -> DisplayList:
@@ -169,7 +175,9 @@ def compose_changes(scene: ChangesScene) -> DisplayList:
     for row in scene.rows:
         change = float(row.change or 0)
         a, b = time_text(row.a.value, unit), time_text(row.b.value, unit)
-        words = f"{change_text(row.change, unit)}  {relative_text(row.relative)}"
+        bound = scene.bound
+        words = change_text(row.change, unit, bound)
+        words += f"  {relative_text(row.relative, bound)}"
         words += f"  {a} → {b}"
         rows.append(
             RowBar(

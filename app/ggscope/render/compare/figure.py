@@ -283,7 +283,15 @@ def _changes(
     theme, width = theme_named(look.theme), look.width_or(_WIDTH)
     noun, measure = GROUPINGS[options.by], MEASURES[found.measure]
     scene = ChangesScene(
-        rows, f"B − A, {measure}", unit, width, 0.0, theme, look.scale, is_figure=True
+        rows,
+        f"B − A, {measure}",
+        unit,
+        width,
+        0.0,
+        theme,
+        look.scale,
+        is_figure=True,
+        bound=found.bound,
     )
     left_out: list[str] = []
     if len(found.rows) > len(rows):

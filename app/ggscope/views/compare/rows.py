@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ggscope.analysis.compare.compare import CompareRow, Comparison
+from ggscope.analysis.compare.compare import Bound, CompareRow, Comparison
 from ggscope.analysis.compare.matching import ShareRow
 from ggscope.descriptions.compare import (
     change_text,
@@ -42,16 +42,26 @@ def change_headings(by: By, measure: str, *, has_spread: bool) -> list[Heading]:
 
 
 def change_cells(
-    row: CompareRow, unit: Unit, title: str = "", *, has_spread: bool = False
+    row: CompareRow,
+    unit: Unit,
+    title: str = "",
+    *,
+    has_spread: bool = False,
+    bound: Bound = "",
 ) -> tuple[Cell, ...]:
-    """Return the cells of a row, greyed where the change is noise."""
+    """Return the cells of a row, greyed where the change is noise.
+
+    Parameters
+    ----------
+    bound : what changes of recorded times tell, see `Comparison.bound`.
+    """
     a, b, change, relative = row.a.value, row.b.value, row.change, row.relative
     is_dim = bool(row.is_noise) and not title
     has_ranges = row.a.spread is not None and row.b.spread is not None
     tip = ""
     if row.is_noise and change:
         tip = "within the range of the runs" if has_ranges else "within the tolerance"
-    shown = change_text(change, unit)
+    shown = change_text(change, unit, bound)
     cells = [
         Cell(title or row.key, None if title else row.key, is_dim=is_dim),
         Cell(time_text(a, unit), a, _raw(a), is_dim=is_dim),
@@ -59,7 +69,12 @@ def change_cells(
         Cell(
             shown, _size(change), _raw(change), f"{shown} {tip}".strip(), is_dim=is_dim
         ),
-        Cell(relative_text(relative), _size(relative), _raw(relative), is_dim=is_dim),
+        Cell(
+            relative_text(relative, bound),
+            _size(relative),
+            _raw(relative),
+            is_dim=is_dim,
+        ),
     ]
     if has_spread:
         for side in (row.a, row.b):

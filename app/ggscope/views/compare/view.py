@@ -583,9 +583,12 @@ class CompareView(View):
             change_headings(found.by, measure, has_spread=has_spread)
         )
         self.model.came_by = 3
+        cells = partial(
+            change_cells, unit=unit, has_spread=has_spread, bound=found.bound
+        )
         self.model.set_rows(
-            [change_cells(row, unit, has_spread=has_spread) for row in rows],
-            change_cells(found.whole, unit, "all", has_spread=has_spread),
+            [cells(row) for row in rows],
+            cells(found.whole, title="all"),
             payloads=rows,
             n_left_out=n_left_out,
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from builders import OPS, llama_like_trace, npu_like_trace, spans_trace, token_trace
@@ -95,6 +96,36 @@ def test_what_a_partial_side_may_hide_is_open(cause, open_by):
     assert b.is_partial
     assert {by: bool(b.groups(by)) for by in open_by} == open_by
     assert bool(b.sums()) is (cause is not Cause.SAMPLED)
+
+
+@pytest.mark.parametrize(
+    ("cause", "by", "bounds"),
+    [
+        (Cause.SAMPLED, "op", ("", "", "")),
+        (Cause.OPS_FILTERED, "op", ("", "", "")),  # which are recorded each time
+        (Cause.OPS_FILTERED, "layer", ("most", "least", "open")),
+        (Cause.THREADS_FILTERED, "op", ("most", "least", "open")),
+        (Cause.THREADS_FILTERED, "token", ("", "", "")),
+    ],
+)
+def test_changes_of_partial_sides_are_bounds(cause, by, bounds):
+    whole = llama_like_trace()
+    part = partial_trace(whole, cause)
+
+    pairs = [(part, whole), (whole, part), (part, part)]
+
+    assert tuple(compare([a], [b], by).bound for a, b in pairs) == bounds
+
+
+def test_a_side_without_any_op_may_have_run_all():
+    a = token_trace([(0, 100, 50)])
+    spans = replace(a.spans, op=np.full(len(a.spans), -1, np.int16))
+
+    found = compare([a], [replace(a, spans=spans)])
+
+    assert found.only_a
+    assert found.hidden[1].groups("op")
+    assert not found.hidden[0].is_partial
 
 
 def test_a_whole_recording_hides_nothing():
