@@ -531,3 +531,12 @@ def test_screen_reader_hears_whether_a_group_is_open(view: TensorsView) -> None:
 
     assert opened == "layer 0, expanded"
     assert view.model.data(index, role) == "layer 0, collapsed"
+
+
+def test_selected_tensor_stays_selected_when_rows_are_sorted(view: TensorsView) -> None:
+    group_by(view, "layer")
+    view.table.selectRow(row_of(view, "blk.0.attn_q.weight"))
+
+    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
+        view.table.sortByColumn(SIZE, order)
+        assert selected(view) == ["blk.0.attn_q.weight"]

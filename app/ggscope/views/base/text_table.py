@@ -295,10 +295,23 @@ class TextTableModel(QAbstractTableModel):
     def sort(
         self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder
     ) -> None:
-        """Sort by a column; -1 keeps the order in which rows came."""
+        """Sort by a column; -1 keeps the order in which rows came.
+
+        Rows that are selected stay so, wherever they go.
+        """
         self.sorted_by = (column, order)
         self.layoutAboutToBeChanged.emit()
+        before = self._rows
         self._arrange()
+        place = {id(row): i for i, row in enumerate(self._rows)}
+        kept = self.persistentIndexList()
+        moved = [
+            self.index(place[id(before[index.row()])], index.column())
+            if index.row() < len(before)  # else the totals
+            else index
+            for index in kept
+        ]
+        self.changePersistentIndexList(kept, moved)
         self.layoutChanged.emit()
         last = len(self.headings) - 1
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
