@@ -156,3 +156,17 @@ def waiting_console(document: Document) -> ConsoleView:
     console = document.waiting_page.findChild(ConsoleView)
     assert console is not None
     return console
+
+
+class RunsTablePage(Page):
+    """The table of the runs of a folder."""
+
+    @property
+    def heading(self) -> str:
+        """Number of runs, and the folder."""
+        return self.child(Label, "runs_head").text()
+
+    @property
+    def state(self) -> str:
+        """How far reading is."""
+        return self.child(ElidedLabel, "runs_state").full_text

@@ -133,6 +133,19 @@ class TooLargeError(LimitExceededError):
         self.fit = fit
 
 
+class SeveralRunsError(ReadError):
+    """A folder has several runs, which are no session; nothing has been read.
+
+    Parameters
+    ----------
+    runs : which (`ggscope.readers.discovery.RunFolder`).
+    """
+
+    def __init__(self, message: str, *, runs: object, path: Path | None = None) -> None:
+        super().__init__(message, path=path)
+        self.runs = runs
+
+
 class LiveError(TraceError):
     """What a running program writes cannot be followed."""
 

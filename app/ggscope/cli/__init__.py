@@ -129,6 +129,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.diff import run
         case "machine":
             from ggscope.cli.machine import run
+        case "runs":
+            from ggscope.cli.runs import run
         case "tensors":
             from ggscope.cli.tensors import run
         case "requests":

@@ -22,6 +22,7 @@ COMMANDS = {
     "critical-path": "the longest chain of dependent ops of a token, and slack",
     "stats": "totals, means and percentiles",
     "diff": "compare two runs: what takes longer, by how much",
+    "runs": "list the runs of a folder: tokens/s, time by op family, what differs",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "requests": "list the requests of a server's log",
     "bench-table": "results of llama-bench as one table, or two files compared",
@@ -627,6 +628,26 @@ def _add_hot(parser: _Parser) -> None:
     )
 
 
+def _add_runs(parser: _Parser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "--sort",
+        default="run",
+        metavar="COLUMN",
+        help="run (default), generated_per_s, prompt_per_s, size, date, time_matmul …",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="read no events: times of op families stay unknown",
+    )
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="neither use nor write what was summed up before",
+    )
+
+
 def _add_tensors(parser: _Parser) -> None:
     parser.add_argument(
         "--by",
@@ -1179,6 +1200,7 @@ _OWN = {
     "critical-path": _add_critical_path,
     "diff": _add_diff,
     "machine": _add_machine,
+    "runs": _add_runs,
     "tensors": _add_tensors,
     "requests": _add_requests,
     "bench-table": _add_bench_table,

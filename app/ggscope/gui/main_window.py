@@ -45,7 +45,12 @@ from ggscope.gui.single_instance.startup import (
     forget_tokens,
     set_wayland_token,
 )
-from ggscope.gui.tabs import TabRow, differing_options, distinct_titles
+from ggscope.gui.tabs import (
+    TabRow,
+    differing_options,
+    distinct_titles,
+    recording_options,
+)
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.model.units import TimeRange
@@ -194,6 +199,13 @@ class MainWindow(QMainWindow):
                 return document
         return self._add_document(full, options, others)
 
+    def compare_paths(self, a: Path, b: Path) -> None:
+        """Open two runs, each in a tab, and compare them in that of the first."""
+        from ggscope.gui.compare_tabs import PendingComparison
+
+        first, second = self.open_path(a), self.open_path(b)
+        PendingComparison(first, second, self._open_traces, self._bring_to_front)
+
     def follow(self, wanted: str = "") -> "Document":
         """Follow a running program in a new tab; see `live.open_source.path_to_follow`.
 
@@ -290,6 +302,7 @@ class MainWindow(QMainWindow):
         document.renderer_requested.connect(self._on_renderer_requested)
         document.close_requested.connect(self._on_close_requested)
         document.open_requested.connect(self._on_file_chosen)
+        document.compare_requested.connect(self.compare_paths)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
         document.workspace.add_requested.connect(self.add_dialog)
@@ -849,10 +862,14 @@ class MainWindow(QMainWindow):
     def _name_tabs(self) -> None:
         """Name all tabs, so that no two are called alike, and the window."""
         commands = [document.command for document in self._documents]
-        for document, options in zip(
-            self._documents, differing_options(commands), strict=True
+        recorded = [document.recorded_command for document in self._documents]
+        for document, started, options in zip(
+            self._documents,
+            differing_options(commands),
+            recording_options(recorded),
+            strict=True,
         ):
-            document.set_options(options)
+            document.set_options(started or options)
         names = distinct_titles([document.tab_name for document in self._documents])
         for position, document in enumerate(self._documents):
             self._tab_row.set_title(position, names[position], document.tip)

@@ -90,6 +90,19 @@ def differing_options(commands: Sequence[tuple[str, ...]]) -> list[str]:
     return found
 
 
+def recording_options(commands: Sequence[str]) -> list[str]:
+    """Return of each recording's command line what others lack; "" where none is known.
+
+    See `command_differences`; it is cut to what a tab has room for.
+    """
+    known = [command for command in commands if command]
+    if len(known) < 2:
+        return ["" for _ in commands]
+    from ggscope.descriptions.runs import command_differences
+
+    return [text[:_MOST_OPTIONS] for text in command_differences(commands)]
+
+
 def _options(command: tuple[str, ...]) -> dict[str, str]:
     """Return the values of options by their names, "" for those without."""
     found: dict[str, str] = {}

@@ -336,6 +336,117 @@ def runs_of_side(path: Path) -> list[Path]:
     return runs if len(runs) > 1 else [path]
 
 
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """A run in a folder of runs.
+
+    Attributes
+    ----------
+    path : what is opened to see it: its trace, or the folder of its experiment.
+    traces : of which it is made; the tokens of one run are a trace each.
+    sidecar : of a recording; None = there is none.
+    """
+
+    path: Path
+    traces: tuple[SessionFile, ...]
+    sidecar: Path | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its traces."""
+        return sum(trace.size for trace in self.traces)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The runs of a folder.
+
+    Attributes
+    ----------
+    runs : in natural order of their paths.
+    skipped : files that no reader takes, or that cannot be opened.
+    n_left : files that were not looked at, because there are too many.
+    """
+
+    folder: Path
+    runs: tuple[RunFiles, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    n_left: int = 0
+
+    @property
+    def has_several(self) -> bool:
+        """Whether it is no session of one run, but a folder of several."""
+        return len(self.runs) > 1
+
+
+def run_folder(folder: Path, check: Callable[[], object] = lambda: None) -> RunFolder:
+    """Return the runs of a folder and its subfolders.
+
+    Traces of one experiment that are of different formats are one run, recorded by
+    several tools; those of one format are a run each, but for token files, which are
+    parts of one.
+
+    Parameters
+    ----------
+    check : called between files; raises an exception to cancel.
+    """
+    listing = _files_below(folder, check)
+    members: list[SessionFile] = []
+    skipped: list[Skipped] = []
+    _sort_in(listing.paths, members, skipped, check)
+    traces = [m for m in members if m.role == TRACE]
+    # A recording of graphs alone has no records.
+    sidecars = {m.path for m in members if m.role == RECORDING}
+    for fault in [s for s in skipped if s.is_fault and _is_empty(s.path)]:
+        if sidecar_path(fault.path) in sidecars:
+            traces.append(SessionFile(fault.path, TRACE, _RECORDS, 0))
+            skipped.remove(fault)
+    homes: dict[Path, list[SessionFile]] = {}
+    for trace in sorted(traces, key=lambda m: natural_key(m.path)):
+        homes.setdefault(_experiment(trace.path), []).append(trace)
+    runs: list[RunFiles] = []
+    for home, inside in homes.items():
+        check()
+        runs += _runs_of(home, inside, is_root=home == folder and len(homes) > 1)
+    runs.sort(key=lambda run: natural_key(run.path))
+    return RunFolder(folder, tuple(runs), tuple(skipped), listing.n_left)
+
+
+def _runs_of(
+    home: Path, traces: Sequence[SessionFile], *, is_root: bool
+) -> list[RunFiles]:
+    """Return the runs of one experiment's folder.
+
+    Parameters
+    ----------
+    is_root : whether other experiments lie in it: then it cannot be opened for its own.
+    """
+    by_reader: dict[str, list[SessionFile]] = {}
+    for trace in traces:
+        by_reader.setdefault(trace.reader_id, []).append(trace)
+    tokens = by_reader.pop(_TOKENS, [])
+    if all(len(alike) == 1 for alike in by_reader.values()) and not is_root:
+        is_file = len(traces) == 1 and home == traces[0].path.parent
+        sidecar = _sidecar_beside(traces[0].path) if is_file else None
+        is_recording = sidecar is not None
+        return [
+            RunFiles(traces[0].path if is_recording else home, tuple(traces), sidecar)
+        ]
+    runs = [
+        RunFiles(trace.path, (trace,), _sidecar_beside(trace.path))
+        for alike in by_reader.values()
+        for trace in alike
+    ]
+    if tokens:
+        runs.append(RunFiles(tokens[0].path, tuple(tokens)))
+    return runs
+
+
+def _sidecar_beside(path: Path) -> Path | None:
+    sidecar = sidecar_of(path)
+    return None if sidecar is None else sidecar.path
+
+
 def _is_empty(path: Path) -> bool:
     try:
         return os.path.getsize(path) == 0

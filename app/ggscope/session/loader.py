@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from ggscope.errors import ReadError, TooLargeError
+from ggscope.errors import ReadError, SeveralRunsError, TooLargeError
 from ggscope.model.trace import ROLES_OF_TENSORS, ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 from ggscope.session.session import Session, TraceChange
@@ -72,6 +72,8 @@ class LoadRequest:
     outlook : where to put the estimate.
     shifts : what is added to the times of files; see `opening.open_parts`.
     named_shifts : the same by names, of which each must be that of one file.
+    is_for_one_run : whether a folder of several runs is refused, with
+        `SeveralRunsError`, rather than read as one session.
     """
 
     path: Path
@@ -84,6 +86,7 @@ class LoadRequest:
     left_out: frozenset[Path] = frozenset()
     shifts: Mapping[Path, str] = field(default_factory=dict)
     named_shifts: tuple[tuple[str, str], ...] = ()
+    is_for_one_run: bool = False
 
     def __call__(self, context: TaskContext) -> Trace:
         """Return the whole trace; early ones are published on the way."""
@@ -99,9 +102,20 @@ class LoadRequest:
         from ggscope.readers.discovery import sidecar_of
 
         is_folder = os.path.isdir(self.path)
+        if is_folder and self.is_for_one_run:
+            self._refuse_runs(context)
         if self.more or self.named_shifts or is_folder or sidecar_of(self.path):
             return self._read_parts(reading)
         return self._read_alone(reading)
+
+    def _refuse_runs(self, context: TaskContext) -> None:
+        """Raise SeveralRunsError where the folder has several runs."""
+        from ggscope.readers.discovery import run_folder
+
+        found = run_folder(self.path, context.check_cancelled)
+        if found.has_several:
+            text = f"{self.path.name} has {len(found.runs)} runs."
+            raise SeveralRunsError(text, runs=found, path=self.path)
 
     def _read_alone(self, reading: "ReadContext") -> Trace:
         """Return what one file holds."""
@@ -284,7 +298,7 @@ class LoadState(Enum):
 
     STOPPED and CANCELLED : a person ended the reading, and what had been read is
     shown, or nothing new is. TOO_LARGE : nothing was read, because it would not
-    fit into memory.
+    fit into memory. SEVERAL_RUNS : nothing was read, because a folder has several.
     """
 
     IDLE = "idle"
@@ -294,6 +308,7 @@ class LoadState(Enum):
     CANCELLED = "cancelled"
     STOPPED = "stopped"
     TOO_LARGE = "too large"
+    SEVERAL_RUNS = "several runs"
 
 
 _SHOWN = (LoadState.READY, LoadState.STOPPED)
@@ -340,6 +355,7 @@ class Loader(QObject):
         self._part_stamps: dict[Path, _Stamp] = {}
         self._is_stale = False
         self._is_forced = False
+        self._joins_runs = False
         self._outlook = LoadOutcome()
         self._more: tuple[Path, ...] = ()
         self._left_out: frozenset[Path] = frozenset()
@@ -549,14 +565,18 @@ class Loader(QObject):
         options: Mapping[str, str] | None = None,
         *,
         is_forced: bool = False,
+        joins_runs: bool = False,
         shifts: tuple[tuple[str, str], ...] = (),
     ) -> None:
         """Read the session's file; a running attempt is given up.
 
         With `is_forced` it is read even where it will hardly fit into memory, now
-        and whenever it is reloaded. For `shifts` see `LoadRequest.named_shifts`.
+        and whenever it is reloaded. With `joins_runs`, or where anything else is said
+        of how to read it, a folder of several runs is one session. For `shifts` see
+        `LoadRequest.named_shifts`.
         """
         self._is_forced = is_forced
+        self._joins_runs = joins_runs or bool(reader_id or options or shifts)
         self._named_shifts = shifts or self._named_shifts
         self._open(reader_id, options)
 
@@ -588,6 +608,7 @@ class Loader(QObject):
                 self._left_out,
                 self._shifts,
                 self._named_shifts,
+                not (self._joins_runs or self._is_forced or self._more),
             ),
             self._on_trace,
             title=f"Reading {path.name}",
@@ -710,6 +731,9 @@ class Loader(QObject):
         logger.info("%s: %s", self._session.path, failure.message)
         if isinstance(failure.error, TooLargeError):
             self._set_state(LoadState.TOO_LARGE)
+            return
+        if isinstance(failure.error, SeveralRunsError):
+            self._set_state(LoadState.SEVERAL_RUNS)
             return
         self._keep(lambda early: kept_of_failed(early, failure.message))
         self._set_state(LoadState.FAILED)

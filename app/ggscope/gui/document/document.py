@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from ggscope.errors import TooLargeError
+from ggscope.errors import SeveralRunsError, TooLargeError
 from ggscope.gui.document.bookmarks import DocumentBookmarks
 from ggscope.gui.document.files import DocumentFiles
 from ggscope.gui.document.followed import FollowedProgram
@@ -36,6 +36,7 @@ from ggscope.views.base.view import guarded
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup
     from ggscope.gui.live import WaitingPage
+    from ggscope.gui.pages.runs import RunsPage
     from ggscope.gui.pages.too_large import TooLargePage
     from ggscope.live.recording_store import Saved
     from ggscope.session.live import LiveSession
@@ -74,6 +75,7 @@ class Document(QWidget):
     problem_reported(str) : for the window's message bar.
     recording_requested(path) : a run was over before it could be followed.
     open_requested(path) : a file is to be opened in a tab of its own.
+    compare_requested(a, b) : two files are, and compared.
     shown : the first picture of a file can be drawn.
     ready : it has been read to its end.
     """
@@ -85,6 +87,7 @@ class Document(QWidget):
     close_requested = Signal()
     recording_requested = Signal(str)
     open_requested = Signal(str)
+    compare_requested = Signal(object, object)
     shown = Signal()
     ready = Signal()
 
@@ -137,6 +140,7 @@ class Document(QWidget):
         self.workspace = Workspace(self.session, settings, theme, self)
         self._problem_page: ProblemPage | None = None
         self._too_large_page: TooLargePage | None = None
+        self._runs_page: RunsPage | None = None
         self.status = StatusStrip(self.session, self)
         self.messages = Messages(self, self.status)
         self._stack = QStackedWidget(self)
@@ -167,6 +171,7 @@ class Document(QWidget):
         self.followed: FollowedProgram | None = None
         if self.live is not None:
             self.followed = FollowedProgram(self, self.live, run, settings)
+        self._export = export
         self.workspace.export_wanted.connect(export)
         self.toolbar.export_requested.connect(export)
         self.parts = DocumentFiles(self, settings)
@@ -177,7 +182,8 @@ class Document(QWidget):
         """Text of the tab: the file's name, and what part of it is shown.
 
         Of several files it is that of the trace, and how many more there are; of a
-        folder it is the folder's.
+        folder it is the folder's. Recordings of one program have the options besides in
+        which their command lines differ.
         """
         if self.live is not None:
             from ggscope.session.live import program_title, title_of
@@ -186,6 +192,8 @@ class Document(QWidget):
                 return program_title(self.run.name, self.run.began, self._options)
             return title_of(self.live.target, self.live.metrics.status)
         name = self.parts.title or self.path.name or str(self.path)
+        if self._options:
+            name = f"{name} · {self._options}"
         part = self.part
         return f"{name} ({part})" if part else name
 
@@ -204,6 +212,14 @@ class Document(QWidget):
         if self.live is None or self.run is None or self.run.spec is None:
             return ()
         return tuple(self.run.spec.command())
+
+    @property
+    def recorded_command(self) -> str:
+        """Command line of the program that its file is a recording of; "" unknown."""
+        trace = self.session.trace
+        if self.live is not None or trace is None:
+            return ""
+        return trace.info.producer.get("command", "")
 
     @property
     def runs_program(self) -> bool:
@@ -270,6 +286,25 @@ class Document(QWidget):
             page.close_requested.connect(self.close_requested)
             self._stack.addWidget(page)
         return self._too_large_page
+
+    @property
+    def runs_page(self) -> "RunsPage":
+        """The table of the runs of a folder."""
+        if self._runs_page is None:
+            from ggscope.gui.pages.runs import RunsPage
+
+            page = self._runs_page = RunsPage(self.session, self._theme, self)
+            page.open_requested.connect(self._on_run_opened)
+            page.compare_requested.connect(self.compare_requested)
+            page.join_requested.connect(self._on_join_requested)
+            page.table_wanted.connect(self._export)
+            self._stack.addWidget(page)
+        return self._runs_page
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether its file is being read."""
+        return self.loader.state is LoadState.LOADING
 
     def open(
         self,
@@ -348,6 +383,8 @@ class Document(QWidget):
             self.live.release()
         if self._early_console is not None:
             self._early_console.release()
+        if self._runs_page is not None:
+            self._runs_page.release()
         if self.run is not None and self.run.parent() is self:
             self.run.release(stops=self.stops_run)
         self.loader.release()
@@ -358,8 +395,9 @@ class Document(QWidget):
         """Use the colours of `theme`."""
         self._theme = theme
         self.workspace.set_theme(theme)
-        if self._early_console is not None:
-            self._early_console.set_theme(theme)
+        for page in (self._early_console, self._runs_page):
+            if page is not None:
+                page.set_theme(theme)
 
     def show_filter_popup(self, anchor: QWidget | None = None) -> None:
         """Open the popup that adds to the filter."""
@@ -482,6 +520,12 @@ class Document(QWidget):
         part = {"range": "", "names": "", **options}
         self.loader.reload(part, is_forced=True)
 
+    def _on_run_opened(self, path: Path) -> None:
+        self.open_requested.emit(str(path))
+
+    def _on_join_requested(self) -> None:
+        self.loader.open(joins_runs=True)
+
     def _on_load_state(self, state: LoadState) -> None:
         if state is LoadState.LOADING and self.session.trace is None:
             self._card_due.start()
@@ -505,6 +549,7 @@ class Document(QWidget):
         if state is LoadState.READY:
             self._say_if_guessed()
             self._show_wanted_range()
+        if state in (LoadState.READY, LoadState.SEVERAL_RUNS):
             self.ready.emit()
         self.status.set_part(self.part)
         self.title_changed.emit()
@@ -527,6 +572,15 @@ class Document(QWidget):
             if isinstance(error, TooLargeError) and isinstance(error.fit, Fit):
                 self.too_large_page.show_fit(error.fit)
                 return self.too_large_page
+        if state is LoadState.SEVERAL_RUNS and failure is not None:
+            from ggscope.readers.discovery import RunFolder
+
+            error = failure.error
+            if isinstance(error, SeveralRunsError) and isinstance(
+                error.runs, RunFolder
+            ):
+                self.runs_page.show_runs(error.runs, self.loader.limit_bytes)
+                return self.runs_page
         if state in (LoadState.FAILED, LoadState.CANCELLED) and not has_trace:
             self.problem_page.show_failure(failure, reader_choices())
             return self.problem_page
