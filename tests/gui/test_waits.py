@@ -11,12 +11,15 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.rows.lanes import LaneState
+from ggscope.analysis.rows.tracks import BUSY_THREADS
 from ggscope.model.selection import Gap, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_duration, format_exact, format_share
 from ggscope.render.batch import RectBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.hit_test import Hit
+from ggscope.render.timeline.prepare import PrepareRequest
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
@@ -323,3 +326,50 @@ def test_statistics_have_columns_of_waits_where_they_are_recorded(qtbot, session
     assert titles[at : at + 3] == ["wait", "mean wait", "waiting"]
     assert sorted(sums) == sorted(format_duration(n * WAIT, "ns") for n in (1, 2))
     view.release()
+
+
+def test_lane_of_busy_threads_tells_how_many_run_and_how_long(qtbot, session):
+    start, end = [0, 1_000_000, 500_000], [600_000, 2_000_000, 1_500_000]
+    session.set_trace(builders.spans_trace(start, end, [0, 0, 1], op=1))
+    view = TimelineView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(1000, 400)
+    view.show()
+    qtbot.waitExposed(view)
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of(BUSY_THREADS)
+    scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
+    assert box is not None
+    assert scene is not None
+
+    def busy_tip(tick: int) -> str:
+        x = TimelineGeometry(scene).time.x(tick)
+        found = view.hit(x, AXIS_HEIGHT + box.y + box.height / 2)
+        return str(tooltip_for(prepared, session, found, view.ticks_per_px()))
+
+    seen = {tick: busy_tip(tick) for tick in (200_000, 550_000, 1_200_000, 1_700_000)}
+    header = view.hit(20, AXIS_HEIGHT + box.y + box.height / 2)
+    about = str(tooltip_for(prepared, session, header, view.ticks_per_px()))
+
+    for (_, text), (n, ticks) in zip(
+        seen.items(),
+        ((1, 500_000), (2, 100_000), (2, 500_000), (1, 500_000)),
+        strict=True,
+    ):
+        assert f"{n} of 2 threads busy" in text
+        assert format_duration(ticks, "ns") in text
+    assert "1.30 of 2 threads" in about
+
+
+def test_busy_threads_count_hidden_ones(qtbot, session):
+    trace = builders.spans_trace([0, 0], [100, 100], [0, 1], op=1)
+    session.set_trace(trace)
+    lanes = LaneState(hidden=frozenset({"thread:thread 1"}), collapsed=frozenset())
+    request = PrepareRequest(session.index, lanes, "family", None, 0)
+
+    prepared = request()
+
+    assert session.index.has_columns("thread:thread 1", "family")
+    assert prepared.layout.box_of("thread:thread 1") is None
+    assert prepared.layout.box_of(BUSY_THREADS) is not None

@@ -99,7 +99,8 @@ def test_every_track_is_declared_completely(spec: TrackSpec) -> None:
     assert track.lane is lane
     assert (track.style is not None) == spec.has_rows
     assert not spec.column or spec.column in {f.name for f in fields(Spans)}
-    assert (spec.kind is None) == bool(spec.column)
+    is_of_all = spec.id == tracks.BUSY_THREADS
+    assert (spec.kind is None) == (bool(spec.column) or is_of_all)
 
 
 def test_added_track_has_its_place_and_height(with_alarms: None, trace: Trace) -> None:

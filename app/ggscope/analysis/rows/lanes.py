@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.tracks import (
+    BUSY_THREADS,
     ROW_HEIGHT,
     TOKENS,
     TRACKS,
@@ -524,9 +525,11 @@ def timeline_lanes(
     lane: they are its `overlay`. A group stands where its first lane ranks.
     """
     overlay = _overlays(trace, per_lane)
+    parts_of_spans = _span_lanes(trace, per_lane, overlay)
     parts = (
-        _span_lanes(trace, per_lane, overlay),
+        parts_of_spans,
         _counter_lanes(trace),
+        _busy_threads_lane(parts_of_spans),
         *(_column_lanes(trace, s, by_column[s.column]) for s in TRACKS if s.column),
     )
     columns = {
@@ -757,6 +760,28 @@ def _span_lanes(
 def _group_title(spec: TrackSpec, group: tuple[str, ...]) -> str:
     """Return the title of the group that a lane of the trace stands in."""
     return group[0] if group and not spec.has_fixed_group else spec.group
+
+
+def _busy_threads_lane(lanes: _LaneColumns) -> _LaneColumns:
+    """Return the lane that counts busy threads, in the group of the first thread.
+
+    There is none for a single thread, or for more than pictures are ready for.
+    """
+    number = next(i for i, spec in enumerate(TRACKS) if spec.id == BUSY_THREADS)
+    thread = next(i for i, spec in enumerate(TRACKS) if spec.id == "thread")
+    threads = np.flatnonzero((lanes.tracks == thread) & (lanes.n_spans > 0))
+    n = 1 if 2 <= len(threads) <= FEW_LANES else 0
+    group = [lanes.groups[int(lanes.group[threads[0]])]] if n else []
+    return _LaneColumns(
+        keys=[BUSY_THREADS] * n,
+        titles=[TRACKS[number].title] * n,
+        groups=group,
+        group=np.zeros(n, np.int64),
+        tracks=np.full(n, number, np.int8),
+        n_spans=np.zeros(n, np.int64),
+        lane_id=np.full(n, -1),
+        value=np.full(n, -1),
+    )
 
 
 def _counter_lanes(trace: Trace) -> _LaneColumns:

@@ -14,7 +14,9 @@ import numpy.typing as npt
 from ggscope.model.trace import LaneKind, Lanes
 
 ROW_HEIGHT, THIN_ROW_HEIGHT, COUNTER_HEIGHT = 22, 14, 44
-TOKENS, OPS = "Tokens", "Ops"
+TOKENS, THREADS, OPS = "Tokens", "Threads", "Ops"
+BUSY_THREADS = "busy"
+"""Key of the lane that counts busy threads."""
 MAX_OPEN_LANES = 64
 
 Mask = npt.NDArray[np.bool_]
@@ -29,7 +31,7 @@ class TrackSpec:
     id : front of the keys of its lanes: "thread" in ``thread:thread 0``.
     group : title of the group of its lanes, where the trace names none.
     kind : of the lanes of the trace that it shows; None = it has a lane per value of
-        `column`, or per counter.
+        `column`, or per counter, or one lane for all threads.
     title : of a lane of a column, with the name of the value for ``{}``.
     column : of `Spans`; the work spans of each value are a lane. "" = spans by lane.
     track : class that draws, hits and describes its lanes, ``module:name``, the module
@@ -113,10 +115,21 @@ TRACKS: tuple[TrackSpec, ...] = (
     ),
     TrackSpec(
         id="thread",
-        group="Threads",
+        group=THREADS,
         kind=LaneKind.THREAD,
         is_work=True,
         work_has_op=True,
+        max_open_lanes=None,
+    ),
+    TrackSpec(
+        id=BUSY_THREADS,
+        group=THREADS,
+        title="threads busy",
+        track="busy_threads:BusyThreadsTrack",
+        is_single=True,
+        row_height=28,
+        has_rows=False,
+        is_listed=False,
         max_open_lanes=None,
     ),
     TrackSpec(

@@ -90,6 +90,11 @@ class LanesDraft:
         """Add what a lane draws that has no rows."""
         self._areas += batches
 
+    def columns_of(self, rows: Sequence[RowColumns]) -> list[Columns]:
+        """Return the columns of the view of some rows."""
+        found = self._query([(row, 0) for row in rows])
+        return [found[row, 0] for row in rows]
+
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
         if not self._grounds:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.rows.busy_threads import busy_lane, thread_lanes
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -17,6 +18,7 @@ from ggscope.analysis.rows.lanes import (
     default_collapsed,
     lay_out,
 )
+from ggscope.analysis.rows.tracks import BUSY_THREADS
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64
@@ -85,7 +87,10 @@ class PrepareRequest:
             ]
             near += [box.lane.key for box in layout.fixed if box.lane]
             costly = self._costly(shown)
-            shown = costly[np.isin(costly, lanes.positions(near))]
+            wanted = lanes.positions(near)
+            if BUSY_THREADS in near:
+                wanted = np.union1d(wanted, thread_lanes(self.index))
+            shown = costly[np.isin(costly, wanted)]
             waiting = np.setdiff1d(costly, shown)
 
         def prepare(_: int, part: slice) -> None:
@@ -130,6 +135,8 @@ class PrepareRequest:
         is_shown = ~is_closed[lanes.group]
         is_shown[lanes.positions(state.pinned)] = True
         is_shown[lanes.positions(tuple(state.hidden))] = False
+        if (busy := busy_lane(self.index)) >= 0 and is_shown[busy]:
+            is_shown[thread_lanes(self.index)] = True  # it counts hidden ones, too
         return np.flatnonzero(is_shown & lanes.has_rows)
 
     def _costly(self, shown: I64) -> I64:

@@ -39,6 +39,7 @@ def test_lanes_of_a_llama_trace_come_in_default_order(llama):
         ("Tokens", "phase"),
         ("Threads", "thread:thread 0"),
         ("Threads", "thread:thread 1"),
+        ("Threads", "busy"),
         ("CPU backend", "graph:graphs"),
         ("Layers", "layer:0"),
         ("Layers", "layer:1"),
@@ -109,6 +110,7 @@ def test_lane_keys_are_unique_and_groups_follow_the_file():
     assert key_groups(found) == [
         ("Tokens", "token"),
         ("Backend 1", "thread:thread 0"),
+        ("Backend 1", "busy"),
         ("Backend 1", "graph:graphs"),
         ("CPU backend", "thread:thread 0#2"),
         ("CPU backend", "thread:thread 0#3"),

@@ -1,0 +1,73 @@
+"""The lane that counts busy threads."""
+
+import numpy as np
+
+from ggscope.analysis.rows.busy_threads import (
+    busy_step,
+    busy_threads,
+    thread_lanes,
+)
+from ggscope.analysis.rows.columns import column_edges, query_many
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lanes import LaneBox
+from ggscope.descriptions.spans import time_text
+from ggscope.model.units import TimeRange, format_duration
+from ggscope.render.batch import AreaBatch
+from ggscope.render.theme import with_alpha
+from ggscope.render.timeline.hit_test import Hit
+from ggscope.render.timeline.lanes import LanesDraft
+from ggscope.render.timeline.tracks.track import TooltipContext, Track
+from ggscope.sanitize import Html, html
+
+_FILL_SHARE = 0.3
+_TOP_PX, _BOTTOM_PX = 3.0, 3.0
+
+
+class BusyThreadsTrack(Track):
+    """How many threads run an op: from none at the foot to all at the top."""
+
+    def compose(self, draft: LanesDraft, box: LaneBox, y: float) -> None:
+        """Draw the mean of each column."""
+        scene, time, color = draft.scene, draft.time, draft.scene.theme.dim
+        n = len(thread_lanes(scene.index))
+        busy = busy_threads(scene.index, scene.color_by, draft.columns_of)
+        if not len(busy) or not n:
+            return
+        top, base = y + _TOP_PX, time.snap(y + box.height) - _BOTTOM_PX
+        level = (base - busy * (base - top) / n).astype(np.float32)
+        x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
+        fill = with_alpha(color, _FILL_SHARE)
+        draft.add([AreaBatch(x, level, base, fill, color, draft.clip)])
+
+    def tooltip(self, context: TooltipContext, hit: Hit) -> Html:
+        """Return how many threads are busy at the time of the hit, and how long."""
+        index = context.index
+        n, step = len(thread_lanes(index)), busy_step(index, hit.tick)
+        length = format_duration(step.time.duration, context.trace.clock.unit)
+        begin = time_text(context.trace, step.time.start, absolute=context.absolute)
+        return html(
+            "<b>{} of {} threads busy</b><br>for {} from {}", step.n, n, length, begin
+        )
+
+    def header_lines(self, context: TooltipContext, title: str) -> list[Html]:
+        """Return the mean of the range of the tooltip, and of all."""
+        lines = super().header_lines(context, title)
+        index, extent = context.index, context.index.trace.extent
+        n = len(thread_lanes(index))
+        ranges = [("trace", extent)]
+        if context.time != extent:
+            ranges.insert(0, (context.time_title, context.time))
+        for name, time in ranges:
+            mean = _mean(index, context.color_by, time)
+            lines.append(html("{}: {} of {} threads busy on average", name, mean, n))
+        if any(
+            index.has_derived_ends(index.lanes.keys[i]) for i in thread_lanes(index)
+        ):
+            lines.append(html("some span ends are derived, not recorded"))
+        return lines
+
+
+def _mean(index: TraceIndex, by: str, time: TimeRange) -> str:
+    edges = column_edges(time, 1)
+    found = busy_threads(index, by, lambda rows: query_many(rows, edges))
+    return f"{float(found[0]):.2f}" if len(found) else "0"
