@@ -75,14 +75,22 @@ def cause_text(trace: Trace, span: int, barrier: Barrier) -> str:
     n = format_count(len(barrier.spans))
     if barrier.last == span:
         return f"came last of {n} threads: the others waited for it"
+    last, unit = lane_text(trace, barrier.last), trace.clock.unit
     late = int(trace.spans.end[barrier.last]) - int(trace.spans.end[span])
     if not late:
-        return f"came last of {n} threads, as {lane_text(trace, barrier.last)} did"
-    length = format_duration(late, trace.clock.unit)
-    return (
-        f"waited for {lane_text(trace, barrier.last)}, the last of {n} threads, "
-        f"{length} later{_core_text(trace, barrier.last)}"
+        return f"came last of {n} threads, as {last} did"
+    text = (
+        f"waited for {last}, the last of {n} threads, "
+        f"{format_duration(late, unit)} later{_core_text(trace, barrier.last)}"
     )
+    if rest := _after_last(trace, span, barrier):
+        text += f"; {format_duration(rest, unit)} more after that"
+    return text
+
+
+def _after_last(trace: Trace, span: int, barrier: Barrier) -> int:
+    """Return the ticks of a wait after the last thread had come to the barrier."""
+    return max(wait_time(trace, span).end - int(trace.spans.end[barrier.last]), 0)
 
 
 def arrival_text(trace: Trace, span: int, barrier: Barrier) -> str:
@@ -111,7 +119,7 @@ def wait_facts(
         Fact(
             "share", "–" if share is None else f"{format_share(share)} of op and wait"
         ),
-        Fact("waited for", *_cause_of(trace, span)),
+        *_cause_facts(trace, span),
         *_around_facts(trace, span, None if context is None else context.after),
         *_other_facts(context),
     ]
@@ -142,17 +150,25 @@ def gap_facts(
     )
 
 
-def _cause_of(trace: Trace, span: int) -> tuple[str, str]:
-    """Return whom the thread waited for, and how that is known."""
+def _cause_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return whom the thread waited for, and how long it waited after all had come."""
     barrier = barrier_of(trace, span)
     if barrier is None:
-        return NOT_AVAILABLE, "the other threads of the op are not found"
+        reason = "the other threads of the op are not found"
+        return [Fact("waited for", NOT_AVAILABLE, reason)]
     rule = "the thread whose span of the same op ends last"
-    if barrier.last == span:
-        return "no one: it came last", rule
-    late = int(trace.spans.end[barrier.last]) - int(trace.spans.end[span])
-    length = format_duration(late, trace.clock.unit)
-    return f"{lane_text(trace, barrier.last)}, {length} later", rule
+    text, unit = "no one: it came last", trace.clock.unit
+    if barrier.last != span:
+        late = int(trace.spans.end[barrier.last]) - int(trace.spans.end[span])
+        length = format_duration(late, unit)
+        text = f"{lane_text(trace, barrier.last)}, {length} later"
+    rest = _after_last(trace, span, barrier)
+    about = "leaving the barrier, or waiting for a core"
+    exact = f"{format_exact(rest, unit)} after all threads had come: {about}"
+    return [
+        Fact("waited for", text, rule),
+        Fact("after the last", format_duration(rest, unit), exact),
+    ]
 
 
 def _time_facts(

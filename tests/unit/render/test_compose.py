@@ -18,6 +18,7 @@ from builders import (
 )
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.analysis.rows.tracks import BUSY_THREADS
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.notes import Note
 from ggscope.model.selection import MarkedRange, Selection
@@ -600,7 +601,9 @@ def test_legend_of_a_figure_names_what_is_in_view() -> None:
 
 
 def test_figure_has_no_marks_of_the_interface() -> None:
-    scene = make_scene(random_trace(1, 400, lanes=6, layers=3), state=OPEN)
+    # The lane of busy threads has an axis, which figures show too.
+    state = replace(OPEN, hidden=frozenset({BUSY_THREADS}))
+    scene = make_scene(random_trace(1, 400, lanes=6, layers=3), state=state)
 
     window = texts_of(compose_timeline(scene))
     figure = texts_of(compose_timeline(replace(scene, is_figure=True)))

@@ -50,7 +50,8 @@ class TimelineLane:
     group : title of its group: Tokens, Threads, Engines, Layers, Ops, Memory …
     track : what kind of lane it is.
     lane_ids : model lanes it draws spans of; empty where its track has a column.
-    value : of the track's column, or id of the counter series; -1 = neither.
+    value : of the track's column, id of the counter series, or number of threads of
+        which the busy ones are counted; -1 = none of these.
     overlay : model lane ids of stalls drawn hatched over it.
     n_spans : number of spans on it.
     """
@@ -218,7 +219,8 @@ class LaneBox:
     row_y : top of each row, relative to `y`.
     row_height : height of each row.
     collapsed : for a group head.
-    count : lanes in the group (group head), shown dim at the right.
+    count : lanes in the group (group head), without that of busy threads, shown dim at
+        the right.
     pinned : by the person.
     fixed : does not scroll: a pinned one, or a sticky track and the head above it.
     """
@@ -442,9 +444,11 @@ def lay_out(
     heads: dict[int, tuple[str, int, bool]] = {}
     n_boxes = n_pinned = n_fixed = 0
     is_sticky = columns.of_track(lambda spec: spec.is_sticky)
+    busy = columns.position(BUSY_THREADS)
     for title, members, is_pinned in _arranged(columns, state):
         is_closed = title in closed
-        heads[n_boxes] = (title, len(members), is_closed)
+        n_counted = int(np.count_nonzero(members != busy))  # "Threads 4" of four
+        heads[n_boxes] = (title, n_counted, is_closed)
         boxes += [np.array([-1])] if is_closed else [np.array([-1]), members]
         n_boxes += 1 if is_closed else 1 + len(members)
         if is_pinned:
@@ -692,7 +696,7 @@ class _LaneColumns:
     groups : titles in the order of their first lanes; `group` has the row of each.
     tracks : places in `TRACKS`.
     order : sort keys of each lane among those of its track.
-    value : of the column, or id of the counter or lane.
+    value : of the column, id of the counter or lane, or number of counted threads.
     """
 
     keys: Sequence[str]
@@ -780,7 +784,7 @@ def _busy_threads_lane(lanes: _LaneColumns) -> _LaneColumns:
         tracks=np.full(n, number, np.int8),
         n_spans=np.zeros(n, np.int64),
         lane_id=np.full(n, -1),
-        value=np.full(n, -1),
+        value=np.full(n, len(threads)),
     )
 
 

@@ -1,5 +1,7 @@
 """Ops that threads compute together, against plain loops; and the cause of a wait."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from ggscope.analysis.links import linked
 from ggscope.analysis.reads.shared import lanes_in_step, op_owners
 from ggscope.analysis.summary.barriers import SharedOps, barrier_of, shared_ops
 from ggscope.analysis.summary.pauses import pause_context
-from ggscope.descriptions.waits import wait_text
+from ggscope.descriptions.selected import COUNTING
+from ggscope.descriptions.waits import wait_facts, wait_text
 from ggscope.model.selection import Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.units import TimeRange, format_duration
@@ -76,6 +79,14 @@ def test_a_wait_has_a_cause_where_the_other_threads_are_known() -> None:
     assert "thread 1" in wait_text(late, 0)
     assert format_duration(40, "ns") in wait_text(late, 0).split("waited for")[1]
     assert "came last" in wait_text(late, 2)
+    # Thread 0 waits from 50 to 90 for thread 1; behind op 2 from 150 to 180.
+    assert "more after" not in wait_text(late, 0)
+    slow = replace(late, spans=replace(late.spans, wait=late.spans.wait + 5))
+    assert f"{format_duration(5, 'ns')} more after" in wait_text(slow, 0)
+    facts = {f.label: f for f in wait_facts(slow, 0, None, absolute=False).facts}
+    assert facts["after the last"].value == format_duration(5, "ns")
+    assert facts["waited for"].value.startswith("thread 1")
+    assert facts["after"].value == facts["meanwhile"].value == COUNTING
     assert barrier_of(alone, 0) is None
     assert len(wait_text(alone, 0).split("\n")) == 3
     assert linked(late, Selection("waits", (0,))).spans.tolist() == [0, 2]

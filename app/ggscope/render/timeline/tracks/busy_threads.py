@@ -11,16 +11,17 @@ from ggscope.analysis.rows.columns import column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
 from ggscope.descriptions.spans import time_text
-from ggscope.model.units import TimeRange, format_duration
+from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange, format_count, format_duration
 from ggscope.render.batch import AreaBatch
 from ggscope.render.theme import with_alpha
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.lanes import LanesDraft
+from ggscope.render.timeline.scene import axis_ends
 from ggscope.render.timeline.tracks.track import TooltipContext, Track
 from ggscope.sanitize import Html, html
 
 _FILL_SHARE = 0.3
-_TOP_PX, _BOTTOM_PX = 3.0, 3.0
 
 
 class BusyThreadsTrack(Track):
@@ -29,20 +30,23 @@ class BusyThreadsTrack(Track):
     def compose(self, draft: LanesDraft, box: LaneBox, y: float) -> None:
         """Draw the mean of each column."""
         scene, time, color = draft.scene, draft.time, draft.scene.theme.dim
-        n = len(thread_lanes(scene.index))
         busy = busy_threads(scene.index, scene.color_by, draft.columns_of)
-        if not len(busy) or not n:
+        if not len(busy):
             return
-        top, base = y + _TOP_PX, time.snap(y + box.height) - _BOTTOM_PX
-        level = (base - busy * (base - top) / n).astype(np.float32)
+        top, base = axis_ends(y, time.snap(y + box.height))
+        level = (base - busy * (base - top) / self.lane.value).astype(np.float32)
         x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
         fill = with_alpha(color, _FILL_SHARE)
         draft.add([AreaBatch(x, level, base, fill, color, draft.clip)])
 
+    def axis_labels(self, trace: Trace) -> tuple[str, str] | None:
+        """Return the ends of the axis: all threads, and none."""
+        return format_count(self.lane.value), "0"
+
     def tooltip(self, context: TooltipContext, hit: Hit) -> Html:
         """Return how many threads are busy at the time of the hit, and how long."""
         index = context.index
-        n, step = len(thread_lanes(index)), busy_step(index, hit.tick)
+        n, step = self.lane.value, busy_step(index, hit.tick)
         length = format_duration(step.time.duration, context.trace.clock.unit)
         begin = time_text(context.trace, step.time.start, absolute=context.absolute)
         return html(
@@ -53,7 +57,7 @@ class BusyThreadsTrack(Track):
         """Return the mean of the range of the tooltip, and of all."""
         lines = super().header_lines(context, title)
         index, extent = context.index, context.index.trace.extent
-        n = len(thread_lanes(index))
+        n = self.lane.value
         ranges = [("trace", extent)]
         if context.time != extent:
             ranges.insert(0, (context.time_title, context.time))
