@@ -216,6 +216,8 @@ class Selection(Struct):
         ("mask", In.u8), ("pattern", In.void), ("table", In.i32),
         *_names(In.i64, "bytes", "unknown"), ("is_open", In.u8),
         ("op_ticks", In.i64), ("wait", In.u32),
+        *_names(In.i64, "split_first", "split_group", "split_bytes", "split_unknown"),
+        *_names(In.i64, "split_before", "split_after", "split_whole"),
         *_names(i64, "low", "n_table", "n_groups", "n_patterns"),
         *_names(i64, "time_start", "time_end"),
         *_names(i32, "column_width", "op_width", "flags_width", "pattern_width"),

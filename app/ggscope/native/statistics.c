@@ -37,6 +37,12 @@ typedef struct {
     const int64_t *op_ticks; /* of the op that a span tells of, on all threads, -1: not
                               * known; NULL: as long as the span */
     const uint32_t *wait;   /* behind each span; NULL: no waits are recorded */
+    /* Where spans are shared out among groups (experts, sources): what accesses
+     * pattern p has a part for each of split_first[p] up to split_first[p + 1]; the
+     * last entry is for spans that access nothing. NULL: each span is in one group. */
+    const int64_t *split_first, *split_group;
+    const int64_t *split_bytes, *split_unknown; /* of each part */
+    const int64_t *split_before, *split_after, *split_whole; /* its share of the time */
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
     /* bytes per value, signed */
@@ -128,11 +134,92 @@ static inline int64_t n_codes(int32_t mantissa)
     return (int64_t)(64 - mantissa) << mantissa;
 }
 
+/* Return part / whole of a time, as analysis/reads/file_blocks.py does. */
+static inline int64_t scaled(int64_t part, int64_t time, int64_t whole)
+{
+    const int64_t rest = time % whole;
+    const int64_t share =
+        part == whole ? rest : (int64_t)((double)part / (double)whole * (double)rest);
+    return part * (time / whole) + share;
+}
+
+/* Return how much of a span's time part k is. */
+static inline int64_t part_of(const Selection *s, int64_t k, int64_t time)
+{
+    const int64_t whole = s->split_whole[k];
+    if (whole == 1)
+        return time;
+    return scaled(s->split_after[k], time, whole)
+           - scaled(s->split_before[k], time, whole);
+}
+
+/* Return the entry of what span i accesses in the tables of parts. */
+static inline int64_t split_of(const Selection *s, int64_t i)
+{
+    const int64_t pattern = s->pattern ? number(s->pattern, s->pattern_width, i) : -1;
+    return pattern >= 0 && pattern < s->n_patterns - 1 ? pattern : s->n_patterns - 1;
+}
+
+/* First pass over spans that are shared out. */
+static void count_parts(const Selection *s, int64_t first, int64_t stop,
+                        const Figures *f)
+{
+    const int64_t codes = n_codes(s->mantissa);
+    for (int64_t i = first; i < stop; i++) {
+        if (group_of(s, i) < 0)
+            continue;
+        const int64_t entry = split_of(s, i);
+        const int quality = quality_of(s, i), used = quality <= s->worst_used;
+        const int is_own = !(number(s->flags, s->flags_width, i) & REPEATED);
+        const int has_wait = s->wait && s->wait[i] != NO_WAIT;
+        const int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
+        const int64_t length = duration_of(s, i);
+        const int64_t within = s->has_time ? inside_of(s, i) : 0;
+        for (int64_t k = s->split_first[entry]; k < s->split_first[entry + 1]; k++) {
+            const int64_t group = s->split_group[k];
+            if (group < 0 || group >= s->n_groups)
+                continue;
+            f->spans[group * N_QUALITIES + quality]++;
+            f->ops[group] += is_own;
+            if (is_own) {
+                const int is_open = s->is_open[entry];
+                f->bytes[group] += s->split_bytes[k];
+                f->unknown[group] += s->split_unknown[k];
+                f->open[group] += is_open;
+                if (used && ticks >= 0) {
+                    f->op_ticks[group] += ticks;
+                    f->op_bytes[group] += s->split_bytes[k];
+                    f->op_open[group] += is_open;
+                }
+            }
+            if (has_wait) {
+                f->wait[group] += part_of(s, k, s->wait[i]);
+                f->waits[group]++;
+                f->longest[group] += s->wait[i] == LONGEST_WAIT;
+            }
+            if (!used)
+                continue;
+            const int64_t part = part_of(s, k, length);
+            f->total[group] += part;
+            f->inside[group] += s->has_time ? part_of(s, k, within) : 0;
+            if (part < f->least[group])
+                f->least[group] = part;
+            if (part > f->most[group])
+                f->most[group] = part;
+            f->histogram[group * codes + code_of(part, s->mantissa)]++;
+        }
+    }
+}
+
 /* First pass over spans first <= i < stop: add them to the figures. */
 EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t stop,
                                      const Figures *f)
 {
     const int64_t codes = n_codes(s->mantissa);
+    if (s->split_first) {
+        count_parts(s, first, stop, f);
+        return;
+    }
     for (int64_t i = first; i < stop; i++) {
         int64_t group = group_of(s, i);
         if (group < 0)
@@ -177,6 +264,16 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
     }
 }
 
+static inline void add_to_cell(int64_t *cell, int is_used, int is_own, int64_t ticks,
+                               int64_t bytes)
+{
+    cell[0]++;
+    cell[1] += is_used;
+    cell[2] += is_own;
+    cell[3] = (int64_t)((uint64_t)cell[3] + (uint64_t)(is_used ? ticks : 0));
+    cell[4] += is_own ? bytes : 0;
+}
+
 /* Add spans first <= i < stop to the cells of a table: groups of `rows`, which says
  * what counts, by those of `columns`. sums[(row * n_columns + column) * N_CELL]: spans,
  * those whose time is used, ops, their time, bytes. */
@@ -188,19 +285,26 @@ EXPORT void ggscope_statistics_cross(const Selection *rows, const Selection *col
         const int64_t column = row < 0 ? -1 : group_of(columns, i);
         if (column < 0)
             continue;
-        int64_t *cell = sums + (row * columns->n_groups + column) * N_CELL;
-        cell[0]++;
-        if (quality_of(rows, i) <= rows->worst_used) {
-            cell[1]++;
-            cell[3] = (int64_t)((uint64_t)cell[3] + (uint64_t)duration_of(rows, i));
-        }
-        if (number(rows->flags, rows->flags_width, i) & REPEATED)
+        const int is_used = quality_of(rows, i) <= rows->worst_used;
+        const int is_own = !(number(rows->flags, rows->flags_width, i) & REPEATED);
+        const int64_t length = duration_of(rows, i);
+        if (rows->split_first) {
+            const int64_t entry = split_of(rows, i);
+            const int64_t end = rows->split_first[entry + 1];
+            for (int64_t k = rows->split_first[entry]; k < end; k++) {
+                const int64_t group = rows->split_group[k];
+                if (group >= 0 && group < rows->n_groups)
+                    add_to_cell(sums + (group * columns->n_groups + column) * N_CELL,
+                                is_used, is_own, part_of(rows, k, length),
+                                rows->split_bytes[k]);
+            }
             continue;
-        cell[2]++;
-        int64_t pattern =
+        }
+        const int64_t pattern =
             rows->pattern ? number(rows->pattern, rows->pattern_width, i) : -1;
-        if (pattern >= 0 && pattern < rows->n_patterns)
-            cell[4] += rows->bytes[pattern];
+        const int is_known = pattern >= 0 && pattern < rows->n_patterns;
+        add_to_cell(sums + (row * columns->n_groups + column) * N_CELL, is_used, is_own,
+                    length, is_known ? rows->bytes[pattern] : 0);
     }
 }
 
@@ -255,13 +359,29 @@ EXPORT void ggscope_statistics_collect(const Selection *s, int64_t first, int64_
         int64_t group = group_of(s, i);
         if (group < 0 || quality_of(s, i) > s->worst_used)
             continue;
-        int64_t duration = duration_of(s, i);
-        int64_t k = (int64_t)slot[group * codes + code_of(duration, s->mantissa)] - 1;
-        if (k < 0 || k >= n_slots)
-            continue;
-        int64_t at = __atomic_fetch_add(&cursor[k], 1, __ATOMIC_RELAXED);
-        if (at < limit[k])
-            values[at] = duration;
+        const int64_t length = duration_of(s, i);
+        int64_t part = 0, n_parts = 1;
+        if (s->split_first) {
+            const int64_t entry = split_of(s, i);
+            part = s->split_first[entry];
+            n_parts = s->split_first[entry + 1] - part;
+        }
+        for (; n_parts > 0; n_parts--, part++) {
+            int64_t duration = length;
+            if (s->split_first) {
+                group = s->split_group[part];
+                if (group < 0 || group >= s->n_groups)
+                    continue;
+                duration = part_of(s, part, length);
+            }
+            int64_t k =
+                (int64_t)slot[group * codes + code_of(duration, s->mantissa)] - 1;
+            if (k < 0 || k >= n_slots)
+                continue;
+            int64_t at = __atomic_fetch_add(&cursor[k], 1, __ATOMIC_RELAXED);
+            if (at < limit[k])
+                values[at] = duration;
+        }
     }
 }
 

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.once import once
+from ggscope.analysis.workers import chunks, share_out
 from ggscope.model.names import is_weight_name
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, ranked
 from ggscope.model.trace import Trace
 
+_PIECE_ROWS = 1 << 17
 NO_WEIGHT = -1
 """The trace tells what the op reads, and no weight is among it."""
 NOT_RECORDED = -2
@@ -54,6 +57,34 @@ def booked_on(trace: Trace) -> AttributedTensor:
     return AttributedTensor(
         per_pattern, named.astype(np.int64), tensor, trace.spans.tensor
     )
+
+
+@once
+def attributed(trace: Trace) -> npt.NDArray[np.int32]:
+    """Return the tensor that each span is booked on, `NO_WEIGHT` or `NOT_RECORDED`.
+
+    int32[n_spans], 4 bytes each; where reads are not recorded, the span's own tensor.
+    """
+    booked, pattern = booked_on(trace), trace.accesses.pattern
+    own = booked.computed
+    found = np.empty(len(trace.spans), np.int32)
+    per_pattern = booked.per_pattern.astype(np.int32)
+
+    def attribute(_: int, rows: slice) -> None:
+        tensor = per_pattern[pattern[rows]]
+        first, stop = np.searchsorted(booked.loose_span, (rows.start, rows.stop))
+        at = booked.loose_span[first:stop] - rows.start
+        tensor[at] = np.where(
+            tensor[at] < 0, booked.loose_tensor[first:stop], tensor[at]
+        )
+        if own is not None:
+            computed = own[rows]
+            is_own = (tensor == NOT_RECORDED) & (computed >= 0)
+            tensor[is_own] = computed[is_own]
+        found[rows] = tensor
+
+    share_out(attribute, chunks(len(found), _PIECE_ROWS))
+    return found
 
 
 def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:

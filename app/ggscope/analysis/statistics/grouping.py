@@ -16,7 +16,7 @@ from ggscope.analysis.reads.op_io import (
     is_repeated,
     loose_bytes,
 )
-from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
+from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, attributed
 from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.ggml.types import type_name
@@ -113,6 +113,27 @@ class Lookup:
     sizes: "SpanBytes"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """How spans are shared out among groups, for the compiled scan.
+
+    Attributes
+    ----------
+    first : int64[n_entries + 2], spans of entry e of the account have the parts
+        ``first[e] : first[e + 1]``; the last entry is for spans without one.
+    group, known, unknown : int64[m], of each part, with its bytes.
+    share : of the parts.
+    sizes : the bytes that spans access.
+    """
+
+    first: I64
+    group: I64
+    known: I64
+    unknown: I64
+    share: Share
+    sizes: "SpanBytes"
+
+
 class Grouping:
     """Groups 0..n-1, their labels, and how to find those of given spans.
 
@@ -123,6 +144,7 @@ class Grouping:
     of : takes span ids int64[k], ascending.
     lookup : the same where each span is in one group at most and a table tells
         which; else None.
+    split : the same where spans are shared out by what they access; else None.
     shares_ops : whether groups are threads, or cores of threads, that compute ops
         together: then which part of an op's bytes is whose is not known.
     is_of_lanes : whether groups are lanes, where each span is of an op of its own.
@@ -135,10 +157,12 @@ class Grouping:
         of: Callable[[Array], Grouped],
         lookup: Lookup | None = None,
         *,
+        split: Split | None = None,
         shares_ops: bool = False,
         is_of_lanes: bool = False,
     ) -> None:
         self._n = n
+        self.split = split
         self.label = label
         self.of = of
         self.lookup = lookup
@@ -373,36 +397,17 @@ def _by_weight(trace: Trace, labelled: tuple[list[str], I64]) -> Grouping:
     ----------
     labelled : labels, and which of them each tensor has.
     """
-    booked, sizes = booked_on(trace), SpanBytes(trace)
+    column, sizes = attributed(trace), SpanBytes(trace)
     texts, place = labelled
     labels = [*texts, NO_WEIGHT_LABEL, NOT_RECORDED_LABEL]
-    # Negative numbers of `booked_on` count from the end: -2, then -1.
-    table = np.append(place, [len(texts) + 1, len(texts)]).astype(np.int64)
+    table = np.append([len(texts) + 1, len(texts)], place).astype(np.int32)
     assert (NOT_RECORDED, NO_WEIGHT) == (-2, -1)
-    pattern, computed = trace.accesses.pattern, booked.computed
+    groups = table.astype(np.int64)
 
     def of(ids: Array) -> Grouped:
-        tensor = booked.per_pattern[pattern[ids]]
-        at = np.searchsorted(booked.loose_span, ids)
-        at = np.minimum(at, max(len(booked.loose_span) - 1, 0))
-        if len(booked.loose_span):
-            named = (booked.loose_span[at] == ids) & (tensor < 0)
-            tensor[named] = booked.loose_tensor[at[named]]
-        if computed is not None:
-            own_tensor = computed[ids].astype(np.int64)
-            tensor = np.where(
-                (tensor == NOT_RECORDED) & (own_tensor >= 0), own_tensor, tensor
-            )
-        return Grouped(None, table[tensor], *sizes.of(ids))
+        return Grouped(None, groups[column[ids] - NOT_RECORDED], *sizes.of(ids))
 
-    lookup = None
-    if not len(booked.loose_span) and len(pattern) == len(trace.spans):
-        if computed is None:
-            groups = table[np.roll(booked.per_pattern, 1)].astype(np.int32)
-            lookup = Lookup(pattern, -1, groups, sizes)
-        elif len(booked.per_pattern) == 1:
-            groups = np.append(len(texts) + 1, place).astype(np.int32)
-            lookup = Lookup(computed, -1, groups, sizes)
+    lookup = Lookup(column, NOT_RECORDED, table, sizes)
     return Grouping(len(labels), lambda g: labels[g], of, lookup)
 
 
@@ -417,6 +422,14 @@ def _by_source(trace: Trace) -> Grouping:
     rows = _AccessRows.of_account(table, group)
     loose = LooseBytes(trace, source(trace.accesses.loose.what))
     labels = [space.word for space in Space]
+    split = None
+    if not len(loose.span):
+        one = np.ones(len(rows.group), np.int64)
+        first = np.append(rows.first, rows.first[-1])
+        whole = Share(one * 0, one, one)
+        split = Split(
+            first, rows.group, rows.known, rows.unknown, whole, SpanBytes(trace)
+        )
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)
@@ -429,7 +442,7 @@ def _by_source(trace: Trace) -> Grouping:
             np.concatenate([unknown, np.zeros(len(extra), np.int64)]),
         )
 
-    return Grouping(len(labels), lambda g: labels[g], of)
+    return Grouping(len(labels), lambda g: labels[g], of, split=split)
 
 
 def _by_expert(trace: Trace) -> Grouping:
@@ -501,7 +514,32 @@ def _by_expert(trace: Trace) -> Grouping:
         )
 
     labels = {n: NONE, n + 1: OPEN_LABEL}
-    return Grouping(n + 2, lambda g: labels.get(g, str(g)), of)
+    split = None
+    if not len(loose.span) and not unsized.has_any:
+        split = _with_rest(rows, share, n, sizes)
+    return Grouping(n + 2, lambda g: labels.get(g, str(g)), of, split=split)
+
+
+def _with_rest(
+    rows: "_AccessRows", share: Share, rest: int, sizes: "SpanBytes"
+) -> Split:
+    """Return the rows as parts; entries without one belong to the group `rest`."""
+    n = np.append(np.diff(rows.first), 0)
+    empty_entries = np.flatnonzero(n == 0)
+    at = np.append(rows.first, rows.first[-1])[empty_entries]
+    one = np.ones(len(at), np.int64)
+    known, unknown = sizes.per_entry, sizes.unknown_per_entry
+    columns = (
+        (rows.group, one * rest),
+        (rows.known, known[empty_entries]),
+        (rows.unknown, unknown[empty_entries]),
+        (share.before, one * 0),
+        (share.after, one),
+        (share.whole, one),
+    )
+    group, kept, more, *parts = (np.insert(a, at, b) for a, b in columns)
+    first = np.concatenate([[0], np.cumsum(np.maximum(n, 1))]).astype(np.int64)
+    return Split(first, group, kept, more, Share(*parts), sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -532,6 +570,15 @@ class _UnsizedChoices:
     names_experts: npt.NDArray[np.bool_]
     account: AccessTable
     open_group: int
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there may be such spans."""
+        spans = self.choices.spans
+        if not len(spans) or not len(self.choices.more):
+            return False
+        is_one = self.choices.choice >= 0
+        return bool((is_one & ~self.names_experts[self.account.entries(spans)]).any())
 
     def of(self, ids: Array) -> _Chosen:
         """Return the experts that some spans chose."""

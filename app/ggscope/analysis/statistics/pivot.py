@@ -134,13 +134,12 @@ def pivot(
     only_ops = not {by, across} <= set(WITHOUT_OPS)
     scope = SpanScope(mask, time, only_ops, worst_used)
     n_cells = len(groups[0]) * len(groups[1])
-    if (
-        ids is None
-        and n_cells <= _MAX_CELLS
-        and all(scan.can_scan(trace, one) for one in groups)
-    ):
+    can_scan = all(
+        scan.can_scan(trace, one) or scan.can_split(trace, one) for one in groups
+    )
+    if ids is None and n_cells <= _MAX_CELLS and can_scan:
         blocks = SpanBlocks(trace) if blocks is None else blocks
-        sums = scan.crossed(trace, *groups, scope, blocks, watcher)
+        sums = _scanned(trace, *groups, scope, blocks, watcher)
         cell = np.flatnonzero(sums[:, _COUNT])
         sums = sums[cell]
     else:
@@ -153,6 +152,22 @@ def pivot(
         if any(one.is_of_lanes for one in groups):
             sums[:, _OPS] = sums[:, _COUNT]
     return _table(cell, sums, by, across, *groups, max_rows, max_columns)
+
+
+def _scanned(
+    trace: Trace,
+    rows: Grouping,
+    columns: Grouping,
+    scope: SpanScope,
+    blocks: SpanBlocks,
+    watcher: Watcher | None,
+) -> I64:
+    """Return the figures of all cells, int64[n_rows * n_columns, 5], compiled."""
+    if columns.split is None:
+        return scan.crossed(trace, rows, columns, scope, blocks, watcher)
+    turned = scan.crossed(trace, columns, rows, scope, blocks, watcher)
+    cells = turned.reshape(len(columns), len(rows), -1).transpose(1, 0, 2)
+    return np.ascontiguousarray(cells).reshape(len(turned), -1)
 
 
 def _crossed(

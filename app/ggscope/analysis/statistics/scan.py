@@ -192,6 +192,16 @@ def can_scan(trace: Trace, groups: Grouping) -> bool:
     )
 
 
+def can_split(trace: Trace, groups: Grouping) -> bool:
+    """Tell whether `figures` is made for these groups, which share spans out."""
+    return (
+        groups.split is not None
+        and 0 < len(groups) * 64 <= _MAX_COUNTERS
+        and trace.spans.flags.dtype.kind in "iu"
+        and len(groups.split.sizes.column) in (0, len(trace.spans))
+    )
+
+
 def figures(
     trace: Trace,
     groups: Grouping,
@@ -199,7 +209,7 @@ def figures(
     blocks: SpanBlocks,
     watcher: Watcher | None = None,
 ) -> Figures:
-    """Return the figures of the spans that are wanted, see `can_scan`.
+    """Return the figures of the spans that are wanted, see `can_scan`, `can_split`.
 
     Equal to ``table.figures`` to the last bit. Two passes over the columns on
     several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
@@ -219,7 +229,8 @@ def crossed(
     """Return the figures of the cells of a table, int64[n_rows * n_columns, 5].
 
     Count, spans whose time is used, ops, their time, known bytes; of groupings that
-    `can_scan` accepts. Raises Cancelled from the watcher.
+    `can_scan` accepts, rows also of those that `can_split` does. Raises Cancelled from
+    the watcher.
     """
     return _Scan(trace, rows, scope, blocks, watcher).crossed(columns)
 
@@ -264,20 +275,36 @@ class _Scan:
         blocks: SpanBlocks,
         watcher: Watcher | None,
     ) -> None:
-        assert groups.lookup is not None
+        lookup = groups.lookup
+        if groups.split is not None:
+            lookup = Lookup(None, 0, np.zeros(1, np.int32), groups.split.sizes)
+        assert lookup is not None
         self._trace, self._groups, self._watcher = trace, groups, watcher
         self._scope, self._n = scope, len(groups)
         self._mantissa = _mantissa(self._n)
         self._n_codes = (64 - self._mantissa) << self._mantissa
         self._blocks = _joined(blocks.touching(scope.time))
         self._total = 2 * sum(rows.stop - rows.start for rows in self._blocks)
-        self._selection = self._make_selection(groups.lookup)
+        self._lookup = lookup
+        self._selection = self._make_selection(lookup)
 
     def _make_selection(self, lookup: Lookup) -> Selection:
         trace, s, scope = self._trace, self._trace.spans, self._scope
         time, pattern = scope.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
         op = s.op if scope.only_ops and s.op is not lookup.column else None
+        split: dict[str, Array] = {}
+        if (parts := self._groups.split) is not None:
+            names = ("first", "group", "bytes", "unknown", "before", "after", "whole")
+            share = parts.share
+            columns = (
+                parts.first, parts.group, parts.known, parts.unknown, share.before,
+                share.after, share.whole,
+            )  # fmt: skip
+            split = {
+                f"split_{name}": np.ascontiguousarray(column, np.int64)
+                for name, column in zip(names, columns, strict=True)
+            }
         sizes = lookup.sizes
         return Selection(
             start=_whole(s.start), end=_whole(s.end), flags=_whole(s.flags),
@@ -293,7 +320,7 @@ class _Scan:
             column_width=0 if lookup.column is None else lookup.column.itemsize,
             op_width=0 if op is None else op.itemsize,
             flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
-            worst_used=int(scope.worst_used), mantissa=self._mantissa,
+            worst_used=int(scope.worst_used), mantissa=self._mantissa, **split,
         )  # fmt: skip
 
     def run(self) -> Figures:
@@ -332,8 +359,7 @@ class _Scan:
 
         share_out(add, self._blocks, self._watcher)
         cells: I64 = sums.sum(axis=0)
-        assert self._groups.lookup is not None
-        loose = self._groups.lookup.sizes.loose
+        loose = self._lookup.sizes.loose
         ids = loose.span[keep := self._scope.of(trace.spans, loose.span)]
         row, column = (g.of(ids).place(len(ids)) for g in (self._groups, columns))
         is_in = (row >= 0) & (column >= 0)
@@ -502,15 +528,14 @@ class _Scan:
 
         The last two say whether an op is open for them, and whether its time is known.
         """
-        assert self._groups.lookup is not None
-        loose, s = self._groups.lookup.sizes.loose, self._trace.spans
+        loose, s = self._lookup.sizes.loose, self._trace.spans
         if not len(loose.span):
             return []
         keep = self._scope.of(s, loose.span)
         ids = loose.span[keep]
         part = self._groups.of(ids)
         where = slice(None) if part.span is None else part.span
-        is_opened = self._groups.lookup.sizes.opened_by_loose(ids)
+        is_opened = self._lookup.sizes.opened_by_loose(ids)
         ticks = op_times(self._trace).ticks
         is_timed = quality_of(s.flags[ids]) <= self._scope.worst_used
         is_timed &= ~is_repeated(s.flags[ids])

@@ -407,7 +407,7 @@ def stat_table(
     groups = grouping(trace, by)
     worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
     scope = SpanScope(mask, time, by not in WITHOUT_OPS, worst_used)
-    if ids is None and scan.can_scan(trace, groups):
+    if ids is None and (scan.can_scan(trace, groups) or scan.can_split(trace, groups)):
         blocks = SpanBlocks(trace) if blocks is None else blocks
         sums = scan.figures(trace, groups, scope, blocks, watcher)
     else:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace, random_trace, spans_trace, statistics
-from ggscope.analysis.reads.weights import booked_on
+from ggscope.analysis.reads.weights import NOT_RECORDED, attributed, booked_on
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import parse
 from ggscope.model.tables import freeze
 from ggscope.model.trace import Trace
+from link_traces import random_links_trace
 
 
 def summed(trace: Trace, label_of) -> dict[str, tuple[int, int]]:
@@ -105,3 +106,22 @@ def test_backends_are_what_encloses_lanes():
     expected = summed(trace, lambda i: trace.lanes[int(s.lane[i])].group[0])
 
     assert found(trace, "backend") == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_span_is_attributed_by_its_accesses_or_else_to_what_it_computes(seed):
+    trace = random_links_trace(seed)
+    booked = booked_on(trace)
+    loose = dict(
+        zip(booked.loose_span.tolist(), booked.loose_tensor.tolist(), strict=True)
+    )
+    wanted = []
+    for i, p in enumerate(trace.accesses.pattern.tolist()):
+        tensor = int(booked.per_pattern[p])
+        if tensor < 0 and i in loose:
+            tensor = loose[i]
+        own = -1 if trace.spans.tensor is None else int(trace.spans.tensor[i])
+        wanted.append(own if tensor == NOT_RECORDED and own >= 0 else tensor)
+
+    assert attributed(trace).tolist() == wanted
+    assert len(set(wanted)) > 2

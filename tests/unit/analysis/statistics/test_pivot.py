@@ -168,11 +168,15 @@ def test_brute_force_span_by_span(trace: Trace) -> None:
 def test_compiled_cells_equal_those_of_numpy(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs = [("layer", "op"), ("op", "lane"), ("tensor", "phase"), ("lane", "op")]
+    pairs = [
+        ("layer", "op"), ("op", "lane"), ("tensor", "phase"), ("lane", "op"),
+        ("expert", "layer"), ("layer", "expert"), ("source", "op"), ("op", "source"),
+    ]  # fmt: skip
     for by, across in pairs:
         scanned = pivot(trace, by, across)  # type: ignore[arg-type]
         with monkeypatch.context() as patch:
             patch.setattr(scan, "can_scan", lambda *_: False)
+            patch.setattr(scan, "can_split", lambda *_: False)
             plain = pivot(trace, by, across)  # type: ignore[arg-type]
         assert scanned.rows == plain.rows
         assert scanned.columns == plain.columns

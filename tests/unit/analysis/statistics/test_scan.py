@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ggscope
 from builders import (
     llama_like_trace,
     npu_like_trace,
@@ -23,6 +24,8 @@ from ggscope.model.selection import By
 from ggscope.model.tables import Quality, SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
+from link_traces import random_links_trace
+from support import ROOT
 from watchers import CancelAfter
 
 SCANNED: tuple[By, ...] = (
@@ -237,3 +240,65 @@ def test_table_of_nothing_has_no_times() -> None:
 
     assert (table.rows, table.n_groups, table.all.count) == ((), 0, 0)
     assert (table.all.min, table.all.max) == (None, None)
+
+
+# -- spans that are shared out -----------------------------------------------------
+
+
+def plainly_shared(trace: Trace, by: By, **named: object) -> list[StatRow]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "can_split", lambda *_: False)
+        return rows_of(trace, by, **named)
+
+
+def sample(name: str) -> Trace:
+    path = ROOT / "resources" / "samples" / name
+    if not path.exists():
+        pytest.skip("the samples have not been made")
+    return ggscope.open(path)
+
+
+@pytest.mark.parametrize("by", ["expert", "source"])
+@pytest.mark.parametrize("name", ["moe-experiment", "tinyllama-256.bin"])
+def test_scan_of_shared_spans_equals_numpy(name: str, by: By) -> None:
+    trace = with_flags(sample(name), 3)
+    rng = np.random.default_rng(1)
+    first, length = trace.extent.start, trace.extent.duration
+    time = TimeRange(first + length // 5, first + length // 2)
+    mask = rng.random(len(trace.spans)) < 0.6
+    assert scan.can_split(trace, grouping(trace, by))
+
+    for named in (
+        {},
+        {"include_estimated": True},
+        {"time": time},
+        {"mask": mask, "time": time},
+    ):
+        scanned = rows_of(trace, by, **named)
+        assert list(map(repr, scanned)) == list(
+            map(repr, plainly_shared(trace, by, **named))
+        )
+        assert scanned
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scan_of_shared_spans_equals_numpy_on_random_accesses(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    trace = random_links_trace(seed)
+    n = len(trace.spans)
+    wait = rng.integers(0, 1000, n).astype(np.uint32)
+    trace = with_flags(replace(trace, spans=replace(trace.spans, wait=wait)), seed)
+    quiet = np.full(len(trace.accesses.loose), -1)
+    loose = replace(trace.accesses.loose, span=quiet.astype(np.int64))
+    trace = replace(trace, accesses=replace(trace.accesses, loose=loose))
+    for by in ("expert", "source"):
+        assert scan.can_split(trace, grouping(trace, by))
+        scanned = list(map(repr, rows_of(trace, by)))  # type: ignore[arg-type]
+        assert scanned == list(map(repr, plainly_shared(trace, by)))  # type: ignore[arg-type]
+
+
+def test_shared_spans_with_accesses_of_their_own_are_for_numpy() -> None:
+    trace = random_links_trace(4)
+    assert (trace.accesses.loose.span >= 0).any()
+
+    assert not scan.can_split(trace, grouping(trace, "source"))
