@@ -69,6 +69,9 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
         if LaneKind(int(trace.lanes.kinds[lane])) not in computing:
             continue
         ids = [i for i in range(len(s)) if s.lane[i] == lane]
+        ops = [i for i in ids if s.op[i] >= 0]
+        if ops and LaneKind(int(trace.lanes.kinds[lane])) is LaneKind.THREAD:
+            ids = ops  # graphs lie around them
         ids.sort(key=lambda i: int(s.start[i]))
         furthest = None
         for i in ids:

@@ -62,7 +62,8 @@ def gaps(
 
     Notes
     -----
-    A lane is idle where none of its spans runs and no wait behind one is recorded.
+    A lane is idle where none of its spans runs and no wait behind one is recorded; a
+    thread that computes ops, where none of these runs.
     Spans whose end is not known are left out: what follows them is no gap that is
     known. O(n log n).
     """
@@ -71,6 +72,7 @@ def gaps(
     is_computing = all_lanes.is_thread | all_lanes.is_engine | all_lanes.is_command
     chosen = is_computing if lanes is None else lanes
     ids = np.flatnonzero(chosen[spans.lane])
+    ids = ids[~_lies_around_ops(trace, ids)]
     if watcher is not None:
         watcher.progress(0, 3)
     ids = _by_lane_and_start(trace, ids)
@@ -115,6 +117,14 @@ def gaps(
         int(n_by_quality[Quality.DERIVED + 1 :].sum()),
         hidden_graphs(trace) or hidden_ops(trace),
     )
+
+
+def _lies_around_ops(trace: Trace, ids: I64) -> npt.NDArray[np.bool_]:
+    """Return which spans of threads are no ops, on threads that compute some."""
+    lane, is_op = trace.spans.lane[ids], trace.spans.op[ids] >= 0
+    n_ops = np.bincount(lane[is_op], minlength=len(trace.lanes))
+    computes = trace.lanes.is_thread & (n_ops > 0)
+    return np.asarray(computes[lane] & ~is_op, np.bool_)
 
 
 def _by_lane_and_start(trace: Trace, ids: I64) -> I64:

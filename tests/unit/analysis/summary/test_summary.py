@@ -181,6 +181,33 @@ def test_gaps_of_a_range_are_cut_by_it(trace, seed):
     assert len(found) == found.n_all
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_gaps_and_both_ends_are_all_the_idle_time(seed):
+    trace = random_waits(seed, 300, lanes=3)
+    flags = np.zeros_like(trace.spans.flags)
+    trace = replace(trace, spans=replace(trace.spans, flags=flags))
+    s, found = trace.spans, gaps(trace, limit=None)
+
+    times = thread_times(trace)
+    for number, lane in enumerate(times.lanes):
+        on = (s.lane == number) & (s.op >= 0)
+        wait = np.where(s.wait[on] == NO_WAIT, 0, s.wait[on])
+        before = int(s.start[on].min()) - trace.extent.start
+        behind = trace.extent.end - int((s.end[on] + wait).max())
+        between = (found.end - found.start)[found.lane == number]
+        assert lane.idle == before + int(between.sum()) + behind
+
+
+def test_idle_time_within_a_graph_is_a_gap():
+    trace = spans_trace([0, 0, 60], [100, 40, 100], op=[-1, 1, 2])
+
+    found = gaps(trace)
+
+    assert list(zip(found.start, found.end, strict=True)) == [(40, 60)]
+    assert (found.before.tolist(), found.after.tolist()) == ([1], [2])
+    assert thread_times(trace).lanes[0].idle == 20
+
+
 def test_spans_that_hide_gaps_are_counted():
     derived, open_end = int(SpanFlag.INFERRED_END), int(SpanFlag.UNFINISHED)
     trace = spans_trace(
