@@ -71,8 +71,10 @@ def gaps(
     all_lanes = trace.lanes
     is_computing = all_lanes.is_thread | all_lanes.is_engine | all_lanes.is_command
     chosen = is_computing if lanes is None else lanes
-    ids = np.flatnonzero(chosen[spans.lane])
-    ids = ids[~_lies_around_ops(trace, ids)]
+    is_chosen = chosen[spans.lane]
+    if (around := _around_ops(trace)) is not None:
+        is_chosen &= ~around
+    ids = np.flatnonzero(is_chosen)
     if watcher is not None:
         watcher.progress(0, 3)
     ids = _by_lane_and_start(trace, ids)
@@ -119,12 +121,15 @@ def gaps(
     )
 
 
-def _lies_around_ops(trace: Trace, ids: I64) -> npt.NDArray[np.bool_]:
-    """Return which spans of threads are no ops, on threads that compute some."""
-    lane, is_op = trace.spans.lane[ids], trace.spans.op[ids] >= 0
-    n_ops = np.bincount(lane[is_op], minlength=len(trace.lanes))
+def _around_ops(trace: Trace) -> npt.NDArray[np.bool_] | None:
+    """Return which spans of threads that compute ops are no ops; None = no span is."""
+    spans = trace.spans
+    if not len(spans) or int(spans.op.min()) >= 0:
+        return None
+    is_op = spans.op >= 0
+    n_ops = np.bincount(spans.lane[is_op], minlength=len(trace.lanes))
     computes = trace.lanes.is_thread & (n_ops > 0)
-    return np.asarray(computes[lane] & ~is_op, np.bool_)
+    return np.asarray(computes[spans.lane] & ~is_op, np.bool_)
 
 
 def _by_lane_and_start(trace: Trace, ids: I64) -> I64:
