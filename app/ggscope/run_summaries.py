@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ class RunSummary:
     facts : what the file says of its producer, by name: program, command …
     model : name of the model file.
     prompt, generated : tokens.
-    prompt_per_s, generated_per_s : tokens per second in which any of them is computed.
+    prompt_per_s, generated_per_s : tokens per second in which any of them is computed;
+        of a log, by the times that llama.cpp states for its requests.
     threads : of which ops are recorded.
     families : thread time of ops by family, ticks, the longest first.
     ticks_per_s : of these; None where nobody says how long a cycle is.
@@ -210,6 +212,13 @@ def _summed(
             for row in sorted(rows, key=lambda row: -row.total)
             if row.timed
         )
+    prompt, generated = tokens.prompt, tokens.generated
+    rates = rate(tokens.prompt_per_tick), rate(tokens.generated_per_tick)
+    if tokens.prompt is None and not len(tokens.bars):
+        (prompt, prompt_rate), (generated, generated_rate) = map(
+            partial(_of_log, trace), ("prompt", "generated")
+        )
+        rates = prompt_rate, generated_rate
     coverage = trace_coverage(trace)
     lanes = trace.lanes.is_thread
     return replace(
@@ -217,10 +226,10 @@ def _summed(
         format=trace.info.format or known.format,
         facts=dict(trace.info.producer),
         model=_model(trace),
-        prompt=tokens.prompt,
-        generated=tokens.generated,
-        prompt_per_s=rate(tokens.prompt_per_tick),
-        generated_per_s=rate(tokens.generated_per_tick),
+        prompt=prompt,
+        generated=generated,
+        prompt_per_s=rates[0],
+        generated_per_s=rates[1],
         threads=int(lanes.sum()) or None,
         families=families,
         ticks_per_s=per_s,
@@ -228,9 +237,20 @@ def _summed(
     )
 
 
+def _of_log(trace: Trace, phase: str) -> tuple[int | None, float | None]:
+    """Return the tokens of all requests of a log, and how many they are per second."""
+    events = trace.info.summary.get("events")
+    found = events if isinstance(events, dict) else {}
+    n, ms = found.get(f"{phase}_tokens"), found.get(f"{phase}_ms")
+    if not isinstance(n, int):
+        return None, None
+    return n, n / ms * 1000 if isinstance(ms, int | float) and ms > 0 else None
+
+
 def _model(trace: Trace) -> str:
     names = [m.metadata.get("general.name") or m.name for m in trace.models]
-    return ", ".join(dict.fromkeys(names)) or trace.info.producer.get("model", "")
+    known = ", ".join(dict.fromkeys(names)) or trace.info.producer.get("model", "")
+    return os.path.basename(known) or known
 
 
 def _modified_ns(run: RunFiles) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import log_files
 import recordings
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.summary.summary import summary
@@ -170,3 +171,18 @@ def test_cache_that_cannot_be_written_is_no_fault(folder, tmp_path) -> None:
     cache.save()
 
     assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_log_has_the_tokens_and_times_that_it_states(tmp_path) -> None:
+    requests = log_files.random_requests(3, 9)
+    (tmp_path / "server.log").write_bytes(log_files.log(requests))
+
+    (run,) = run_folder(tmp_path).runs
+    found = whole_summary(run)
+
+    assert found.error == ""
+    generated = sum(request.n_generated for request in requests)
+    ms = sum(request.generated_ms for request in requests)
+    assert found.generated == generated
+    assert found.generated_per_s == pytest.approx(generated / ms * 1000, rel=1e-3)
+    assert found.prompt == sum(request.n_prompt for request in requests)

@@ -384,7 +384,8 @@ def run_folder(folder: Path, check: Callable[[], object] = lambda: None) -> RunF
 
     Traces of one experiment that are of different formats are one run, recorded by
     several tools; those of one format are a run each, but for token files, which are
-    parts of one.
+    parts of one. A log, or another file that opens alone, is a run where no trace lies
+    beside it.
 
     Parameters
     ----------
@@ -401,6 +402,11 @@ def run_folder(folder: Path, check: Callable[[], object] = lambda: None) -> RunF
         if sidecar_path(fault.path) in sidecars:
             traces.append(SessionFile(fault.path, TRACE, _RECORDS, 0))
             skipped.remove(fault)
+    # What opens alone, such as a log, is a run where no trace lies beside it.
+    with_traces = {_experiment(m.path) for m in traces}
+    traces += [
+        m for m in members if m.role in ALONE and _experiment(m.path) not in with_traces
+    ]
     homes: dict[Path, list[SessionFile]] = {}
     for trace in sorted(traces, key=lambda m: natural_key(m.path)):
         homes.setdefault(_experiment(trace.path), []).append(trace)

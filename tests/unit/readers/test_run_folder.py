@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import log_files
 import recordings
 from ggscope.readers.discovery import RunFolder, run_folder, runs_in
 from session_files import write_experiment
@@ -118,4 +119,15 @@ def test_model_beside_a_trace_is_no_run(tmp_path: Path) -> None:
     path = recordings.recording(tmp_path)
 
     assert runs_in(tmp_path) == [path]
+    assert paths(run_folder(tmp_path)) == ["run.bin"]
+
+
+def test_logs_are_runs_where_no_trace_lies_beside_them(tmp_path) -> None:
+    for name in ("a", "b"):
+        content = log_files.log(log_files.random_requests(1, 3))
+        (tmp_path / f"{name}.log").write_bytes(content)
+
+    assert paths(run_folder(tmp_path)) == ["a.log", "b.log"]
+
+    recordings.recording(tmp_path)
     assert paths(run_folder(tmp_path)) == ["run.bin"]
