@@ -9,6 +9,7 @@ from pathlib import Path
 import bench_files
 import ggmlviz_files
 import gguf_files
+import imatrix_files
 import log_files
 import npu_files
 import side_files
@@ -231,6 +232,14 @@ def _bench(names: Names) -> bytes:
     return bench_files.written(rows, "jsonl")
 
 
+def _imatrix(names: Names) -> bytes:
+    entries = [
+        replace(entry, name=f"{entry.name}{next(names)}")
+        for entry in imatrix_files.entries()
+    ]
+    return imatrix_files.gguf(entries, dataset=next(names))
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -254,6 +263,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
     "llama-log": (".log", _log),
+    "imatrix": (".gguf", _imatrix),
     "llama-bench": (".jsonl", _bench),
 }
 READERS = tuple(_MADE)

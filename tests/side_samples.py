@@ -6,6 +6,7 @@ from pathlib import Path
 
 import bench_files
 import gguf_files
+import imatrix_files
 import log_files
 import recordings
 import side_files
@@ -73,6 +74,10 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "NamesReader": ("tensor_names.txt", _names),
     "MetadataReader": ("trace_metadata.json", _metadata),
     "BenchReader": ("bench.jsonl", lambda: bench_files.text("jsonl")),
+    "ImatrixReader": (
+        "imatrix.dat",
+        lambda: imatrix_files.legacy(imatrix_files.entries()),
+    ),
     "LogReader": ("server.log", _log),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }

@@ -6,6 +6,7 @@ from random import Random
 import bench_files
 import ggmlviz_files as viz
 import gguf_files
+import imatrix_files
 import log_files
 import side_samples
 from bench_files import FORMS as FORMS_OF_BENCH
@@ -172,6 +173,10 @@ _SEEDS = {
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
     "llama-log": _logs,
+    "imatrix": lambda: [
+        ("m.dat", imatrix_files.legacy(imatrix_files.entries())),
+        ("m.gguf", imatrix_files.gguf(imatrix_files.entries())),
+    ],
     "llama-bench": lambda: [(f"b.{f}", bench_files.text(f)) for f in FORMS_OF_BENCH],
     "capture-sidecar": lambda: _side("SidecarReader"),
 }

@@ -53,6 +53,7 @@ SESSIONS = {
                "moe-csv"),
     "log": ("llama-log",),
     "bench": ("llama-bench",),
+    "imatrix": ("imatrix",),
     "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),
 }  # fmt: skip
 """Which files are opened together: every format is in one of them."""

@@ -28,7 +28,7 @@ import psutil
 from ggscope.errors import LiveError, ReadError
 from ggscope.model.ggml.types import file_type_name
 from ggscope.model.units import format_bytes, format_count
-from ggscope.readers.gguf.header import read_header
+from ggscope.readers.common.gguf_header import read_header
 from ggscope.readers.source import Source
 
 TOOL = "ggscope-capture"

@@ -10,6 +10,7 @@ from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
+from ggscope.model.importance import Importance
 from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
@@ -82,6 +83,7 @@ class TraceBuilder:
         self.record_count: RecordCount | None = None
         self.log: ServerLog | None = None
         self.bench: BenchRuns | None = None
+        self.importance: Importance | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -343,6 +345,7 @@ class TraceBuilder:
             record_count=self.record_count,
             log=self.log,
             bench=self.bench,
+            importance=self.importance,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
+from ggscope.model.importance import Importance
 from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
@@ -822,6 +823,7 @@ class Trace:
         itself counts them; None elsewhere.
     log : requests, memory and facts, where it is the log of a server; else None.
     bench : tests, where it is what llama-bench printed; else None.
+    importance : how strongly calibration data used tensors and experts; or None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -857,6 +859,7 @@ class Trace:
     record_count: RecordCount | None = None
     log: ServerLog | None = None
     bench: BenchRuns | None = None
+    importance: Importance | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 

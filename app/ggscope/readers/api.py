@@ -31,11 +31,13 @@ METADATA = "metadata"
 """Role of the metadata that a tracer writes about a run."""
 LOG = "log"
 """Role of the log of a program."""
+IMPORTANCE = "importance"
+"""Role of an importance matrix."""
 BENCH = "bench"
 """Role of results of a benchmark."""
 ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
-    METADATA, LOG, BENCH,
+    METADATA, LOG, BENCH, IMPORTANCE,
 )  # fmt: skip
 """Roles of a file in a session; see `ggscope.model.trace.JoinedFile`."""
 ALONE = frozenset({LOG, BENCH})

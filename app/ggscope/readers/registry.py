@@ -29,6 +29,7 @@ from ggscope.readers import (
     ggmlviz,
     gguf,
     graph,
+    imatrix,
     logs,
     maps,
     metadata,
@@ -74,6 +75,7 @@ BUILTIN = {
     "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
     "ggscope.readers.logs.reader:LogReader": logs.INFO,
     "ggscope.readers.bench.reader:BenchReader": bench.INFO,
+    "ggscope.readers.imatrix.reader:ImatrixReader": imatrix.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

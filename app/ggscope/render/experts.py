@@ -178,7 +178,11 @@ def main_values(scene: ExpertsScene) -> F64:
 def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
-    of_router = (ExpertSource.ROUTING, ExpertSource.SIZES)
+    of_router = (
+        ExpertSource.ROUTING,
+        ExpertSource.COUNTS,
+        ExpertSource.SIZES,
+    )
     unit = "choices" if scene.choices.source in of_router else "accesses"
     title, words = {
         Measure.COUNT: (unit, plain),

@@ -160,6 +160,8 @@ class ExpertSource(Enum):
     """How it is known which experts worked.
 
     ROUTING : the choices of the router were recorded (measured).
+    COUNTS : an importance matrix counted the choices of a calibration text (measured,
+        but of another run).
     SIZES : the sizes of tensors tell that every expert computed (derived).
     ACCESSES : accesses name the slices of experts (derived: one access is no choice).
     STACKS : ops touch whole stacks of experts, so no expert can be told.
@@ -167,6 +169,7 @@ class ExpertSource(Enum):
     """
 
     ROUTING = "routing"
+    COUNTS = "counts"
     SIZES = "sizes"
     ACCESSES = "accesses"
     STACKS = "stacks"
@@ -288,7 +291,10 @@ def expert_choices(trace: Trace) -> Choices:
     slices = expert_slices(trace)
     if len(trace.routing):
         return _of_routing(trace, slices)
-    return _of_accesses(trace, slices)
+    choices = _of_accesses(trace, slices)
+    if choices.source in (ExpertSource.STACKS, ExpertSource.NONE):
+        return _of_importance(trace, slices) or choices
+    return choices
 
 
 def expert_grid(choices: Choices, token: int | None = None) -> ExpertGrid:
@@ -377,6 +383,31 @@ def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
         weight=found.n_accesses[kept],
         bytes=found.bytes[kept],
         n_left_out=found.n_left_out + int(found.n_accesses[~kept].sum()),
+    )
+
+
+def _of_importance(trace: Trace, slices: ExpertSlices) -> Choices | None:
+    """Return the choices that an importance matrix counted; None where it has none."""
+    if trace.importance is None:
+        return None
+    layer, expert, count, _ = trace.importance.expert_counts()
+    known = np.isfinite(count) & (layer < MOST_LAYERS) & (expert < MOST_EXPERTS)
+    if not known.any():
+        return None
+    layer, expert, count = layer[known], expert[known], count[known]
+    n = len(layer)
+    return _choices(
+        trace,
+        slices,
+        layer,
+        expert,
+        np.full(n, -1, np.int64),
+        source=ExpertSource.COUNTS,
+        rank=np.full(n, -1, np.int16),
+        score=np.full(n, np.nan, np.float32),
+        is_used=np.ones(n, np.bool_),
+        weight=np.rint(count).astype(np.int64),
+        bytes=None,
     )
 
 

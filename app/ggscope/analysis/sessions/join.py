@@ -23,6 +23,7 @@ from ggscope.analysis.sessions.concatenate import (
     unlike_clocks,
 )
 from ggscope.analysis.sessions.correlate import correlate, graph_join
+from ggscope.analysis.sessions.importance import checked_importance
 from ggscope.analysis.sessions.mapping import (
     Mapping,
     ModelLayout,
@@ -346,6 +347,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     trace = replace(main, parts=main.parts or (JoinedFile(main.info, "trace"),))
     for side in ordered:
         trace = _joined(trace, side)
+    trace = checked_importance(trace)
     trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
     paths = tuple(path for part in trace.parts for path in part.info.paths)
     whole = replace(
@@ -404,6 +406,8 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
         trace = _with_graphs(trace, side, strings, rows)
     if len(side.trace.routing):
         trace = _with_routing(trace, side, by)
+    if side.trace.importance is not None:
+        trace = replace(trace, importance=side.trace.importance)
     return trace
 
 

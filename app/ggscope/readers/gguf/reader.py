@@ -33,10 +33,9 @@ from ggscope.model.trace import (
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.readers import plugins
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
-from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
-from ggscope.readers.gguf.header import (
+from ggscope.readers.common.gguf_header import (
     HEAD_BYTES,
+    IS_IMATRIX,
     MAGIC,
     VERSIONS,
     GgufField,
@@ -45,6 +44,8 @@ from ggscope.readers.gguf.header import (
     Scalar,
     read_header,
 )
+from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
+from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
 from ggscope.readers.plugins import GuestError
 from ggscope.readers.source import Source
 
@@ -602,6 +603,8 @@ class GgufReader:
         """Judge a file by its magic number and version."""
         if not head.data.startswith(MAGIC):
             return NOT_MINE
+        if IS_IMATRIX.search(head.data):
+            return Sniff(20, "GGUF with general.type = imatrix: no weights")
         raw = head.data[4:8]
         version = min(int.from_bytes(raw, "little"), int.from_bytes(raw, "big"))
         if len(head.data) < HEAD_BYTES or version not in VERSIONS:

@@ -29,6 +29,7 @@ def source_words(choices: Choices) -> str:
     """Return the source of the routing."""
     return {
         ExpertSource.ROUTING: "routing recorded",
+        ExpertSource.COUNTS: "counted over a calibration text (imatrix)",
         ExpertSource.SIZES: "all experts computed (derived from sizes)",
         ExpertSource.ACCESSES: "derived from expert accesses",
         ExpertSource.STACKS: "whole expert stacks accessed",
@@ -140,7 +141,11 @@ def cell_words(result: ExpertsResult, cell: Cell) -> str:
     layer = int(choices.layers[row])
     count = int(result.grid.count[row, expert])
     share = float(layer_shares(result.grid.count[row : row + 1])[0, expert])
-    of_routing = choices.source in (ExpertSource.ROUTING, ExpertSource.SIZES)
+    of_routing = choices.source in (
+        ExpertSource.ROUTING,
+        ExpertSource.COUNTS,
+        ExpertSource.SIZES,
+    )
     unit = "{0} choices" if of_routing else "{0} accesses"
     n_bytes = int(result.grid.bytes[row, expert])
     place = f"layer {layer} · expert {expert}"

@@ -10,7 +10,7 @@ from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Severity
 from ggscope.readers.api import HEAD_BYTES, Head
-from ggscope.readers.gguf.header import (
+from ggscope.readers.common.gguf_header import (
     HEADER_BYTES,
     HeaderCursor,
     HeaderFault,

@@ -7,6 +7,7 @@ Nothing is memory-mapped and no weight is read: windows of 1 MiB are enough, sin
 the head of even a large vocabulary is some 10 MB.
 """
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ _MAX_NESTED = 1 << 16
 _MIN_KEY_BYTES = 8 + 1 + 4 + 1
 _MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
 _ODD_VERSION = 99
+
+
+IS_IMATRIX = re.compile(rb"general\.type\x08\0\0\0\x07\0\0\0\0\0\0\0imatrix")
+"""What the head of an importance matrix has: key, type and value of what it is."""
 
 
 class HeaderFault(Exception):  # noqa: N818 - how a walk ends, not an error to show

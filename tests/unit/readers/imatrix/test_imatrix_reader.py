@@ -1,0 +1,165 @@
+"""Importance matrices: both forms, experts, damaged files, models of others."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gguf_files
+import imatrix_files
+from ggscope.analysis.experts.experts import ExpertSource, expert_choices, expert_grid
+from ggscope.cli import main
+from ggscope.errors import ReadError
+from ggscope.model.importance import Importance
+from ggscope.model.trace import Trace
+from ggscope.readers.discovery import survey
+from ggscope.readers.registry import open_trace
+from ggscope.session_loading import open_bundle
+from gguf_files import T
+from support import corpus_path
+
+FORMS = {"gguf": imatrix_files.gguf, "dat": imatrix_files.legacy}
+
+
+def opened(path: Path, data: bytes) -> tuple[Trace, Importance]:
+    path.write_bytes(data)
+    trace = open_trace(path)
+    assert trace.info.reader_id == "imatrix"
+    assert trace.check() == []
+    assert trace.importance is not None
+    return trace, trace.importance
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("seed", range(3))
+def test_entries_are_those_that_were_written(form, seed, tmp_path):
+    some = imatrix_files.entries(seed)
+
+    trace, importance = opened(tmp_path / "x.txt", FORMS[form](some))
+
+    assert importance.names == tuple(entry.name for entry in some)
+    assert importance.layer.tolist() == [i // 4 for i in range(len(some))]
+    assert (importance.chunks, importance.datasets) == (7, ("wiki.txt",))
+    assert trace.info.summary["events"] == {"entries": len(some), "chunks": 7}
+    for i, entry in enumerate(some):
+        rows = slice(importance.first[i], importance.first[i + 1])
+        assert importance.n_values[i] == entry.sums.size
+        expected = [
+            float(np.mean(sums)) / count if count else np.nan
+            for sums, count in zip(entry.sums.astype(float), entry.counts, strict=True)
+        ]
+        assert importance.mean_square[rows] == pytest.approx(
+            expected, rel=1e-5, nan_ok=True
+        )
+        assert importance.is_seen[rows].tolist() == (entry.counts > 0).tolist()
+        if form == "gguf":
+            assert importance.count[rows].tolist() == entry.counts.tolist()
+        else:
+            assert np.isnan(importance.count[rows]).all()
+
+
+def test_counts_of_experts_are_choices(tmp_path):
+    some = imatrix_files.entries()
+
+    trace, _ = opened(tmp_path / "x.gguf", imatrix_files.gguf(some))
+
+    choices = expert_choices(trace)
+    assert choices.source is ExpertSource.COUNTS
+    counts = [e.counts for e in some if "up_exps" in e.name]
+    assert expert_grid(choices).count.tolist() == np.array(counts).tolist()
+    assert expert_grid(choices).count[:, -1].tolist() == [0, 0, 0]
+
+
+def test_without_counts_only_what_was_used_is_known(tmp_path):
+    trace, importance = opened(
+        tmp_path / "x.dat", imatrix_files.legacy(imatrix_files.entries())
+    )
+
+    layer, expert, count, seen = importance.expert_counts()
+    assert np.isnan(count).all()
+    assert layer[seen == 0].tolist() == [0, 1, 2]
+    assert set(expert[seen == 0].tolist()) == {5}
+    assert expert_choices(trace).source is ExpertSource.NONE
+
+
+def test_stack_of_unknown_width_is_one_matrix(tmp_path):
+    some = [e for e in imatrix_files.entries() if "down_exps" in e.name]
+
+    _, importance = opened(tmp_path / "x.dat", imatrix_files.legacy(some))
+
+    assert not importance.is_split.any()
+    assert set(importance.is_seen.tolist()) == {-1}
+    assert importance.expert_counts()[0].tolist() == []
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_cut_files_keep_whole_entries(form, tmp_path):
+    some = imatrix_files.entries()
+    data = FORMS[form](some)
+    rng = np.random.default_rng(3)
+    for cut in rng.integers(24, len(data), 25).tolist():
+        path = tmp_path / "x"
+        path.write_bytes(data[:cut])
+        try:
+            trace = open_trace(path)
+        except ReadError:
+            continue
+        if trace.importance is None:
+            continue  # the head of GGUF does not say what it is any more
+        names = trace.importance.names
+        assert names == tuple(e.name for e in some)[: len(names)]
+        if len(names) < len(some):
+            codes = {w.code for w in trace.warnings}
+            assert "imatrix_cut" in codes or any(c.startswith("gguf") for c in codes)
+
+
+def _model(width: int) -> bytes:
+    tensors = [
+        T(f"blk.{layer}.{name}.weight", shape, "f32")
+        for layer in range(3)
+        for name, shape in (
+            ("attn_q", (width, 8)),
+            ("ffn_gate_inp", (width, 6)),
+            ("ffn_up_exps", (width, 4, 6)),
+            ("ffn_down_exps", (32, 4, 6)),
+        )
+    ]
+    return gguf_files.encode(tensors)
+
+
+@pytest.mark.parametrize(("width", "fits"), [(64, True), (96, False)])
+@pytest.mark.parametrize("form", list(FORMS))
+def test_matrix_of_another_model_is_not_used(form, width, fits, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(_model(width))
+    (tmp_path / "imatrix.data").write_bytes(FORMS[form](imatrix_files.entries()))
+
+    trace = open_bundle(survey((tmp_path / "model.gguf", tmp_path / "imatrix.data")))
+
+    assert (trace.importance is not None) == fits
+    assert ("imatrix_misfit" in {w.code for w in trace.warnings}) == (not fits)
+    if fits and form == "gguf":
+        assert expert_choices(trace).source is ExpertSource.COUNTS
+
+
+def test_model_is_no_importance_matrix(tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_files.encode())
+
+    assert open_trace(path).importance is None
+
+
+@pytest.mark.skipif(corpus_path() is None, reason="the corpus is not there")
+def test_matrix_of_people_has_the_counts_of_the_index(tmp_path, capsys):
+    root = corpus_path()
+    assert root is not None
+    entry = json.loads((root / "people" / "index.json").read_text("utf-8"))[
+        "imatrix/imatrix.dat"
+    ]
+    copy = tmp_path / "x.txt"
+    copy.write_bytes((root / "people" / "imatrix" / "imatrix.dat").read_bytes())
+
+    assert main(["info", str(copy), "--json"]) == 0
+
+    events = json.loads(capsys.readouterr().out)["events"]
+    assert events == {"entries": entry["entries"], "chunks": entry["chunks"]}
