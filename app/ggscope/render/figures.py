@@ -100,6 +100,7 @@ FIGURES: dict[str, FigureSpec] = {
     "timeline": FigureSpec("Timeline", "ggscope.render.timeline.figure", "timeline_figure", "TimelineOptions", has_times),
     "tokens": FigureSpec("Token latency", "ggscope.render.tokens", "tokens_figure", "TokensOptions", has_bars),
     "statistics": FigureSpec("Selection statistics", "ggscope.render.statistics", "statistics_figure", "StatisticsOptions"),
+    "roofline": FigureSpec("Roofline", "ggscope.render.roofline", "roofline_figure", "RooflineOptions", has_accesses),
     "heatmap": FigureSpec("File heatmap", "ggscope.render.heatmap.figure", "heatmap_figure", "HeatmapOptions", has_accesses),
     "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),
     "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),

@@ -118,6 +118,10 @@ _COMPARE_GESTURES = (
     ("Double click, F", "Fit that span; show all"),
     ("Click, Enter", "Light the spans of a row or step"),
 )
+_ROOFLINE_GESTURES = (
+    ("Click, Left / Right", "Select a point and light its spans"),
+    ("Double click, Enter", "Show its longest span"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -127,6 +131,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", lambda trace: len(trace.spans) > 0, keys="Ctrl+Shift+1"),
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
+    _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),

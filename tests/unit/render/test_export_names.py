@@ -13,6 +13,7 @@ from ggscope.readers.registry import open_trace
 from ggscope.render import painter, text_metrics
 from ggscope.render.figures import FIGURES
 from hostile_names import CONTROLS, MARKUP, hostile_named
+from roofline_traces import random_roofline
 
 VIEWS = {
     "timeline": ("timeline", "npu-json"),
@@ -25,6 +26,7 @@ VIEWS = {
     "cache": ("cache", "trace-json"),
     "statistics": ("statistics", "trace-json"),
     "tokens": ("tokens", "trace-json"),
+    "roofline": ("roofline", "made"),
 }
 FORBIDDEN = re.compile(
     "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -39,10 +41,11 @@ HARMLESS = ("\\x1b", "\\x9b", "\\x07", "\\u202e", "\\x7f", "\\u2028", "<img", "<
 def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
     folder = tmp_path_factory.mktemp("named")
     files = hostile_named(folder / "made", (*CONTROLS, *MARKUP))
-    return {
+    traces = {
         reader: open_trace(files[reader], reader_id=reader)
-        for reader in {reader for _, reader in VIEWS.values()}
+        for reader in {reader for _, reader in VIEWS.values()} - {"made"}
     }
+    return {**traces, "made": random_roofline(1)}
 
 
 def test_figures_of_all_views_are_tried() -> None:
@@ -61,7 +64,7 @@ def test_svg_is_xml(
     name, reader = VIEWS[view]
     target = tmp_path / "figure.svg"
     # These draw no name of the trace; all draw their title.
-    is_nameless = view in ("cache", "tokens")
+    is_nameless = view in ("cache", "tokens", "roofline")
     title = " ".join((*CONTROLS, *MARKUP)) if passes_by or is_nameless else None
     if passes_by:  # the document is made safe once more, whatever was drawn
         width = text_metrics.text_width.__wrapped__

@@ -136,11 +136,20 @@ def peak_of(trace: Trace, given: float | None = None) -> float | None:
         machine counts for traces of a processor of the same name.
     """
     hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
-    if given is None and hz and (backends := trace.info.producer.get("backends")):
-        machine = stored()
-        if machine is not None and machine.cpu in backends:
-            given = machine.read
+    if given is None and hz and (machine := machine_of(trace)) is not None:
+        given = machine.read
     return given / hz if given is not None and hz else None
+
+
+def machine_of(trace: Trace) -> MachinePeak | None:
+    """Return what was measured on this machine, for a trace of such a processor.
+
+    None where nothing was, or the trace does not name a processor of the same name.
+    """
+    backends = trace.info.producer.get("backends")
+    machine = stored() if backends else None
+    is_same = machine is not None and backends and machine.cpu in backends
+    return machine if is_same else None
 
 
 def _file(folder: Path | None) -> Path:
