@@ -80,7 +80,7 @@ def test_threads_in_step_are_the_same_by_their_times(
 ) -> None:
     trace = shared_ops(50, 4, 1)
     quick = op_times(trace).ticks
-    monkeypatch.setattr(shared, "_lanes_in_step", lambda _: ())
+    monkeypatch.setattr(shared, "lanes_in_step", lambda _: ())
     again = replace(trace)  # what is known of a trace is known of that one only
 
     assert quick is not None
