@@ -15,6 +15,8 @@ from pathlib import Path
 from bench_analysis import median_s
 
 from ggscope.analysis.compare.compare import compare
+from ggscope.analysis.statistics.distribution import distribution
+from ggscope.analysis.statistics.pivot import pivot
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.summary.gaps import gaps
 from ggscope.analysis.summary.latency import token_latency
@@ -40,6 +42,10 @@ def measure(trace: Trace, other: Trace, rounds: int) -> dict[str, float]:
         "compare_op": median_s(lambda: compare([trace], [other]), rounds),
         "compare_layer": median_s(lambda: compare([trace], [other], "layer"), rounds),
         "by_tensor": median_s(lambda: stat_table(trace, "tensor"), rounds),
+        "by_expert": median_s(lambda: stat_table(trace, "expert"), rounds),
+        "pivot": median_s(lambda: pivot(trace, "layer", "op"), rounds),
+        "histogram": median_s(lambda: distribution(trace, "duration"), rounds),
+        "histogram_rate": median_s(lambda: distribution(trace, "rate"), rounds),
         "tokens_frame": median_s(lambda: compose_tokens(tokens), 20 * rounds),
     }
     return {f"{name}_ms": value * 1e3 for name, value in seconds.items()}

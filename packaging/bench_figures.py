@@ -306,6 +306,10 @@ def _answers(source: str, what: str, summary: float, compare: float) -> list[Fig
         ("gaps_ms", "the longest gaps", None),
         ("tokens_frame_ms", "a picture of token latency", 16.7),
         ("by_tensor_ms", "statistics by tensor", 200),
+        ("by_expert_ms", "statistics by expert", 200),
+        ("pivot_ms", "pivot table of layers and ops", 200),
+        ("histogram_ms", "histogram of times", 200),
+        ("histogram_rate_ms", "histogram of rates", 200),
         ("compare_op_ms", "comparison by op", compare),
         ("compare_layer_ms", "comparison by layer", compare),
     )

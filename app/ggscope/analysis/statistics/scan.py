@@ -28,6 +28,7 @@ PERCENTILES = (0.50, 0.90, 0.99)
 BLOCK_ROWS = 1 << 16
 _MAX_COUNTERS = 1 << 23
 """Of each worker's histogram, 4 bytes each; groups beyond 131,072 are for numpy."""
+_MIN_COUNTERS, _COUNTERS_PER_SPAN = 1 << 16, 8
 _MAX_MANTISSA = 8
 _CALL_ROWS = 1 << 19
 """Spans of one call, about 3 ms: how soon a cancel is heard."""
@@ -281,7 +282,7 @@ class _Scan:
         assert lookup is not None
         self._trace, self._groups, self._watcher = trace, groups, watcher
         self._scope, self._n = scope, len(groups)
-        self._mantissa = _mantissa(self._n)
+        self._mantissa = _mantissa(self._n, len(trace.spans))
         self._n_codes = (64 - self._mantissa) << self._mantissa
         self._blocks = _joined(blocks.touching(scope.time))
         self._total = 2 * sum(rows.stop - rows.start for rows in self._blocks)
@@ -603,12 +604,16 @@ def _whole(column: Array | None) -> Array | None:
     return None if column is None else np.ascontiguousarray(column)
 
 
-def _mantissa(n_groups: int) -> int:
-    """Return how fine a histogram may be, in bits per power of two."""
+def _mantissa(n_groups: int, n_spans: int) -> int:
+    """Return how fine a histogram may be, in bits per power of two.
+
+    Of few spans many counters take longer than the values of coarse buckets to sort.
+    """
+    most = min(_MAX_COUNTERS, max(_MIN_COUNTERS, _COUNTERS_PER_SPAN * n_spans))
     return max(
         bits
         for bits in range(_MAX_MANTISSA + 1)
-        if bits == 0 or n_groups * (64 - bits) << bits <= _MAX_COUNTERS
+        if bits == 0 or n_groups * (64 - bits) << bits <= most
     )
 
 
