@@ -880,6 +880,19 @@ def test_double_click_filters_by_the_row_and_back_takes_it_away(
     assert not session.queries.filter
 
 
+def test_ctrl_enter_filters_as_a_double_click_does(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    key = column(view, 0)[1]
+    click_row(view, 1)
+    view.table.setFocus()
+
+    QTest.keyClick(view.table, Qt.Key.Key_Return, CTRL)
+
+    assert session.queries.filter == Filter(ops=frozenset({key}))
+
+
 def test_bar_under_a_share_is_as_long_as_the_share(
     qtbot: QtBot, view: StatisticsView
 ) -> None:

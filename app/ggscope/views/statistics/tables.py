@@ -28,13 +28,17 @@ class StatisticsTable(TextTable):
     Signals
     -------
     row_stepped(row, by) : Enter, or with Shift: on to the next or previous span (±1).
+
+    With Ctrl, Enter opens a row as a double click does.
     """
 
     row_stepped = Signal(int, int)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Step with Enter; everything else as in other tables."""
-        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+        has_control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if not is_enter or has_control:
             super().keyPressEvent(event)
         elif self.currentIndex().isValid():
             is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
