@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from builders import llama_like_trace, npu_like_trace
+from dependency_traces import Op, dependency_trace, span_named
 from ggscope.analysis.filters.masks import SearchHits
+from ggscope.analysis.graph.dependencies import op_links
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState, lay_out
 from ggscope.model.notes import Note
@@ -81,6 +83,23 @@ def stack_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     return make_scene(
         random_waits(3, 9_000), look=look, scale=scale, width=900, height=300
     )
+
+
+def arrow_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+    """Return an op that reads others on three threads and before the view."""
+    ops: list[Op] = [
+        ("far", []), ("near", []), ("beside", []), ("again", []),
+        ("own", [("far", 0), ("near", 0), ("beside", 0), ("again", 0)]),
+        ("next", [("own", 0)]), ("other", [("own", 0)]), ("last", [("own", 0)]),
+    ]  # fmt: skip
+    lanes = [[0, 0, 1, 2, 1, 1, 2, 0]]
+    trace = dependency_trace([ops], lanes=lanes)
+    span = span_named(trace, "own")
+    return make_scene(
+        trace, look=look, scale=scale, width=900, height=260,
+        visible=TimeRange(140, 690), selection=Selection("spans", (span,)),
+        links=op_links(trace, span, None),
+    )  # fmt: skip
 
 
 def overview_scene(look: str = "dark", scale: float = 1.0) -> OverviewScene:

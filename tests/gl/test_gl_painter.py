@@ -14,6 +14,7 @@ from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimeScale
 from scenes import (
+    arrow_scene,
     busy_scene,
     make_scene,
     npu_scene,
@@ -140,7 +141,7 @@ def test_timeline_gl_and_qpainter_agree(
     painter = GlPainter()
     painter.initialize()
 
-    for make in (busy_scene, npu_scene, wait_scene, stack_scene):
+    for make in (busy_scene, npu_scene, wait_scene, stack_scene, arrow_scene):
         scene = make(look, scale)
         picture = without_texts(compose_timeline(scene))
         by_gl = drawn_by_gl(painter, picture)

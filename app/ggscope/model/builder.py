@@ -159,7 +159,11 @@ class TraceBuilder:
         return first
 
     def add_patterns(
-        self, rows: AccessColumns, lengths: Array, result: Array | None = None
+        self,
+        rows: AccessColumns,
+        lengths: Array,
+        result: Array | None = None,
+        writer: Array | None = None,
     ) -> int:
         """Append access patterns of a trace that grows; return the first one's number.
 
@@ -167,9 +171,11 @@ class TraceBuilder:
         ----------
         rows : the accesses of one after the other; `lengths` : how many each has.
         result : bytes of what an op of each computes, -1 unknown; None = of all.
+        writer : for each of `rows` which of these patterns the op makes whose result it
+            is, -1 none; None = not known of any.
         """
         assert self._grown is not None
-        return self._grown.add_patterns(rows, lengths, result)
+        return self._grown.add_patterns(rows, lengths, result, writer)
 
     def set_open(self, spans: Spans) -> None:
         """Say which spans have begun and not ended, instead of the last ones."""
@@ -377,7 +383,8 @@ class _Grown:
         self._first = Growing(np.int64)
         self._first.append(np.zeros(1, np.int64))
         self._result = Growing(np.int64)
-        self._has_results = False
+        self._writer = Growing(np.int32)
+        self._has_results = self._has_writers = False
         self._low: int | None = None
         self._high = 0
 
@@ -399,13 +406,22 @@ class _Grown:
             self._note(int(markers.time.min()), int(markers.time.max()))
 
     def add_patterns(
-        self, rows: AccessColumns, lengths: Array, result: Array | None
+        self,
+        rows: AccessColumns,
+        lengths: Array,
+        result: Array | None,
+        writer: Array | None,
     ) -> int:
         """Add patterns; return the number of the first one."""
         found, n = len(self._first) - 1, len(self._rows)
         self._has_results |= result is not None
         none = np.full(len(lengths), -1, np.int64)
         self._result.append(none if result is None else result)
+        self._has_writers |= writer is not None
+        of_pattern = np.full(len(rows), -1, np.int32)
+        if writer is not None:
+            of_pattern[:] = np.where(writer >= 0, writer + found, -1)
+        self._writer.append(of_pattern)
         self._rows.append(rows)
         self._first.append(np.cumsum(lengths, dtype=np.int64) + n)
         return found
@@ -418,6 +434,7 @@ class _Grown:
             self._rows.table(),
             FlatAccesses.blank(),
             self._result.view() if self._has_results else None,
+            self._writer.view() if self._has_writers else None,
         )
         markers = self._markers.table() if len(self._markers) else Markers.blank()
         return self._spans.table(), markers.full(), accesses

@@ -613,6 +613,17 @@ class Accesses:
             per="patterns",
         ),
     ] = None
+    writer: Annotated[
+        Array | None,
+        Column(
+            "int32",
+            "which pattern the op makes whose result it is; none is computed by no op "
+            "of the graph",
+            -1,
+            of="patterns",
+            per="rows of patterns",
+        ),
+    ] = None
 
     def __len__(self) -> int:
         return int(self.counts().sum()) + len(self.loose)

@@ -982,6 +982,7 @@ def _check(trace: Trace) -> list[str]:
         "spans": len(spans),
         "patterns": n_patterns,
         "patterns and one more": n_patterns + 1,
+        "rows of patterns": n_rows,
     }
     broken: list[str] = []
     for name, table in (

@@ -29,7 +29,7 @@ from ggscope.analysis.summary.partial import hidden_ops
 from ggscope.model.ggml.rules import VIEW_OPS
 from ggscope.model.graph import Graph, NodeFlag, first_node
 from ggscope.model.names import normalise
-from ggscope.model.tables import I64, Space, SpanFlag
+from ggscope.model.tables import I64, AccessColumns, Space, SpanFlag
 from ggscope.model.trace import Trace
 
 
@@ -63,6 +63,7 @@ class PassEdges:
         return np.flatnonzero(self.source == position)
 
 
+Bools = npt.NDArray[np.bool_]
 _last: DerivedCache[Trace, tuple[tuple[str, int], int, PassEdges]] = DerivedCache(
     "dependencies of the last pass"
 )
@@ -145,14 +146,17 @@ class _Search:
         trace, ops = self._trace, self._ops
         by_name = self._nodes < 0
         has_names = len(trace.accesses.patterns) > 0 and _has_results(trace)
+        has_writers = trace.accesses.writer is not None
         is_hidden = has_names and bool(hidden_ops(trace))
         if not by_name.all():
             self._by_graphs()
+        self._by_writers()
+        self._by_flows()
         if has_names and not is_hidden and by_name.any():
             self._by_names(by_name)
-        self._by_flows()
         unknown: NoEdges | None = None
-        if by_name.all() and not self._edges and (is_hidden or not has_names):
+        is_told = has_writers or bool(self._edges) or not by_name.all()
+        if not is_told and (is_hidden or not has_names):
             unknown = NoEdges.OPS_HIDDEN if is_hidden else NoEdges.NO_SOURCES
         pairs = sorted(self._edges, key=lambda pair: (pair[1], pair[0]))
         source, target = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -262,7 +266,7 @@ class _Search:
 
     # -- names -----------------------------------------------------------------
 
-    def _by_names(self, is_reader: npt.NDArray[np.bool_]) -> None:
+    def _by_names(self, is_reader: Bools) -> None:
         """Match what ops read with what earlier ops of the pass wrote, by name."""
         writers: dict[str, list[int]] = {}
         reads: dict[str, list[tuple[int, int, int]]] = {}
@@ -272,6 +276,8 @@ class _Search:
                 reads.setdefault(name, []).append((position, n_before, address))
             for name in self._writes(span):
                 writers.setdefault(name, []).append(position)
+        # Where writers are recorded, what has none is an input.
+        is_input_known = self._trace.accesses.writer is not None
         for name, of_name in reads.items():
             writing = writers.get(name, [])
             certain = _certain_reads(of_name)
@@ -280,26 +286,69 @@ class _Search:
             ):
                 if not is_reader[position]:
                     continue
-                if not n_before:
-                    self._leave_open(position, name, NoProducer.NOT_WRITTEN)
-                elif is_certain:
+                if is_certain:
                     self._add(writing[n_before - 1], position, EdgeSource.NAME)
-                else:
+                elif n_before:
                     self._leave_open(position, name, NoProducer.AMBIGUOUS, n_before)
+                elif not is_input_known:
+                    self._leave_open(position, name, NoProducer.NOT_WRITTEN)
 
     def _reads(self, span: int) -> Iterator[tuple[str, int]]:
-        """Yield name and address (0 none) of what a span reads, but for weights."""
-        trace = self._trace
-        what = trace.accesses.of_span(span)
-        directions = directions_of(trace, span, what)
-        for row, direction in enumerate(directions):
-            tensor = int(what.tensor[row])
-            is_weight = int(what.space[row]) == Space.FILE
-            if tensor < 0 or is_weight or direction is not Direction.READ:
-                continue
-            name = normalise(trace.strings[int(trace.tensors.name[tensor])])
-            if name:
+        """Yield name and address (0 none) of what a span reads, but for weights.
+
+        And but for results whose op is recorded.
+        """
+        what, writer = self._trace.accesses.of_span(span), self._writers(span)
+        for row in self._read_rows(span, what):
+            if (name := self._read_name(what, row)) and writer[row] < 0:
                 yield name, int(what.address[row])
+
+    def _read_rows(self, span: int, what: AccessColumns) -> Iterator[int]:
+        """Yield the accesses of a span that read something else than a weight."""
+        directions = directions_of(self._trace, span, what)
+        for row, direction in enumerate(directions):
+            is_weight = int(what.space[row]) == Space.FILE
+            if direction is Direction.READ and not is_weight:
+                yield row
+
+    def _read_name(self, what: AccessColumns, row: int) -> str:
+        trace, tensor = self._trace, int(what.tensor[row])
+        name = int(trace.tensors.name[tensor]) if tensor >= 0 else -1
+        return normalise(trace.strings[name])
+
+    def _writers(self, span: int) -> list[int]:
+        """Return the pattern whose op wrote each access of a span; -1 not recorded."""
+        accesses = self._trace.accesses
+        pattern = int(accesses.pattern[span]) if len(accesses.pattern) else -1
+        if pattern < 0:
+            return []
+        low, high = int(accesses.first[pattern]), int(accesses.first[pattern + 1])
+        if accesses.writer is None:
+            return [-1] * (high - low)
+        writers: list[int] = accesses.writer[low:high].tolist()
+        return writers
+
+    def _by_writers(self) -> None:
+        """Add the ops that are recorded to have computed what an op reads."""
+        accesses = self._trace.accesses
+        if accesses.writer is None:
+            return
+        ops_of: dict[int, list[int]] = {}
+        for position, pattern in enumerate(accesses.pattern[self._ops.ops].tolist()):
+            ops_of.setdefault(pattern, []).append(position)
+        for position, span in enumerate(self._ops.ops.tolist()):
+            what, writer = accesses.of_span(span), self._writers(span)
+            for row in self._read_rows(span, what):
+                if writer[row] < 0:
+                    continue
+                found, name = ops_of.get(writer[row], []), self._read_name(what, row)
+                if len(found) == 1:
+                    self._add(found[0], position, EdgeSource.RECORDED)
+                elif found:
+                    n = len(found)
+                    self._leave_open(position, name, NoProducer.AMBIGUOUS, n)
+                else:
+                    self._leave_open(position, name, NoProducer.NOT_RECORDED)
 
     def _writes(self, span: int) -> set[str]:
         """Return the names of what a span writes: its result, or what it writes to."""

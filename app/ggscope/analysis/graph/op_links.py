@@ -26,7 +26,7 @@ class EdgeSource(IntEnum):
     NAME = 1
     """One op of the pass alone can have written what this name means."""
     RECORDED = 2
-    """The trace records it as a dependency of spans."""
+    """The trace records it: a dependency of spans, or the op that computed a source."""
 
 
 class NoProducer(IntEnum):

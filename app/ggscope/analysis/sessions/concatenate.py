@@ -419,6 +419,7 @@ def _joined_accesses(a: Accesses, b: Accesses, move: Move) -> Accesses:
         stacked(a.patterns, move.of(b.patterns)),
         stacked(a.loose, loose),
         _joined_results(a, b),
+        _joined_writers(a, b),
     )
 
 
@@ -431,6 +432,19 @@ def _joined_results(a: Accesses, b: Accesses) -> I64 | None:
         for one in (a, b)
     ]
     return np.concatenate(parts)
+
+
+def _joined_writers(a: Accesses, b: Accesses) -> Array | None:
+    """Return the patterns that wrote what both access; None where neither has any."""
+    if a.writer is None and b.writer is None:
+        return None
+    n_patterns, parts = len(a.first) - 1, list[Array]()
+    for one, first in ((a, 0), (b, n_patterns)):
+        if one.writer is None:
+            parts.append(np.full(len(one.patterns), -1, np.int32))
+        else:
+            parts.append(np.where(one.writer >= 0, one.writer + first, -1))
+    return np.concatenate(parts).astype(np.int32)
 
 
 def _joined_claims(

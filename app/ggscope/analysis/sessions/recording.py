@@ -168,6 +168,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
             side.accesses.patterns if takes_nodes else accesses.patterns,
             FlatAccesses.blank(),
             side.accesses.result if takes_nodes else accesses.result,
+            side.accesses.writer if takes_nodes else accesses.writer,
         ),
         models=side.models,
         routing=_routing(trace, spans, rows),

@@ -24,7 +24,7 @@ NODE = np.dtype(
 )  # fmt: skip
 """A tensor of a graph: what of the tracer's ``def_tensor`` counts here."""
 UNKNOWN = 0xFFFF_FFFF
-_FUSED, _IS_WEIGHT = 2, 4
+_COMPUTED, _FUSED, _IS_WEIGHT, _VIEW = 1, 2, 4, 16
 ALLOCATED, FREED, _USAGE = 1, 2, 3
 _MOST_BYTES = 1 << 61
 _MOST_LAYERS = 1 << 15
@@ -56,6 +56,7 @@ class _Structure:
     source : of each read, which tensor of the build that is.
     tensor, layer_read, expert : of each read, as in `AccessColumns`.
     is_weight : of each read.
+    writer : of each read, which node has computed it; -1 none.
     sized, of : rows of tensors that no model lists, and those of the build they are:
         they are as large as they ever were.
     """
@@ -68,6 +69,7 @@ class _Structure:
     layer_read: Array
     expert: Array
     is_weight: Array
+    writer: I64
     sized: I64
     of: I64
 
@@ -233,7 +235,9 @@ class Definitions:
             expert=structure.expert,
             address=tensors["data"][read].astype(np.uint64),
         )
-        number = self._builder.add_patterns(accesses, structure.lengths, size[:n_nodes])
+        number = self._builder.add_patterns(
+            accesses, structure.lengths, size[:n_nodes], structure.writer
+        )
         pattern = np.where(structure.lengths > 0, number + np.arange(n_nodes), -1)
         first = len(self._nodes[0])
         for column, values in zip(
@@ -279,6 +283,7 @@ class Definitions:
             layer_read=layer[source].astype(np.int16),
             expert=experts[source].astype(np.int16),
             is_weight=is_weight[source],
+            writer=_writers(tensors, n_nodes)[source],
             sized=pairs[:, 0],
             of=pairs[:, 1],
         )
@@ -327,6 +332,26 @@ def _reads(tensors: Array, n_nodes: int) -> tuple[I64, I64]:
     both = np.concatenate([is_known, counts], axis=1)
     listed = np.concatenate([safe, fused], axis=1)
     return both.sum(axis=1), listed[both]
+
+
+def _writers(tensors: Array, n_nodes: int) -> I64:
+    """Return the node in whose span each tensor was computed, int64[n]; -1 none.
+
+    A view is of the tensor that it looks at, which is the first source of its node. A
+    node that runs within the one before it is computed in the span of that one.
+    """
+    flags = tensors["flags"].astype(np.int64)
+    place = np.arange(len(tensors), dtype=np.int64)
+    is_node = place < n_nodes
+    is_run = is_node & (flags & _COMPUTED != 0)
+    is_within = is_node & ~is_run & (flags & _FUSED != 0) & (place > 0)
+    source = tensors["sources"][:, 0].astype(np.int64)
+    # Nodes come in the order of the program: each step leads to an earlier one.
+    is_view = is_node & ~is_run & ~is_within & (flags & _VIEW != 0) & (source < place)
+    step = np.where(is_view, source, np.where(is_within, place - 1, place))
+    while (step[step] != step).any():
+        step = step[step]
+    return np.where(is_run[step], step, -1)
 
 
 def _bounded(numbers: Array) -> I64:

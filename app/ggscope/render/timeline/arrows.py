@@ -27,12 +27,14 @@ from ggscope.sanitize import one_line
 
 MOST_ARROWS = 12
 """Arrows of each direction; of more those nearest in time, and a count of the rest."""
-_LINE_PX, _CASING_PX = 1.5, 4.0
+_LINE_PX, _CASING_PX = 2.0, 4.0
 _HEAD_PX = 7
 _STEP_PX = 4.0
 """Between arrows along one row."""
 _LEAD_PX = 7.0
 """Of an arrow before it turns."""
+_GAP_PX = 1.5
+"""How far beside its row an arrow to another row runs."""
 _LEAST_PX = 4.0
 """An arrow along a row that is shorter is not drawn: nobody could see it."""
 _PLATE_PX = 15.0
@@ -65,7 +67,10 @@ class _Place:
 
 @dataclass(slots=True)
 class _Drawing:
-    """What is collected: casings below lines, plates above both."""
+    """What is collected: casings below lines, plates above both.
+
+    `n_in_row` counts the arrows of one direction along the row of the selected op.
+    """
 
     casing: LineList
     line: LineList
@@ -74,6 +79,7 @@ class _Drawing:
     plates: RectList = field(default_factory=RectList)
     texts: TextList = field(default_factory=TextList)
     taken: list[Clip] = field(default_factory=list)
+    n_in_row: int = 0
 
     def add_path(self, points: _Points, area: Clip) -> None:
         """Add a line through points, without what is outside of `area`."""
@@ -119,12 +125,13 @@ def arrow_batches(geometry: TimelineGeometry) -> list[Batch]:
     for is_input, ends in ((True, links.inputs), (False, links.consumers)):
         near = ends[-MOST_ARROWS:][::-1] if is_input else ends[:MOST_ARROWS]
         n_missing = len(ends) - len(near)
-        for number, link in enumerate(near):
+        drawing.n_in_row = 0
+        for link in near:
             place = _place(geometry, link.span)
             if place is None:
                 n_missing += 1
             else:
-                _add_arrow(geometry, drawing, own, place, link, number, is_input)
+                _add_arrow(geometry, drawing, own, place, link, is_input=is_input)
         if n_missing:
             _add_count(geometry, drawing, own, n_missing, is_input=is_input)
     return [
@@ -168,7 +175,7 @@ def _add_arrow(
     own: _Place,
     other: _Place,
     link: OpLink,
-    number: int,
+    *,
     is_input: bool,
 ) -> None:
     area = _area(geometry)
@@ -177,27 +184,23 @@ def _add_arrow(
         return
     source, target = (other, own) if is_input else (own, other)
     if source.top == target.top:
-        _add_along_row(geometry, drawing, source, target, number, is_input=is_input)
+        _add_along_row(geometry, drawing, source, target, is_input=is_input)
         return
-    lead = _LEAD_PX + number % 3 * _STEP_PX
-    x0, x1 = source.x1, target.x0
-    snap = geometry.time.snap
-    if x1 - x0 >= 2 * _LEAD_PX:
-        turn = snap(max(x1 - lead, x0 + 2))
-        points = [(x0, source.middle), (turn, source.middle), (turn, target.middle)]
-    else:
-        right, left = snap(x0 + lead), snap(x1 - lead)
-        down = target.middle > source.middle
-        between = source.bottom + 1 if down else source.top - 1
-        points = [
-            (x0, source.middle),
-            (right, source.middle),
-            (right, between),
-            (left, between),
-            (left, target.middle),
-        ]
-    drawing.add_path([*points, (x1 - 1, target.middle)], area)
-    drawing.add_head(x1, target.middle, 1, 0)
+    # Between the rows, where no names are; down or up beside the reader.
+    snap, down = geometry.time.snap, target.top > source.top
+    x0 = snap(max(source.x1 - _LEAD_PX / 2, (source.x0 + source.x1) / 2))
+    turn = snap(target.x0 - _LEAD_PX - _HEAD_PX / 2)
+    edge = source.bottom - 1 if down else source.top + 1
+    between = snap(source.bottom + _GAP_PX if down else source.top - _GAP_PX)
+    points = [
+        (x0, edge),
+        (x0, between),
+        (turn, between),
+        (turn, target.middle),
+        (target.x0 - 1, target.middle),
+    ]
+    drawing.add_path(points, area)
+    drawing.add_head(target.x0, target.middle, 1, 0)
 
 
 def _add_along_row(
@@ -205,7 +208,6 @@ def _add_along_row(
     drawing: _Drawing,
     source: _Place,
     target: _Place,
-    number: int,
     *,
     is_input: bool,
 ) -> None:
@@ -215,7 +217,8 @@ def _add_along_row(
     x1 = snap(min(target.x0 + _LEAD_PX, (target.x0 + target.x1) / 2))
     if x1 - x0 < _LEAST_PX:
         return
-    away = _HEAD_PX + 3 + number % 4 * _STEP_PX
+    away = _HEAD_PX + 3 + drawing.n_in_row % 4 * _STEP_PX
+    drawing.n_in_row += 1
     edge = source.bottom - 1 if is_input else source.top + 1
     turn = snap(edge + away if is_input else edge - away)
     points = [(x0, edge), (x0, turn), (x1, turn), (x1, edge)]

@@ -349,3 +349,54 @@ def test_spans_of_threads_that_share_an_op_are_one_op() -> None:
     assert pairs(found) == {(0, 1)}
     assert [link.span for link in op_links(trace, 4, None).inputs] == [2]
     assert [link.span for link in op_links(trace, 1, None).consumers] == [3]
+
+
+# -- ops that are recorded to have computed a source ---------------------------------
+
+
+def with_writers(trace: Trace, writer: list[int]) -> Trace:
+    column = np.array(writer, np.int32)
+    return replace(trace, accesses=replace(trace.accesses, writer=column))
+
+
+def test_recorded_writers_tell_what_names_leave_open() -> None:
+    # Nobody writes "z" by name: it is a view of x. "w" is an input.
+    ops: list[Op] = [("x", []), ("x", []), ("y", [("z", 0), ("w", 0)])]
+    trace = with_writers(dependency_trace([ops]), [0, -1])
+
+    links = op_links(trace, 3, None)
+
+    assert not links.inputs
+    assert [(o.name, o.why, o.n_writers) for o in links.open] == [
+        ("z", NoProducer.AMBIGUOUS, 2)
+    ]
+    ops[1] = ("v", [])
+    known = op_links(with_writers(dependency_trace([ops]), [0, -1]), 3, None)
+    assert [(link.span, link.how) for link in known.inputs] == [
+        (1, EdgeSource.RECORDED)
+    ]
+    assert not known.open
+
+
+def test_recorded_writers_hold_where_ops_are_missing(monkeypatch) -> None:
+    monkeypatch.setattr(
+        "ggscope.analysis.graph.dependencies.hidden_ops", lambda _: "ops filtered"
+    )
+    ops: list[Op] = [("x", []), ("y", [("x", 0), ("lost", 0)])]
+    trace = with_writers(dependency_trace([ops, [("z", [])]]), [0, 2])
+
+    links = op_links(trace, 2, None)
+
+    assert links.unknown is None
+    assert [link.span for link in links.inputs] == [1]
+    assert [(o.name, o.why) for o in links.open] == [("lost", NoProducer.NOT_RECORDED)]
+
+
+def test_read_through_memory_is_found_by_name_beside_recorded_writers() -> None:
+    ops: list[Op] = [("cache", [("k", 0)]), ("kqv", [("cache", 0)])]
+    trace = with_writers(dependency_trace([ops]), [-1, -1])
+
+    links = op_links(trace, 2, None)
+
+    assert [(link.span, link.how) for link in links.inputs] == [(1, EdgeSource.NAME)]
+    assert not links.open

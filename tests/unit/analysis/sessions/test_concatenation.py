@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace, npu_like_trace, spans_trace
+from dependency_traces import Op, dependency_trace
 from ggscope.analysis.sessions.concatenate import concatenate, is_same_run
 from ggscope.analysis.sessions.remap_ids import JoinedRecords
 from ggscope.errors import ReadError
@@ -225,3 +226,21 @@ def test_waits_in_cycles_become_nanoseconds() -> None:
     whole = concatenate([spans_trace([0], [10]), second])
 
     assert whole.spans.wait.tolist() == [NO_WAIT, 8, LONGEST_WAIT]
+
+
+@pytest.mark.parametrize("known", [(True, True), (True, False), (False, False)])
+def test_writers_of_sources_follow_their_patterns(known: tuple[bool, bool]) -> None:
+    def part(name: str, has_writers: bool) -> Trace:
+        ops: list[Op] = [(name, []), ("y", [(name, 0), (name, 0)])]
+        # Both last differently long: else they were one run, stored twice.
+        trace = dependency_trace([ops, *[[("z", [])]] * (name == "b")])
+        writer = np.array([0, -1], np.int32) if has_writers else None
+        return replace(trace, accesses=replace(trace.accesses, writer=writer))
+
+    parts = [part(name, has) for name, has in zip("ab", known, strict=True)]
+    found = concatenate(parts).accesses
+
+    n = len(parts[0].accesses.first) - 1
+    second = [n, -1] if known[1] else [-1, -1]
+    expected = [0, -1, *second] if any(known) else None
+    assert (None if found.writer is None else found.writer.tolist()) == expected
