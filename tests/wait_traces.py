@@ -7,6 +7,7 @@ import numpy as np
 
 from builders import random_trace, spans_trace
 from ggscope.analysis.reads.shared import op_owners
+from ggscope.model.run import RunStory
 from ggscope.model.tables import NO_WAIT, Array, Quality, SpanFlag, quality_of
 from ggscope.model.trace import Trace
 
@@ -99,3 +100,12 @@ def recorded_wait(trace: Trace) -> Array:
     if wait is None:
         return np.full(len(trace.spans), -1)
     return np.where(wait == NO_WAIT, -1, wait.astype(np.int64))
+
+
+def left_out(trace: Trace, **settings: object) -> Trace:
+    """Return a trace whose recording was made with settings that leave things out."""
+    story = RunStory(
+        settings=settings, n_changes=0, skipped_graphs=0, end="exited", signal="",
+        whole=(), account=None,
+    )  # fmt: skip
+    return replace(trace, stories=(story,))

@@ -107,6 +107,7 @@ def test_slowest_tokens_have_the_times_of_each_thread(run, built):
 
     found = token_threads(llama_like_trace(), limit=2)
     listed = value["slowest_tokens"]
+    assert found.busy is not None
     assert [one["total_ns"] for one in listed] == found.bars.duration.tolist()
     assert [one["span"] for one in listed] == found.bars.span.tolist()
     for row, one in enumerate(listed):

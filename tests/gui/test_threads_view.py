@@ -339,6 +339,7 @@ def test_tokens_have_the_times_of_the_analysis(qtbot: QtBot) -> None:
     table = show(qtbot, view, "tokens")
     found = token_threads(trace_of(session))
 
+    assert found.busy is not None
     assert found.wait is not None
     assert found.idle is not None
     assert raw(table, "latency") == found.bars.duration.tolist()

@@ -5,6 +5,7 @@ from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.op_imbalance import OpImbalance
 from ggscope.analysis.summary.threads import ThreadTimes
 from ggscope.analysis.summary.token_threads import TokenThreads
+from ggscope.descriptions.tokens import plural
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import (
     Unit,
@@ -44,18 +45,23 @@ def threads_text(times: ThreadTimes) -> str:
 
 def token_threads_text(found: TokenThreads) -> str:
     """Return how the threads spend the time of all listed tokens, in one line."""
-    n = len(found)
-    parts = [format_counted(n, found.bars.noun)] if n else []
+    n, noun = len(found), found.bars.noun
+    if not n:
+        return ""
+    parts = [f"{format_count(n)} {noun if n == 1 else plural(noun)}"]
     whole = int(found.bars.duration.sum()) * len(found.lanes)
-    for word, values in (
-        ("work", found.busy), ("waits", found.wait), ("idle", found.idle)
-    ):  # fmt: skip
+    for word, values, reason in (
+        ("work", found.busy, found.hidden_work),
+        ("waits", found.wait, found.hidden_work or NOT_RECORDED),
+        ("idle", found.idle, found.hidden_idle),
+    ):
         if values is None:
-            reason = NOT_RECORDED if word == "waits" else "unknown"
-            parts.append(f"{word} {reason}")
+            parts.append(f"{word} unknown: {reason}")
         elif whole:
             parts.append(f"{word} {format_share(int(values.sum()) / whole)}")
-    return " · ".join(parts) if n else ""
+    if found.hidden_work:  # the same reason for all
+        parts[1:] = [f"work, waits and idle time unknown: {found.hidden_work}"]
+    return " · ".join(parts)
 
 
 def imbalance_text(by_op: tuple[OpImbalance, ...], duration: int, unit: Unit) -> str:
@@ -92,6 +98,8 @@ def barriers_reason(times: ThreadTimes) -> str:
         return ""
     if times.kind is not LaneKind.THREAD:
         return "the trace records no threads"
+    if times.hidden_work and any(lane.wait is not None for lane in times.lanes):
+        return times.hidden_work
     if any(lane.wait is not None for lane in times.lanes):
         return "the trace is too long to find the spans of each op"
     return "waits at barriers are not recorded"

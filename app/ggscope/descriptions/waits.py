@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ggscope.analysis.rows.waits import wait_time
 from ggscope.analysis.summary.barriers import Barrier, barrier_of
+from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.descriptions.selected import COUNTING, SelectedFacts
 from ggscope.descriptions.spans import (
     Fact,
@@ -15,6 +18,7 @@ from ggscope.descriptions.spans import (
     wait_share,
 )
 from ggscope.model.selection import Gap
+from ggscope.model.tables import Quality, quality_of
 from ggscope.model.tokens import token_noun, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -60,14 +64,28 @@ def gap_text(trace: Trace, gap: Gap, *, absolute: bool = False) -> str:
     where = _place_text(trace, gap.before, gap.after)
     return "\n".join(
         (
-            f"Idle for {format_duration(gap.time.duration, unit)}",
+            f"{_gap_word(trace, gap)} {format_duration(gap.time.duration, unit)}",
             f"{format_exact(gap.time.duration, unit)} from "
             f"{time_text(trace, gap.time.start, absolute=absolute)}",
             *((where,) if where else ()),
+            *((reason,) if (reason := gap_doubt(trace, gap)) else ()),
             f"after {op_words(trace, gap.before)}",
             f"before {op_words(trace, gap.after)}",
         )
     )
+
+
+def gap_doubt(trace: Trace, gap: Gap) -> str:
+    """Return why a gap may not be idle time; "" where it is."""
+    reason = hidden_graphs(trace) or hidden_ops(trace)
+    around = np.array([gap.before, gap.after])
+    if not reason and (quality_of(trace.spans.flags[around]) > Quality.DERIVED).any():
+        reason = "begin or end of a span beside it is not known"
+    return reason
+
+
+def _gap_word(trace: Trace, gap: Gap) -> str:
+    return "Nothing recorded for" if gap_doubt(trace, gap) else "Idle for"
 
 
 def cause_text(trace: Trace, span: int, barrier: Barrier) -> str:
@@ -143,10 +161,14 @@ def gap_facts(
         *_around_facts(trace, gap.before, gap.after),
         *_other_facts(context),
     ]
-    kind = f"idle · {lane_text(trace, gap.before)}"
+    if reason := gap_doubt(trace, gap):
+        facts.append(Fact("note", reason, caution=True))
+    kind = f"gap · {lane_text(trace, gap.before)}"
     where = _place_text(trace, gap.before, gap.after)
     return SelectedFacts(
-        f"Idle for {text}", f"{kind} · {where}" if where else kind, tuple(facts)
+        f"{_gap_word(trace, gap)} {text}",
+        f"{kind} · {where}" if where else kind,
+        tuple(facts),
     )
 
 

@@ -155,8 +155,11 @@ def summary_json(
         result["slowest_tokens"] = _tokens_json(trace, slow_tokens, ticks)
         if slow_tokens.hidden_idle:
             unknown["slowest_tokens.idle"] = slow_tokens.hidden_idle
+        if slow_tokens.hidden_work:
+            unknown["slowest_tokens.busy"] = slow_tokens.hidden_work
         if slow_tokens.wait is None:
-            unknown["slowest_tokens.wait"] = NOT_RECORDED
+            reason = slow_tokens.hidden_work or NOT_RECORDED
+            unknown["slowest_tokens.wait"] = reason
     if threads.by_op is None:
         unknown["imbalance_by_op"] = imbalance_reason(threads)
     if reason := barriers_reason(threads):

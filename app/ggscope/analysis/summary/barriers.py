@@ -11,6 +11,7 @@ from ggscope.analysis.reads.shared import (
     op_owners,
     spans_of_op,
 )
+from ggscope.analysis.summary.partial import hidden_threads
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.tables import I64, NO_WAIT, Array, Quality, quality_of
 from ggscope.model.trace import Trace, lane_titles
@@ -107,9 +108,10 @@ def barrier_of(trace: Trace, span: int) -> Barrier | None:
     """Return the barrier behind a span; None where it is not known.
 
     That is so without recorded waits, where no other thread computed the op, where an
-    end is not known, and in traces too long to find the spans of an op.
+    end is not known, where the recording leaves threads out, and in traces too long to
+    find the spans of an op.
     """
-    if trace.spans.wait is None:
+    if trace.spans.wait is None or hidden_threads(trace):
         return None
     ids = spans_of_op(trace, span)
     if ids is None or len(ids) < 2:
@@ -140,14 +142,15 @@ def barriers(
 ) -> tuple[int | None, tuple[WaitedFor, ...]]:
     """Return how many ops threads computed together, and who came last at their ends.
 
-    None without recorded waits.
+    None without recorded waits, and where the recording leaves threads out: these may
+    have come last.
 
     Parameters
     ----------
     time : only ops whose last thread ends in it; None = all.
     ops : all of the trace.
     """
-    if trace.spans.wait is None:
+    if trace.spans.wait is None or hidden_threads(trace):
         return None, ()
     found = ops.ending_in(time)
     lane = trace.spans.lane[found.last].astype(np.int64)

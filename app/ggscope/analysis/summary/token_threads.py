@@ -21,18 +21,22 @@ class TokenThreads:
     ----------
     bars : tokens, ubatches or graph passes whose begin and end are known.
     lanes : names of the threads that compute.
-    busy : int64[n_bars, n_lanes], while any op of a thread runs.
-    wait : int64[n_bars, n_lanes], recorded waits; None where none are recorded.
+    busy : int64[n_bars, n_lanes], while any op of a thread runs; None where the
+        recording leaves ops out.
+    wait : int64[n_bars, n_lanes], recorded waits; None where none are recorded, and
+        where `busy` is.
     idle : int64[n_bars, n_lanes], the rest; None where it is not known.
-    hidden_idle : why idle time is not known; "" where it is.
+    hidden_idle, hidden_work : why idle time, or work and waits, are not known; ""
+        where they are.
     """
 
     bars: TokenBars
     lanes: tuple[str, ...]
-    busy: I64
+    busy: I64 | None
     wait: I64 | None
     idle: I64 | None
     hidden_idle: str = ""
+    hidden_work: str = ""
 
     def __len__(self) -> int:
         return len(self.bars)
@@ -82,7 +86,8 @@ def token_threads(
         if trace.spans.wait is not None:
             has_waits = has_waits or bool((trace.spans.wait[ids] != NO_WAIT).any())
             wait[:, column] = _within(bars, end, end + known_waits(trace, ids))
-    hidden = hidden_graphs(trace) or hidden_ops(trace)
+    hidden_work = hidden_ops(trace)
+    hidden = hidden_graphs(trace) or hidden_work
     if has_derived and not hidden:
         hidden = "derived times end at the next record, so idle time is not seen"
     idle = np.maximum(bars.duration[:, None] - busy - wait, 0)
@@ -90,10 +95,11 @@ def token_threads(
     return TokenThreads(
         bars,
         tuple(titles[lane] for lane in lanes),
-        busy,
-        wait if has_waits else None,
+        None if hidden_work else busy,
+        wait if has_waits and not hidden_work else None,
         None if hidden else idle,
         hidden,
+        hidden_work,
     )
 
 

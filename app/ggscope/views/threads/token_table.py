@@ -107,7 +107,6 @@ def _cells(
         return time_cell(ticks, unit), _share(ticks, whole)
 
     text = bar_text(trace, bars, row)
-    caution = found.hidden_idle if found.hidden_idle else ""
     return (
         Cell(text, row, text),
         Cell(
@@ -117,11 +116,15 @@ def _cells(
             exact_time_text(trace, start),
         ),
         time_cell(latency, unit),
-        *part(found.busy, ""),
-        *part(found.wait, NOT_RECORDED),
-        *part(found.idle, caution),
+        *part(found.busy, found.hidden_work),
+        *part(found.wait, found.hidden_work or NOT_RECORDED),
+        *part(found.idle, found.hidden_idle),
         *(
-            _share(int(found.busy[row, lane]), latency, _parts(found, row, lane, unit))
+            unknown_cell(found.hidden_work)
+            if found.busy is None
+            else _share(
+                int(found.busy[row, lane]), latency, _parts(found, row, lane, unit)
+            )
             for lane in range(min(len(found.lanes), _MOST_LANES))
         ),
     )

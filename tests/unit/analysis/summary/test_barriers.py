@@ -8,14 +8,28 @@ import pytest
 from builders import spans_trace
 from ggscope.analysis.links import linked
 from ggscope.analysis.reads.shared import lanes_in_step, op_owners
-from ggscope.analysis.summary.barriers import SharedOps, barrier_of, shared_ops
+from ggscope.analysis.summary.barriers import (
+    SharedOps,
+    barrier_of,
+    barriers,
+    shared_ops,
+)
 from ggscope.analysis.summary.pauses import pause_context
+from ggscope.analysis.summary.threads import thread_times
+from ggscope.analysis.summary.token_threads import token_threads
 from ggscope.descriptions.selected import COUNTING
-from ggscope.descriptions.waits import wait_facts, wait_text
-from ggscope.model.selection import Selection
+from ggscope.descriptions.threads import barriers_reason, imbalance_reason
+from ggscope.descriptions.waits import (
+    gap_doubt,
+    gap_facts,
+    gap_text,
+    wait_facts,
+    wait_text,
+)
+from ggscope.model.selection import Gap, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.units import TimeRange, format_duration
-from wait_traces import plain_ops, random_waits, recorded_wait, threads_trace
+from ggscope.model.units import NOT_AVAILABLE, TimeRange, format_duration
+from wait_traces import left_out, plain_ops, random_waits, recorded_wait, threads_trace
 
 REPEATED = int(SpanFlag.REPEATED)
 
@@ -109,3 +123,54 @@ def test_what_runs_after_a_pause_is_that_of_a_plain_loop(seed: int) -> None:
         ]
         assert found.after == (min(behind)[1] if behind else -1)
         assert len(found.others) == 2
+
+
+def test_who_came_last_is_unknown_where_threads_are_left_out() -> None:
+    trace = threads_trace(2, 20, 3, in_step=True)
+    part = left_out(trace, threads=["0", "1", "2"])
+    ops = shared_ops(part)
+    assert ops is not None
+
+    times = thread_times(part)
+
+    assert barrier_of(trace, 0) is not None
+    assert barrier_of(part, 0) is None
+    assert barriers(part, None, ops) == (None, ())
+    assert times.by_op is None
+    assert "threads filtered" in barriers_reason(times)
+    assert "threads filtered" in imbalance_reason(times)
+    waits = wait_facts(part, 0, None, absolute=False).facts
+    assert {f.label: f.value for f in waits}["waited for"] == NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("settings", "knows_work"),
+    [({"sample_every": 3}, True), ({"ops": ["MUL_MAT"]}, False)],
+)
+def test_partial_recordings_leave_open_what_they_hide(
+    settings: dict[str, object], knows_work: bool
+) -> None:
+    whole = threads_trace(4, 20, 2, in_step=True)
+    part = left_out(whole, **settings)
+    gap = Gap(TimeRange(30, 90), 0, 1)
+
+    found = token_threads(part)
+
+    assert found.idle is None
+    assert found.hidden_idle
+    assert (found.busy is not None) is knows_work
+    assert (found.wait is not None) is knows_work
+    assert bool(found.hidden_work) is not knows_work
+    assert gap_doubt(part, gap)
+    assert gap_text(part, gap).startswith("Nothing recorded")
+    assert not gap_doubt(whole, gap)
+    assert gap_text(whole, gap).startswith("Idle")
+    notes = gap_facts(part, gap, None, absolute=False).facts
+    assert [fact.caution for fact in notes if fact.label == "note"] == [True]
+
+
+def test_a_gap_beside_a_span_without_an_end_may_be_no_idle_time() -> None:
+    flags = [int(SpanFlag.UNFINISHED), 0]
+    trace = spans_trace([0, 50], [10, 60], op=1, flags=flags)
+
+    assert gap_doubt(trace, Gap(TimeRange(10, 50), 0, 1))

@@ -37,6 +37,7 @@ def test_times_within_tokens_are_those_of_each_range(
         token = found.bars.time(row)
         assert time is None or (time.start <= token.start and token.end <= time.end)
         times = {lane.name: lane for lane in lane_times(trace, token)}
+        assert found.busy is not None
         for column, name in enumerate(found.lanes):
             lane = times[name]
             assert found.busy[row, column] == (lane.busy or 0)
@@ -45,6 +46,7 @@ def test_times_within_tokens_are_those_of_each_range(
             if found.idle is not None:
                 assert found.idle[row, column] == lane.idle
     assert len(found) > 0
+    assert found.busy is not None
     assert found.busy.any()
 
 
@@ -56,6 +58,7 @@ def test_ops_that_overlap_count_once_and_those_without_an_end_not() -> None:
     found = token_threads(trace)
 
     assert found.bars.noun == "graph pass"
+    assert found.busy is not None
     assert found.busy.tolist() == [[60]]
     assert found.idle is not None
     assert found.idle.tolist() == [[40]]
@@ -82,6 +85,8 @@ def test_times_far_from_zero_do_not_overflow() -> None:
 
     found, expected = token_threads(far), token_threads(plain)
 
+    assert found.busy is not None
+    assert expected.busy is not None
     assert found.busy.tolist() == expected.busy.tolist()
     assert found.wait is not None
     assert expected.wait is not None
