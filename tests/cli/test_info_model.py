@@ -33,6 +33,8 @@ def test_json_tells_the_model_by_type_and_component(run, model):
     assert (found["name"], found["architecture"]) == ("Tiny", "llama")
     assert found["layers"] == 2
     assert found["bytes"] == 32768 + 2304 + 9216
+    assert found["elements"] == 256 * 64 + 256 * 16 + 256 * 16 * 4
+    assert found["bits_per_element"] == 8 * found["bytes"] / found["elements"]
     assert found["by_type"] == {
         "f16": {"tensors": 1, "bytes": 32768},
         "q4_K": {"tensors": 2, "bytes": 11520},

@@ -4,8 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from ggscope.analysis.model_tensors import model_tensors
+from ggscope.analysis.model_tree import TensorReads, TensorSums, tensor_tree
 from ggscope.analysis.sessions.mapping import Wholes, wholes_of
 from ggscope.cli.output import styled, table
+from ggscope.descriptions.tensors import bits_text, element_text
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import parse
 from ggscope.model.tables import Array, distinct
@@ -39,6 +42,7 @@ def model_json(trace: Trace) -> dict[str, object]:
     ``tensors`` counts stacks of experts once, also where a map lists their slices;
     ``slices`` says how many of these it lists. ``bytes`` counts tensors of known size;
     ``unknown_sizes`` says how many are not.
+    ``elements`` are those of tensors of known shape, None without any.
     ``first_offset`` and ``end_offset`` are where their bytes begin and end.
     """
     tensors = trace.tensors
@@ -46,6 +50,7 @@ def model_json(trace: Trace) -> dict[str, object]:
     wholes = wholes_of(tensors, trace.strings)
     sizes = np.where(own & wholes.has_bytes, np.maximum(tensors.size, 0), 0)
     layers = distinct(tensors.layer[own & (tensors.layer >= 0)])
+    total = _total(trace)
     placed = own & (tensors.offset >= 0)
     offsets, extents = tensors.offset[placed], np.maximum(tensors.size[placed], 0)
     return {
@@ -56,6 +61,8 @@ def model_json(trace: Trace) -> dict[str, object]:
         "slices": int(np.count_nonzero(own & (tensors.expert >= 0))),
         "layers": len(layers),
         "bytes": int(sizes.sum()),
+        "elements": int(total.elements[0]) or None,
+        "bits_per_element": _known(float(total.bits[0])),
         "first_offset": int(offsets.min()) if len(offsets) else None,
         "end_offset": int((offsets + extents).max()) if len(offsets) else None,
         "unknown_sizes": int(np.count_nonzero(own & wholes.is_unsized)),
@@ -78,6 +85,8 @@ def model_text(facts: dict[str, Any]) -> str:
         known = {**file["metadata"], **known}
     rows += [(label, known[key]) for key, label in _FACTS if key in known]
     rows.append(("tensors", _tensors_text(model)))
+    if model["elements"]:
+        rows.append(("elements", _elements_text(model)))
     # A map beside the model file is one more file, but no part of a split model.
     if files[0]["parts"] > 1:
         n_parts = sum(file["parts"] == files[0]["parts"] for file in files)
@@ -119,6 +128,22 @@ def _tensors_text(model: dict[str, Any]) -> str:
     if model["unknown_sizes"]:
         text += f"; {format_count(model['unknown_sizes'])} of unknown size"
     return text
+
+
+def _elements_text(model: dict[str, Any]) -> str:
+    text = element_text(model["elements"])
+    bits = model["bits_per_element"]
+    return text if bits is None else f"{text}, {bits_text(bits)} bits each"
+
+
+def _total(trace: Trace) -> TensorSums:
+    """Return the sums over the tensors of the model files."""
+    nothing = TensorReads(None, None, None, np.zeros(len(trace.tensors), np.bool_))
+    return tensor_tree(trace, model_tensors(trace), "tensor", nothing).total
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
 
 
 def _table(what: str, groups: dict[str, dict[str, int]], total: int) -> str:
