@@ -312,6 +312,8 @@ def _answers(source: str, what: str, summary: float, compare: float) -> list[Fig
         ("histogram_rate_ms", "histogram of rates", 200),
         ("compare_op_ms", "comparison by op", compare),
         ("compare_layer_ms", "comparison by layer", compare),
+        ("compare_steps_ms", "steps of a comparison", compare),
+        ("compare_frame_ms", "a picture of both timelines, painted", 16.7),
     )
     return [
         Figure(

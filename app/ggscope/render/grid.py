@@ -458,6 +458,8 @@ def share_values(values: F64) -> F64:
 
 def moved(batch: Batch, dx: float, dy: float) -> Batch:
     """Return a batch moved right by `dx` and down by `dy` pixels."""
+    if not dx and not dy:
+        return batch
     x, y = np.float32(dx), np.float32(dy)
     if isinstance(batch, TextBatch):
         return TextBatch(
@@ -501,4 +503,4 @@ def placed(
 def _clip(clip: Clip | None, dx: float, dy: float) -> Clip | None:
     if clip is None:
         return None
-    return replace(clip, x=clip.x + dx, y=clip.y + dy)
+    return Clip(clip.x + dx, clip.y + dy, clip.width, clip.height)

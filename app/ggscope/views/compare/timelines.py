@@ -107,6 +107,8 @@ class TimelinesPane(PaintedView):
     offset : ticks that B's clock is ahead.
     token : number of the matched token that both are aligned by, or were brought to.
     anchor_box : by what they are aligned.
+    select_in_b : selects a span in the tab of B; None = B is in none.
+    index_of : returns the index of a trace: that of its tab, where it is in one.
     """
 
     draw_scene = staticmethod(compose_timelines)
@@ -131,6 +133,7 @@ class TimelinesPane(PaintedView):
         self._is_new = True
         self._pointed = _A
         self.select_in_b: Callable[[int], None] | None = None
+        self.index_of: Callable[[Trace], TraceIndex] = TraceIndex
         self._gestures = TimelinesGestures(self)
         self._make_controls()
         self.set_theme(theme)
@@ -196,7 +199,7 @@ class TimelinesPane(PaintedView):
         if self._indexes is None:
             a, b = compared.runs_a[0], compared.runs_b[0]
             own = session.index if trace is a else TraceIndex(a)
-            self._indexes = (own, TraceIndex(b))
+            self._indexes = (own, self.index_of(b))
         room = float(self.canvas_size().height())
         views = tuple((top - room, top + 2 * room) for top in self._scroll)
         request = BothRequest(
@@ -391,7 +394,9 @@ class TimelinesPane(PaintedView):
         if prepared is None or compared is None:
             return None
         chosen = self.session.selection.current
-        own = chosen if chosen.table == "spans" else Selection()
+        # Ids of another trace than that of the tab say nothing here.
+        is_own = prepared.sides[_A].index is self.session.index
+        own = chosen if is_own and chosen.table == "spans" else Selection()
         lit, layouts = self._lit or (None, None), self._layouts
         a, b = (
             TimelineSide(

@@ -17,6 +17,7 @@ from ggscope.analysis.compare.compare import (
     compare,
 )
 from ggscope.analysis.compare.matching import ShareRow
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.grouping import has_groups
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.compare import (
@@ -620,7 +621,7 @@ class CompareView(View):
 
     def _make_timelines(self) -> QWidget:
         page = TimelinesPane(self.session, self.theme, self)
-        page.select_in_b = self._select_in_b
+        page.select_in_b, page.index_of = self._select_in_b, self._index_of
         return page
 
     def _make_unmatched(self) -> QWidget:
@@ -678,6 +679,12 @@ class CompareView(View):
         session = None if self._tab is None else self._tab()
         if session is not None:
             session.selection.select_span(span)
+
+    def _index_of(self, trace: Trace) -> TraceIndex:
+        """Return the index of a trace of B: that of its tab, or a new one."""
+        session = None if self._tab is None else self._tab()
+        index = None if session is None else session.index
+        return index if index and index.trace is trace else TraceIndex(trace)
 
     def figure(self) -> Figure | None:
         """Return the picture of the page as a figure."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from builders import (
@@ -165,3 +166,39 @@ def test_a_delay_in_one_op_is_the_first_row():
     assert found.rows[0].key == a.op_name(int(s.op[late]))
     assert found.rows[0].change is not None
     assert found.rows[0].change > 0
+
+
+def delayed(trace: Trace, which: npt.NDArray[np.bool_], ticks: int) -> Trace:
+    """Return a trace in which some spans end later."""
+    spans = replace(trace.spans, end=trace.spans.end + which * ticks)
+    freeze(spans)
+    return replace(trace, spans=spans)
+
+
+@pytest.mark.parametrize("by", ["thread", "token", "layer", "op"])
+def test_a_delay_in_one_group_is_its_first_row(by):
+    a, late = llama_like_trace(), 5_000_000
+    s = a.spans
+    assert s.token is not None
+    assert s.layer is not None
+    is_op = s.op >= 0
+    which = {
+        "thread": is_op & (s.lane == s.lane[is_op][-1]),
+        "token": (~is_op) & (s.token == 2) & a.lanes.is_token[s.lane],
+        "layer": is_op & (s.layer == 1),
+        "op": is_op & (s.op == s.op[is_op][3]),
+    }[by]
+
+    rows = compare([a], [delayed(a, which, late)], by).rows
+
+    key = {
+        "thread": a.lanes[int(s.lane[is_op][-1])].name,
+        "token": "2",
+        "layer": "1",
+        "op": a.op_name(int(s.op[is_op][3])),
+    }[by]
+    assert rows[0].key == key
+    assert rows[0].change is not None
+    assert rows[0].change >= late
+    if by in ("token", "thread"):  # ops of others run meanwhile
+        assert all(not row.change for row in rows[1:])
