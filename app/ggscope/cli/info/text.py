@@ -333,10 +333,10 @@ def _pass_words(counts: dict[str, int | None]) -> str:
 
 
 def _by_word(counts: dict[str, int]) -> str:
-    """Return "583 derived, 2 unfinished"."""
-    return ", ".join(
-        f"{format_count(n)} {word.replace('_', ' ')}" for word, n in counts.items() if n
-    )
+    """Return "583 derived, 2 unfinished"; names such as OP_BEGIN stay as they are."""
+    words = (w if w.isupper() else w.replace("_", " ") for w in counts)
+    pairs = zip(words, counts.values(), strict=True)
+    return ", ".join(f"{format_count(n)} {word}" for word, n in pairs if n)
 
 
 def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
