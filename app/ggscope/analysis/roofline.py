@@ -17,16 +17,19 @@ from ggscope.analysis.reads.weights import is_weight
 from ggscope.analysis.statistics.grouping import SpanBytes
 from ggscope.analysis.summary.bars import GRAPH_PASS, token_bars
 from ggscope.analysis.summary.machine import MachinePeak
+from ggscope.analysis.workers import add_by_group
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.ggml.types import find_type, type_number
 from ggscope.model.graph import NodeFlag
-from ggscope.model.tables import I64, Quality, quality_of, ranked
+from ggscope.model.tables import I64, Array, Quality, quality_of, ranked
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 MUL_MAT, MUL_MAT_ID = "MUL_MAT", "MUL_MAT_ID"
 F32_BYTES = 4
 _NO_POINT = -1
+_SMALL = 1 << 22
+"""Numbers up to this are counted by a table."""
 Bools = npt.NDArray[np.bool_]
 
 
@@ -233,87 +236,116 @@ def _code(reason: Reason) -> int:
     return _REASONS.index(reason)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Multiplied:
+    """What matrix multiplications of each pattern of accesses multiply.
+
+    One entry per pattern, and a last one for spans without a pattern.
+
+    Attributes
+    ----------
+    reason : int8, place in `_REASONS`; -1 = the sizes fit the shape of the weight.
+    kind : int32, place in `kinds`.
+    columns : int64, vectors that are read, of all tokens and experts.
+    kinds : int64[m, 5]: type, ne0 and ne1 of the weight, its further matrices, and
+        whether the vectors count as F32 without a record of it.
+    """
+
+    reason: npt.NDArray[np.int8]
+    kind: npt.NDArray[np.int32]
+    columns: I64
+    kinds: I64
+
+
+def _multiplied(trace: Trace) -> _Multiplied:
+    """Return what is multiplied, by the shapes of weights and sizes of vectors."""
+    accesses, what = trace.accesses, trace.accesses.patterns
+    n = len(accesses.first) - 1
+    reason = np.full(n + 1, _code(Reason.NO_READS), np.int8)
+    kind, columns = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int64)
+    at = np.flatnonzero(np.diff(accesses.first) >= 2)
+    if not len(at):
+        return _Multiplied(reason, kind, columns, np.zeros((1, 5), np.int64))
+    shapes, types = operand_shapes(trace)
+    row = accesses.first[at]
+    weight, vectors = what.tensor[row], what.tensor[row + 1]
+    shape = shapes[weight]
+    has_shape = is_weight(trace, what)[row] & (weight >= 0) & (shape > 0).all(axis=1)
+    width, is_assumed = _element_bytes(types, vectors)
+    size = what.size[row + 1].astype(np.int64)
+    row_bytes = np.maximum(shape[:, 0] * width, 1)
+    fits = (size > 0) & (width > 0) & (size % row_bytes == 0)
+    columns[at] = size // row_bytes
+    reason[at] = np.where(has_shape, np.where(fits, -1, _code(Reason.NO_FIT)),
+                          _code(Reason.NO_SHAPE))  # fmt: skip
+    table = np.column_stack(
+        [types[weight], shape[:, :2], shape[:, 2] * shape[:, 3], is_assumed]
+    ).astype(np.int64)
+    kinds, which = np.unique(table, axis=0, return_inverse=True)
+    kind[at] = which.reshape(-1)
+    return _Multiplied(reason, kind, columns, kinds)
+
+
 class _Counts:
     """The arithmetic of ops.
 
     Attributes
     ----------
-    op : int16[n], their op codes.
+    op : their op codes.
     reason : int8[n], place in `_REASONS`; -1 = the arithmetic is known.
-    type, columns, experts, flops : int64[n] of those; flops of one op.
-    shape : int64[n], place in `shapes`, int64[m, 2]: ne0 and ne1 of the weight.
-    is_assumed : bool[n], whether the vectors count as F32 without a record of it.
+    kind : int32[n], place in `kinds`, see `_Multiplied`.
+    columns, experts : int64[n], vectors at once, and experts that each one uses.
     """
 
     def __init__(self, trace: Trace, rows: I64) -> None:
-        n = len(rows)
         self.op = trace.spans.op[rows]
-        self.reason = np.full(n, -1, np.int8)
-        self.type = np.full(n, -1, np.int64)
-        self.shape, self.columns, self.experts, self.flops = np.zeros((4, n), np.int64)
-        self.is_assumed = np.zeros(n, np.bool_)
-        self._shapes, self._types = operand_shapes(trace)
-        self.shapes, place = np.unique(self._shapes[:, :2], axis=0, return_inverse=True)
-        self._shape_of = place.reshape(-1)
-        codes, which = np.unique(self.op, return_inverse=True)
-        names = [trace.op_name(int(code)) for code in codes]
-        reasons = np.array([_reason_of_name(name) for name in names], np.int8)
-        if n:
-            self.reason = reasons[which]
-        plain = np.array([name == MUL_MAT for name in names], np.bool_)
-        chosen = np.array([name == MUL_MAT_ID for name in names], np.bool_)
-        for is_of in (plain, chosen):
-            at = np.flatnonzero(is_of[which]) if n else np.zeros(0, np.int64)
-            if len(at):
-                self._multiply(trace, rows, at, is_chosen=is_of is chosen)
+        top = int(self.op.max(initial=0))
+        codes = np.flatnonzero(np.bincount(self.op, minlength=top + 1))
+        names = {int(code): trace.op_name(int(code)) for code in codes}
+        reasons = np.zeros(top + 1, np.int8)
+        for code, name in names.items():
+            reasons[code] = _reason_of_name(name)
+        self.reason = reasons[self.op]
+        self.kind = np.zeros(len(rows), np.int32)
+        self.columns, self.experts = np.zeros((2, len(rows)), np.int64)
+        multiplied = _multiplied(trace)
+        self.kinds = multiplied.kinds
+        for code, name in names.items():
+            if name in (MUL_MAT, MUL_MAT_ID):
+                at = np.flatnonzero(self.op == code)
+                self._multiply(trace, multiplied, rows, at, name == MUL_MAT_ID)
 
-    def _multiply(self, trace: Trace, rows: I64, at: I64, *, is_chosen: bool) -> None:
-        """Fill in matrix multiplications: rows ``rows[at]`` of the trace."""
-        spans = rows[at]
-        accesses = trace.accesses
-        pattern = np.full(len(spans), -1, np.int64)
-        if len(accesses.pattern):
-            pattern = accesses.pattern[spans].astype(np.int64)
-        first = accesses.first
-        n_reads = np.append(np.diff(first), 0)[pattern]
-        has_both = n_reads >= 2
-        self.reason[at[~has_both]] = _code(Reason.NO_READS)
-        at, spans, pattern = at[has_both], spans[has_both], pattern[has_both]
-        what = accesses.patterns
-        weight_row = first[pattern]
-        weight, vectors = what.tensor[weight_row], what.tensor[weight_row + 1]
-        types, shape = self._types, self._shapes[weight]
-        has_shape = (
-            is_weight(trace, what)[weight_row] & (weight >= 0) & (shape > 0).all(axis=1)
-        )
-        self.reason[at[~has_shape]] = _code(Reason.NO_SHAPE)
-        width, assumed = _element_bytes(types, vectors)
-        size = what.size[weight_row + 1].astype(np.int64)
-        row_bytes = np.maximum(shape[:, 0] * width, 1)
-        tokens = _tokens_of(trace, spans)
-        columns = size // row_bytes
-        fits = (size > 0) & (width > 0) & (size % row_bytes == 0)
-        experts = np.zeros(len(at), np.int64)
+    def _multiply(
+        self,
+        trace: Trace,
+        multiplied: _Multiplied,
+        rows: I64,
+        at: I64,
+        is_chosen: bool,
+    ) -> None:
+        """Fill in matrix multiplications: the ops of the spans ``rows[at]``."""
+        pattern: Array = np.full(1, -1)
+        if len(trace.accesses.pattern):
+            pattern = trace.accesses.pattern[rows[at]]
+        reason = np.broadcast_to(multiplied.reason[pattern], at.shape).copy()
+        self.reason[at] = reason
+        good = np.flatnonzero(reason < 0)
+        if not len(good):
+            return
+        at, pattern = at[good], pattern[good]
+        kind, columns = multiplied.kind[pattern], multiplied.columns[pattern]
+        tokens = _tokens_of(trace, rows[at])
         if is_chosen:
-            experts, tokens = _experts_used(trace, spans, tokens, columns)
-            fits &= (tokens <= 0) | (columns == tokens) | (columns == tokens * experts)
-            columns = tokens
+            used, tokens = _experts_used(trace, rows[at], tokens, columns)
+            fits = (tokens <= 0) | (columns == tokens) | (columns == tokens * used)
+            is_open = fits & ((used <= 0) | (tokens <= 0))
+            self.reason[at[is_open]] = _code(Reason.NO_EXPERTS)
+            columns, self.experts[at] = tokens, used
         else:
-            batch = shape[:, 2] * shape[:, 3]
-            fits &= (tokens < 0) | (columns <= tokens * batch)
-        self.reason[at[has_shape & ~fits]] = _code(Reason.NO_FIT)
-        is_open = has_shape & fits & is_chosen & ((experts <= 0) | (tokens <= 0))
-        self.reason[at[is_open]] = _code(Reason.NO_EXPERTS)
-        good = has_shape & fits & ~is_open
-        at, shape = at[good], shape[good]
-        self.type[at], self.shape[at] = (
-            types[weight[good]],
-            self._shape_of[weight[good]],
-        )
-        self.columns[at], self.experts[at] = columns[good], experts[good]
-        self.is_assumed[at] = assumed[good]
-        products = columns[good] * np.maximum(experts[good], 1)
-        self.flops[at] = 2 * shape[:, 0] * shape[:, 1] * products
+            batch = self.kinds[:, 3][kind]
+            fits = (tokens < 0) | (columns <= tokens * batch)
+        self.reason[at[~fits]] = _code(Reason.NO_FIT)
+        self.kind[at], self.columns[at] = kind, columns
 
 
 def _reason_of_name(name: str) -> int:
@@ -323,7 +355,7 @@ def _reason_of_name(name: str) -> int:
     return _code(Reason.NO_ARITHMETIC if is_move else Reason.NO_FORMULA)
 
 
-def _element_bytes(types: I64, tensor: npt.NDArray[np.int32]) -> tuple[I64, Bools]:
+def _element_bytes(types: I64, tensor: Array) -> tuple[I64, Bools]:
     """Return bytes per element of tensors, 0 for packed types; and what is assumed.
 
     ggml's graphs multiply vectors of F32 with weights: so counts what has no type.
@@ -382,21 +414,16 @@ def _points(
     at = np.flatnonzero(counts.reason < 0)
     if not len(at):
         return (), of_row
-    key = np.zeros(len(at), np.int64)
-    for column in (
-        counts.op,
-        counts.type + 1,
-        counts.shape,
-        counts.columns,
-        counts.experts,
-        counts.is_assumed,
-    ):
-        values = column[at].astype(np.int64)
-        key = key * (int(values.max()) + 1) + values
-    kinds, first, which = ranked(key)
+    n_kinds, n_experts = len(counts.kinds), int(counts.experts[at].max()) + 1
+    key = counts.op[at].astype(np.int64) * n_kinds + counts.kind[at]
+    key = key * n_experts + counts.experts[at]
+    columns, columns_of = _places(counts.columns[at])
+    kinds, which = _places(key * len(columns) + columns_of)
+    first = np.empty(len(kinds), np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)
     sums = np.zeros((2, len(kinds)), np.int64)
-    for total, values in zip(sums, (n_bytes, ticks), strict=True):
-        np.add.at(total, which, values[at])
+    add_by_group(sums[0], which, n_bytes[at])
+    add_by_group(sums[1], which, ticks[at])
     n_ops = np.bincount(which, minlength=len(kinds))
     order = np.lexsort((np.arange(len(kinds)), -sums[1]))
     place = np.empty(len(kinds), np.int32)
@@ -405,30 +432,46 @@ def _points(
     points = []
     for i in order.tolist():
         row, n = int(at[first[i]]), int(n_ops[i])
-        cols, rows = counts.shapes[int(counts.shape[row])].tolist()
+        kind, cols, rows, _, is_assumed = counts.kinds[int(counts.kind[row])].tolist()
+        vectors, experts = int(counts.columns[row]), int(counts.experts[row])
         points.append(
             RooflinePoint(
                 op=trace.op_name(int(counts.op[row])),
-                type=int(counts.type[row]),
+                type=kind,
                 shape=(cols, rows),
-                columns=int(counts.columns[row]),
-                experts=int(counts.experts[row]),
+                columns=vectors,
+                experts=experts,
                 n_ops=n,
-                flops=int(counts.flops[row]) * n,
+                flops=2 * cols * rows * vectors * max(experts, 1) * n,
                 bytes=int(sums[0, i]),
                 ticks=int(sums[1, i]),
-                is_f32_assumed=bool(counts.is_assumed[row]),
+                is_f32_assumed=bool(is_assumed),
             )
         )
     return tuple(points), of_row
 
 
+def _places(values: I64) -> tuple[I64, I64]:
+    """Return the different values ascending, and where each value stands among them.
+
+    Values are >= 0; without a sort where they are small numbers.
+    """
+    top = int(values.max(initial=0))
+    if top > _SMALL:
+        found, _, which = ranked(values)
+        return found, which
+    found = np.flatnonzero(np.bincount(values, minlength=top + 1))
+    table = np.zeros(top + 1, np.int64)
+    table[found] = np.arange(len(found))
+    return found, table[values]
+
+
 def _left_out(trace: Trace, counts: _Counts, ticks: I64) -> tuple[LeftOutOps, ...]:
     at = np.flatnonzero(counts.reason >= 0)
     key = counts.op[at].astype(np.int64) * len(_REASONS) + counts.reason[at]
-    kinds, _, which = ranked(key)
+    kinds, which = _places(key)
     total = np.zeros(len(kinds), np.int64)
-    np.add.at(total, which, np.maximum(ticks[at], 0))
+    add_by_group(total, which, np.maximum(ticks[at], 0))
     n_ops = np.bincount(which, minlength=len(kinds))
     found = [
         LeftOutOps(
