@@ -29,6 +29,7 @@ from ggscope.views.statistics import counting
 from ggscope.views.statistics.view import StatisticsView
 from pages import Page, is_settled
 from panes import texts_of_widgets
+from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
 from silent_ops import joined
 from statements import new_statement, new_statements
@@ -891,6 +892,20 @@ def test_ctrl_enter_filters_as_a_double_click_does(
     QTest.keyClick(view.table, Qt.Key.Key_Return, CTRL)
 
     assert session.queries.filter == Filter(ops=frozenset({key}))
+
+
+def test_by_expert_it_says_that_ops_count_for_each(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    stack = TensorRow("blk.0.ffn_up_exps.weight", 500, 103, 0, n_experts=4)
+    ops = [Op(t, (Read(0, 103),), token=t // 10) for t in (0, 10)]
+    session.set_trace(reads_trace((stack,), ops, {(0, 0): (1, 3), (1, 0): (3,)}))
+    view.by.setCurrentIndex(view.by.findData("expert"))
+    counted(qtbot, view)
+
+    assert view.about.full_text.startswith("whole trace · 3 pairs of op and expert")
+    assert column(view, 0) == ["3", "1", "all"]
+    assert column(view, "total")[-1] == "20 ns"  # of two ops
 
 
 def test_bar_under_a_share_is_as_long_as_the_share(

@@ -15,6 +15,8 @@ _LEAST_LOG = 0.5
 """Where 0 stands on a logarithmic axis: below 1, the next amount that there is."""
 _GAP_FROM_PX = 4.0
 _MIN_BAR_PX = 1.5
+_TITLED_PX = 140.0
+"""A lower picture gives the room of the title of the counts to the bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,10 @@ def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
         lambda value: amount_text(trace, of, value), scene.is_log, of != "duration",
     )  # fmt: skip
     most = float(bars.counts.max(initial=1)) * 1.04
+    noun = noun_of(scene.found) if scene.height >= _TITLED_PX else ""
     return ChartScene(
-        scene.width, scene.height, scene.theme, x,
-        Axis(0, most, noun_of(scene.found)), scale=scene.scale,
+        scene.width, scene.height, scene.theme, x, Axis(0, most, noun),
+        scale=scene.scale,
     )  # fmt: skip
 
 

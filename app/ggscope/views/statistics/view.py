@@ -22,7 +22,7 @@ from ggscope.analysis.statistics.columns import (
 )
 from ggscope.analysis.statistics.grouping import has_groups
 from ggscope.analysis.statistics.members import filter_of_spans
-from ggscope.analysis.statistics.pivot import Pivot, PivotMeasure
+from ggscope.analysis.statistics.pivot import SHARING, Pivot, PivotMeasure
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow
 from ggscope.descriptions.groupings import GROUPINGS
@@ -582,7 +582,10 @@ class StatisticsView(View):
             n = len(scope.lanes)
             parts.append("1 lane" if n == 1 else f"{n} lanes")
         n_ops = result.table.all.ops
-        if result.by in _WITH_OPS and n_ops != result.n_spans:
+        if result.by in SHARING:  # nobody counted how many ops these are
+            pairs = f"{format_count(n_ops)} pairs of op and {GROUPINGS[result.by]}"
+            parts.append(pairs)
+        elif result.by in _WITH_OPS and n_ops != result.n_spans:
             spans = f"{format_count(result.n_spans)} spans of threads"
             parts.append(f"{format_count(n_ops)} op{'s' * (n_ops != 1)} in {spans}")
         else:
