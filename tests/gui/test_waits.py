@@ -21,13 +21,13 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.prepare import PrepareRequest
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
-from ggscope.session.session import Session
+from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.statistics.view import StatisticsView
 from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
-from wait_traces import with_waits
+from wait_traces import left_out, with_waits
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 DURATION, WAIT = 100_000, 300_000
@@ -360,6 +360,10 @@ def test_lane_of_busy_threads_tells_how_many_run_and_how_long(qtbot, session):
         assert f"{n} of 2 threads busy" in text
         assert format_duration(ticks, "ns") in text
     assert "1.30 of 2 threads" in about
+    assert "at least" not in about
+    session.set_trace(left_out(session.trace, threads=["0", "1"]), TraceChange.GREW)
+    part = str(tooltip_for(view.prepared(), session, header, view.ticks_per_px()))
+    assert "at least" in part
 
 
 def test_busy_threads_count_hidden_ones(qtbot, session):

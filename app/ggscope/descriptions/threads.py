@@ -89,7 +89,8 @@ def imbalance_reason(times: ThreadTimes) -> str:
 def touches_text(found: ThreadTouches, window: int, unit: Unit) -> str:
     """Return how many tensors threads hand over within a window, in one line."""
     n, of = format_count(len(found)), format_counted(found.n_tensors, "tensor")
-    return f"{n} of {of} handed over within {format_duration(window, unit)}"
+    text = f"{n} of {of} handed over within {format_duration(window, unit)}"
+    return f"at least {text}: {found.hidden}" if found.hidden else text
 
 
 def barriers_reason(times: ThreadTimes) -> str:

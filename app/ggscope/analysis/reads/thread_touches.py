@@ -5,6 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.summary.partial import (
+    hidden_graphs,
+    hidden_ops,
+    hidden_threads,
+)
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, AccessKind, Array, narrow, ranges
 from ggscope.model.trace import Trace
@@ -31,6 +36,7 @@ class ThreadTouches:
     closest : int64[n], ticks from begin to begin of the closest handover.
     first, second : int64[n], the spans of that one.
     n_tensors : tensors that threads touch at all.
+    hidden : why there may be more, as the recording leaves something out; "".
     """
 
     tensor: I64
@@ -42,6 +48,7 @@ class ThreadTouches:
     first: I64
     second: I64
     n_tensors: int
+    hidden: str = ""
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -167,4 +174,5 @@ def _counted(
         span[best],
         span[best + 1],
         int(np.count_nonzero(touches)),
+        hidden_graphs(trace) or hidden_ops(trace) or hidden_threads(trace),
     )

@@ -9,10 +9,12 @@ import pytest
 from builders import llama_like_trace, spans_trace
 from ggscope.analysis.reads import thread_touches as module
 from ggscope.analysis.reads.thread_touches import has_touches, thread_touches
+from ggscope.descriptions.threads import touches_text
 from ggscope.model.tables import AccessKind
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from link_traces import random_links_trace
+from wait_traces import left_out
 
 
 def threaded(seed: int) -> Trace:
@@ -114,3 +116,16 @@ def test_traces_without_tensors_have_no_touches() -> None:
     trace = spans_trace([0, 5], [3, 9], [0, 1], op=1)
 
     assert not has_touches(replace(trace, spans=replace(trace.spans, tensor=None)))
+
+
+def test_touches_may_be_more_where_the_recording_leaves_something_out() -> None:
+    whole = threaded(1)
+    found = thread_touches(whole, 1000)
+    assert found is not None
+    assert not found.hidden
+
+    for settings in ({"sample_every": 3}, {"threads": ["0"]}, {"ops": ["ADD"]}):
+        part = thread_touches(left_out(whole, **settings), 1000)
+        assert part is not None
+        assert part.hidden
+        assert touches_text(part, 1000, "ns").startswith("at least")

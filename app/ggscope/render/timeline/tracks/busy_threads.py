@@ -68,6 +68,11 @@ class BusyThreadsTrack(Track):
             index.has_derived_ends(index.lanes.keys[i]) for i in thread_lanes(index)
         ):
             lines.append(html("some span ends are derived, not recorded"))
+        # Imported on demand: the first picture does without.
+        from ggscope.analysis.summary.partial import hidden_ops, hidden_threads
+
+        if reason := hidden_ops(context.trace) or hidden_threads(context.trace):
+            lines.append(html("at least so many: {}", reason))
         return lines
 
 
