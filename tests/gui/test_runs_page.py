@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QItemSelectionModel, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QItemSelectionModel, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
@@ -269,3 +269,20 @@ def test_folder_is_recent_and_closes_while_it_reads(
     window.close_document(document)
 
     assert window.n_documents == 0
+
+
+def test_dropped_recordings_open_in_tabs_named_by_what_differs(
+    window: MainWindow, folder: Path, qtbot: QtBot
+) -> None:
+    data = QMimeData()
+    files = ("t1.bin", "t1.json", "t2.bin")
+    data.setUrls([QUrl.fromLocalFile(str(folder / name)) for name in files])
+    copy, none = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
+    window.dropEvent(QDropEvent(QPointF(300, 300), copy, data, LEFT, none))
+
+    qtbot.waitUntil(lambda: window.n_documents == 2, timeout=20_000)
+    for document in window.documents:
+        qtbot.waitUntil(lambda d=document: d.loader.state is LoadState.READY)
+        settle(qtbot, document)
+    titles = [document.title for document in window.documents]
+    assert titles == ["t1.bin · -t 1", "t2.bin · -t 2"]

@@ -34,8 +34,9 @@ class _Survey:
 class Drops(QObject):
     """Decides what becomes of dropped files.
 
-    Traces open in tabs of their own. A trace with its side files, or the tokens of
-    one run, open as one session; side files alone are added to the session in front.
+    Traces open in tabs of their own, recordings of several runs always. A trace with
+    its side files, or the tokens of one run, open as one session; side files alone are
+    added to the session in front.
     What they are is looked at on a worker: a file may lie on a slow network.
     """
 
@@ -78,7 +79,12 @@ class Drops(QObject):
         if bundle.sides and not bundle.mains and target is not None and is_open:
             target.parts.add([member.path for member in bundle.sides])
             return
+        from ggscope.readers.api import RECORDING  # not before the first window
+
         mains = [member.path for member in bundle.mains]
+        if sum(member.role == RECORDING for member in bundle.sides) > 1:
+            self._window.open_paths(mains)  # each with its own sidecar
+            return
         if len(paths) > 1 and _is_one_run(mains) and (bundle.sides or len(mains) > 1):
             first = mains[0] if mains[0] in paths else paths[0]
             more = [path for path in paths if path != first]

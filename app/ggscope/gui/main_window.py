@@ -527,7 +527,7 @@ class MainWindow(QMainWindow):
         self.open_paths(Path(p) for p in paths)
 
     def open_folder_dialog(self) -> None:
-        """Ask for a folder and open what is in it as one session."""
+        """Ask for a folder and open it: a session, or the table of its runs."""
         chosen = QFileDialog.getExistingDirectory(
             self,
             "Open folder",
