@@ -7,6 +7,7 @@ from itertools import cycle
 from pathlib import Path
 
 import bench_files
+import bigmoe_files
 import ggmlviz_files
 import gguf_files
 import imatrix_files
@@ -240,6 +241,10 @@ def _imatrix(names: Names) -> bytes:
     return imatrix_files.gguf(entries, dataset=next(names))
 
 
+def _bigmoe(names: Names) -> bytes:
+    return bigmoe_files.compute_trace(1, names=names)[0]
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -263,6 +268,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
     "llama-log": (".log", _log),
+    "bigmoe": (".csv", _bigmoe),
     "imatrix": (".gguf", _imatrix),
     "llama-bench": (".jsonl", _bench),
 }

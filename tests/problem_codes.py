@@ -164,6 +164,7 @@ CONDITIONS = {
     "restarts": "the program of a log started again",
     "requests_without_timings": "a request of a log has no timings",
     "other_lines": "lines of a log are of no known form",
+    "no_times": "a table has durations and no times",
     "imatrix_cut": "entries of an importance matrix are cut or damaged",
     "imatrix_misfit": "an importance matrix is of another model",
     "broken_bench_row": "a row of llama-bench is cut or has no speed",

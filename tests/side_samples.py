@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_files
+import bigmoe_files
 import gguf_files
 import imatrix_files
 import log_files
@@ -73,6 +74,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "NamesReader": ("tensor_names.txt", _names),
     "MetadataReader": ("trace_metadata.json", _metadata),
+    "BigMoeReader": ("io.csv", lambda: bigmoe_files.io_trace(1)[0]),
     "BenchReader": ("bench.jsonl", lambda: bench_files.text("jsonl")),
     "ImatrixReader": (
         "imatrix.dat",

@@ -4,6 +4,7 @@ import json
 from random import Random
 
 import bench_files
+import bigmoe_files
 import ggmlviz_files as viz
 import gguf_files
 import imatrix_files
@@ -173,6 +174,9 @@ _SEEDS = {
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
     "llama-log": _logs,
+    "bigmoe": lambda: [
+        (f"{make.__name__}.csv", make(1)[0]) for make in bigmoe_files.MAKERS
+    ],
     "imatrix": lambda: [
         ("m.dat", imatrix_files.legacy(imatrix_files.entries())),
         ("m.gguf", imatrix_files.gguf(imatrix_files.entries())),

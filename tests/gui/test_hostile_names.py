@@ -53,6 +53,7 @@ SESSIONS = {
                "moe-csv"),
     "log": ("llama-log",),
     "bench": ("llama-bench",),
+    "bigmoe": ("bigmoe",),
     "imatrix": ("imatrix",),
     "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),
 }  # fmt: skip

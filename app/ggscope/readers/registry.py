@@ -24,6 +24,7 @@ from ggscope.errors import (
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import (
     bench,
+    bigmoe,
     buffers,
     experts,
     ggmlviz,
@@ -72,6 +73,7 @@ BUILTIN = {
     "ggscope.readers.buffers.events_jsonl:BufferStatsReader": buffers.EVENTS_INFO,
     "ggscope.readers.buffers.timeline_json:BufferTimelineReader": buffers.TIMELINE_INFO,
     "ggscope.readers.experts.moe_csv:MoeCsvReader": experts.INFO,
+    "ggscope.readers.bigmoe.reader:BigMoeReader": bigmoe.INFO,
     "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
     "ggscope.readers.logs.reader:LogReader": logs.INFO,
     "ggscope.readers.bench.reader:BenchReader": bench.INFO,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import Array
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
     BOM,
@@ -26,125 +26,38 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.csv_rows import BLOCK_BYTES, CsvBlocks, CsvRows
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
 
-Bytes8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
-_NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
-_MAX_DIGITS = 18
-_MAX_NUMBER_CHARS = 32
-BLOCK_BYTES = 4 << 20
 _COLUMNS = {
     "layer": ("layer", "layer_id", "il"),
     "expert": ("expert", "expert_id", "expert_idx"),
     "token": ("token", "token_id", "token_idx", "step"),
+    "turn": ("turn",),
     "rank": ("rank", "slot", "expert_rank"),
     "score": ("score", "weight", "prob", "routing_score"),
 }
 _DTYPES: dict[str, npt.DTypeLike] = {
     "token": np.int32,
+    "turn": np.int32,
     **dict.fromkeys(("layer", "expert", "rank"), np.int16),
     "score": np.float32,
 }
-_LIMITS = {"layer": 1 << 15, "expert": 1 << 15, "token": 1 << 31, "rank": 1 << 15}
+_LIMITS = {
+    "layer": 1 << 15,
+    "expert": 1 << 15,
+    "token": 1 << 31,
+    "turn": 1 << 31,
+    "rank": 1 << 15,
+}
 _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
 _PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
 _FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
 _ROW_BYTES = 31
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CsvRows:
-    """Lines of a text with a fixed number of fields.
-
-    Attributes
-    ----------
-    data : uint8, whole lines.
-    line : int64[n], which line of `data` each row is, from 0.
-    bounds : int64[n, c + 1]; field k of row i is
-        ``data[bounds[i, k] + 1 : bounds[i, k + 1]]``.
-    strays : int64, lines that have another number of fields; blank ones and
-        comments (``#``) aside.
-    n_lines : all lines of `data`.
-    """
-
-    data: Bytes8
-    line: I64
-    bounds: I64
-    strays: I64
-    n_lines: int
-
-    def integers(self, column: int) -> tuple[I64, Bools]:
-        """Return the numbers of a column, and which fields are whole numbers.
-
-        Blanks around a number are allowed, signs are not.
-        """
-        start, end = self._trimmed(column)
-        width = end - start
-        good = (width > 0) & (width <= _MAX_DIGITS)
-        value = np.zeros(len(start), np.int64)
-        for k in range(int(width[good].max(initial=0))):
-            inside = good & (k < width)
-            digit = self.data[np.where(inside, start + k, 0)].astype(np.int64) - 48
-            good &= ~inside | ((digit >= 0) & (digit <= 9))
-            value = np.where(inside, value * 10 + digit, value)
-        return value, good
-
-    def decimals(self, column: int) -> npt.NDArray[np.float64]:
-        """Return the numbers of a column, NaN for what is none."""
-        start, end = self._trimmed(column)
-        width = np.minimum(end - start, _MAX_NUMBER_CHARS)
-        widest = int(width.max(initial=0))
-        if not widest:
-            return np.full(len(start), np.nan)
-        k = np.arange(widest)
-        inside = k < width[:, None]
-        chars = np.where(inside, self.data[np.where(inside, start[:, None] + k, 0)], 0)
-        texts = np.ascontiguousarray(chars, np.uint8).view(f"S{widest}").reshape(-1)
-        texts[width == 0] = b"nan"
-        try:
-            return texts.astype(np.float64)
-        except ValueError:
-            return np.array([_number_slow(text) for text in texts.tolist()])
-
-    def _trimmed(self, column: int) -> tuple[I64, I64]:
-        """Return where the fields of a column begin and end, without one blank."""
-        start, end = self.bounds[:, column] + 1, self.bounds[:, column + 1]
-        last = len(self.data) - 1
-        start = start + ((start < end) & (self.data[np.minimum(start, last)] == _BLANK))
-        end = end - ((end > start) & (self.data[np.maximum(end - 1, 0)] == _BLANK))
-        return start, end
-
-
-def rows_of(data: Bytes8, n_columns: int) -> CsvRows:
-    """Return the lines with `n_columns` fields of a text that ends with a line end."""
-    ends = np.flatnonzero(data == _NEWLINE)
-    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
-    n_lines = len(ends)
-    has_return = (ends > starts) & (data[np.maximum(ends - 1, 0)] == _RETURN)
-    stops = ends - has_return
-    commas = np.flatnonzero(data == _COMMA)
-    first = np.searchsorted(commas, starts)
-    n_commas = np.searchsorted(commas, stops) - first
-    fits = (n_commas == n_columns - 1) & (stops > starts)
-    line = np.flatnonzero(fits)
-    inner = commas[first[line, None] + np.arange(n_columns - 1)]
-    bounds = np.column_stack([starts[line] - 1, inner, stops[line]])
-    filled = stops > starts
-    is_comment = filled & (data[np.minimum(starts, len(data) - 1)] == ord("#"))
-    return CsvRows(
-        data, line, bounds, np.flatnonzero(filled & ~fits & ~is_comment), n_lines
-    )
-
-
-def _number_slow(text: bytes) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +139,7 @@ class MoeCsvReader:
                 source,
                 table.n_rows,
                 producer={"columns": ", ".join(layout.names)} if layout.names else {},
+                summary={"events": {"rows": table.n_rows}},
             )
         )
 
@@ -272,13 +186,21 @@ class _RoutingTable:
         return Routing(
             time=np.full(n, -1, np.int64),
             span=np.full(n, -1, np.int64),
-            token=column("token"),
+            token=self._tokens(column("token"), column("turn")),
             layer=column("layer"),
             expert=column("expert"),
             rank=column("rank"),
             score=column("score", np.nan),
             is_used=np.ones(n, np.bool_),
         )
+
+    def _tokens(self, token: Array, turn: Array) -> Array:
+        """Return the numbers of tokens; those of later turns follow on."""
+        if turn.max(initial=0) <= 0:
+            return token
+        pairs = turn.astype(np.int64) << 32 | (token.astype(np.int64) + 1)
+        number = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+        return np.where(token < 0, -1, number).astype(np.int32)
 
     def note(self, builder: TraceBuilder) -> None:
         """Say what was skipped and what the table does not have."""
@@ -390,18 +312,8 @@ def _layout_with_names(head: bytes) -> TableColumns | None:
 def _read_rows(
     source: Source, context: ReadContext, layout: TableColumns, table: _RoutingTable
 ) -> None:
-    rest = np.empty(0, np.uint8)
     table.n_lines = source.head(layout.start).count(b"\n")
-    for offset, block in source.blocks(layout.start, source.size, BLOCK_BYTES):
-        data: Bytes8 = np.concatenate([rest, block])
-        breaks = np.flatnonzero(data == _NEWLINE)
-        end = int(breaks[-1]) + 1 if len(breaks) else 0
-        if end:
-            table.take(rows_of(data[:end], layout.n_columns))
-        rest = data[end:].copy()
-        if len(rest) > BLOCK_BYTES:
-            raise CorruptError(
-                f"a line is longer than {BLOCK_BYTES >> 20} MiB.", offset=offset
-            )
-        context.progress(offset + len(block), source.size)
-    table.has_open_end = bool(rest.tobytes().strip())
+    blocks = CsvBlocks(source, context, layout.start, layout.n_columns)
+    for rows in blocks:
+        table.take(rows)
+    table.has_open_end = blocks.has_open_end

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ggscope.errors import CorruptError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Head
-from ggscope.readers.experts import moe_csv
-from ggscope.readers.experts.moe_csv import MoeCsvReader, rows_of
+from ggscope.readers.common import csv_rows
+from ggscope.readers.common.csv_rows import rows_of
+from ggscope.readers.experts.moe_csv import MoeCsvReader
 from side_files import codes, confidence, read_text
 
 READER = MoeCsvReader()
@@ -55,7 +56,16 @@ def test_more_columns_are_found_by_name(tmp_path) -> None:
     assert r.rank.tolist() == [0, 1, 1]
     assert r.score.tolist()[0] == 0.75
     assert np.isnan(r.score[1:]).all()
-    assert codes(trace) == {"unknown_column": 3}
+    assert codes(trace) == {"unknown_column": 2}
+
+
+def test_tokens_of_later_turns_are_others(tmp_path) -> None:
+    text = "turn,step,layer,slot,expert\n0,7,1,0,9\n0,8,1,0,3\n1,7,1,0,4\n1,7,2,0,4\n"
+
+    trace = read(tmp_path, text)
+
+    assert trace.routing.token.tolist() == [0, 1, 2, 2]
+    assert trace.info.summary["events"] == {"rows": 4}
 
 
 def test_scores_that_are_all_missing_are_unknown(tmp_path) -> None:
@@ -99,7 +109,7 @@ def test_blocks_do_not_break_rows(tmp_path, monkeypatch) -> None:
     rng = random.Random(3)
     rows = [(rng.randrange(24), rng.randrange(512)) for _ in range(3000)]
     text = "layer,expert\n" + "".join(f"{a},{b}\n" for a, b in rows) + "x\n"
-    monkeypatch.setattr(moe_csv, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 1000)
 
     trace = read(tmp_path, text)
 
