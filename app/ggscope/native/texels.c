@@ -104,7 +104,7 @@ EXPORT void ggscope_texels(const ColumnTable *t, const int64_t *at, int64_t n,
 enum { FEW = 2, OWN = 0xFFFD, WAITING = 0xFFFE, FREE = 0xFFFF };
 
 /* texels.WHOLE: weight of a stack that hides what a column would be without it */
-enum { WHOLE = 4, MAX_THREADS = 8 };
+enum { WHOLE = 4, MAX_THREADS = 8, BLOCK = 128 };
 
 /* Write how far columns of n rows are stacks, 0 to WHOLE: the more spans, the further.
  * What fills a run of fewer than `alone` columns is a mark, and no part of a chart. */
@@ -198,6 +198,17 @@ static void stack_column(const uint16_t *codes, int64_t h, const uint32_t *table
     }
 }
 
+/* Write the texels of n columns by their codes alone, row by row: no branch. */
+static void stack_block(const uint16_t *codes, int64_t h, const uint32_t *table,
+                        int64_t n, int64_t px, uint32_t *bottom)
+{
+    for (int64_t level = 0; level < h; level++) {
+        uint32_t *texels = bottom - level * px;
+        for (int64_t k = 0; k < n; k++)
+            texels[k] = table[codes[k * h + level]];
+    }
+}
+
 /* Rows whose pictures are written, by several threads. */
 typedef struct {
     const ColumnTable *table;
@@ -228,7 +239,21 @@ static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
     colors[FREE] = look->idle[i] & TONED ? (uint32_t)look->tone : 0;
     colors[WAITING] = look->waiting ? (uint32_t)look->waiting : colors[FREE];
     uint32_t *bottom = s->out + (s->top[i] + h - 1) * px;
+    int is_written = 0;
     for (int64_t k = 0; k < px; k++) {
+        if (k % BLOCK == 0) {
+            const int64_t n = smaller(BLOCK, px - k);
+            int64_t n_whole = 0;
+            for (int64_t c = k; c < k + n; c++)
+                n_whole += weight[c] == WHOLE;
+            is_written = n_whole > n / 2;
+            if (is_written)
+                stack_block(levels + k * h, h, colors, n, px, bottom + k);
+        }
+        const uint16_t *codes = levels + k * h;
+        if (is_written && weight[k] == WHOLE && codes[0] < OWN &&
+            codes[smaller(look->least, h) - 1] < OWN)
+            continue;
         if (weight[k] == 0) {
             for (int64_t level = 0; level < h; level++)
                 bottom[k - level * px] = level < n_foot ? feet[k] : body[k];
@@ -238,7 +263,7 @@ static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
         uint32_t strong = colors[c];
         if (look->has_feet)
             strong = look->foot_hue[i] ? look->foot_hue[i] : look->foot_colors[c];
-        stack_column(levels + k * h, h, colors, colors[c], (strong & RGB) | alpha,
+        stack_column(codes, h, colors, colors[c], (strong & RGB) | alpha,
                      look->least, body[k], feet[k], n_foot, weight[k], px, bottom + k);
     }
 }
