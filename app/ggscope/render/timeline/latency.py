@@ -4,6 +4,8 @@ Grey up to the median, the more of the warning colour the longer, all of it at t
 median, where the token latency pane marks outliers in the same colour.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,6 +83,13 @@ def latency_colors(
 
     `share` is how far they are coloured, see `colored_share`.
     """
-    steps = [mix(plain, theme.caution, share * i / _STEPS) for i in range(_STEPS + 1)]
-    colors: U32 = np.array(steps, np.uint32)[np.rint(slow * _STEPS).astype(np.int64)]
+    steps = _steps(plain, theme.caution, round(share * _STEPS))
+    colors: U32 = steps[np.rint(slow * _STEPS).astype(np.int64)]
     return colors
+
+
+@lru_cache(maxsize=4 * _STEPS)
+def _steps(plain: int, slow: int, share: int) -> U32:
+    """Return the colours between two, as far as `share` of `_STEPS`."""
+    shares = [share * i / _STEPS**2 for i in range(_STEPS + 1)]
+    return np.array([mix(plain, slow, at) for at in shares], np.uint32)

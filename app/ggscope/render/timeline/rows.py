@@ -766,7 +766,9 @@ def token_colors(geometry: TimelineGeometry, ids: Array) -> U32:
     """Return the colours of tokens: by latency where they are narrow, else grey."""
     index, theme = geometry.scene.index, geometry.scene.theme
     typical = token_latency_of(index)
-    share = colored_share(geometry.time, typical)
+    share = colored_share(geometry.time, typical) if len(ids) else 0.0
+    if not share:
+        return np.full(len(ids), neutral_color(theme), np.uint32)
     slow = slowness(index.trace, ids, typical)
     return latency_colors(slow, neutral_color(theme), share, theme)
 
