@@ -508,4 +508,7 @@ def test_range_that_cuts_spans_says_how_they_count(run, built):
     whole = run("stats", built())
 
     assert "cuts count whole" in cut.err
+    pivot = ("stats", built(), "--pivot", "layer")
+    assert "cuts count whole" in run(*pivot, "--from", "0.5us", "--to", "300us").err
+    assert "cuts count whole" not in run(*pivot).err
     assert "cuts count whole" not in whole.err

@@ -199,7 +199,9 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         return result
     if result.pivot is not None:
         cells = (table_columns()[arguments.cells],)
+        is_cut = table.all.in_range not in (None, table.all.total)
         lines = [
+            *(["Spans that the range cuts count whole."] if is_cut else []),
             *stat_notes(trace, table, facts, cells),
             *pivot_notes(result.pivot, arguments.cells),
         ]

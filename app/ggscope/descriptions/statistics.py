@@ -273,7 +273,7 @@ def stat_notes(
 def _time_lines(facts: StatFacts, shown: set[str], *, is_cut: bool) -> list[str]:
     """Return what the columns of times mean where they differ from the total."""
     lines = []
-    if is_cut and shown & {"total", "in_range"}:
+    if is_cut and "in_range" in shown:
         lines.append(
             "Spans that the range cuts count whole; in range is the part inside."
         )
