@@ -152,7 +152,7 @@ class _Search:
             self._by_graphs()
         self._by_writers()
         self._by_flows()
-        if has_names and not is_hidden and by_name.any():
+        if has_names and not is_hidden:
             self._by_names(by_name)
         unknown: NoEdges | None = None
         is_told = has_writers or bool(self._edges) or not by_name.all()
@@ -267,14 +267,21 @@ class _Search:
     # -- names -----------------------------------------------------------------
 
     def _by_names(self, is_reader: Bools) -> None:
-        """Match what ops read with what earlier ops of the pass wrote, by name."""
+        """Match what ops read with what earlier ops of the pass wrote, by name.
+
+        Of the other ops, which a graph tells of, only what they read through memory:
+        no edge leads from what is written into the KV cache to who reads it there.
+        """
+        written_to: set[str] = set()
         writers: dict[str, list[int]] = {}
         reads: dict[str, list[tuple[int, int, int]]] = {}
         for position, span in enumerate(self._ops.ops.tolist()):
             for name, address in self._reads(span):
                 n_before = len(writers.get(name, ()))
                 reads.setdefault(name, []).append((position, n_before, address))
-            for name in self._writes(span):
+            destinations = self._destinations(span)
+            written_to |= destinations
+            for name in self._results(span) | destinations:
                 writers.setdefault(name, []).append(position)
         # Where writers are recorded, what has none is an input.
         is_input_known = self._trace.accesses.writer is not None
@@ -284,10 +291,10 @@ class _Search:
             for (position, n_before, _), is_certain in zip(
                 of_name, certain, strict=True
             ):
-                if not is_reader[position]:
-                    continue
-                if is_certain:
+                if is_certain and (is_reader[position] or name in written_to):
                     self._add(writing[n_before - 1], position, EdgeSource.NAME)
+                elif not is_reader[position]:
+                    continue
                 elif n_before:
                     self._leave_open(position, name, NoProducer.AMBIGUOUS, n_before)
                 elif not is_input_known:
@@ -300,7 +307,7 @@ class _Search:
         """
         what, writer = self._trace.accesses.of_span(span), self._writers(span)
         for row in self._read_rows(span, what):
-            if (name := self._read_name(what, row)) and writer[row] < 0:
+            if (name := self._base_name(what, row)) and writer[row] < 0:
                 yield name, int(what.address[row])
 
     def _read_rows(self, span: int, what: AccessColumns) -> Iterator[int]:
@@ -311,7 +318,7 @@ class _Search:
             if direction is Direction.READ and not is_weight:
                 yield row
 
-    def _read_name(self, what: AccessColumns, row: int) -> str:
+    def _base_name(self, what: AccessColumns, row: int) -> str:
         trace, tensor = self._trace, int(what.tensor[row])
         name = int(trace.tensors.name[tensor]) if tensor >= 0 else -1
         return normalise(trace.strings[name])
@@ -341,7 +348,7 @@ class _Search:
             for row in self._read_rows(span, what):
                 if writer[row] < 0:
                     continue
-                found, name = ops_of.get(writer[row], []), self._read_name(what, row)
+                found, name = ops_of.get(writer[row], []), self._base_name(what, row)
                 if len(found) == 1:
                     self._add(found[0], position, EdgeSource.RECORDED)
                 elif found:
@@ -350,21 +357,24 @@ class _Search:
                 else:
                     self._leave_open(position, name, NoProducer.NOT_RECORDED)
 
-    def _writes(self, span: int) -> set[str]:
-        """Return the names of what a span writes: its result, or what it writes to."""
-        trace = self._trace
-        tensors, own = trace.tensors, trace.spans.tensor
-        rows = [int(own[span])] if own is not None else []
-        what = trace.accesses.of_span(span)
-        directions = directions_of(trace, span, what)
-        rows += [
-            int(tensor)
-            for tensor, direction in zip(what.tensor, directions, strict=True)
+    def _results(self, span: int) -> set[str]:
+        """Return the names of what a span computes."""
+        trace, own = self._trace, self._trace.spans.tensor
+        names = {trace.strings[int(trace.spans.name[span])]}
+        if own is not None and own[span] >= 0:
+            names.add(trace.strings[int(trace.tensors.name[own[span]])])
+        return {base for name in names if (base := normalise(name))}
+
+    def _destinations(self, span: int) -> set[str]:
+        """Return the names of the tensors that a span writes to."""
+        what = self._trace.accesses.of_span(span)
+        directions = directions_of(self._trace, span, what)
+        names = [
+            self._base_name(what, row)
+            for row, direction in enumerate(directions)
             if direction is Direction.WRITE
         ]
-        names = {trace.strings[int(tensors.name[row])] for row in rows if row >= 0}
-        names.add(trace.strings[int(trace.spans.name[span])])
-        return {base for name in names if (base := normalise(name))}
+        return {name for name in names if name}
 
     # -- recorded dependencies -----------------------------------------------------
 

@@ -22,9 +22,17 @@ from ggscope.analysis.graph.op_links import (
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.api import open as open_trace
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import Flows, SpanFlag
+from ggscope.model.tables import (
+    AccessColumns,
+    Accesses,
+    FlatAccesses,
+    Flows,
+    Space,
+    SpanFlag,
+)
 from ggscope.model.trace import LaneKind, Trace
 from graph_traces import add_graph, network_trace
+from support import need_corpus
 
 SAMPLES = Path(__file__).parents[4] / "resources" / "samples"
 
@@ -293,6 +301,21 @@ def test_names_agree_with_the_graph_of_a_recorded_run() -> None:
         assert not by_graph.open
 
 
+@pytest.mark.parametrize("folder", ["962e44d2", "a6ba6071"])
+def test_names_agree_with_graphs_of_the_corpus(folder: str) -> None:
+    data = need_corpus() / "bsc" / folder / "tensor-tracing/webui/public/data"
+    name = "token-00000.json"
+    trace = open_trace(data / "traces" / name, beside=[data / "graphs" / name])
+    span = int(np.flatnonzero(trace.spans.op >= 0)[0])
+
+    by_graph, by_name = edges_of(trace, span), pass_edges(trace, span, None)
+
+    assert isinstance(by_name, PassEdges)
+    assert len(by_name.source) > 400
+    assert pairs(by_name) <= pairs(by_graph)
+    assert not by_graph.open
+
+
 # -- recorded, and what is not known ------------------------------------------
 
 
@@ -349,6 +372,41 @@ def test_spans_of_threads_that_share_an_op_are_one_op() -> None:
     assert pairs(found) == {(0, 1)}
     assert [link.span for link in op_links(trace, 4, None).inputs] == [2]
     assert [link.span for link in op_links(trace, 1, None).consumers] == [3]
+
+
+def test_what_is_written_into_a_cache_is_read_from_it_beside_a_graph() -> None:
+    builder = TraceBuilder()
+    builder.ops = builders.OPS
+    lane = builder.add_lane("thread 0", LaneKind.THREAD)
+    names = builder.strings.intern_many(["k", "cache (view)", "kqv"])
+    builder.tensors = replace(
+        dependency_trace([[("k", [("cache", 0), ("k", 0)])]]).tensors,
+        name=builder.strings.intern_many(["cache", "k"]),
+    )
+    builder.add_spans(
+        start=np.array([0, 10, 20]), end=np.array([10, 20, 30]), lane=lane,
+        name=names, op=np.array([1, builders.op_number("CPY"), 1], np.int16),
+    )  # fmt: skip
+    add_graph(
+        builder, ["k", "cache (view)", "kqv", "cache"], [(0, 1), (3, 1), (3, 2)],
+        ops=[1, builders.op_number("CPY"), 1, 0], leaves=[3],
+    )  # fmt: skip
+    columns = replace(
+        AccessColumns.blank(3),
+        tensor=np.array([1, 0, 0], np.int32),
+        space=np.full(3, Space.BUFFER, np.uint8),
+    )
+    builder.accesses = Accesses(
+        np.array([-1, 0, 1], np.int32), np.array([0, 2, 3]), columns,
+        FlatAccesses.blank(),
+    )  # fmt: skip
+    trace = builders.finished(builder)
+
+    found = op_links(trace, 1, correlate(trace))
+
+    assert [(link.span, link.how) for link in found.inputs] == [(0, EdgeSource.GRAPH)]
+    assert [(link.span, link.how) for link in found.consumers] == [(2, EdgeSource.NAME)]
+    assert not op_links(trace, 2, correlate(trace)).open
 
 
 # -- ops that are recorded to have computed a source ---------------------------------
