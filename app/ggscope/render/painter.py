@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QBrush,
     QColor,
     QImage,
+    QPaintEngine,
     QPainter,
     QPen,
     QPolygonF,
@@ -48,6 +49,7 @@ from ggscope.sanitize import one_line
 if TYPE_CHECKING:
     from ggscope.render.static_layer import StaticLayerCache
 
+_RASTER = QPaintEngine.Type.Raster
 MAX_BOXES = 20_000
 """Figures with more boxes hold pictures of them: files stay small, viewers quick."""
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
@@ -566,19 +568,40 @@ def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
 def _draw_area(batch: AreaBatch, painter: QPainter) -> None:
     if not len(batch.y):
         return
-    xs = np.repeat(batch.x, 2)[1:-1].tolist()
-    ys = np.repeat(batch.y, 2).tolist()
-    top = [QPointF(x, y) for x, y in zip(xs, ys, strict=True)]
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
-    if batch.fill >> 24:
-        corners = [QPointF(float(batch.x[-1]), batch.base), QPointF(xs[0], batch.base)]
+    if batch.fill >> 24 and painter.paintEngine().type() == _RASTER:
+        # A polygon of a thousand edges takes the raster engine 80 ms.
+        _fill_steps(batch, painter)
+    elif batch.fill >> 24:
+        ends = float(batch.x[-1]), float(batch.x[0])
+        corners = [QPointF(x, batch.base) for x in ends]
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color_of(batch.fill))
-        painter.drawPolygon(QPolygonF(top + corners))
+        painter.drawPolygon(QPolygonF(_step_points(batch) + corners))
     if batch.line >> 24:
         painter.setPen(QPen(color_of(batch.line), 1.0))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPolyline(QPolygonF(top))
+        painter.drawPolyline(QPolygonF(_step_points(batch)))
+
+
+def _step_points(batch: AreaBatch) -> list[QPointF]:
+    """Return the corners of the steps, from left to right."""
+    xs = np.repeat(batch.x, 2)[1:-1].tolist()
+    ys = np.repeat(batch.y, 2).tolist()
+    return [QPointF(x, y) for x, y in zip(xs, ys, strict=True)]
+
+
+def _fill_steps(batch: AreaBatch, painter: QPainter) -> None:
+    """Fill the pixels whose middle lies between the steps and the base."""
+    device = painter.deviceTransform()
+    scale, dy = device.m22(), device.dy()
+    y, x = batch.y.astype(np.float64), batch.x.astype(np.float64)
+    ends = np.minimum(y, batch.base), np.maximum(y, batch.base)
+    y0, y1 = ((np.ceil(end * scale + dy - 0.5) - dy) / scale for end in ends)
+    place = np.stack([x[:-1], y0, np.diff(x), y1 - y0], axis=1)
+    _fill(
+        painter, _rects(place[y1 > y0].astype(np.float32)), QBrush(color_of(batch.fill))
+    )
 
 
 def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:

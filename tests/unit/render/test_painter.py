@@ -220,3 +220,30 @@ def assert_same_on_kept(composed: list[DisplayList]) -> None:
             images.append(image)
         assert picture.still is not None
         assert images[0] == images[1]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 1.5, 2.0])
+@pytest.mark.parametrize("base", [60.0, 40.3, 0.0])
+def test_area_covers_the_pixels_whose_middles_lie_in_it(
+    scale: float, base: float
+) -> None:
+    rng = np.random.default_rng(7)
+    edges = np.sort(rng.choice(np.arange(1, 200), 60, replace=False))
+    y = (rng.random(59) * 80).astype(np.float32)
+    x = (edges / scale).astype(np.float32)
+    area = AreaBatch(x, y, base, fill=0xFF3060FF)
+    image = QImage(210, 190, QImage.Format.Format_RGB32)
+    image.fill(0xFF000000)
+    painter = QPainter(image)
+    painter.scale(scale, scale)
+    paint(DisplayList(300, 300, scale, 0xFF000000, (area,)), painter)
+    painter.end()
+
+    found = np.frombuffer(image.constBits(), np.uint32).reshape(190, -1)[:, :210]
+    middle = (np.arange(190) + 0.5) / scale
+    for step in range(59):
+        low, high = sorted((float(y[step]), base))
+        inside = (middle > low) & (middle < high)
+        for column in range(edges[step], edges[step + 1]):
+            is_blue = found[:, column] == 0xFF3060FF
+            assert np.array_equal(is_blue, inside), (step, column)
