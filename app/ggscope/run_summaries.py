@@ -22,15 +22,13 @@ from ggscope.analysis.summary.summary import summary
 from ggscope.atomic_write import make_folder, write_file
 from ggscope.errors import TooLargeError, TraceError
 from ggscope.model.trace import Trace
-from ggscope.readers.api import RECORDING, Estimate, ReadContext
+from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.discovery import (
     FileSet,
     RunFiles,
     RunFolder,
-    recognise,
     survey,
 )
-from ggscope.readers.discovery import SessionFile as File
 from ggscope.readers.memory import judge, too_large
 from ggscope.readers.registry import infos
 from ggscope.session_loading import open_bundle
@@ -101,15 +99,12 @@ def quick_summary(run: RunFiles) -> RunSummary:
     titles = {info.id: info.title for info in infos(waits=False)}
     readers = dict.fromkeys(titles.get(t.reader_id, t.reader_id) for t in run.traces)
     blank = RunSummary(run.path, run.size, _modified_ns(run), format=", ".join(readers))
-    if run.sidecar is None:
-        return blank
-    member = recognise(run.sidecar, {RECORDING})
-    if not isinstance(member, File) or member.size > MAX_SIDECAR:
+    if run.sidecar is None or run.sidecar.size > MAX_SIDECAR:
         return blank
     try:
-        trace = open_bundle(FileSet(sides=(member,)))
+        trace = open_bundle(FileSet(sides=(run.sidecar,)))
     except TraceError as error:
-        logger.info("%s: %s", run.sidecar, error)
+        logger.info("%s: %s", run.sidecar.path, error)
         return blank
     known = _summed(blank, trace)
     # Of ops a sidecar alone has none, which is no statement about the run.
@@ -261,7 +256,7 @@ def _stamps(run: RunFiles) -> list[tuple[int, int]]:
     """Return size and time of all files of a run; (-1, 0) where one is gone."""
     paths = [trace.path for trace in run.traces]
     stamps = []
-    for path in [*paths, *([run.sidecar] if run.sidecar else [])]:
+    for path in [*paths, *([run.sidecar.path] if run.sidecar else [])]:
         try:
             status = os.stat(path)
         except OSError:

@@ -132,7 +132,7 @@ def test_cache_gives_back_what_was_read_until_a_file_changes(folder, tmp_path) -
     os.utime(folder.runs[1].path, ns=(1, 1))
     assert again.get(folder.runs[1]) is None
     assert again.get(folder.runs[2]) is not None
-    os.utime(folder.runs[2].sidecar, ns=(1, 1))
+    os.utime(folder.runs[2].sidecar.path, ns=(1, 1))
     assert again.get(folder.runs[2]) is None
 
 

@@ -9,7 +9,14 @@ folders ``traces`` and ``graphs``, often deep in a web page's ``public/data``.
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -349,7 +356,7 @@ class RunFiles:
 
     path: Path
     traces: tuple[SessionFile, ...]
-    sidecar: Path | None = None
+    sidecar: SessionFile | None = None
 
     @property
     def size(self) -> int:
@@ -397,7 +404,7 @@ def run_folder(folder: Path, check: Callable[[], object] = lambda: None) -> RunF
     _sort_in(listing.paths, members, skipped, check)
     traces = [m for m in members if m.role == TRACE]
     # A recording of graphs alone has no records.
-    sidecars = {m.path for m in members if m.role == RECORDING}
+    sidecars = {m.path: m for m in members if m.role == RECORDING}
     for fault in [s for s in skipped if s.is_fault and _is_empty(s.path)]:
         if sidecar_path(fault.path) in sidecars:
             traces.append(SessionFile(fault.path, TRACE, _RECORDS, 0))
@@ -413,18 +420,24 @@ def run_folder(folder: Path, check: Callable[[], object] = lambda: None) -> RunF
     runs: list[RunFiles] = []
     for home, inside in homes.items():
         check()
-        runs += _runs_of(home, inside, is_root=home == folder and len(homes) > 1)
+        is_root = home == folder and len(homes) > 1
+        runs += _runs_of(home, inside, sidecars, is_root=is_root)
     runs.sort(key=lambda run: natural_key(run.path))
     return RunFolder(folder, tuple(runs), tuple(skipped), listing.n_left)
 
 
 def _runs_of(
-    home: Path, traces: Sequence[SessionFile], *, is_root: bool
+    home: Path,
+    traces: Sequence[SessionFile],
+    sidecars: Mapping[Path, SessionFile],
+    *,
+    is_root: bool,
 ) -> list[RunFiles]:
     """Return the runs of one experiment's folder.
 
     Parameters
     ----------
+    sidecars : of recordings, by their paths.
     is_root : whether other experiments lie in it: then it cannot be opened for its own.
     """
     by_reader: dict[str, list[SessionFile]] = {}
@@ -433,24 +446,17 @@ def _runs_of(
     tokens = by_reader.pop(_TOKENS, [])
     if all(len(alike) == 1 for alike in by_reader.values()) and not is_root:
         is_file = len(traces) == 1 and home == traces[0].path.parent
-        sidecar = _sidecar_beside(traces[0].path) if is_file else None
-        is_recording = sidecar is not None
-        return [
-            RunFiles(traces[0].path if is_recording else home, tuple(traces), sidecar)
-        ]
+        sidecar = sidecars.get(sidecar_path(traces[0].path)) if is_file else None
+        path = home if sidecar is None else traces[0].path
+        return [RunFiles(path, tuple(traces), sidecar)]
     runs = [
-        RunFiles(trace.path, (trace,), _sidecar_beside(trace.path))
+        RunFiles(trace.path, (trace,), sidecars.get(sidecar_path(trace.path)))
         for alike in by_reader.values()
         for trace in alike
     ]
     if tokens:
         runs.append(RunFiles(tokens[0].path, tuple(tokens)))
     return runs
-
-
-def _sidecar_beside(path: Path) -> Path | None:
-    sidecar = sidecar_of(path)
-    return None if sidecar is None else sidecar.path
 
 
 def _is_empty(path: Path) -> bool:

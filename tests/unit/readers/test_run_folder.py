@@ -25,7 +25,7 @@ def test_recordings_of_a_folder_are_a_run_each(tmp_path) -> None:
     found = run_folder(tmp_path)
 
     assert paths(found) == ["t1.bin", "t2.bin", "t10.bin"]
-    assert [run.sidecar for run in found.runs] == [
+    assert [run.sidecar and run.sidecar.path for run in found.runs] == [
         tmp_path / f"{name}.json" for name in ("t1", "t2", "t10")
     ]
     assert found.has_several
