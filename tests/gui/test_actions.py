@@ -433,6 +433,7 @@ def test_keys_sheet_lists_and_narrows_down(window: MainWindow, qtbot: QtBot) -> 
         "Select a token and fit the timeline to it",
         "Select the previous, next, first or last token",
         "Fit the timeline to the selected token",
+        "Align by the previous or next token",
     }
 
 
