@@ -872,3 +872,25 @@ def test_bookmark_of_a_range_has_edges_and_a_strip_but_no_tint() -> None:
         for p in (plain, picture)
     ]
     assert len(below[0]) == len(below[1])
+
+
+def test_scale_of_a_low_counter_in_a_figure_stands_beside_its_name() -> None:
+    trace = counter_trace(2048.0, 1024.0)
+    [lane] = [x for x in make_scene(trace).index.lanes if x.track.id == "counter"]
+    state = LaneState(heights=((lane.key, 0.6),))
+    scene = make_scene(trace, state=state, is_figure=True, header_width=120)
+    box = scene.layout.box_of(lane.key)
+    assert box is not None
+    assert box.height < 40
+
+    texts = [
+        text
+        for batch in compose_timeline(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    ]
+
+    [name] = [text for text in texts if text.text == "used"]
+    [label] = [text for text in texts if text.text == "2.0 KiB"]
+    width = scene.measurer.width(label.text, label.face, label.size)
+    assert name.x + name.width <= label.x - width

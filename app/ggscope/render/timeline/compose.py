@@ -329,7 +329,9 @@ def figure_header_width(
             words = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
             if labels := track_of(box.lane).axis_labels(trace):
                 ends = [text_width(x, Face.NUMBERS, _NUMBER_SIZE) for x in labels]
-                words = max(words, *ends)  # they stand above and below the name
+                # In high lanes they stand above and below the name.
+                beside = words + max(ends) + _LABEL_GAP_PX
+                words = beside if _is_low(box) else max(words, *ends)
             words += _FIGURE_INDENT - HEAD_PAD
         widest = max(widest, words)
     return float(min(ceil(HEAD_PAD + widest + 8), width * 0.3))
@@ -355,13 +357,19 @@ def _add_figure_head(
     size = min(_FIGURE_SIZE, box.height - 1)
     first = y + rows / 2
     room = edge - _FIGURE_INDENT - 4
-    _add_axis_labels(box, y, edge, None, texts, geometry)
+    labels_px = _add_axis_labels(box, y, edge, None, texts, geometry)
+    room -= labels_px if _is_low(box) else 0.0
     texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=room))
     if rows >= 28 and (deeper := _deeper_levels(geometry, box)):
         note = f"+ {deeper:,} deeper levels"
         texts.append(
             Text(_FIGURE_INDENT, first + 13, note, theme.dim, _NUMBER_SIZE, width=room)
         )
+
+
+def _is_low(box: LaneBox) -> bool:
+    """Tell whether labels of a lane's own axis stand beside its name."""
+    return box.height < 4 * _NUMBER_SIZE
 
 
 def _add_axis_labels(
@@ -386,7 +394,8 @@ def _add_axis_labels(
     indent = _FIGURE_INDENT if scene.is_figure else _LANE_INDENT
     size = _FIGURE_SIZE if scene.is_figure else _LANE_SIZE
     name = scene.measurer.width(box.title, Face.WORDS, size)
-    beside = 0.0 if scene.is_figure else min(name, _LEAST_NAME_PX)
+    is_above = scene.is_figure and not _is_low(box)
+    beside = 0.0 if is_above else min(name, _LEAST_NAME_PX)
     if indent + beside + width + HEAD_PAD > edge:
         return 0.0
     top, foot = axis_ends(y, y + box.height)
