@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from builders import empty_trace, llama_like_trace, npu_like_trace, slowed, spans_trace
 from ggscope.analysis.compare.compare import Tolerance, compare
+from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import BY, By
@@ -441,3 +442,25 @@ def test_the_window_asks_for_a_file(
     assert view.result is not None
     assert view.result.is_equal
     assert window.n_documents == 1
+
+
+def test_the_pane_opens_the_figure_studio(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path
+) -> None:
+    copy = tmp_path / "other.bin"
+    shutil.copy(SAMPLE, copy)
+    opened(copy)
+    document = opened(SAMPLE)
+    document.workspace.show_view("compare")
+    settle(qtbot, document)
+    view = pane(document, "compare")
+    assert isinstance(view, CompareView)
+    qtbot.waitUntil(lambda: view.result is not None, timeout=20_000)
+    window.export(view.figure())
+    dialog = window.findChild(FigureDialog)
+
+    assert dialog is not None
+    qtbot.waitUntil(lambda: dialog.preview is not None, timeout=20_000)
+    assert dialog.view.currentText() == "Compare"
+    qtbot.waitUntil(lambda: str(copy) in dialog.command.toPlainText(), timeout=20_000)
+    dialog.close()

@@ -139,7 +139,7 @@ def compare_figure(
         "durations": _durations,
     }[options.show]
     return Figure(
-        f"compare-{options.show}",
+        "compare",
         lambda look: draw(trace, options, look),
         look,
         recipe=compare_recipe(trace, options),
