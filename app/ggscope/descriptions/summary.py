@@ -154,9 +154,37 @@ def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]
             tuple(_threads(trace, facts)),
         ),
         SummarySection("Weights", tuple(_weights(trace, facts))),
+        SummarySection("Requests", tuple(_requests(trace))),
         SummarySection("Data", tuple(_data(trace, facts))),
     )
     return tuple(part for part in sections if any(line.value for line in part.lines))
+
+
+def _requests(trace: Trace) -> Iterator[SummaryLine]:
+    """Yield what the log of a server tells of its requests."""
+    if trace.log is None or not len(trace.log.requests):
+        return
+    from ggscope.analysis.requests import percentiles, request_times  # of logs alone
+
+    requests = trace.log.requests
+    times = request_times(requests)
+    yield SummaryLine("requests", format_count(len(requests)))
+    for title, values, unit in (
+        ("tokens/s of a request", times.generated_per_s, ""),
+        ("to the first token", times.first_token_ms, " ms"),
+        ("wait in the slot", times.queued_ms, " ms"),
+    ):
+        if found := percentiles(values):
+            remark = f"p99 {found[99]:,.1f}{unit}"
+            yield SummaryLine(title, f"{found[50]:,.1f}{unit}", f"median; {remark}")
+    again = requests.n_reprocessed
+    if (n := int(again[again > 0].sum())) or requests.is_forced.any():
+        forced = format_count(int(requests.is_forced.sum()))
+        yield SummaryLine(
+            "computed again",
+            f"{format_count(n)} tokens",
+            f"the whole prompt {forced}×" if requests.is_forced.any() else "",
+        )
 
 
 def unknown_lines(facts: Summary) -> list[str]:

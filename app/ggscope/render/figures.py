@@ -41,7 +41,9 @@ def has_graphs(trace: "Trace") -> bool:
 
 def has_experts(trace: "Trace") -> bool:
     """Return whether a trace holds expert routing or tensors of experts."""
-    return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
+    if len(trace.routing) or (trace.tensors.expert >= 0).any():
+        return True
+    return trace.importance is not None and bool(trace.importance.is_split.any())
 
 
 def has_buffers(trace: "Trace") -> bool:

@@ -26,10 +26,13 @@ ROOM_OF_ROWS = 184
 """What it needs to show four rows of a table, with heads and footer."""
 PICTURES = ("heatmap", "graph")
 """Further views that are of no use when they are low."""
-_STAND_INS = (TIMELINE, "table", "graph", "heatmap")
+_STAND_INS = (TIMELINE, "requests", "table", "graph", "heatmap")
 """Views that may take the place of one that has no data, the most telling first."""
-_LAST_STAND_IN = "tensors"
-"""Takes a place only where nothing else has data: of a model alone."""
+BETTER = {"table": "requests"}
+"""Views that give way, unless they are asked for, to one that tells more."""
+_LAST_STAND_INS = ("bench", "experts", "tensors")
+"""Take a place only where nothing else has data: of a model, of an importance matrix or
+of results of a benchmark alone."""
 
 
 def with_known_cells(layout: Layout) -> Layout:
@@ -63,7 +66,7 @@ def placed_cells(layout: Layout, has_data: Callable[[str], bool]) -> dict[int, s
     seen = {*docked.values(), *layout.floating}
     spare = [v for v in _STAND_INS if v not in seen and has_data(v)]
     if not spare and not any(map(has_data, docked.values())):
-        spare = [v for v in (_LAST_STAND_IN,) if v not in seen and has_data(v)]
+        spare = [v for v in _LAST_STAND_INS if v not in seen and has_data(v)][:1]
     placed, empty = dict(docked), []
     for place, view_id in docked.items():
         if has_data(view_id):

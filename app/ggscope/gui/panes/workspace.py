@@ -17,6 +17,7 @@ from ggscope.gui.panes.drawer import Drawer
 from ggscope.gui.panes.floats import FLOATABLE, Floats
 from ggscope.gui.panes.host import DropMark, PaneFiller, ViewHost
 from ggscope.gui.panes.layouts import (
+    BETTER,
     DRAWER_ROOM,
     GRID,
     LOW_TIMELINE_ROOM,
@@ -558,7 +559,12 @@ class Workspace(QWidget):
 
     def _has_data(self, view_id: str) -> bool:
         """Tell whether a view has anything to show, or was asked for all the same."""
-        return view_id in self._asked or not self._is_empty(view_id)
+        if view_id in self._asked:
+            return True
+        trace, better = self._session.trace, BETTER.get(view_id)
+        if better is not None and trace is not None and entry(better).has_data(trace):
+            return False
+        return not self._is_empty(view_id)
 
     def _is_empty(self, view_id: str) -> bool:
         """Tell whether it is known that a view has nothing to show."""

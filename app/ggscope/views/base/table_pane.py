@@ -1,0 +1,151 @@
+"""TablePane: a view that is a table of what a file holds, made on a worker."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+
+from ggscope.analysis.workers import Watcher
+from ggscope.model.trace import Trace
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session, TraceChange
+from ggscope.session.tasks import TaskFailure
+from ggscope.views.base.safe_text import ElidedLabel
+from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
+from ggscope.views.base.view import View
+from ggscope.views.base.widgets import EmptyState, lay_out, set_label_color, words_font
+
+MAX_ROWS = 5_000
+"""Rows that a table shows; the head says how many there are."""
+_NUMBERS = count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableContents:
+    """What a table shows.
+
+    Attributes
+    ----------
+    payloads : what rows stand for, one each.
+    n_all : rows that there are, shown or not.
+    about : what the head says.
+    """
+
+    headings: tuple[Heading, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    payloads: Sequence[object]
+    n_all: int
+    about: str
+
+
+class TablePane(View):
+    """A table with a head of one line; a row can be chosen and opened."""
+
+    name = ""
+    """Of the pane, for assistive technology and file names."""
+    nothing = ""
+    """What it says where a file has no rows for it."""
+
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
+        self._task = f"table-{self.name}-{next(_NUMBERS)}"
+        self._shown: Trace | None = None
+        self.setAccessibleName(self.name)
+        self.model = TextTableModel((), self)
+        self.table = TextTable(self.model, self, self.name, keeps_first=True)
+        self.table.setAccessibleName(self.name)
+        self.table.clicked.connect(self._on_chosen)
+        self.table.selectionModel().selectionChanged.connect(self._on_chosen)
+        self.table.row_opened.connect(self._on_opened)
+        head = QWidget(self)
+        self.about = ElidedLabel(head)
+        self.about.setObjectName("table_about")
+        self.about.setFont(words_font(12))
+        lay_out(QHBoxLayout(head), self.about, margins=(8, 4, 8, 4), wide=self.about)
+        body = QWidget(self)
+        self._empty = EmptyState(self)
+        self._stack = QStackedLayout(body)
+        for part in (self._empty, self.table):
+            self._stack.addWidget(part)
+        lay_out(QVBoxLayout(self), head, body, wide=body)
+        self.set_theme(theme)
+        self.connect_until_release((session.trace_changed, self._on_trace_changed))
+        self._on_trace_changed(TraceChange.REPLACED)
+
+    @abstractmethod
+    def contents(self, trace: Trace, watcher: Watcher) -> TableContents | None:
+        """Return the rows of a trace, on a worker; None where it has none."""
+
+    def choose(self, payload: object) -> None:
+        """Select what a row stands for."""
+
+    def open(self, payload: object) -> None:
+        """Show what a row stands for."""
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.table.set_theme(theme)
+        self._empty.set_theme(theme)
+        set_label_color(self.about, theme.dim)
+
+    def release(self) -> None:
+        """Stop the worker as well."""
+        super().release()
+        self.session.tasks.cancel(self._task)
+
+    def _on_trace_changed(self, _: TraceChange) -> None:
+        trace = self.session.trace
+        if trace is self._shown and trace is not None:
+            return
+        self.session.tasks.cancel(self._task)
+        if trace is None:
+            self._say("No trace is open.")
+            return
+        self.session.tasks.run(
+            self._task,
+            partial(self.contents, trace),
+            partial(self._on_contents, trace),
+            title=f"Listing {self.name.lower()}",
+            on_error=self._on_failed,
+        )
+
+    def _on_failed(self, failure: TaskFailure) -> None:
+        self.session.problem_reported.emit(failure.message)
+
+    def _on_contents(self, trace: Trace, contents: TableContents | None) -> None:
+        self._shown = trace
+        if contents is None or not contents.rows:
+            self._say("Still reading…" if trace.is_partial else self.nothing)
+            return
+        self.model.set_headings(contents.headings)
+        self.model.set_rows(
+            contents.rows,
+            payloads=contents.payloads,
+            n_left_out=contents.n_all - len(contents.rows),
+        )
+        self.table.what = self.name
+        self.table.fit_columns()
+        self.about.setText(contents.about)
+        self._stack.setCurrentWidget(self.table)
+
+    def _say(self, words: str) -> None:
+        self.about.clear()
+        self.model.set_rows(())
+        self._empty.say(words)
+        self._stack.setCurrentWidget(self._empty)
+
+    def _on_chosen(self, *_: object) -> None:
+        rows = self.table.selected_rows()
+        if len(rows) == 1 and (payload := self.model.payload(rows[0])) is not None:
+            self.choose(payload)
+
+    def _on_opened(self, row: int) -> None:
+        payload = self.model.payload(row)
+        if payload is not None:
+            self.open(payload)
