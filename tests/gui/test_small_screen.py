@@ -48,6 +48,7 @@ def turn(is_done):
 turn(lambda: document.loader.state is LoadState.READY)
 turn(lambda: document.workspace.filler.is_done)
 document.session.selection.select_span(1)
+document.session.bookmarks.add("one")
 room = window.screen().availableGeometry()
 found = {"room": [room.width(), room.height()], "wrong": [], "seen": []}
 
@@ -122,6 +123,7 @@ window.close()
 OPENING = (
     "file.open file.open_folder file.record file.live file.add file.parts "
     "file.open_with file.export file.export_data file.report mark.named "
+    "mark.edit "
     "edit.settings help.guide help.keys help.readers help.messages help.about "
     "analyse.ops help.demo"
 )
