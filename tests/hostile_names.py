@@ -8,6 +8,7 @@ from pathlib import Path
 
 import bench_files
 import bigmoe_files
+import cuda_files
 import ggmlviz_files
 import gguf_files
 import imatrix_files
@@ -245,6 +246,18 @@ def _bigmoe(names: Names) -> bytes:
     return bigmoe_files.compute_trace(1, names=names)[0]
 
 
+def _calls(names: Names) -> bytes:
+    lines = []
+    for line in cuda_files.generic_hook(cuda_files.random_calls(1, 20)):
+        row = json.loads(line)
+        row["name"] = next(names)
+        lines.append(json.dumps(row))
+    for number in range(8):
+        row = {"ts": 98765.5, "event_id": number, "type": next(names)}
+        lines.append(json.dumps(row | {"name": next(names), "op": next(names)}))
+    return "\n".join(lines).encode()
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -267,6 +280,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-stats": (".jsonl", _buffer_stats),
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
+    "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
     "bigmoe": (".csv", _bigmoe),
     "imatrix": (".gguf", _imatrix),

@@ -159,6 +159,12 @@ CONDITIONS = {
     "stray_line": "a line is no event or row, and does not begin like one",
     "truncated_line": "the last line begins like an event and is cut",
     "untimed_buffer": "a listed buffer has no time",
+    # -- calls of CUDA --------------------------------------------------------
+    "bad_event_time": "an event has no time, or one that ticks cannot hold",
+    "calls_without_end": "a call begins and no end of it is there",
+    "clock_back": "an event is earlier than the one before it",
+    "ends_without_call": "an end has no begin",
+    "unit_guessed": "nothing tells whether times are in s or ms",
     # -- logs -----------------------------------------------------------------
     "no_clock": "the lines of a log have no times",
     "restarts": "the program of a log started again",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import bench_files
 import bigmoe_files
+import cuda_files
 import gguf_files
 import imatrix_files
 import log_files
@@ -80,6 +81,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "imatrix.dat",
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
+    "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
     "LogReader": ("server.log", _log),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }

@@ -5,12 +5,14 @@ from random import Random
 
 import bench_files
 import bigmoe_files
+import cuda_files
 import ggmlviz_files as viz
 import gguf_files
 import imatrix_files
 import log_files
 import side_samples
 from bench_files import FORMS as FORMS_OF_BENCH
+from cuda_files import DIALECTS
 from log_files import FORMS
 from npu_files import (
     access,
@@ -173,6 +175,9 @@ _SEEDS = {
     "buffer-stats": lambda: _side("BufferStatsReader"),
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
+    "cuda-calls": lambda: [
+        (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
+    ],
     "llama-log": _logs,
     "bigmoe": lambda: [
         (f"{make.__name__}.csv", make(1)[0]) for make in bigmoe_files.MAKERS

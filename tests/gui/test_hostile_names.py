@@ -51,6 +51,7 @@ SESSIONS = {
     "ggmlviz": ("ggmlviz", "graph-dot"),
     "folder": ("tensor-access", "memory-map", "gguf", "graph-json", "buffer-stats",
                "moe-csv"),
+    "calls": ("cuda-calls",),
     "log": ("llama-log",),
     "bench": ("llama-bench",),
     "bigmoe": ("bigmoe",),

@@ -257,6 +257,8 @@ _FAR = 1 << 62
 
 _PIECE_ROWS = 1 << 18
 """Rows whose temporaries fit the cache."""
+FAILED_COLOR = 0xFFD3302F
+"""In `Spans.color`: a call that failed; red."""
 NO_WAIT, LONGEST_WAIT = (1 << 32) - 1, (1 << 32) - 2
 """Waits that are not recorded; and those of so many ticks or more."""
 
@@ -303,6 +305,20 @@ class Phase(IntEnum):
     GENERATE = 1
     MIXED = 2
     """Of a ubatch: some tokens are of prompts, others are generated."""
+
+
+class CallKind(IntEnum):
+    """Kind of a call of CUDA; -1 where a span is none."""
+
+    MEMORY_MGMT = 0
+    TRANSFER = 1
+    KERNEL = 2
+    CONTEXT = 3
+    STREAM = 4
+    MODULE = 5
+    INIT = 6
+    SYNC = 7
+    OTHER = 8
 
 
 class AccessKind(IntEnum):
@@ -481,6 +497,18 @@ class Spans(Table):
             -1,
             of="records",
             high=_FAR,
+        ),
+    ] = None
+    category: Annotated[
+        Array | None,
+        Column(
+            "int8",
+            "kind of a call of CUDA",
+            -1,
+            code=CallKind,
+            high=len(CallKind),
+            label="category",
+            is_rare=True,
         ),
     ] = None
     color: Annotated[

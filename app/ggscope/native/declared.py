@@ -366,6 +366,36 @@ class LogTally(Struct):
     _fields_ = (*_names(i64, "n_rows", "n_lines", "consumed", "n_known"),)
 
 
+class CallRows(Struct):
+    """One row per event of a trace of CUDA calls."""
+
+    _fields_ = (
+        *_names(Out.i64, "line", "offset"), ("length", Out.i32), ("whole", Out.i64),
+        ("nano", Out.i32), *_names(Out.u8, "clock", "form", "phase", "flags"),
+        *_names(Out.i64, "id", "pid", "tid"), ("depth", Out.i16),
+        *_names(Out.i32, "name", "type", "way", "result"), ("size", Out.i64),
+        ("address", Out.u64), *_names(Out.f64, "rate", "duration"),
+    )  # fmt: skip
+
+
+class CallTexts(Struct):
+    """Texts of events, each once, by where they stand."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
+        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
+    )  # fmt: skip
+
+
+class CallTally(Struct):
+    """How far a scan of calls came, and which lines were no events."""
+
+    _fields_ = (
+        *_names(i64, "n_rows", "n_lines", "consumed", "n_broken", "n_repaired"),
+        *_names(i64, "n_other", "first_broken", "first_repaired", "first_other"),
+    )
+
+
 class RecordTally(Struct):
     """What a scan of a tensor trace counted."""
 
@@ -413,6 +443,15 @@ _codes = (In.void, i32, In.void, i32, i64)
 _runs = (_in(ColumnTable), In.i64, i64, i64, *[Out.i64] * 4)
 
 SOURCES = {
+    "calls": Source(
+        {
+            "ggscope_scan_calls": (
+                i64, In.u8, i64, i64, i64, _in(CallRows), _out(CallTexts),
+                _out(CallTally),
+            )
+        },
+        (CallRows, CallTexts, CallTally),
+    ),
     "logs": Source(
         {
             "ggscope_scan_log": (

@@ -46,9 +46,6 @@ _JSON_KEYS = (
     ({"build_commit", "avg_ts"}, f"the results of llama-bench; {_NOT_YET}"),
     ({"entries", "metadata"}, "JSON like a token trace whose entries name no op"),
     ({"tensors", "metadata"}, "a memory map in JSON without any offset_start"),
-    ({"op_id", "ts"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
-    ({"ts", "event_id"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
-    ({"ts", "pid"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
 )
 _TEXT = (
     (
@@ -62,7 +59,7 @@ _TEXT = (
     (
         r"(?m).*(^[^\n]*\bioctl\(\d+|"
         r"^(\[pid +\d+\] |\d+ +)?([\d:.]+ +)?[a-z]\w*\([^\n]*\) += (-?\d|0x|\?))",
-        f"the output of strace; {_NOT_YET}",
+        "the output of strace without times, which its option -tt writes",
     ),
     (
         r"(?m).*(^[^\n]*(→|←)\s*u(ret)?probe:|^Attaching \d+ probes?|^@\w*\[[^\n]*\]:)",

@@ -271,8 +271,6 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
         (b"a,b c,d\n1,2,3\n", "CSV table with the columns a, b c, d,"),
         (b"hello, world\nmore\n", "text that begins"),
         (b"\x9a\0\0\0\x14\0\0\0blk.21.ffn_up.weight", "importance matrix"),
-        (b'\xef\xbb\xbf{"ts":1.5,"op_id":7,"phase":"B"}\n', "CUDA call trace"),
-        (b'{"ts":1,"op_id":7,"phase""B"}\n', "CUDA call trace"),
         (b'{"entries": [], "metadata": {}}', "like a token trace"),
         (b'{"colour": 1}', "JSON with the keys colour, which no"),
         (b"[1, 2]", "JSON without any keys"),

@@ -13,6 +13,7 @@ from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import (
+    FAILED_COLOR,
     Accesses,
     Array,
     Phase,
@@ -119,6 +120,8 @@ def _family_label(key: str) -> str:
     kind, _, value = key.partition(":")
     if kind == "engine":
         return "HOST, CTRL" if value == "HOST" else value
+    if kind == "rgb" and int(value, 16) == FAILED_COLOR & 0xFFFFFF:
+        return "failed"
     if kind == "rgb":
         return f"#{value} (from the file)"
     return "no op" if key == NONE else key

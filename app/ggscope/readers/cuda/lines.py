@@ -1,0 +1,329 @@
+"""Events of a trace of CUDA calls, as columns; what finds them is ``calls.c``.
+
+Sources of the lines: ``cuda_hook.c`` and ``generic_cuda_hook.c`` (libraries before
+libcuda), ``trace_cuda_full.bt`` and ``trace_all_cuda.bt`` (bpftrace), a script for bcc
+(``cuda_tracer.py``), a sidecar of k3s, and ``strace -tt -T``.
+"""
+
+import json
+import os
+import secrets
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64
+from ggscope.native.declared import CallRows, CallTally, CallTexts
+from ggscope.native.library import library
+from ggscope.readers.api import ReadContext
+from ggscope.readers.source import Source
+
+UNKNOWN = -(1 << 63)
+NO_RESULT = -(1 << 31)
+BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 64 << 20
+_CAPACITY = 1 << 16
+_ROW_BYTES = 32
+"""A line that tells something has about so many bytes at least."""
+_TEXTS_PER_ROW = 3
+_MOST_THREADS = 4
+_DTYPES = {
+    "line": np.int64, "offset": np.int64, "length": np.int32, "whole": np.int64,
+    "nano": np.int32, "clock": np.uint8, "form": np.uint8, "phase": np.uint8,
+    "flags": np.uint8, "id": np.int64, "pid": np.int64, "tid": np.int64,
+    "depth": np.int16, "name": np.int32, "type": np.int32, "way": np.int32,
+    "result": np.int32, "size": np.int64, "address": np.uint64, "rate": np.float64,
+    "duration": np.float64,
+}  # fmt: skip
+_TEXTS = ("name", "type", "way")
+
+
+class Form(IntEnum):
+    """Who writes such lines, as in ``calls.c``."""
+
+    HOOK = 0
+    """A library before libcuda: begin and end share an op_id."""
+    PROBE = 1
+    """bpftrace: begin and end are those of a thread and a name."""
+    ENTRY = 2
+    """A sidecar that sees calls begin only."""
+    NUMBERED = 3
+    """bcc: kinds of events are numbers, and no call has a name."""
+    PROBE_TEXT = 4
+    STRACE = 5
+
+
+class Clock(IntEnum):
+    """What the time of an event counts from."""
+
+    OF_FILE = 0
+    """In a unit of the file, from whatever it says."""
+    OF_DAY = 1
+    SINCE_EPOCH = 2
+    SINCE_LINE_BEFORE = 3
+    OF_ROW_BEFORE = 4
+    """The line has none: that of the event before it."""
+
+
+class Mark(IntFlag):
+    """What else is known of an event."""
+
+    REPAIRED = 1
+    """Its JSON is damaged; what stands before the damage counts."""
+    FAILED = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallLines:
+    """The events of a trace, in the order of the file.
+
+    Attributes
+    ----------
+    line, offset, length : int64[n], int64[n], int32[n]; number of the line from 0, and
+        the bytes of the event.
+    whole, nano : int64[n], int32[n]; the time and its billionths, see `clock`.
+    form : uint8[n], `Form`; `kind` : uint8[n], number of a `Form.NUMBERED` event.
+    phase : uint8[n], letter: B begin, E end, X a whole call, I an instant.
+    flags : uint8[n], `Mark`.
+    id, pid, tid : int64[n], `UNKNOWN` where the event has none.
+    depth : int16[n], how many calls are around it, as the file says; -1 unknown.
+    name, type, way : int32[n] into `texts`, -1 none; `way` is the direction of a copy,
+        what an instant does, or the word for the error of a system call.
+    result : int32[n], `NO_RESULT` where there is none.
+    size : int64[n] bytes, -1 unknown; `address` : uint64[n], 0 none.
+    rate, duration : float64[n], GB/s and ns as the file states them; -1 not stated.
+    texts : all different texts.
+    n_lines, n_broken, n_repaired, n_other : lines of the file; that begin like an event
+        and tell nothing; that are damaged and used; that are none.
+    first_broken, first_repaired, first_other : numbers of lines, -1 none.
+    """
+
+    line: I64
+    offset: I64
+    length: npt.NDArray[np.int32]
+    whole: I64
+    nano: npt.NDArray[np.int32]
+    clock: npt.NDArray[np.uint8]
+    form: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.uint8]
+    phase: npt.NDArray[np.uint8]
+    flags: npt.NDArray[np.uint8]
+    id: I64
+    pid: I64
+    tid: I64
+    depth: npt.NDArray[np.int16]
+    name: npt.NDArray[np.int32]
+    type: npt.NDArray[np.int32]
+    way: npt.NDArray[np.int32]
+    result: npt.NDArray[np.int32]
+    size: I64
+    address: npt.NDArray[np.uint64]
+    rate: npt.NDArray[np.float64]
+    duration: npt.NDArray[np.float64]
+    texts: tuple[str, ...]
+    n_lines: int
+    n_broken: int
+    n_repaired: int
+    n_other: int
+    first_broken: int
+    first_repaired: int
+    first_other: int
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
+def scan_lines(source: Source, context: ReadContext) -> CallLines:
+    """Return the events of a file.
+
+    Memory is that of some blocks and of the rows. A line that is longer than 64 MiB is
+    cut there.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    Cancelled
+        If that was asked for.
+    """
+    whole = _Whole()
+    pending: deque[tuple[int, Future[_Part]]] = deque()
+    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for offset, block, is_last in _blocks(source):
+                pending.append((offset, pool.submit(_scan, block, is_last)))
+                if len(pending) > n_threads:
+                    first, future = pending.popleft()
+                    whole.add(first, future.result())
+                context.progress(offset, source.size)
+            while pending:
+                first, future = pending.popleft()
+                whole.add(first, future.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return whole.lines()
+
+
+def scan_text(data: npt.NDArray[np.uint8]) -> CallLines:
+    """Return the events of a text, whose last line may be cut."""
+    whole = _Whole()
+    whole.add(0, _scan(data, is_last=True))
+    return whole.lines()
+
+
+@dataclass(slots=True)
+class _Part:
+    """The rows of a block; `line` and `offset` count from its begin."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    texts: list[str]
+    counts: tuple[int, int, int, int]
+    """Lines: all, broken, repaired, others."""
+    firsts: tuple[int, int, int]
+    """The first broken, repaired and other line; -1 none."""
+
+
+class _Whole:
+    """Puts the rows of blocks one behind the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[dict[str, npt.NDArray[Any]]] = []
+        self._numbers: dict[str, int] = {}
+        self._counts = np.zeros(4, np.int64)
+        self._firsts = [-1, -1, -1]
+
+    def add(self, offset: int, part: _Part) -> None:
+        """Add the rows of the next block, whose first byte is at `offset`."""
+        n_before = int(self._counts[0])
+        part.columns["line"] += n_before
+        part.columns["offset"] += offset
+        numbers = self._numbers
+        table = [numbers.setdefault(text, len(numbers)) for text in part.texts]
+        moved = np.array([*table, -1], np.int32)
+        for name in _TEXTS:
+            part.columns[name] = moved[part.columns[name]]
+        for i, first in enumerate(part.firsts):
+            if first >= 0 and self._firsts[i] < 0:
+                self._firsts[i] = first + n_before
+        self._counts += part.counts
+        self._parts.append(part.columns)
+
+    def lines(self) -> CallLines:
+        """Return all rows."""
+        columns: dict[str, Any] = {
+            name: np.concatenate(
+                [np.empty(0, dtype), *(part.pop(name) for part in self._parts)]
+            )
+            for name, dtype in _DTYPES.items()
+        }
+        kind = columns["form"] >> 4
+        columns["form"] &= 15
+        counts = [int(count) for count in self._counts]
+        return CallLines(
+            **columns, kind=kind, texts=tuple(self._numbers),
+            n_lines=counts[0], n_broken=counts[1], n_repaired=counts[2],
+            n_other=counts[3], first_broken=self._firsts[0],
+            first_repaired=self._firsts[1], first_other=self._firsts[2],
+        )  # fmt: skip
+
+
+def _blocks(source: Source) -> Iterator[tuple[int, npt.NDArray[np.uint8], bool]]:
+    """Yield offset, bytes and whether they end the file, cut behind line ends."""
+    offset = 3 if source.size >= 3 and source.read(0, 3) == b"\xef\xbb\xbf" else 0
+    size = BLOCK_BYTES
+    is_behind_cut = False
+    while offset < source.size:
+        block = np.empty(min(size, source.size - offset), np.uint8)
+        n = source.read_into(offset, block)
+        if not n:
+            return
+        text = block[:n].tobytes()
+        # Less than was asked for: the file was cut meanwhile.
+        is_last = offset + n >= source.size or n < len(block)
+        stop = n if is_last else text.rfind(b"\n") + 1
+        if not stop and n < _LONGEST_LINE:
+            size *= 2
+            continue
+        size = BLOCK_BYTES
+        begin = 0
+        if is_behind_cut:
+            # The rest of a line that was cut; its end counts the line.
+            begin = text.find(b"\n") + 1 or n
+        is_behind_cut = not stop or (is_behind_cut and begin == n and not is_last)
+        if begin < (stop or n):
+            yield offset + begin, block[begin : stop or n], is_last or not stop
+        offset += stop or n
+
+
+def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
+    """Return the rows of a block of lines."""
+    found: list[dict[str, npt.NDArray[Any]]] = []
+    texts: list[str] = []
+    capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
+    n_texts = capacity + _TEXTS_PER_ROW
+    n_slots = 1 << (2 * n_texts).bit_length()
+    tally = CallTally()
+    done, counts, firsts = 0, np.zeros(4, np.int64), [-1, -1, -1]
+    while done < len(data):
+        columns = {name: np.empty(capacity, dtype) for name, dtype in _DTYPES.items()}
+        rest = data[done:]
+        begins, lengths = np.empty(n_texts, np.int64), np.empty(n_texts, np.int32)
+        table = CallTexts(
+            capacity=n_texts,
+            n_slots=n_slots,
+            secret=secrets.randbits(64),
+            slots=np.zeros(n_slots, np.int32),
+            offset=begins,
+            length=lengths,
+        )
+        n = library().ggscope_scan_calls(
+            rest, len(rest), int(is_last), capacity, CallRows(**columns), table, tally
+        )
+        if not tally.consumed:  # a block without a line end
+            tally.consumed, tally.n_lines = len(rest), 0
+        rows = {name: column[:n].copy() for name, column in columns.items()}
+        rows["line"] += counts[0]
+        rows["offset"] += done
+        for name in _TEXTS:
+            rows[name][rows[name] >= 0] += len(texts)
+        texts += _texts(rest, begins[: table.count], lengths[: table.count])
+        found.append(rows)
+        here = (tally.first_broken, tally.first_repaired, tally.first_other)
+        for i, first in enumerate(here):
+            if first >= 0 and firsts[i] < 0:
+                firsts[i] = first + int(counts[0])
+        counts += (tally.n_lines, tally.n_broken, tally.n_repaired, tally.n_other)
+        done += tally.consumed
+    joined = {
+        name: np.concatenate([np.empty(0, dtype), *(rows[name] for rows in found)])
+        for name, dtype in _DTYPES.items()
+    }
+    n_lines, n_broken, n_repaired, n_other = (int(count) for count in counts)
+    return _Part(
+        joined,
+        texts,
+        (n_lines, n_broken, n_repaired, n_other),
+        (firsts[0], firsts[1], firsts[2]),
+    )
+
+
+def _texts(
+    data: npt.NDArray[np.uint8], begins: I64, lengths: npt.NDArray[np.int32]
+) -> list[str]:
+    """Return the texts of a block as people read them."""
+    found = []
+    for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
+        text = data[begin : begin + length].tobytes().decode("utf-8", "replace")
+        if "\\" in text:
+            with suppress(ValueError):
+                text = json.loads(f'"{text}"')
+        found.append(text.encode("utf-8", "replace").decode())
+    return found

@@ -1,0 +1,114 @@
+"""When the events of a trace of CUDA calls happened, in ns from the first of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64
+from ggscope.readers.cuda.lines import CallLines, Clock, Form
+
+_SCALES = {"s": 1_000_000_000, "ms": 1_000_000}
+_FURTHEST_NS = 1 << 61
+_DAY_NS = 86_400 * _SCALES["s"]
+_FIRST_EPOCH_S, _LAST_EPOCH_S = 1_000_000_000, 4_100_000_000
+"""Between 2001 and 2099 a time counts from 1970."""
+_MOST_LOOKED_AT = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """Ticks of the events.
+
+    Attributes
+    ----------
+    tick : int64[n] in ns from the first one; 0 where there is none.
+    is_placed : bool[n], whether the event has a time.
+    unit : of the times in lines of JSON, "s" or "ms".
+    is_guessed : whether `unit` follows from who writes such lines, not from durations.
+    epoch : ns from 1970, UTC, to tick 0; None where the file does not tell.
+    n_back : events that are earlier than the one of the same clock before them.
+    """
+
+    tick: I64
+    is_placed: npt.NDArray[np.bool_]
+    unit: str
+    is_guessed: bool
+    epoch: int | None
+    n_back: int
+
+
+def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
+    """Return when the events happened.
+
+    Parameters
+    ----------
+    asked_unit : "s", "ms" or "auto".
+    ends : int64[m], begin and end of calls, where both are there.
+    """
+    unit, is_guessed = asked_unit, False
+    if asked_unit == "auto":
+        unit, is_guessed = _unit_of(lines, ends)
+    scale = np.full(len(lines), _SCALES["s"], np.int64)
+    is_json = lines.form <= Form.NUMBERED
+    scale[is_json] = _SCALES[unit]
+    scale[lines.form == Form.PROBE_TEXT] = _SCALES["ms"]
+    is_placed = np.abs(lines.whole) < _FURTHEST_NS // scale
+    whole = np.where(is_placed, lines.whole, 0)
+    time = whole * scale + lines.nano // (_SCALES["s"] // scale)
+    since = lines.clock == Clock.SINCE_LINE_BEFORE
+    if since.any():
+        time[since] = np.cumsum(np.minimum(time[since], _DAY_NS))
+        is_placed &= ~since | (np.abs(time) < _FURTHEST_NS)
+    _unwrap_days(lines, time)
+    before = lines.clock == Clock.OF_ROW_BEFORE
+    rows = np.arange(len(lines))
+    source = np.maximum.accumulate(np.where(before | ~is_placed, -1, rows))
+    taken = before & (source >= 0)
+    time[taken] = time[source[taken]]
+    is_placed &= ~before | taken
+    if not is_placed.any():
+        return Times(np.zeros(len(lines), np.int64), is_placed, unit, False, None, 0)
+    placed = time[is_placed]
+    origin = int(placed.min())
+    kinds = lines.clock[is_placed]
+    n_back = sum(
+        int(np.count_nonzero(np.diff(placed[kinds == kind]) < 0))
+        for kind in np.unique(kinds).tolist()
+    )
+    seconds = origin // _SCALES["s"]
+    has_epoch = _FIRST_EPOCH_S <= seconds <= _LAST_EPOCH_S
+    tick = np.where(is_placed, time - origin, 0)
+    return Times(
+        tick, is_placed, unit, is_guessed, origin if has_epoch else None, n_back
+    )
+
+
+def _unit_of(lines: CallLines, ends: tuple[I64, I64]) -> tuple[str, bool]:
+    """Return the unit of times in JSON, and whether nothing in the file tells it.
+
+    Where ends state their duration, the unit is that in which times differ by it.
+    """
+    begin, end = (rows[:_MOST_LOOKED_AT] for rows in ends)
+    chosen = (lines.form[end] <= Form.NUMBERED) & (lines.duration[end] > 0)
+    begin, end = begin[chosen], end[chosen]
+    passed = (lines.whole[end] - lines.whole[begin]).astype(np.float64)
+    passed += (lines.nano[end] - lines.nano[begin]) * 1e-9
+    told = passed > 0
+    if told.any():
+        ratio = float(np.median(lines.duration[end][told] / passed[told]))
+        return ("s" if ratio > 3e7 else "ms"), False
+    probes = np.isin(lines.form, (Form.PROBE, Form.ENTRY))
+    is_json = lines.form <= Form.NUMBERED
+    n_probes, n_json = int(np.count_nonzero(probes)), int(np.count_nonzero(is_json))
+    unit = "ms" if n_probes * 2 > n_json else "s"
+    return unit, n_probes > 0
+
+
+def _unwrap_days(lines: CallLines, time: I64) -> None:
+    """Let times of day go on behind midnight."""
+    rows = np.flatnonzero(lines.clock == Clock.OF_DAY)
+    if len(rows) < 2:
+        return
+    is_midnight = np.diff(time[rows]) < -_DAY_NS // 2
+    time[rows[1:]] += np.cumsum(is_midnight) * _DAY_NS
