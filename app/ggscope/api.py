@@ -342,7 +342,7 @@ def stats(
     ----------
     by : what a group is: "op", "family", "layer", "token", "thread", "phase",
         "engine", "backend", "lane", "name", "tensor", "type", "shape", "source",
-        "expert", "core" or "numa".
+        "expert", "core", "numa" or "category" (of a call of CUDA).
     where : a filter, as in the window; "" = all spans.
     time : only spans that touch this range, with their whole durations.
     include_estimated : use the times of estimated and unfinished spans too.

@@ -22,4 +22,5 @@ GROUPINGS: Mapping[By, str] = {
     "expert": "expert",
     "core": "core",
     "numa": "NUMA node",
+    "category": "call category",
 }

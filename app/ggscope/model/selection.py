@@ -42,6 +42,7 @@ By = Literal[
     "expert",
     "core",
     "numa",
+    "category",
 ]
 BY: tuple[By, ...] = get_args(By)
 """All columns that statistics group spans by."""

@@ -26,6 +26,7 @@ from ggscope.model.tables import (
     I64,
     AccessColumns,
     Array,
+    Column,
     Phase,
     Space,
     Spans,
@@ -240,7 +241,7 @@ def grouping(trace: Trace, by: str) -> Grouping:
     column = schema_of(Spans).get(by)
     if column is not None and column.label:
         none = OPEN_LABEL if column.is_rare else NONE
-        by_number = _by_number(trace, getattr(s, by), str, none)
+        by_number = _by_number(trace, getattr(s, by), _label_of(column), none)
         if by in _OF_CORES and account(trace).n_repeated:
             places = getattr(s, by)
             by_number.shares_ops = (
@@ -248,6 +249,12 @@ def grouping(trace: Trace, by: str) -> Grouping:
             )
         return by_number
     raise ValueError(f"cannot group by {by!r}")
+
+
+def _label_of(column: Column) -> Callable[[int], str]:
+    """Return what makes the name of a group from the number in a column."""
+    code = column.code
+    return str if code is None else lambda value: code(value).name.lower()
 
 
 def _by_table(

@@ -9,6 +9,10 @@ from ggscope.model.tables import I64
 from ggscope.readers.cuda.lines import CallLines, Clock, Form
 
 _SCALES = {"s": 1_000_000_000, "ms": 1_000_000}
+_USUAL = (((Form.HOOK, Form.NUMBERED), "s"), ((Form.PROBE, Form.ENTRY), "ms"))
+"""What the programs write whose files do not tell the unit."""
+_BETWEEN_NS = 3e7
+"""Between a millisecond and a second."""
 _FURTHEST_NS = 1 << 61
 _DAY_NS = 86_400 * _SCALES["s"]
 _FIRST_EPOCH_S, _LAST_EPOCH_S = 1_000_000_000, 4_100_000_000
@@ -24,7 +28,7 @@ class Times:
     ----------
     tick : int64[n] in ns from the first one; 0 where there is none.
     is_placed : bool[n], whether the event has a time.
-    unit : of the times in lines of JSON, "s" or "ms".
+    unit : of the times in lines of JSON, "s" or "ms"; of several, that of probes.
     is_guessed : whether `unit` follows from who writes such lines, not from durations.
     epoch : ns from 1970, UTC, to tick 0; None where the file does not tell.
     n_back : events that are earlier than the one of the same clock before them.
@@ -47,11 +51,18 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
     ends : int64[m], begin and end of calls, where both are there.
     """
     unit, is_guessed = asked_unit, False
-    if asked_unit == "auto":
-        unit, is_guessed = _unit_of(lines, ends)
     scale = np.full(len(lines), _SCALES["s"], np.int64)
-    is_json = lines.form <= Form.NUMBERED
-    scale[is_json] = _SCALES[unit]
+    for forms, usual in _USUAL:
+        mine = np.isin(lines.form, forms)
+        if not mine.any():
+            continue
+        found = asked_unit
+        if asked_unit == "auto":
+            told = _unit_by_durations(lines, ends, mine)
+            found = told or usual
+            is_guessed |= not told and usual == "ms"
+        unit = found
+        scale[mine] = _SCALES[found]
     scale[lines.form == Form.PROBE_TEXT] = _SCALES["ms"]
     is_placed = np.abs(lines.whole) < _FURTHEST_NS // scale
     whole = np.where(is_placed, lines.whole, 0)
@@ -84,25 +95,23 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
     )
 
 
-def _unit_of(lines: CallLines, ends: tuple[I64, I64]) -> tuple[str, bool]:
-    """Return the unit of times in JSON, and whether nothing in the file tells it.
+def _unit_by_durations(
+    lines: CallLines, ends: tuple[I64, I64], mine: npt.NDArray[np.bool_]
+) -> str:
+    """Return the unit in which times differ by the durations that ends state.
 
-    Where ends state their duration, the unit is that in which times differ by it.
+    "" where no end of the events `mine` states one.
     """
     begin, end = (rows[:_MOST_LOOKED_AT] for rows in ends)
-    chosen = (lines.form[end] <= Form.NUMBERED) & (lines.duration[end] > 0)
+    chosen = mine[end] & (lines.duration[end] > 0)
     begin, end = begin[chosen], end[chosen]
     passed = (lines.whole[end] - lines.whole[begin]).astype(np.float64)
     passed += (lines.nano[end] - lines.nano[begin]) * 1e-9
     told = passed > 0
-    if told.any():
-        ratio = float(np.median(lines.duration[end][told] / passed[told]))
-        return ("s" if ratio > 3e7 else "ms"), False
-    probes = np.isin(lines.form, (Form.PROBE, Form.ENTRY))
-    is_json = lines.form <= Form.NUMBERED
-    n_probes, n_json = int(np.count_nonzero(probes)), int(np.count_nonzero(is_json))
-    unit = "ms" if n_probes * 2 > n_json else "s"
-    return unit, n_probes > 0
+    if not told.any():
+        return ""
+    ratio = float(np.median(lines.duration[end][told] / passed[told]))
+    return "s" if ratio > _BETWEEN_NS else "ms"
 
 
 def _unwrap_days(lines: CallLines, time: I64) -> None:

@@ -10,6 +10,7 @@ import pytest
 import cuda_files
 from cuda_files import DIALECTS, Call, random_calls
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.errors import Cancelled, CorruptError
 from ggscope.model.tables import CallKind, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
@@ -244,6 +245,20 @@ def test_categories_add_up_to_all_calls(tmp_path):
         assert int((spans.end - spans.start)[mine].sum()) == total
 
 
+def test_statistics_by_category_are_those_of_the_script(tmp_path):
+    trace = opened(tmp_path, cuda_files.text("hook", 4, 200))
+
+    table = stat_table(trace, "category")
+
+    told = {row.key: (row.count, row.total) for row in table.rows}
+    written: dict[str, tuple[int, int]] = {}
+    for call in random_calls(4, 200):
+        key = category_of(call.name).name.lower()
+        count, total = written.get(key, (0, 0))
+        written[key] = (count + 1, total + (call.end - call.begin) * 1000)
+    assert told == written
+
+
 def test_calls_without_ends_are_kept_as_unfinished(tmp_path):
     lines = cuda_files.generic_hook(random_calls(5, 30))
     begins = [line for line in lines if '"phase":"B"' in line]
@@ -378,6 +393,18 @@ def test_unit_is_that_of_durations_or_told_to_be_a_guess(tmp_path):
         assert "unit_guessed" not in codes(trace)
     assert "unit_guessed" in codes(of(1, ""))
     assert of(1, "").extent.duration == 500_000
+
+
+def test_dialects_in_one_file_keep_their_units(tmp_path):
+    calls = random_calls(3, 20)
+    data = lines_of(*cuda_files.generic_hook(calls), *cuda_files.entries(calls))
+
+    trace = opened(tmp_path, data)
+
+    first = min(call.begin for call in calls)
+    begins = sorted((call.begin - first) * 1000 for call in calls)
+    assert trace.markers.time[: len(calls)].tolist() == begins
+    assert sorted(trace.spans.start.tolist()) == begins
 
 
 def test_asked_unit_wins(tmp_path):
