@@ -16,6 +16,7 @@ from ggscope.model.tables import (
     FAILED_COLOR,
     Accesses,
     Array,
+    CallKind,
     Phase,
     Quality,
     Space,
@@ -36,6 +37,9 @@ MAX_TOKENS = 4096
 _BACKEND, _NO_BACKEND = "backend", "0x0"
 """Attribute of lanes with a backend's pointer, and its value where there is none."""
 _ENGINES = ("DMA", "TE", "VE", "HOST")
+_FAILED = 100
+"""Beside `CallKind`: calls that failed."""
+_NEAR_RED = 4
 _MIXED_CODE = len(Space)
 _NO_ACCESS = _MIXED_CODE + 1
 
@@ -291,6 +295,41 @@ def core_categories(trace: Trace) -> Categories:
         for c in order
     ]
     return _categories("core", values, order, entries)
+
+
+def has_calls(trace: Trace) -> bool:
+    """Return whether spans are calls of CUDA."""
+    return trace.spans.category is not None
+
+
+def call_categories(trace: Trace) -> Categories:
+    """Return calls of CUDA by their category; those that failed come first."""
+    spans = trace.spans
+    column = spans.category
+    if column is not None and spans.color is not None:
+        column = np.where(spans.color == FAILED_COLOR, _FAILED, column)
+    values = _Values(column, len(spans))
+    order = sorted(values.count, key=lambda code: (code != _FAILED, code < 0, code))
+    entries = [_call_entry(code) for code in order]
+    return _categories("category", values, order, entries)
+
+
+def _call_entry(code: int) -> tuple[str, str]:
+    if code == _FAILED:
+        return "failed", f"rgb:{FAILED_COLOR & 0xFFFFFF:06x}"
+    if code < 0:
+        return "no call", NONE
+    # The hue of number 4 is too near to the red of failed calls.
+    return CallKind(code).name.lower(), f"category:{code + (code >= _NEAR_RED)}"
+
+
+def call_of_key(key: str) -> CallKind | None:
+    """Return the category of a call that a key stands for; None for other keys."""
+    kind, _, value = key.partition(":")
+    if kind != "category":
+        return None
+    number = int(value)
+    return CallKind(number - (number > _NEAR_RED))
 
 
 def backend_categories(trace: Trace) -> Categories:

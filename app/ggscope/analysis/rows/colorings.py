@@ -194,6 +194,17 @@ COLORINGS: tuple[Coloring, ...] = (
         filter_field="cores",
         available="categories:has_cores",
     ),
+    Coloring(
+        id="category",
+        title="call category",
+        categories="categories:call_categories",
+        columns=("category", "color"),
+        grows_by_appending=True,
+        is_ordered=True,
+        filter_field="groups",
+        isolation="isolation:call_isolation",
+        available="categories:has_calls",
+    ),
 )
 """All colourings, in the order of menus and choices."""
 PLAIN_COLORINGS = tuple(c.id for c in COLORINGS if not c.available)

@@ -3,6 +3,7 @@
 from ggscope.analysis.rows.categories import (
     MAX_TOKENS,
     NONE,
+    call_of_key,
     engine_of,
     lanes_of_backend,
 )
@@ -66,6 +67,14 @@ def family_isolation(trace: Trace, key: str, _: bool) -> Isolation:
     return "threads", frozenset(
         x for x in engines if kinds[x.partition(" ")[0]] == value
     )
+
+
+def call_isolation(_: Trace, key: str, _shared: bool) -> Isolation:
+    """Return the isolation of a category of calls; none of those that failed."""
+    kind = call_of_key(key)
+    if kind is None:
+        return NO_ISOLATION
+    return "groups", frozenset({f"category:{kind.name.lower()}"})
 
 
 def token_isolation(trace: Trace, key: str, _: bool) -> Isolation:

@@ -254,7 +254,7 @@ def grouping(trace: Trace, by: str) -> Grouping:
 def _label_of(column: Column) -> Callable[[int], str]:
     """Return what makes the name of a group from the number in a column."""
     code = column.code
-    return str if code is None else lambda value: code(value).name.lower()
+    return str if code is None else lambda value: (code(value).name or "").lower()
 
 
 def _by_table(

@@ -9,10 +9,14 @@ import pytest
 
 import cuda_files
 from cuda_files import DIALECTS, Call, random_calls
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.rows.colorings import available_colorings, coloring
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.isolation import isolating
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.errors import Cancelled, CorruptError
-from ggscope.model.tables import CallKind, Quality, SpanFlag, quality_of
+from ggscope.model.selection import Filter
+from ggscope.model.tables import FAILED_COLOR, CallKind, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.cuda import lines as lines_module
@@ -21,6 +25,8 @@ from ggscope.readers.cuda.lines import scan_text
 from ggscope.readers.cuda.reader import CudaReader
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
+from ggscope.render.colors import category_color
+from ggscope.render.theme import theme
 from oracles import cuda_calls
 from support import need_corpus
 
@@ -257,6 +263,39 @@ def test_statistics_by_category_are_those_of_the_script(tmp_path):
         count, total = written.get(key, (0, 0))
         written[key] = (count + 1, total + (call.end - call.begin) * 1000)
     assert told == written
+
+
+def test_colouring_by_category_shows_failed_calls_apart(tmp_path):
+    trace = opened(tmp_path, cuda_files.text("hook", 4, 200))
+    calls = sorted(random_calls(4, 200), key=lambda call: (call.begin, -call.end))
+
+    assert "category" in available_colorings(trace)
+    found = coloring("category").categorize(trace)
+
+    told = [found.labels[i] for i in found.index.tolist()]
+    written = [
+        "failed" if call.result else category_of(call.name).name.lower()
+        for call in calls
+    ]
+    assert told == written
+    assert found.labels[0] == "failed"
+    assert category_color(found.keys[0], theme("dark")) == FAILED_COLOR
+
+
+def test_category_is_isolated_by_a_filter(tmp_path):
+    trace = opened(tmp_path, cuda_files.text("hook", 4, 200))
+
+    found = coloring("category").categorize(trace)
+    assert trace.spans.category is not None
+    present = set(trace.spans.category.tolist())
+    for label, key in list(zip(found.labels, found.keys, strict=True))[1:]:
+        field, values = isolating(trace, "category", key)
+        mask = filter_mask(trace, Filter(**{field: values}))
+        kind = CallKind[label.upper()]
+        assert (mask == (trace.spans.category == kind)).all()
+        present.discard(kind)
+    assert not present
+    assert isolating(trace, "category", "rgb:d3302f") == ("", frozenset())
 
 
 def test_calls_without_ends_are_kept_as_unfinished(tmp_path):
