@@ -106,20 +106,31 @@ def last_at_barriers(
     ops : the spans of each op, one per thread; of those that end at once the one with
         the highest id is last.
     """
-    s, n = trace.spans, 0
-    assert s.wait is not None
     found: dict[int, tuple[int, int]] = {}
+    ended = waited_by_op(ops, trace, time)
+    for lane, _, waited in ended:
+        times, before = found.get(lane, (0, 0))
+        found[lane] = (times + 1, before + waited)
+    return len(ended), found
+
+
+def waited_by_op(
+    ops: list[list[int]], trace: Trace, time: TimeRange | None = None
+) -> list[tuple[int, str, int]]:
+    """Return lane and name of the last span of each op, and what others waited."""
+    s = trace.spans
+    assert s.wait is not None
+    found = []
     for spans in ops:
         last = max(spans, key=lambda i: (int(s.end[i]), i))
         if time is not None and not time.start < int(s.end[last]) <= time.end:
             continue
-        n += 1
         waits = [
             int(s.wait[i]) for i in spans if i != last and int(s.wait[i]) != NO_WAIT
         ]
-        times, waited = found.get(int(s.lane[last]), (0, 0))
-        found[int(s.lane[last])] = (times + 1, waited + sum(waits))
-    return n, found
+        name = trace.op_name(int(s.op[last]))
+        found.append((int(s.lane[last]), name, sum(waits)))
+    return found
 
 
 def positions(trace: Trace) -> list[int]:

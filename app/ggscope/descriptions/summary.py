@@ -27,6 +27,9 @@ TOKENS, PASSES = "Tokens", "Graph passes"
 N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
+_MOST = 0.5
+"""Share from which one of several is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -105,6 +108,9 @@ def bottleneck_text(facts: Summary) -> str:
         if seen.waited_for is not None:
             name, part = seen.waited_for
             text += f", {format_share(part)} of it for {name}"
+            op, share = seen.waited_op or ("", 0.0)
+            if share >= _MOST:
+                text += f" ({format_share(share)} of that at {op})"
         return f"{text}."
     if cause is Cause.IDLE_THREADS:
         idle = format_share(seen.idle or 0)

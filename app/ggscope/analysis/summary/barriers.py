@@ -79,11 +79,14 @@ class WaitedFor:
     name : of its lane.
     n_last : barriers at which it came last.
     waited : ticks that the other threads waited at these.
+    op : the op of the thread behind which they waited longest, and its share of
+        `waited`; None where nobody waited.
     """
 
     name: str
     n_last: int
     waited: int
+    op: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,11 +162,31 @@ def barriers(
     add_by_group(ticks, lane, found.waited)
     titles = lane_titles(trace.lanes)
     last = [
-        WaitedFor(titles[i], int(n_last[i]), int(ticks[i]))
+        WaitedFor(
+            titles[i],
+            int(n_last[i]),
+            int(ticks[i]),
+            _longest_op(trace, found, lane == i),
+        )
         for i in np.flatnonzero(n_last).tolist()
     ]
     last.sort(key=lambda one: (-one.waited, -one.n_last, one.name))
     return len(found), tuple(last)
+
+
+def _longest_op(
+    trace: Trace, ops: SharedOps, chosen: npt.NDArray[np.bool_]
+) -> tuple[str, float] | None:
+    """Return behind which op of the last threads others waited longest; its share."""
+    op = trace.spans.op[ops.last[chosen]].astype(np.int64)
+    waited = ops.waited[chosen]
+    whole = int(waited.sum())
+    if not whole:
+        return None
+    ticks = np.zeros(int(op.max()) + 1, np.int64)
+    add_by_group(ticks, op, waited)
+    longest = int(np.argmax(ticks))
+    return trace.op_name(longest), int(ticks[longest]) / whole
 
 
 def known_waits(trace: Trace, rows: slice | Array) -> I64:

@@ -58,6 +58,7 @@ class Evidence:
     idle : share of idle time of threads while tokens are computed.
     n_threads, n_cores : threads, and cores on which they were seen.
     waited_for : the thread that the others waited for most, and its share of that.
+    waited_op : the op of that thread behind which they waited longest, and its share.
     of_peak : rate of reading weights as a share of the machine's peak.
     engine : the busiest engine, and its busy share.
     op : the op of most time, and its share of the time of all ops.
@@ -70,6 +71,7 @@ class Evidence:
     n_threads: int = 0
     n_cores: int = 0
     waited_for: tuple[str, float] | None = None
+    waited_op: tuple[str, float] | None = None
     of_peak: float | None = None
     engine: tuple[str, float] | None = None
     op: tuple[str, float] | None = None

@@ -255,6 +255,17 @@ def test_who_comes_last_is_that_of_a_plain_loop(threads, time):
         one = found.waited_for(title)
         assert one is not None
         assert (one.n_last, one.waited) == last.get(lane, (0, 0))
+        by_op: dict[str, int] = {}
+        for lane_of_op, op, waited in run_times.waited_by_op(ops, trace, time):
+            if lane_of_op == lane:
+                by_op[op] = by_op.get(op, 0) + waited
+        if not sum(by_op.values()):
+            assert one.op is None
+            continue
+        assert one.op is not None
+        longest = max(by_op.values())
+        assert by_op[one.op[0]] == longest
+        assert one.op[1] == pytest.approx(longest / one.waited)
 
 
 def test_barriers_are_unknown_without_waits_and_none_with_one_thread():
@@ -533,3 +544,4 @@ def test_a_late_thread_is_named():
 
     assert found.cause is Cause.WAITING
     assert found.evidence.waited_for == ("thread 1", 1.0)
+    assert found.evidence.waited_op == (trace.op_name(1), 1.0)
