@@ -30,6 +30,7 @@ from ggscope.model.tables import (
     NO_WAIT,
     AccessKind,
     Array,
+    CallKind,
     Phase,
     Quality,
     quality_of,
@@ -43,7 +44,9 @@ _GROUP = 1 << 17
 _OF_NUMBERS = ("layer", "token", "core", "numa")
 _LISTED = ("sources", "sizes", "offsets")
 """Columns with an entry for each source that is recorded."""
-_OF_TEXT = frozenset(["lane", "name", "op", "phase", "tensor", "quality", *_LISTED])
+_OF_TEXT = frozenset(
+    ["lane", "name", "op", "phase", "category", "tensor", "quality", *_LISTED]
+)
 SORTS = ("start", "duration", "wait", "bytes")
 """What rows can be sorted by."""
 
@@ -96,6 +99,9 @@ class SpanTable:
         if (phase := s.phase) is not None:
             phases = {int(phase): phase.name.lower() for phase in Phase}
             make["phase"] = lambda ids: texts_by_id(phase[ids], phases.get)
+        if (category := s.category) is not None:
+            kinds = {int(kind): kind.name.lower() for kind in CallKind}
+            make["category"] = lambda ids: texts_by_id(category[ids], kinds.get)
         if (tensor := s.tensor) is not None:
             make["tensor"] = lambda ids: texts_by_id(tensor[ids], self._tensor)
         make["quality"] = lambda ids: texts_by_id(
