@@ -251,7 +251,7 @@ static void set_field(Event *e, const Text *key, Piece value, int is_string,
         if (!integer(value, &e->id))
             e->id = UNKNOWN;
     } else if (is_key(key, "event_id")) {
-        e->has_event_id = 1;
+        e->has_event_id = !is_string && integer(value, &number);
     } else if (is_key(key, "tid")) {
         if (!integer(value, &e->tid))
             e->tid = UNKNOWN;

@@ -594,6 +594,7 @@ def test_first_part_is_published_early_and_cancelling_stops(tmp_path):
         b'{"ph":"B","ts":1,"pid":1,"event_id":3,"name":"a"}\n',
         b'{"level":"info","ts":1700000000.5,"msg":"op_id"}\n',
         b'openat(AT_FDCWD, "model.gguf", O_RDONLY) = 3\n',
+        b'{"ts":1700000000,"event_id":"a-7","type":"login","name":"x"}\n',
         b"plain text\n",
     ],
 )
