@@ -14,6 +14,7 @@ import gguf_files
 import imatrix_files
 import log_files
 import npu_files
+import profile_files
 import side_files
 import tensor_files
 import token_files
@@ -258,6 +259,10 @@ def _calls(names: Names) -> bytes:
     return "\n".join(lines).encode()
 
 
+def _profile(names: Names) -> bytes:
+    return profile_files.profile(1, 20, names=names)[0]
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -282,6 +287,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "moe-csv": (".csv", _routing),
     "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
+    "ggml-profile": (".json", _profile),
     "bigmoe": (".csv", _bigmoe),
     "imatrix": (".gguf", _imatrix),
     "llama-bench": (".jsonl", _bench),

@@ -10,6 +10,7 @@ import cuda_files
 import gguf_files
 import imatrix_files
 import log_files
+import profile_files
 import recordings
 import side_files
 import token_files
@@ -82,6 +83,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
     "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
+    "GgmlProfileReader": ("profile.json", lambda: profile_files.profile(1)[0]),
     "LogReader": ("server.log", _log),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }

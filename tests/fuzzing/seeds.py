@@ -179,6 +179,7 @@ _SEEDS = {
         (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
     ],
     "llama-log": _logs,
+    "ggml-profile": lambda: _side("GgmlProfileReader"),
     "bigmoe": lambda: [
         (f"{make.__name__}.csv", make(1)[0]) for make in bigmoe_files.MAKERS
     ],

@@ -54,6 +54,7 @@ SESSIONS = {
     "calls": ("cuda-calls",),
     "log": ("llama-log",),
     "bench": ("llama-bench",),
+    "profile": ("ggml-profile",),
     "bigmoe": ("bigmoe",),
     "imatrix": ("imatrix",),
     "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),

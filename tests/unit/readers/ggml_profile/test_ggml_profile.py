@@ -1,0 +1,94 @@
+"""Profiles of ggml's scheduler against the records that they were made of."""
+
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import profile_files
+from ggscope.errors import ReadError
+from ggscope.model.tables import Quality, quality_of
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+
+
+def opened(path: Path, data: bytes) -> Trace:
+    path.write_bytes(data)
+    trace = open_trace(path)
+    assert trace.check() == []
+    assert trace.info.reader_id == "ggml-profile"
+    return trace
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_are_those_that_were_written(seed, tmp_path):
+    data, rows = profile_files.profile(seed)
+
+    trace = opened(tmp_path / "x.txt", data)
+
+    spans = trace.spans
+    origin = min(row["start_ns"] for row in rows)
+    assert (spans.start + trace.clock.origin).tolist() == [r["start_ns"] for r in rows]
+    assert trace.clock.origin == origin
+    assert (spans.end - spans.start).tolist() == [r["duration_ns"] for r in rows]
+    assert [trace.op_name(op) for op in spans.op.tolist()] == [r["name"] for r in rows]
+    assert set(quality_of(spans.flags).tolist()) == {Quality.MEASURED}
+    lanes = [trace.lanes[lane].name for lane in spans.lane.tolist()]
+    backend = ["CUDA0", "CPU"]
+    assert lanes == [
+        backend[r["backend_id"]] + (" copies" if r["type"] else "") for r in rows
+    ]
+    flat = trace.accesses.flat(spans)
+    assert flat.what.size.tolist() == [r["bytes"] for r in rows]
+    n_copies = sum(row["type"] for row in rows)
+    events = {"ops": len(rows) - n_copies, "copies": n_copies}
+    assert trace.info.summary["events"] == events
+
+
+def test_shapes_name_what_has_no_tensor(tmp_path):
+    trace = opened(tmp_path / "a.json", profile_files.profile(1)[0])
+
+    assert trace.span_name(0) == "MUL_MAT 4096×32 · 4096"
+
+
+def test_names_of_tensors_of_forks_are_taken(tmp_path):
+    names = cycle(["Qcur-0", "ffn_out-3"])
+
+    trace = opened(tmp_path / "a.json", profile_files.profile(1, names=names)[0])
+
+    assert [trace.span_name(i) for i in range(2)] == ["Qcur-0", "ffn_out-3"]
+
+
+def test_broken_records_cost_themselves(tmp_path):
+    _, rows = profile_files.profile(2)
+    broken = [rows[0], {"type": 0}, 7, rows[1] | {"start_ns": -1}, *rows[1:]]
+
+    trace = opened(tmp_path / "a.json", profile_files.profile(2, records=broken)[0])
+
+    assert len(trace.spans) == len(rows)
+    (warning,) = [w for w in trace.warnings if w.code == "bad_record"]
+    assert warning.count == 3
+
+
+def test_later_versions_are_read_with_a_word(tmp_path):
+    trace = opened(tmp_path / "a.json", profile_files.profile(3, version=3)[0])
+
+    assert "profile_version" in {w.code for w in trace.warnings}
+
+
+def test_cut_profiles_keep_whole_records(tmp_path):
+    data, rows = profile_files.profile(4)
+    rng = np.random.default_rng(1)
+    for cut in rng.integers(500, len(data), 20).tolist():
+        path = tmp_path / "x.json"
+        path.write_bytes(data[:cut])
+        try:
+            trace = open_trace(path)
+        except ReadError:
+            continue
+        n = len(trace.spans)
+        assert trace.spans.start.tolist() == [
+            row["start_ns"] - rows[0]["start_ns"] for row in rows[:n]
+        ]
+        assert trace.warnings
