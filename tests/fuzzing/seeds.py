@@ -191,6 +191,13 @@ _SEEDS = {
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {
+    "bigmoe": lambda: [
+        (f"{make.__name__}.csv", make(2, 1)[0]) for make in bigmoe_files.MAKERS
+    ],
+    "imatrix": lambda: [
+        ("m.dat", imatrix_files.legacy(imatrix_files.entries(2, 1, 2, 4, 3))),
+        ("m.gguf", imatrix_files.gguf(imatrix_files.entries(2, 1, 2, 4, 3))),
+    ],
     "ggmlviz": lambda: [seed for seed in _ggmlviz() if len(seed[1]) < 1024],
     "tensor-access": lambda: [*_tensor(3, 2), *_tensor(6, 4)],
     "gguf": lambda: [
