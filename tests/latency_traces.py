@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from builders import make_info
+from builders import OPS, make_info
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import Phase
+from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 
 
@@ -81,3 +81,44 @@ def generation(
         ubatches.append(Ubatch(begin, begin + duration, tokens=((0, prompt + i),)))
         begin += duration + int(rng.integers(1, 50))
     return ubatch_trace(ubatches)
+
+
+TimedToken = tuple[int, int, bool]
+"""Begin, end, and whether its time is known."""
+TimedOp = tuple[int, int, int, int, bool]
+"""Thread, begin, length, number of the op, and whether its time is known."""
+
+
+def ops_in_tokens(tokens: Sequence[TimedToken], ops: Sequence[TimedOp]) -> Trace:
+    """Return generated tokens and ops of four threads; both may overlap in any way."""
+    builder = TraceBuilder()
+    builder.ops = OPS
+    lane = builder.add_lane("tokens", LaneKind.TOKEN)
+    threads = [builder.add_lane(f"thread {i}", LaneKind.THREAD) for i in range(4)]
+    rows = [(lane, begin, end, -1, known, i)
+            for i, (begin, end, known) in enumerate(tokens)]  # fmt: skip
+    rows += [(threads[thread], first, first + length, op, known, -1)
+             for thread, first, length, op, known in ops]  # fmt: skip
+    of, start, end, op, known, token = np.array(rows, np.int64).reshape(-1, 6).T
+    builder.add_spans(
+        start=start.copy(), end=end.copy(), lane=of.astype(np.int32),
+        op=op.astype(np.int16), token=token.astype(np.int32),
+        phase=np.full(len(rows), Phase.GENERATE, np.int8),
+        flags=np.where(known, 0, int(SpanFlag.ESTIMATED)).astype(np.uint16),
+    )  # fmt: skip
+    return builder.snapshot(make_info())
+
+
+def mixed_tokens(n: int) -> Trace:
+    """Return `n` tokens in which matmul and elementwise ops run, at times at once.
+
+    Every seventh has no op; the others are idle for at least a tenth.
+    """
+    tokens, ops = [], list[TimedOp]()
+    for i in range(n):
+        begin, length = i * 2_000, 1_000 + 100 * (i % 5)
+        tokens.append((begin, begin + length, True))
+        if i % 7 != 3:
+            ops.append((0, begin, 300 + 100 * (i % 4), 3, True))
+            ops.append((1, begin + 200, 600, 1, True))
+    return ops_in_tokens(tokens, ops)

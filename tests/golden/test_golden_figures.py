@@ -12,6 +12,7 @@ from ggscope.render.export import ensure_gui_application
 from ggscope.render.figure_style import PRESETS
 from ggscope.render.figures import FIGURES
 from ggscope.render.text_metrics import font
+from ggscope.render.tokens import TokensOptions, tokens_figure
 from ggscope.session_loading import open_bundle
 from support import ROOT
 
@@ -24,17 +25,30 @@ def trace() -> Trace:
     return open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
 
 
-@pytest.mark.parametrize("preset", ["single", "double"])
-@pytest.mark.parametrize("view", FIGURES)
-def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
+def skip_with_other_letters() -> None:
     ensure_gui_application()
     found = tuple(
         QFontInfo(font(face, 12.0)).family() for face in (Face.WORDS, Face.NUMBERS)
     )
     if found != LETTERS:
         pytest.skip(f"the letters here are {found}, those of the pictures {LETTERS}")
+
+
+@pytest.mark.parametrize("preset", ["single", "double"])
+@pytest.mark.parametrize("view", FIGURES)
+def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
+    skip_with_other_letters()
     figure = FIGURES[view].figure(trace)
 
     image = figure.image(replace(PRESETS[preset], dpi=150))
 
     check_golden(image, f"figure-{view}-{preset}")
+
+
+def test_stacked_tokens_look_as_they_did(qapp, check_golden, trace) -> None:
+    skip_with_other_letters()
+    figure = tokens_figure(trace, TokensOptions(stack="family"))
+
+    image = figure.image(replace(PRESETS["double"], dpi=150))
+
+    check_golden(image, "figure-tokens-stacked")

@@ -18,7 +18,7 @@ from ggscope.render.theme import theme
 from ggscope.render.tokens import chart_of_tokens, full_window
 from ggscope.session.session import Session
 from ggscope.views.tokens import TokensView
-from latency_traces import generation
+from latency_traces import generation, mixed_tokens
 from panes import LEFT, NONE, settle_view
 
 
@@ -222,3 +222,67 @@ def test_figure_is_that_of_the_command_for_what_is_shown(view):
     recipe = view.recipe(view.session.trace, view.scene_now())
 
     assert recipe.options == {"window": [9.5, 29.5]}
+
+
+def stack(qtbot: QtBot, view: TokensView) -> None:
+    """Turn the switch of op families with its key."""
+    view.stack_box.setFocus()
+    QTest.keyClick(view.stack_box, Qt.Key.Key_Space)
+    settle_view(qtbot, view)
+
+
+def test_switch_stacks_bars_by_op_family_and_back(view, qtbot):
+    shown(qtbot, view, mixed_tokens(15))
+    assert view.scene_now().stack is None
+
+    stack(qtbot, view)
+
+    assert view.scene_now().stack.families == ("matmul", "elementwise")
+    assert "mean shares: matmul" in view.controls.words.text()
+    at, without = place(view, 0), place(view, 3)
+    words = view.tooltip_at(at.x(), at.y()).split("\n")
+    # 300 of matmul, 600 of elementwise, 100 of which at once; 200 idle of 1,000.
+    assert words[-3:] == [
+        "matmul: 250 ns, 25.0 %", "elementwise: 550 ns, 55.0 %",
+        "no op runs: 200 ns, 20.0 %",
+    ]  # fmt: skip
+    assert "none of known time" in view.tooltip_at(without.x(), without.y())
+    recipe = view.recipe(view.session.trace, view.scene_now())
+    assert recipe.options == {"stack": "family"}
+    stack(qtbot, view)
+    assert view.scene_now().stack is None
+    assert "mean shares" not in view.controls.words.text()
+
+
+def test_stacks_stay_with_another_trace_but_not_over_the_context(view, qtbot):
+    stack(qtbot, view)
+    assert "no op of known time" in view.controls.words.text()
+
+    shown(qtbot, view, mixed_tokens(9))
+    assert len(view.scene_now().stack.idle) == 9
+    shown(qtbot, view, generation(20))
+    choose(qtbot, view, "over_box", "context")
+
+    assert not view.stack_box.isEnabled()
+    assert view.scene_now().stack is None
+    assert view.recipe(view.session.trace, view.scene_now()).options == {
+        "over": "context"
+    }
+    choose(qtbot, view, "over_box", "time")
+    assert view.stack_box.isEnabled()
+    assert view.scene_now().stack is not None
+
+
+def test_copied_rows_of_stacked_bars_have_their_parts(view, qtbot):
+    shown(qtbot, view, mixed_tokens(9))
+    stack(qtbot, view)
+
+    view.copy_tsv()
+    settle_view(qtbot, view)
+    lines = QGuiApplication.clipboard().text().strip("\n").split("\n")
+
+    assert lines[0].split("\t")[-3:] == [
+        "matmul (ns)", "elementwise (ns)", "no op runs (ns)",
+    ]  # fmt: skip
+    assert lines[1].split("\t")[-3:] == ["250", "550", "200"]
+    assert lines[4].split("\t")[-3:] == ["", "", ""]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ggscope.analysis.compare.bar_parts import BarParts
 from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.latency import SLOW, Fit, Latency
 from ggscope.descriptions.spans import exact_time_text, phase_word, time_text
@@ -12,6 +13,7 @@ from ggscope.model.units import (
     format_count,
     format_duration,
     format_exact,
+    format_share,
 )
 
 _QUALITIES = {
@@ -95,4 +97,55 @@ def bars_lines(trace: Trace, latency: Latency, rows: I64) -> list[str]:
         )
         n = counted(len(rows), latency.bars.noun)
         lines.append(f"the longest of {n} here: {low} to {high}")
+    return lines
+
+
+def idle_text(parts: BarParts) -> str:
+    """Return what is said of the time in which no op of a known time runs."""
+    if parts.hides_ops:
+        return "no recorded op runs"
+    return "no op of known time runs" if parts.has_untimed else "no op runs"
+
+
+def part_words(parts: BarParts | None) -> list[str]:
+    """Return what the parts of bars are called, idle time last."""
+    return [] if parts is None else [*parts.families, idle_text(parts)]
+
+
+def parts_text(parts: BarParts, rows: I64) -> str:
+    """Return the mean shares of bars by op family, or that there are none."""
+    split = rows[parts.is_split[rows]]
+    if not len(split):
+        return "no op of known time runs in them"
+    means = parts.shares(split).mean(axis=0)
+    words = part_words(parts)
+    shares = [
+        f"{word} {format_share(mean)}"
+        for word, mean in zip(words, means.tolist(), strict=True)
+        if mean
+    ]
+    about = "; ends of ops are derived" if parts.has_derived else ""
+    return f"mean shares: {', '.join(shares)}{about}"
+
+
+def parts_lines(trace: Trace, parts: BarParts, rows: I64) -> list[str]:
+    """Return what a tooltip says of what runs in bars at one place, see `bars_lines`.
+
+    The longest bar is first: its time by op family, then the mean shares of all.
+    """
+    row, unit, lines = int(rows[0]), trace.clock.unit, []
+    if parts.is_split[row]:
+        ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
+        words = part_words(parts)
+        whole = sum(ticks)
+        lines = [
+            f"{word}: {format_duration(n / parts.divisor, unit)}, "
+            f"{format_share(n / whole)}"
+            for word, n in zip(words, ticks, strict=True)
+            if n
+        ]
+    else:
+        lines = ["ops: none of known time runs in it"]
+    if len(rows) > 1:
+        lines.append(parts_text(parts, rows))
     return lines

@@ -12,9 +12,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.compare.bar_parts import BarParts, bar_parts
 from ggscope.analysis.summary.latency import SLOW, Latency, token_latency
 from ggscope.descriptions.spans import phase_word
-from ggscope.descriptions.tokens import fit_text, latency_text, plural, slope_text
+from ggscope.descriptions.tokens import (
+    fit_text,
+    latency_text,
+    part_words,
+    parts_text,
+    plural,
+    slope_text,
+)
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64, Phase
 from ggscope.model.trace import Trace
@@ -38,7 +46,7 @@ from ggscope.render.charts import (
     compose_chart,
     plain,
 )
-from ggscope.render.colors import Entry, Sign, phase_color
+from ggscope.render.colors import Entry, Sign, category_color, phase_color
 from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
@@ -48,12 +56,16 @@ from ggscope.render.theme import theme as theme_named
 
 Over = Literal["time", "context"]
 Shown = Literal["all", "prompt", "generated"]
+Stack = Literal["none", "family"]
 Window = tuple[float, float]
 I8 = npt.NDArray[np.int8]
+F64 = npt.NDArray[np.float64]
 MIN_WINDOW = 4.0
 """Bars, or tokens of context, that the axis shows at least."""
 _UNTIMED = 3
 """Kind of bars without a measured or derived time; others have their `Phase`."""
+_SPLIT = 4
+"""Kind of bars that are stacked by what runs in them."""
 _KINDS = (Phase.PROMPT, Phase.GENERATE, Phase.MIXED, -1, _UNTIMED)
 _MAX_BAR_PX, _GAP_SHARE, _MAX_GAP_PX = 64.0, 0.2, 4.0
 _MIN_GAP_FROM_PX = 4.0
@@ -66,6 +78,8 @@ _DOT_PX, _SMALL_DOT_PX, _MANY_DOTS = 4.0, 2.0, 2_000
 _REACH_PX = 6.0
 _BODY_SHARE = 0.5
 """How much of a column's colour the part has that all its bars reach."""
+_IDLE_SHARE = 0.25
+"""How much of the colour of dim texts the part has in which no op runs."""
 _NO_FLOATS = np.zeros(0)
 
 
@@ -80,6 +94,7 @@ class TokensScene:
     window : part of the x axis: numbers of shown bars, the first of which lies from
         -0.5 to 0.5, or positions; None = all of it.
     selected, hover : rows of ``latency.bars``, -1 = none.
+    parts : by which bars in the order of time are stacked; None = plain bars.
     """
 
     trace: Trace
@@ -94,6 +109,12 @@ class TokensScene:
     selected: int = -1
     hover: int = -1
     is_figure: bool = False
+    parts: BarParts | None = None
+
+    @property
+    def stack(self) -> BarParts | None:
+        """The parts that are drawn: dots over the context have none."""
+        return self.parts if self.over == "time" else None
 
 
 def shown_rows(scene: TokensScene) -> I64:
@@ -119,7 +140,7 @@ def full_window(scene: TokensScene) -> Window:
     return low - air, high + air
 
 
-def x_values(scene: TokensScene, rows: I64) -> npt.NDArray[np.float64]:
+def x_values(scene: TokensScene, rows: I64) -> F64:
     """Return where shown bars lie on the x axis."""
     if scene.over == "time":
         return np.arange(len(rows), dtype=np.float64)
@@ -214,6 +235,12 @@ def kinds_of(latency: Latency, rows: I64) -> I8:
     return np.where(bars.is_timed[rows], bars.phase[rows], _UNTIMED).astype(np.int8)
 
 
+def _kinds(scene: TokensScene, rows: I64) -> I8:
+    """Return the kind of bars as they are drawn: those that are stacked are one."""
+    kind, parts = kinds_of(scene.latency, rows), scene.stack
+    return kind if parts is None else np.where(parts.is_split[rows], _SPLIT, kind)
+
+
 def kind_color(kind: int, theme: Theme) -> int:
     """Return the colour of bars of a kind, with a contrast of 3:1 on the pane."""
     if kind == _UNTIMED:
@@ -221,12 +248,28 @@ def kind_color(kind: int, theme: Theme) -> int:
     return visible_on(phase_color(kind, theme), theme.pane)
 
 
+def part_colors(parts: BarParts, theme: Theme) -> list[int]:
+    """Return the colour of each family, and of idle time last."""
+    colors = [category_color(family, theme) for family in parts.families]
+    return [*colors, mix(theme.pane, theme.dim, _IDLE_SHARE)]
+
+
+def _part_entries(scene: TokensScene, rows: I64) -> list[Entry]:
+    """Return the parts that any of the bars has."""
+    parts = scene.stack
+    if parts is None:
+        return []
+    colors, words = part_colors(parts, scene.theme), part_words(parts)
+    ran = np.append(parts.ticks[rows].any(axis=0), parts.idle[rows].any())
+    return [Entry(words[i], colors[i]) for i in np.flatnonzero(ran).tolist()]
+
+
 def legend(scene: TokensScene) -> list[Entry]:
-    """Return the kinds of bars that are shown, and the mark of outliers."""
+    """Return the kinds and parts of bars that are shown, and the mark of outliers."""
     latency, theme = scene.latency, scene.theme
     rows = shown_rows(scene)
-    there = set(np.unique(kinds_of(latency, rows)).tolist())
-    entries = []
+    there = set(np.unique(_kinds(scene, rows)).tolist())
+    entries = _part_entries(scene, rows)
     for kind in _KINDS:
         if int(kind) not in there:
             continue
@@ -238,7 +281,8 @@ def legend(scene: TokensScene) -> list[Entry]:
             text = phase_word(scene.trace, int(kind)) if kind >= 0 else "phase unknown"
             entries.append(Entry(text, color))
     if latency.is_outlier[rows].any():
-        entries.append(Entry(f"over {SLOW} × the median", theme.caution))
+        where = "mark on top: " if scene.stack is not None else ""
+        entries.append(Entry(f"{where}over {SLOW} × the median", theme.caution))
     if (latency.bars.duration[_inside(scene, rows)] > y_high(scene)).any():
         entries.append(Entry("cut off: longer than the axis", theme.text, Sign.FRAME))
     return entries
@@ -336,7 +380,7 @@ def _bars(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
     if not len(rows):
         return []
     duration = scene.latency.bars.duration[rows]
-    kind = kinds_of(scene.latency, rows)
+    kind = _kinds(scene, rows)
     if _bar_px(geometry) * scene.scale < 1:
         return _column_batches(scene, geometry, rows, number)
     x0, x1 = _edges(geometry, number)
@@ -344,7 +388,15 @@ def _bars(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
     fill, pattern = _fills(kind, scene.theme)
     top = np.minimum(_snapped(geometry, geometry.py(duration)),
                      geometry.bottom - 1 / scene.scale)  # fmt: skip
-    boxes.add(x0, x1, top, geometry.bottom, fill, pattern=pattern)
+    is_plain = kind != _SPLIT
+    boxes.add(x0[is_plain], x1[is_plain], top[is_plain], geometry.bottom,
+              fill[is_plain], pattern=pattern[is_plain])  # fmt: skip
+    if scene.stack is not None and not is_plain.all():
+        split = ~is_plain
+        shares = scene.stack.shares(rows[split])
+        _add_stacks(
+            boxes, scene, geometry, x0[split], x1[split], duration[split], shares
+        )
     is_slow = scene.latency.is_outlier[rows]
     if is_slow.any():
         y = top[is_slow]
@@ -357,11 +409,54 @@ def _bars(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
     return batches + _cut_labels(scene, geometry, *cut)
 
 
+def _add_stacks(
+    boxes: RectList,
+    scene: TokensScene,
+    geometry: ChartGeometry,
+    x0: F64,
+    x1: F64,
+    duration: I64,
+    shares: F64,
+) -> None:
+    """Add the parts of bars from their feet up; those cut off show all their shares."""
+    if scene.stack is None:
+        return
+    height = geometry.bottom - np.maximum(geometry.py(duration), geometry.top)
+    reach = np.cumsum(shares, axis=1)
+    reach[:, -1] = 1
+    edge = _snapped(geometry, geometry.bottom - height[:, None] * reach)
+    edge[:, -1] = np.minimum(edge[:, -1], geometry.bottom - 1 / scene.scale)
+    foot = np.full(len(duration), geometry.bottom)
+    for i, color in enumerate(part_colors(scene.stack, scene.theme)):
+        seen = edge[:, i] < foot
+        boxes.add(x0[seen], x1[seen], edge[seen, i], foot[seen],
+                  np.full(int(seen.sum()), color, np.uint32))  # fmt: skip
+        foot = edge[:, i]
+
+
+def _mean_shares(scene: TokensScene, column: I64, rows: I64) -> tuple[I64, F64]:
+    """Return columns with bars that are stacked, and the means of these bars' shares.
+
+    Parameters
+    ----------
+    column : of each of `rows`, ascending.
+    """
+    parts = scene.stack
+    is_split = np.zeros(len(rows), np.bool_) if parts is None else parts.is_split[rows]
+    if parts is None or not is_split.any():
+        return np.zeros(0, np.int64), np.zeros((0, 1))
+    column = column[is_split]
+    first = _firsts(column)
+    n = np.diff(np.append(first, len(column)))
+    sums = np.add.reduceat(parts.shares(rows[is_split]), first, axis=0)
+    return column[first], sums / n[:, None]
+
+
 def _breaks(
     scene: TokensScene,
     geometry: ChartGeometry,
-    x0: npt.NDArray[np.float64],
-    x1: npt.NDArray[np.float64],
+    x0: F64,
+    x1: F64,
 ) -> list[Batch]:
     """Return a gap in each bar that is longer than the axis."""
     boxes, y = RectList(), geometry.top + _BREAK_TOP_PX
@@ -372,8 +467,8 @@ def _breaks(
 def _cut_labels(
     scene: TokensScene,
     geometry: ChartGeometry,
-    x0: npt.NDArray[np.float64],
-    x1: npt.NDArray[np.float64],
+    x0: F64,
+    x1: F64,
     duration: I64,
 ) -> list[Batch]:
     """Return the times of bars that are cut, where there is space beside them."""
@@ -391,9 +486,7 @@ def _cut_labels(
     return texts.batch()
 
 
-def _edges(
-    geometry: ChartGeometry, number: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _edges(geometry: ChartGeometry, number: npt.NDArray[np.int64]) -> tuple[F64, F64]:
     """Return left and right edges of bars, on device pixels."""
     px = _bar_px(geometry)
     gap = min(px * _GAP_SHARE, _MAX_GAP_PX) if px >= _MIN_GAP_FROM_PX else 0.0
@@ -404,14 +497,12 @@ def _edges(
     return x0, np.maximum(x1, x0 + 1 / geometry.scene.scale)
 
 
-def _snapped(geometry: ChartGeometry, px: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _snapped(geometry: ChartGeometry, px: npt.ArrayLike) -> F64:
     scale = geometry.scene.scale
     return np.asarray(np.floor(np.asarray(px, np.float64) * scale + 0.5) / scale)
 
 
-def _at_least(
-    x0: npt.NDArray[np.float64], x1: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _at_least(x0: F64, x1: F64) -> tuple[F64, F64]:
     """Return edges of marks that are wide enough to be seen."""
     more = np.maximum(_CAP_PX - (x1 - x0), 0) / 2
     return x0 - more, x1 + more
@@ -434,7 +525,7 @@ def _column_batches(
     latency, pixel = scene.latency, 1 / scene.scale
     duration = latency.bars.duration[rows]
     column = _column_of(geometry, number)
-    found = columns_of(column, kinds_of(latency, rows), duration)
+    found = columns_of(column, _kinds(scene, rows), duration)
     x0 = _snapped(geometry, geometry.left + found.column * pixel)
     high = np.minimum(_snapped(geometry, geometry.py(found.high)),
                       geometry.bottom - pixel)  # fmt: skip
@@ -443,14 +534,22 @@ def _column_batches(
     pale = np.array(
         [mix(scene.theme.pane, int(color), _BODY_SHARE) for color in fill], np.uint32
     )
+    of_column, mean_shares = _mean_shares(scene, column, rows)
     batches: list[Batch] = []
     for rank in range(int(found.rank.max()) + 1):
-        at, boxes = found.rank == rank, RectList()
+        boxes, is_here = RectList(), found.rank == rank
+        at = is_here & (found.kind != _SPLIT)
+        split = is_here & (found.kind == _SPLIT)
+        shares = mean_shares[np.searchsorted(of_column, found.column[split])]
+        left = x0[split]
+        _add_stacks(
+            boxes, scene, geometry, left, left + pixel, found.high[split], shares
+        )
         boxes.add(x0[at], x0[at] + pixel, low[at], geometry.bottom, pale[at])
         boxes.add(x0[at], x0[at] + pixel, high[at], low[at], fill[at],
                   pattern=pattern[at])  # fmt: skip
         batches += boxes.batch(clip=geometry.clip)
-        is_cut = at & (found.high > geometry.scene.y.high)
+        is_cut = is_here & (found.high > geometry.scene.y.high)
         batches += _breaks(scene, geometry, x0[is_cut], x0[is_cut] + pixel)
     is_slow = latency.is_outlier[rows]
     if is_slow.any():
@@ -489,7 +588,7 @@ def _dots(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
     return boxes.batch(clip=geometry.clip)
 
 
-def _dot_y(geometry: ChartGeometry, duration: I64) -> npt.NDArray[np.float64]:
+def _dot_y(geometry: ChartGeometry, duration: I64) -> F64:
     """Return the middles of dots; what is longer than the axis lies at its end."""
     return np.maximum(geometry.py(duration), geometry.top + _DOT_PX / 2)
 
@@ -552,6 +651,10 @@ def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFig
     noun = scene.latency.bars.noun
     what = f"latency of {plural(noun)}"
     texts = [latency_text(scene.trace, scene.latency)]
+    if scene.stack is not None:
+        what += " by op family"
+        words = parts_text(scene.stack, shown_rows(scene))
+        texts.append(words[0].upper() + words[1:])
     if scene.over == "context":
         what += " over the context"
         texts.append(fit_text(scene.trace, scene.latency))
@@ -596,11 +699,13 @@ class TokensOptions:
     over : "time" for bars in the order of time, "context" for dots by position.
     show : "all", or one phase: "prompt" or "generated".
     window : ends of the x axis in numbers of bars, from 0, or positions; None = all.
+    stack : "family" for bars in the order of time stacked by op family.
     """
 
     over: Over = "time"
     show: Shown = "all"
     window: Window | None = field(default=None, metadata=option(read=_read_window))
+    stack: Stack = "none"
 
 
 def tokens_recipe(
@@ -615,14 +720,20 @@ def tokens_figure(trace: Trace, options: TokensOptions = TokensOptions()) -> Fig
     """Return the figure of token latency."""
     for value, known in (
         (options.over, get_args(Over)), (options.show, get_args(Shown)),
+        (options.stack, get_args(Stack)),
     ):  # fmt: skip
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
+
+    is_stacked = options.stack == "family"
+    if is_stacked and options.over != "time":
+        raise ExportError("Dots over the context are not stacked: choose one of both.")
 
     def draw(look: FigureStyle) -> RenderedFigure:
         scene = TokensScene(
             trace, token_latency(trace), 1200.0, 480.0, theme_named(look.theme),
             look.scale, options.over, options.show, options.window,
+            parts=bar_parts(trace) if is_stacked else None,
         )  # fmt: skip
         return draw_tokens(scene, look, trace_name(trace))
 

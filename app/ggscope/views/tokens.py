@@ -8,11 +8,20 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ggscope.analysis.compare.bar_parts import BarParts, bar_parts
 from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.latency import Latency, token_latency
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.spans import phase_word
-from ggscope.descriptions.tokens import bar_lines, bars_lines, fit_text, latency_text
+from ggscope.descriptions.tokens import (
+    bar_lines,
+    bars_lines,
+    fit_text,
+    latency_text,
+    part_words,
+    parts_lines,
+    parts_text,
+)
 from ggscope.model.tables import I64, Phase, Quality
 from ggscope.model.trace import Trace
 from ggscope.render.charts import ChartGeometry
@@ -42,7 +51,7 @@ from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.widgets import ControlRow, keeps_key
 
-_KEY = "tokens"
+_KEY, _PARTS = "tokens", "parts"
 _ZOOM_STEP = 1.25
 _DRAG_PX = 4.0
 _CHECK_ROWS = 4096
@@ -54,6 +63,9 @@ _STEPS = {
 }
 _ZOOMS = {Qt.Key.Key_Up: 1 / _ZOOM_STEP, Qt.Key.Key_Down: _ZOOM_STEP}
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+_Measured = tuple[Latency | None, BarParts | None]
 
 
 class TokensGestures(CanvasGestures):
@@ -125,6 +137,7 @@ class TokensView(PaintedView):
     ----------
     latency : what is shown; None before it is computed.
     window_range : part of the x axis that is shown; None = all of it.
+    parts : of what its bars are made; None before that is asked for and computed.
     """
 
     draw_scene = staticmethod(compose_tokens)
@@ -139,6 +152,7 @@ class TokensView(PaintedView):
         self.setObjectName("tokens")
         self.latency: Latency | None = None
         self.window_range: Window | None = None
+        self.parts: BarParts | None = None
         self._of: Trace | None = None
         self._hover = -1
         self._gestures = TokensGestures(self)
@@ -151,6 +165,11 @@ class TokensView(PaintedView):
         self.show_box = self.controls.add_choice(
             "show", phases, "Phase of the bars", self._on_choice
         )
+        tip = (
+            "Stack bars by the op families that run in them; families that run at "
+            "once share the time equally"
+        )
+        self.stack_box = self.controls.add_switch("Op families", tip, self._on_stack)
         self.controls.add_button("Show all", "Show the whole axis", self.show_all)
         self.controls.add_button("Copy", "Copy all bars as text", self.copy_tsv)
         self.box.insertWidget(0, self.controls)
@@ -161,23 +180,58 @@ class TokensView(PaintedView):
 
     def forget(self) -> None:
         """Show no bars."""
-        self._show(None, None)
+        self._show(None, (None, None))
 
     def compute(self, trace: Trace) -> None:
         """Measure the bars on a worker."""
         if trace is not self._of and not trace.is_running:
             self.forget()
+        # Bars of a running program change again and again: they come with their parts.
+        has_parts = self.is_stacked and trace.is_running
         self.run(
             _KEY,
-            partial(_measured, trace),
+            partial(_measured, trace, has_parts),
             partial(self._show, trace),
             "Measuring the latency of tokens",
         )
 
-    def _show(self, trace: Trace | None, latency: Latency | None) -> None:
+    def _show(self, trace: Trace | None, measured: _Measured) -> None:
+        latency, parts = measured
         if trace is None or not trace.is_running:
             self.window_range = None
         self.latency, self._of, self._hover = latency, trace, -1
+        self.parts = parts
+        self._measure_parts()
+        self._say()
+        self.repaint_picture()
+
+    def _measure_parts(self) -> None:
+        """Measure on a worker what runs in the bars, where that is shown anew."""
+        latency, trace = self.latency, self._of
+        if self.parts is not None or not self.is_stacked:
+            return
+        if latency is not None and trace is not None:
+            self.run(
+                _PARTS,
+                partial(bar_parts, trace),
+                partial(self._show_parts, latency),
+                "Measuring what runs in tokens",
+            )
+
+    def _show_parts(self, latency: Latency, parts: BarParts) -> None:
+        if latency is self.latency:
+            self.parts = parts
+            self._say()
+            self.repaint_picture()
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether bars are stacked: dots over the context are not."""
+        is_time = self.over_box.currentData() == "time"
+        return is_time and self.stack_box.isChecked()
+
+    def _on_stack(self) -> None:
+        self._measure_parts()
         self._say()
         self.repaint_picture()
 
@@ -186,9 +240,14 @@ class TokensView(PaintedView):
         if trace is not None and latency is not None and len(latency.bars):
             is_context = self.over_box.currentData() == "context"
             text = (fit_text if is_context else latency_text)(trace, latency)
+            scene = self.scene(1, 1, 1)
+            if scene is not None and scene.stack is not None:
+                text = f"{parts_text(scene.stack, shown_rows(scene))} · {text}"
         self.controls.words.setText(text)
 
     def _on_choice(self) -> None:
+        self.stack_box.setEnabled(self.over_box.currentData() == "time")
+        self._measure_parts()
         self.show_all()
         self._hover = -1
         self._say()
@@ -209,6 +268,7 @@ class TokensView(PaintedView):
             trace, latency, width, height, self.theme, scale,
             self.over_box.currentData(), self.show_box.currentData(),
             self.window_range, self._selected(latency), self._hover,
+            parts=self.parts if self.is_stacked else None,
         )  # fmt: skip
         return scene if len(shown_rows(scene)) else None
 
@@ -222,7 +282,10 @@ class TokensView(PaintedView):
 
     def recipe(self, trace: Trace, scene: TokensScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
-        options = TokensOptions(over=scene.over, show=scene.show, window=scene.window)
+        options = TokensOptions(
+            over=scene.over, show=scene.show, window=scene.window,
+            stack="none" if scene.stack is None else "family",
+        )  # fmt: skip
         lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
         return tokens_recipe(scene.trace, options, lacks)
 
@@ -341,6 +404,8 @@ class TokensView(PaintedView):
             int(scene.latency.bars.span[row]), reveal=False
         )
         lines = bar_lines(scene.trace, scene.latency, row)
+        if scene.stack is not None:
+            lines += parts_lines(scene.trace, scene.stack, np.array([row]))
         self.setAccessibleDescription(". ".join(lines))
         air = 0.5 if scene.over == "time" else 0.0
         shift = min(value - air - low, 0.0) + max(value + air - high, 0.0)
@@ -381,7 +446,10 @@ class TokensView(PaintedView):
         rows = self.rows_at(x, y)
         if self._of is None or self.latency is None or not len(rows):
             return ""
-        return "\n".join(bars_lines(self._of, self.latency, rows))
+        lines = bars_lines(self._of, self.latency, rows)
+        if self.parts is not None and self.is_stacked:
+            lines += parts_lines(self._of, self.parts, rows)
+        return "\n".join(lines)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""
@@ -428,6 +496,7 @@ def _rows_text(scene: TokensScene, form: CopyForm, watcher: Watcher) -> str:
     titles = (
         bars.noun, "name", "phase", "tokens", "position", f"begin ({unit})",
         f"wall time ({unit})", "quality",
+        *(f"{word} ({unit})" for word in part_words(scene.stack)),
     )  # fmt: skip
     phases = {phase: phase_word(trace, phase) for phase in (-1, *Phase)}
     shown, rows = shown_rows(scene), []
@@ -443,8 +512,20 @@ def _rows_text(scene: TokensScene, form: CopyForm, watcher: Watcher) -> str:
             int(bars.start[row]),
             int(bars.duration[row]),
             Quality(int(bars.quality[row])).word,
+            *_part_values(scene.stack, row),
         ))  # fmt: skip
     return rows_text(form, titles, rows)
+
+
+def _part_values(parts: BarParts | None, row: int) -> list[Value]:
+    """Return the times of a bar's parts, or nothing where it has none."""
+    if parts is None:
+        return []
+    if not parts.is_split[row]:
+        return [""] * len(part_words(parts))
+    ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
+    return [n / parts.divisor if n % parts.divisor else n // parts.divisor
+            for n in ticks]  # fmt: skip
 
 
 def _known(value: int) -> Value:
@@ -452,6 +533,6 @@ def _known(value: int) -> Value:
     return value if value >= 0 else ""
 
 
-def _measured(trace: Trace, context: TaskContext) -> Latency:
+def _measured(trace: Trace, has_parts: bool, context: TaskContext) -> _Measured:
     context.check_cancelled()
-    return token_latency(trace)
+    return token_latency(trace), bar_parts(trace, context) if has_parts else None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from builders import spans_trace
+from ggscope.analysis.compare.bar_parts import bar_parts
 from ggscope.analysis.summary.latency import token_latency
 from ggscope.cli import main
 from ggscope.errors import ExportError
@@ -28,11 +29,18 @@ from ggscope.render.tokens import (
     full_window,
     kind_color,
     legend,
+    part_colors,
     shown_rows,
     tokens_figure,
     y_high,
 )
-from latency_traces import Ubatch, generation, ubatch_trace
+from latency_traces import (
+    Ubatch,
+    generation,
+    mixed_tokens,
+    ops_in_tokens,
+    ubatch_trace,
+)
 from scenes import texts_of
 
 
@@ -308,3 +316,115 @@ def test_dots_of_one_pixel_and_kind_are_one_and_none_is_lost() -> None:
         drawn = [(round(x0), round(y0)) for x0, _, y0, _ in boxes(picture, color)]
         assert len(drawn) == len(set(drawn))
         assert set(drawn) == places
+
+
+def stacked(trace: Trace, **values: object) -> TokensScene:
+    return scene_of(trace, parts=bar_parts(trace), **values)
+
+
+def parts_drawn(scene: TokensScene) -> dict[float, list[tuple[float, float]]]:
+    """Return top and bottom of the boxes of parts by their left side, feet first."""
+    assert scene.parts is not None
+    picture = compose_tokens(scene)
+    found = defaultdict(list)
+    for color in part_colors(scene.parts, scene.theme):
+        for x0, _, top, bottom in boxes(picture, color):
+            found[x0].append((top, bottom))
+    return found
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_parts_of_a_bar_are_as_high_as_they_take_time(scale: float) -> None:
+    scene = stacked(mixed_tokens(15), scale=scale)
+    geometry, parts = ChartGeometry(chart_of_tokens(scene)), scene.parts
+    assert parts is not None
+    assert parts.families == ("matmul", "elementwise")
+    drawn = parts_drawn(scene)
+
+    split = np.flatnonzero(parts.is_split)
+
+    assert len(drawn) == len(split) == 13
+    for (_, own), row in zip(sorted(drawn.items()), split.tolist(), strict=True):
+        ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
+        assert len(own) == 3
+        assert own[0][1] == pytest.approx(geometry.bottom)
+        until = 0
+        for (top, _), n, above in zip(own, ticks, [*own[1:], None], strict=True):
+            until += n
+            y = float(geometry.py(until / parts.divisor))
+            assert top == pytest.approx(y, abs=0.5 / scale + 0.01)
+            assert above is None or above[1] == pytest.approx(top)
+    plain = boxes(compose_tokens(scene), kind_color(Phase.GENERATE, scene.theme))
+    assert len(plain) == 2, "tokens without ops stay as they are"
+
+
+def test_columns_of_very_many_bars_show_the_means_of_their_shares() -> None:
+    scene = stacked(mixed_tokens(6_000))
+    geometry, parts = ChartGeometry(chart_of_tokens(scene)), scene.parts
+    assert parts is not None
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(parts.is_split).tolist():
+        groups[int(float(geometry.px(float(row))) - geometry.left)].append(row)
+
+    drawn = parts_drawn(scene)
+
+    assert len(drawn) == len(groups)
+    for column, rows in groups.items():
+        own = next(v for x, v in drawn.items() if round(x - geometry.left) == column)
+        longest = max(int(scene.latency.bars.duration[row]) for row in rows)
+        height = geometry.bottom - float(geometry.py(float(longest)))
+        mean = np.zeros(3)
+        for row in rows:
+            ticks = np.array([*parts.ticks[row].tolist(), int(parts.idle[row])])
+            mean += ticks / ticks.sum() / len(rows)
+        for (top, _), share in zip(own, np.cumsum(mean).tolist(), strict=True):
+            assert geometry.bottom - top == pytest.approx(height * share, abs=1.01)
+
+
+def test_bar_that_is_cut_off_shows_all_its_parts() -> None:
+    tokens = [(0, 1_000_000, True), *((i, i + 100, True) for i in (2 << 20, 3 << 20))]
+    ops = [(0, 0, 750_000, 3, True), (0, 2 << 20, 50, 3, True)]
+    trace = ops_in_tokens(tokens, ops)
+    scene = stacked(trace, height=400.0)
+    scene = replace(
+        scene, latency=replace(scene.latency, is_counted=np.array([False, True, True]),
+                               p99=100.0),
+    )  # fmt: skip
+    geometry = ChartGeometry(chart_of_tokens(scene))
+    assert y_high(scene) < 1_000
+
+    first = min(parts_drawn(scene).items())[1]
+
+    whole = geometry.bottom - geometry.top
+    assert geometry.bottom - first[0][0] == pytest.approx(whole * 0.75, abs=1)
+    assert first[-1][0] == pytest.approx(geometry.top, abs=1)
+
+
+def test_legend_of_stacked_bars_names_what_is_shown() -> None:
+    scene = stacked(mixed_tokens(15))
+
+    labels = [entry.label for entry in legend(scene)]
+    plain = [entry.label for entry in legend(replace(scene, over="context"))]
+
+    assert labels[:3] == ["matmul", "elementwise", "no op runs"]
+    assert len(labels) == 4, "and the phase of those without ops"
+    assert "matmul" not in plain
+
+
+@pytest.mark.parametrize(
+    "options", [{"stack": "op"}, {"stack": "family", "over": "context"}]
+)
+def test_stack_that_cannot_be_is_refused(options) -> None:
+    with pytest.raises(ExportError):
+        tokens_figure(mixed_tokens(9), TokensOptions(**options))
+
+
+def test_figure_of_stacked_bars_tells_the_mean_shares() -> None:
+    figure = tokens_figure(mixed_tokens(9), TokensOptions(stack="family"))
+
+    drawn = figure.draw(PRESETS["double"])
+
+    assert figure.recipe is not None
+    assert figure.recipe.options == {"stack": "family"}
+    assert drawn.description.startswith("Latency of tokens by op family")
+    assert "Mean shares: matmul" in drawn.description

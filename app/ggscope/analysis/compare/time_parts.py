@@ -1,5 +1,6 @@
 """How the time of tokens is spent: in parts that add up to it exactly."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.compare.alignment import AlignedRun
 from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.summary.bars import TokenBars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.selection import By
@@ -52,6 +54,11 @@ def token_time(trace: Trace, run: AlignedRun, chosen: Bools) -> TokenTime:
         extent = trace.extent
         start, end = np.array([extent.start]), np.array([extent.end])
         return TokenTime(start, end, np.zeros(1, np.int64))
+    return time_of(bars, chosen)
+
+
+def time_of(bars: TokenBars, chosen: Bools) -> TokenTime:
+    """Return the time in which any of the chosen bars lasts."""
     order = np.argsort(bars.start[chosen], kind="stable")
     return _joined(bars.start[chosen][order], bars.end[chosen][order])
 
@@ -171,6 +178,79 @@ def _union(time: TokenTime, start: I64, end: I64) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class OpRanges:
+    """Ops of a known time that run while tokens are computed.
+
+    Attributes
+    ----------
+    low, high : int64[n], in ticks of the tokens' time, ascending by `low`.
+    group : int64[n], -1 for ops in no group.
+    label : returns the key of a group.
+    has_untimed : whether ops run whose time is not known.
+    has_derived : whether some ends are derived.
+    """
+
+    low: I64
+    high: I64
+    group: I64
+    label: Callable[[int], str]
+    has_untimed: bool
+    has_derived: bool
+
+    def joined(self, group: int) -> TokenTime:
+        """Return when any op of a group runs, as disjoint ranges."""
+        own = self.group == group
+        return _joined(self.low[own], self.high[own])
+
+
+def op_ranges(
+    trace: Trace,
+    mask: Bools | None,
+    time: TokenTime,
+    by: By,
+    watcher: Watcher | None = None,
+) -> OpRanges:
+    """Return the ops that run in a time.
+
+    Parameters
+    ----------
+    mask : spans that count, bool[n_spans]; None = all.
+    by : a grouping in which a span belongs to one group at most.
+    """
+    spans, groups = trace.spans, grouping(trace, by)
+    pieces: dict[int, tuple[I64, I64, I64]] = {}
+    seen: set[int] = set()
+
+    def look(_: int, rows: slice) -> None:
+        ids = np.flatnonzero(spans.op[rows] >= 0) + rows.start
+        if mask is not None:
+            ids = ids[mask[ids]]
+        start, end = time.elapsed(spans.start[ids]), time.elapsed(spans.end[ids])
+        quality = quality_of(spans.flags[ids])
+        is_in = end > start
+        seen.update(np.flatnonzero(np.bincount(quality[is_in])).tolist())
+        is_in &= quality <= Quality.DERIVED
+        group = np.full(int(is_in.sum()), -1, np.int64)
+        part = groups.of(ids[is_in])
+        group[slice(None) if part.span is None else part.span] = part.group
+        pieces[rows.start] = start[is_in], end[is_in], group
+
+    share_out(look, chunks(len(spans)), watcher)
+    empty = np.zeros(0, np.int64)
+    columns = zip(
+        (empty, empty, empty), *(pieces[at] for at in sorted(pieces)), strict=True
+    )
+    low, high, group = (np.concatenate(parts) for parts in columns)
+    if (low[1:] < low[:-1]).any():
+        order = np.argsort(low, kind="stable")
+        low, high, group = low[order], high[order], group[order]
+    return OpRanges(
+        low, high, group, groups.label,
+        bool(seen - {Quality.MEASURED, Quality.DERIVED}), Quality.DERIVED in seen,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupParts:
     """How long ops of each group run while tokens are computed, in ticks.
 
@@ -207,47 +287,20 @@ def group_parts(
     ----------
     by : a grouping in which a span belongs to one group at most.
     """
-    spans, time = trace.spans, token_time(trace, run, chosen)
-    groups = grouping(trace, by)
-    n = len(trace.spans)
-    pieces: dict[int, tuple[I64, I64, I64]] = {}
-    seen: set[int] = set()
-
-    def look(_: int, rows: slice) -> None:
-        ids = np.flatnonzero(spans.op[rows] >= 0) + rows.start
-        if run.mask is not None:
-            ids = ids[run.mask[ids]]
-        start, end = time.elapsed(spans.start[ids]), time.elapsed(spans.end[ids])
-        quality = quality_of(spans.flags[ids])
-        is_in = end > start
-        seen.update(np.flatnonzero(np.bincount(quality[is_in])).tolist())
-        is_in &= quality <= Quality.DERIVED
-        group = np.full(int(is_in.sum()), -1, np.int64)
-        part = groups.of(ids[is_in])
-        group[slice(None) if part.span is None else part.span] = part.group
-        pieces[rows.start] = start[is_in], end[is_in], group
-
-    share_out(look, chunks(n), watcher)
-    empty = np.zeros(0, np.int64)
-    columns = zip(
-        (empty, empty, empty), *(pieces[at] for at in sorted(pieces)), strict=True
-    )
-    low, high, group = (np.concatenate(parts) for parts in columns)
-    if (low[1:] < low[:-1]).any():
-        order = np.argsort(low, kind="stable")
-        low, high, group = low[order], high[order], group[order]
+    time = token_time(trace, run, chosen)
+    ranges = op_ranges(trace, run.mask, time, by, watcher)
+    low, high, group = ranges.low, ranges.high, ranges.group
     ticks: dict[str, int] = {}
     present = np.unique(group[group >= 0]).tolist()
     sums = dict.fromkeys(present, 0)
 
     def add(_: int, rows: slice) -> None:
         for g in present[rows]:
-            own = group == g
-            sums[g] = _joined(low[own], high[own]).total
+            sums[g] = ranges.joined(g).total
 
     share_out(add, chunks(len(present), 1), watcher)
     for g in present:
-        label = groups.label(g)
+        label = ranges.label(g)
         ticks[label] = ticks.get(label, 0) + sums[g]
     covered = _joined(low, high).total
     loose = group < 0  # ops in no group: they run, so that nothing is idle then
@@ -257,8 +310,7 @@ def group_parts(
     hides = bool(hidden_ops(trace) or hidden_graphs(trace))
     return GroupParts(
         time.total, ticks, sum(ticks.values()) - covered, time.total - covered,
-        bool(seen - {Quality.MEASURED, Quality.DERIVED}),
-        hides or Quality.DERIVED in seen,
+        ranges.has_untimed, hides or ranges.has_derived,
     )  # fmt: skip
 
 
