@@ -1,6 +1,7 @@
 """Token latency with real events."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,12 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from builders import npu_like_trace
-from ggscope.model.trace import Trace
+from ggscope.model.trace import RUNNING, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.theme import theme
 from ggscope.render.tokens import chart_of_tokens, full_window
-from ggscope.session.session import Session
+from ggscope.session.session import Session, TraceChange
 from ggscope.views.tokens import TokensView
 from latency_traces import generation, mixed_tokens
 from panes import LEFT, NONE, settle_view
@@ -286,3 +287,16 @@ def test_copied_rows_of_stacked_bars_have_their_parts(view, qtbot):
     ]  # fmt: skip
     assert lines[1].split("\t")[-3:] == ["250", "550", "200"]
     assert lines[4].split("\t")[-3:] == ["", "", ""]
+
+
+def test_bars_of_a_running_program_come_with_their_parts(view, qtbot):
+    stack(qtbot, view)
+    first, *more = (
+        replace(mixed_tokens(n), pending=frozenset({RUNNING})) for n in (9, 10, 12)
+    )
+    shown(qtbot, view, first)
+
+    for trace, n in zip(more, (10, 12), strict=True):
+        view.session.set_trace(trace, TraceChange.EXTENDED)
+        qtbot.waitUntil(lambda n=n: len(view.latency.bars) == n)
+        assert len(view.parts.idle) == n, "else bars would be plain for a while"
