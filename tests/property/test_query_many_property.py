@@ -170,7 +170,7 @@ def test_any_number_of_threads_gives_the_same(monkeypatch):
     expected = [columns_by_numpy(row, edges, category) for row, category in made]
 
     for n_threads in (1, 2, 3, 8, 50):
-        monkeypatch.setattr(module, "_THREADS", n_threads)
+        monkeypatch.setattr(module, "MAX_THREADS", n_threads)
         for found, other in zip(query_many(rows, edges), expected, strict=True):
             assert_same(found, other)
 

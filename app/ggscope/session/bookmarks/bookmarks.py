@@ -7,11 +7,15 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.notes import Note
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.units import TimeRange
+
+if TYPE_CHECKING:
+    # The main window knows bookmarks before anything needs numpy.
+    from ggscope.analysis.rows.index import TraceIndex
 
 MAX_BOOKMARKS = 1000
 """So many can be made of one trace."""
@@ -262,7 +266,7 @@ class Subject:
     is_range: bool = False
 
 
-def subject_of_range(index: TraceIndex | None, marked: MarkedRange) -> Subject:
+def subject_of_range(index: "TraceIndex | None", marked: MarkedRange) -> Subject:
     """Return a marked range and the lanes that it covers, where it does not all."""
     keys = () if index is None or marked.lanes is None else sorted(marked.lanes)
     if len(keys) != 1 or index is None:
@@ -273,7 +277,7 @@ def subject_of_range(index: TraceIndex | None, marked: MarkedRange) -> Subject:
 
 
 def subject_of_selection(
-    index: TraceIndex | None, selection: Selection, time: TimeRange
+    index: "TraceIndex | None", selection: Selection, time: TimeRange
 ) -> Subject:
     """Return what is selected, which takes `time`, with the lane of a span."""
     if index is None or selection.active is None:
@@ -290,6 +294,6 @@ def subject_of_selection(
     return Subject(time, clean_line(words, MAX_NAME), lane)
 
 
-def _title(index: TraceIndex, key: str) -> str:
+def _title(index: "TraceIndex", key: str) -> str:
     at = index.lanes.position(key)
     return index.lanes.titles[at] if at >= 0 else ""

@@ -9,7 +9,7 @@ from ggscope.errors import CorruptError, LimitExceededError, ReadError, Truncate
 from ggscope.model.builder import TraceBuilder
 from ggscope.readers.api import ReadContext
 from ggscope.readers.buffers import events_jsonl, timeline_json
-from ggscope.readers.common import json_walk
+from ggscope.readers.common import csv_rows, json_walk
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import JsonRoot, integer_of, note_fault, walk_root
 from ggscope.readers.experts import moe_csv
@@ -168,7 +168,7 @@ def test_file_beyond_the_limit_is_refused(
 def test_endless_line_of_a_table_is_refused(tmp_path, monkeypatch) -> None:
     path = tmp_path / "moe.csv"
     path.write_text(sound_routing() + "1" * 5000)
-    monkeypatch.setattr(moe_csv, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 1000)
 
     with Source(path) as source, pytest.raises(CorruptError, match="line is longer"):
         moe_csv.MoeCsvReader().read(source, ReadContext())
