@@ -309,7 +309,7 @@ static void numbered(Line *line, int is_json)
     pair(line, is_json ? "\"id_task\":" : "id_task=", &task);
     pair(line, is_json ? "\"task_id\":" : "task_id=", &task);
     pair(line, is_json ? "\"p0\":" : " p0=", &line->p0);
-    if (seconds > 0 && line->clock == NO_CLOCK)
+    if (seconds > 0 && seconds < (int64_t)1 << 33 && line->clock == NO_CLOCK)
         line->time = seconds * 1000000000, line->clock = WALL;
     if (slot >= -1 && slot < 1 << 30)
         line->slot = (int32_t)slot;
@@ -458,7 +458,7 @@ static uint8_t classify(Line *line, const uint8_t **behind)
     if (begins(at, end, "[GIN] ") && end - at > 30) {
         int64_t y = digits(at + 6, end, 4), m = digits(at + 11, end, 2), ns;
         int64_t d = digits(at + 14, end, 2);
-        if (y > 1970 && m > 0 && m < 13 && d > 0 && clock_time(at + 19, end, &ns)) {
+        if (y > 1970 && y < 2200 && m > 0 && m < 13 && d > 0 && clock_time(at + 19, end, &ns)) {
             if (line->clock == NO_CLOCK) {
                 line->time = days_of(y, m, d) * 86400000000000 + ns;
                 line->clock = LOCAL;

@@ -253,12 +253,13 @@ def _n_experts(name: str, n_values: int, widths: dict[str, int]) -> int:
 def _add_legacy(
     entries: _Entries, name: str, n_calls: int, values: np.ndarray, n: int
 ) -> None:
-    parts = values.astype(np.float64).reshape(max(n, 1), -1)
+    with np.errstate(invalid="ignore"):  # damaged files hold numbers that are none
+        parts = values.astype(np.float64).reshape(max(n, 1), -1)
     # llama-imatrix fills in what it has no data of.
     unused = (parts == n_calls).all(axis=1)
-    square = (
-        parts.mean(axis=1) / n_calls if n_calls > 0 else np.full(len(parts), np.nan)
-    )
+    square = np.full(len(parts), np.nan)
+    sound = np.isfinite(parts).all(axis=1) & (n_calls > 0)
+    square[sound] = parts[sound].mean(axis=1) / n_calls
     if n == 1:
         unused[:] = False
     seen = np.where(unused, 0, 1) if n else np.full(len(parts), -1)

@@ -142,6 +142,18 @@ def test_matrix_of_another_model_is_not_used(form, width, fits, tmp_path):
         assert expert_choices(trace).source is ExpertSource.COUNTS
 
 
+def test_numbers_that_are_none_are_unknown(tmp_path):
+    some = imatrix_files.entries(1, 1)
+    data = bytearray(imatrix_files.legacy(some))
+    at = 4 + 4 + len(some[0].name) + 8
+    data[at : at + 4] = b"\x00\x00\xa0\x7f"  # a signalling NaN
+
+    _, importance = opened(tmp_path / "x.dat", bytes(data))
+
+    assert np.isnan(importance.mean_square[0])
+    assert np.isfinite(importance.mean_square[1])
+
+
 def test_model_is_no_importance_matrix(tmp_path):
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf_files.encode())

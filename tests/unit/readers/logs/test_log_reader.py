@@ -380,3 +380,15 @@ def test_kinds_of_lines_are_numbered_as_in_c():
 
     assert (lines.kind.tolist(), lines.slot.tolist()) == ([Kind.RATE], [0])
     assert lines.value[0, :2].tolist() == [100.0, 62.36]
+
+
+def test_impossible_times_are_none(tmp_path):
+    request = Request(0, 1, 10, 100.0, 5, 50.0)
+    text = log_files.ik_log([request]).replace(b"timestamp=", b"timestamp=99999999")
+    call = b'[GIN] 9999/01/01 - 01:00:04 | 200 | 1.5s | 127.0.0.1 | POST "/x"\n'
+
+    trace = opened(tmp_path, text + call)
+
+    assert told(trace) == expected([request])
+    assert trace.log is not None
+    assert not trace.log.has_clock
