@@ -6,7 +6,6 @@ come and go from version to version: what is there is taken by its name.
 """
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +37,7 @@ _SPEED = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: *(?:±|\+/-) *(?P<sd>\d+(?:\.\d
 _BUILD = re.compile(r"^build: *(?P<commit>\w+) *\((?P<number>\d+)\)", re.MULTILINE)
 _INSERT = re.compile(r"INSERT INTO \w+ \((?P<keys>[^)]*)\) VALUES \((?P<values>.*)\);")
 _VALUE = re.compile(r"'((?:[^']|'')*)'(?:, |$)")
-_FAILS = (msgspec.DecodeError, UnicodeDecodeError)
+_FAILS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def form_of(text: str) -> str:
@@ -130,7 +129,11 @@ def _cleaned(row: Row) -> Row:
 
 def _csv(text: str) -> Iterator[Row | None]:
     keys: list[str] = []
-    for fields in csv.reader(io.StringIO(text.lstrip("\ufeff"))):
+    for line in text.lstrip("\ufeff").splitlines():
+        try:
+            fields = next(csv.reader([line]), [])
+        except csv.Error:
+            fields = ["", ""]
         if len(fields) > 1 and fields[0] == "build_commit":
             keys = fields  # of each file, where several were put together
         elif keys and len(fields) == len(keys):

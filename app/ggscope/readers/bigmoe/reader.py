@@ -52,6 +52,7 @@ _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _MS = 1_000_000
 _FACT = re.compile(r"(\w[\w/]*)=(\S+)")
 _MOST_NS = 1 << 55
+_MOST_NUMBER = 1 << 62
 _ROW_BYTES = 120
 _PASS = ("turn", "phase", "step")
 _COUNTED = ("io_ms", "compute_ms", "stall_ms", "mgmt_ms", "drain_ms")
@@ -218,7 +219,8 @@ def _whole(columns: Columns, name: str) -> I64:
         n = len(next(iter(columns.values())))
         return np.full(n, -1, np.int64)
     values = columns[name].astype(np.float64)
-    return np.where(np.isfinite(values), np.rint(values), -1).astype(np.int64)
+    known = np.isfinite(values) & (np.abs(values) < _MOST_NUMBER)
+    return np.where(known, np.rint(values), -1).astype(np.int64)
 
 
 def _passes(columns: Columns) -> tuple[I64, I64]:
@@ -314,17 +316,16 @@ def _build_reads(builder: TraceBuilder, columns: Columns) -> None:
     expert, layer = _whole(columns, "expert"), _whole(columns, "layer")
     size = _whole(columns, "read_bytes")
     spec = _whole(columns, "spec")
-    lanes = {
-        one: builder.add_lane(f"read lane {one}", LaneKind.THREAD, ("Reads",), (one,))
-        for one in np.unique(lane).tolist()
-    }
-    lookup = np.zeros(int(lane.max()) + 1, np.int32)
-    lookup[list(lanes)] = list(lanes.values())
+    numbers, of_lane = np.unique(lane, return_inverse=True)
+    ids = [
+        builder.add_lane(f"read lane {one}", LaneKind.THREAD, ("Reads",), (one,))
+        for one in numbers.tolist()
+    ]
     builder.ops = OpTable("bigmoe", ("READ", "PREFETCH"), "spelled")
     builder.add_spans(
         start=at,
         end=at + duration,
-        lane=lookup[lane],
+        lane=np.array(ids, np.int32)[of_lane.reshape(-1)],
         name=_read_names(builder, expert),
         op=np.where(spec == 1, 1, 0).astype(np.int16),
         layer=np.clip(layer, -1, (1 << 15) - 1).astype(np.int16),

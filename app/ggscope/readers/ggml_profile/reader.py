@@ -186,7 +186,8 @@ class _Records:
         self.op.append(op)
         self.name.append(_title(found, op))
         n_bytes = integer_of(found.get("bytes"))
-        self.bytes.append(-1 if n_bytes is None or n_bytes < 0 else n_bytes)
+        is_known = n_bytes is not None and 0 <= n_bytes < _FAR
+        self.bytes.append(n_bytes if is_known and n_bytes is not None else -1)
         self.record.append(number)
 
     def _skip(self, number: int) -> None:
