@@ -24,6 +24,7 @@ from ggscope.model.tokens import token_noun
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
+_MOST_COUNT = 1 << 53
 MOST_EXPERTS, MOST_LAYERS = 1 << 12, 1 << 9
 """Numbers of experts and layers beyond are damage; a grid of them would fill the
 memory: 9 GB for a table of 650 kB."""
@@ -391,7 +392,8 @@ def _of_importance(trace: Trace, slices: ExpertSlices) -> Choices | None:
     if trace.importance is None:
         return None
     layer, expert, count, _ = trace.importance.expert_counts()
-    known = np.isfinite(count) & (layer < MOST_LAYERS) & (expert < MOST_EXPERTS)
+    known = (count >= 0) & (count < _MOST_COUNT)  # false for what is no number
+    known &= (layer < MOST_LAYERS) & (expert < MOST_EXPERTS)
     if not known.any():
         return None
     layer, expert, count = layer[known], expert[known], count[known]

@@ -191,6 +191,7 @@ def _numbered(row: dict[str, str]) -> Row:
     return {
         key: value if key in _TEXT_KEYS else _number(value)
         for key, value in row.items()
+        if not key.startswith("samples_")  # lists, which these forms cannot hold
     }
 
 
