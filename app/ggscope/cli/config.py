@@ -149,7 +149,7 @@ def run(arguments: Namespace) -> int:
         for name, value, source, _ in own
     ]
     n = 4 if arguments.explain else 3
-    head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 30)
+    head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 26)
     if found.path is not None:
         output.emit(f"file: {one_line(str(found.path))}")
     lines = table(head[:n], [row[:n] for row in rows], output.width(), least[:n])

@@ -9,7 +9,8 @@ from ggscope.model.units import format_count
 from ggscope.views.base.view import guarded
 
 _MOST = 10_000
-"""More places are not marked; a letter alone has that many in a long text."""
+"""More places are not marked, those behind what is seen before others; a letter alone
+has that many in a long text."""
 _MARK_ALPHA = 70
 
 
@@ -93,24 +94,33 @@ class FindLine(QFrame):
         self.step(1)
 
     def _find(self, text: str) -> None:
-        document, cursor = self._browser.document(), QTextCursor()
-        self.places = []
-        if text.strip():
-            cursor = document.find(text, 0)
-        while not cursor.isNull() and len(self.places) < _MOST:
-            self.places.append(QTextCursor(cursor))
-            cursor = document.find(text, cursor)
+        here = self._browser.cursorForPosition(QPoint(1, 1)).position()
+        below = self._places(text, here, _MOST)
+        above = self._places(text, 0, _MOST - len(below), until=here)
+        self.places = [*above, *below]
         self.at = -1
         self._mark()
         if self.places:
-            here = self._browser.cursorForPosition(QPoint(1, 1))
-            begins = (p.selectionStart() >= here.position() for p in self.places)
-            self._go(next((at for at, is_below in enumerate(begins) if is_below), 0))
+            self._go(len(above) if below else 0)
         else:
             clear = self._browser.textCursor()
             clear.clearSelection()
             self._browser.setTextCursor(clear)
             self._show()
+
+    def _places(
+        self, text: str, begin: int, most: int, until: int | None = None
+    ) -> list[QTextCursor]:
+        """Return places of a text that begin from `begin` on, before `until`."""
+        found: list[QTextCursor] = []
+        document = self._browser.document()
+        cursor = document.find(text, begin) if text.strip() else QTextCursor()
+        while not cursor.isNull() and len(found) < most:
+            if until is not None and cursor.selectionStart() >= until:
+                break
+            found.append(QTextCursor(cursor))
+            cursor = document.find(text, cursor)
+        return found
 
     def _mark(self) -> None:
         color = self._browser.palette().highlight().color()
