@@ -167,6 +167,7 @@ CONDITIONS = {
     "unit_guessed": "nothing tells whether times are in s or ms",
     # -- logs -----------------------------------------------------------------
     "no_clock": "the lines of a log have no times",
+    "no_requests": "no line of a log tells of a request",
     "restarts": "the program of a log started again",
     "requests_without_timings": "a request of a log has no timings",
     "other_lines": "lines of a log are of no known form",

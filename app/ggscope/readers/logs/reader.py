@@ -61,10 +61,10 @@ class LogReader:
         lines = scan_text(np.frombuffer(head.data, np.uint8))
         if not lines.n_known:
             return NOT_MINE
-        told = int(np.count_nonzero(lines.kind != Kind.REMARK))
-        if told and lines.n_known >= 2:
+        n_rows = int(np.count_nonzero(lines.kind != Kind.REMARK))
+        if n_rows and lines.n_known >= 2:
             return Sniff(80, "lines of llama.cpp's or ollama's log")
-        return Sniff(30 if told else 20, "lines that look like a log of llama.cpp")
+        return Sniff(30 if n_rows else 20, "lines that look like a log of llama.cpp")
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by its first lines."""
@@ -104,11 +104,11 @@ def _trace(
 ) -> Trace:
     """Return the trace of some lines; `pending` where more follow."""
     owned = owners(lines)
-    told = figures(lines, owned)
-    times = times_of(lines, owned, told)
+    stated = figures(lines, owned)
+    times = times_of(lines, owned, stated)
     builder = TraceBuilder()
     builder.clock = Clock(epoch=times.epoch)
-    build = _LogTrace(source, lines, owned, told, times, builder)
+    build = _LogTrace(source, lines, owned, stated, times, builder)
     requests = build.requests()
     build.calls()
     build.remarks()
@@ -160,19 +160,19 @@ class _LogTrace:
         source: Source,
         lines: LogLines,
         owned: Owners,
-        told: Figures,
+        stated: Figures,
         times: Times,
         builder: TraceBuilder,
     ) -> None:
         self._source, self._lines, self._owned = source, lines, owned
-        self._told, self._times, self._builder = told, times, builder
+        self._stated, self._times, self._builder = stated, times, builder
         self._n_texts = 0
 
     def requests(self) -> Requests:
         """Add the spans of the requests; return their table."""
-        owned, told, times = self._owned, self._told, self._times
-        prompt = np.maximum(told.prompt_ns, 0)
-        generated = np.maximum(told.generated_ns, 0)
+        owned, stated, times = self._owned, self._stated, self._times
+        prompt = np.maximum(stated.prompt_ns, 0)
+        generated = np.maximum(stated.generated_ns, 0)
         has_end = times.end >= 0
         middle = times.end - generated
         begin = middle - prompt
@@ -184,12 +184,12 @@ class _LogTrace:
             -1,
         )
         prompt_span = self._add(
-            np.flatnonzero(has_end & (told.prompt_ns >= 0)), begin, middle, lane,
-            ("prompt", told.n_prompt), Phase.PROMPT, _DERIVED, line,
+            np.flatnonzero(has_end & (stated.prompt_ns >= 0)), begin, middle, lane,
+            ("prompt", stated.n_prompt), Phase.PROMPT, _DERIVED, line,
         )  # fmt: skip
         generated_span = self._add(
-            np.flatnonzero(has_end & (told.generated_ns >= 0)), middle, times.end,
-            lane, ("generate", told.n_generated), Phase.GENERATE, _DERIVED, line,
+            np.flatnonzero(has_end & (stated.generated_ns >= 0)), middle, times.end,
+            lane, ("generate", stated.n_generated), Phase.GENERATE, _DERIVED, line,
         )  # fmt: skip
         waiting = np.flatnonzero(queue > 0)
         self._add(
@@ -198,7 +198,7 @@ class _LogTrace:
         )  # fmt: skip
         # No block of timings: cut off, cancelled, or nothing to generate.
         open_rows = np.flatnonzero(~has_end & (times.launch >= 0))
-        last = times.line[told.last_row] if len(owned) else told.last_row
+        last = times.line[stated.last_row] if len(owned) else stated.last_row
         self._add(
             open_rows, times.launch, np.maximum(last, times.launch), lane,
             ("no timings", None), None, _UNFINISHED, line,
@@ -209,20 +209,20 @@ class _LogTrace:
             slot=owned.slot.astype(narrow),
             task=owned.task,
             line=line.astype(np.int64),
-            is_timed=told.timing_row >= 0,
+            is_timed=stated.timing_row >= 0,
             launch=np.where(times.has_clock, times.launch, -1),
             queued=queue,
-            n_prompt=told.n_prompt,
-            prompt_time=told.prompt_ns,
-            n_generated=told.n_generated,
-            generated_time=told.generated_ns,
-            n_whole=told.whole,
-            n_cached=told.cached,
-            n_reprocessed=told.reprocessed,
-            is_forced=told.forced_row >= 0,
+            n_prompt=stated.n_prompt,
+            prompt_time=stated.prompt_ns,
+            n_generated=stated.n_generated,
+            generated_time=stated.generated_ns,
+            n_whole=stated.whole,
+            n_cached=stated.cached,
+            n_reprocessed=stated.reprocessed,
+            is_forced=stated.forced_row >= 0,
             reason=self._reasons(),
-            n_drafted=told.n_drafted,
-            n_accepted=told.n_accepted,
+            n_drafted=stated.n_drafted,
+            n_accepted=stated.n_accepted,
             prompt_span=prompt_span,
             generated_span=generated_span,
         )
@@ -293,7 +293,7 @@ class _LogTrace:
         return numbers[place.reshape(-1)] if len(texts) else place.astype(np.int64)
 
     def _reasons(self) -> npt.NDArray[np.int32]:
-        rows = self._told.forced_row
+        rows = self._stated.forced_row
         found = np.full(len(rows), -1, np.int32)
         for request in np.flatnonzero(rows >= 0)[:_MOST_TEXTS].tolist():
             found[request] = self._builder.strings.intern(
@@ -419,7 +419,7 @@ class _LogTrace:
                 "time between is unknown and left out.",
                 count=times.n_gaps,
             )
-        n_open = int(np.count_nonzero(self._told.timing_row < 0))
+        n_open = int(np.count_nonzero(self._stated.timing_row < 0))
         if n_open:
             builder.warn(
                 Severity.INFO,
@@ -427,6 +427,10 @@ class _LogTrace:
                 "requests have no timings: cut off, cancelled, or not done when the "
                 "log ended.",
                 count=n_open,
+            )
+        if not len(self._owned) and not builder.n_spans:
+            builder.warn(
+                Severity.INFO, "no_requests", "no line of the log tells of a request."
             )
         strange = lines.n_lines - lines.n_known
         if strange:

@@ -126,7 +126,6 @@ def _by_order(lines: LogLines, owned: Owners, figures: Figures) -> Times:
     """
     m = len(owned)
     duration = np.maximum(figures.prompt_ns, 0) + np.maximum(figures.generated_ns, 0)
-    launch = np.full(m, -1, np.int64)
     end = np.full(m, -1, np.int64)
     starts = np.where(figures.launch_row >= 0, figures.launch_row, owned.first)
     ends = figures.timing_row
@@ -155,4 +154,4 @@ def _by_order(lines: LogLines, owned: Owners, figures: Figures) -> Times:
         if m
         else np.zeros(len(lines), np.int64)
     )
-    return Times(line, launch, end, now, False, None, 0)
+    return Times(line, np.array(begun, np.int64), end, now, False, None, 0)

@@ -392,3 +392,27 @@ def test_impossible_times_are_none(tmp_path):
     assert told(trace) == expected([request])
     assert trace.log is not None
     assert not trace.log.has_clock
+
+
+def test_log_without_requests_says_so(tmp_path):
+    text = "\n".join([*log_files.HEAD, ""]).encode()
+
+    trace = opened(tmp_path, text)
+
+    assert trace.warnings[0].code == "no_requests"
+    assert not len(trace.spans)
+
+
+def test_unfinished_request_is_drawn_without_a_clock_too(tmp_path):
+    requests = random_requests(7, 3)
+    text = log_files.log(requests, "no clock")
+    cut = text.rindex(b"print_timing")
+
+    trace = opened(tmp_path, text[: text.rindex(b"\n", 0, cut) + 1])
+
+    rows = np.flatnonzero(trace.spans.flags & int(SpanFlag.UNFINISHED))
+    assert len(rows) == 1
+    assert trace.log is not None
+    before = trace.spans.end[trace.log.requests.generated_span[1]]
+    assert trace.spans.start[rows[0]] == before
+    assert trace.log.requests.launch.tolist() == [-1, -1, -1]
