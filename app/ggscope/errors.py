@@ -71,7 +71,24 @@ class ReadError(TraceError):
 
 
 class UnknownFormatError(ReadError):
-    """No reader recognises the file."""
+    """No reader recognises the file.
+
+    Parameters
+    ----------
+    command : for a shell, which writes what a reader recognises; "" = none is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        offset: int | None = None,
+        hint: str = "",
+        command: str = "",
+    ) -> None:
+        super().__init__(message, path=path, offset=offset, hint=hint)
+        self.command = command
 
 
 class AmbiguousFormatError(ReadError):

@@ -5,6 +5,7 @@ was; several are read in the order of the bundle, traces first, and joined in
 `analysis.sessions.join`.
 """
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -623,6 +624,8 @@ def _nothing_found(bundle: FileSet) -> ReadError:
     only = bundle.skipped[0] if len(bundle.skipped) == 1 else None
     if only is not None and only.is_fault:
         return _named_fault(only)
+    if only is not None and os.path.isdir(only.path):  # of a format of folders
+        registry.open_trace(only.path)  # says which
     return ReadError("no supported files in it.", hint=_reasons(bundle))
 
 

@@ -249,6 +249,28 @@ def test_error_page_says_what_where_and_what_to_do(qtbot: QtBot) -> None:
     assert page.hint.text() == "Capture it again."
 
 
+def test_file_of_another_program_offers_its_command(qtbot: QtBot) -> None:
+    page = ProblemPage(Path("/x/run.nsys-rep"))
+    qtbot.addWidget(page)
+    page.show()
+    command = "tool convert --format json /x/run.nsys-rep"
+    error = UnknownFormatError("a report.", hint=f"Run {command}", command=command)
+    plain = UnknownFormatError("none claims it.")
+
+    page.show_failure(TaskFailure("load", "", str(error), error), [("a", "A")])
+    is_offered = page.command_button.isVisible()
+    QTest.keyClick(page.command_button, Qt.Key.Key_Space)
+    page_focus = page.focusProxy()
+    hint = page.hint.text()
+    page.show_failure(TaskFailure("load", "", str(plain), plain), [("a", "A")])
+
+    assert is_offered
+    assert command in hint
+    assert page_focus is page.command_button
+    assert QGuiApplication.clipboard().text() == command
+    assert not page.command_button.isVisible()
+
+
 def test_card_waits_before_it_is_made_and_goes_with_the_first_picture(
     window: MainWindow, qtbot: QtBot, reading: Reading, file: Path
 ) -> None:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from ggscope.errors import QueryError, ReadError
+from ggscope.errors import QueryError, ReadError, UnknownFormatError
 from ggscope.readers.api import ALONE, HEAD_BYTES, RECORDING, ROLES, TRACE
+from ggscope.readers.closed_formats import format_of_folder
 from ggscope.readers.format_hints import likeness
 from ggscope.readers.registry import may_be, role_of, sniff_all
 from ggscope.readers.source import Source
@@ -476,10 +477,12 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipp
             head = b"" if judged else source.head(HEAD_BYTES)
             size = source.size
     except ReadError as error:
-        sentence = error.message[:1].upper() + error.message[1:]
-        return Skipped(path, sentence, is_fault=True)
+        is_folder = isinstance(error, UnknownFormatError)
+        words = error.words if is_folder else error.message
+        sentence = words[:1].upper() + words[1:]
+        return Skipped(path, sentence, is_fault=not is_folder)
     if not judged:
-        return Skipped(path, f"Unknown format. {likeness(head).sentence}")
+        return Skipped(path, f"Unknown format. {likeness(head, path).words}")
     best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
     named = [c for c in best if path.suffix.lower() in c.info.suffixes]
     if len(best) > 1 and len(named) != 1:
@@ -530,6 +533,9 @@ def _files_below(folder: Path, check: Callable[[], object]) -> _Listing:
         check()
         files, folders, n = _listed(here, MAX_ENTRIES - n_entries)
         n_entries += n
+        if format_of_folder(here.name, [path.name for path in (*files, *folders)]):
+            listing.paths.append(here)  # refused as a whole, see `Source`
+            continue
         n_free = MAX_FILES - len(listing.paths)
         listing.paths += files[:n_free]
         listing.n_left += max(len(files) - n_free, 0)

@@ -5,7 +5,14 @@ import json
 import re
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
+from ggscope.readers.closed_formats import (
+    ClosedFormat,
+    closed_format,
+    format_by_name,
+    remedy_of,
+)
 from ggscope.readers.source import Source
 
 _NOT_YET = "this version does not read it yet"
@@ -29,10 +36,8 @@ _MAGIC = (
     (b"GIF8", "a GIF picture"),
     (b"%PDF", "a PDF document"),
     (b"SQLite format 3\x00", "an SQLite database"),
-    (b"PAR1", "a Parquet table"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"\x93NUMPY", "a numpy array"),
-    (b"PERFILE2", "a Linux perf recording"),
     (b"\x80\x04\x95", "a Python pickle"),
     (b"\xff\xfe", "text in UTF-16; save it as UTF-8 first"),
     (b"\xfe\xff", "text in UTF-16; save it as UTF-8 first"),
@@ -95,21 +100,39 @@ _MOST_UNPACKED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What a file looks like; `is_known` = its kind has a name."""
+    """What a file looks like.
+
+    Attributes
+    ----------
+    is_known : whether its kind has a name.
+    remedy : what makes it openable; "" = nothing is known.
+    command : that of the remedy, for a shell.
+    """
 
     sentence: str
     is_known: bool
+    remedy: str = ""
+    command: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it looks like and what to do."""
+        return f"{self.sentence} {self.remedy}".rstrip()
 
 
-def likeness(head: bytes) -> Likeness:
-    """Return what a file with this head looks like."""
+def likeness(head: bytes, path: Path | None = None) -> Likeness:
+    """Return what a file with this head, and perhaps this name, looks like."""
     if packed := _packed(head):
         return Likeness(f"It looks like {packed}.", True)
+    if known := closed_format(head):
+        return _closed(known, path)
     for magic, text in _MAGIC:
         if head.startswith(magic):
             return Likeness(f"It looks like {text}.", True)
     if not head.strip(b"\0"):
         return Likeness(f"Its first {len(head):,} bytes are zeros.", False)
+    if path is not None and (known := format_by_name(path.name, is_text=is_text(head))):
+        return _closed(known, path)
     for guess in (_safetensors, _imatrix, _known_json, _known_text):
         if kind := guess(head):
             return Likeness(f"It looks like {kind}.", True)
@@ -117,6 +140,12 @@ def likeness(head: bytes) -> Likeness:
         return Likeness(f"It is {kind}.", False)
     begins = head[:16].hex(" ").upper()
     return Likeness(f"It is binary data that begins with {begins}.", False)
+
+
+def _closed(known: ClosedFormat, path: Path | None) -> Likeness:
+    remedy = remedy_of(known, path)
+    sentence = f"It looks like {known.kind}."
+    return Likeness(sentence, True, remedy.sentence, remedy.command)
 
 
 def is_text(head: bytes) -> bool:

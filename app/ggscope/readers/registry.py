@@ -490,17 +490,19 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
             offset=0,
             hint="Check that the program that writes it ran to completion.",
         )
+    kind = likeness(head, source.path)
+    if kind.command:  # what readers lack in it is of no use
+        judged = ()
     reasons = " ".join(
         f"{c.info.id}: {c.sniff.reason.rstrip('.')}." for c in judged if c.sniff.reason
     )
-    hint = likeness(head)
+    no_hint = "If ggscope supports its format, select it with --format."
     return UnknownFormatError(
-        f"unknown file format. {hint.sentence}" + (f" {reasons}" if reasons else ""),
+        f"unknown file format. {kind.sentence}" + (f" {reasons}" if reasons else ""),
         path=source.path,
         offset=0,
-        hint=""
-        if hint.is_known
-        else "If ggscope supports its format, select it with --format.",
+        hint=kind.remedy if kind.is_known else no_hint,
+        command=kind.command,
     )
 
 

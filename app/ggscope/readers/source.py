@@ -58,7 +58,7 @@ class Source:
         try:
             status = os.stat(self.path)
             if stat.S_ISDIR(status.st_mode):
-                raise ReadError(
+                raise _refusal_of_folder(self.path) or ReadError(
                     "this is a folder, not a trace file.",
                     path=self.path,
                     hint="Open the files inside it.",
@@ -263,6 +263,14 @@ def why_not_there(path: Path) -> ReadError | None:
     except (OSError, ValueError) as error:
         return _explained(error, path)
     return None
+
+
+def _refusal_of_folder(path: Path) -> ReadError | None:
+    """Return why a folder of another program's format cannot be opened."""
+    # Only for the message to people.
+    from ggscope.readers.closed_formats import refusal_of_folder
+
+    return refusal_of_folder(path, os.listdir(path))
 
 
 def _explained(

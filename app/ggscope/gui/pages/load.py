@@ -50,7 +50,7 @@ class ProblemPage(QWidget):
     def __init__(self, path: Path | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._path = path
-        self._report = ""
+        self._report = self._command = ""
         self.head = label("", self, "large", wraps=True)
         self.message = label("", self, wraps=True)
         self.where = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
@@ -74,6 +74,14 @@ class ProblemPage(QWidget):
             tip="Show the data before the damage",
         )
         self.salvage_button.hide()
+        self.command_button = button(
+            "Copy command",
+            self._copy_command,
+            self,
+            primary=True,
+            tip="Copy the command for a terminal",
+        )
+        self.command_button.hide()
         self.reader_button = QPushButton("Open with another reader", self)
         self.reader_button.setAccessibleName("Open with another reader")
         self._readers = QMenu(self.reader_button)
@@ -88,6 +96,9 @@ class ProblemPage(QWidget):
     ) -> None:
         """Say why reading failed; `readers` fill the menu."""
         error = read_error(failure)
+        self._command = ""
+        if isinstance(error, UnknownFormatError):
+            self._command = error.command
         name = self._path.name if self._path is not None else ""
         if failure is None:
             self.head.setText("Reading was cancelled")
@@ -112,10 +123,12 @@ class ProblemPage(QWidget):
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
         self.salvage_button.setVisible(error is not None and _SALVAGE in error.hint)
+        self.command_button.setVisible(bool(self._command))
         self._report = self._report_of(failure)
         self._fill_readers(error, readers)
-        can_salvage = not self.salvage_button.isHidden()
-        self.setFocusProxy(self.salvage_button if can_salvage else self.reload_button)
+        ways = (self.salvage_button, self.command_button)
+        offered = [way for way in ways if not way.isHidden()]
+        self.setFocusProxy((*offered, self.reload_button)[0])
 
     def _headline(self, error: ReadError | None) -> str:
         name = self._path.name if self._path is not None else ""
@@ -127,7 +140,7 @@ class ProblemPage(QWidget):
 
     def _remedy(self, error: ReadError) -> str:
         """Return what to do here; readers speak of the command line's options."""
-        if "--format" in error.hint:
+        if "--format" in error.hint and not self._command:
             return "If you know its format, choose its reader below."
         if _SALVAGE in error.hint:
             return "The data before the damage can be opened."
@@ -162,7 +175,7 @@ class ProblemPage(QWidget):
         can_salvage = error is not None and _SALVAGE in error.hint
         self.reader_button.setVisible(bool(readers) and not can_salvage)
         is_format = isinstance(error, (AmbiguousFormatError, UnknownFormatError))
-        set_property(self.reader_button, "primary", is_format)
+        set_property(self.reader_button, "primary", is_format and not self._command)
         set_property(self.reload_button, "primary", not (is_format or can_salvage))
 
     def _on_reader(self, action: QAction) -> None:
@@ -170,6 +183,9 @@ class ProblemPage(QWidget):
 
     def _copy(self) -> None:
         copy_text(self._report)
+
+    def _copy_command(self) -> None:
+        copy_text(self._command)
 
     def _lay_out(self) -> None:
         _, inner = centred_card(self, _CARD_WIDTH)
@@ -180,6 +196,7 @@ class ProblemPage(QWidget):
         row.setSpacing(8)
         for part in (
             self.salvage_button,
+            self.command_button,
             self.reload_button,
             self.reader_button,
             self.copy_button,
