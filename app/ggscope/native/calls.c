@@ -12,12 +12,13 @@
 
 #include "json_text.h"
 #include "native.h"
+#include "strace_text.h"
+#include "text_lines.h"
 
 /* readers/cuda/lines.py: Form, Clock and the constants */
 enum { HOOK, PROBE, ENTRY, NUMBERED, PROBE_TEXT, STRACE };
-enum { OF_FILE, OF_DAY, SINCE_EPOCH, SINCE_LINE_BEFORE, OF_ROW_BEFORE };
 enum { IS_REPAIRED = 1, IS_FAILED = 2, IS_CUT = 4 };
-enum { DIGITS = 18, TEXTS_PER_ROW = 3, LOOKED_AT = 4096 };
+enum { TEXTS_PER_ROW = 3 };
 #define UNKNOWN INT64_MIN
 #define NO_RESULT INT32_MIN
 
@@ -37,24 +38,11 @@ typedef struct {
     double *rate, *duration;     /* GB/s and ns as the file states them, -1: not */
 } CallRows;
 
-/* Every text once, as it stands in the block. */
-typedef struct {
-    int64_t count, capacity, n_slots; /* a power of two, more than `capacity` */
-    uint64_t secret;
-    int32_t *slots;              /* number + 1; 0 = free */
-    int64_t *offset;
-    int32_t *length;
-} CallTexts;
-
 typedef struct {
     int64_t n_rows, n_lines, consumed;
     int64_t n_broken, n_repaired, n_other; /* lines */
     int64_t first_broken, first_repaired, first_other; /* in the block; -1: none */
 } CallTally;
-
-typedef struct {
-    const uint8_t *at, *end;
-} Piece;
 
 typedef struct {
     Piece name, type, way;
@@ -76,85 +64,7 @@ static void blank(Event *e)
     e->result = UNKNOWN;
 }
 
-static inline int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-static inline int is_word(uint8_t c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static const uint8_t *blanks(const uint8_t *at, const uint8_t *end)
-{
-    while (at < end && (*at == ' ' || *at == '\t'))
-        at++;
-    return at;
-}
-static const uint8_t *found(const uint8_t *at, const uint8_t *end, const char *text)
-{
-    return at < end ? memmem(at, (size_t)(end - at), text, strlen(text)) : NULL;
-}
-static int begins(const uint8_t *at, const uint8_t *end, const char *text)
-{
-    const size_t n = strlen(text);
-    return (size_t)(end - at) >= n && !memcmp(at, text, n);
-}
-
 /* ---- numbers ---- */
-
-/* A decimal number as a whole and its billionths, cut off behind them. Returns where it
- * ends; NULL where it is none or beyond 18 digits. */
-static const uint8_t *decimal(const uint8_t *at, const uint8_t *end, int64_t *whole,
-                              int32_t *nano)
-{
-    const int negative = at < end && *at == '-';
-    int64_t value = 0, exponent = 0, scale = 1;
-    int n = 0, n_behind = 0, any = 0;
-    at += negative;
-    for (; at < end && is_digit(*at); at++, any = 1) {
-        if (n == DIGITS)
-            return NULL;
-        value = value * 10 + (*at - '0');
-        n += n || *at != '0';
-    }
-    if (at < end && *at == '.')
-        for (at++; at < end && is_digit(*at); at++, any = 1)
-            if (n < DIGITS) {
-                value = value * 10 + (*at - '0');
-                n += n || *at != '0';
-                n_behind++;
-            }
-    if (!any)
-        return NULL;
-    if (at < end && (*at | 0x20) == 'e') {
-        const uint8_t *p = at + 1;
-        const int is_small = p < end && *p == '-';
-        p += p < end && (*p == '-' || *p == '+');
-        if (p == end || !is_digit(*p))
-            return NULL;
-        for (; p < end && is_digit(*p); p++)
-            exponent = smaller(exponent * 10 + (*p - '0'), 1000);
-        exponent = is_small ? -exponent : exponent;
-        at = p;
-    }
-    for (exponent -= n_behind; exponent > 0; exponent--) {
-        if (!value)
-            break;
-        if (value > INT64_MAX / 100)
-            return NULL;
-        value *= 10;
-    }
-    if (exponent < -36)
-        value = 0;
-    for (; exponent < -DIGITS; exponent++)
-        value /= 10;
-    for (; exponent < 0; exponent++)
-        scale *= 10;
-    *whole = value / scale;
-    *nano = (int32_t)((__int128)(value % scale) * 1000000000 / scale);
-    if (negative) {
-        *whole = -*whole - (*nano > 0);
-        *nano = *nano ? 1000000000 - *nano : 0;
-    }
-    return at;
-}
 
 static int integer(Piece piece, int64_t *value)
 {
@@ -392,138 +302,24 @@ static void settle(Event *e)
 
 /* ---- text of strace and bpftrace ---- */
 
-/* HH:MM:SS.fraction, or seconds with a fraction; NULL where it is none. */
-static const uint8_t *clock_of(const uint8_t *at, const uint8_t *end, Event *e)
-{
-    if (end - at >= 9 && is_digit(at[0]) && is_digit(at[1]) && at[2] == ':' &&
-        is_digit(at[3]) && is_digit(at[4]) && at[5] == ':' && is_digit(at[6]) &&
-        is_digit(at[7])) {
-        const int64_t h = (at[0] - '0') * 10 + at[1] - '0';
-        const int64_t m = (at[3] - '0') * 10 + at[4] - '0';
-        int64_t s;
-        const uint8_t *const behind = decimal(at + 6, end, &s, &e->nano);
-        if (h > 23 || m > 59 || behind == NULL || s > 60)
-            return NULL;
-        e->whole = (h * 60 + m) * 60 + s;
-        e->clock = OF_DAY;
-        return behind;
-    }
-    const uint8_t *p = at;
-    while (p < end && is_digit(*p))
-        p++;
-    if (p == at || p >= end || *p != '.')
-        return NULL;
-    p = decimal(at, end, &e->whole, &e->nano);
-    /* `strace -r` writes what has passed since the line before. */
-    if (p != NULL)
-        e->clock = e->whole >= 100000000 ? SINCE_EPOCH : SINCE_LINE_BEFORE;
-    return p;
-}
-
-static const uint8_t *unsigned_number(const uint8_t *at, const uint8_t *end,
-                                      int64_t *value)
-{
-    const uint8_t *p = at;
-    for (*value = 0; p < end && is_digit(*p) && p - at < DIGITS; p++)
-        *value = *value * 10 + (*p - '0');
-    return p == at ? NULL : p;
-}
-
-/* What a call returned and how long it took: ") = -1 EINVAL (…) <0.000007>". */
-static int take_outcome(const uint8_t *at, const uint8_t *end, Event *e)
-{
-    if (end > at && end[-1] == '>') {
-        const uint8_t *const open = memrchr(at, '<', (size_t)(end - at));
-        int64_t whole;
-        int32_t nano;
-        if (open != NULL && decimal(open + 1, end - 1, &whole, &nano) == end - 1) {
-            e->duration = (double)whole * 1e9 + nano;
-            for (end = open; end > at && end[-1] == ' ';)
-                end--;
-        }
-    }
-    for (const uint8_t *p = end; p > at;) {
-        p = memrchr(at, '=', (size_t)(p - at));
-        if (p == NULL)
-            return 0;
-        const uint8_t *before = p;
-        while (before > at && before[-1] == ' ')
-            before--;
-        if (before == at || before[-1] != ')' || before == p)
-            continue;
-        p = blanks(p + 1, end);
-        if (begins(p, end, "-1")) {
-            const uint8_t *word = blanks(p + 2, end), *stop = word;
-            while (stop < end && is_word(*stop))
-                stop++;
-            e->flags |= IS_FAILED;
-            e->result = -1;
-            e->way = (Piece){word, stop};
-            return 1;
-        }
-        return p < end && (is_digit(*p) || *p == '?');
-    }
-    return 0;
-}
-
 static int take_strace(const uint8_t *at, const uint8_t *end, Event *e)
 {
-    while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    at = blanks(at, end);
-    int64_t pid;
-    const uint8_t *p = NULL;
-    if (begins(at, end, "[pid"))
-        p = unsigned_number(blanks(at + 4, end), end, &pid);
-    if (p != NULL && p < end && *p == ']') {
-        e->tid = pid;
-        at = blanks(p + 1, end);
-    } else {
-        p = unsigned_number(at, end, &pid);
-        if (p != NULL && p < end && *p == ' ') {
-            e->tid = pid;
-            at = blanks(p, end);
-        }
-    }
-    at = clock_of(at, end, e);
-    if (at == NULL || at >= end || *at != ' ')
+    StraceLine line;
+    if (!strace_line(at, end, &line))
         return 0;
-    at = blanks(at, end);
     e->form = STRACE;
     e->has_time = 1;
-    if (begins(at, end, "--- ") || begins(at, end, "+++ ")) {
-        const uint8_t *const from = at + 4, *stop = from;
-        while (stop < end && (is_word(*stop) || (*at == '+' && *stop == ' ')))
-            stop++;
-        while (stop > from && stop[-1] == ' ')
-            stop--;
-        e->phase = 'I';
-        e->name = (Piece){from, stop};
-        return stop > from;
+    e->tid = line.tid;
+    e->whole = line.whole, e->nano = line.nano, e->clock = line.clock;
+    e->phase = line.phase;
+    e->name = line.name;
+    e->duration = line.duration;
+    if (line.is_failed) {
+        e->flags |= IS_FAILED;
+        e->result = -1;
+        e->way = line.error;
     }
-    const int is_resumed = begins(at, end, "<... ");
-    const uint8_t *const name = is_resumed ? at + 5 : at;
-    const uint8_t *stop = name;
-    while (stop < end && is_word(*stop))
-        stop++;
-    if (stop == name || is_digit(*name))
-        return 0;
-    e->name = (Piece){name, stop};
-    if (is_resumed) {
-        e->phase = 'E';
-        if (!begins(stop, end, " resumed>"))
-            return 0;
-        take_outcome(stop + 9, end, e);
-        return 1;
-    }
-    if (stop >= end || *stop != '(')
-        return 0;
-    if (end - stop > 16 && !memcmp(end - 16, "<unfinished ...>", 16)) {
-        e->phase = 'B';
-        return 1;
-    }
-    e->phase = 'X';
-    if (!take_outcome(stop, end, e))
+    if (line.is_cut)
         e->flags |= IS_CUT;
     return 1;
 }
@@ -582,32 +378,7 @@ static int take_probe_text(const uint8_t *at, const uint8_t *end, Event *e)
     return 1;
 }
 
-/* ---- texts ---- */
-
-static int32_t number_of(CallTexts *texts, const uint8_t *data, Piece piece)
-{
-    const int64_t n = smaller(piece.end - piece.at, LOOKED_AT);
-    if (piece.at == NULL || n <= 0)
-        return -1;
-    uint64_t hash = texts->secret;
-    for (int64_t i = 0; i < n; i++)
-        hash = (hash ^ piece.at[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    const uint64_t mask = (uint64_t)texts->n_slots - 1;
-    for (uint64_t slot = hash & mask;; slot = (slot + 1) & mask) {
-        const int32_t known = texts->slots[slot] - 1;
-        if (known < 0) {
-            const int64_t new = texts->count++;
-            texts->slots[slot] = (int32_t)new + 1;
-            texts->offset[new] = piece.at - data;
-            texts->length[new] = (int32_t)n;
-            return (int32_t)new;
-        }
-        if (texts->length[known] == n && !memcmp(data + texts->offset[known], piece.at, (size_t)n))
-            return known;
-    }
-}
-
-static void put(const CallRows *rows, int64_t row, CallTexts *texts, const uint8_t *data,
+static void put(const CallRows *rows, int64_t row, TextTable *texts, const uint8_t *data,
                 int64_t line, Piece piece, const Event *e)
 {
     rows->line[row] = line;
@@ -699,7 +470,7 @@ static int is_rest(const uint8_t *at, const uint8_t *end)
 
 /* Read whole lines; `is_last`: the text may end without a line end. */
 EXPORT int64_t ggscope_scan_calls(const uint8_t *data, int64_t size, int64_t is_last,
-                                  int64_t capacity, const CallRows *rows, CallTexts *texts,
+                                  int64_t capacity, const CallRows *rows, TextTable *texts,
                                   CallTally *tally)
 {
     int64_t row = 0, n_lines = 0, at = 0;

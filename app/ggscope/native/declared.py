@@ -378,8 +378,8 @@ class CallRows(Struct):
     )  # fmt: skip
 
 
-class CallTexts(Struct):
-    """Texts of events, each once, by where they stand."""
+class TextTable(Struct):
+    """Texts of lines, each once, by where they stand."""
 
     _fields_ = (
         *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
@@ -446,11 +446,11 @@ SOURCES = {
     "calls": Source(
         {
             "ggscope_scan_calls": (
-                i64, In.u8, i64, i64, i64, _in(CallRows), _out(CallTexts),
+                i64, In.u8, i64, i64, i64, _in(CallRows), _out(TextTable),
                 _out(CallTally),
             )
         },
-        (CallRows, CallTexts, CallTally),
+        (CallRows, TextTable, CallTally),
     ),
     "logs": Source(
         {

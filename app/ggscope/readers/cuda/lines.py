@@ -5,13 +5,6 @@ libcuda), ``trace_cuda_full.bt`` and ``trace_all_cuda.bt`` (bpftrace), a script 
 (``cuda_tracer.py``), a sidecar of k3s, and ``strace -tt -T``.
 """
 
-import json
-import os
-import secrets
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any
@@ -20,20 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
-from ggscope.native.declared import CallRows, CallTally, CallTexts
+from ggscope.native.declared import CallRows, CallTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.text_blocks import TextSlots, scanned
 from ggscope.readers.source import Source
 
 UNKNOWN = -(1 << 63)
 NO_RESULT = -(1 << 31)
-BLOCK_BYTES = 4 << 20
-_LONGEST_LINE = 64 << 20
 _CAPACITY = 1 << 16
 _ROW_BYTES = 32
 """A line that tells something has about so many bytes at least."""
 _TEXTS_PER_ROW = 3
-_MOST_THREADS = 4
 _DTYPES = {
     "line": np.int64, "offset": np.int64, "length": np.int32, "whole": np.int64,
     "nano": np.int32, "clock": np.uint8, "form": np.uint8, "phase": np.uint8,
@@ -60,18 +51,6 @@ class Form(IntEnum):
     STRACE = 5
 
 
-class Clock(IntEnum):
-    """What the time of an event counts from."""
-
-    OF_FILE = 0
-    """In a unit of the file, from whatever it says."""
-    OF_DAY = 1
-    SINCE_EPOCH = 2
-    SINCE_LINE_BEFORE = 3
-    OF_ROW_BEFORE = 4
-    """The line has none: that of the event before it."""
-
-
 class Mark(IntFlag):
     """What else is known of an event."""
 
@@ -88,7 +67,8 @@ class CallLines:
     ----------
     line, offset, length : int64[n], int64[n], int32[n]; number of the line from 0, and
         the bytes of the event.
-    whole, nano : int64[n], int32[n]; the time and its billionths, see `clock`.
+    whole, nano : int64[n], int32[n]; the time and its billionths; `clock` : uint8[n],
+        `LineClock`.
     form : uint8[n], `Form`; `kind` : uint8[n], number of a `Form.NUMBERED` event.
     phase : uint8[n], letter: B begin, E end, X a whole call, I an instant.
     flags : uint8[n], `Mark`.
@@ -154,21 +134,8 @@ def scan_lines(source: Source, context: ReadContext) -> CallLines:
         If that was asked for.
     """
     whole = _Whole()
-    pending: deque[tuple[int, Future[_Part]]] = deque()
-    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            for offset, block, is_last in _blocks(source):
-                pending.append((offset, pool.submit(_scan, block, is_last)))
-                if len(pending) > n_threads:
-                    first, future = pending.popleft()
-                    whole.add(first, future.result())
-                context.progress(offset, source.size)
-            while pending:
-                first, future = pending.popleft()
-                whole.add(first, future.result())
-        finally:
-            pool.shutdown(cancel_futures=True)
+    for offset, part in scanned(source, context, _scan):
+        whole.add(offset, part)
     return whole.lines()
 
 
@@ -235,57 +202,26 @@ class _Whole:
         )  # fmt: skip
 
 
-def _blocks(source: Source) -> Iterator[tuple[int, npt.NDArray[np.uint8], bool]]:
-    """Yield offset, bytes and whether they end the file, cut behind line ends."""
-    offset = 3 if source.size >= 3 and source.read(0, 3) == b"\xef\xbb\xbf" else 0
-    size = BLOCK_BYTES
-    is_behind_cut = False
-    while offset < source.size:
-        block = np.empty(min(size, source.size - offset), np.uint8)
-        n = source.read_into(offset, block)
-        if not n:
-            return
-        text = block[:n].tobytes()
-        # Less than was asked for: the file was cut meanwhile.
-        is_last = offset + n >= source.size or n < len(block)
-        stop = n if is_last else text.rfind(b"\n") + 1
-        if not stop and n < _LONGEST_LINE:
-            size *= 2
-            continue
-        size = BLOCK_BYTES
-        begin = 0
-        if is_behind_cut:
-            # The rest of a line that was cut; its end counts the line.
-            begin = text.find(b"\n") + 1 or n
-        is_behind_cut = not stop or (is_behind_cut and begin == n and not is_last)
-        if begin < (stop or n):
-            yield offset + begin, block[begin : stop or n], is_last or not stop
-        offset += stop or n
-
-
 def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
     """Return the rows of a block of lines."""
     found: list[dict[str, npt.NDArray[Any]]] = []
     texts: list[str] = []
     capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
     n_texts = capacity + _TEXTS_PER_ROW
-    n_slots = 1 << (2 * n_texts).bit_length()
     tally = CallTally()
     done, counts, firsts = 0, np.zeros(4, np.int64), [-1, -1, -1]
     while done < len(data):
         columns = {name: np.empty(capacity, dtype) for name, dtype in _DTYPES.items()}
         rest = data[done:]
-        begins, lengths = np.empty(n_texts, np.int64), np.empty(n_texts, np.int32)
-        table = CallTexts(
-            capacity=n_texts,
-            n_slots=n_slots,
-            secret=secrets.randbits(64),
-            slots=np.zeros(n_slots, np.int32),
-            offset=begins,
-            length=lengths,
-        )
+        slots = TextSlots.of(n_texts)
         n = library().ggscope_scan_calls(
-            rest, len(rest), int(is_last), capacity, CallRows(**columns), table, tally
+            rest,
+            len(rest),
+            int(is_last),
+            capacity,
+            CallRows(**columns),
+            slots.table,
+            tally,
         )
         if not tally.consumed:  # a block without a line end
             tally.consumed, tally.n_lines = len(rest), 0
@@ -294,7 +230,7 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         rows["offset"] += done
         for name in _TEXTS:
             rows[name][rows[name] >= 0] += len(texts)
-        texts += _texts(rest, begins[: table.count], lengths[: table.count])
+        texts += slots.texts(rest)
         found.append(rows)
         here = (tally.first_broken, tally.first_repaired, tally.first_other)
         for i, first in enumerate(here):
@@ -313,17 +249,3 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         (n_lines, n_broken, n_repaired, n_other),
         (firsts[0], firsts[1], firsts[2]),
     )
-
-
-def _texts(
-    data: npt.NDArray[np.uint8], begins: I64, lengths: npt.NDArray[np.int32]
-) -> list[str]:
-    """Return the texts of a block as people read them."""
-    found = []
-    for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
-        text = data[begin : begin + length].tobytes().decode("utf-8", "replace")
-        if "\\" in text:
-            with suppress(ValueError):
-                text = json.loads(f'"{text}"')
-        found.append(text.encode("utf-8", "replace").decode())
-    return found

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
-from ggscope.readers.cuda.lines import CallLines, Clock, Form
+from ggscope.readers.common.line_clock import epoch_of, n_backwards, settled
+from ggscope.readers.cuda.lines import CallLines, Form
 
 _SCALES = {"s": 1_000_000_000, "ms": 1_000_000}
 _USUAL = (((Form.HOOK, Form.NUMBERED), "s"), ((Form.PROBE, Form.ENTRY), "ms"))
@@ -14,9 +15,6 @@ _USUAL = (((Form.HOOK, Form.NUMBERED), "s"), ((Form.PROBE, Form.ENTRY), "ms"))
 _BETWEEN_NS = 3e7
 """Between a millisecond and a second."""
 _FURTHEST_NS = 1 << 61
-_DAY_NS = 86_400 * _SCALES["s"]
-_FIRST_EPOCH_S, _LAST_EPOCH_S = 1_000_000_000, 4_100_000_000
-"""Between 2001 and 2099 a time counts from 1970."""
 _MOST_LOOKED_AT = 100_000
 
 
@@ -67,32 +65,14 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
     is_placed = np.abs(lines.whole) < _FURTHEST_NS // scale
     whole = np.where(is_placed, lines.whole, 0)
     time = whole * scale + lines.nano // (_SCALES["s"] // scale)
-    since = lines.clock == Clock.SINCE_LINE_BEFORE
-    if since.any():
-        time[since] = np.cumsum(np.minimum(time[since], _DAY_NS))
-        is_placed &= ~since | (np.abs(time) < _FURTHEST_NS)
-    _unwrap_days(lines, time)
-    before = lines.clock == Clock.OF_ROW_BEFORE
-    rows = np.arange(len(lines))
-    source = np.maximum.accumulate(np.where(before | ~is_placed, -1, rows))
-    taken = before & (source >= 0)
-    time[taken] = time[source[taken]]
-    is_placed &= ~before | taken
+    settled(lines.clock, time, is_placed)
     if not is_placed.any():
         return Times(np.zeros(len(lines), np.int64), is_placed, unit, False, None, 0)
     placed = time[is_placed]
     origin = int(placed.min())
-    kinds = lines.clock[is_placed]
-    n_back = sum(
-        int(np.count_nonzero(np.diff(placed[kinds == kind]) < 0))
-        for kind in np.unique(kinds).tolist()
-    )
-    seconds = origin // _SCALES["s"]
-    has_epoch = _FIRST_EPOCH_S <= seconds <= _LAST_EPOCH_S
+    n_back = n_backwards(lines.clock[is_placed], placed)
     tick = np.where(is_placed, time - origin, 0)
-    return Times(
-        tick, is_placed, unit, is_guessed, origin if has_epoch else None, n_back
-    )
+    return Times(tick, is_placed, unit, is_guessed, epoch_of(origin), n_back)
 
 
 def _unit_by_durations(
@@ -112,12 +92,3 @@ def _unit_by_durations(
         return ""
     ratio = float(np.median(lines.duration[end][told] / passed[told]))
     return "s" if ratio > _BETWEEN_NS else "ms"
-
-
-def _unwrap_days(lines: CallLines, time: I64) -> None:
-    """Let times of day go on behind midnight."""
-    rows = np.flatnonzero(lines.clock == Clock.OF_DAY)
-    if len(rows) < 2:
-        return
-    is_midnight = np.diff(time[rows]) < -_DAY_NS // 2
-    time[rows[1:]] += np.cumsum(is_midnight) * _DAY_NS

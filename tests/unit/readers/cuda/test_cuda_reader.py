@@ -19,6 +19,7 @@ from ggscope.model.selection import Filter
 from ggscope.model.tables import FAILED_COLOR, CallKind, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
+from ggscope.readers.common import text_blocks
 from ggscope.readers.cuda import lines as lines_module
 from ggscope.readers.cuda.categories import category_of
 from ggscope.readers.cuda.lines import scan_text
@@ -172,7 +173,7 @@ def test_small_blocks_read_the_same(tmp_path, monkeypatch):
         *cuda_files.strace(random_calls(2, 200)),
     )
     usual = opened(tmp_path, data)
-    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(lines_module, "_CAPACITY", 7)
 
     again = opened(tmp_path, data)
@@ -533,8 +534,8 @@ def test_line_of_ten_megabytes_is_one_event(tmp_path):
 
 
 def test_longest_line_is_cut_and_its_rest_is_no_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(lines_module, "_LONGEST_LINE", 512)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(text_blocks, "_LONGEST_LINE", 512)
     long = "x" * 2000
     data = lines_of(
         f'{{"ts":1,"op_id":1,"phase":"B","name":"a","details":{{"log":"{long}"}}}}',

@@ -1,0 +1,125 @@
+"""Blocks of whole lines of a file, scanned on several threads."""
+
+import json
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.native.declared import TextTable
+from ggscope.readers.api import BOM, ReadContext
+from ggscope.readers.source import Source
+
+_Part = TypeVar("_Part")
+Bytes = npt.NDArray[np.uint8]
+BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 64 << 20
+_MOST_THREADS = 4
+
+
+def scanned(
+    source: Source, context: ReadContext, scan: Callable[[Bytes, bool], _Part]
+) -> Iterator[tuple[int, _Part]]:
+    """Yield offset and result of each block of lines, in the order of the file.
+
+    Memory is that of some blocks. A line that is longer than 64 MiB is cut there.
+
+    Parameters
+    ----------
+    scan : called on several threads with the lines, and whether they end the file.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    Cancelled
+        If that was asked for.
+    """
+    pending: deque[tuple[int, Future[_Part]]] = deque()
+    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for offset, block, is_last in _blocks(source):
+                pending.append((offset, pool.submit(scan, block, is_last)))
+                if len(pending) > n_threads:
+                    first, future = pending.popleft()
+                    yield first, future.result()
+                context.progress(offset, source.size)
+            while pending:
+                first, future = pending.popleft()
+                yield first, future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
+    """Yield offset, bytes and whether they end the file, cut behind line ends."""
+    offset = 3 if source.size >= 3 and source.read(0, 3) == BOM else 0
+    size = BLOCK_BYTES
+    is_behind_cut = False
+    while offset < source.size:
+        block = np.empty(min(size, source.size - offset), np.uint8)
+        n = source.read_into(offset, block)
+        if not n:
+            return
+        text = block[:n].tobytes()
+        # Less than was asked for: the file was cut meanwhile.
+        is_last = offset + n >= source.size or n < len(block)
+        stop = n if is_last else text.rfind(b"\n") + 1
+        if not stop and n < _LONGEST_LINE:
+            size *= 2
+            continue
+        size = BLOCK_BYTES
+        begin = 0
+        if is_behind_cut:
+            # The rest of a line that was cut; its end counts the line.
+            begin = text.find(b"\n") + 1 or n
+        is_behind_cut = not stop or (is_behind_cut and begin == n and not is_last)
+        if begin < (stop or n):
+            yield offset + begin, block[begin : stop or n], is_last or not stop
+        offset += stop or n
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSlots:
+    """Room for the texts of a scan, each once."""
+
+    table: TextTable
+    begins: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, n: int) -> "TextSlots":
+        """Return room for `n` texts, hashed with a secret of its own."""
+        n_slots = 1 << (2 * n).bit_length()
+        begins, lengths = np.empty(n, np.int64), np.empty(n, np.int32)
+        table = TextTable(
+            capacity=n,
+            n_slots=n_slots,
+            secret=secrets.randbits(64),
+            slots=np.zeros(n_slots, np.int32),
+            offset=begins,
+            length=lengths,
+        )
+        return cls(table, begins, lengths)
+
+    def texts(self, data: Bytes) -> list[str]:
+        """Return the texts of a block as people read them."""
+        n = int(self.table.count)
+        found = []
+        for begin, length in zip(
+            self.begins[:n].tolist(), self.lengths[:n].tolist(), strict=True
+        ):
+            text = data[begin : begin + length].tobytes().decode("utf-8", "replace")
+            if "\\" in text:
+                with suppress(ValueError):
+                    text = json.loads(f'"{text}"')
+            found.append(text.encode("utf-8", "replace").decode())
+        return found
