@@ -35,8 +35,8 @@ def tensor(patch: pytest.MonkeyPatch) -> None:
 
 
 def npu(patch: pytest.MonkeyPatch) -> None:
-    """Read the events of NPU traces by the typed decoder alone."""
-    for name in ("cut_array", "cut_lines"):
+    """Read the events and samples of NPU traces by the rules alone."""
+    for name in ("cut_events", "cut_samples", "cut_lines"):
         patch.setattr(Scanner, name, lambda *_: None)
     json_repeats(patch)
 

@@ -1,16 +1,17 @@
-/* Reads timeline events of NPU traces straight from their JSON text into columns.
+/* Decodes the timeline events and bandwidth samples of NPU traces into columns.
  *
- * A fast way for what simulators write, not a JSON parser for everything: it takes an
- * event only where schema.py would take it and to the same effect, calls an event
- * ODD where it is sound JSON that wants another look, and gives up (STRANGE) before
- * anything it is not sure about. The typed decoder then does the work; it is the twin
- * that tests hold this against.
+ * The one decoder of what simulators write: it takes an event only where the format's
+ * rules (schema.py) have nothing to say about it, calls it ODD where it is sound JSON
+ * that they have to judge, and gives up (STRANGE) before anything it is not sure about.
+ * Tests hold it against the rules, which take everything.
  *
  * Nothing is allocated here and no state is kept. Bytes are read only in
  * [data, data + size), rows are written only below the capacities that Python gives,
  * and texts are hashed with a secret of the caller, so that nobody can forge a file
  * of collisions.
  */
+#include <math.h>
+
 #include "json_repeats.h"
 #include "json_text.h"
 #include "native.h"
@@ -19,7 +20,10 @@
 enum { MORE, CLOSED, FULL, STRANGE };
 
 /* Kinds of events, as in scan.py; STUB has a known type without columns. */
-enum { ENGINE, ACCESS, TOKEN, STALL, COMMAND, STUB, ODD };
+enum { ENGINE, ACCESS, TOKEN, STALL, COMMAND, SAMPLE, STUB, ODD };
+
+/* What a text is made of; the same numbers in scan.py. */
+enum { EVENTS, LINES, LAST_LINES, SAMPLES };
 
 /* Where the events go, one row each; `Rows` in scan.py says what is what. */
 typedef struct {
@@ -31,6 +35,7 @@ typedef struct {
     uint8_t *kind, *word, *way;
     int32_t *begin, *finish, *line, *unit, *dep_count;
     int64_t *time, *until, *number, *size, *address;
+    double *amount[4];           /* of a sample; NaN = not stated */
     int32_t *text[4];
     int64_t *deps;
 } EventRows;
@@ -51,8 +56,9 @@ typedef struct {
 
 enum {
     OP, TYPE, ADDR, DEPS, CYCLE, PHASE, BYTES, EVENT, ENGINE_NAME, MASTER, REASON,
-    SOURCE, CMD_ID, CMDQ_ID, TILE_ID, LAYER_ID, MEM_TYPE, ENGINE_ID, END_CYCLE,
-    DIRECTION, MASTER_ID, COLOR_HINT, START_CYCLE, TOKEN_INDEX, SOURCE_ENGINE,
+    SOURCE, CMD_ID, CMDQ_ID, TILE_ID, LAYER_ID, MEM_TYPE, KV_BYTES, ENGINE_ID,
+    END_CYCLE, DIRECTION, MASTER_ID, COLOR_HINT, START_CYCLE, TOKEN_INDEX,
+    STALL_CYCLES, SOURCE_ENGINE, WINDOW_CYCLES, DRAM_READ_BYTES, DRAM_WRITE_BYTES,
     SOURCE_ENGINE_ID, N_FIELDS
 };
 enum { LONGEST_KEY = 16 };
@@ -61,11 +67,12 @@ enum { LONGEST_KEY = 16 };
 static const char *const KEYS[N_FIELDS] = {
     "op", "type", "addr", "deps", "cycle", "phase", "bytes", "event", "engine",
     "master", "reason", "source", "cmd_id", "cmdq_id", "tile_id", "layer_id",
-    "mem_type", "engine_id", "end_cycle", "direction", "master_id", "color_hint",
-    "start_cycle", "token_index", "source_engine", "source_engine_id",
+    "mem_type", "kv_bytes", "engine_id", "end_cycle", "direction", "master_id",
+    "color_hint", "start_cycle", "token_index", "stall_cycles", "source_engine",
+    "window_cycles", "dram_read_bytes", "dram_write_bytes", "source_engine_id",
 };
 static const int8_t FIRST_KEY[LONGEST_KEY + 2] = {
-    0, 0, 0, 1, 1, 4, 8, 13, 15, 17, 21, 22, 24, 24, 25, 25, 25, 26,
+    0, 0, 0, 1, 1, 4, 8, 13, 15, 18, 22, 23, 25, 26, 28, 28, 29, 31,
 };
 
 static int field_of(const Text *key)
@@ -316,6 +323,26 @@ static int put_access(EventRows *rows, int64_t row, const Event *event, EventTex
            text_or(event, SOURCE_ENGINE, texts, &rows->text[0][row]);
 }
 
+/* Write a bandwidth sample; figures that it does not state are NaN. */
+static int put_sample(EventRows *rows, int64_t row, const Event *event)
+{
+    static const int FIGURES[] = {
+        DRAM_READ_BYTES, DRAM_WRITE_BYTES, STALL_CYCLES, KV_BYTES,
+    };
+    if (!needed(event, CYCLE, 0, MAX_CYCLE, &rows->time[row]) ||
+        !needed(event, WINDOW_CYCLES, 1, MAX_CYCLE, &rows->until[row]))
+        return ODD;
+    for (int i = 0; i < 4; i++) {
+        const Value *const value = &event->fields[FIGURES[i]];
+        const int found = what(event, FIGURES[i]);
+        const int is_stated = found == INTEGER && value->number >= 0;
+        if (!is_stated && found != MISSING && found != NONE)
+            return ODD;
+        rows->amount[i][row] = is_stated ? (double)value->number : NAN;
+    }
+    return SAMPLE;
+}
+
 /* Write the columns of an event; return its kind, ODD where it wants a look. */
 static int put_event(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
 {
@@ -418,21 +445,23 @@ static int end_line(Cursor *c, const uint8_t *begin, int is_last, EventRows *row
 /* Write one event as the next row; return MORE, or why it is not written. */
 static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
                    const uint8_t *data, const uint8_t *begin, const uint8_t *finish,
-                   int lines)
+                   int form)
 {
     const int64_t row = rows->n_rows;
     const int has_room = texts->count + 4 <= texts->capacity &&
                          finish - begin <= texts->n_bytes_capacity - texts->n_bytes;
     if (!has_room && texts->count > 1)
         return FULL;
-    int kind = has_room ? put_event(rows, row, event, texts) : ODD;
+    int kind = !has_room ? ODD
+             : form == SAMPLES ? put_sample(rows, row, event)
+             : put_event(rows, row, event, texts);
     if (kind == ENGINE) {
         const int put = put_deps(rows, row, event, finish);
         if (put < 0 && row)
             return FULL;
         kind = put > 0 ? ENGINE : ODD;
     }
-    if (kind == ODD && lines)
+    if (kind == ODD && (form == LINES || form == LAST_LINES))
         return STRANGE; /* perhaps a header */
     rows->kind[row] = (uint8_t)kind;
     rows->begin[row] = (int32_t)(begin - data);
@@ -444,14 +473,16 @@ static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
 
 /* Take the events at the start of a text, as many as are whole and fit.
  *
- * lines: 0 elements of an array, 1 lines, 2 lines of which the last needs no break.
+ * form: EVENTS or SAMPLES of an array, LINES of events, or LAST_LINES, of which the
+ * last needs no break.
  * is_first: whether no comma stands before the first element.
  * size must be below 2**31. */
-EXPORT void ggscope_npu_scan(const uint8_t *data, int64_t size, int32_t lines,
+EXPORT void ggscope_npu_scan(const uint8_t *data, int64_t size, int32_t form,
                              int32_t is_first, EventRows *rows, EventTexts *texts)
 {
     Event event;
     Cursor c = {data, data + size, 0};
+    const int lines = form == LINES || form == LAST_LINES;
     int is_there;
     rows->n_rows = rows->n_deps = rows->length = rows->n_lines = 0;
     for (;;) {
@@ -471,9 +502,9 @@ EXPORT void ggscope_npu_scan(const uint8_t *data, int64_t size, int32_t lines,
         if (take_event(&c, &event)) {
             finish = c.at;
             if (lines)
-                end_line(&c, begin, lines == 2, rows);
+                end_line(&c, begin, form == LAST_LINES, rows);
         }
-        rows->status = c.at ? add_row(rows, texts, &event, data, begin, finish, lines)
+        rows->status = c.at ? add_row(rows, texts, &event, data, begin, finish, form)
                             : c.broken ? STRANGE : MORE;
         if (!c.at || rows->status != MORE) {
             rows->n_lines = line;

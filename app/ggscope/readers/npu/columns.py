@@ -1,10 +1,7 @@
 """Events of an NPU trace as columns, gathered block by block.
 
-`KINDS` says once for all what becomes of the fields of each kind of event: the typed
-decoder's objects and the rows of the compiled scan go through the same table.
-
-The decoder's objects live for one block only; what stays are arrays. The lists in
-between are comprehensions: they give other threads their turn.
+`KINDS` says once for all what becomes of the fields of each kind of event: the rows of
+the scan, and the events of which the rules had something to say.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +19,7 @@ from ggscope.readers.npu.scan import (
     COMMAND,
     ENGINE,
     ODD,
+    SAMPLE,
     STALL,
     TOKEN,
     WORDS,
@@ -61,8 +59,8 @@ class EventColumn:
     Attributes
     ----------
     name, dtype : of the column.
-    field : of the decoded event; of several, the first that is not empty counts.
-    row : the same in the compiled scan's `Rows`; "" where those have no such events.
+    field : of the rules' event; of several, the first that is not empty counts.
+    row : the same in the scan's `Rows`; "" where those have no such events.
     memo : attribute of `Memos` that texts are looked up in; "" for numbers.
     words : texts for which the rows have numbers: their places here. Without a memo
         these are the column's values as well, -1 for other texts.
@@ -84,8 +82,8 @@ class EventKind:
 
     Attributes
     ----------
-    type : of the typed decoder's objects.
-    row_kind : number of the compiled scan.
+    type : of the rules' events.
+    row_kind : number of the scan.
     strings : names that get their ids with the first such event, whether one holds
         them or not: early snapshots must not make the ids of later strings others.
     """
@@ -189,11 +187,11 @@ KINDS = (
 )
 _SAMPLE_COLUMNS = (
     _TIME,
-    EventColumn("window", _I64, "window_cycles"),
-    EventColumn("read", _F64, "dram_read_bytes"),
-    EventColumn("write", _F64, "dram_write_bytes"),
-    EventColumn("stall", _F64, "stall_cycles"),
-    EventColumn("kv", _F64, "kv_bytes"),
+    EventColumn("window", _I64, "window_cycles", "until"),
+    EventColumn("read", _F64, "dram_read_bytes", "amount0"),
+    EventColumn("write", _F64, "dram_write_bytes", "amount1"),
+    EventColumn("stall", _F64, "stall_cycles", "amount2"),
+    EventColumn("kv", _F64, "kv_bytes", "amount3"),
 )
 _KIND_NUMBERS = {kind.type: i for i, kind in enumerate(KINDS)} | {type(None): -1}
 
@@ -283,7 +281,7 @@ class EventColumns:
             of_kind = kinds == number
             if of_kind.any():
                 chosen = list(compress(events, of_kind.tobytes()))
-                self._add(number, _Decoded(chosen, self.memos), record[of_kind])
+                self._add(number, _Judged(chosen, self.memos), record[of_kind])
                 dropped.append(table.drop_reversed(table.n_chunks - 1))
         return np.sort(np.concatenate(dropped))
 
@@ -317,8 +315,24 @@ class EventColumns:
     def add_samples(self, samples: Sequence[Sample]) -> None:
         """Add bandwidth samples; missing figures become NaN."""
         if samples:
-            batch = _Decoded(samples, self.memos)
+            batch = _Judged(samples, self.memos)
             self.samples.append(**{c.name: batch.column(c) for c in _SAMPLE_COLUMNS})
+
+    def add_sample_rows(
+        self, rows: Rows, others: Sequence[Sample | None], at: I64
+    ) -> None:
+        """Add the samples of a scanned block, `others` for the rows `at`."""
+        batch = _Scanned(rows, np.arange(len(rows)), self.memos, self._numbered)
+        columns = {c.name: batch.column(c) for c in _SAMPLE_COLUMNS}
+        is_sample = rows.kind == SAMPLE
+        repaired = [sample for sample in others if sample is not None]
+        if repaired:
+            places = at[np.array([sample is not None for sample in others])]
+            judged = _Judged(repaired, self.memos)
+            for column in _SAMPLE_COLUMNS:
+                columns[column.name][places] = judged.column(column)
+            is_sample[places] = True
+        self.samples.append(**{n: values[is_sample] for n, values in columns.items()})
 
     def extent(self, *, with_samples: bool = False) -> tuple[int, int] | None:
         """Return the first and the last time that events name; None without any."""
@@ -337,7 +351,7 @@ class EventColumns:
             time, window = self.samples.column("time"), self.samples.column("window")
             self.samples.keep((time <= extent[1]) & (time + window > extent[0]))
 
-    def _add(self, number: int, batch: "_Decoded | _Scanned", record: I64) -> None:
+    def _add(self, number: int, batch: "_Judged | _Scanned", record: I64) -> None:
         kind = KINDS[number]
         for text in kind.strings:
             self.memos.strings[text]
@@ -360,8 +374,8 @@ class EventColumns:
         return np.array(ids, np.int32)[which]
 
 
-class _Decoded:
-    """Events of one kind as the typed decoder gives them."""
+class _Judged:
+    """Events of one kind as the rules give them."""
 
     def __init__(self, events: Sequence[Any], memos: Memos) -> None:
         self._events, self._memos = events, memos
@@ -402,7 +416,7 @@ class _Decoded:
 
 
 class _Scanned:
-    """Events of one kind as rows of the compiled scan."""
+    """Events of one kind as rows of the scan."""
 
     def __init__(
         self, rows: Rows, i: I64, memos: Memos, numbered: dict[str, Numbered]
@@ -442,6 +456,8 @@ class _Scanned:
     def _values(self, name: str) -> Array:
         if name.startswith("text"):
             return self._rows.texts[int(name[-1])][self._i]
+        if name.startswith("amount"):
+            return self._rows.amounts[int(name[-1])][self._i]
         values: Array = getattr(self._rows, name)
         return values[self._i]
 

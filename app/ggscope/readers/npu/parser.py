@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
@@ -26,7 +25,6 @@ from ggscope.readers.common.json_text import (
     Repeats,
     fault_in,
     parse_json,
-    repeats,
     repeats_in,
     without_paste,
 )
@@ -35,21 +33,15 @@ from ggscope.readers.npu import HEADER_KEYS
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns
 from ggscope.readers.npu.header import CYCLES_TOTAL, Header
 from ggscope.readers.npu.options import TOO_LARGE_HINT, NpuOptions, Progress, note_part
-from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
+from ggscope.readers.npu.scan import ODD, STUB, ScannedBlock, scanner
 from ggscope.readers.npu.schema import (
-    EVENT,
-    EVENTS,
     LEFT_OUT,
     NO_REASON,
     REASONS,
-    SAMPLE,
-    SAMPLES,
-    STUBS,
     Event,
     Problems,
     Rules,
     Sample,
-    Stub,
 )
 from ggscope.readers.npu.trace import TraceAssembly, last_cycle, max_end
 from ggscope.readers.snapshots import SnapshotScheduler
@@ -58,11 +50,10 @@ from ggscope.readers.source import Source
 _PART = frozenset({"spans", "names", "accesses"})
 _NO_ACCESSES = frozenset({"accesses"})
 """Names come with the spans; only what refers to them is still missing."""
-_STUBS = frozenset(STUBS)
 _LISTED = 6
 """Odd words that one message spells out."""
 _CHECK_EVERY = 1024
-"""Events decoded one by one between two looks at whether anybody still waits."""
+"""Events judged one by one between two looks at whether anybody still waits."""
 
 
 class _TooDeepError(Exception):
@@ -136,7 +127,7 @@ class NpuParser:
             if key == "timeline_events" and begins_array:
                 self._take_timeline(cursor)
             elif key == "bandwidth_samples" and begins_array:
-                for block in cursor.blocks():
+                for block in cursor.blocks(self._scanner.cut_samples):
                     self._take_samples(block)
             else:
                 self._take_value(key, cursor)
@@ -155,16 +146,10 @@ class NpuParser:
             )
 
     def _take_lines_of(self, block: Block) -> None:
-        n = len(block.start)
-        if isinstance(block, ScannedBlock) and len(self._wanted(n)) == n:
+        if isinstance(block, ScannedBlock):
             self._keep_rows(block)
-            return
-        events = None if block.overlong else block.decode_lines(EVENT)
-        if events is not None:
-            self._note_repeats_of(block)
-            self._keep(block, block.start, block.end, events)
         else:
-            self._take_lines_slow(block)
+            self._take_doubtful_lines(block)
 
     @property
     def progress(self) -> Progress:
@@ -298,7 +283,7 @@ class NpuParser:
             )
         self._has_timeline = True
         self._unfinished = cursor.position + 1
-        for block in cursor.blocks(self._scanner.cut_array):
+        for block in cursor.blocks(self._scanner.cut_events):
             self._context.progress(block.offset, self._source.size)
             self._take_block(block)
             self._unfinished = cursor.position
@@ -307,21 +292,9 @@ class NpuParser:
 
     def _take_block(self, block: Block) -> None:
         if isinstance(block, ScannedBlock):
-            # Here the number of elements is certain.
-            n = len(block.rows)
-            wanted = self._wanted(n)
-            if len(wanted) == n:
-                self._keep_rows(block)
-                return
-            if not wanted:
-                self.n_records += n
-                return
-        events = block.decode_array(EVENTS)
-        if events is not None and len(events) == len(block.start):
-            self._note_repeats_of(block)
-            self._keep(block, block.start, block.end, events)
+            self._keep_rows(block)
         else:
-            self._take_block_slow(block)
+            self._take_doubtful_block(block)
 
     def _wanted(self, n: int) -> range:
         """Return which of the next `n` events are in the range asked for."""
@@ -334,8 +307,8 @@ class NpuParser:
         stop = self._options.stop
         return index >= self._options.first and (stop is None or index < stop)
 
-    def _take_block_slow(self, block: Block) -> None:
-        """Decode each element alone, so that a bad one costs only itself."""
+    def _take_doubtful_block(self, block: Block) -> None:
+        """Judge each element alone, so that a bad one costs only itself."""
         bounds: list[tuple[int, int]] = []
         events: list[Event | None] = []
         try:
@@ -358,27 +331,12 @@ class NpuParser:
     def _event(self, data: bytes, offset: int) -> Event | None:
         """Return the event of one element; None where it is left out."""
         try:
-            event = EVENT.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-        else:
-            if not isinstance(event, STUBS):
-                return event
-        try:
             value = self._parsed(data, offset)
         except _TooDeepError:
             text = f"{self._problems.subject} is nested too deeply; {LEFT_OUT}"
             self._problems.warn(Severity.DATA_LOSS, "too_deep", text)
             return None
         return self._rules.event(value)
-
-    def _note_repeats_of(self, block: Block) -> None:
-        """Note the keys that events of a block name twice."""
-        found = repeats(block.data, block.start, block.end)
-        if found is not None:
-            row = found.element
-            self._at(block, row, int(block.start[row]), self.n_records)
-            self._note_repeats(found)
 
     def _note_repeats(self, found: Repeats | None) -> None:
         """Note the keys that the event at hand names twice."""
@@ -387,34 +345,28 @@ class NpuParser:
             note_repeated(self.builder, place, offset, found.count)
 
     def _keep(
-        self, block: Block, start: I64, end: I64, events: Sequence[Event | Stub | None]
+        self, block: Block, start: I64, end: I64, events: Sequence[Event | None]
     ) -> None:
-        """Add events with the places of their texts; markers get their details now."""
+        """Add events that the rules have judged, with the places of their texts."""
         wanted = self._wanted(len(events))
         first = self._announced(len(wanted)) + wanted.start
         events = events[wanted.start : wanted.stop]
-        if not _STUBS.isdisjoint(map(type, events)):
-            events = [
-                self._marker(block, int(start[row]), int(end[row]), row)
-                if type(event) in _STUBS
-                else event
-                for row, event in zip(wanted, events, strict=True)
-            ]
         record = np.arange(first, first + len(events))
         self._kept(block, start, end, self._columns.add(events, record))
 
     def _keep_rows(self, block: ScannedBlock) -> None:
-        """Add events that are rows already; look at those that need it."""
+        """Add events that are rows already; let the rules judge those that are odd."""
+        wanted = self._wanted(len(block.rows))
         rows = block.rows
-        first = self._announced(len(rows))
+        if len(wanted) < len(rows):
+            rows = rows.part(wanted)
+        first = self._announced(len(rows)) + wanted.start
         odd = np.flatnonzero(rows.kind >= STUB)
+        at = odd + wanted.start
         bounds = zip(
-            odd.tolist(),
-            block.start[odd].tolist(),
-            block.end[odd].tolist(),
-            strict=True,
+            at.tolist(), block.start[at].tolist(), block.end[at].tolist(), strict=True
         )
-        events = [self._marker(block, start, end, row) for row, start, end in bounds]
+        events = [self._odd_event(block, start, end, row) for row, start, end in bounds]
         dropped = self._columns.add_rows(rows, first, events, odd)
         self._kept(block, block.start, block.end, dropped)
 
@@ -445,7 +397,7 @@ class NpuParser:
             what = f"end_cycle is before start_cycle; {LEFT_OUT}"
             self._problems.error("end_before_start", "end_cycle", what)
 
-    def _marker(self, block: Block, start: int, end: int, row: int) -> Event | None:
+    def _odd_event(self, block: Block, start: int, end: int, row: int) -> Event | None:
         self._at(block, row, start, self.n_records)
         return self._event(block.element(start, end), block.offset + start)
 
@@ -453,7 +405,7 @@ class NpuParser:
         line = 0 if block.line is None else int(block.line[row])
         self._problems.at(first + row, block.offset + start, line)
 
-    def _take_lines_slow(self, block: Block) -> None:
+    def _take_doubtful_lines(self, block: Block) -> None:
         """Look at each line alone: headers, samples, events and what is neither."""
         assert block.line is not None  # lines always have numbers
         kept: list[int] = []
@@ -468,15 +420,6 @@ class NpuParser:
                 self._bad_line(line, "it is too long", offset)
                 continue
             data = block.element(start, end)
-            try:
-                event = EVENT.decode(data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                event = None
-            if event is not None and not isinstance(event, STUBS):
-                self._note_repeats(repeats_in(data))
-                events.append(event)
-                kept.append(row)
-                continue
             found = self._line(data, offset, line)
             if not found:
                 continue
@@ -552,28 +495,36 @@ class NpuParser:
 
     def _take_samples(self, block: Block) -> None:
         self._context.progress(block.offset, self._source.size)
-        samples = block.decode_array(SAMPLES)
-        if samples is not None and len(samples) == len(block.start):
-            self._columns.add_samples(samples)
-            self._n_samples += len(samples)
+        if not isinstance(block, ScannedBlock):
+            for start, end in block.elements():
+                offset = block.offset + start
+                value = self._shallow(block.element(start, end), offset)
+                self._add_samples([value], offset)
             return
-        for start, end in block.elements():
-            data, offset = block.element(start, end), block.offset + start
-            try:
-                self._columns.add_samples([SAMPLE.decode(data)])
-                self._n_samples += 1
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                self._add_samples([self._shallow(data, offset)], offset)
+        odd = np.flatnonzero(block.rows.kind == ODD)
+        bounds = zip(
+            odd.tolist(),
+            block.start[odd].tolist(),
+            block.end[odd].tolist(),
+            strict=True,
+        )
+        first, samples = self._n_samples, []
+        for row, start, end in bounds:
+            offset = block.offset + start
+            value = self._shallow(block.element(start, end), offset)
+            self._n_samples = first + row
+            samples.append(self._sample(value, offset))
+        self._columns.add_sample_rows(block.rows, samples, odd)
+        self._n_samples = first + len(block.rows)
 
     def _add_samples(self, values: list[object], offset: int, line: int = 0) -> None:
-        samples: list[Sample] = []
-        for value in values:
-            self._problems.at(self._n_samples, offset, line, sample=True)
-            self._n_samples += 1
-            sample = self._rules.sample(value)
-            if sample is not None:
-                samples.append(sample)
-        self._columns.add_samples(samples)
+        samples = [self._sample(value, offset, line) for value in values]
+        self._columns.add_samples([s for s in samples if s is not None])
+
+    def _sample(self, value: object, offset: int, line: int = 0) -> Sample | None:
+        self._problems.at(self._n_samples, offset, line, sample=True)
+        self._n_samples += 1
+        return self._rules.sample(value)
 
     def _take_value(self, key: str, cursor: JsonCursor) -> None:
         data, offset = cursor.value()

@@ -1,7 +1,7 @@
-"""Calls of ``npu.c``: timeline events from JSON text straight into rows.
+"""Calls of ``npu.c``: events and bandwidth samples from JSON text straight into rows.
 
-Blocks that it does not judge are read by the typed decoder of `schema`. Calls release
-the interpreter lock.
+It is the one decoder of both; what it does not take is left to the rules of `schema`,
+element by element. Calls release the interpreter lock.
 """
 
 import secrets
@@ -14,21 +14,27 @@ import numpy.typing as npt
 from ggscope.model.tables import Array
 from ggscope.native.declared import EventRows, EventTexts
 from ggscope.native.library import library
+from ggscope.readers.common import json_cursor
 from ggscope.readers.common.json_cursor import Block, Bytes8
 
 WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
 """Engines and masters in the kernel's order; engines are the first six."""
-ENGINE, ACCESS, TOKEN, STALL, COMMAND, STUB, ODD = range(7)
+ENGINE, ACCESS, TOKEN, STALL, COMMAND, SAMPLE, STUB, ODD = range(8)
 """Kinds of rows. STUB has a known type without columns, ODD is sound JSON that the
-typed decoder has to look at."""
+rules have to judge."""
+_EVENTS, _LINES, _LAST_LINES, _SAMPLES = range(4)
 _MORE, _CLOSED, _FULL, _STRANGE = range(4)
 
 N_ROWS = 1 << 15
 """Events that one scan takes; a block ends where they are used up."""
+_DOUBTFUL_BYTES = 64 * 1024
+"""Text that is left to the rules where the scan cannot tell where its first event
+ends; behind it the scan goes on."""
 _N_DEPS = 1 << 16
 _N_TEXTS = 1 << 16
 _TEXT_BYTES = 4 << 20
 _UNSET = -2
+_NEWLINE = ord("\n")
 
 _ROW_COLUMNS = {
     "kind": np.uint8,
@@ -45,6 +51,8 @@ _ROW_COLUMNS = {
     "size": np.int64,
     "address": np.int64,
 }
+_PLACES = ("begin", "finish", "line")
+"""Columns of places in the text, which the block has."""
 
 
 class Texts:
@@ -129,6 +137,8 @@ class Rows:
     time, until : int64[n], cycles.
     number : int64[n], cmdq_id, cmd_id or token_index.
     size, address : int64[n], of an access; -1 where unknown.
+    amounts : four float64[n]; of a sample bytes read, written, stall cycles and
+        bytes of the KV cache. NaN = not stated.
     texts : four int32[n]; of an engine event op, layer, tile and colour; of an
         access the source engine; of a stall the reason; of a command source and
         phase. -1 = none.
@@ -145,12 +155,31 @@ class Rows:
     number: Array
     size: Array
     address: Array
-    texts: tuple[Array, Array, Array, Array]
+    amounts: tuple[Array, ...]
+    texts: tuple[Array, ...]
     dep_count: Array
     deps: Array
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def part(self, chosen: range) -> "Rows":
+        """Return neighbouring rows, of which `deps` are those of the engine events."""
+        rows = slice(chosen.start, chosen.stop)
+        counts = np.where(self.kind == ENGINE, self.dep_count, 0)
+        first = int(counts[: chosen.start].sum())
+        n_deps = int(counts[rows].sum())
+        columns = {
+            name: getattr(self, name)[rows]
+            for name in _ROW_COLUMNS
+            if name not in _PLACES
+        }
+        return Rows(
+            **columns,
+            amounts=tuple(column[rows] for column in self.amounts),
+            texts=tuple(column[rows] for column in self.texts),
+            deps=self.deps[first : first + n_deps],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -185,24 +214,35 @@ class Scanner:
         self._scan = library().ggscope_npu_scan
         self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
         self._text_columns = np.empty((4, n_rows), np.int32)
+        self._amounts = np.empty((4, n_rows), np.float64)
         self._deps = np.empty(_N_DEPS, np.int64)
         self._struct = EventRows(
             capacity=n_rows,
             deps_capacity=_N_DEPS,
+            amount=tuple(self._amounts),
             text=tuple(self._text_columns),
             deps=self._deps,
             **self._columns,
         )
         self._is_full = False
 
-    def cut_array(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
-        """Return the events at the start of a text; None where others must look.
+    def cut_events(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
+        """Return the events at the start of a text, as `json_cursor.cut_array` does.
 
-        Like `json_cursor.cut_array`, for arrays of objects.
+        Where the first one is none that it takes, a short stretch without rows.
         """
-        status = self._run(buffer[1:-1], 0, first)
+        return self._cut_array(buffer, offset, first, _EVENTS)
+
+    def cut_samples(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
+        """Return the bandwidth samples at the start of a text, as above."""
+        return self._cut_array(buffer, offset, first, _SAMPLES)
+
+    def _cut_array(
+        self, buffer: Bytes8, offset: int, first: bool, form: int
+    ) -> Block | None:
+        status = self._run(buffer[1:-1], form, first)
         if not self._struct.n_rows:
-            return None
+            return json_cursor.cut_array(buffer[: _DOUBTFUL_BYTES + 2], offset, first)
         begin, finish = self._bounds()
         return ScannedBlock(
             buffer=buffer,
@@ -220,11 +260,12 @@ class Scanner:
     ) -> tuple[Block, int] | None:
         """Return the whole lines at the start of a text, and how many line breaks.
 
-        None where the first one is no event of the usual kind.
+        Where the first one is no event that it takes, a short stretch without rows;
+        None where that has no end.
         """
-        self._run(buffer[1:-1], 2 if at_end else 1, True)
+        self._run(buffer[1:-1], _LAST_LINES if at_end else _LINES, True)
         if not self._struct.n_rows:
-            return None
+            return self._doubtful_lines(buffer, offset, number)
         begin, finish = self._bounds()
         line = self._columns["line"][: self._struct.n_rows].astype(np.int64)
         block = ScannedBlock(
@@ -238,17 +279,27 @@ class Scanner:
         )
         return block, self._struct.n_lines
 
-    def _run(self, data: Bytes8, lines: int, first: bool) -> int:
-        self._call(data, lines, first)
+    def _doubtful_lines(
+        self, buffer: Bytes8, offset: int, number: int
+    ) -> tuple[Block, int] | None:
+        part = buffer[: _DOUBTFUL_BYTES + 2]
+        breaks = np.flatnonzero(part[1:-1] == _NEWLINE)
+        if not len(breaks):
+            return None
+        block = json_cursor.cut_lines(part, offset, breaks, False, number)
+        return block, len(breaks)
+
+    def _run(self, data: Bytes8, form: int, first: bool) -> int:
+        self._call(data, form, first)
         if self._is_full and not self._struct.n_rows:
-            self._call(data, lines, first)  # with all texts forgotten
+            self._call(data, form, first)  # with all texts forgotten
         return int(self._struct.status)
 
-    def _call(self, data: Bytes8, lines: int, first: bool) -> None:
+    def _call(self, data: Bytes8, form: int, first: bool) -> None:
         if self._is_full:
             self.texts.forget()
         found = self._struct
-        self._scan(data, len(data), lines, int(first), found, self.texts.struct)
+        self._scan(data, len(data), form, int(first), found, self.texts.struct)
         # Out of rows is no reason to forget texts.
         self._is_full = found.status == _FULL and found.n_rows < found.capacity
 
@@ -260,10 +311,11 @@ class Scanner:
     def _rows(self) -> Rows:
         n = self._struct.n_rows
         column = {name: values[:n] for name, values in self._columns.items()}
-        for name in ("begin", "finish", "line"):
+        for name in _PLACES:
             del column[name]
         return Rows(
             **column,
+            amounts=tuple(self._amounts[:, :n]),
             texts=tuple(self._text_columns[:, :n]),
             deps=self._deps[: self._struct.n_deps],
         )

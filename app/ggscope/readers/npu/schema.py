@@ -1,9 +1,7 @@
-"""Timeline events of the NPU simulator as typed objects, and the rules of the format.
+"""The rules of the NPU format: what becomes of values that break them.
 
-The types hold what an event must be for nothing to be said about it: the decoder
-refuses everything else, and `Rules` then looks at that event alone, and at all
-markers. ``gc=False`` keeps the hundred thousands of short-lived objects out of the
-garbage collector.
+`scan` decodes events and samples that the rules have nothing to say about; `Rules`
+judges all others, and all markers, one by one.
 
 Every repair and every loss is noted as a warning with the JSON path of its place.
 Broken rules of the format are errors, although all that can be shown is: mandatory
@@ -16,10 +14,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias, get_args
-
-import msgspec
-from msgspec import Meta, Struct
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import INVALID_CODE, INVALID_TRACE, Severity
@@ -27,38 +23,26 @@ from ggscope.model.trace import INVALID_CODE, INVALID_TRACE, Severity
 MAX_CYCLE = 1 << 61
 """Larger times would overflow int64 once windows are added to them."""
 MAX_ID = (1 << 31) - 1
-MAX_INT = (1 << 63) - 1
 MAX_NUMBER = (1 << 62) - 1
 
-_Engine = Literal["DMA", "TE", "VE", "CTRL", "HOST", "OTHER"]
-_Master = Literal["DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER"]
-_Step = Literal["ENQUEUE", "START", "END", "ERROR"]
-_TokenPhase = Literal["PREFILL", "DECODE"]
-_Direction = Literal["read", "write"]
-_Memory = Literal["DRAM", "SPM"]
-ENGINES: tuple[_Engine, ...] = get_args(_Engine)
+ENGINES = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER")
 """Engine names in the order of their lanes."""
-MASTERS: tuple[_Master, ...] = get_args(_Master)
+MASTERS = ("DMA", "TE", "VE", "BUS", "TRACE", "CTRL", "HOST", "OTHER")
 REASONS = ("queue_full", "priority_deferred", "backpressure", "throttle")
 """What the specification says masters stall for; the list is open."""
 NO_REASON = "stall"
 """What a stall without a reason is called."""
-COMMANDS: tuple[_Step, ...] = get_args(_Step)
+COMMANDS = ("ENQUEUE", "START", "END", "ERROR")
 COMMAND_NAME = "command"
 """What a command without phase and source is called."""
-TOKEN_PHASES: tuple[_TokenPhase, ...] = get_args(_TokenPhase)
+TOKEN_PHASES = ("PREFILL", "DECODE")
 PHASE_NAMES = ("prefill", "decode")
 """How `TOKEN_PHASES` are called where people read them."""
-DIRECTIONS: tuple[_Direction, ...] = get_args(_Direction)
-MEMORIES: tuple[_Memory, ...] = get_args(_Memory)
+DIRECTIONS = ("read", "write")
+MEMORIES = ("DRAM", "SPM")
 RESERVED = ("BUS_EVENT", "POWER_ESTIMATE", "ERROR_EVENT")
 """Types that the specification sets aside without saying what is in them."""
 
-Cycle = Annotated[int, Meta(ge=0, le=MAX_CYCLE)]
-Id = Annotated[int, Meta(ge=0, le=MAX_ID)]
-Number = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
-Amount = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
-Address = Annotated[int, Meta(ge=0, le=MAX_INT)]
 _BOUNDED_NUMBER = re.compile(r"(?:^|[\W_])(\d{1,5})(?=$|[\W_])")
 _TRAILING_NUMBER = re.compile(r"(\d{1,5})$")
 _HEX_COLOR = re.compile(r"#?([0-9a-fA-F]{6}|[0-9a-fA-F]{3})$")
@@ -86,111 +70,91 @@ _AMOUNTS = ("bytes",)
 """Numbers that no rule of the format lets be negative; others are ids."""
 
 
-class Engine(Struct, tag_field="type", tag="ENGINE_EVENT", gc=False):
+@dataclass(slots=True)
+class Engine:
     """Work of one engine."""
 
-    start_cycle: Cycle
-    end_cycle: Cycle
-    engine: _Engine
+    start_cycle: int
+    end_cycle: int
+    engine: str
     op: str | None
-    engine_id: Id = 0
-    cmdq_id: Number = -1
-    layer_id: str | None = None
-    tile_id: str | None = None
-    color_hint: str | None = None
-    deps: list[Number] | None = None
+    engine_id: int
+    cmdq_id: int
+    layer_id: str | None
+    tile_id: str | None
+    color_hint: str | None
+    deps: list[int] | None
 
 
-class Access(Struct, tag_field="type", tag="MEM_ACCESS_EVENT", gc=False):
-    """One transfer; `addr` is up to 2**64 - 1 where a rule let it pass.
+@dataclass(slots=True)
+class Access:
+    """One transfer; `bytes` is -1 where it is not stated, `addr` below 2**64."""
 
-    `bytes` is -1 where it is not stated.
-    """
-
-    cycle: Cycle
-    mem_type: _Memory
-    direction: _Direction
-    bytes: Amount = -1
-    addr: Address | None = None
-    source_engine: str | None = None
-    source_engine_id: Id = 0
-    cmdq_id: Number = -1
+    cycle: int
+    mem_type: str
+    direction: str
+    bytes: int
+    addr: int | None
+    source_engine: str | None
+    source_engine_id: int
+    cmdq_id: int
 
 
-class Token(Struct, tag_field="type", tag="TOKEN_EVENT", gc=False):
+@dataclass(slots=True)
+class Token:
     """The time spent on one token; `token_index` -1 where it is not known."""
 
-    start_cycle: Cycle
-    end_cycle: Cycle
-    phase: _TokenPhase
-    token_index: Id
+    start_cycle: int
+    end_cycle: int
+    phase: str
+    token_index: int
 
 
-class Stall(Struct, tag_field="type", tag="STALL_EVENT", gc=False):
+@dataclass(slots=True)
+class Stall:
     """A master waiting for something."""
 
-    start_cycle: Cycle
-    end_cycle: Cycle
-    master: _Master
-    master_id: Id = 0
-    reason: str | None = None
+    start_cycle: int
+    end_cycle: int
+    master: str
+    master_id: int
+    reason: str | None
 
 
-class Command(Struct, tag_field="type", tag="CMD_EVENT", gc=False):
+@dataclass(slots=True)
+class Command:
     """One step in the life of a command; `phase` is free text here."""
 
-    cycle: Cycle
-    event: _Step
-    cmd_id: Number = -1
-    source: str | None = None
-    phase: str | None = None
+    cycle: int
+    event: str
+    cmd_id: int
+    source: str | None
+    phase: str | None
 
 
-class MarkerStub(Struct, tag_field="type", tag="MARKER_EVENT", gc=False):
-    """Stands for a marker until `Rules` reads it with its details."""
-
-
-class BusStub(Struct, tag_field="type", tag="BUS_EVENT", gc=False):
-    """Stands for a reserved event."""
-
-
-class PowerStub(Struct, tag_field="type", tag="POWER_ESTIMATE", gc=False):
-    """Stands for a reserved event."""
-
-
-class ErrorStub(Struct, tag_field="type", tag="ERROR_EVENT", gc=False):
-    """Stands for a reserved event."""
-
-
-class Instant(Struct, gc=False):
+@dataclass(slots=True)
+class Instant:
     """A marker, or an event that is shown as one; `power` in mW, NaN if none."""
 
     cycle: int
     name: str
     detail: str | None = None
-    power: float = float("nan")
+    power: float = math.nan
 
 
-class Sample(Struct, gc=False):
+@dataclass(slots=True)
+class Sample:
     """One entry of ``bandwidth_samples``; None where a figure is missing."""
 
-    cycle: Cycle
-    window_cycles: Annotated[int, Meta(ge=1, le=MAX_CYCLE)]
-    dram_read_bytes: Annotated[float, Meta(ge=0)] | None = None
-    dram_write_bytes: Annotated[float, Meta(ge=0)] | None = None
-    stall_cycles: Annotated[float, Meta(ge=0)] | None = None
-    kv_bytes: Annotated[float, Meta(ge=0)] | None = None
+    cycle: int
+    window_cycles: int
+    dram_read_bytes: float | None
+    dram_write_bytes: float | None
+    stall_cycles: float | None
+    kv_bytes: float | None
 
 
-Timed = Engine | Access | Token | Stall | Command
-Stub = MarkerStub | BusStub | PowerStub | ErrorStub
-Event = Timed | Instant
-STUBS = (MarkerStub, BusStub, PowerStub, ErrorStub)
-
-EVENT: msgspec.json.Decoder[Timed | Stub] = msgspec.json.Decoder(Timed | Stub)
-EVENTS = msgspec.json.Decoder(list[Timed | Stub])
-SAMPLE = msgspec.json.Decoder(Sample)
-SAMPLES = msgspec.json.Decoder(list[Sample])
+Event = Engine | Access | Token | Stall | Command | Instant
 
 
 def layer_number(layer_id: str) -> int:
@@ -361,11 +325,9 @@ class Rules:
         times = self._interval(fields)
         if times is None:
             return None
-        # The struct's literals hold for what the decoder reads; a lane may have
-        # any name.
         return Engine(
             *times,
-            engine=self._choice(fields, "engine", ENGINES),  # type: ignore[arg-type]
+            engine=self._choice(fields, "engine", ENGINES),
             op=self._text(fields, "op", needed=True),
             engine_id=self._number(fields, "engine_id", 0, MAX_ID, 0),
             cmdq_id=self._number(fields, "cmdq_id"),
@@ -387,7 +349,7 @@ class Rules:
             return Instant(cycle, "MEM_ACCESS_EVENT", _rest(fields))
         return Access(
             cycle,
-            mem_type=memory,  # type: ignore[arg-type]  # any memory may be
+            mem_type=memory,
             direction=direction,
             bytes=self._number(fields, "bytes", 0),
             addr=self._integer(fields, "addr", 0, MAX_ADDRESS),
@@ -406,7 +368,7 @@ class Rules:
             self._missing("token_index")
         return Token(
             *times,
-            phase=phase,  # type: ignore[arg-type]  # unknown phases are kept out later
+            phase=phase,
             token_index=-1 if index is None else index,
         )
 
@@ -417,9 +379,7 @@ class Rules:
         return Stall(
             *times,
             # Their list is open, as that of reasons is.
-            master=self._choice(  # type: ignore[arg-type]  # any master may be
-                fields, "master", MASTERS, is_open=True
-            ),
+            master=self._choice(fields, "master", MASTERS, is_open=True),
             master_id=self._number(fields, "master_id", 0, MAX_ID, 0),
             reason=self._text(fields, "reason"),
         )
@@ -431,7 +391,7 @@ class Rules:
         event = self._choice(fields, "event", COMMANDS, code="unknown_cmd_event")
         return Command(
             cycle,
-            event=event,  # type: ignore[arg-type]  # shown as a marker of that name
+            event=event,
             cmd_id=self._number(fields, "cmd_id"),
             source=self._text(fields, "source"),
             phase=self._text(fields, "phase"),
