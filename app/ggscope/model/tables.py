@@ -511,6 +511,53 @@ class Spans(Table):
             is_rare=True,
         ),
     ] = None
+    moved: Annotated[
+        Array | None,
+        Column(
+            "int64",
+            "bytes that an engine moved, as the file states",
+            -1,
+            unit="bytes",
+            high=_FAR,
+            label="bytes moved",
+            is_rare=True,
+        ),
+    ] = None
+    bits: Annotated[
+        Array | None,
+        Column(
+            "int8",
+            "bits of a value that an engine worked on: of weights, else of what it "
+            "moved, else of activations",
+            -1,
+            high=1 << 7,
+            label="bits",
+            is_rare=True,
+        ),
+    ] = None
+    bank: Annotated[
+        Array | None,
+        Column(
+            "int16",
+            "bank of the scratchpad memory (SPM)",
+            -1,
+            high=1 << 15,
+            label="SPM bank",
+            is_rare=True,
+        ),
+    ] = None
+    bank_offset: Annotated[
+        Array | None,
+        Column(
+            "int64",
+            "offset in that bank",
+            -1,
+            unit="bytes",
+            high=_FAR,
+            label="offset in the bank",
+            is_rare=True,
+        ),
+    ] = None
     color: Annotated[
         Array | None,
         Column(

@@ -117,12 +117,12 @@ static int is_text(const Text *text, const char *word, int32_t length)
 
 /* ---- values ---- */
 
-enum { MISSING, NONE, STRING, INTEGER, LIST, OTHER }; /* what a field holds */
+enum { MISSING, NONE, STRING, INTEGER, LIST, OBJECT, OTHER }; /* what a field holds */
 
 typedef struct {
     int what;
     int64_t number;
-    Text text;                   /* of a STRING, or where a LIST begins */
+    Text text;                   /* of a STRING, or where a LIST or OBJECT begins */
 } Value;
 
 /* Take a number by the rules of JSON; INTEGER only where it fits plainly. */

@@ -35,6 +35,7 @@ typedef struct {
     uint8_t *kind, *word, *way;
     int32_t *begin, *finish, *line, *unit, *dep_count;
     int64_t *time, *until, *number, *size, *address;
+    int64_t *detail[4];          /* of an engine; -1 = not stated */
     double *amount[4];           /* of a sample; NaN = not stated */
     int32_t *text[4];
     int64_t *deps;
@@ -56,7 +57,7 @@ typedef struct {
 
 enum {
     OP, TYPE, ADDR, DEPS, CYCLE, PHASE, BYTES, EVENT, ENGINE_NAME, MASTER, REASON,
-    SOURCE, CMD_ID, CMDQ_ID, TILE_ID, LAYER_ID, MEM_TYPE, KV_BYTES, ENGINE_ID,
+    SOURCE, CMD_ID, CMDQ_ID, TILE_ID, DETAILS, LAYER_ID, MEM_TYPE, KV_BYTES, ENGINE_ID,
     END_CYCLE, DIRECTION, MASTER_ID, COLOR_HINT, START_CYCLE, TOKEN_INDEX,
     STALL_CYCLES, SOURCE_ENGINE, WINDOW_CYCLES, DRAM_READ_BYTES, DRAM_WRITE_BYTES,
     SOURCE_ENGINE_ID, N_FIELDS
@@ -66,13 +67,13 @@ enum { LONGEST_KEY = 16 };
 /* In order of length; FIRST_KEY tells where those of a length begin. */
 static const char *const KEYS[N_FIELDS] = {
     "op", "type", "addr", "deps", "cycle", "phase", "bytes", "event", "engine",
-    "master", "reason", "source", "cmd_id", "cmdq_id", "tile_id", "layer_id",
+    "master", "reason", "source", "cmd_id", "cmdq_id", "tile_id", "details", "layer_id",
     "mem_type", "kv_bytes", "engine_id", "end_cycle", "direction", "master_id",
     "color_hint", "start_cycle", "token_index", "stall_cycles", "source_engine",
     "window_cycles", "dram_read_bytes", "dram_write_bytes", "source_engine_id",
 };
 static const int8_t FIRST_KEY[LONGEST_KEY + 2] = {
-    0, 0, 0, 1, 1, 4, 8, 13, 15, 18, 22, 23, 25, 26, 28, 28, 29, 31,
+    0, 0, 0, 1, 1, 4, 8, 13, 16, 19, 23, 24, 26, 27, 29, 29, 30, 32,
 };
 
 static int field_of(const Text *key)
@@ -133,7 +134,7 @@ static int take_event(Cursor *c, Event *event)
             return lost(c, 1);
         }
         if (*c->at == '{' || *c->at == '[') {
-            value->what = *c->at == '[' ? LIST : OTHER;
+            value->what = *c->at == '[' ? LIST : OBJECT;
             value->text.start = c->at;
             if (!skip_nested(c))
                 return 0;
@@ -293,6 +294,57 @@ static int put_deps(EventRows *rows, int64_t row, const Event *event, const uint
     }
     rows->dep_count[row] = (int32_t)(n - rows->n_deps);
     return 1;
+}
+
+enum { MOVED, BITS, BANK, OFFSET, N_DETAILS };
+static const int64_t MOST[N_DETAILS] = {INT64_MAX >> 1, 127, INT16_MAX, INT64_MAX >> 1};
+
+/* Which detail a key names; -1 for others. Of bits those of weights come first, then
+ * those of what is moved, then those of activations: `rank`, the lower the better. */
+static int detail_of(const Text *key, int *rank)
+{
+    static const struct { const char *key; int detail, rank; } NAMES[] = {
+        {"bytes", MOVED, 0}, {"qbits_weight", BITS, 0}, {"qbits", BITS, 1},
+        {"qbits_activation", BITS, 2}, {"spm_bank", BANK, 0}, {"spm_offset", OFFSET, 0},
+    };
+    for (int i = 0; i < 6; i++)
+        if (is_text(key, NAMES[i].key, (int32_t)strlen(NAMES[i].key))) {
+            *rank = NAMES[i].rank;
+            return NAMES[i].detail;
+        }
+    return -1;
+}
+
+/* Write what the details of an engine event state; 0 where the event is ODD. */
+static int put_details(EventRows *rows, int64_t row, const Event *event,
+                       const uint8_t *end)
+{
+    int best[N_DETAILS] = {3, 3, 3, 3}, rank = 0;
+    for (int i = 0; i < N_DETAILS; i++)
+        rows->detail[i][row] = -1;
+    if (what(event, DETAILS) != OBJECT)
+        return 1;
+    Cursor c = {event->fields[DETAILS].text.start + 1, end, 0};
+    Value value;
+    Text key;
+    while (skip_space(&c) && *c.at != '}') {
+        if (!take_key(&c, &key))
+            return 0;
+        const int detail = detail_of(&key, &rank);
+        value.what = NONE;
+        if (*c.at == '{' || *c.at == '[' ? !skip_nested(&c) : !take_scalar(&c, &value))
+            return 0;
+        if (detail >= 0 && value.what == OTHER)
+            return 0;
+        if (detail >= 0 && value.what == INTEGER && rank < best[detail] &&
+            value.number >= 0 && value.number <= MOST[detail]) {
+            best[detail] = rank;
+            rows->detail[detail][row] = value.number;
+        }
+        if (skip_space(&c) && *c.at == ',')
+            c.at++;
+    }
+    return c.at != NULL;
 }
 
 static int put_engine(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
@@ -459,7 +511,7 @@ static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
         const int put = put_deps(rows, row, event, finish);
         if (put < 0 && row)
             return FULL;
-        kind = put > 0 ? ENGINE : ODD;
+        kind = put > 0 && put_details(rows, row, event, finish) ? ENGINE : ODD;
     }
     if (kind == ODD && (form == LINES || form == LAST_LINES))
         return STRANGE; /* perhaps a header */

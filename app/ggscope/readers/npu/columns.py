@@ -122,6 +122,10 @@ KINDS = (
             EventColumn("op", _I16, "op", "text0", "ops"),
             EventColumn("layer", _I16, "layer_id", "text1", "layers"),
             EventColumn("color", _U32, "color_hint", "text3", "colors"),
+            EventColumn("moved", _I64, "moved", "detail0"),
+            EventColumn("bits", _I8, "bits", "detail1"),
+            EventColumn("bank", _I16, "bank", "detail2"),
+            EventColumn("bank_offset", _I64, "bank_offset", "detail3"),
             _COMMAND_QUEUE,
         ),
     ),
@@ -456,6 +460,8 @@ class _Scanned:
     def _values(self, name: str) -> Array:
         if name.startswith("text"):
             return self._rows.texts[int(name[-1])][self._i]
+        if name.startswith("detail"):
+            return self._rows.details[int(name[-1])][self._i]
         if name.startswith("amount"):
             return self._rows.amounts[int(name[-1])][self._i]
         values: Array = getattr(self._rows, name)

@@ -137,6 +137,8 @@ class Rows:
     time, until : int64[n], cycles.
     number : int64[n], cmdq_id, cmd_id or token_index.
     size, address : int64[n], of an access; -1 where unknown.
+    details : four int64[n]; of an engine event bytes moved, bits of a value, bank of
+        the SPM and offset in it. -1 = not stated.
     amounts : four float64[n]; of a sample bytes read, written, stall cycles and
         bytes of the KV cache. NaN = not stated.
     texts : four int32[n]; of an engine event op, layer, tile and colour; of an
@@ -155,6 +157,7 @@ class Rows:
     number: Array
     size: Array
     address: Array
+    details: tuple[Array, ...]
     amounts: tuple[Array, ...]
     texts: tuple[Array, ...]
     dep_count: Array
@@ -176,6 +179,7 @@ class Rows:
         }
         return Rows(
             **columns,
+            details=tuple(column[rows] for column in self.details),
             amounts=tuple(column[rows] for column in self.amounts),
             texts=tuple(column[rows] for column in self.texts),
             deps=self.deps[first : first + n_deps],
@@ -214,11 +218,13 @@ class Scanner:
         self._scan = library().ggscope_npu_scan
         self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
         self._text_columns = np.empty((4, n_rows), np.int32)
+        self._details = np.empty((4, n_rows), np.int64)
         self._amounts = np.empty((4, n_rows), np.float64)
         self._deps = np.empty(_N_DEPS, np.int64)
         self._struct = EventRows(
             capacity=n_rows,
             deps_capacity=_N_DEPS,
+            detail=tuple(self._details),
             amount=tuple(self._amounts),
             text=tuple(self._text_columns),
             deps=self._deps,
@@ -315,6 +321,7 @@ class Scanner:
             del column[name]
         return Rows(
             **column,
+            details=tuple(self._details[:, :n]),
             amounts=tuple(self._amounts[:, :n]),
             texts=tuple(self._text_columns[:, :n]),
             deps=self._deps[: self._struct.n_deps],

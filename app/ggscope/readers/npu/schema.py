@@ -66,13 +66,20 @@ Fields: TypeAlias = dict[str, object]
 DETAIL_CHARS = 4096
 MAX_ADDRESS = (1 << 64) - 1
 LEFT_OUT = "it is not shown"
+_DETAILS = {
+    "moved": (("bytes",), MAX_NUMBER),
+    "bits": (("qbits_weight", "qbits", "qbits_activation"), 127),
+    "bank": (("spm_bank",), (1 << 15) - 1),
+    "bank_offset": (("spm_offset",), MAX_NUMBER),
+}
+"""Keys of each detail, the first that is stated counts; and its largest value."""
 _AMOUNTS = ("bytes",)
 """Numbers that no rule of the format lets be negative; others are ids."""
 
 
 @dataclass(slots=True)
 class Engine:
-    """Work of one engine."""
+    """Work of one engine; the last four are -1 where its details do not state them."""
 
     start_cycle: int
     end_cycle: int
@@ -84,6 +91,10 @@ class Engine:
     tile_id: str | None
     color_hint: str | None
     deps: list[int] | None
+    moved: int
+    bits: int
+    bank: int
+    bank_offset: int
 
 
 @dataclass(slots=True)
@@ -335,6 +346,7 @@ class Rules:
             tile_id=self._text(fields, "tile_id"),
             color_hint=self._text(fields, "color_hint"),
             deps=self._deps(fields),
+            **_details(fields.get("details")),
         )
 
     def _access(self, fields: Fields) -> Event | None:
@@ -614,6 +626,26 @@ def _rest(fields: Fields) -> str | None:
     """Return the fields of an event that have no column, as JSON."""
     rest = {key: value for key, value in fields.items() if key not in ("type", "cycle")}
     return text_of(rest) if rest else None
+
+
+def _details(value: object) -> dict[str, int]:
+    """Return what the details of an engine event state; -1 for what they do not.
+
+    They are free text to the format: what has another type there breaks no rule.
+    """
+    details = value if isinstance(value, dict) else {}
+    stated: dict[str, int] = {}
+    for name, (keys, most) in _DETAILS.items():
+        numbers = (_whole(details.get(key)) for key in keys)
+        stated[name] = next((n for n in numbers if 0 <= n <= most), -1)
+    return stated
+
+
+def _whole(value: object) -> int:
+    """Return a whole number; -1 for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return -1
+    return int(value) if math.isfinite(value) and value == int(value) else -1
 
 
 def _number_in(text: str) -> int | float | None:

@@ -439,6 +439,7 @@ class TraceAssembly:
                 layer=layer,
                 record=narrow(record),
                 color=color[order] if color.any() else None,
+                **self._details(order),
             )
         return _Engines(
             first,
@@ -450,6 +451,19 @@ class TraceAssembly:
             layer,
             lanes,
         )
+
+    def _details(self, order: I64) -> dict[str, Array]:
+        """Return what the details of engine events state, as columns of spans."""
+        table = self._columns.engines
+        columns = {
+            name: table.column(name)
+            for name in ("moved", "bits", "bank", "bank_offset")
+        }
+        return {
+            name: narrow(values[order])
+            for name, values in columns.items()
+            if (values >= 0).any()
+        }
 
     def _engine_lanes(self, keys: I64) -> KeyLanes:
         """Add a lane for each engine, best known first."""

@@ -210,7 +210,6 @@ def test_every_cut_gives_what_the_twin_gives(
         assert_twins_agree(tmp_path, text[:cut], "t.json", strict=strict)
 
 
-FIELDS = sorted({key for event in EVENTS_OF_EVERY_KIND for key in event})
 SCALARS = (
     st.none()
     | st.booleans()
@@ -221,6 +220,58 @@ SCALARS = (
     | st.sampled_from(["TE", "read", "START", "DECODE", "#fff", "7"])
     | st.lists(st.integers(-2, 9), max_size=3)
 )
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "bytes",
+                "qbits",
+                "qbits_weight",
+                "qbits_activation",
+                "spm_bank",
+                "spm_offset",
+                "other",
+            ]
+        ),
+        SCALARS | st.dictionaries(st.just("bytes"), st.integers(0, 9), max_size=1),
+    )
+    | SCALARS
+)
+@settings(max_examples=200)
+def test_details_of_any_type_give_what_the_twin_gives(
+    tmp_path_factory: pytest.TempPathFactory, details: object
+) -> None:
+    events = [engine(0, 9, details=details), engine(1, 9, details={"qbits": 8})]
+    data = json.dumps(document(*events)).encode("utf-8", "surrogatepass")
+
+    assert_twins_agree(tmp_path_factory.getbasetemp(), data, "t.json")
+
+
+def test_details_are_columns_of_spans(tmp_path: Path) -> None:
+    events = [
+        engine(0, 1, details={"bytes": 2048, "qbits": 4, "spm_bank": 2}),
+        engine(1, 2, details={"qbits_activation": 8, "qbits_weight": 4, "qbits": 2}),
+        engine(2, 3, details={"qbits_activation": 8, "spm_offset": 8192, "bytes": 0}),
+        engine(3, 4, details={"qbits": 200, "bytes": -1, "spm_bank": "2"}),
+    ]
+
+    spans = read_text(tmp_path, json.dumps(document(*events))).spans
+
+    assert spans.moved.tolist() == [2048, -1, 0, -1]
+    assert spans.bits.tolist() == [4, 4, 8, -1]
+    assert spans.bank.tolist() == [2, -1, -1, -1]
+    assert spans.bank_offset.tolist() == [-1, -1, 8192, -1]
+
+
+def test_details_without_any_of_them_make_no_columns(tmp_path: Path) -> None:
+    spans = read_text(tmp_path, json.dumps(document(engine(0, 1)))).spans
+
+    assert spans.moved is spans.bits is spans.bank is spans.bank_offset is None
+
+
+FIELDS = sorted({key for event in EVENTS_OF_EVERY_KIND for key in event})
 SAMPLES = [
     sample(0),
     sample(64, kv_bytes=0, stall_cycles=7),
