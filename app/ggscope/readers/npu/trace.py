@@ -8,6 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.npu import (
+    DRAM_READ,
+    DRAM_WRITE,
+    HIGH_UTILISATION,
+    KV_BYTES,
+    STALL_CYCLES,
+)
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -47,8 +54,6 @@ from ggscope.readers.npu.schema import COMMAND_NAME, COMMANDS, ENGINES, PHASE_NA
 from ggscope.readers.source import Source
 
 F64 = npt.NDArray[np.float64]
-HIGH_UTILISATION = 0.8
-"""Above this share of the peak the format speaks of a bottleneck."""
 _TAIL_BYTES = 64 * 1024
 _CYCLE = re.compile(rb'"(?:start_cycle|end_cycle|cycle)"\s*:\s*(\d{1,18})(?=[\s,}])')
 _TOTAL = re.compile(rb'"cycles_total"\s*:\s*(\d{1,18})(?=[\s,}])')
@@ -89,10 +94,10 @@ def add_counters(
     order = np.argsort(time, kind="stable")
     time, window = time[order], samples.column("window")[order]
     for column, name, unit in (
-        ("read", "DRAM read", "B"),
-        ("write", "DRAM write", "B"),
-        ("stall", "Stall cycles", "cycle"),
-        ("kv", "KV bytes", "B"),
+        ("read", DRAM_READ, "B"),
+        ("write", DRAM_WRITE, "B"),
+        ("stall", STALL_CYCLES, "cycle"),
+        ("kv", KV_BYTES, "B"),
     ):
         value = samples.column(column)[order]
         if not np.isnan(value).all():

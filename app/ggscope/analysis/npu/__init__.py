@@ -1,0 +1,1 @@
+"""What the trace of an NPU simulator tells of engines, bandwidth, memory and bits."""
