@@ -342,7 +342,8 @@ def stats(
     ----------
     by : what a group is: "op", "family", "layer", "token", "thread", "phase",
         "engine", "backend", "lane", "name", "tensor", "type", "shape", "source",
-        "expert", "core", "numa" or "category" (of a call of CUDA).
+        "expert", "core", "numa", "category" (of a call of CUDA), "bits" or
+        "bank" (of an NPU).
     where : a filter, as in the window; "" = all spans.
     time : only spans that touch this range, with their whole durations.
     include_estimated : use the times of estimated and unfinished spans too.

@@ -23,4 +23,6 @@ GROUPINGS: Mapping[By, str] = {
     "core": "core",
     "numa": "NUMA node",
     "category": "call category",
+    "bits": "bits",
+    "bank": "SPM bank",
 }

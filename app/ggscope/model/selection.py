@@ -43,6 +43,8 @@ By = Literal[
     "core",
     "numa",
     "category",
+    "bits",
+    "bank",
 ]
 BY: tuple[By, ...] = get_args(By)
 """All columns that statistics group spans by."""
