@@ -14,6 +14,7 @@ import gguf_files
 import imatrix_files
 import log_files
 import npu_files
+import op_files
 import profile_files
 import side_files
 import tensor_files
@@ -263,6 +264,22 @@ def _profile(names: Names) -> bytes:
     return profile_files.profile(1, 20, names=names)[0]
 
 
+def _ops(names: Names) -> bytes:
+    # Names of the scheduler are 20 characters long; those of a logger are whole.
+    lists = op_files.vulkan_lists(1, 2, names=names)
+    graphs = op_files.graphs(1, 2, names=names)
+    return op_files.vulkan(lists) + op_files.scheduler(graphs)
+
+
+def _hexagon(names: Names) -> bytes:
+    return op_files.hexagon(op_files.npu_ops(1, names=names))
+
+
+def _opencl(names: Names) -> bytes:
+    plain = (name.replace(",", " ") for name in names)
+    return op_files.opencl(op_files.kernels(1, 20, names=plain))
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -288,6 +305,9 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
     "ggml-profile": (".json", _profile),
+    "ggml-ops": (".txt", _ops),
+    "ggml-hexagon": (".txt", _hexagon),
+    "ggml-opencl": (".csv", _opencl),
     "bigmoe": (".csv", _bigmoe),
     "imatrix": (".gguf", _imatrix),
     "llama-bench": (".jsonl", _bench),

@@ -10,6 +10,7 @@ import cuda_files
 import gguf_files
 import imatrix_files
 import log_files
+import op_files
 import profile_files
 import recordings
 import side_files
@@ -85,6 +86,15 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
     "GgmlProfileReader": ("profile.json", lambda: profile_files.profile(1)[0]),
     "LogReader": ("server.log", _log),
+    "BackendOpsReader": (
+        "sched.txt",
+        lambda: op_files.scheduler(op_files.graphs(1)),
+    ),
+    "HexagonReader": ("hex.txt", lambda: op_files.hexagon(op_files.npu_ops(1))),
+    "OpenclReader": (
+        "cl_profiling.csv",
+        lambda: op_files.opencl(op_files.kernels(1)),
+    ),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }
 """Reader class -> (file name, its content)."""

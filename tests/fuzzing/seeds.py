@@ -10,6 +10,7 @@ import ggmlviz_files as viz
 import gguf_files
 import imatrix_files
 import log_files
+import op_files
 import side_samples
 from bench_files import FORMS as FORMS_OF_BENCH
 from cuda_files import DIALECTS
@@ -180,6 +181,22 @@ _SEEDS = {
     ],
     "llama-log": _logs,
     "ggml-profile": lambda: _side("GgmlProfileReader"),
+    "ggml-ops": lambda: [
+        ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),
+        ("clock.txt", op_files.scheduler(op_files.graphs(2, 2), clock=True)),
+        ("vulkan.txt", op_files.vulkan(op_files.vulkan_lists(1))),
+        ("first.txt", op_files.vulkan(op_files.vulkan_lists(2), old=True)),
+    ],
+    "ggml-hexagon": lambda: [
+        ("hex.txt", op_files.hexagon(op_files.npu_ops(1), clock=True)),
+        ("old.txt", op_files.hexagon(op_files.npu_ops(2), old=True)),
+        (
+            "batch.txt",
+            op_files.hexagon(op_files.npu_ops(3, 3))
+            + op_files.batch(3, [9, 4], 4284967296, 9_000_000).encode(),
+        ),
+    ],
+    "ggml-opencl": lambda: _side("OpenclReader"),
     "bigmoe": lambda: [
         (f"{make.__name__}.csv", make(1)[0]) for make in bigmoe_files.MAKERS
     ],

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ggscope.model.backend_ops import BackendOps
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
@@ -84,6 +85,7 @@ class TraceBuilder:
         self.log: ServerLog | None = None
         self.bench: BenchRuns | None = None
         self.importance: Importance | None = None
+        self.backend_ops: BackendOps | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -352,6 +354,7 @@ class TraceBuilder:
             log=self.log,
             bench=self.bench,
             importance=self.importance,
+            backend_ops=self.backend_ops,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

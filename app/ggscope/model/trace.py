@@ -20,6 +20,7 @@ from typing import Annotated, Any, Protocol, overload
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.backend_ops import BackendOps
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
 from ggscope.model.graph import Graph
@@ -824,6 +825,7 @@ class Trace:
     log : requests, memory and facts, where it is the log of a server; else None.
     bench : tests, where it is what llama-bench printed; else None.
     importance : how strongly calibration data used tensors and experts; or None.
+    backend_ops : which backend ran which op, as ggml lists it itself; or None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -860,6 +862,7 @@ class Trace:
     log: ServerLog | None = None
     bench: BenchRuns | None = None
     importance: Importance | None = None
+    backend_ops: BackendOps | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 
@@ -957,12 +960,26 @@ class Trace:
         tokens = (self.batch_tokens, self.token_sequences)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
         requests = () if self.log is None else (self.log.requests,)
-        for table in (*tables, *tokens, *others, *requests):
+        listing = () if self.backend_ops is None else (self.backend_ops,)
+        for table in (*tables, *tokens, *others, *requests, *listing):
             freeze(table)
 
     def check(self) -> list[str]:
         """Return every broken invariant as a sentence; empty if all hold."""
         return _check(self)
+
+
+def _listing_faults(listing: BackendOps) -> list[str]:
+    known = {
+        "texts": len(listing.texts),
+        "listed ops": len(listing.ops),
+        "splits": len(listing.splits),
+    }
+    broken: list[str] = []
+    for name in ("ops", "sources", "splits", "inputs"):
+        table = getattr(listing, name)
+        broken += broken_columns(f"listed {name}", table, {"": len(table)}, known)
+    return broken
 
 
 def _check(trace: Trace) -> list[str]:
@@ -1011,6 +1028,7 @@ def _check(trace: Trace) -> list[str]:
     for graph in trace.graphs:
         rows = {"": len(graph), "edges": graph.n_edges}
         broken += broken_columns("graph", graph, rows, known | {"nodes": len(graph)})
+    broken += [] if trace.backend_ops is None else _listing_faults(trace.backend_ops)
     for i, series in enumerate(trace.counters):
         if series.id != i:
             broken.append(f"counter {i} has id {series.id}")

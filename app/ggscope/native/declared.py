@@ -397,6 +397,34 @@ class CallTally(Struct):
     )
 
 
+class OpRows(Struct):
+    """One row per thing that a line of ggml tells of an op."""
+
+    _fields_ = (
+        *_names(Out.i64, "line", "offset"), ("length", Out.i32), ("time", Out.i64),
+        ("kind", Out.u8), ("text", Out.i32), ("value", Out.i64),
+    )  # fmt: skip
+
+
+class OpTexts(Struct):
+    """Texts of such rows, each once, and their bytes."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
+        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
+        *_names(i64, "used", "size"), ("arena", Out.u8),
+    )  # fmt: skip
+
+
+class OpTally(Struct):
+    """How far a scan for such lines came, and whether a list of Vulkan goes on."""
+
+    _fields_ = (
+        *_names(i64, "n_lines", "consumed", "n_broken", "first_broken", "n_other"),
+        *_names(i64, "timings", "prefix"),
+    )
+
+
 class RecordTally(Struct):
     """What a scan of a tensor trace counted."""
 
@@ -460,6 +488,14 @@ SOURCES = {
             )
         },
         (LogRows, LogTally),
+    ),
+    "ops": Source(
+        {
+            "ggscope_scan_ops": (
+                i64, In.u8, i64, i64, i64, _in(OpRows), _out(OpTexts), _out(OpTally),
+            )
+        },
+        (OpRows, OpTexts, OpTally),
     ),
     "machine": Source(
         {

@@ -35,9 +35,11 @@ IMPORTANCE = "importance"
 """Role of an importance matrix."""
 BENCH = "bench"
 """Role of results of a benchmark."""
+OPS = "ops"
+"""Role of a list of ops by backend."""
 ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
-    METADATA, LOG, BENCH, IMPORTANCE,
+    METADATA, LOG, BENCH, IMPORTANCE, OPS,
 )  # fmt: skip
 """Roles of a file in a session; see `ggscope.model.trace.JoinedFile`."""
 ALONE = frozenset({LOG, BENCH})

@@ -23,6 +23,7 @@ from ggscope.errors import (
 )
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers import (
+    backend_ops,
     bench,
     bigmoe,
     buffers,
@@ -32,11 +33,13 @@ from ggscope.readers import (
     ggmlviz,
     gguf,
     graph,
+    hexagon,
     imatrix,
     logs,
     maps,
     metadata,
     npu,
+    opencl,
     recording,
     tensor,
 )
@@ -80,6 +83,9 @@ BUILTIN = {
     "ggscope.readers.recording.reader:SidecarReader": recording.INFO,
     "ggscope.readers.cuda.reader:CudaReader": cuda.INFO,
     "ggscope.readers.logs.reader:LogReader": logs.INFO,
+    "ggscope.readers.backend_ops.reader:BackendOpsReader": backend_ops.INFO,
+    "ggscope.readers.hexagon.reader:HexagonReader": hexagon.INFO,
+    "ggscope.readers.opencl.reader:OpenclReader": opencl.INFO,
     "ggscope.readers.bench.reader:BenchReader": bench.INFO,
     "ggscope.readers.imatrix.reader:ImatrixReader": imatrix.INFO,
 }

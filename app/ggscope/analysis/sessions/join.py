@@ -35,6 +35,7 @@ from ggscope.analysis.sessions.mapping import (
 )
 from ggscope.analysis.sessions.metadata import with_metadata
 from ggscope.analysis.sessions.remap_ids import Move, full_tensors
+from ggscope.model.backend_ops import joined_ops
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
@@ -408,6 +409,9 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
         trace = _with_routing(trace, side, by)
     if side.trace.importance is not None:
         trace = replace(trace, importance=side.trace.importance)
+    if side.trace.backend_ops is not None:
+        listing = joined_ops(trace.backend_ops, side.trace.backend_ops)
+        trace = replace(trace, backend_ops=listing)
     return trace
 
 
