@@ -342,7 +342,7 @@ def stats(
     ----------
     by : what a group is: "op", "family", "layer", "token", "thread", "phase",
         "engine", "backend", "lane", "name", "tensor", "type", "shape", "source",
-        "expert", "core", "numa", "category" (of a call of CUDA), "bits" or
+        "expert", "core", "numa", "category" (of calls and events), "bits" or
         "bank" (of an NPU).
     where : a filter, as in the window; "" = all spans.
     time : only spans that touch this range, with their whole durations.

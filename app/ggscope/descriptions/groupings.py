@@ -22,7 +22,7 @@ GROUPINGS: Mapping[By, str] = {
     "expert": "expert",
     "core": "core",
     "numa": "NUMA node",
-    "category": "call category",
+    "category": "category",
     "bits": "bits",
     "bank": "SPM bank",
 }

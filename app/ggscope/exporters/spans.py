@@ -30,7 +30,6 @@ from ggscope.model.tables import (
     NO_WAIT,
     AccessKind,
     Array,
-    CallKind,
     Phase,
     Quality,
     quality_of,
@@ -100,8 +99,9 @@ class SpanTable:
             phases = {int(phase): phase.name.lower() for phase in Phase}
             make["phase"] = lambda ids: texts_by_id(phase[ids], phases.get)
         if (category := s.category) is not None:
-            kinds = {int(kind): kind.name.lower() for kind in CallKind}
-            make["category"] = lambda ids: texts_by_id(category[ids], kinds.get)
+            make["category"] = lambda ids: texts_by_id(
+                category[ids], strings.__getitem__
+            )
         if (tensor := s.tensor) is not None:
             make["tensor"] = lambda ids: texts_by_id(tensor[ids], self._tensor)
         make["quality"] = lambda ids: texts_by_id(

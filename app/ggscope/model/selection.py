@@ -145,6 +145,7 @@ class Filter:
     experts : expert numbers; a span matches if it accesses or routes to one.
     buffers : addresses (ids) of backend buffers; a span matches if it accesses one.
     cores, nodes : of processor cores and of NUMA nodes; -1 = not known.
+    categories : of calls and events, with ``*``, or ``/regex/``.
     min_size, max_size : known bytes of all that a span accesses; none matches whose
         bytes are not recorded.
     min_wait, max_wait : ticks; no span matches whose wait is not recorded.
@@ -182,6 +183,7 @@ class Filter:
     min_rate: int | None = None
     max_rate: int | None = None
     groups: frozenset[str] | None = None
+    categories: frozenset[str] | None = None
     clauses: tuple[Clause, ...] = ()
 
     def __bool__(self) -> bool:

@@ -308,7 +308,7 @@ class Phase(IntEnum):
 
 
 class CallKind(IntEnum):
-    """Kind of a call of CUDA; -1 where a span is none."""
+    """Kind of a call of CUDA, by its function."""
 
     MEMORY_MGMT = 0
     TRANSFER = 1
@@ -319,6 +319,11 @@ class CallKind(IntEnum):
     INIT = 6
     SYNC = 7
     OTHER = 8
+
+    @property
+    def word(self) -> str:
+        """What `Spans.category` says, such as "memory_mgmt"."""
+        return self.name.lower()
 
 
 class AccessKind(IntEnum):
@@ -502,11 +507,11 @@ class Spans(Table):
     category: Annotated[
         Array | None,
         Column(
-            "int8",
-            "kind of a call of CUDA",
+            "int32",
+            "kind of a call or event: as the file says, or a `CallKind` in small "
+            "letters by the function of a call of CUDA",
             -1,
-            code=CallKind,
-            high=len(CallKind),
+            of="strings",
             label="category",
             is_rare=True,
         ),

@@ -943,7 +943,7 @@ def _why_not(trace: Trace) -> str:
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
         return "the trace has no ops"
     if trace.spans.category is not None:
-        return "calls of CUDA follow no graph of the trace"
+        return "calls and events of programs follow no graph of the trace"
     if trace.lanes.is_engine.any():
         return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):

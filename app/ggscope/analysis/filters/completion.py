@@ -33,6 +33,7 @@ FIELDS = {
     "core": "=",
     "numa": "=",
     "group": "=",
+    "category": "=",
     "name": "~",
 }
 """Fields of a filter, and how each is mostly compared."""

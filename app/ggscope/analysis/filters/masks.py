@@ -448,6 +448,8 @@ def _tests(trace: Trace, where: Filter, watcher: Watcher | None = None) -> list[
         tests.append(_amount_test(trace, "rate", where.min_rate, where.max_rate))
     if where.groups is not None:
         tests.append(_group_test(trace, where.groups))
+    if where.categories is not None:
+        tests.append(_category_test(trace, where.categories))
     if where.ops is not None:
         tests.append(_op_lookup(trace, _op_matcher(where.ops)))
     if where.families is not None:
@@ -603,6 +605,19 @@ def _group_test(trace: Trace, rows_of_statistics: Collection[str]) -> Test:
     return either(tests)
 
 
+def _category_test(trace: Trace, names: Collection[str]) -> Test:
+    """Return a test for "its category is one of these"."""
+    column = trace.spans.category
+    if column is None:
+        return lambda rows: np.zeros(rows.stop - rows.start, np.bool_)
+    accepts = _word_matcher(names)
+    present = distinct(column)
+    table = np.zeros(int(present.max(initial=-1)) + 2, np.bool_)
+    for code in present[present >= 0].tolist():
+        table[code] = accepts(trace.strings[code])
+    return _lookup(table, column)
+
+
 def _rows_test(trace: Trace, by: By, keys: frozenset[str]) -> Test:
     groups, op = grouping(trace, by), trace.spans.op
     is_member = member_test(groups, groups_called(groups, keys))
@@ -612,12 +627,18 @@ def _rows_test(trace: Trace, by: By, keys: frozenset[str]) -> Test:
 
 
 def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    accepts, has_unknown = _word_matcher(names), UNKNOWN_OPS in names
+    return lambda name: (
+        accepts(name) or (has_unknown and unknown_op_number(name) is not None)
+    )
+
+
+def _word_matcher(names: Collection[str]) -> Callable[[str], bool]:
+    """Return a test for "is one of these", in any case, with ``*`` or by pattern."""
     patterns = [name.upper() for name in names if not is_regex(name)]
     expressions = [text_matcher(name) for name in names if is_regex(name)]
-    has_unknown = UNKNOWN_OPS in names
     return lambda name: (
         any(fnmatchcase(name.upper(), p) for p in patterns)
-        or (has_unknown and unknown_op_number(name) is not None)
         or any(matches(name) for matches in expressions)
     )
 

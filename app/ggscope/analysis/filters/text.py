@@ -49,6 +49,7 @@ _FIELDS = {
     "cores": "core cores",
     "nodes": "numa node nodes",
     "groups": "group groups",
+    "categories": "category categories cat",
 }
 """Names of each field in expressions; chips show the first one."""
 ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
@@ -88,7 +89,7 @@ _MAX_RANGE = 1_000_000
 _MAX_DEPTH = 40
 """Parentheses within parentheses."""
 MAX_PATTERN_LENGTH = 512
-_NAMED = ("ops", "threads", "tensors")
+_NAMED = ("ops", "threads", "tensors", "categories")
 UNKNOWN_OPS = "UNKNOWN"
 """Stands in a filter for all ops whose number no table names."""
 """Fields whose values are names, which may hold ``*`` or be a ``/regex/``."""
@@ -139,14 +140,14 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
     name~/attn/ tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7
     buffer=0x55d0 core=3 numa=0 wait>10us traffic>=1MiB rate<1GiB/s
-    group=type:F16``; parts are joined by spaces, ``&`` or
+    group=type:F16 category=kernel``; parts are joined by spaces, ``&`` or
     ``and``, and all must hold. ``or`` and ``|`` join alternatives and bind less,
     ``not`` and ``!`` turn what follows around, as ``!=`` and ``!~`` do, and
     parentheses group. A word, a quoted text or a ``/regex/`` alone is looked for in
-    names. Ops, threads and tensors may hold ``*`` or be a ``/regex/``; ``op~mul`` finds
-    a part of the name. The word ``none`` stands for "no layer", "no token" or "no
-    phase", ``op=unknown`` for op numbers without a name, ``core=unknown`` for spans
-    whose core nobody told.
+    names. Ops, threads, tensors and categories may hold ``*`` or be a ``/regex/``;
+    ``op~mul`` finds a part of the name. The word ``none`` stands for "no layer", "no
+    token" or "no phase", ``op=unknown`` for op numbers without a name,
+    ``core=unknown`` for spans whose core nobody told.
 
     Parameters
     ----------

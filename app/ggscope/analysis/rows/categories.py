@@ -37,8 +37,8 @@ MAX_TOKENS = 4096
 _BACKEND, _NO_BACKEND = "backend", "0x0"
 """Attribute of lanes with a backend's pointer, and its value where there is none."""
 _ENGINES = ("DMA", "TE", "VE", "HOST")
-_FAILED = 100
-"""Beside `CallKind`: calls that failed."""
+_FAILED = -2
+"""Beside the strings of categories: calls that failed."""
 _NEAR_RED = 4
 _MIXED_CODE = len(Space)
 _NO_ACCESS = _MIXED_CODE + 1
@@ -298,38 +298,62 @@ def core_categories(trace: Trace) -> Categories:
 
 
 def has_calls(trace: Trace) -> bool:
-    """Return whether spans are calls of CUDA."""
+    """Return whether spans are calls of CUDA, or events with categories."""
     return trace.spans.category is not None
 
 
 def call_categories(trace: Trace) -> Categories:
-    """Return calls of CUDA by their category; those that failed come first."""
+    """Return calls and events by their category; calls that failed come first."""
     spans = trace.spans
     column = spans.category
     if column is not None and spans.color is not None:
         column = np.where(spans.color == FAILED_COLOR, _FAILED, column)
     values = _Values(column, len(spans))
-    order = sorted(values.count, key=lambda code: (code != _FAILED, code < 0, code))
-    entries = [_call_entry(code) for code in order]
+    numbers = _category_numbers(trace)
+    order = sorted(
+        values.count,
+        key=lambda code: (code != _FAILED, code < 0, numbers.get(code, 0)),
+    )
+    entries = []
+    for code in order:
+        if code == _FAILED:
+            entries.append(("failed", f"rgb:{FAILED_COLOR & 0xFFFFFF:06x}"))
+        elif code < 0:
+            entries.append(("no category", NONE))
+        else:
+            entries.append((trace.strings[code], f"category:{numbers[code]}"))
     return _categories("category", values, order, entries)
 
 
-def _call_entry(code: int) -> tuple[str, str]:
-    if code == _FAILED:
-        return "failed", f"rgb:{FAILED_COLOR & 0xFFFFFF:06x}"
-    if code < 0:
-        return "no call", NONE
+def _category_numbers(trace: Trace) -> dict[int, int]:
+    """Return the number of each category, which its colour goes by.
+
+    The kinds of calls have theirs; others come behind them, in the order of the file.
+    """
+    column = trace.spans.category
+    present = [] if column is None else distinct(column).tolist()
+    kinds = {kind.word: int(kind) for kind in CallKind}
+    others = [
+        code for code in present if code >= 0 and trace.strings[code] not in kinds
+    ]
+    place = {code: len(kinds) + i for i, code in enumerate(others)}
+    numbers = {
+        code: place[code] if code in place else kinds[trace.strings[code]]
+        for code in present
+        if code >= 0
+    }
     # The hue of number 4 is too near to the red of failed calls.
-    return CallKind(code).name.lower(), f"category:{code + (code >= _NEAR_RED)}"
+    return {code: n + (n >= _NEAR_RED) for code, n in numbers.items()}
 
 
-def call_of_key(key: str) -> CallKind | None:
-    """Return the category of a call that a key stands for; None for other keys."""
+def category_of_key(trace: Trace, key: str) -> str:
+    """Return the category that a key stands for; "" for other keys."""
     kind, _, value = key.partition(":")
     if kind != "category":
-        return None
-    number = int(value)
-    return CallKind(number - (number > _NEAR_RED))
+        return ""
+    numbers = _category_numbers(trace)
+    codes = [code for code, number in numbers.items() if number == int(value)]
+    return trace.strings[codes[0]] if codes else ""
 
 
 def backend_categories(trace: Trace) -> Categories:

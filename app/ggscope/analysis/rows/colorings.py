@@ -196,7 +196,7 @@ COLORINGS: tuple[Coloring, ...] = (
     ),
     Coloring(
         id="category",
-        title="call category",
+        title="category",
         categories="categories:call_categories",
         columns=("category", "color"),
         grows_by_appending=True,

@@ -3,7 +3,7 @@
 from ggscope.analysis.rows.categories import (
     MAX_TOKENS,
     NONE,
-    call_of_key,
+    category_of_key,
     engine_of,
     lanes_of_backend,
 )
@@ -69,12 +69,12 @@ def family_isolation(trace: Trace, key: str, _: bool) -> Isolation:
     )
 
 
-def call_isolation(_: Trace, key: str, _shared: bool) -> Isolation:
-    """Return the isolation of a category of calls; none of those that failed."""
-    kind = call_of_key(key)
-    if kind is None:
+def call_isolation(trace: Trace, key: str, _shared: bool) -> Isolation:
+    """Return the isolation of a category; none of calls that failed."""
+    category = category_of_key(trace, key)
+    if not category:
         return NO_ISOLATION
-    return "groups", frozenset({f"category:{kind.name.lower()}"})
+    return "groups", frozenset({f"category:{category}"})
 
 
 def token_isolation(trace: Trace, key: str, _: bool) -> Isolation:

@@ -44,7 +44,7 @@ NOT_RECORDED_LABEL = "not recorded"
 OPEN_LABEL = "unknown"
 """Label of what is read of experts that no list names, and of unknown cores."""
 
-WITHOUT_OPS = ("lane", "engine")
+WITHOUT_OPS = ("lane", "engine", "category")
 """Groupings in which spans that are no op count too."""
 _SOME_ROWS = 100_000
 _MAX_DENSE = 1 << 18
@@ -241,7 +241,10 @@ def grouping(trace: Trace, by: str) -> Grouping:
     column = schema_of(Spans).get(by)
     if column is not None and column.label:
         none = OPEN_LABEL if column.is_rare else NONE
-        by_number = _by_number(trace, getattr(s, by), _label_of(column), none)
+        label = _label_of(column)
+        if column.of == "strings":
+            label = trace.strings.__getitem__
+        by_number = _by_number(trace, getattr(s, by), label, none)
         if by in _OF_CORES and account(trace).n_repeated:
             places = getattr(s, by)
             by_number.shares_ops = (

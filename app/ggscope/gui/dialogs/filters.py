@@ -36,7 +36,7 @@ from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.errors import QueryError
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.model.selection import ColorBy, Filter
-from ggscope.model.tables import Phase, Space
+from ggscope.model.tables import Phase, Space, distinct
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.sanitize import one_line
@@ -75,6 +75,7 @@ class ChoicesRequest:
         found["tensors"] = tuple(_tensors(trace))
         found["experts"] = tuple(_experts(trace))
         found["buffers"] = tuple(_buffers(trace))
+        found["categories"] = tuple(_span_categories(trace))
         return Choices(found)
 
 
@@ -97,6 +98,7 @@ _FIELDS = (
     ("tensors", "tensor"),
     ("experts", "expert"),
     ("buffers", "buffer"),
+    ("categories", "category"),
 )
 MOST_TENSORS = 5_000
 """More names than this are for typing, not for picking."""
@@ -110,6 +112,14 @@ _SPACES = {
     int(Space.SPM): "SPM",
     int(Space.UNKNOWN): "unknown",
 }
+
+
+def _span_categories(trace: Trace) -> Iterable[Choice]:
+    """Yield the categories of calls and events."""
+    column = trace.spans.category
+    for code in [] if column is None else distinct(column).tolist():
+        if code >= 0:
+            yield trace.strings[code], trace.strings[code]
 
 
 def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:

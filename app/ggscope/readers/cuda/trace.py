@@ -78,6 +78,7 @@ class CallTrace:
         kinds = np.array(
             [int(category_of(text)) for text in self._names.texts], np.int8
         )
+        words = self._builder.strings.intern_many([kind.word for kind in CallKind])
         failed = self._failed(begin, end)
         has_any = len(begin) > 0
         self._builder.ops = OpTable(OP_TABLE_ID, tuple(names), source="spelled")
@@ -90,7 +91,7 @@ class CallTrace:
                 name=self._span_names(function, size, rate),
                 op=op.astype(np.int16),
                 flags=flags,
-                category=kinds[function],
+                category=narrow(words[kinds[function]].astype(np.int64)),
                 record=narrow(lines.line[begin]),
                 color=np.where(failed, FAILED_COLOR, 0).astype(np.uint32)
                 if failed.any()

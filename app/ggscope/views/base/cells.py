@@ -44,7 +44,9 @@ from ggscope.sanitize import Value, csv_text, json_text, markdown_row, tsv_text
 NONE = "–"
 """Stands where a thing has no such property (an add has no layer of its own)."""
 NUMBERS = {
-    k: c for k, c in schema_of(Spans).items() if c.label and not (c.code or c.unit)
+    k: c
+    for k, c in schema_of(Spans).items()
+    if c.label and not (c.code or c.unit or c.of == "strings")
 }
 """Columns of numbers that people know by a name."""
 _SCAN = 1 << 20

@@ -12,6 +12,7 @@ from ggscope.analysis.filters.text import format_filter, parse_filter
 from ggscope.analysis.links import MOST_SPANS, linked
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics import members
+from ggscope.analysis.statistics.grouping import WITHOUT_OPS
 from ggscope.analysis.statistics.members import (
     filter_of_group,
     linked_group,
@@ -108,9 +109,7 @@ def test_filter_of_a_group_leaves_its_spans(trace: Trace, by: By) -> None:
         mask = filter_mask(trace, wanted)
         assert mask is not None
 
-        found = np.flatnonzero(
-            mask if by in ("lane", "engine") else mask & (spans.op >= 0)
-        )
+        found = np.flatnonzero(mask if by in WITHOUT_OPS else mask & (spans.op >= 0))
 
         assert found.tolist() == spans_of_group(index, SpanGroup(by, row.key)).tolist()
 

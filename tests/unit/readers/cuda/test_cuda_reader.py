@@ -207,8 +207,8 @@ def test_seeds_eight_lines_are_four_bars(tmp_path):
     assert (spans.end - spans.start).tolist() == [333_000, 656_000, 13_780_000, 23_000]
     assert trace.strings[int(spans.name[2])] == "cuMemcpyHtoD · 12.3 GB/s stated"
     assert spans.category is not None
-    assert spans.category.tolist() == [
-        CallKind.INIT, CallKind.MEMORY_MGMT, CallKind.TRANSFER, CallKind.KERNEL,
+    assert [trace.strings[i] for i in spans.category.tolist()] == [
+        "init", "memory_mgmt", "transfer", "kernel",
     ]  # fmt: skip
     counters = {c.name: c for c in trace.counters}
     assert counters["copies, as stated"].value[0] == 12.3
@@ -245,7 +245,7 @@ def test_categories_add_up_to_all_calls(tmp_path):
     spans = trace.spans
     assert spans.category is not None
     for kind in CallKind:
-        mine = spans.category == kind
+        mine = spans.category == trace.strings.find(kind.word)
         written = [c for c in calls if category_of(c.name) is kind]
         assert int(mine.sum()) == len(written)
         total = sum(c.end - c.begin for c in written) * 1000
@@ -292,7 +292,7 @@ def test_category_is_isolated_by_a_filter(tmp_path):
     for label, key in list(zip(found.labels, found.keys, strict=True))[1:]:
         field, values = isolating(trace, "category", key)
         mask = filter_mask(trace, Filter(**{field: values}))
-        kind = CallKind[label.upper()]
+        kind = trace.strings.find(label)
         assert (mask == (trace.spans.category == kind)).all()
         present.discard(kind)
     assert not present
