@@ -8,6 +8,7 @@ from pathlib import Path
 
 import bench_files
 import bigmoe_files
+import chrome_files
 import cuda_files
 import ggmlviz_files
 import gguf_files
@@ -260,6 +261,10 @@ def _calls(names: Names) -> bytes:
     return "\n".join(lines).encode()
 
 
+def _chrome(names: Names) -> bytes:
+    return chrome_files.sample(1, 20, names)
+
+
 def _profile(names: Names) -> bytes:
     return profile_files.profile(1, 20, names=names)[0]
 
@@ -302,6 +307,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-stats": (".jsonl", _buffer_stats),
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
+    "chrome-json": (".json", _chrome),
     "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
     "ggml-profile": (".json", _profile),

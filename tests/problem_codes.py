@@ -165,6 +165,18 @@ CONDITIONS = {
     "clock_back": "an event is earlier than the one before it",
     "ends_without_call": "an end has no begin",
     "unit_guessed": "nothing tells whether times are in s or ms",
+    # -- Chrome traces ---------------------------------------------------------
+    "bad_nesting": "a span begins within another of its thread and ends behind it",
+    "begin_without_end": "a begin of a thread or activity has no end",
+    "broken_event": "an event of a list is no JSON, or has no time",
+    "end_without_begin": "an end of a thread or activity has no begin",
+    "list_not_closed": "a list of events has no end",
+    "loose_flow": "an arrow has an end that lies in no span, or no begin",
+    "mismatched_end": "an end has another name than every open begin",
+    "no_event": "an element of a list of events has no phase",
+    "packed_cut": "a packed file is damaged, cut, or unpacks to too much",
+    "stacks_left_out": "a trace has sampled stacks",
+    "too_many_counters": "a trace has more counters than are shown",
     # -- logs -----------------------------------------------------------------
     "no_clock": "the lines of a log have no times",
     "no_requests": "no line of a log tells of a request",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import bench_files
 import bigmoe_files
+import chrome_files
 import cuda_files
 import gguf_files
 import imatrix_files
@@ -83,6 +84,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "imatrix.dat",
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
+    "ChromeReader": ("chrome.json", chrome_files.sample),
     "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
     "GgmlProfileReader": ("profile.json", lambda: profile_files.profile(1)[0]),
     "LogReader": ("server.log", _log),

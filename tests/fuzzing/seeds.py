@@ -5,6 +5,7 @@ from random import Random
 
 import bench_files
 import bigmoe_files
+import chrome_files
 import cuda_files
 import ggmlviz_files as viz
 import gguf_files
@@ -176,6 +177,11 @@ _SEEDS = {
     "buffer-stats": lambda: _side("BufferStatsReader"),
     "buffer-timeline": lambda: _side("BufferTimelineReader"),
     "moe-csv": lambda: _side("MoeCsvReader"),
+    "chrome-json": lambda: [
+        ("a.json", chrome_files.sample(1, 30)),
+        ("b.json", chrome_files.text(chrome_files.others(), is_list=True, indent=1)),
+        ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 30))),
+    ],
     "cuda-calls": lambda: [
         (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
     ],

@@ -52,6 +52,7 @@ SESSIONS = {
     "folder": ("tensor-access", "memory-map", "gguf", "graph-json", "buffer-stats",
                "moe-csv"),
     "calls": ("cuda-calls",),
+    "chrome": ("chrome-json",),
     "log": ("llama-log",),
     "bench": ("llama-bench",),
     "profile": ("ggml-profile",),

@@ -425,6 +425,44 @@ class OpTally(Struct):
     )
 
 
+class ChromeRows(Struct):
+    """One row per Chrome trace event."""
+
+    _fields_ = (
+        *_names(Out.i64, "offset", "time", "duration", "id", "number"),
+        *_names(Out.i64, "correlation", "external"),
+        *_names(Out.i32, "pid", "tid", "name", "category", "text"),
+        *_names(Out.u8, "phase", "flags"),
+    )  # fmt: skip
+
+
+class ChromeValues(Struct):
+    """One row per value of a counter."""
+
+    _fields_ = (
+        *_names(i64, "capacity", "count"), *_names(Out.i32, "row", "key"),
+        ("value", Out.f64),
+    )  # fmt: skip
+
+
+class ChromeTexts(Struct):
+    """Texts of events, each once, by where they stand."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
+        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
+    )  # fmt: skip
+
+
+class ChromeTally(Struct):
+    """How far a scan of events came, and what it passed over."""
+
+    _fields_ = (
+        *_names(i64, "consumed", "status", "n_events", "n_broken", "first_broken"),
+        *_names(i64, "n_other", "n_bare", "first_bare"), ("phases", i64 * 128),
+    )  # fmt: skip
+
+
 class RecordTally(Struct):
     """What a scan of a tensor trace counted."""
 
@@ -480,6 +518,27 @@ SOURCES = {
             )
         },
         (CallRows, TextTable, CallTally),
+    ),
+    "chrome": Source(
+        {
+            "ggscope_chrome_scan": (
+                i64, In.u8, i64, i64, i64, i64, _in(ChromeRows), _out(ChromeValues),
+                _out(ChromeTexts), _out(ChromeTally),
+            ),
+            "ggscope_chrome_member": (i64, In.u8, i64, i64, Out.i64),
+            "ggscope_chrome_skip": (i64, In.u8, i64, Out.i64),
+            "ggscope_chrome_pair": (
+                i64, i64, In.i32, In.u8, In.i32, Out.i32, Out.i32,
+            ),
+            "ggscope_chrome_nest": (
+                i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.u8,
+            ),
+            "ggscope_chrome_enclosing": (
+                None, i64, In.i32, In.i64, In.i64, In.i32, i64, In.i32, In.i64, In.u8,
+                Out.i32,
+            ),
+        },
+        (ChromeRows, ChromeValues, ChromeTexts, ChromeTally),
     ),
     "logs": Source(
         {

@@ -203,7 +203,7 @@ class ReaderInfo:
             return True
         if any(data.startswith(m) or m.startswith(data) for m in self.magic):
             return True
-        if self.magic and head.suffix in self.suffixes:
+        if self.magic and not self.keys and head.suffix in self.suffixes:
             return True  # the magic number may be damaged
         if any(f'"{key}"'.encode() in data for key in self.keys):
             return True

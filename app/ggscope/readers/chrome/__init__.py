@@ -1,0 +1,15 @@
+"""Chrome trace events: JSON of PyTorch, vLLM, Ascend, ONNX Runtime and browsers."""
+
+from ggscope.readers.api import ReaderInfo
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+INFO = ReaderInfo(
+    "chrome-json",
+    "Chrome trace",
+    (".json", ".gz", ".zst", ".trace"),
+    "Chrome trace events as JSON, plain or packed by gzip or zstd: what PyTorch's "
+    "profiler (Kineto), vLLM, SGLang, Ascend, ONNX Runtime, ggml's OpenCL backend, "
+    "viztracer and browsers write, and what ggscope exports.",
+    keys=("traceEvents", "ph", "deviceProperties"),
+    magic=(GZIP, ZSTD),
+)

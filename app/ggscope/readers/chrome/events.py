@@ -1,0 +1,582 @@
+"""Events of a Chrome trace as columns; what finds them is ``chrome.c``.
+
+Form: the Trace Event Format, a JSON object with ``traceEvents`` or a list of events.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.model.tables import I64, Array, distinct, narrow
+from ggscope.native.declared import ChromeRows, ChromeTally, ChromeTexts, ChromeValues
+from ggscope.native.library import library
+from ggscope.readers.api import ReadContext
+from ggscope.readers.chrome.text import PackedError, TraceText
+from ggscope.readers.chunked import ChunkedTable
+
+BLOCK_BYTES = 4 << 20
+FIRST_BYTES = 1 << 20
+"""Of the first block, for an early picture."""
+LONGEST_EVENT = 64 << 20
+_FACT_BYTES = 1 << 20
+"""Values beside the events that are longer are passed over."""
+_MOST_FACTS = 200
+_CAPACITY = 1 << 16
+_N_TEXTS = 1 << 18
+_N_VALUES = 1 << 17
+_EVENTS = "traceEvents"
+_BOM = b"\xef\xbb\xbf"
+_PHASES = 128
+_MEMORY_BLOCKS = 32
+"""After so many blocks the free memory is looked at."""
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Mark(IntFlag):
+    """What is known of an event, as in ``chrome.c``."""
+
+    TIME = 1
+    DURATION = 2
+    ID = 4
+    BINDS_ENCLOSING = 8
+    OF_PROCESS = 16
+    OF_ALL = 32
+    NEGATIVE = 64
+    """Its duration is negative."""
+    CPU_TIME = 128
+    """Its duration is that of the thread on a core, for want of another."""
+
+
+class _Status(IntEnum):
+    """Why a scan ended."""
+
+    MORE = 0
+    CLOSED = 1
+    FULL = 2
+
+
+@dataclass(slots=True)
+class Faults:
+    """What was passed over, and where it was first; -1 nowhere.
+
+    Attributes
+    ----------
+    broken : events that are no JSON, or have no time.
+    other : elements of the list that are no objects.
+    bare : objects without a phase.
+    cut_at : where the text ends within an event or before the list ends.
+    ended : why unpacking ended too soon; "" = it did not.
+    left_out : keys of an outer object whose values were too long.
+    has_end : whether the list was closed.
+    """
+
+    broken: int = 0
+    first_broken: int = -1
+    other: int = 0
+    bare: int = 0
+    first_bare: int = -1
+    cut_at: int = -1
+    ended: str = ""
+    left_out: list[str] = field(default_factory=list)
+    has_end: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """The events of a file that tell something, in the order of the file.
+
+    Attributes
+    ----------
+    phase, flags : uint8[n], letter and `Mark`.
+    offset : int[n], where each begins in the text.
+    time, duration : int[n], ns; 0 where `flags` has none.
+    track : int[n] into `tracks`; name, category : int[n] into `texts`, -1 none.
+    tracks : texts of pid and tid of each track, -1 none, int32[k, 2].
+    id_row, id : int64[·], the rows that have an id, ascending, and the ids.
+    argument_row : int64[·], rows with one of the following, -1 none: `correlation`,
+        `external` (the id of the op that launched), `number` (a sort index, else
+        bytes), `text` (a name in the arguments).
+    value_row, value_key, value : of counters, `value_key` into `texts`.
+    by_phase : int64[128], how many events of each phase.
+    facts : values of the outer object beside the events.
+    """
+
+    phase: npt.NDArray[np.uint8]
+    flags: npt.NDArray[np.uint8]
+    offset: Array
+    time: Array
+    duration: Array
+    track: Array
+    name: Array
+    category: Array
+    tracks: npt.NDArray[np.int32]
+    id_row: I64
+    id: I64
+    argument_row: I64
+    correlation: I64
+    external: I64
+    number: I64
+    text: I64
+    value_row: I64
+    value_key: I64
+    value: npt.NDArray[np.float64]
+    texts: list[str]
+    by_phase: I64
+    facts: dict[str, object]
+    faults: Faults
+    is_list: bool
+
+    def __len__(self) -> int:
+        return len(self.phase)
+
+    @property
+    def n_events(self) -> int:
+        """All events of the file, also those that tell nothing."""
+        return int(self.by_phase.sum())
+
+    def of(self, *phases: str) -> I64:
+        """Return the rows of some phases, ascending, that have a time."""
+        wanted = np.zeros(256, np.bool_)
+        wanted[[ord(phase) for phase in phases]] = True
+        has_time = (self.flags & Mark.TIME) != 0
+        return np.flatnonzero(wanted[self.phase] & has_time).astype(np.int64)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of events by phase."""
+        there = np.flatnonzero(self.by_phase).tolist()
+        return {chr(i): int(self.by_phase[i]) for i in there}
+
+
+class EventScan:
+    """Reads the events of a text block by block.
+
+    Parameters
+    ----------
+    text : of the file.
+    publish : called with the first events, where an early picture is wanted.
+    """
+
+    def __init__(
+        self,
+        text: TraceText,
+        context: ReadContext,
+        size: int,
+        publish: Callable[["EventScan"], None] | None = None,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self._text, self._context, self._size = text, context, size
+        self._publish = publish
+        self._block_bytes = block_bytes
+        self._secret = secrets.randbits(64)
+        self._numbers: dict[str, int] = {}
+        self._tracks: dict[int, int] = {}
+        self._table = ChunkedTable(
+            phase=np.uint8, flags=np.uint8, offset=np.int64, time=np.int64,
+            duration=np.int64, track=np.int32, name=np.int32, category=np.int32,
+        )  # fmt: skip
+        self._ids = ChunkedTable(row=np.int64, id=np.int64)
+        self._arguments = ChunkedTable(
+            row=np.int64, correlation=np.int64, external=np.int64, number=np.int64,
+            text=np.int64,
+        )  # fmt: skip
+        self._values = ChunkedTable(row=np.int64, key=np.int64, value=np.float64)
+        self._by_phase = np.zeros(_PHASES, np.int64)
+        self._facts: dict[str, object] = {}
+        self.faults = Faults()
+        self._is_list = False
+        self._room = _Room(self._secret)
+        self._at = 0
+        """Of the buffer's first byte in the text."""
+
+    def run(self) -> Events:
+        """Read all of it.
+
+        Raises
+        ------
+        CorruptError
+            If it is no list of events, nor an object that has one.
+        LimitExceededError
+            If there is too little memory.
+        ReadError
+            If the file cannot be read.
+        Cancelled
+            If that was asked for.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            blocks = _Blocks(self._text, self.faults, pool, self._block_bytes)
+            try:
+                self._begin(blocks)
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return self.events()
+
+    def events(self) -> Events:
+        """Return the events so far."""
+        table, arguments, values = self._table, self._arguments, self._values
+        tracks = np.array(list(self._tracks), np.int64)
+        return Events(
+            phase=table.column("phase"),
+            flags=table.column("flags"),
+            **{
+                name: _joined(table, name)
+                for name in ("offset", "time", "duration", "track", "name", "category")
+            },
+            tracks=np.stack([tracks >> 32, (tracks & 0xFFFF_FFFF)], 1).astype(np.int32)
+            - 1,
+            id_row=self._ids.column("row"),
+            id=self._ids.column("id"),
+            argument_row=arguments.column("row"),
+            correlation=arguments.column("correlation"),
+            external=arguments.column("external"),
+            number=arguments.column("number"),
+            text=arguments.column("text"),
+            value_row=values.column("row"),
+            value_key=values.column("key"),
+            value=values.column("value"),
+            texts=list(self._numbers),
+            by_phase=self._by_phase.copy(),
+            facts=dict(self._facts),
+            faults=self.faults,
+            is_list=self._is_list,
+        )
+
+    def _begin(self, blocks: "_Blocks") -> None:
+        data = blocks.first(FIRST_BYTES)
+        text = data[:4096].tobytes()
+        begin = len(text) - len(text.removeprefix(_BOM).lstrip(b" \t\r\n"))
+        if text[begin : begin + 1] == b"[":
+            self._is_list = True
+            self._take_list(blocks, begin + 1)
+        elif text[begin : begin + 1] == b"{":
+            self._take_outer(blocks, begin + 1)
+        else:
+            raise CorruptError("the text is no JSON object or list.", offset=begin)
+
+    def _take_outer(self, blocks: "_Blocks", at: int) -> None:
+        """Take the members of the outer object."""
+        place = np.zeros(3, np.int64)
+        has_list = False
+        while True:
+            data = blocks.data
+            follows = library().ggscope_chrome_member(data, len(data), at, place)
+            if follows == 0:
+                if not blocks.extend(at):
+                    break
+                at = 0
+                continue
+            if follows < 0:
+                break
+            key = data[place[0] : place[1]].tobytes().decode("utf-8", "replace")
+            at = int(place[2])
+            if key == _EVENTS and data[at] == ord("["):
+                has_list = True
+                at = self._take_list(blocks, at + 1)
+                if at < 0:
+                    return
+            else:
+                at = self._take_fact(blocks, key, at)
+        if not has_list:
+            raise CorruptError(
+                f"the object has no list {_EVENTS}.",
+                hint="Is this a trace?",
+            )
+
+    def _take_fact(self, blocks: "_Blocks", key: str, at: int) -> int:
+        """Take a value beside the events; return where it ends in the data."""
+        state = np.zeros(4, np.int64)
+        parts: list[bytes] = []
+        n = 0
+        while True:
+            rest = blocks.data[at:]
+            used = int(library().ggscope_chrome_skip(rest, len(rest), state))
+            if n <= _FACT_BYTES:
+                parts.append(rest[:used].tobytes())
+            n += used
+            at += used
+            self._context.check_cancelled()
+            if state[3] == 2 or not blocks.extend(at):
+                break
+            at = 0
+        if n > _FACT_BYTES or len(self._facts) >= _MOST_FACTS:
+            self.faults.left_out.append(key[:80])
+            return at
+        with suppress(ValueError, RecursionError):
+            text = b"".join(parts).decode("utf-8", "replace")
+            self._facts[key[:200]] = json.loads(text, strict=False)
+        return at
+
+    def _take_list(self, blocks: "_Blocks", at: int) -> int:
+        """Take events; return where their list ends, -1 where the text ends before."""
+        n_blocks = 0
+        while True:
+            self._context.progress(self._text.packed_at, self._size)
+            at, status = self._scan(blocks, at)
+            if status is _Status.CLOSED:
+                self.faults.has_end = True
+                return at
+            n_blocks += 1
+            if n_blocks == 1 and self._publish is not None and len(self._table):
+                self._publish(self)
+            if n_blocks % _MEMORY_BLOCKS == 0:
+                _check_memory()
+            rest = len(blocks.data) - at
+            if rest >= LONGEST_EVENT:
+                # Go on behind it, with whatever looks like an event.
+                self._note_broken(blocks.offset + at)
+                at = len(blocks.data)
+            if not blocks.extend(at):
+                self.faults.cut_at = blocks.offset + at
+                return -1
+            at = 0
+
+    def _note_broken(self, offset: int) -> None:
+        self.faults.broken += 1
+        if self.faults.first_broken < 0:
+            self.faults.first_broken = offset
+
+    def _scan(self, blocks: "_Blocks", at: int) -> tuple[int, _Status]:
+        """Take the events of a block; return where it goes on."""
+        data, room = blocks.data, self._room
+        while True:
+            n = room.scan(data, at, blocks.is_last)
+            tally = room.tally
+            faults, start = self.faults, blocks.offset
+            faults.other += tally.n_other
+            for name in ("broken", "bare"):
+                count, first = (
+                    getattr(tally, f"n_{name}"),
+                    getattr(tally, f"first_{name}"),
+                )
+                setattr(faults, name, getattr(faults, name) + count)
+                if first >= 0 and getattr(faults, f"first_{name}") < 0:
+                    setattr(faults, f"first_{name}", start + first)
+            self._by_phase += np.ctypeslib.as_array(tally.phases)
+            if n:
+                self._add(data, n, start)
+            at = int(tally.consumed)
+            if tally.status != _Status.FULL:
+                return at, _Status(tally.status)
+            self._context.check_cancelled()
+
+    def _add(self, data: Bytes, n: int, offset: int) -> None:
+        """Add the rows of a scan."""
+        room, before = self._room, len(self._table)
+        rows = {name: column[:n] for name, column in room.columns.items()}
+        moved = self._moved(data)
+        key = (moved[rows["pid"]].astype(np.int64) + 1) << 32
+        key |= moved[rows["tid"]].astype(np.int64) + 1
+        self._table.append(
+            phase=rows["phase"].copy(),
+            flags=rows["flags"].copy(),
+            offset=rows["offset"] + offset,
+            time=rows["time"].copy(),
+            duration=rows["duration"].copy(),
+            track=self._track_numbers(key),
+            name=moved[rows["name"]],
+            category=moved[rows["category"]],
+        )
+        having = np.flatnonzero(rows["flags"] & int(Mark.ID))
+        if len(having):
+            self._ids.append(row=having + before, id=rows["id"][having])
+        having = np.flatnonzero(
+            (rows["correlation"] != -1)
+            | (rows["external"] != -1)
+            | (rows["number"] != -1)
+            | (rows["text"] != -1)
+        )
+        if len(having):
+            self._arguments.append(
+                row=having + before,
+                text=moved[rows["text"][having]],
+                **{
+                    name: rows[name][having]
+                    for name in ("correlation", "external", "number")
+                },
+            )
+        if n_values := room.values.count:
+            values = {name: column[:n_values] for name, column in room.value.items()}
+            self._values.append(
+                row=values["row"].astype(np.int64) + before,
+                key=moved[values["key"]],
+                value=values["value"].copy(),
+            )
+
+    def _moved(self, data: Bytes) -> I64:
+        """Return the number of each text of a block in all; -1 for -1."""
+        numbers = self._numbers
+        table = [numbers.setdefault(t, len(numbers)) for t in self._room.texts_of(data)]
+        return np.array([*table, -1], np.int64)
+
+    def _track_numbers(self, key: I64) -> I64:
+        tracks = self._tracks
+        present = distinct(key)
+        of_key = [tracks.setdefault(k, len(tracks)) for k in present.tolist()]
+        return np.array(of_key, np.int64)[np.searchsorted(present, key)]
+
+
+def _joined(table: ChunkedTable, name: str) -> Array:
+    """Return a column as narrow as its values."""
+    return narrow(table.column(name))
+
+
+def scan_head(data: bytes) -> EventScan:
+    """Return what the first bytes of a text hold; raises as `EventScan.run`."""
+    scan = EventScan(_HeadText(data), ReadContext(), len(data))
+    with suppress(CorruptError):
+        scan.run()
+    return scan
+
+
+class _HeadText:
+    """Some bytes as a text."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.packed_at = data, 0
+
+    def read_into(self, buffer: Bytes) -> int:
+        """Fill a buffer."""
+        part = self._data[self.packed_at : self.packed_at + len(buffer)]
+        buffer[: len(part)] = np.frombuffer(part, np.uint8)
+        self.packed_at += len(part)
+        return len(part)
+
+    def opener(self) -> Callable[[int, int], bytes]:
+        """Return what reads anywhere."""
+        return lambda offset, length: self._data[offset : offset + length]
+
+
+class _Room:
+    """Where a scan puts its rows; used again for each."""
+
+    def __init__(self, secret: int) -> None:
+        i64 = ("offset", "time", "duration", "id", "number", "correlation", "external")
+        i32 = ("pid", "tid", "name", "category", "text")
+        self.columns: dict[str, npt.NDArray[Any]] = {
+            **{name: np.empty(_CAPACITY, np.int64) for name in i64},
+            **{name: np.empty(_CAPACITY, np.int32) for name in i32},
+            **{name: np.empty(_CAPACITY, np.uint8) for name in ("phase", "flags")},
+        }
+        self.value: dict[str, npt.NDArray[Any]] = {
+            "row": np.empty(_N_VALUES, np.int32),
+            "key": np.empty(_N_VALUES, np.int32),
+            "value": np.empty(_N_VALUES, np.float64),
+        }
+        self._slots = np.zeros(2 * _N_TEXTS, np.int32)
+        self._begin = np.empty(_N_TEXTS, np.int64)
+        self._length = np.empty(_N_TEXTS, np.int32)
+        self._rows = ChromeRows(**self.columns)
+        self.values = ChromeValues(capacity=_N_VALUES, **self.value)
+        self._texts = ChromeTexts(
+            capacity=_N_TEXTS,
+            n_slots=len(self._slots),
+            secret=secret,
+            slots=self._slots,
+            offset=self._begin,
+            length=self._length,
+        )
+        self.tally = ChromeTally()
+
+    def scan(self, data: Bytes, at: int, is_last: bool) -> int:
+        """Read events; return the number of rows."""
+        self._slots[:] = 0
+        n = library().ggscope_chrome_scan(
+            data, len(data), at, int(is_last), _CAPACITY, self._rows, self.values,
+            self._texts, self.tally,
+        )  # fmt: skip
+        return int(n)
+
+    def texts_of(self, data: Bytes) -> Iterator[str]:
+        """Yield the texts of the last scan as people read them."""
+        n = self._texts.count
+        spans = zip(self._begin[:n].tolist(), self._length[:n].tolist(), strict=True)
+        view = data.data
+        for begin, length in spans:
+            text = str(view[begin : begin + length], "utf-8", "replace")
+            if "\\" in text:
+                with suppress(ValueError):
+                    text = json.loads(f'"{text}"', strict=False)
+                    # Halves of surrogate pairs are no text.
+                    text = text.encode("utf-8", "replace").decode()
+            yield text
+
+
+class _Blocks:
+    """The text in blocks; what a scan leaves goes in front of the next one.
+
+    Attributes
+    ----------
+    data : the bytes that are there.
+    offset : of the first one in the text.
+    is_last : whether nothing follows.
+    """
+
+    def __init__(
+        self, text: TraceText, faults: Faults, pool: ThreadPoolExecutor, block: int
+    ) -> None:
+        self._text, self._faults, self._pool, self._block = text, faults, pool, block
+        self.data: Bytes = np.zeros(0, np.uint8)
+        self.offset = 0
+        self.is_last = False
+        self._next: Any = None
+
+    def first(self, length: int) -> Bytes:
+        """Read the first block."""
+        self.data = self._read(length)
+        self._ask()
+        return self.data
+
+    def extend(self, at: int) -> bool:
+        """Drop what stands before `at`, and add the next block; False at the end."""
+        if self.is_last:
+            return False
+        more = self._next.result()
+        self._ask()
+        rest = self.data[at:]
+        self.offset += at
+        if not len(more):
+            self.is_last = True
+            self.data = rest
+            return False
+        self.data = np.concatenate([rest, more]) if len(rest) else more
+        return True
+
+    def _ask(self) -> None:
+        # A long event doubles what is read, or each try would begin from its start.
+        length = max(self._block, len(self.data) if len(self.data) > self._block else 0)
+        self._next = self._pool.submit(self._read, min(length, LONGEST_EVENT))
+
+    def _read(self, length: int) -> Bytes:
+        if self._faults.ended:
+            return np.zeros(0, np.uint8)
+        block = np.empty(length, np.uint8)
+        done = 0
+        try:
+            while done < length:
+                n = self._text.read_into(block[done:])
+                if not n:
+                    break
+                done += n
+        except PackedError as error:
+            self._faults.ended = str(error)
+        return block[:done]
+
+
+def _check_memory() -> None:
+    from ggscope.readers.memory import available_bytes
+
+    if available_bytes() <= 0:
+        raise LimitExceededError(
+            "not enough memory for its events.",
+            hint="Close other programs, or record a shorter run.",
+        )

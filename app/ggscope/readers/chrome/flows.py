@@ -1,0 +1,112 @@
+"""Arrows between spans: which spans the events of a flow lie in, and what follows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Flows, ranked
+from ggscope.native.library import library
+from ggscope.readers.chrome.events import Events, Mark
+from ggscope.readers.chrome.pairs import ids_of
+
+_BEGIN, _STEP, _END = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nesting:
+    """The spans of lanes, by lane and start, longer ones first.
+
+    Attributes
+    ----------
+    lane, start, end : int32[n], int64[n] each.
+    parent : int32[n], the span around each, -1 none.
+    reaches_out : uint8[n], whether it ends behind that.
+    """
+
+    lane: npt.NDArray[np.int32]
+    start: I64
+    end: I64
+    parent: npt.NDArray[np.int32]
+    reaches_out: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, lane: npt.NDArray[np.int32], start: I64, end: I64) -> "Nesting":
+        """Return how spans lie within each other."""
+        parent = np.empty(len(lane), np.int32)
+        reaches_out = np.empty(len(lane), np.uint8)
+        library().ggscope_chrome_nest(len(lane), lane, start, end, parent, reaches_out)
+        return cls(lane, start, end, parent, reaches_out)
+
+    def enclosing(
+        self, lane: I64, time: I64, is_next: npt.NDArray[np.bool_] | None = None
+    ) -> I64:
+        """Return the innermost span of a lane at each time, int64[m], -1 none.
+
+        Where `is_next`, the one that begins then, or that which follows.
+        """
+        order = np.lexsort((time, lane))
+        found = np.empty(len(lane), np.int32)
+        marks = np.zeros(len(lane), np.uint8)
+        if is_next is not None:
+            marks[:] = is_next[order]
+        library().ggscope_chrome_enclosing(
+            len(self.lane), self.lane, self.start, self.end, self.parent, len(lane),
+            lane[order].astype(np.int32), time[order], marks, found,
+        )  # fmt: skip
+        spans = np.empty(len(lane), np.int64)
+        spans[order] = found
+        return spans
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrows:
+    """What flows tell.
+
+    Attributes
+    ----------
+    flows : source and target of each arrow.
+    n_loose : events of flows that lie in no span, or that nothing leads to.
+    """
+
+    flows: Flows
+    n_loose: int
+
+
+def arrows(events: Events, nesting: Nesting, lane_of_track: I64) -> Arrows:
+    """Return the arrows of phases s, t and f.
+
+    An end without ``"bp": "e"`` is bound to the span that begins then or follows, all
+    others to the span around them. From one begin arrows lead to all ends of its id.
+    """
+    row = events.of("s", "t", "f")
+    if not len(row):
+        return Arrows(Flows.blank(), 0)
+    phase = events.phase[row]
+    rank = np.where(phase == ord("s"), _BEGIN, np.where(phase == ord("t"), _STEP, _END))
+    is_next = (rank == _END) & ((events.flags[row] & int(Mark.BINDS_ENCLOSING)) == 0)
+    time = events.time[row].astype(np.int64)
+    span = nesting.enclosing(lane_of_track[events.track[row]], time, is_next)
+    number = ids_of(events, row)[1]
+    n_texts = len(events.texts) + 1
+    word = (events.category[row].astype(np.int64) + 1) * n_texts + events.name[row] + 1
+    _, _, of_word = ranked(word)
+    _, _, of_id = ranked(number)
+    key = of_id * (int(of_word.max()) + 1) + of_word
+    order = np.lexsort((rank, time, key))
+    key, rank, span = key[order], rank[order], span[order]
+    at = np.arange(len(row))
+    is_first = np.ones(len(row), np.bool_)
+    is_first[1:] = key[1:] != key[:-1]
+    opening = np.maximum.accumulate(np.where(is_first, at, 0))
+    source = np.maximum.accumulate(np.where(rank <= _STEP, at, -1))
+    before = np.concatenate([[-1], source[:-1]])
+    has_source = (rank >= _STEP) & (before >= opening) & ~is_first
+    ends = np.flatnonzero(has_source)
+    first, last = span[before[ends]], span[ends]
+    is_bound = (first >= 0) & (last >= 0) & (first != last)
+    n_loose = int(np.count_nonzero(span < 0)) + int(
+        np.count_nonzero((rank >= _STEP) & ~has_source & (span >= 0))
+    )
+    pairs = np.unique(np.stack([first[is_bound], last[is_bound]], 1), axis=0)
+    return Arrows(Flows(pairs[:, 0].copy(), pairs[:, 1].copy()), n_loose)

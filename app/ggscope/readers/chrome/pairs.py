@@ -1,0 +1,169 @@
+"""Spans of events: whole ones, begins with their ends, and what runs beside threads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array, SpanFlag, ranked
+from ggscope.native.library import library
+from ggscope.readers.chrome.events import Events, Mark
+
+_CLOSING = np.zeros(256, np.bool_)
+_CLOSING[[ord(phase) for phase in "EeFD"]] = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Spans before they have a lane, one row each.
+
+    Attributes
+    ----------
+    row : int64[n], the event that each begins with.
+    start, end : int64[n], ns.
+    name_row : int64[n], the event that has its name.
+    flags : uint16[n], `SpanFlag`.
+    """
+
+    row: I64
+    start: I64
+    end: I64
+    name_row: I64
+    flags: npt.NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """Begins and ends that belong together, and those left over.
+
+    Attributes
+    ----------
+    spans : pairs, and begins without an end, until the last event.
+    open : events that begin what has no end.
+    orphan : ends without a begin.
+    n_mismatched : ends that close a begin of another name.
+    """
+
+    spans: Intervals
+    open: I64
+    orphan: I64
+    n_mismatched: int
+
+
+def whole(events: Events) -> Intervals:
+    """Return the complete events, phase X.
+
+    One without a duration may have the time of its thread on a core instead, which is
+    the least that it took; else how long it took is not known.
+    """
+    row = events.of("X")
+    marks = events.flags[row]
+    start = events.time[row].astype(np.int64)
+    end = start + events.duration[row]
+    flags = np.zeros(len(row), np.uint16)
+    flags[(marks & int(Mark.DURATION)) == 0] = int(SpanFlag.UNFINISHED)
+    flags[(marks & int(Mark.CPU_TIME)) != 0] = int(SpanFlag.INFERRED_END)
+    flags[(marks & int(Mark.NEGATIVE)) != 0] = int(
+        SpanFlag.UNFINISHED | SpanFlag.OUT_OF_ORDER
+    )
+    return Intervals(row, start, end, row, flags)
+
+
+def nested(events: Events) -> Paired:
+    """Return what begins and ends on a thread, phases B and E."""
+    row = events.of("B", "E")
+    return _paired(events, row, events.track[row].astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """What runs beside threads: its spans, and which activity each event is of.
+
+    Attributes
+    ----------
+    paired : its spans.
+    row : int64[n], its events with an id, by activity and time.
+    activity : int64[n], a number for each category and id.
+    first : int64[k], the first event of each activity.
+    """
+
+    paired: Paired
+    row: I64
+    activity: I64
+    first: I64
+
+
+def beside(events: Events) -> Beside:
+    """Return activities with an id: phases b, e and n, S, F and T, N, D and O."""
+    row = events.of("b", "e", "n", "S", "F", "T", "p", "N", "D", "O")
+    if not len(row):
+        none = np.zeros(0, np.int64)
+        return Beside(_paired(events, row, none), none, none, none)
+    has_id, number = ids_of(events, row)
+    # Objects have a name for their type; others are told apart by category.
+    is_object = np.isin(events.phase[row], [ord(phase) for phase in "NDO"])
+    word = np.where(is_object, events.name[row], events.category[row]).astype(np.int64)
+    word = np.where(has_id, word, events.name[row].astype(np.int64))
+    _, _, place = ranked(number)
+    key = ((place * 2 + has_id) * 2 + is_object) * (len(events.texts) + 1) + word + 1
+    _, _, activity = ranked(key)
+    order = np.lexsort((events.time[row], activity))
+    paired = _paired(
+        events, row[np.isin(events.phase[row], _codes("beSFND"))],
+        activity[np.isin(events.phase[row], _codes("beSFND"))],
+    )  # fmt: skip
+    row, activity = row[order], activity[order]
+    is_first = np.ones(len(row), np.bool_)
+    is_first[1:] = activity[1:] != activity[:-1]
+    return Beside(paired, row, activity, row[is_first])
+
+
+def ids_of(events: Events, row: I64) -> tuple[npt.NDArray[np.bool_], I64]:
+    """Return which events have an id, and the ids, 0 for none."""
+    if not len(events.id_row):
+        return np.zeros(len(row), np.bool_), np.zeros(len(row), np.int64)
+    at = np.minimum(np.searchsorted(events.id_row, row), len(events.id_row) - 1)
+    has_id: npt.NDArray[np.bool_] = events.id_row[at] == row
+    return has_id, np.where(has_id, events.id[at], 0)
+
+
+def _codes(phases: str) -> Array:
+    return np.array([ord(phase) for phase in phases], np.uint8)
+
+
+def _paired(events: Events, row: I64, group: I64) -> Paired:
+    """Pair the begins and ends of each group like brackets, in the order of time."""
+    time = events.time[row].astype(np.int64)
+    order = np.argsort(time, kind="stable")
+    order = order[np.argsort(group[order], kind="stable")]
+    row, time, group = row[order], time[order], group[order]
+    is_begin = ~_CLOSING[events.phase[row]]
+    name = np.ascontiguousarray(events.name[row], np.int32)
+    partner = np.empty(len(row), np.int32)
+    _, _, place = ranked(group) if len(group) else (group, group, group)
+    n_mismatched = library().ggscope_chrome_pair(
+        len(row), place.astype(np.int32), is_begin.view(np.uint8), name,
+        np.empty(len(row), np.int32), partner,
+    )  # fmt: skip
+    begins = np.flatnonzero(is_begin)
+    other = partner[begins]
+    has_end = other >= 0
+    end = np.where(has_end, time[other], _last_of(place, time)[begins])
+    flags = np.where(has_end, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16)
+    own, closing = row[begins], row[other]
+    name_row = np.where((events.name[own] < 0) & has_end, closing, own)
+    orphan = row[np.flatnonzero(~is_begin & (partner < 0))]
+    spans = Intervals(own, time[begins], end, name_row, flags)
+    return Paired(spans, own[~has_end], np.sort(orphan), int(n_mismatched))
+
+
+def _last_of(group: I64, time: I64) -> I64:
+    """Return the last time of the group of each event; groups are runs."""
+    is_last = np.ones(len(group), np.bool_)
+    is_last[:-1] = group[1:] != group[:-1]
+    lasts = time[is_last]
+    number: I64 = np.cumsum(is_last) - is_last
+    return lasts[number] if len(group) else time

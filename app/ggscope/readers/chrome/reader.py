@@ -1,0 +1,345 @@
+"""Reader of Chrome trace events."""
+
+import json
+from collections.abc import Callable
+
+from ggscope.errors import CorruptError, ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import Array
+from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.units import Clock
+from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.chrome import GZIP, INFO, ZSTD
+from ggscope.readers.chrome.events import Events, EventScan, scan_head
+from ggscope.readers.chrome.text import text_of, unpacked_head, zstd_reader
+from ggscope.readers.chrome.trace import ChromeTrace
+from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.source import Source
+
+_RECORD_BYTES = 64 << 10
+_SHOWN_BYTES = 4096
+_ROW_BYTES = 150
+"""Memory of an event while it is read, measured."""
+_FINAL_BYTES = 50
+_MOST_FIELDS = 200
+_FACTS = (
+    "schemaVersion", "displayTimeUnit", "traceName", "trace_id", "cuda_runtime_version",
+    "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "nccl_version",
+)  # fmt: skip
+
+
+class ChromeReader:
+    """Reads Chrome trace events."""
+
+    info = INFO
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its first events, unpacked where it is packed."""
+        data = unpacked_head(head.data)
+        packed = head.data.startswith((GZIP, ZSTD))
+        if data is None:
+            if head.data.startswith(ZSTD) and zstd_reader() is None:
+                return Sniff(0, "packed by zstd: unpack it with zstd -d")
+            return Sniff(0, "the packed file is damaged")
+        text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not text.startswith((b"{", b"[")):
+            return Sniff(0, "packed, and no JSON") if packed else NOT_MINE
+        is_outer = text.startswith(b"{")
+        if is_outer and b'"traceEvents"' not in text:
+            if b'"deviceProperties"' in text and len(head.data) < head.size:
+                return Sniff(60, "begins as PyTorch's profiler does")
+            return Sniff(0, "packed JSON without trace events") if packed else NOT_MINE
+        scan = scan_head(data)
+        events = scan.events()
+        if events.n_events:
+            return Sniff(95 if is_outer else 85, "events with phases and times")
+        if is_outer and not events.faults.other and not events.faults.broken:
+            return Sniff(60, "an object with traceEvents")
+        return Sniff(0, "packed JSON without trace events") if packed else NOT_MINE
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by the density of its first events."""
+        data = unpacked_head(head.data)
+        if not data:
+            return None
+        n = scan_head(data).events().n_events
+        n_records = int((n + 1) * head.size / max(len(head.data), 1))
+        if head.data.startswith((GZIP, ZSTD)):
+            share = len(data) / max(len(head.data), 1)
+            n_records = int((n + 1) * head.size * max(share, 1) / max(len(data), 1))
+        return Estimate(
+            n_records, _FINAL_BYTES * n_records, _ROW_BYTES * n_records + (48 << 20)
+        )
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file.
+
+        Raises
+        ------
+        CorruptError
+            If there are no events.
+        LimitExceededError
+            If there is too little memory.
+        """
+        context.progress(0, source.size)
+        text = text_of(source)
+
+        def publish(scan: EventScan) -> None:
+            some = scan.events()
+            if some.n_events:
+                pending = frozenset({"spans"})
+                context.publish(_trace(source, context, some, text.opener(), pending))
+
+        scan = EventScan(
+            text, context, source.size, publish if context.wants_stages else None
+        )
+        events = scan.run()
+        if not events.n_events:
+            raise _no_events(events)
+        return _trace(source, context, events, text.opener())
+
+
+def _no_events(events: Events) -> ReadError:
+    faults = events.faults
+    if faults.ended:
+        return CorruptError(f"{faults.ended}, before its first event.")
+    if faults.other or faults.bare:
+        return CorruptError(
+            "its list holds no trace events: no element has a phase.",
+            hint="Is this a trace, or the table of another tool?",
+        )
+    return CorruptError("there are no events in it.", hint="Record something.")
+
+
+def _trace(
+    source: Source,
+    context: ReadContext,
+    events: Events,
+    read: Callable[[int, int], bytes],
+    pending: frozenset[str] = frozenset(),
+) -> Trace:
+    """Return the trace of some events; `pending` where more follow."""
+    builder = TraceBuilder()
+    made = ChromeTrace(builder, events)
+    builder.clock = _clock(events, made.origin)
+    context.check_cancelled()
+    made.add_spans()
+    context.check_cancelled()
+    made.add_markers()
+    n_series = made.add_counters()
+    arrows = made.add_arrows()
+    if not pending:
+        _warn(builder, events, made, arrows.n_loose, n_series)
+        note_change(
+            builder, source.change(), f"{events.n_events:,} events", source.size
+        )
+    builder.records = EventRecords(read, events.offset)
+    info = trace_info(
+        INFO,
+        source,
+        events.n_events,
+        version=str(events.facts.get("schemaVersion", "")),
+        producer=_producer(events),
+        summary={"events": events.counts()},
+    )
+    until = None
+    if pending:
+        shown = events.of("X", "B", "E")
+        until = int(events.time[shown].max(initial=made.origin)) - made.origin
+    return builder.snapshot(info, pending, read_until=until)
+
+
+def _clock(events: Events, origin: int) -> Clock:
+    """Return the clock: times since 1970 where the file tells so."""
+    base = events.facts.get("baseTimeNanoseconds")
+    if isinstance(base, int) and not isinstance(base, bool) and 0 <= base < 1 << 62:
+        return Clock("ns", origin, epoch=base)
+    return Clock.of_stamps(origin)
+
+
+def _producer(events: Events) -> dict[str, str]:
+    """Return what the file says of itself, as texts."""
+    facts = events.facts
+    found = {key: str(facts[key])[:200] for key in _FACTS if _is_plain(facts.get(key))}
+    devices = facts.get("deviceProperties")
+    if isinstance(devices, list):
+        for place, device in enumerate(devices[:64]):
+            if isinstance(device, dict) and isinstance(device.get("name"), str):
+                number = device.get("id", place)
+                found[f"device {str(number)[:20]}"] = device["name"][:200]
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _warn(
+    builder: TraceBuilder,
+    events: Events,
+    made: ChromeTrace,
+    n_loose: int,
+    n_series: int,
+) -> None:
+    """Say what was repaired, guessed and lost."""
+    faults = events.faults
+    n = f"{events.n_events:,} events"
+    if faults.ended:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "packed_cut",
+            f"{faults.ended}; the {n} before that are shown.",
+            remedy="Copy or record the file again.",
+        )
+    elif faults.cut_at >= 0:
+        builder.warn(
+            Severity.NOTICE,
+            "list_not_closed",
+            f"the list of events is not closed; the {n} in it are shown. Writers that "
+            "were ended leave it so, and a copy may be cut.",
+            faults.cut_at,
+        )
+    if faults.broken:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "broken_event",
+            "events are no JSON, or have no time; they are left out.",
+            faults.first_broken,
+            faults.broken,
+        )
+    if faults.bare or faults.other:
+        builder.warn(
+            Severity.NOTICE,
+            "no_event",
+            "elements of the list are no events: they have no phase.",
+            faults.first_bare if faults.first_bare >= 0 else None,
+            faults.bare + faults.other,
+        )
+    stacks = [key for key in ("samples", "stackFrames") if events.facts.get(key)]
+    stacks += [key for key in faults.left_out if key in ("samples", "stackFrames")]
+    if stacks:
+        builder.warn(
+            Severity.NOTICE,
+            "stacks_left_out",
+            f"sampled stacks are not shown: {', '.join(stacks)}.",
+        )
+    pairs = (made.paired, made.beside.paired)
+    if n_open := sum(len(pair.open) for pair in pairs):
+        first = min(int(pair.open.min()) for pair in pairs if len(pair.open))
+        builder.warn(
+            Severity.NOTICE,
+            "begin_without_end",
+            "begins have no end in the file: they are drawn up to the last event "
+            "of their thread, and how long they took is unknown.",
+            int(events.offset[first]),
+            n_open,
+        )
+    if n_orphans := sum(len(pair.orphan) for pair in pairs):
+        first = min(int(pair.orphan[0]) for pair in pairs if len(pair.orphan))
+        builder.warn(
+            Severity.NOTICE,
+            "end_without_begin",
+            "ends have no begin in the file; they are left out.",
+            int(events.offset[first]),
+            n_orphans,
+        )
+    if n_mismatched := sum(pair.n_mismatched for pair in pairs):
+        builder.warn(
+            Severity.NOTICE,
+            "mismatched_end",
+            "ends have another name than every open begin; they close the last one.",
+            count=n_mismatched,
+        )
+    if made.n_reaching:
+        builder.warn(
+            Severity.NOTICE,
+            "bad_nesting",
+            "spans begin within another of their thread and end behind it; they are "
+            "drawn beside it.",
+            int(events.offset[made.first_reaching]),
+            made.n_reaching,
+        )
+    if n_loose:
+        builder.warn(
+            Severity.NOTICE,
+            "loose_flow",
+            "arrows have an end that lies in no span, or no begin; they are not drawn.",
+            count=n_loose,
+        )
+    if n_series:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "too_many_counters",
+            "there are more counters than are shown.",
+            count=n_series,
+        )
+    if made.n_other_names:
+        builder.warn(
+            Severity.NOTICE,
+            "too_many_ops",
+            "there are more names than are told apart as ops; the others count as "
+            "“other names”, and keep their names.",
+            count=made.n_other_names,
+        )
+
+
+class EventRecords:
+    """Gives back single events, with their arguments.
+
+    Parameters
+    ----------
+    read : returns bytes of the text by (offset, length).
+    offset : where each event begins.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], offset: Array) -> None:
+        self._read, self._offset = read, offset
+
+    def view(self, record: int) -> RecordView:
+        """Return an event by its number.
+
+        Raises
+        ------
+        ReadError
+            If it is gone.
+        """
+        if not 0 <= record < len(self._offset):
+            raise ReadError(f"there is no event {record:,}.")
+        offset = int(self._offset[record])
+        data = self._read(offset, _RECORD_BYTES)
+        length, fields = _fields(data)
+        if not fields:
+            raise ReadError(
+                f"event {record:,} is no longer at byte {offset:,}.",
+                hint="Reload the file.",
+            )
+        return RecordView(offset, data[: min(length, _SHOWN_BYTES)], tuple(fields))
+
+
+def _fields(data: bytes) -> tuple[int, list[tuple[str, str, int, int]]]:
+    """Return the length of the event that begins here, and its fields."""
+    text = data.decode("utf-8", "replace")
+    try:
+        value, end = json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        if not data.startswith(b"{"):
+            return 0, []
+        return len(data), [("text", text[:_SHOWN_BYTES], 0, len(data))]
+    if not isinstance(value, dict):
+        return 0, []
+    fields: list[tuple[str, str, int, int]] = []
+    for key, content in value.items():
+        if key == "args" and isinstance(content, dict):
+            fields += [
+                (f"args · {name}", _shown(inner), -1, 0)
+                for name, inner in content.items()
+            ]
+        else:
+            fields.append((key, _shown(content), -1, 0))
+    return len(text[:end].encode()), fields[:_MOST_FIELDS]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value[:_SHOWN_BYTES]
+    return json.dumps(value, ensure_ascii=False)[:_SHOWN_BYTES]

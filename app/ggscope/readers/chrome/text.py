@@ -1,0 +1,312 @@
+"""The text of a trace file, plain or packed, from its begin to its end."""
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import ReadError
+from ggscope.readers.chrome import GZIP, ZSTD
+from ggscope.readers.source import Source, read_at
+
+HEAD_BYTES = 256 << 10
+MOST_RATIO, FREE_BYTES = 400, 64 << 20
+"""A file may unpack to so many times its size, or to so much in any case. JSON of
+traces packs 8 to 50 times."""
+_PACKED_BYTES = 256 << 10
+_MARK_BYTES = 16 << 20
+"""So much text lies between two places at which unpacking can begin."""
+
+
+class PackedError(Exception):
+    """Why unpacking ended before the end; the text says it to people."""
+
+
+class TraceText(Protocol):
+    """A text that is read from its begin to its end."""
+
+    @property
+    def packed_at(self) -> int:
+        """How far in the file, for progress."""
+        ...
+
+    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill a buffer with what follows; fewer bytes only at the end.
+
+        Raises
+        ------
+        ReadError
+            If the file cannot be read.
+        PackedError
+            If what is packed is damaged or too large.
+        """
+        ...
+
+    def opener(self) -> "Callable[[int, int], bytes]":
+        """Return what reads (offset, length) of the text at any later time."""
+        ...
+
+
+def text_of(source: Source) -> TraceText:
+    """Return the text of a file, unpacked where it is packed."""
+    head = source.head(4)
+    if head.startswith(GZIP):
+        return _GzipText(source)
+    if head == ZSTD:
+        return _ZstdText(source)
+    return _PlainText(source)
+
+
+def unpacked_head(data: bytes, most: int = HEAD_BYTES) -> bytes | None:
+    """Return the begin of the text in a file's first bytes; None = cannot be unpacked.
+
+    Damage ends it.
+    """
+    if data.startswith(GZIP):
+        try:
+            return zlib.decompressobj(31).decompress(data, most)
+        except zlib.error:
+            return None
+    if data.startswith(ZSTD):
+        opened = zstd_reader()
+        if opened is None:
+            return None
+        try:
+            return bytes(opened(io.BytesIO(data)).read(most))
+        except Exception:  # noqa: BLE001 - two packages, with errors of their own
+            return _small_reads(opened, data, most)
+    return data
+
+
+def _small_reads(opened: Callable[[Any], Any], data: bytes, most: int) -> bytes:
+    """Return what can be unpacked of a cut frame, piece by piece."""
+    parts, n = [], 0
+    try:
+        stream = opened(io.BytesIO(data))
+        while n < most and (part := stream.read(4096)):
+            parts.append(part)
+            n += len(part)
+    except Exception:  # noqa: BLE001 - see above
+        pass
+    return b"".join(parts)
+
+
+def zstd_reader() -> Callable[[Any], Any] | None:
+    """Return what opens a stream packed by zstd; None where nothing can do that."""
+    try:  # Python 3.14
+        from compression.zstd import ZstdFile  # type: ignore[import-not-found]
+
+        return lambda file: ZstdFile(file)
+    except ImportError:
+        pass
+    try:
+        import zstandard  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    return lambda file: zstandard.ZstdDecompressor(
+        max_window_size=1 << 27
+    ).stream_reader(file, read_across_frames=True)
+
+
+class _PlainText:
+    """A file that is not packed."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.packed_at = 0
+
+    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill a buffer; see `TraceText`."""
+        n = self._source.read_into(self.packed_at, buffer)
+        self.packed_at += n
+        return n
+
+    def opener(self) -> Callable[[int, int], bytes]:
+        """Return what reads anywhere."""
+        path = self._source.path
+        return lambda offset, length: read_at(path, offset, length)
+
+
+class _Bound:
+    """Watches how much a file unpacks to."""
+
+    def __init__(self) -> None:
+        self.text_bytes = 0
+
+    def add(self, n: int, packed: int) -> None:
+        """Count bytes. Raises PackedError where they are too many."""
+        self.text_bytes += n
+        if self.text_bytes > max(FREE_BYTES, MOST_RATIO * packed):
+            raise PackedError(
+                f"it unpacks to more than {MOST_RATIO} times its size, as no trace does"
+            )
+
+
+class _GzipText:
+    """A file packed by gzip; remembers places at which unpacking can begin again."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.packed_at = 0
+        self._engine: Any = zlib.decompressobj(31)
+        self._waiting = b""
+        self._bound = _Bound()
+        self._marks: list[tuple[int, int, Any]] = [(0, 0, self._engine.copy())]
+
+    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill a buffer; see `TraceText`."""
+        return _filled(buffer, self._next)
+
+    def _next(self, most: int) -> bytes:
+        """Return the next bytes of the text; b"" at its end."""
+        while True:
+            if self._engine.eof:
+                # Members may follow one another; zeros behind the last one are none.
+                rest = self._engine.unused_data.lstrip(b"\0") or self._packed()
+                if not rest.startswith(GZIP):
+                    return b""
+                self._engine, self._waiting = zlib.decompressobj(31), rest
+            if not self._waiting:
+                self._mark()
+                self._waiting = self._packed()
+                if not self._waiting:
+                    raise PackedError("the packed file is cut")
+            try:
+                part = self._engine.decompress(self._waiting, most)
+            except zlib.error as error:
+                raise PackedError(f"the packed file is damaged ({error})") from None
+            self._waiting = self._engine.unconsumed_tail
+            if part:
+                self._bound.add(len(part), self.packed_at)
+                return bytes(part)
+
+    def _packed(self) -> bytes:
+        length = min(_PACKED_BYTES, self._source.size - self.packed_at)
+        data = (
+            self._source.array(self.packed_at, length).tobytes() if length > 0 else b""
+        )
+        self.packed_at += len(data)
+        return data
+
+    def _mark(self) -> None:
+        """Remember this place, where all that was read is unpacked."""
+        if self._bound.text_bytes - self._marks[-1][0] >= _MARK_BYTES:
+            mark = self._bound.text_bytes, self.packed_at, self._engine.copy()
+            self._marks.append(mark)
+
+    def opener(self) -> Callable[[int, int], bytes]:
+        """Return what reads anywhere, from the mark before it."""
+        path, marks = self._source.path, tuple(self._marks)
+
+        def read(offset: int, length: int) -> bytes:
+            place = max(i for i, mark in enumerate(marks) if mark[0] <= offset)
+            text_at, packed_at, engine = marks[place]
+            with Source(path) as source:
+                again = _GzipText(source)
+                again.packed_at, again._engine = packed_at, engine.copy()
+                again._bound.text_bytes = text_at
+                return _read_behind(again, offset - text_at, length)
+
+        return read
+
+
+class _ZstdText:
+    """A file packed by zstd."""
+
+    def __init__(self, source: Source) -> None:
+        opened = zstd_reader()
+        if opened is None:
+            raise ReadError(
+                "the file is packed by zstd, which nothing installed can unpack.",
+                hint="Unpack it with zstd -d, or install the package zstandard.",
+            )
+        self._source = source
+        self._file = _SourceFile(source)
+        self._stream = opened(self._file)
+        self._bound = _Bound()
+
+    @property
+    def packed_at(self) -> int:
+        """How far in the file."""
+        return self._file.at
+
+    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+        """Fill a buffer; see `TraceText`."""
+        return _filled(buffer, self._next)
+
+    def _next(self, most: int) -> bytes:
+        try:
+            part = bytes(self._stream.read(min(most, 1 << 20)))
+        except ReadError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of two packages
+            raise PackedError(f"the packed file is damaged ({error})") from None
+        self._bound.add(len(part), self.packed_at)
+        return part
+
+    def opener(self) -> Callable[[int, int], bytes]:
+        """Return what reads anywhere, from the begin."""
+        path = self._source.path
+
+        def read(offset: int, length: int) -> bytes:
+            with Source(path) as source:
+                return _read_behind(_ZstdText(source), offset, length)
+
+        return read
+
+
+class _SourceFile(io.RawIOBase):
+    """A source as a file object."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what follows."""
+        n = self._source.read_into(self.at, np.frombuffer(buffer, np.uint8))
+        self.at += n
+        return n
+
+
+def _filled(buffer: npt.NDArray[np.uint8], following: Callable[[int], bytes]) -> int:
+    """Fill a buffer with parts of at most so many bytes; return how many came.
+
+    Damage behind some bytes is met again by who reads on.
+    """
+    done = 0
+    view = buffer.data
+    while done < len(view):
+        try:
+            part = following(len(view) - done)
+        except PackedError:
+            if done:
+                break
+            raise
+        if not part:
+            break
+        view[done : done + len(part)] = part
+        done += len(part)
+    return done
+
+
+def _read_behind(text: TraceText, skip: int, length: int) -> bytes:
+    """Return bytes of a text behind the first `skip`; fewer where it ends or breaks."""
+    room = np.empty(1 << 20, np.uint8)
+    try:
+        while skip > 0:
+            n = text.read_into(room[: min(skip, len(room))])
+            if not n:
+                return b""
+            skip -= n
+        part = np.empty(length, np.uint8)
+        return part[: text.read_into(part)].tobytes()
+    except PackedError as error:
+        raise ReadError(f"{error}.", path=None) from None

@@ -1,0 +1,480 @@
+"""From events to the tables of a trace: spans by lane, markers, counters, arrows."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import (
+    I64,
+    Array,
+    CounterShape,
+    SpanFlag,
+    narrow,
+    ranked,
+)
+from ggscope.model.trace import LaneKind, OpTable
+from ggscope.readers.chrome.events import Events, Mark
+from ggscope.readers.chrome.flows import Arrows, Nesting, arrows
+from ggscope.readers.chrome.pairs import (
+    Beside,
+    Intervals,
+    Paired,
+    beside,
+    nested,
+    whole,
+)
+
+OP_TABLE_ID = "chrome"
+_MOST_OPS = 32_000
+_MOST_BESIDE = 512
+"""Lanes of activities beside threads, each for a name; beyond, one for a process."""
+_MOST_SERIES = 4096
+_AROUND = frozenset(
+    {"python_function", "user_annotation", "gpu_user_annotation", "Trace"}
+)
+"""Categories of spans that lie around the work: frames, annotations, the profiler."""
+_ON_DEVICE = frozenset(
+    {"kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "gpu_user_annotation"}
+)
+"""Categories of what runs on a device, in streams."""
+PYTHON = "python_function"
+_NUMBER = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What the metadata of a file says of a process."""
+
+    title: str
+    order: tuple[int, ...]
+
+
+class ChromeTrace:
+    """Fills a builder with what the events of a file tell.
+
+    Attributes
+    ----------
+    origin : ns of the file at tick 0.
+    paired, beside : begins and ends of threads, and what runs beside them.
+    nesting : of all spans.
+    n_reaching : spans that end behind the one around them.
+    n_other_names : spans whose name is none of the ops, for there are too many.
+    """
+
+    def __init__(self, builder: TraceBuilder, events: Events) -> None:
+        self._builder, self._events = builder, events
+        self._string = builder.strings.add_distinct(events.texts).astype(np.int64)
+        self.origin = _first_time(events)
+        self.paired: Paired = nested(events)
+        self.beside: Beside = beside(events)
+        self.n_reaching = 0
+        self.n_other_names = 0
+        self.first_reaching = -1
+        self._lane_of_track = np.zeros(0, np.int64)
+        self._metadata = _Metadata(events)
+        self.nesting = Nesting.of(
+            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        )
+
+    def add_spans(self) -> None:
+        """Add all spans, by lane and in order of start."""
+        events = self._events
+        parts = [whole(events), self.paired.spans]
+        track = np.concatenate([events.track[part.row] for part in parts])
+        on_thread = len(track)
+        parts.append(self.beside.paired.spans)
+        joined = _stacked(parts)
+        self._lane_of_track = self._add_track_lanes(joined, track.astype(np.int64))
+        lane = np.empty(len(joined), np.int64)
+        lane[:on_thread] = self._lane_of_track[track]
+        lane[on_thread:] = self._add_beside_lanes(joined, on_thread)
+        order = _by_lane_and_start(lane, joined.start, joined.end)
+        lane, joined = lane[order], _taken(joined, order)
+        self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
+        flags = joined.flags
+        reaches_out = (self.nesting.reaches_out != 0) & (order < on_thread)
+        self.n_reaching = int(np.count_nonzero(reaches_out))
+        if self.n_reaching:
+            flags = flags | np.where(
+                reaches_out, np.uint16(SpanFlag.OVERLAPS_PARENT), np.uint16(0)
+            )
+            self.first_reaching = int(joined.row[reaches_out].min())
+        name, category = events.name[joined.name_row], events.category[joined.name_row]
+        if not len(joined):
+            return
+        has_categories = bool((category >= 0).any())
+        self._builder.add_spans(
+            start=joined.start - self.origin,
+            end=joined.end - self.origin,
+            lane=narrow(lane),
+            name=narrow(_mapped(self._string, name)),
+            op=self._ops(joined.name_row, name, category),
+            flags=flags,
+            category=narrow(_mapped(self._string, category))
+            if has_categories
+            else None,
+            record=narrow(joined.row),
+        )
+
+    def _ops(self, row: I64, name: Array, category: Array) -> npt.NDArray[np.int16]:
+        """Return the op of each span, its name; none for what lies around the work."""
+        events = self._events
+        around = [i for i, text in enumerate(events.texts) if text in _AROUND]
+        is_around = (
+            np.isin(category, around) if around else np.zeros(len(row), np.bool_)
+        )
+        word = self._op_names(row, name)
+        used = np.zeros(len(events.texts) + 1, np.bool_)
+        used[word[~is_around]] = True
+        used[-1] = False
+        listed = np.flatnonzero(used)
+        number = np.full(len(events.texts) + 1, -1, np.int64)
+        number[listed] = np.minimum(np.arange(len(listed)), _MOST_OPS)
+        texts = [events.texts[i] for i in listed[:_MOST_OPS].tolist()]
+        if len(listed) > _MOST_OPS:
+            texts.append("other names")
+            self.n_other_names = len(listed) - _MOST_OPS
+        self._builder.ops = OpTable(OP_TABLE_ID, tuple(texts), source="spelled")
+        op = number[word]
+        op[is_around] = -1
+        return op.astype(np.int16)
+
+    def _op_names(self, row: I64, name: Array) -> Array:
+        """Return the text that names the op: ONNX Runtime has it in the arguments."""
+        events = self._events
+        with_text = np.flatnonzero(events.text >= 0)
+        if not len(with_text):
+            return name
+        rows = events.argument_row[with_text]
+        at = np.minimum(np.searchsorted(rows, row), len(rows) - 1)
+        texts = events.texts
+        is_timed = [i for i, t in enumerate(texts) if t.endswith("_kernel_time")]
+        is_node = (rows[at] == row) & np.isin(name, is_timed)
+        return np.where(is_node, events.text[with_text][at], name)
+
+    # -- lanes ---------------------------------------------------------------------
+
+    def _add_track_lanes(self, spans: Intervals, track: I64) -> I64:
+        """Add a lane for each thread and stream that has spans or markers."""
+        events, metadata = self._events, self._metadata
+        n_tracks = len(events.tracks)
+        used = np.zeros(n_tracks, np.bool_)
+        used[track] = True
+        used[events.track[events.of("i", "I", "R")]] = True
+        used[events.track[events.of("s", "t", "f")]] = True
+        on_device, is_python = self._kinds(spans, track)
+        processes = metadata.processes([int(i) for i in np.flatnonzero(used)])
+        lane = np.full(n_tracks, -1, np.int64)
+        several = len({events.tracks[i, 0] for i in np.flatnonzero(used)}) > 1
+        ranked_tracks = sorted(
+            np.flatnonzero(used).tolist(),
+            key=lambda i: (
+                processes[int(events.tracks[i, 0])].order,
+                metadata.thread_order(i),
+            ),
+        )
+        titles = metadata.thread_titles(ranked_tracks)
+        for place, i in enumerate(ranked_tracks):
+            pid, tid = (self._word(int(code)) for code in events.tracks[i])
+            process = processes[int(events.tracks[i, 0])].title
+            group = (process,) if several or process else ()
+            if is_python[i]:
+                group = ("Python frames",)
+            lane[i] = self._builder.add_lane(
+                titles[i],
+                LaneKind.ENGINE if on_device[i] else LaneKind.THREAD,
+                group,
+                (place,),
+                pid=pid,
+                tid=tid,
+            )
+        return lane
+
+    def _kinds(
+        self, spans: Intervals, track: I64
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which tracks are streams of a device, and which hold Python frames."""
+        events = self._events
+        n = len(events.tracks)
+        category = events.category[spans.row[: len(track)]]
+        result = []
+        for words in (_ON_DEVICE, {PYTHON}):
+            codes = [i for i, text in enumerate(events.texts) if text in words]
+            is_one = np.isin(category, codes) if codes else np.zeros(len(track), bool)
+            result.append(np.bincount(track[is_one], minlength=n))
+        count = np.bincount(track, minlength=n)
+        return result[0] > 0, (result[1] > 0) & (result[1] == count)
+
+    def _add_beside_lanes(self, spans: Intervals, first: int) -> I64:
+        """Add lanes of activities beside threads; return those of the spans."""
+        events, activities = self._events, self.beside
+        rows = spans.row[first:]
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        order = np.argsort(activities.row, kind="stable")
+        at = order[np.searchsorted(activities.row[order], rows)]
+        opening = activities.first[activities.activity[at]]
+        pid = events.tracks[events.track[opening], 0].astype(np.int64)
+        name = events.name[opening].astype(np.int64)
+        key = (pid + 1) * (len(events.texts) + 1) + name + 1
+        different, where, place = ranked(key)
+        if len(different) > _MOST_BESIDE:
+            different, where, place = ranked(pid)
+        processes = self._metadata.processes(events.track[opening[where]].tolist())
+        several = len(processes) > 1
+        lanes: list[int] = []
+        for i in where.tolist():
+            process = processes[int(pid[i])].title
+            title = self._word(int(name[i])) or "activities"
+            if len(different) > _MOST_BESIDE:
+                title = "activities"
+            group = (f"{process} · activities",) if several and process else ()
+            lanes.append(
+                self._builder.add_lane(
+                    title, LaneKind.COMMAND, group or ("Activities",), (len(lanes),)
+                )
+            )
+        return np.array(lanes, np.int64)[place]
+
+    def _word(self, code: int) -> str:
+        return self._events.texts[code] if code >= 0 else ""
+
+    # -- markers, counters, arrows -----------------------------------------------
+
+    def add_markers(self) -> None:
+        """Add instants: those of a thread on its lane, others on lanes of their own."""
+        events = self._events
+        rows = events.of("i", "I", "R")
+        if len(rows):
+            marks = events.flags[rows]
+            is_wide = (marks & int(Mark.OF_PROCESS | Mark.OF_ALL)) != 0
+            lane = self._lane_of_track[events.track[rows]]
+            if is_wide.any():
+                wide = self._builder.add_lane("instants", LaneKind.MARKER, ("Events",))
+                lane = np.where(is_wide, wide, lane)
+            self._markers(rows, lane)
+        for title, phases in (("steps", "nTpO"), ("samples", "P")):
+            rows = events.of(*phases)
+            if len(rows):
+                own = self._builder.add_lane(title, LaneKind.MARKER, ("Events",))
+                self._markers(rows, np.full(len(rows), own, np.int64))
+
+    def _markers(self, rows: I64, lane: I64) -> None:
+        events = self._events
+        time = events.time[rows].astype(np.int64)
+        order = np.argsort(time, kind="stable")
+        rows = rows[order]
+        self._builder.add_markers(
+            time=time[order] - self.origin,
+            lane=lane[order].astype(np.int32),
+            name=_mapped(self._string, events.name[rows]).astype(np.int32),
+            record=rows,
+        )
+
+    def add_counters(self) -> int:
+        """Add a series for each counter and key; return how many were left out."""
+        events = self._events
+        if not len(events.value):
+            return 0
+        rows = events.value_row
+        has_time = (events.flags[rows] & int(Mark.TIME)) != 0
+        chosen = np.flatnonzero(has_time & np.isfinite(events.value))
+        if not len(chosen):
+            return 0
+        rows, value, word = rows[chosen], events.value[chosen], events.value_key[chosen]
+        pid = events.tracks[events.track[rows], 0].astype(np.int64)
+        n_texts = len(events.texts) + 1
+        _, _, of_name = ranked((pid + 1) * n_texts + events.name[rows] + 1)
+        key = of_name * n_texts + word
+        time = events.time[rows].astype(np.int64)
+        order = np.lexsort((time, key))
+        edges = np.flatnonzero(np.diff(key[order])) + 1
+        parts = np.split(order, edges)
+        names = self._counter_names(rows, pid, word, parts)
+        for name, part in list(zip(names, parts, strict=True))[:_MOST_SERIES]:
+            self._builder.add_counter(
+                *name,
+                CounterShape.LEVEL,
+                time[part] - self.origin,
+                value[part],
+            )
+        return max(len(parts) - _MOST_SERIES, 0)
+
+    def _counter_names(
+        self, rows: I64, pid: I64, word: I64, parts: Sequence[I64]
+    ) -> list[tuple[str, str]]:
+        """Return name and unit of each series; alike ones have their process."""
+        firsts = [int(part[0]) for part in parts]
+        events = self._events
+        plain = []
+        keys: dict[tuple[int, int], set[int]] = {}
+        for i in firsts:
+            name = int(events.name[rows[i]])
+            keys.setdefault((int(pid[i]), name), set()).add(int(word[i]))
+        for i in firsts:
+            name = int(events.name[rows[i]])
+            title, unit = _unit_of(self._word(name) or "counter")
+            value_name = self._word(int(word[i]))
+            alone = len(keys[int(pid[i]), name]) == 1
+            is_plain = alone and value_name in ("value", "", title)
+            plain.append((title if is_plain else f"{title} {value_name}", unit))
+        if len(set(plain)) == len(plain):
+            return plain
+        processes = self._metadata.processes(events.track[rows[firsts]].tolist())
+        return [
+            (f"{title} · {processes[int(pid[i])].title}", unit)
+            for (title, unit), i in zip(plain, firsts, strict=True)
+        ]
+
+    def add_arrows(self) -> Arrows:
+        """Add the arrows between spans."""
+        found = arrows(self._events, self.nesting, self._lane_of_track)
+        self._builder.flows = found.flows
+        return found
+
+
+class _Metadata:
+    """What events of phase M say of processes and threads."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._process_name: dict[int, str] = {}
+        self._labels: dict[int, str] = {}
+        self._process_order: dict[int, int] = {}
+        self._thread_name: dict[int, str] = {}
+        self._thread_order: dict[int, int] = {}
+        at = np.flatnonzero(events.phase[events.argument_row] == ord("M"))
+        rows = events.argument_row[at]
+        texts = events.texts
+        columns = (
+            events.name[rows].tolist(), events.track[rows].tolist(),
+            events.text[at].tolist(), events.number[at].tolist(),
+        )  # fmt: skip
+        for name, track, text, number in zip(*columns, strict=True):
+            what = texts[name] if name >= 0 else ""
+            pid = int(events.tracks[track, 0])
+            if what == "process_name" and text >= 0:
+                self._process_name[pid] = texts[text]
+            elif what == "process_labels" and text >= 0:
+                self._labels[pid] = texts[text]
+            elif what == "process_sort_index":
+                self._process_order[pid] = number
+            elif what == "thread_name" and text >= 0:
+                self._thread_name[track] = texts[text]
+            elif what == "thread_sort_index":
+                self._thread_order[track] = number
+
+    def processes(self, tracks: Sequence[int]) -> dict[int, _Process]:
+        """Return the processes of some tracks, by the number of the text of the pid."""
+        events = self._events
+        codes = list(dict.fromkeys(int(events.tracks[i, 0]) for i in tracks))
+        names = {}
+        for code in codes:
+            pid = events.texts[code] if code >= 0 else ""
+            name = self._process_name.get(code, "")
+            label = self._labels.get(code, "")
+            words = f"{name} · {label}" if name and label else name or label
+            names[code] = words or (f"process {pid}" if pid else "")
+        shown = list(names.values())
+        result = {}
+        for place, code in enumerate(codes):
+            pid = events.texts[code] if code >= 0 else ""
+            title = names[code]
+            if shown.count(title) > 1 and pid and not title.endswith(f" {pid}"):
+                title = f"{title} ({pid})"
+            order = self._process_order.get(code, 0)
+            result[code] = _Process(title, (order, *_natural(pid), place))
+        return result
+
+    def thread_order(self, track: int) -> tuple[int, ...]:
+        """Return the place of a thread in its process."""
+        tid = int(self._events.tracks[track, 1])
+        word = self._events.texts[tid] if tid >= 0 else ""
+        return self._thread_order.get(track, 0), *_natural(word)
+
+    def thread_titles(self, tracks: Sequence[int]) -> dict[int, str]:
+        """Return the title of each thread; alike ones have their numbers."""
+        events = self._events
+        names: dict[int, str] = {}
+        count: dict[tuple[int, str], int] = {}
+        for track in tracks:
+            pid, tid = (int(code) for code in events.tracks[track])
+            word = events.texts[tid] if tid >= 0 else ""
+            plain = f"thread {word}" if _NUMBER.fullmatch(word) else word or "events"
+            names[track] = self._thread_name.get(track) or plain
+            key = pid, names[track]
+            count[key] = count.get(key, 0) + 1
+        result = {}
+        for track in tracks:
+            pid, tid = (int(code) for code in events.tracks[track])
+            title = names[track]
+            if count[pid, title] > 1 and tid >= 0:
+                title = f"{title} ({events.texts[tid]})"
+            result[track] = title
+        return result
+
+
+def _natural(word: str) -> tuple[int, int]:
+    """Return what numbers are ordered by; other words come behind them."""
+    return (0, int(word)) if _NUMBER.fullmatch(word) and len(word) < 30 else (1, 0)
+
+
+def _unit_of(name: str) -> tuple[str, str]:
+    """Return a counter's name and unit: ``memory (MiB)`` has one behind it."""
+    found = re.fullmatch(r"(.*\S) \(([^()]{1,12})\)", name)
+    return (found[1], found[2]) if found else (name, "")
+
+
+def _first_time(events: Events) -> int:
+    """Return the first time of what is shown."""
+    is_shown = (events.flags & int(Mark.TIME)) != 0
+    is_shown &= events.phase != ord("M")
+    if not is_shown.any():
+        return 0
+    return int(events.time[is_shown].min())
+
+
+def _mapped(string: I64, codes: Array) -> I64:
+    """Return the string of each text; -1 for -1."""
+    return np.append(string, -1)[codes]
+
+
+def _stacked(parts: Sequence[Intervals]) -> Intervals:
+    return Intervals(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("row", "start", "end", "name_row", "flags")
+        )
+    )
+
+
+def _taken(spans: Intervals, order: I64) -> Intervals:
+    return Intervals(
+        spans.row[order],
+        spans.start[order],
+        spans.end[order],
+        spans.name_row[order],
+        spans.flags[order],
+    )
+
+
+def _by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:
+    """Return spans by lane and start, longer ones first."""
+    order = np.arange(len(lane))
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+    if (lane[1:] < lane[:-1]).any():
+        order = order[np.argsort(narrow(lane)[order], kind="stable")]
+    on, begin, stop = lane[order], start[order], end[order]
+    is_tie = (on[1:] == on[:-1]) & (begin[1:] == begin[:-1])
+    if (stop[1:][is_tie] > stop[:-1][is_tie]).any():
+        member = np.zeros(len(order), np.bool_)
+        member[1:] = is_tie
+        member[:-1] |= is_tie
+        at = np.flatnonzero(member)
+        order[at] = order[at[np.lexsort((-stop[at], begin[at], on[at]))]]
+    return order

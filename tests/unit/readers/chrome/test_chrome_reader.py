@@ -1,0 +1,461 @@
+"""Chrome trace events against the calls that they were made of."""
+
+import gzip
+import json
+import random
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chrome_files
+from chrome_files import Call, complete, metadata, others, pairs, random_calls
+from ggscope.cli import main
+from ggscope.errors import Cancelled, ReadError
+from ggscope.model.tables import Quality, SpanFlag, quality_of
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.readers.api import ReadContext
+from ggscope.readers.chrome.events import EventScan
+from ggscope.readers.chrome.text import text_of
+from ggscope.readers.registry import open_trace
+from ggscope.readers.source import Source
+
+
+def opened(path: Path, data: bytes, **options: Any) -> Trace:
+    path.write_bytes(data)
+    trace = open_trace(path, **options)
+    assert trace.check() == []
+    assert trace.info.reader_id == "chrome-json"
+    return trace
+
+
+def codes(trace: Trace) -> dict[str, int]:
+    return {w.code: w.count for w in trace.warnings}
+
+
+def told(trace: Trace) -> Counter[Call]:
+    """Return the spans on threads as the calls that they were."""
+    s = trace.spans
+    origin = trace.clock.origin
+    found = []
+    for i in range(len(s)):
+        lane = trace.lanes[int(s.lane[i])]
+        if "pid" not in lane.attributes:
+            continue
+        category = "" if s.category is None else trace.strings[int(s.category[i])]
+        found.append(
+            Call(
+                int(lane.attributes["pid"]), int(lane.attributes["tid"]),
+                trace.strings[int(s.name[i])], category,
+                int(s.start[i]) + origin, int(s.end[i]) + origin,
+            )
+        )  # fmt: skip
+    return Counter(found)
+
+
+@pytest.mark.parametrize("form", range(3))
+@pytest.mark.parametrize("is_list", [False, True])
+def test_complete_events_keep_their_nanoseconds(form, is_list, tmp_path):
+    calls = random_calls(form, 300)
+    data = chrome_files.text(
+        complete(calls, form), is_list=is_list, indent=form or None
+    )
+
+    trace = opened(tmp_path / "x.txt", data)
+
+    assert told(trace) == Counter(calls)
+    assert trace.info.summary["events"] == {"X": 300}
+    assert codes(trace) == {}
+    assert set(quality_of(trace.spans.flags).tolist()) == {Quality.MEASURED}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_begins_and_ends_are_paired_as_they_were_made(seed, tmp_path):
+    calls = random_calls(seed, 300)
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(pairs(calls), is_list=True))
+
+    assert told(trace) == Counter(calls)
+    assert trace.info.summary["events"] == {"B": 300, "E": 300}
+    assert codes(trace) == {}
+
+
+def test_events_come_in_any_order(tmp_path):
+    calls = random_calls(3, 200)
+    events = complete(calls[:100]) + pairs(calls[100:])
+    random.Random(3).shuffle(events)
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    assert told(trace) == Counter(calls)
+
+
+@pytest.mark.parametrize(
+    ("digits", "ns"),
+    [
+        ("1", 1000), ("1.5", 1500), ('"2.25"', 2250), ("1e3", 1_000_000),
+        ("1.25E-2", 13), ("0.0004", 0), ("0.0005", 1), ("12e-4", 1),
+        ("9007199254740993.001", 9007199254740993001 // 1),
+        ("1000000000000000000e-9", 10**12), ("00012", 12000), ("+3", 3000),
+        ("0." + "0" * 300 + "1", 0), ("1" + "0" * 3, 10**6),
+    ],
+)  # fmt: skip
+def test_times_are_decimal_digits(digits, ns, tmp_path):
+    limit = 1 << 61
+    data = (
+        f'[{{"ph":"X","name":"a","pid":1,"tid":1,"ts":{digits},"dur":{digits}}},'
+        '{"ph":"i","name":"zero","pid":1,"tid":1,"ts":0}]'
+    )
+
+    trace = opened(tmp_path / "x.json", data.encode())
+
+    if ns > limit:
+        assert not len(trace.spans)
+        assert codes(trace) == {"broken_event": 1}
+    else:
+        assert int(trace.spans.start[0]) == ns
+        assert int(trace.spans.end[0] - trace.spans.start[0]) == ns
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_times_are_rounded_like_decimals(seed, tmp_path):
+    rng = random.Random(seed)
+    texts = []
+    for _ in range(50):
+        whole, n = rng.randrange(10 ** rng.randrange(1, 14)), rng.randrange(8)
+        part = "".join(rng.choice("0123456789") for _ in range(n))
+        exponent = rng.choice(["", f"e{rng.randrange(-5, 3)}", f"E+{rng.randrange(3)}"])
+        texts.append(f"{whole}{'.' * bool(n)}{part}{exponent}")
+    rows = [
+        f'{{"ph":"X","ts":0,"dur":{text},"pid":1,"tid":{i}}}'
+        for i, text in enumerate(texts)
+    ]
+
+    trace = opened(tmp_path / "x.json", f"[{','.join(rows)}]".encode())
+
+    lanes = [int(trace.lanes[i].attributes["tid"]) for i in trace.spans.lane.tolist()]
+    lasts = dict(
+        zip(lanes, (trace.spans.end - trace.spans.start).tolist(), strict=True)
+    )
+    for i, text in enumerate(texts):
+        exact = (Decimal(text) * 1000).to_integral_value(ROUND_HALF_UP)
+        assert lasts[i] == int(exact), text
+
+
+def test_metadata_name_and_order_lanes(tmp_path):
+    events = [*complete(random_calls(1, 100)), *metadata()]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    lanes = [(lane.group, lane.name) for lane in trace.lanes]
+    assert lanes == [
+        (("device",), "device main"), (("device",), "thread 2"),
+        (("host",), "host main"), (("host",), "thread 2"),
+    ]  # fmt: skip
+
+
+def test_other_phases_become_counters_markers_and_activities(tmp_path):
+    trace = opened(tmp_path / "x.json", chrome_files.text(others()))
+
+    series = {
+        c.name: (c.unit, c.time.tolist(), c.value.tolist()) for c in trace.counters
+    }
+    assert series == {
+        "memory free": ("B", [0, 10], [1.5, -2]),
+        "memory used": ("B", [0, 10], [5, 7]),
+    }
+    names = [trace.strings[i] for i in trace.markers.name.tolist()]
+    assert sorted(zip(names, trace.markers.time.tolist(), strict=True)) == [
+        ("all", 30), ("now", 20), ("step", 5),
+    ]  # fmt: skip
+    s = trace.spans
+    activities = [
+        (trace.lanes[lane].name, start, end)
+        for lane, start, end in zip(
+            s.lane.tolist(), s.start.tolist(), s.end.tolist(), strict=True
+        )
+    ]
+    assert sorted(activities) == [
+        ("Object", 1, 8),
+        ("request", 0, 9),
+        ("request", 5, 50),
+    ]
+    assert set(trace.lanes.kinds[s.lane].tolist()) == {LaneKind.COMMAND}
+    assert codes(trace) == {}
+
+
+def test_flows_lead_from_span_to_span(tmp_path):
+    def call(tid: int, name: str, start: int, last: int) -> dict[str, Any]:
+        return {"ph": "X", "pid": 1, "tid": tid, "name": name, "ts": start, "dur": last}
+
+    def flow(
+        phase: str, tid: int, at: float, id_: object, **more: str
+    ) -> dict[str, Any]:
+        where = {"pid": 1, "tid": tid, "ts": at}
+        return {"ph": phase, "cat": "go", "name": "go", "id": id_, **where, **more}
+
+    events = [
+        call(1, "outer", 0, 100), call(1, "launch", 10, 5), call(1, "launch 2", 30, 5),
+        call(2, "kernel", 50, 10), call(2, "kernel 2", 70, 10), call(2, "last", 90, 1),
+        flow("s", 1, 10, 1), flow("f", 2, 50, 1, bp="e"),
+        flow("s", 1, 31, "0x2"), flow("t", 2, 75, 2), flow("f", 2, 82, 2),
+        flow("f", 1, 12, 99, bp="e"),
+    ]  # fmt: skip
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    names = [trace.strings[i] for i in trace.spans.name.tolist()]
+    arrows = {
+        (names[source], names[target])
+        for source, target in zip(
+            trace.flows.source.tolist(), trace.flows.target.tolist(), strict=True
+        )
+    }
+    assert arrows == {
+        ("launch", "kernel"), ("launch 2", "kernel 2"), ("kernel 2", "last"),
+    }  # fmt: skip
+    assert codes(trace) == {"loose_flow": 1}
+
+
+def test_bad_nesting_and_loose_ends_are_listed(tmp_path):
+    events = [
+        {"ph": "X", "pid": 0, "tid": 0, "ts": 0, "dur": 10, "name": "alpha"},
+        {"ph": "X", "pid": 0, "tid": 0, "ts": 5, "dur": 10, "name": "beta"},
+        {"ph": "E", "pid": 0, "tid": 1, "ts": 1},
+        {"ph": "B", "pid": 0, "tid": 1, "ts": 2, "name": "open"},
+        {"ph": "B", "pid": 0, "tid": 1, "ts": 3, "name": "a"},
+        {"ph": "E", "pid": 0, "tid": 1, "ts": 9, "name": "b"},
+        {"ph": "X", "pid": 0, "tid": 2, "ts": 3, "name": "no end"},
+        {"ph": "X", "pid": 0, "tid": 2, "ts": 3, "tdur": 2, "name": "on a core"},
+        {"ph": "X", "pid": 0, "tid": 2, "ts": 30, "dur": -2, "name": "backwards"},
+    ]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    assert codes(trace) == {
+        "bad_nesting": 1, "begin_without_end": 1, "end_without_begin": 1,
+        "mismatched_end": 1,
+    }  # fmt: skip
+    flags = dict(
+        zip(
+            [trace.strings[i] for i in trace.spans.name.tolist()],
+            trace.spans.flags.tolist(),
+            strict=True,
+        )
+    )
+    assert flags == {
+        "alpha": 0, "beta": SpanFlag.OVERLAPS_PARENT, "open": SpanFlag.UNFINISHED,
+        "a": 0, "no end": SpanFlag.UNFINISHED, "on a core": SpanFlag.INFERRED_END,
+        "backwards": SpanFlag.UNFINISHED | SpanFlag.OUT_OF_ORDER,
+    }  # fmt: skip
+
+
+def test_damage_is_passed_over_and_told(tmp_path):
+    sound = [json.dumps(e) for e in complete(random_calls(1, 4))]
+    data = ",\n".join([
+        sound[0], '{"ph":"X","name":"cut', '{"ph":"X" "ts":1}', sound[1],
+        "17", "[[1,2],{}]", '{"name":"no phase"}', '{"ph":"X","ts":NaN,"dur":1}',
+        sound[2].replace('"n": 2', '"n": NaN, "i": -Infinity, "t": "a\tb\x01\n"'),
+        "", sound[3],
+    ])  # fmt: skip
+
+    trace = opened(tmp_path / "x.json", b'{"traceEvents":[' + data.encode() + b",]}")
+
+    found = codes(trace)
+    assert len(trace.spans) >= 3
+    assert found["broken_event"] >= 2
+    assert found["no_event"] == 3
+    assert "list_not_closed" not in found
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_cut_anywhere_opens_with_what_is_whole(pack, tmp_path):
+    data = chrome_files.sample(2, 30)
+    if pack:
+        data = chrome_files.packed(data)
+    whole = opened(tmp_path / "x", data)
+    refused = 0
+    for length in range(1, len(data), 97):
+        try:
+            trace = opened(tmp_path / "x", data[:length])
+        except ReadError:
+            refused += 1
+            continue
+        assert trace.info.n_records <= whole.info.n_records
+        is_told = codes(trace).keys() & {"list_not_closed", "packed_cut"}
+        assert is_told or trace.info.n_records == whole.info.n_records
+    assert refused < 12 if not pack else refused < len(data) // 97
+
+
+def test_small_blocks_give_the_same_events(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(chrome_files.sample(5, 200))
+    found = []
+    for block in (64, 1000, 4 << 20):
+        with Source(path) as source:
+            scan = EventScan(
+                text_of(source), ReadContext(), source.size, block_bytes=block
+            )
+            events = scan.run()
+        found.append(events)
+    for other in found[1:]:
+        for name in ("phase", "flags", "offset", "time", "duration", "id", "value"):
+            assert np.array_equal(getattr(found[0], name), getattr(other, name)), name
+        for name in ("name", "category"):
+            texts = [
+                [e.texts[i] if i >= 0 else None for i in getattr(e, name).tolist()]
+                for e in (found[0], other)
+            ]
+            assert texts[0] == texts[1]
+
+
+def test_early_picture_holds_a_part(tmp_path):
+    calls = random_calls(1, 20_000)
+    path = tmp_path / "x.json"
+    path.write_bytes(chrome_files.text(complete(calls)))
+    early: list[Trace] = []
+
+    trace = open_trace(path, context=ReadContext(publish=early.append))
+
+    assert early
+    assert "spans" in early[0].pending
+    assert 0 < len(early[0].spans) < len(trace.spans) == 20_000
+    assert early[0].check() == []
+    assert early[0].clock.origin == trace.clock.origin
+
+
+def test_reading_can_be_cancelled(tmp_path):
+    import threading
+
+    path = tmp_path / "x.json"
+    path.write_bytes(chrome_files.sample(1, 300))
+    cancel = threading.Event()
+    cancel.set()
+
+    with pytest.raises(Cancelled):
+        open_trace(path, context=ReadContext(cancel=cancel))
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_arguments_are_read_back(pack, tmp_path):
+    calls = random_calls(4, 50)
+    data = chrome_files.text(complete(calls))
+    trace = opened(tmp_path / "x.json", chrome_files.packed(data) if pack else data)
+
+    for span in range(0, 50, 7):
+        record = trace.record_of(span)
+        view = trace.records.view(record)
+        fields = {name: value for name, value, *_ in view.fields}
+        assert fields["name"] == calls[record].name
+        assert fields["args · n"] == str(record)
+        assert fields["args · text"] == '"quoted" \\'
+        assert json.loads(view.data)["args"]["list"] == [1, {"a": "}]"}]
+    with pytest.raises(ReadError):
+        trace.records.view(50)
+
+
+def test_arguments_far_in_a_packed_file_are_read_back(tmp_path):
+    events = complete(random_calls(1, 400))
+    for event in events:
+        event["args"]["long"] = "x" * 100_000
+    trace = opened(tmp_path / "x.gz", chrome_files.packed(chrome_files.text(events)))
+
+    fields = {f[0]: f[1] for f in trace.records.view(399).fields}
+
+    assert fields["text" if "text" in fields else "args · n"]
+    assert trace.records.view(399).offset > 39_000_000
+
+
+def test_depth_and_sizes_of_values_have_no_bounds(tmp_path):
+    deep = b"[" * 300_000 + b"]" * 300_000
+    number = b"1" * 2_000_000
+    keys = b",".join(b'"k%d":1' % i for i in range(50_000))
+    data = (
+        b'{"deep":%s,"traceEvents":[{"ph":"X","ts":1,"dur":1,"args":{"d":%s,"n":%s}},'
+        b'{"ph":"C","name":"c","ts":1,"args":{%s}},{"ph":"X","ts":%s,"dur":1}]}'
+    ) % (deep, deep, number, keys, number)
+
+    trace = opened(tmp_path / "x.json", data, reader_id="chrome-json")
+
+    assert len(trace.spans) == 1
+    assert codes(trace)["broken_event"] == 1
+    assert codes(trace)["too_many_counters"] == 50_000 - len(trace.counters)
+
+
+def test_a_packed_bomb_is_ended(tmp_path):
+    data = b'{"traceEvents":[{"ph":"X","ts":1,"dur":2},' + b" " * (200 << 20)
+
+    trace = opened(tmp_path / "x.gz", gzip.compress(data, 9))
+
+    assert len(trace.spans) == 1
+    assert "packed_cut" in codes(trace)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[]", b"{}", b'{"traceEvents":[]}', b'{"traceEvents":{}}', b"[1,2,3]",
+        b'[{"name":"a"}]', b'{"traceEvents":[[1,2],[3,4]]}',
+    ],
+)  # fmt: skip
+def test_what_holds_no_events_is_refused(data, tmp_path):
+    for name, content in (("x.json", data), ("x.json.gz", gzip.compress(data))):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ReadError) as caught:
+            open_trace(tmp_path / name)
+        assert len(str(caught.value)) > 20
+
+
+def test_command_line_sums_durations_exactly(tmp_path, capsys):
+    calls = random_calls(6, 400)
+    path = tmp_path / "x.txt"
+    path.write_bytes(chrome_files.text(complete(calls), is_list=True))
+
+    assert main(["info", str(path), "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    info = info[0] if isinstance(info, list) else info
+    assert info["events"] == {"X": 400}
+    assert info["counts"]["spans"] == 400
+    assert main(["stats", str(path), "--by", "lane", "--json"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    stats = stats[0] if isinstance(stats, list) else stats
+    total = sum(row["total_ns"] for row in stats["rows"])
+    assert total == sum(c.end - c.start for c in calls)
+    assert (
+        main(
+            ["stats", str(path), "--where", "category=kernel", "--by", "name", "--json"]
+        )
+        == 0
+    )
+    stats = json.loads(capsys.readouterr().out)
+    stats = stats[0] if isinstance(stats, list) else stats
+    kernels = [c for c in calls if c.category == "kernel"]
+    assert sum(row["count"] for row in stats["rows"]) == len(kernels)
+    assert sum(row["total_ns"] for row in stats["rows"]) == sum(
+        c.end - c.start for c in kernels
+    )
+
+
+def test_sampled_stacks_are_told_of(tmp_path):
+    events = complete(random_calls(1, 3))
+    data = chrome_files.text(events, samples=[{"sf": 1}], stackFrames={"1": {}})
+
+    trace = opened(tmp_path / "x.json", data)
+
+    assert codes(trace) == {"stacks_left_out": 1}
+
+
+def test_names_beyond_the_numbers_of_ops_count_together(tmp_path):
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "ts": i, "dur": 1, "name": f"name {i}"}
+        for i in range(32_010)
+    ]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    assert codes(trace).keys() == {"too_many_ops"}
+    assert trace.op_name(int(trace.spans.op[-1])) == "other names"
+    assert trace.span_name(len(trace.spans) - 1) == "name 32009"
