@@ -162,6 +162,9 @@ CONDITIONS = {
     # -- calls of CUDA --------------------------------------------------------
     "bad_event_time": "an event has no time, or one that ticks cannot hold",
     "calls_without_end": "a call begins and no end of it is there",
+    "dropped_events": "a tracer of CUDA calls says that it dropped events",
+    "functions_left_out": "the hook of CUDA calls had no room for some functions",
+    "calls_cut_short": "a recording of CUDA calls has no last line",
     "clock_back": "an event is earlier than the one before it",
     "ends_without_call": "an end has no begin",
     "unit_guessed": "nothing tells whether times are in s or ms",

@@ -21,6 +21,7 @@ enum { IS_REPAIRED = 1, IS_FAILED = 2, IS_CUT = 4 };
 enum { TEXTS_PER_ROW = 3 };
 #define UNKNOWN INT64_MIN
 #define NO_RESULT INT32_MIN
+#define NOT_READY 600 /* CUDA_ERROR_NOT_READY */
 
 /* One row per event. */
 typedef struct {
@@ -42,6 +43,11 @@ typedef struct {
     int64_t n_rows, n_lines, consumed;
     int64_t n_broken, n_repaired, n_other; /* lines */
     int64_t first_broken, first_repaired, first_other; /* in the block; -1: none */
+    int64_t n_dropped;           /* events that the writers of the file say to lack */
+    int64_t n_begun, n_ended;    /* first and last lines of ggscope's own hook */
+    int64_t n_left_out;          /* functions that it could not record */
+    int64_t epoch;               /* ns from 1970 at this time of the file; 0: unknown */
+    int64_t epoch_whole, epoch_nano;
 } CallTally;
 
 typedef struct {
@@ -53,6 +59,8 @@ typedef struct {
     int32_t nano;
     uint8_t clock, form, phase, flags;
     uint8_t has_time, has_op_id, has_event_id, has_func, is_chrome, number;
+    uint8_t is_note, is_end;
+    int64_t dropped, left_out, epoch; /* of a note */
 } Event;
 
 static void blank(Event *e)
@@ -96,6 +104,20 @@ static uint64_t hexadecimal(Piece piece)
         value = value << 4 | (uint64_t)digit;
     }
     return value;
+}
+
+/* A time since 1970, which has 19 digits; 0 where it is none. */
+static int64_t nanoseconds(Piece piece)
+{
+    uint64_t value = 0;
+    if (piece.end - piece.at > 19)
+        return 0;
+    for (const uint8_t *p = piece.at; p < piece.end; p++) {
+        if (!is_digit(*p))
+            return 0;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    return value <= INT64_MAX ? (int64_t)value : 0;
 }
 
 /* ---- JSON ---- */
@@ -188,6 +210,17 @@ static void set_field(Event *e, const Text *key, Piece value, int is_string,
             e->way = value;
     } else if (is_key(key, "ph")) {
         e->is_chrome = 1;
+    } else if (is_key(key, "trace")) {
+        e->is_note = value.end - value.at == 12 &&
+                    !memcmp(value.at, "ggscope-cuda", 12);
+    } else if (is_key(key, "end")) {
+        e->is_end = !is_string && value.at < value.end && *value.at == 't';
+    } else if (is_key(key, "dropped")) {
+        e->dropped = integer(value, &number) && number > 0 ? number : 0;
+    } else if (is_key(key, "functions_left_out")) {
+        e->left_out = integer(value, &number) && number > 0 ? number : 0;
+    } else if (is_key(key, "epoch_ns")) {
+        e->epoch = nanoseconds(value);
     }
 }
 
@@ -276,6 +309,13 @@ static int is_event(const Event *e)
     return e->has_func && e->phase && e->type.at != NULL && e->name.at != NULL;
 }
 
+/* Not an error: what was asked for goes on. */
+static int is_not_ready(const Event *e)
+{
+    return e->result == NOT_READY && begins(e->name.at, e->name.end, "cu") &&
+           found(e->name.at, e->name.end, "Query") != NULL;
+}
+
 /* Say what kind of line it is, and what it does. */
 static void settle(Event *e)
 {
@@ -296,7 +336,7 @@ static void settle(Event *e)
         e->form = ENTRY;
         e->phase = 'I';
     }
-    if (e->result != UNKNOWN && e->result)
+    if (e->result != UNKNOWN && e->result && !is_not_ready(e))
         e->flags |= IS_FAILED;
 }
 
@@ -405,13 +445,42 @@ static void put(const CallRows *rows, int64_t row, TextTable *texts, const uint8
     rows->duration[row] = e->duration;
 }
 
+static int64_t sum(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/* What the hook of ggscope says of the file, in its first and last line. */
+static void take_note(const Event *e, CallTally *tally)
+{
+    tally->n_begun += !e->is_end;
+    tally->n_ended += e->is_end;
+    tally->n_dropped = sum(tally->n_dropped, e->dropped);
+    tally->n_left_out = sum(tally->n_left_out, e->left_out);
+    if (e->epoch && e->has_time && !tally->epoch) {
+        tally->epoch = e->epoch;
+        tally->epoch_whole = e->whole;
+        tally->epoch_nano = e->nano;
+    }
+}
+
+/* "Lost 12 events", as bpftrace says where its buffers were full. */
+static int64_t lost_events(const uint8_t *at, const uint8_t *end)
+{
+    int64_t number;
+    if (!begins(at, end, "Lost "))
+        return 0;
+    const uint8_t *const p = unsigned_number(at + 5, end, &number);
+    return p != NULL && begins(p, end, " events") ? number : 0;
+}
+
 /* What a line is, beside its rows. */
 enum { WHOLE = 0, BROKEN = 1, REPAIRED = 2, FOREIGN = 4 };
 
 /* Read the next event of a line; returns where to go on (`end`: the line is done), and
  * in `marks` what was met on the way. */
 static const uint8_t *next_event(const uint8_t *at, const uint8_t *end, Event *e,
-                                 int *has_event, int *marks)
+                                 int *has_event, int *marks, CallTally *tally)
 {
     blank(e);
     *has_event = 0;
@@ -427,6 +496,10 @@ static const uint8_t *next_event(const uint8_t *at, const uint8_t *end, Event *e
             *has_event = 1;
             return end;
         }
+        const int64_t lost = lost_events(blanks(at, end), end);
+        tally->n_dropped = sum(tally->n_dropped, lost);
+        if (lost)
+            return end;
         const uint8_t *const look = at + smaller(end - at, LOOKED_AT);
         *marks |= found(at, look, "\"op_id\"") || found(at, look, "\"event_id\"")
             ? BROKEN : FOREIGN;
@@ -439,7 +512,9 @@ static const uint8_t *next_event(const uint8_t *at, const uint8_t *end, Event *e
     blank(e);
     Cursor c = {open, end, 0};
     const int is_whole = take_call(&c, e, 0);
-    if (is_event(e)) {
+    if (e->is_note && is_whole && !e->has_op_id) {
+        take_note(e, tally);
+    } else if (is_event(e)) {
         settle(e);
         *has_event = 1;
         if (!is_whole)
@@ -489,7 +564,8 @@ EXPORT int64_t ggscope_scan_calls(const uint8_t *data, int64_t size, int64_t is_
         if (!is_rest(from, end)) {
             Event e;
             int has_event;
-            const uint8_t *const next = next_event(from, end, &e, &has_event, &marks);
+            const uint8_t *const next = next_event(from, end, &e, &has_event, &marks,
+                                                   tally);
             if (has_event) {
                 put(rows, row, texts, data, n_lines, (Piece){from, next}, &e);
                 row++;

@@ -394,6 +394,8 @@ class CallTally(Struct):
     _fields_ = (
         *_names(i64, "n_rows", "n_lines", "consumed", "n_broken", "n_repaired"),
         *_names(i64, "n_other", "first_broken", "first_repaired", "first_other"),
+        *_names(i64, "n_dropped", "n_begun", "n_ended", "n_left_out"),
+        *_names(i64, "epoch", "epoch_whole", "epoch_nano"),
     )
 
 

@@ -1,8 +1,9 @@
 """Events of a trace of CUDA calls, as columns; what finds them is ``calls.c``.
 
 Sources of the lines: ``cuda_hook.c`` and ``generic_cuda_hook.c`` (libraries before
-libcuda), ``trace_cuda_full.bt`` and ``trace_all_cuda.bt`` (bpftrace), a script for bcc
-(``cuda_tracer.py``), a sidecar of k3s, and ``strace -tt -T``.
+libcuda), ggscope's own hook (``ggscope-capture cuda``), ``trace_cuda_full.bt`` and
+``trace_all_cuda.bt`` (bpftrace), a script for bcc (``cuda_tracer.py``), a sidecar of
+k3s, and ``strace -tt -T``.
 """
 
 from dataclasses import dataclass
@@ -59,6 +60,34 @@ class Mark(IntFlag):
     FAILED = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What writers say of a file beside its events.
+
+    Attributes
+    ----------
+    n_dropped : events that are not in the file.
+    n_begun, n_ended : first and last lines of ggscope's hook, one per process.
+    n_left_out : functions whose calls it could not record.
+    epoch : ns from 1970, UTC, to the zero of the file's clock; None unknown.
+    """
+
+    n_dropped: int = 0
+    n_begun: int = 0
+    n_ended: int = 0
+    n_left_out: int = 0
+    epoch: int | None = None
+
+    def __add__(self, other: "Notes") -> "Notes":
+        return Notes(
+            self.n_dropped + other.n_dropped,
+            self.n_begun + other.n_begun,
+            self.n_ended + other.n_ended,
+            self.n_left_out + other.n_left_out,
+            other.epoch if self.epoch is None else self.epoch,
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CallLines:
     """The events of a trace, in the order of the file.
@@ -83,6 +112,7 @@ class CallLines:
     n_lines, n_broken, n_repaired, n_other : lines of the file; that begin like an event
         and tell nothing; that are damaged and used; that are none.
     first_broken, first_repaired, first_other : numbers of lines, -1 none.
+    notes : what the writers say beside events.
     """
 
     line: I64
@@ -115,6 +145,7 @@ class CallLines:
     first_broken: int
     first_repaired: int
     first_other: int
+    notes: Notes
 
     def __len__(self) -> int:
         return len(self.line)
@@ -156,6 +187,7 @@ class _Part:
     """Lines: all, broken, repaired, others."""
     firsts: tuple[int, int, int]
     """The first broken, repaired and other line; -1 none."""
+    notes: Notes
 
 
 class _Whole:
@@ -166,6 +198,7 @@ class _Whole:
         self._numbers: dict[str, int] = {}
         self._counts = np.zeros(4, np.int64)
         self._firsts = [-1, -1, -1]
+        self._notes = Notes()
 
     def add(self, offset: int, part: _Part) -> None:
         """Add the rows of the next block, whose first byte is at `offset`."""
@@ -181,6 +214,7 @@ class _Whole:
             if first >= 0 and self._firsts[i] < 0:
                 self._firsts[i] = first + n_before
         self._counts += part.counts
+        self._notes += part.notes
         self._parts.append(part.columns)
 
     def lines(self) -> CallLines:
@@ -199,6 +233,7 @@ class _Whole:
             n_lines=counts[0], n_broken=counts[1], n_repaired=counts[2],
             n_other=counts[3], first_broken=self._firsts[0],
             first_repaired=self._firsts[1], first_other=self._firsts[2],
+            notes=self._notes,
         )  # fmt: skip
 
 
@@ -208,7 +243,7 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
     texts: list[str] = []
     capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
     n_texts = capacity + _TEXTS_PER_ROW
-    tally = CallTally()
+    tally, notes = CallTally(), Notes()
     done, counts, firsts = 0, np.zeros(4, np.int64), [-1, -1, -1]
     while done < len(data):
         columns = {name: np.empty(capacity, dtype) for name, dtype in _DTYPES.items()}
@@ -236,6 +271,7 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         for i, first in enumerate(here):
             if first >= 0 and firsts[i] < 0:
                 firsts[i] = first + int(counts[0])
+        notes += _notes(tally)
         counts += (tally.n_lines, tally.n_broken, tally.n_repaired, tally.n_other)
         done += tally.consumed
     joined = {
@@ -248,4 +284,12 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         texts,
         (n_lines, n_broken, n_repaired, n_other),
         (firsts[0], firsts[1], firsts[2]),
+        notes,
     )
+
+
+def _notes(tally: CallTally) -> Notes:
+    epoch = None
+    if tally.epoch:
+        epoch = tally.epoch - tally.epoch_whole * 10**9 - tally.epoch_nano
+    return Notes(tally.n_dropped, tally.n_begun, tally.n_ended, tally.n_left_out, epoch)

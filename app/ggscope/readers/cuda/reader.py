@@ -18,7 +18,7 @@ from ggscope.readers.api import (
 )
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.cuda import INFO, UNIT
-from ggscope.readers.cuda.lines import CallLines, Form, scan_lines, scan_text
+from ggscope.readers.cuda.lines import CallLines, Form, Notes, scan_lines, scan_text
 from ggscope.readers.cuda.pairs import Pairs, pairs_of
 from ggscope.readers.cuda.times import Times, times_of
 from ggscope.readers.cuda.trace import CallTrace
@@ -115,7 +115,7 @@ def _trace(
     times = times_of(lines, unit, (pairs.begin, pairs.end))
     context.check_cancelled()
     builder = TraceBuilder()
-    builder.clock = TraceClock(epoch=times.epoch)
+    builder.clock = TraceClock(origin=times.origin, epoch=times.epoch)
     made = CallTrace(builder, lines, pairs, times)
     made.add_calls()
     context.check_cancelled()
@@ -156,6 +156,7 @@ def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -
             count=lines.n_broken,
             place=f"line {lines.first_broken + 1:,}",
         )
+    _warn_by_notes(builder, lines.notes)
     if lines.n_repaired:
         builder.warn(
             Severity.NOTICE,
@@ -213,6 +214,32 @@ def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -
             f"the file does not tell the unit of its times; {times.unit} is what such "
             "programs write.",
             remedy=f"Read it with --option unit={other} where it is {other}.",
+        )
+
+
+def _warn_by_notes(builder: TraceBuilder, notes: Notes) -> None:
+    """Say what the writers of the file say to lack."""
+    if notes.n_dropped:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "dropped_events",
+            "events are not in the file: they came faster than they could be written, "
+            "or the disk was full.",
+            count=notes.n_dropped,
+        )
+    if notes.n_left_out:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "functions_left_out",
+            "functions of the driver were looked up beyond those that can be recorded.",
+            count=notes.n_left_out,
+        )
+    if notes.n_begun > notes.n_ended:
+        builder.warn(
+            Severity.NOTICE,
+            "calls_cut_short",
+            "the recording has no last line: the process was killed, or still runs; "
+            "calls of its last moments may be missing.",
         )
 
 

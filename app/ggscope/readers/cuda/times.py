@@ -28,7 +28,8 @@ class Times:
     is_placed : bool[n], whether the event has a time.
     unit : of the times in lines of JSON, "s" or "ms"; of several, that of probes.
     is_guessed : whether `unit` follows from who writes such lines, not from durations.
-    epoch : ns from 1970, UTC, to tick 0; None where the file does not tell.
+    origin : ns of tick 0 in the clock of the file.
+    epoch : ns from 1970, UTC, to the zero of that clock; None where nothing tells.
     n_back : events that are earlier than the one of the same clock before them.
     """
 
@@ -36,6 +37,7 @@ class Times:
     is_placed: npt.NDArray[np.bool_]
     unit: str
     is_guessed: bool
+    origin: int
     epoch: int | None
     n_back: int
 
@@ -67,12 +69,13 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
     time = whole * scale + lines.nano // (_SCALES["s"] // scale)
     settled(lines.clock, time, is_placed)
     if not is_placed.any():
-        return Times(np.zeros(len(lines), np.int64), is_placed, unit, False, None, 0)
+        return Times(np.zeros(len(lines), np.int64), is_placed, unit, False, 0, None, 0)
     placed = time[is_placed]
     origin = int(placed.min())
     n_back = n_backwards(lines.clock[is_placed], placed)
     tick = np.where(is_placed, time - origin, 0)
-    return Times(tick, is_placed, unit, is_guessed, epoch_of(origin), n_back)
+    epoch = lines.notes.epoch if epoch_of(origin) is None else 0
+    return Times(tick, is_placed, unit, is_guessed, origin, epoch, n_back)
 
 
 def _unit_by_durations(

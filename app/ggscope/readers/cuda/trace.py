@@ -342,8 +342,12 @@ class CallTrace:
         self._add_allocated(function, size)
         start = self._times.tick[self._begin]
         length = self._finish - start
+        # An asynchronous call returns before its copy is done.
         copies = np.array(
-            [category_of(t) is CallKind.TRANSFER for t in self._names.texts]
+            [
+                category_of(t) is CallKind.TRANSFER and "Async" not in t
+                for t in self._names.texts
+            ]
         )[function]
         is_closed = self._end >= 0
         timed = np.flatnonzero(copies & is_closed & (size > 0) & (length > 0))

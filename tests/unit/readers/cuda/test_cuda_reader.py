@@ -17,7 +17,7 @@ from ggscope.analysis.statistics.table import stat_table
 from ggscope.errors import Cancelled, CorruptError
 from ggscope.model.selection import Filter
 from ggscope.model.tables import FAILED_COLOR, CallKind, Quality, SpanFlag, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.common import text_blocks
 from ggscope.readers.cuda import lines as lines_module
@@ -455,6 +455,82 @@ def test_asked_unit_wins(tmp_path):
     assert in_s.extent.duration == 1000 * in_ms.extent.duration
 
 
+HOOK_BEGINS = (
+    '{"trace":"ggscope-cuda","version":1,"pid":7,"program":"/x","way":"CUPTI",'
+    '"ts":5000.000000001,"epoch_ns":1795751169321698893}'
+)
+
+
+def hook_ends(**values: int) -> str:
+    return json.dumps({"trace": "ggscope-cuda", "end": True, "ts": 5001.0, **values})
+
+
+def test_what_a_hook_dropped_is_data_loss(tmp_path):
+    calls = cuda_files.hook([Call(0, 1000, 1, "cuInit")])
+    ends = hook_ends(lines=3, dropped=12, functions_left_out=2)
+
+    trace = opened(tmp_path, lines_of(HOOK_BEGINS, *calls, ends))
+
+    assert {w.code: w.count for w in trace.warnings} == {
+        "dropped_events": 12, "functions_left_out": 2,
+    }  # fmt: skip
+    assert {w.severity for w in trace.warnings} == {Severity.DATA_LOSS}
+    assert events_of(trace) == {"calls": 1, "unmatched": 0, "broken_lines": 0}
+
+
+def test_hook_tells_when_its_clock_was_zero(tmp_path):
+    line = '{"ts":5000.500000001,"op_id":1,"phase":"B","name":"cuInit"}'
+
+    trace = opened(tmp_path, lines_of(HOOK_BEGINS, line, hook_ends()))
+
+    assert trace.clock.origin == 5_000_500_000_001
+    assert trace.clock.wall(0) == 1_795_751_169_821_698_893
+
+
+def test_recording_without_a_last_line_was_cut_short(tmp_path):
+    calls = cuda_files.hook([Call(0, 1000, 1, "cuInit")])
+
+    assert codes(opened(tmp_path, lines_of(HOOK_BEGINS, *calls))) == {
+        "calls_cut_short",
+    }  # fmt: skip
+    both = lines_of(HOOK_BEGINS, *calls, hook_ends(), HOOK_BEGINS)
+    assert codes(opened(tmp_path, both)) == {"calls_cut_short"}
+
+
+def test_events_that_bpftrace_lost_are_data_loss(tmp_path):
+    data = lines_of("Lost 40 events", *cuda_files.probes([Call(0, 10**6, 1, "cuInit")]),
+                    "Lost 2 events", "Lost hope")  # fmt: skip
+
+    counts = {w.code: w.count for w in opened(tmp_path, data).warnings}
+
+    assert counts["dropped_events"] == 42
+    assert counts["stray_line"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "failed"), [("cuEventQuery", 0), ("cuStreamQuery", 0), ("cuMemAlloc", 1)]
+)
+def test_query_that_is_not_ready_has_not_failed(name, failed, tmp_path):
+    trace = opened(
+        tmp_path, lines_of(*cuda_files.hook([Call(0, 9, 1, name, result=600)]))
+    )
+
+    assert len(trace.markers) == failed
+
+
+def test_asynchronous_copies_have_no_rate(tmp_path):
+    calls = [
+        Call(0, 1000, 1, "cuMemcpyHtoDAsync_v2", 0, 4_000_000),
+        Call(2000, 3000, 1, "cuMemcpyDtoH_v2", 0, 1_000_000),
+    ]
+
+    trace = opened(tmp_path, lines_of(*cuda_files.hook(calls)))
+
+    series = next(c for c in trace.counters if c.name == "copies, bytes by time")
+    assert series.value[0] == 1.0
+    assert len(series.value) == 2
+
+
 def test_clock_that_jumps_back_is_told_and_loses_nothing(tmp_path):
     calls = random_calls(6, 40)
     lines = cuda_files.hook(calls)
@@ -558,7 +634,7 @@ def test_times_of_day_go_on_behind_midnight_and_epochs_are_known(tmp_path):
 
     assert opened(tmp_path, data).extent.duration == 200_010_000
     trace = opened(tmp_path, epoch)
-    assert trace.clock.epoch == 1_767_225_600_500_000_000
+    assert trace.clock.wall(0) == 1_767_225_600_500_000_000
 
 
 def test_times_since_the_line_before_add_up(tmp_path):
