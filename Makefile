@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
 NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,declared.py build.py) \
-	$(wildcard capture/ggscope_capture/native/*.[ch]) capture/ggscope_capture/native/build.py
+	$(wildcard capture/ggscope_capture/native/*.[ch] capture/ggscope_capture/native/cuda/*.[ch]) capture/ggscope_capture/native/build.py
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 

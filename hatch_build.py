@@ -57,11 +57,16 @@ class CompiledLibrary(BuildHookInterface):
         build_data["tag"] = f"py3-none-{platform}"
         artifacts = build_data.setdefault("artifacts", [])
         artifacts.append(target.relative_to(Path(self.root).resolve()).as_posix())
-        target = tracer.FOLDER / tracer.NAME
-        try:
-            tracer.compile_tracer(target)
-        except tracer.BuildError as error:
-            # The viewer works without it; recording says what is missing.
-            self.app.display_warning(f"ggscope: {error}")
-        else:
-            artifacts.append(target.relative_to(Path(self.root).resolve()).as_posix())
+        libraries = [(tracer.NAME, tracer.compile_tracer)]
+        if sys.platform == "linux":
+            libraries.append((tracer.CUDA_NAME, tracer.compile_cuda_hook))
+        for name, compiled in libraries:
+            target = tracer.FOLDER / name
+            try:
+                compiled(target)
+            except tracer.BuildError as error:
+                # The viewer works without it; recording says what is missing.
+                self.app.display_warning(f"ggscope: {error}")
+            else:
+                path = target.relative_to(Path(self.root).resolve())
+                artifacts.append(path.as_posix())

@@ -36,6 +36,7 @@ try() { # NAME: the installation in $work/NAME works
     (cd "$work" && "$work/$1/bin/ggscope" self-test >"$work/said" 2>&1) || { cat "$work/said" >&2; fail "self-test of $1"; }
     (cd "$work" && "$work/$1/bin/ggscope" --version && "$work/$1/bin/ggscope-capture" --help) >/dev/null || fail "$1: a command is missing"
     [ "$(uname)" != Linux ] || [ -f "$(echo "$work/$1"/lib/python*/site-packages/ggscope_capture/native/_tracer.so)" ] || fail "$1 has no tracer"
+    [ "$(uname)" != Linux ] || [ -f "$(echo "$work/$1"/lib/python*/site-packages/ggscope_capture/native/_cuda.so)" ] || fail "$1 has no hook of CUDA calls"
 }
 
 for version in $found; do

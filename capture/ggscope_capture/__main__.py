@@ -112,6 +112,36 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS…")
     run.set_defaults(do=_run)
 
+    cuda = commands.add_parser(
+        "cuda",
+        help="run a program and record its calls of the CUDA driver (Linux; not yet "
+        "run on a GPU)",
+        usage="ggscope-capture cuda [-o OUT.jsonl] [options] -- PROGRAM ARGS…",
+    )
+    cuda.add_argument(
+        "-o", "--output", type=Path, metavar="OUT.jsonl",
+        help="file of the calls; PROGRAM-TIME.jsonl by default",
+    )  # fmt: skip
+    cuda.add_argument(
+        "--way",
+        choices=["auto", "preload", "cupti"],
+        default="auto",
+        help="how calls are seen: by a library before the driver (preload), by CUPTI "
+        "(cupti), or by the first that works (auto)",
+    )
+    cuda.add_argument(
+        "--require",
+        action="store_true",
+        help="exit with 125 if no call can be recorded",
+    )
+    cuda.add_argument(
+        "--library",
+        action="store_true",
+        help="print the path of the hook, for CUDA_INJECTION64_PATH, and run nothing",
+    )
+    cuda.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS…")
+    cuda.set_defaults(do=_cuda)
+
     rings = commands.add_parser(
         "rings", help="list ring buffers of running and ended programs"
     )
@@ -152,6 +182,11 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="OUT.bin",
         help="also check that this file can be written",
+    )
+    doctor.add_argument(
+        "--cuda",
+        action="store_true",
+        help="check whether calls of the CUDA driver can be recorded",
     )
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(do=_doctor)
@@ -680,16 +715,56 @@ def _set(options: argparse.Namespace) -> int:
     return 0
 
 
+def _cuda(options: argparse.Namespace) -> int:
+    from ggscope_capture import child
+
+    with child.signals_held():
+        code = _cuda_held(options)
+    return child.end_like(code)
+
+
+def _cuda_held(options: argparse.Namespace) -> int:
+    from ggscope_capture import child, cuda, launcher
+
+    command = options.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if options.library:
+        try:
+            say(str(cuda.library()))
+        except launcher.NoTraceError as error:
+            raise _CommandError(str(error)) from error
+        return 0
+    if not command:
+        complain("no program given: ggscope-capture cuda -o OUT.jsonl -- PROGRAM ARGS…")
+        return 2
+    log = _Log(resolve({}, None, os.environ))
+    launch = cuda.CudaLaunch(
+        command, options.output or cuda.output_for(command), log, options.way,
+        requires=options.require, is_named=options.output is not None,
+    )  # fmt: skip
+    try:
+        return launch.run()
+    except child.LaunchError as error:
+        log("ERROR", str(error))
+        return error.code
+
+
 def _doctor(options: argparse.Namespace) -> int:
-    from ggscope_capture import doctor
+    from ggscope_capture import cuda, doctor
     from ggscope_capture.checks import machine_checks
 
-    configuration = resolve({}, None, os.environ)
-    checks = machine_checks(configuration, os.environ, options.output)
+    if options.cuda:
+        examine = cuda.examine
+        checks = cuda.machine_checks(os.environ, options.output)
+    else:
+        examine = doctor.examine
+        configuration = resolve({}, None, os.environ)
+        checks = machine_checks(configuration, os.environ, options.output)
     report = None
     try:
         if options.program is not None:
-            report = doctor.examine(options.program)
+            report = examine(options.program)
     except doctor.DoctorError as error:
         raise _CommandError(str(error)) from error
     if options.json:

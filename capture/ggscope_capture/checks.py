@@ -56,7 +56,7 @@ def machine_checks(
     named = settings.output or settings.ggmlviz
     target = output or (Path(named) if named else None)
     checks = [_tracer(environment), _rings(), _environment(configuration, environment)]
-    return checks if target is None else [*checks, _output(target)]
+    return checks if target is None else [*checks, output_check(target)]
 
 
 def _tracer(environment: Mapping[str, str]) -> MachineCheck:
@@ -121,7 +121,8 @@ def _environment(
     return MachineCheck(name, True, "no filters in environment or settings")
 
 
-def _output(target: Path) -> MachineCheck:
+def output_check(target: Path) -> MachineCheck:
+    """Return whether an output can be written."""
     name = "output"
     try:
         launcher.check_target(target)

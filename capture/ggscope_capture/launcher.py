@@ -98,7 +98,7 @@ class Launch:
         LaunchError
             If the program cannot be started, or not be traced and `requires`.
         """
-        program = self._program()
+        program = find_program(self.command[0], self.environment)
         settings = self.configuration.settings
         with contextlib.ExitStack() as stack:
             try:
@@ -123,15 +123,6 @@ class Launch:
             self.say(level, why)
         return code
 
-    def _program(self) -> Path:
-        name = self.command[0]
-        found = shutil.which(name, path=self.environment.get("PATH"))
-        if found is not None:
-            return Path(found).absolute()
-        if os.sep in name and os.path.exists(name):  # which a long name does not raise
-            raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
-        raise LaunchError(f"program {name} not found", NOT_FOUND)
-
     def _prepared(
         self, program: Path, settings: Settings, stack: contextlib.ExitStack
     ) -> tuple[dict[str, str], Path]:
@@ -152,7 +143,7 @@ class Launch:
                 f"not enough space for a ring in {folder}: free some, or set "
                 "GGSCOPE_RINGS to another folder"
             )
-        tracer = _without_spaces(tracer_library(), stack)
+        tracer = without_spaces(tracer_library(), stack)
         ring = folder / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
         environment = dict(self.environment)
         preload = doctor.preload()
@@ -340,6 +331,16 @@ class Launch:
         )
 
 
+def find_program(name: str, environment: Mapping[str, str]) -> Path:
+    """Return the path of a program to be run; raises LaunchError."""
+    found = shutil.which(name, path=environment.get("PATH"))
+    if found is not None:
+        return Path(found).absolute()
+    if os.sep in name and os.path.exists(name):  # which a long name does not raise
+        raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
+    raise LaunchError(f"program {name} not found", NOT_FOUND)
+
+
 def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name
@@ -390,7 +391,7 @@ def tracer_library() -> Path:
     return target.resolve()
 
 
-def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
+def without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
     """Return a path to a library without characters that separate preload lists."""
     if not re.search(r"[\s:;]", str(library)):
         return library

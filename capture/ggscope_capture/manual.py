@@ -12,13 +12,15 @@ EXAMPLES = (
     ("ggscope-capture run -o run.bin -- llama-cli -m model.gguf", "record a program"),
     ("ggscope-capture save PID -o sofar.bin", "save a trace of the records so far"),
     ("ggscope-capture recover RING -o run.bin", "save a trace of a killed program"),
+    ("ggscope-capture cuda -o calls.jsonl -- llama-cli -m model.gguf",
+     "record calls of the CUDA driver"),
     ("ggscope-capture doctor llama-server", "check whether a program can be traced"),
-)
+)  # fmt: skip
 STATUS = (
     ("0", "success; run exits with the program's code"),
     ("1", "an error"),
     ("2", "wrong usage"),
-    ("125", "run --require: the program cannot be traced"),
+    ("125", "run or cuda --require: the program cannot be traced"),
 )
 
 
