@@ -574,6 +574,14 @@ SOURCES = {
         },
         (Row,),
     ),
+    "points": Source(
+        {
+            "ggscope_points_draw": (
+                None, In.f32, i64, i64, In.f64, i64, i64, f64, Out.u64,
+            ),
+            "ggscope_points_resolve": (None, In.u64, i64, In.u32, Out.u32),
+        },
+    ),
     "texels": Source(
         {
             "ggscope_texels": (

@@ -104,6 +104,7 @@ FIGURES: dict[str, FigureSpec] = {
     "statistics": FigureSpec("Selection statistics", "ggscope.render.statistics", "statistics_figure", "StatisticsOptions"),
     "roofline": FigureSpec("Roofline", "ggscope.render.roofline", "roofline_figure", "RooflineOptions", has_accesses),
     "heatmap": FigureSpec("File heatmap", "ggscope.render.heatmap.figure", "heatmap_figure", "HeatmapOptions", has_accesses),
+    "3d": FigureSpec("3D view", "ggscope.render.points", "points_figure", "PointsOptions", has_accesses),
     "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),
     "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),
     "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),

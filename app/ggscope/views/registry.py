@@ -122,6 +122,20 @@ _ROOFLINE_GESTURES = (
     ("Click, Left / Right", "Select a point and light its spans"),
     ("Double click, Enter", "Show its longest span"),
 )
+_POINTS_GESTURES = (
+    ("Drag, arrows", "Turn the box"),
+    ("Middle drag, Shift+drag, Shift+arrows", "Pan"),
+    ("Wheel, W / S, pinch", "Zoom"),
+    ("Click, [ / ]", "Select a point; the previous or next one in time"),
+    ("PgUp / PgDown", "Select the next layer up or down the stack"),
+    ("Enter", "Bring the selected op into view in all panes"),
+    ("Double click", "Look closer at a point; elsewhere show the whole box"),
+    ("F, 0, Home", "Show the whole box"),
+    ("Backspace", "Undo a change of the view"),
+    ("Space", "Play or pause replay"),
+    (", / .", "Replay: previous or next token, or time of a read"),
+    ("Esc", "End replay: show all points"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -136,6 +150,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),
+    _with_figure("3d", "centre", "points.view:PointsView", "3d", menu="View/Panes", gestures=_POINTS_GESTURES, uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and len(trace.log.requests) > 0, menu="View/Panes"),

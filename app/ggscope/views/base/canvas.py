@@ -202,6 +202,7 @@ class GlCanvas(QOpenGLWidget):
             self._painter.initialize()
             _vendor, renderer, version = self._painter.info()
             self._renderer = f"OpenGL {version.split(' ')[0]} · {renderer}"
+            self.build()
         except Exception as error:  # noqa: BLE001 - drivers fail as they like
             self._fail(error)
             return
@@ -222,15 +223,25 @@ class GlCanvas(QOpenGLWidget):
         # A fault in here is the view's, not OpenGL's: it ends in the error panel.
         picture = self._host.picture(self.width() / zoom, self.height() / zoom, scale)
         try:
-            self._painter.paint(picture, self.defaultFramebufferObject())
-            painter = QPainter(self)
-            try:
-                painter.scale(zoom, zoom)
-                self._painter.paint_text(picture, painter)
-            finally:
-                painter.end()
+            self.draw(picture)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
+
+    def draw(self, picture: DisplayList) -> None:
+        """Draw a picture into the current context."""
+        self._painter.paint(picture, self.defaultFramebufferObject())
+        painter = QPainter(self)
+        try:
+            painter.scale(self.zoom, self.zoom)
+            self._painter.paint_text(picture, painter)
+        finally:
+            painter.end()
+
+    def build(self) -> None:
+        """Make what a subclass needs in a context that has just been made."""
+
+    def free(self) -> None:
+        """Free what a subclass has made, while its context is current."""
 
     def renderer_text(self) -> str:
         """Return what draws, for the status bar."""
@@ -253,6 +264,7 @@ class GlCanvas(QOpenGLWidget):
 
     def _on_context_lost(self) -> None:
         self.makeCurrent()
+        self.free()
         self._painter.release()
         self.doneCurrent()
 
@@ -654,6 +666,10 @@ class PaintedView(View):
     def canvas_ready(self) -> None:
         """Do nothing: the timeline tells what draws."""
 
+    def gl_canvas(self) -> GlCanvas | None:
+        """Return a canvas on OpenGL; None where that cannot be made."""
+        return GlCanvas(self, self)
+
     def _choose_canvas(self) -> None:
         if not self.uses_gl:
             return
@@ -667,7 +683,8 @@ class PaintedView(View):
         old = self._canvas
         if isinstance(old, GlCanvas):
             old.release()
-        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
+        made = self.gl_canvas() if use_gl else None
+        self._canvas = RasterCanvas(self, self) if made is None else made
         self._canvas.zoom = self._zoom
         self._canvas.setCursor(old.cursor())
         self.box.replaceWidget(old, self._canvas)

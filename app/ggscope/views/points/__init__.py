@@ -1,0 +1,1 @@
+"""The 3D view: accesses over time, layer and file offset."""
