@@ -18,6 +18,7 @@ import npu_files
 import op_files
 import profile_files
 import side_files
+import storage_files
 import tensor_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row
@@ -285,6 +286,19 @@ def _opencl(names: Names) -> bytes:
     return op_files.opencl(op_files.kernels(1, 20, names=plain))
 
 
+def _storage(names: Names) -> bytes:
+    reads = [
+        replace(read, path=f"/{next(names)}".replace(">", ")"))
+        for read in storage_files.random_reads(1, 20)
+    ]
+    return storage_files.strace(reads)
+
+
+def _extents(names: Names) -> bytes:
+    maps = (storage_files.filefrag([(0, 9, 4)], path=f"/{next(names)}") for _ in "abcd")
+    return b"".join(maps)
+
+
 def _log(names: Names) -> bytes:
     lines = log_files.log(log_files.random_requests(1, 6)).decode().split("\n")
     lines.insert(6, f"0.00.001.000 W srv load_model: {next(names)}")
@@ -310,6 +324,8 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "chrome-json": (".json", _chrome),
     "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
+    "storage": (".txt", _storage),
+    "extent-map": (".txt", _extents),
     "ggml-profile": (".json", _profile),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),

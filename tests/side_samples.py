@@ -15,6 +15,7 @@ import op_files
 import profile_files
 import recordings
 import side_files
+import storage_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
 from tensor_files import llama_trace
@@ -85,6 +86,14 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
     "ChromeReader": ("chrome.json", chrome_files.sample),
+    "StorageReader": (
+        "blkparse.txt",
+        lambda: storage_files.blkparse(storage_files.random_io(1, 12)),
+    ),
+    "ExtentsReader": (
+        "extents.txt",
+        lambda: storage_files.filefrag([(i, 900 + 3 * i, 1) for i in range(40)]),
+    ),
     "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
     "GgmlProfileReader": ("profile.json", lambda: profile_files.profile(1)[0]),
     "LogReader": ("server.log", _log),

@@ -502,7 +502,8 @@ def _main_of(mains: Sequence[LoadedFile], sides: Sequence[LoadedFile]) -> Trace 
     for side in _sidecars(sides):
         own = [i for i, m in enumerate(mains) if sidecar_path(m.path) == side.path]
         _take_sidecar(traces, own or range(len(traces)), side.trace)
-    return concatenate(traces)
+    # Times of requests to storage are moved against those of other traces.
+    return concatenate(sorted(traces, key=lambda trace: trace.storage is not None))
 
 
 def _sidecars(sides: Sequence[LoadedFile]) -> list[LoadedFile]:

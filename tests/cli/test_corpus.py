@@ -191,7 +191,7 @@ def test_cut_reference_trace_is_data_loss_with_strict(run, name):
         ("npu/invalid_25_root_is_array.json", 1),
         ("tracer/graph_new_dialect.dot", 0),
         ("cuda/cuda_hook_fixed.jsonl", 0),
-        ("blktrace/filefrag_sample.txt", 3),
+        ("blktrace/filefrag_sample.txt", 0),
     ],
 )
 def test_reference_trace_by_subprocess_exits_as_specified(shell, path, code):

@@ -13,6 +13,7 @@ import imatrix_files
 import log_files
 import op_files
 import side_samples
+import storage_files
 from bench_files import FORMS as FORMS_OF_BENCH
 from cuda_files import DIALECTS
 from log_files import FORMS
@@ -186,6 +187,10 @@ _SEEDS = {
         (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
     ],
     "llama-log": _logs,
+    "storage": lambda: list(storage_files.samples(1, 9)),
+    "extent-map": lambda: [
+        ("f.txt", storage_files.filefrag([(0, 90, 4), (4, 99, 2), (9, 7, 1)]))
+    ],
     "ggml-profile": lambda: _side("GgmlProfileReader"),
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),

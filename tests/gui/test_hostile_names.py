@@ -54,6 +54,7 @@ SESSIONS = {
     "calls": ("cuda-calls",),
     "chrome": ("chrome-json",),
     "log": ("llama-log",),
+    "storage": ("storage", "extent-map"),
     "bench": ("llama-bench",),
     "profile": ("ggml-profile",),
     "ops": ("ggml-ops",),

@@ -16,6 +16,7 @@ from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.run import RecordCount
+from ggscope.model.storage import Storage
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -86,6 +87,7 @@ class TraceBuilder:
         self.bench: BenchRuns | None = None
         self.importance: Importance | None = None
         self.backend_ops: BackendOps | None = None
+        self.storage: Storage | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -355,6 +357,7 @@ class TraceBuilder:
             bench=self.bench,
             importance=self.importance,
             backend_ops=self.backend_ops,
+            storage=self.storage,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

@@ -29,6 +29,7 @@ from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.run import RecordCount, Run, RunStory
+from ggscope.model.storage import Storage
 from ggscope.model.tables import (
     I64,
     Accesses,
@@ -79,6 +80,8 @@ class LaneKind(IntEnum):
     MARKER = 9
     SEQUENCE = 10
     """What a sequence (a request of a server) computes; one span per ubatch."""
+    IO = 11
+    """Requests to storage, or reads of a program; no two at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -749,7 +752,7 @@ class JoinedFile:
     Attributes
     ----------
     role : "trace", "model", "map", "registry", "buffers", "graph", "experts",
-        "recording".
+        "recording", "extents".
     shift : ticks added to the file's own times so that all parts share one zero.
     """
 
@@ -826,6 +829,7 @@ class Trace:
     bench : tests, where it is what llama-bench printed; else None.
     importance : how strongly calibration data used tensors and experts; or None.
     backend_ops : which backend ran which op, as ggml lists it itself; or None.
+    storage : requests to storage and the files they are of, or None.
     open_spans : spans of a running program that have begun and not ended; they have
         no id yet, and their end is the tick up to which the program was heard.
     """
@@ -863,6 +867,7 @@ class Trace:
     bench: BenchRuns | None = None
     importance: Importance | None = None
     backend_ops: BackendOps | None = None
+    storage: Storage | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 
@@ -959,8 +964,11 @@ class Trace:
         there = tuple(table for table in may_lack if table is not None)
         tokens = (self.batch_tokens, self.token_sequences)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
-        requests = () if self.log is None else (self.log.requests,)
         listing = () if self.backend_ops is None else (self.backend_ops,)
+        requests: tuple[Any, ...] = () if self.log is None else (self.log.requests,)
+        if self.storage is not None:
+            extents = (file.extents for file in self.storage.files)
+            requests = (*requests, self.storage.requests, *extents)
         for table in (*tables, *tokens, *others, *requests, *listing):
             freeze(table)
 
@@ -1015,6 +1023,7 @@ def _check(trace: Trace) -> list[str]:
         ("routing", trace.routing),
         ("batch_tokens", trace.batch_tokens),
         ("token_sequences", trace.token_sequences),
+        *((("storage", trace.storage.requests),) if trace.storage else ()),
     ):
         broken += broken_columns(name, table, {"": len(table)}, known)
     broken += broken_columns("accesses", accesses, rows, known)

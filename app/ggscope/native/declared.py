@@ -465,6 +465,33 @@ class ChromeTally(Struct):
     )  # fmt: skip
 
 
+class IoRows(Struct):
+    """One row per line about storage: a step of a request, a read call, a fault."""
+
+    _fields_ = (
+        *_names(Out.i64, "line", "offset", "time"),
+        *_names(Out.u8, "clock", "form", "action", "kind", "phase"),
+        *_names(Out.i64, "handle", "place", "size", "extra"), ("pid", Out.i32),
+        *_names(Out.i32, "name", "path"),
+    )  # fmt: skip
+
+
+class IoLayout(Struct):
+    """Which dialects to look for, and the columns of a table of biosnoop."""
+
+    _fields_ = (("forms", i64), ("n_before", i64), ("n_behind", i64), ("codes", In.u8))
+
+
+class IoTally(Struct):
+    """How far a scan of a storage trace came, and what it passed over."""
+
+    _fields_ = (
+        *_names(i64, "n_rows", "n_lines", "consumed", "n_events", "n_other"),
+        *_names(i64, "first_other", "n_broken", "first_broken", "n_hidden"),
+        ("actions", Out.i64), ("forms", Out.i64),
+    )  # fmt: skip
+
+
 class RecordTally(Struct):
     """What a scan of a tensor trace counted."""
 
@@ -541,6 +568,18 @@ SOURCES = {
             ),
         },
         (ChromeRows, ChromeValues, ChromeTexts, ChromeTally),
+    ),
+    "storage": Source(
+        {
+            "ggscope_scan_storage": (
+                i64, In.u8, i64, i64, i64, _in(IoLayout), _in(IoRows), _out(TextTable),
+                _out(IoTally),
+            ),
+            "ggscope_storage_places": (
+                i64, In.i64, In.i64, i64, Out.i64, i64, Out.i32,
+            ),
+        },
+        (IoRows, IoLayout, IoTally, TextTable),
     ),
     "logs": Source(
         {

@@ -37,9 +37,12 @@ BENCH = "bench"
 """Role of results of a benchmark."""
 OPS = "ops"
 """Role of a list of ops by backend."""
+EXTENTS = "extents"
+"""Role of a map of where a file lies on a disk."""
 ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
     METADATA, LOG, BENCH, IMPORTANCE, OPS,
+    EXTENTS,
 )  # fmt: skip
 """Roles of a file in a session; see `ggscope.model.trace.JoinedFile`."""
 ALONE = frozenset({LOG, BENCH})

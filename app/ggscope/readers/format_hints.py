@@ -54,10 +54,6 @@ _JSON_KEYS = (
 )
 _TEXT = (
     (
-        r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s",
-        f"the output of blkparse; {_NOT_YET}",
-    ),
-    (
         r"(?m).*^tensor_(idx|name),",
         "a CSV table of tensors with columns that no reader knows",
     ),
@@ -81,7 +77,6 @@ _TEXT = (
         f"a log of llama.cpp; {_NOT_YET}",
     ),
     (r"([^;\n]+;)+[^;\n]* \d+\n", "folded stacks of a flame graph"),
-    (r"(?m).*^[^\n]*physical_offset", f"the output of filefrag; {_NOT_YET}"),
     (
         r"\s*((blk\.\d+\.|token_embd|output)[\w.]*(\n|$)){3}",
         "a list of tensor names without the records that they belong to",

@@ -30,6 +30,7 @@ from ggscope.readers import (
     chrome,
     cuda,
     experts,
+    extents,
     ggml_profile,
     ggmlviz,
     gguf,
@@ -42,6 +43,7 @@ from ggscope.readers import (
     npu,
     opencl,
     recording,
+    storage,
     tensor,
 )
 from ggscope.readers.api import (
@@ -90,6 +92,8 @@ BUILTIN = {
     "ggscope.readers.opencl.reader:OpenclReader": opencl.INFO,
     "ggscope.readers.bench.reader:BenchReader": bench.INFO,
     "ggscope.readers.imatrix.reader:ImatrixReader": imatrix.INFO,
+    "ggscope.readers.storage.reader:StorageReader": storage.INFO,
+    "ggscope.readers.extents.reader:ExtentsReader": extents.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

@@ -276,7 +276,6 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
         (b"[1, 2]", "JSON without any keys"),
         (b"[" * 60_000, "JSON without any keys"),
         (b"{not json", "text that begins “{not json”"),
-        (b"  8,0    1        1     0.000000000  1234  Q", "blkparse"),
         (b"noise\ntensor_name,offset_bytes,x\n", "table of tensors"),
         (b"output.weight\nblk.0.attn_q.weight\nblk.0.x\n", "list of tensor names"),
         (b"12:00 ioctl(3, 0xc0) = 0 <0.1>\n", "strace"),

@@ -52,7 +52,7 @@ from ggscope.model.tables import (
     first_places,
     quality_of,
 )
-from ggscope.model.trace import RANGE_CODES, Trace
+from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
 COUNTED = "counters of the tracer"
@@ -944,6 +944,8 @@ def _why_not(trace: Trace) -> str:
         return "the trace has no ops"
     if trace.spans.category is not None:
         return "calls and events of programs follow no graph of the trace"
+    if trace.lanes.of_kind(LaneKind.IO).any():
+        return "requests to storage follow no graph of the trace"
     if trace.lanes.is_engine.any():
         return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):

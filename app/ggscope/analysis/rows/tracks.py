@@ -153,6 +153,12 @@ TRACKS: tuple[TrackSpec, ...] = (
         encloses=True,
     ),
     TrackSpec(
+        id="io",
+        group="Requests",
+        kind=LaneKind.IO,
+        is_work=True,
+    ),
+    TrackSpec(
         id="stall",
         group="Stalls",
         kind=LaneKind.STALL,

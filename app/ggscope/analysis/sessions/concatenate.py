@@ -10,6 +10,7 @@ import numpy as np
 
 from ggscope.analysis.sessions import remap_ids
 from ggscope.analysis.sessions.remap_ids import Move
+from ggscope.analysis.sessions.storage import has_own_clock, joined_storage
 from ggscope.errors import QueryError
 from ggscope.model.run import RecordCount
 from ggscope.model.tables import (
@@ -79,7 +80,8 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
         return 0, ()
     begin, end = raw_range(main)
     first, last = raw_range(other)
-    if max(first - end, begin - last) <= SAME_CLOCK_NS:
+    is_own = has_own_clock(other) or has_own_clock(main)
+    if not is_own and max(first - end, begin - last) <= SAME_CLOCK_NS:
         return 0, ()
     name = other.info.name
     notice = ReadWarning(
@@ -88,6 +90,9 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
         f"{name} uses another clock and is aligned to the begin of the session; "
         "simultaneous spans need not have run at the same time.",
         place=name,
+        remedy="Where the difference is known, move the file by --shift FILE=TIME."
+        if is_own
+        else "",
     )
     return begin - first, (notice,)
 
@@ -220,10 +225,14 @@ def _appended(whole: Trace, other: Trace) -> Trace:
         warnings=(*whole.warnings, *other.warnings, *notice, *moved),
     )
     is_same = shift == 0 and whole.info.reader_id == other.info.reader_id
-    return _merged(whole, other, by, label="" if is_same else name)
+    return _merged(
+        whole, other, by, label="" if is_same else name, is_aligned=not moved
+    )
 
 
-def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
+def _merged(
+    whole: Trace, other: Trace, by: int, *, label: str, is_aligned: bool
+) -> Trace:
     strings = remap_ids.string_map(other.strings, whole.strings)
     lanes, lane_of = remap_ids.appended_lanes(
         whole.lanes, other.lanes, label=label, merges=not label
@@ -273,6 +282,9 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         stories=(*whole.stories, *other.stories),
         record_count=_joined_count(whole.record_count, other.record_count),
         claims=_joined_claims(whole, other, move, first_pattern),
+        storage=joined_storage(
+            whole.storage, other.storage, move, is_aligned=is_aligned
+        ),
     )
 
 

@@ -35,6 +35,7 @@ from ggscope.analysis.sessions.mapping import (
 )
 from ggscope.analysis.sessions.metadata import with_metadata
 from ggscope.analysis.sessions.remap_ids import Move, full_tensors
+from ggscope.analysis.sessions.storage import joined_storage, with_places
 from ggscope.model.backend_ops import joined_ops
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
@@ -58,7 +59,7 @@ _WRAPS = 1 << 32
 """Traces hold sizes in 32 bits: of larger tensors they tell nothing."""
 ORDER = (
     "model", "map", "registry", "buffers", "graph", "experts", "recording", "metadata",
-    "trace",
+    "extents", "trace",
 )  # fmt: skip
 """Parts are joined in this order: a model file's own word counts before a map's."""
 _FITS_FROM = 0.9
@@ -348,7 +349,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     trace = replace(main, parts=main.parts or (JoinedFile(main.info, "trace"),))
     for side in ordered:
         trace = _joined(trace, side)
-    trace = checked_importance(trace)
+    trace = with_places(checked_importance(trace))
     trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
     paths = tuple(path for part in trace.parts for path in part.info.paths)
     whole = replace(
@@ -412,6 +413,10 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
     if side.trace.backend_ops is not None:
         listing = joined_ops(trace.backend_ops, side.trace.backend_ops)
         trace = replace(trace, backend_ops=listing)
+    if side.trace.storage is not None:
+        move = Move(places={"strings": strings}, ticks=by)
+        storage = joined_storage(trace.storage, side.trace.storage, move)
+        trace = replace(trace, storage=storage)
     return trace
 
 

@@ -1,13 +1,10 @@
 """Reader of traces of CUDA calls: spans by thread, instants, copies, failed calls."""
 
-from pathlib import Path
-
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.errors import CorruptError, ReadError
+from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock as TraceClock
 from ggscope.readers.api import (
     NOT_MINE,
@@ -17,16 +14,16 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.cuda import INFO, UNIT
 from ggscope.readers.cuda.lines import CallLines, Form, Notes, scan_lines, scan_text
 from ggscope.readers.cuda.pairs import Pairs, pairs_of
 from ggscope.readers.cuda.times import Times, times_of
 from ggscope.readers.cuda.trace import CallTrace
-from ggscope.readers.source import Source, read_at
+from ggscope.readers.source import Source
 
 _FIRST_BYTES = 4 << 20
 """Of a long file, shown before the rest is read."""
-_RECORD_BYTES = 4096
 _ROW_BYTES = 160
 """Memory of an event while it is read."""
 _BOM = b"\xef\xbb\xbf"
@@ -124,7 +121,7 @@ def _trace(
     made.add_counters()
     if not pending:
         _warn(builder, lines, pairs, times)
-    builder.records = CallRecords(source.path, lines)
+    builder.records = LineRecords(source.path, lines.line, lines.offset)
     forms = np.unique(lines.form).tolist()
     info = trace_info(
         INFO,
@@ -240,33 +237,4 @@ def _warn_by_notes(builder: TraceBuilder, notes: Notes) -> None:
             "calls_cut_short",
             "the recording has no last line: the process was killed, or still runs; "
             "calls of its last moments may be missing.",
-        )
-
-
-class CallRecords:
-    """Gives back single lines of a trace of calls."""
-
-    def __init__(self, path: Path, lines: CallLines) -> None:
-        self._path = path
-        self._line: npt.NDArray[np.int64] = lines.line
-        self._offset: npt.NDArray[np.int64] = lines.offset
-
-    def view(self, record: int) -> RecordView:
-        """Return a line by its number, from 0.
-
-        Raises
-        ------
-        ReadError
-            If it is gone, or is no event.
-        """
-        row = int(np.searchsorted(self._line, record))
-        if row >= len(self._line) or self._line[row] != record:
-            raise ReadError(f"line {record + 1:,} is no event.")
-        offset = int(self._offset[row])
-        data = read_at(self._path, offset, _RECORD_BYTES).partition(b"\n")[0]
-        text = data.decode("utf-8", "replace")
-        return RecordView(
-            offset,
-            data,
-            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
         )

@@ -1,0 +1,45 @@
+"""Single lines of a text, by their number."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ggscope.errors import ReadError
+from ggscope.model.tables import I64
+from ggscope.model.trace import RecordView
+from ggscope.readers.source import read_at
+
+_RECORD_BYTES = 4096
+
+
+class LineRecords:
+    """Gives back lines of a trace that is a text.
+
+    Parameters
+    ----------
+    line, offset : int64[n], numbers of the lines from 0, ascending, and their bytes.
+    """
+
+    def __init__(self, path: Path, line: I64, offset: I64) -> None:
+        self._path = path
+        self._line, self._offset = line, offset
+
+    def view(self, record: int) -> RecordView:
+        """Return a line by its number, from 0.
+
+        Raises
+        ------
+        ReadError
+            If it is gone, or is no event.
+        """
+        row = int(np.searchsorted(self._line, record))
+        if row >= len(self._line) or self._line[row] != record:
+            raise ReadError(f"line {record + 1:,} is no event.")
+        offset = int(self._offset[row])
+        data = read_at(self._path, offset, _RECORD_BYTES).partition(b"\n")[0]
+        text = data.decode("utf-8", "replace")
+        return RecordView(
+            offset,
+            data,
+            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
+        )
