@@ -7,7 +7,7 @@ the prefixes of Docker, journald and compose.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -245,6 +245,73 @@ def log(requests: Sequence[Request], form: str = "clock") -> bytes:
     lines = [write(Line(float(i), text)) for i, text in enumerate(HEAD)]
     lines += [write(line) for line in lines_of(requests)]
     return ("\n".join(lines) + "\n").encode()
+
+
+def interleaved(requests: Sequence[Request], form: str = "clock") -> bytes:
+    """Return a log of requests of which up to four are computed at once."""
+    write = FORMS[form]
+    rng = np.random.default_rng(len(requests))
+    by_slot: dict[int, list[list[Line]]] = {}
+    for r in requests:
+        whole = list(lines_of([r]))[:-1]
+        # The block of timings stays together.
+        at = next(i for i, line in enumerate(whole) if line.text.endswith("| "))
+        parts = [[line] for line in whole[:at]] + [whole[at:-1], whole[-1:]]
+        by_slot.setdefault(r.slot, []).extend(parts)
+    lines, ms = [Line(float(i), text) for i, text in enumerate(HEAD)], 100.0
+    while by_slot:
+        slot = int(rng.choice(list(by_slot)))
+        for line in by_slot[slot].pop(0):
+            lines.append(replace(line, ms=ms))
+        ms += float(rng.integers(1, 400))
+        if not by_slot[slot]:
+            del by_slot[slot]
+    return ("\n".join(map(write, lines)) + "\n").encode()
+
+
+def log_with_draft_sums(
+    requests: Sequence[Request], *, by_slot: bool = False, form: str = "clock"
+) -> bytes:
+    """Return a log with sums of drafts behind the timings, over all slots or each.
+
+    A request with a draft of n tokens has n // 4 + 1 rounds, of which n // 8 are
+    accepted, and drafts for n / 2 ms.
+    """
+    sums: dict[object, list[float]] = {}
+    lines = []
+    for line in lines_of(requests):
+        lines.append(line)
+        r = line.request
+        if r is None or not line.text.startswith("draft acceptance"):
+            continue
+        total = sums.setdefault(r.slot if by_slot else None, [0.0] * 6)
+        n, accepted = r.drafted, r.accepted
+        more = (1, n // 4 + 1, n // 8, n, accepted, n / 2)
+        total[:] = [a + b for a, b in zip(total, more, strict=True)]
+        calls, rounds, right, tokens, hits, ms = total
+        lines.append(
+            Line(
+                line.ms,
+                f"statistics draft-mtp: #calls(b,g,a) = {calls:.0f} {rounds:.0f} "
+                f"{rounds:.0f}, #gen drafts = {rounds:.0f}, #acc drafts = {right:.0f}, "
+                f"#gen tokens = {tokens:.0f}, #acc tokens = {hits:.0f}, "
+                f"dur(b,g,a) = 0.011, {ms:.3f}, 0.050 ms",
+            )
+        )
+    return ("\n".join(map(FORMS[form], lines)) + "\n").encode()
+
+
+def command_line_log(n: int) -> bytes:
+    """Return a log of a command-line program that ran several times."""
+    front = "llama_perf_context_print: "
+    return "".join(
+        f"{front}       load time =    3957.46 ms\n"
+        f"{front}prompt eval time =  {100 + i}.97 ms /    12 tokens\n"
+        f"{front}       eval time =  9343.15 ms /   {900 + i} runs (1)\n"
+        f"{front}      total time = 10595.15 ms /  1011 tokens\n"
+        "a line of the answer\n"
+        for i in range(n)
+    ).encode()
 
 
 def ik_log(requests: Sequence[Request]) -> bytes:

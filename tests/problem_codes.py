@@ -48,6 +48,7 @@ CONDITIONS = {
     "live_foreign": "a ring that a person named in full belongs to another user",
     "live_damaged": "a definition or event of a running program does not fit its form",
     "live_hole": "records of a running program stay zero while others came behind them",
+    "log_rotated": "a log that is followed got shorter, or another file has its name",
     "live_full": "a running program was followed until its trace took the memory that "
     "it may take, or the system had no more",
     "live_stopped": "a person stopped following a program that may have gone on",

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import log_files
 from ggscope.cli.arguments import parse
+from ggscope.cli.window import follow_where_wanted
 from ggscope.gui.single_instance.client import make_request
 from ggscope.live.open_source import follow
 from ggscope_capture.ring_format import FrameType
@@ -33,6 +35,7 @@ KEYS = {
 }
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
 KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms", "owner"}
+KEYS |= {"requests"}
 
 
 def lines(text: str) -> list[dict]:
@@ -229,3 +232,35 @@ def test_first_line_of_a_file_has_no_rate_of_what_was_there(run, tmp_path):
 
     assert {line["records"] for line in found[1:]} == {36}
     assert {line["records_per_s"] for line in found} <= {0.0, None}
+
+
+def test_log_is_followed_by_lines_and_requests(run, tmp_path):
+    path = tmp_path / "server.log"
+    path.write_bytes(log_files.log(log_files.random_requests(1, 5)))
+
+    answer = run("live", str(path), "--json", "--seconds", "0.2")
+
+    line = lines(answer.out)[-1]
+    assert line["requests"] == 5
+    assert line["records"] == path.read_bytes().count(b"\n")
+    assert "5 requests" in run("live", str(path), "--seconds", "0.2").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--follow", "a.log"], ["a.log", "--follow"], ["open", "a.log", "--follow"]],
+)
+def test_option_follows_the_file_named(words):
+    arguments = parse(words)
+    arguments.configuration = None
+    follow_where_wanted(arguments)
+
+    assert arguments.live == "a.log"
+    assert arguments.files == []
+
+
+def test_option_follows_one_file_alone(run):
+    answer = run("open", "a.log", "b.log", "--follow")
+
+    assert answer.code == 2
+    assert "one file" in answer.err

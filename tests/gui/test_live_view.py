@@ -232,6 +232,7 @@ def test_commands_that_would_make_what_is_waited_for():
     assert "ggscope-capture run --" in command_for(None)
     assert "--ggmlviz 'a.ggmlviz'" in command_for("a.ggmlviz")
     assert "-o 'a b.bin'" in command_for("a b.bin")
+    assert "--log-file 'a server.log'" in command_for("a server.log")
     assert command_for("/dev/shm/some-ring") == ""
 
 

@@ -346,6 +346,12 @@ def _add_open(parser: _Parser) -> None:
         help="follow a running program, in a new window; without a value the ring of "
         "GGSCOPE_RING, else the newest ring, or the next one",
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="follow the file named as it grows, such as the log of a server: the same "
+        "as --live FILE",
+    )
     _add_poll_interval(parser)
     parser.add_argument(
         "--demo",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ggscope.cli import output
-from ggscope.cli.output import ERROR, GOOD
+from ggscope.cli.output import ERROR, GOOD, USAGE
 
 if TYPE_CHECKING:
     from ggscope.gui.single_instance.client import HandoverResult, InstanceLock
@@ -19,7 +19,10 @@ def run(arguments: Namespace) -> int:
         from ggscope.cli.desktop import run as run_desktop
 
         return run_desktop(arguments)
-    _follow_where_wanted(arguments)
+    if arguments.follow and (arguments.live or len(arguments.files) != 1):
+        output.complain("--follow takes one file.")
+        return USAGE
+    follow_where_wanted(arguments)
     missing = [path for path in arguments.files if is_missing(path)]
     if missing and len(missing) == len(arguments.files):
         return ERROR
@@ -55,8 +58,8 @@ def is_missing(path: Path) -> bool:
     return error is not None
 
 
-def _follow_where_wanted(arguments: Namespace) -> None:
-    """Let ``--live``, or the live mode of the settings, be about the file named.
+def follow_where_wanted(arguments: Namespace) -> None:
+    """Let ``--live``, ``--follow`` or the settings' live mode be about the file named.
 
     ggml-viz is called ``--live [options] FILE``. Live mode of a file of settings opens
     several files as they are.
@@ -66,6 +69,8 @@ def _follow_where_wanted(arguments: Namespace) -> None:
         arguments.live = (
             "" if len(arguments.files) <= 1 and not arguments.demo else None
         )
+    if arguments.follow:
+        arguments.live = ""
     if arguments.live == "" and len(arguments.files) == 1:
         arguments.live = str(arguments.files.pop())
 

@@ -325,6 +325,8 @@ class WaitingPage(QWidget):
             # Whether something is recorded after it is not known.
             FollowState.STOPPED: "Detached before anything came",
         }
+        if is_log_name(self._follower.target or ""):
+            heads[FollowState.WAITING] = "Waiting for the log"
         self.head.setText(heads.get(metrics.phase, "Nothing was recorded"))
         text = sentence(metrics.status.message)
         is_over, is_waiting = (
@@ -415,4 +417,11 @@ def command_for(wanted: str | None) -> str:
         return _RUN.replace(" -- ", f" --ggmlviz '{one_line(wanted)}' -- ")
     if wanted.endswith(".bin"):
         return _RUN.replace(" -- ", f" -o '{one_line(wanted)}' -- ")
+    if is_log_name(wanted):
+        return f"llama-server -m model.gguf --log-file '{one_line(wanted)}'"
     return ""
+
+
+def is_log_name(wanted: str) -> bool:
+    """Tell whether a path is that of a log by its name."""
+    return wanted.endswith((".log", ".txt", ".jsonl"))

@@ -303,6 +303,7 @@ class MainWindow(QMainWindow):
         document.close_requested.connect(self._on_close_requested)
         document.open_requested.connect(self._on_file_chosen)
         document.compare_requested.connect(self.compare_paths)
+        document.follow_requested.connect(self.follow)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
         document.workspace.add_requested.connect(self.add_dialog)

@@ -83,12 +83,15 @@ class GrowingFile(ABC):
 
     format = ""
     reader_id = ""
+    unit = "records"
+    """What it consists of."""
 
     def __init__(self, path: Path, *, keeps_spans: bool = True) -> None:
         self.path = path
         self._keeps_spans = keeps_spans
         self._file: BinaryIO | None = None
         self._inode = self._next_look = self._changed = 0
+        self._is_changed = False
         self._status = SourceStatus(
             message=f"the file {path} is not there yet", file=str(path)
         )
@@ -109,6 +112,7 @@ class GrowingFile(ABC):
     def poll(self) -> bool:
         """Take what is new; see `LiveSource.poll`."""
         now, before = now_ns(), self._n_records
+        self._is_changed = False
         try:
             is_there = self._look()
             if is_there and self._file is not None:
@@ -127,11 +131,12 @@ class GrowingFile(ABC):
             self._changed = now
         self.writers.poll(now, is_wanted=not self._is_removed)
         records = self._before + self._n_records
-        lag, is_least = self._lag.of(self._newest) if has_news else (-1, False)
+        lag, is_least = self._lag_now() if has_news else (-1, False)
         self._status = replace(
             self._status,
             state=self._state(now),
             records=records,
+            by_kind=self._by_kind(),
             backlog=self._status.backlog if self._has_caught_up else records,
             lag_ns=lag,
             is_least_lag=is_least,
@@ -142,7 +147,15 @@ class GrowingFile(ABC):
             kept=self._kept(),
         )
         self._has_caught_up = self._has_caught_up or self._is_at_end()
-        return has_news
+        return has_news or self._is_changed
+
+    def _lag_now(self) -> tuple[int, bool]:
+        """Return the lag of the newest record; see `Lag.of`."""
+        return self._lag.of(self._newest)
+
+    def _by_kind(self) -> dict[str, int]:
+        """Return how many records are of which kind; see `SourceStatus`."""
+        return {}
 
     def _state(self, now: int) -> State:
         if not self._n_records:
@@ -199,7 +212,7 @@ class GrowingFile(ABC):
         if self._is_removed:
             return f"the file {self.path} was removed"
         if not self._n_records:
-            return f"the file {self.path} has no records yet"
+            return f"the file {self.path} has no {self.unit} yet"
         writers, seconds = self.writers, (now - self._changed) // NANO
         if self._state(now) is State.NO_WRITER:
             return f"its writer is gone: {writers.writer} has ended"

@@ -158,6 +158,7 @@ METRICS: tuple[LiveMetric, ...] = (
         text=lambda status, _: counted_words(status.records, status.by_kind),
     ),
     LiveMetric("op_records", lambda status, _: status.by_kind.get("ops")),
+    LiveMetric("requests", lambda status, _: status.by_kind.get("requests")),
     LiveMetric(
         "fill", lambda status, _: _rounded(status.fill, 4),
         Shown.JSON | Shown.LINE | _RECENT, "buffer",

@@ -24,6 +24,7 @@ FOLDER_VARIABLE = "GGSCOPE_RINGS"
 """Environment variable with the folder in which `ggscope-capture` makes rings."""
 _PREFIX, _DEFS = "ggscope-", ".defs"
 _SHARED = Path("/dev/shm")
+_HEAD_BYTES = 1 << 16
 
 
 def follow(
@@ -32,7 +33,7 @@ def follow(
     """Return the source that follows `path`, which need not exist yet.
 
     Its kind is that of its first bytes, else of its name: ``.ggmlviz``, records in
-    ``.bin``, or a ring.
+    ``.bin``, the log of a server in ``.log``, ``.txt`` or ``.jsonl``, or a ring.
 
     Raises
     ------
@@ -56,10 +57,33 @@ def follow(
         ".ggmlviz": GgmlvizSource,
         ".bin": RecordsSource,
     }
+    if head not in kinds and path.suffix not in named and _is_log(path):
+        from ggscope.live.log_file import LogSource
+
+        return LogSource(path)
     kind = kinds[head] if head in kinds else named.get(path.suffix, ProgramSource)
     if kind is ProgramSource:
         return kind(path, keeps_spans=keeps_spans, keeps_records=keeps_records)
     return kind(path, keeps_spans=keeps_spans)
+
+
+def _is_log(path: Path) -> bool:
+    """Tell whether a file has lines of a log, or will by its name."""
+    from ggscope.readers.logs import INFO
+
+    try:
+        with open_for_reading(path, follows_links=True) as file:
+            data = file.read(_HEAD_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        data, size = b"", 0
+    if not data:
+        return path.suffix in INFO.suffixes
+    from ggscope.readers.api import Head
+    from ggscope.readers.logs.reader import LogReader
+
+    is_text = b"\0" not in data and path.suffix == ".log"
+    return is_text or LogReader().sniff(Head(path.name, size, data)).confidence > 0
 
 
 def ring_folder() -> Path:

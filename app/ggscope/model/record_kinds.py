@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from ggscope.model.trace import TraceInfo
 from ggscope.model.units import format_count
 
-_ONE = {"ops": "op", "graphs": "graph", "lists of experts": "list of experts"}
+_ONE = {
+    "ops": "op", "graphs": "graph", "lists of experts": "list of experts",
+    "requests": "request", "lines": "line",
+}  # fmt: skip
 
 
 def record_words(info: TraceInfo) -> str:
@@ -19,20 +22,22 @@ def counted_words(n: int, by_kind: Mapping[str, int]) -> str:
     Parameters
     ----------
     n : all records.
-    by_kind : how many of them are "ops", "graphs", "lists of experts"; empty = in the
-        source's own terms.
+    by_kind : how many of them are "ops", "graphs", "lists of experts"; of a log its
+        "requests" and "lines"; empty = in the source's own terms.
     """
     if not by_kind:
         return f"{format_count(n)} record{'' if n == 1 else 's'}"
     some = {word: number for word, number in by_kind.items() if number}
     return ", ".join(
         f"{format_count(number)} {_ONE[word] if number == 1 else word}"
-        for word, number in (some or {"ops": 0}).items()
+        for word, number in (some or {record_unit(by_kind): 0}).items()
     )
 
 
 def record_unit(by_kind: Mapping[str, int]) -> str:
-    """Return what is counted, as of a rate: "ops", "ops and graphs", "records"."""
+    """Return what is counted, as of a rate: "ops", "ops and graphs", "lines"."""
     if not by_kind:
         return "records"
+    if "lines" in by_kind:
+        return "lines"
     return " and ".join(word for word, number in by_kind.items() if number) or "ops"

@@ -76,6 +76,14 @@ class Requests(Table):
         I64, Column("int64", "tokens that the draft model proposed", -1)
     ]
     n_accepted: Annotated[I64, Column("int64", "of these, tokens that were right", -1)]
+    n_rounds: Annotated[I64, Column("int64", "how often tokens were drafted", -1)]
+    n_accepted_rounds: Annotated[
+        I64, Column("int64", "of these, drafts of which some tokens were right", -1)
+    ]
+    draft_time: Annotated[
+        I64,
+        Column("int64", "how long drafting took", -1, unit="ticks", is_length=True),
+    ]
     prompt_span: Annotated[I64, Column("int64", "its prompt", -1, of="spans")]
     generated_span: Annotated[I64, Column("int64", "its generation", -1, of="spans")]
 

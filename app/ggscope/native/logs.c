@@ -20,7 +20,7 @@ enum {
     NONE, HEAD, PROMPT_EVAL, EVAL, TOTAL, LAUNCH, NEW_PROMPT, PAST, CACHED, PROGRESS,
     RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
     LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
-    CACHE_STATE, KNOWN
+    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, KNOWN, STATISTICS
 };
 
 /* One row per line that tells something. */
@@ -67,6 +67,7 @@ static const Phrase PHRASES[] = {
     PHRASE("restored context checkpoint", RESTORED),
     PHRASE("erased invalidated context checkpoint", ERASED),
     PHRASE("draft acceptance", DRAFT),
+    PHRASE("statistics ", STATISTICS),
     PHRASE("build = ", START),
     PHRASE("n_threads = ", START),
     PHRASE("loading model", MODEL),
@@ -81,7 +82,6 @@ static const Phrase PHRASES[] = {
     /* Lines of llama.cpp that nothing is read of. */
     PHRASE("load time", KNOWN),
     PHRASE("sampling time", KNOWN),
-    PHRASE("statistics ", KNOWN),
 };
 enum { N_PHRASES = sizeof PHRASES / sizeof *PHRASES };
 
@@ -426,6 +426,40 @@ static uint8_t numbers(const uint8_t *at, const uint8_t *end, double *value)
     return n;
 }
 
+/* The number behind a word; -1 where it is not there. */
+static double number_behind(const uint8_t *at, const uint8_t *end, const char *word)
+{
+    double value[VALUES];
+    const uint8_t *p = found(at, end, word);
+    return p != NULL && numbers(p + strlen(word), end, value) ? value[0] : -1;
+}
+
+/* A number for the name of what drafts, up to the colon. */
+static double name_number(const uint8_t *at, const uint8_t *end)
+{
+    uint32_t hash = 2166136261u;
+    for (; at < end && *at != ':'; at++)
+        hash = (hash ^ *at) * 16777619u;
+    return hash;
+}
+
+/* Sums since the start of one kind of drafts, in two rows: rounds, those of which
+ * something was accepted and ms of drafting; tokens, accepted tokens, and the name. */
+static void draft_sums(const uint8_t *at, const uint8_t *end, const LogRows *rows, int64_t row)
+{
+    double *rounds = rows->value + row * VALUES, *tokens = rounds + VALUES, ms[VALUES];
+    const uint8_t *times = found(at, end, "dur(b,g,a) = ");
+    rounds[0] = number_behind(at, end, "#gen drafts =");
+    rounds[1] = number_behind(at, end, "#acc drafts =");
+    int has_times = times != NULL && numbers(times + 13, end, ms) == VALUES;
+    rounds[2] = has_times ? ms[1] : -1;
+    tokens[0] = number_behind(at, end, "#gen tokens =");
+    tokens[1] = number_behind(at, end, "#acc tokens =");
+    tokens[2] = name_number(at, end);
+    rows->kind[row] = DRAFT_ROUNDS, rows->n_values[row] = VALUES;
+    rows->kind[row + 1] = DRAFT_TOKENS, rows->n_values[row + 1] = VALUES;
+}
+
 static const uint8_t *function_end(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *p = at;
@@ -570,7 +604,8 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
             break;
         const uint8_t *line_end = feed == NULL ? stop : feed;
         const uint8_t *piece = at;
-        int64_t first_row = row;
+        int64_t first_row = row, known_before = n_known;
+        int is_full = 0;
         /* Progress is written over itself: each piece between \r is a line. */
         while (piece < line_end && row < capacity) {
             const uint8_t *end = memchr(piece, '\r', (size_t)(line_end - piece));
@@ -602,27 +637,36 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
                 kind = REMARK;
             line.is_known |= kind != NONE && kind != REMARK;
             n_known += line.is_known;
-            if (kind != NONE) {
-                rows->line[row] = n_lines;
-                rows->offset[row] = is_copy ? piece - data : line.at - data;
-                rows->length[row] = (int32_t)smaller(
-                    is_copy ? end - piece : line.end - line.at, 1 << 30);
-                rows->time[row] = line.time;
-                rows->clock[row] = line.clock;
-                rows->level[row] = line.level;
-                rows->kind[row] = kind;
-                rows->slot[row] = line.slot;
-                rows->task[row] = line.task;
-                double *value = rows->value + row * VALUES;
-                rows->n_values[row] = numbers(behind, line.end, value);
-                if (kind == CACHED && line.p0 >= 0)
-                    value[0] = (double)line.p0, rows->n_values[row] = 1;
-                row++;
+            int n_new = kind == NONE ? 0 : kind == STATISTICS ? 2 : 1;
+            if (row + n_new > capacity) {
+                is_full = first_row > 0;
+                n_new = 0;
+                if (is_full)
+                    break;
             }
+            for (int64_t new = row; new < row + n_new; new++) {
+                rows->line[new] = n_lines;
+                rows->offset[new] = is_copy ? piece - data : line.at - data;
+                rows->length[new] = (int32_t)smaller(
+                    is_copy ? end - piece : line.end - line.at, 1 << 30);
+                rows->time[new] = line.time;
+                rows->clock[new] = line.clock;
+                rows->level[new] = line.level;
+                rows->kind[new] = kind;
+                rows->slot[new] = line.slot;
+                rows->task[new] = line.task;
+                double *value = rows->value + new * VALUES;
+                rows->n_values[new] = numbers(behind, line.end, value);
+                if (kind == CACHED && line.p0 >= 0)
+                    value[0] = (double)line.p0, rows->n_values[new] = 1;
+            }
+            if (n_new == 2)
+                draft_sums(behind, line.end, rows, row);
+            row += n_new;
             piece = end + 1;
         }
-        if (piece < line_end && first_row > 0) { /* full: all of the line again */
-            row = first_row;
+        if (is_full || (piece < line_end && first_row > 0)) { /* all of the line again */
+            row = first_row, n_known = known_before;
             break;
         }
         at = line_end + (feed != NULL);

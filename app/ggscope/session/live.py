@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_TICKS = 2_000_000_000
 """Duration that is shown before the view begins to scroll: 2 s."""
+LOG_TICKS = 300_000_000_000
+"""The same of a log: requests take seconds to minutes."""
 _QUICK_S, _MANY_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 30, 1 / 10, 0.25
 """Between polls: while records come; where many come and the ring has room for them;
 after `_QUIET_S` without any; and before there is a source."""
@@ -512,8 +514,9 @@ class LiveSession(QObject):
     def _followed_range(self, trace: Trace) -> TimeRange | None:
         """Return the visible range while the view follows; None = everything."""
         width = self._width
-        if not self._has_width and trace.extent.duration > FIRST_TICKS:
-            width = FIRST_TICKS
+        first = FIRST_TICKS if trace.log is None else LOG_TICKS
+        if not self._has_width and trace.extent.duration > first:
+            width = first
         if width is None:
             return None
         end = trace.extent.end + width // _AIR
@@ -575,8 +578,10 @@ class LiveSession(QObject):
             return
         session.viewport.anchor = trace.extent.end - 1
         stands = self.is_paused or session.viewport.is_held
+        # A log tells of now only when something is written.
+        is_steady = trace.clock.unit == "ns" and trace.log is None
         if not stands and self._followed_range(trace) is not None:
-            session.viewport.moves_by = NANO if trace.clock.unit == "ns" else 0
+            session.viewport.moves_by = NANO if is_steady else 0
 
 
 def bytes_of(trace: Trace) -> int:

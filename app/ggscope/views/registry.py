@@ -153,7 +153,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("3d", "centre", "points.view:PointsView", "3d", menu="View/Panes", gestures=_POINTS_GESTURES, uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
-    ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and len(trace.log.requests) > 0, menu="View/Panes"),
+    ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
     ViewEntry("bench", "Benchmarks", "centre", "bench:BenchView", lambda trace: trace.bench is not None, menu="View/Panes"),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),

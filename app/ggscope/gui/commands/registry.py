@@ -112,6 +112,8 @@ class Needs(Flag):
     """Something was recorded here that can be saved."""
     FILE = auto()
     """The tab shows a file that is there."""
+    LOG = auto()
+    """The tab shows a log, and does not follow it."""
     HIDDEN = auto()
     """A lane is hidden."""
     CLOSED = auto()
@@ -173,6 +175,8 @@ def conditions(window: CommandContext) -> Needs:
     if session.trace is None:
         return now
     now |= Needs.TRACE
+    if session.trace.log is not None and live is None and Needs.FILE in now:
+        now |= Needs.LOG
     for condition, holds in (
         (Needs.SELECTION, bool(session.selection.current)),
         (
@@ -410,6 +414,11 @@ def _end_title(window: CommandContext) -> str:
     return "Jump to live" if is_on else "End of trace"
 
 
+def _follow_log(window: CommandContext) -> None:
+    if window.document is not None:
+        window.follow(str(window.document.path))
+
+
 def _detach(window: CommandContext) -> None:
     live = None if window.document is None else window.document.live
     if live is not None and live.is_on:
@@ -440,6 +449,7 @@ _FILE = _menu(
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
     Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
     Command("file.live", "Follow a running program…", "", NOTHING, lambda w: w.dialogs.show_follow()),
+    Command("file.follow_log", "Follow this log", "", Needs.LOG, _follow_log),
     Command("file.save_recording", "Save recording…", "Ctrl+S", RECORDING, of_document(lambda d: d.save_recording())),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),

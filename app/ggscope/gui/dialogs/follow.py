@@ -292,7 +292,8 @@ class FollowDialog(Dialog):
             self,
             "Follow a growing file",
             OPTIONS.output,
-            "Traces and rings (*.ggmlviz *.bin ggscope-*);;All files (*)",
+            "Traces, rings and logs (*.ggmlviz *.bin *.log *.txt *.jsonl ggscope-*);;"
+            "All files (*)",
             "",
             CHANGES_NOTHING,
         )

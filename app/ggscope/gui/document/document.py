@@ -74,6 +74,7 @@ class Document(QWidget):
     ops_requested, renderer_requested : a click in the status strip.
     problem_reported(str) : for the window's message bar.
     recording_requested(path) : a run was over before it could be followed.
+    follow_requested(path) : the file is to be followed as it grows.
     open_requested(path) : a file is to be opened in a tab of its own.
     compare_requested(a, b) : two files are, and compared.
     shown : the first picture of a file can be drawn.
@@ -86,6 +87,7 @@ class Document(QWidget):
     problem_reported = Signal(str)
     close_requested = Signal()
     recording_requested = Signal(str)
+    follow_requested = Signal(str)
     open_requested = Signal(str)
     compare_requested = Signal(object, object)
     shown = Signal()
@@ -644,10 +646,17 @@ class Document(QWidget):
     def _on_file_changed(self, is_stale: bool) -> None:
         if is_stale:
             reload = Action("Reload (F5)", self._on_reload)
+            actions = [reload]
+            trace = self.session.trace
+            if trace is not None and trace.log is not None:
+                actions.append(Action("Follow", self._on_follow))
             text = "The file changed on disk."
-            self.messages.say(text, reload, key=_CHANGED, stays=True)
+            self.messages.say(text, *actions, key=_CHANGED, stays=True)
         else:
             self.messages.dismiss(_CHANGED)
+
+    def _on_follow(self) -> None:
+        self.follow_requested.emit(str(self.path))
 
     def _on_task_changed(self, state: TaskState) -> None:
         if self.card is not None and state.key == "load" and state.is_running:

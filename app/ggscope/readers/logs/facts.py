@@ -3,9 +3,8 @@
 import re
 
 from ggscope.model.requests import MemoryUse
-from ggscope.readers.logs.lines import Kind, LogLines
-from ggscope.readers.logs.requests import Owners
-from ggscope.readers.source import Source
+from ggscope.model.tables import I64
+from ggscope.readers.logs.lines import Kind, LineText, LogLines
 
 _MIB = 1 << 20
 _MOST_LINES = 20_000
@@ -30,27 +29,51 @@ _SYSTEM = re.compile(r"system_info:\s*(?P<system>.*)")
 _DEVICE = re.compile(r"-\s*(?P<device>\S+)\s*:\s*(?P<about>.+)")
 
 
-def memory_of(source: Source, lines: LogLines, owned: Owners) -> tuple[MemoryUse, ...]:
-    """Return the last memory breakdown of each start of the program, in bytes."""
-    blocks: dict[int, list[MemoryUse]] = {}
-    for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
-        text = lines.text(source, row)
-        run = int(owned.run[row])
+class LogFacts:
+    """What the program says of itself, line by line as they come.
+
+    Attributes
+    ----------
+    facts : the last value of each name.
+    """
+
+    def __init__(self) -> None:
+        self.facts: dict[str, str] = {}
+        self._blocks: dict[int, list[MemoryUse]] = {}
+
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """Return the last memory breakdown of each start of the program, in bytes."""
+        return tuple(use for run in sorted(self._blocks) for use in self._blocks[run])
+
+    def add(self, text: LineText, lines: LogLines, run: I64) -> None:
+        """Read the next lines; `run` is the start of the program of each."""
+        for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
+            words = lines.text(text, row)
+            self._add_memory(words, int(run[row]), int(lines.line[row]))
+        kinds = (Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS)
+        for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
+            kind, words = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
+            if kind is Kind.SPLITS and lines.n_values[row]:
+                self.facts["graph splits"] = f"{lines.value[row, 0]:g}"
+            else:
+                self._add_fact(kind, words)
+
+    def _add_memory(self, text: str, run: int, line: int) -> None:
         if "memory breakdown [MiB]" in text:
-            blocks[run] = []
-            continue
+            self._blocks[run] = []
+            return
         match = _ROW.search(text)
         if match is None:
-            continue
+            return
         bytes_of = {
             key: None if value is None else int(value) * _MIB
             for key, value in match.groupdict().items()
             if key != "device"
         }
-        blocks.setdefault(run, []).append(
+        self._blocks.setdefault(run, []).append(
             MemoryUse(
                 run=run,
-                line=int(lines.line[row]),
+                line=line,
                 device=match["device"],
                 total=bytes_of["total"],
                 free=bytes_of["free"],
@@ -61,15 +84,9 @@ def memory_of(source: Source, lines: LogLines, owned: Owners) -> tuple[MemoryUse
                 unaccounted=bytes_of["unaccounted"],
             )
         )
-    return tuple(use for run in sorted(blocks) for use in blocks[run])
 
-
-def facts_of(source: Source, lines: LogLines) -> dict[str, str]:
-    """Return what the program says of itself, the last value of each name."""
-    facts: dict[str, str] = {}
-    kinds = (Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS)
-    for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
-        kind, text = Kind(int(lines.kind[row])), lines.text(source, row, 4096)
+    def _add_fact(self, kind: Kind, text: str) -> None:
+        facts = self.facts
         if kind is Kind.START and (match := _BUILD.search(text)):
             facts["build"] = match["build"].strip()
         elif kind is Kind.START and (match := _SYSTEM.search(text)):
@@ -81,9 +98,6 @@ def facts_of(source: Source, lines: LogLines) -> dict[str, str]:
                 facts[match["key"]] = match["value"].strip()
         elif kind is Kind.DEVICE and (match := _DEVICE.search(text)):
             facts[f"device {match['device']}"] = match["about"].strip()
-        elif kind is Kind.SPLITS and lines.n_values[row]:
-            facts["graph splits"] = f"{lines.value[row, 0]:g}"
-    return facts
 
 
 _CALL = re.compile(

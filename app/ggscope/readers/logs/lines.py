@@ -5,13 +5,9 @@ Sources of the lines: ``tools/server/server.cpp`` and ``server-context.cpp``,
 2023 to 2026; ``examples/server`` of ik_llama.cpp; slog and gin in ollama.
 """
 
-import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +16,21 @@ from ggscope.model.tables import I64
 from ggscope.native.declared import LogRows, LogTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.text_blocks import scanned
 from ggscope.readers.source import Source
 
 VALUES = 3
 """Numbers of a line that are read, as in ``logs.c``."""
 NO_NUMBER = -2
-BLOCK_BYTES = 4 << 20
 _CAPACITY = 1 << 16
 _ROW_CHARS = 32
 """A line that tells something has about so many characters at least."""
-_MOST_THREADS = 4
 _DTYPES = {
     "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
     "clock": np.uint8, "level": np.uint8, "kind": np.uint8, "slot": np.int32,
     "task": np.int64, "value": np.float64, "n_values": np.uint8,
 }  # fmt: skip
+_Columns = dict[str, npt.NDArray[Any]]
 
 
 class Clock(IntEnum):
@@ -87,6 +83,19 @@ class Kind(IntEnum):
     DEFER = 28
     SHIFT = 29
     CACHE_STATE = 30
+    DRAFT_ROUNDS = 31
+    """Sums of one kind of drafts since the start: rounds, those with a token that was
+    accepted, and ms of drafting (-1 not said)."""
+    DRAFT_TOKENS = 32
+    """Of the same line: tokens, accepted ones, and a number of its own for the kind."""
+
+
+class LineText(Protocol):
+    """What the bytes of lines are read from."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +143,22 @@ class LogLines:
         chosen[list(kinds)] = True
         return chosen[self.kind]
 
-    def text(self, source: Source, row: int, most: int = 512) -> str:
+    def take(self, rows: npt.NDArray[Any]) -> "LogLines":
+        """Return some rows; `n_lines` and `n_known` stay."""
+        columns = {name: getattr(self, name)[rows] for name in _DTYPES}
+        return LogLines(**columns, n_lines=self.n_lines, n_known=self.n_known)
+
+    def followed_by(self, more: "LogLines") -> "LogLines":
+        """Return these rows and those behind them."""
+        if not len(self):
+            return more
+        columns = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)])
+            for name in _DTYPES
+        }
+        return LogLines(**columns, n_lines=more.n_lines, n_known=more.n_known)
+
+    def text(self, source: "LineText", row: int, most: int = 512) -> str:
         """Return the message of a line, without what a terminal makes of it."""
         length = min(int(self.length[row]), most)
         raw = source.read(int(self.offset[row]), length)
@@ -144,8 +168,8 @@ class LogLines:
 def scan_lines(source: Source, context: ReadContext) -> LogLines:
     """Return the lines of a log that tell something.
 
-    Memory is that of some blocks and of the rows. A line that is longer than a block
-    is cut there, and its rest counts as part of it.
+    Memory is that of some blocks and of the rows. A line that is longer than 64 MiB is
+    cut there.
 
     Raises
     ------
@@ -154,85 +178,50 @@ def scan_lines(source: Source, context: ReadContext) -> LogLines:
     Cancelled
         If that was asked for.
     """
-    parts: list[_Part] = []
-    pending: deque[tuple[int, Future[_Part]]] = deque()
-    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            for offset, block, is_last in _blocks(source):
-                pending.append((offset, pool.submit(_scan, block, is_last)))
-                if len(pending) > n_threads:
-                    _take(parts, *pending.popleft())
-                context.progress(offset, source.size)
-            while pending:
-                _take(parts, *pending.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)
-    n_lines = sum(part.n_lines for part in parts)
-    n_known = sum(part.n_known for part in parts)
-    columns = {}
-    for name, dtype in _DTYPES.items():
-        empty = np.empty((0, VALUES) if name == "value" else 0, dtype)
-        columns[name] = np.concatenate(
-            [empty, *(part.columns.pop(name) for part in parts)]
-        )
+    parts: list[_Columns] = []
+    n_lines = n_known = 0
+    for offset, part in scanned(source, context, _scan):
+        part.columns["line"] += n_lines
+        part.columns["offset"] += offset
+        n_lines += part.n_lines
+        n_known += part.n_known
+        parts.append(part.columns)
+    columns = _joined(parts)
     return LogLines(**columns, n_lines=n_lines, n_known=n_known)
 
 
-@dataclass(slots=True)
-class _Part:
-    """The rows of a block; `line` and `offset` count from its begin.
+def scan_text(
+    data: npt.NDArray[np.uint8], *, line: int = 0, offset: int = 0
+) -> LogLines:
+    """Return the lines of a text, the last one perhaps cut, that tell something.
 
-    Attributes
+    Parameters
     ----------
-    lines_until : of the file, from its begin to the end of the block.
+    line, offset : number of its first line, and place of its first byte in the file.
     """
+    part = _scan(data, is_last=True)
+    part.columns["line"] += line
+    part.columns["offset"] += offset
+    return LogLines(**part.columns, n_lines=part.n_lines, n_known=part.n_known)
 
-    columns: dict[str, npt.NDArray[Any]]
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of a block; `line` and `offset` count from its begin."""
+
+    columns: _Columns
     n_lines: int
     n_known: int
-    lines_until: int = 0
-
-
-def _take(parts: list[_Part], offset: int, future: "Future[_Part]") -> None:
-    part = future.result()
-    part.columns["line"] += parts[-1].lines_until if parts else 0
-    part.columns["offset"] += offset
-    part.lines_until = (parts[-1].lines_until if parts else 0) + part.n_lines
-    parts.append(part)
-
-
-def _blocks(source: Source) -> Iterator[tuple[int, npt.NDArray[np.uint8], bool]]:
-    """Yield offset, bytes and whether they end the file, cut behind line ends."""
-    offset = 0
-    while offset < source.size:
-        block = np.empty(min(BLOCK_BYTES, source.size - offset), np.uint8)
-        n = source.read_into(offset, block)
-        if not n:
-            return
-        is_last = offset + n >= source.size
-        stop = n if is_last else block[:n].tobytes().rfind(b"\n") + 1
-        yield offset, block[: stop or n], is_last
-        offset += stop or n
-
-
-def scan_text(data: npt.NDArray[np.uint8]) -> LogLines:
-    """Return the lines of a text, the last one perhaps cut, that tell something."""
-    part = _scan(data, is_last=True)
-    return LogLines(**part.columns, n_lines=part.n_lines, n_known=part.n_known)
 
 
 def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
     """Return the rows of a block of lines."""
-    found: list[dict[str, npt.NDArray[Any]]] = []
+    parts: list[_Columns] = []
     capacity = min(len(data) // _ROW_CHARS + 64, _CAPACITY)
     tally = LogTally()
     done = n_lines = n_known = 0
     while done < len(data):
-        columns = {
-            name: np.empty((capacity, VALUES) if name == "value" else capacity, dtype)
-            for name, dtype in _DTYPES.items()
-        }
+        columns = _empty(capacity)
         rest = data[done:]
         n = library().ggscope_scan_log(
             rest, len(rest), int(is_last), capacity, LogRows(**columns), tally
@@ -242,18 +231,27 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         rows = {name: column[:n].copy() for name, column in columns.items()}
         rows["line"] += n_lines
         rows["offset"] += done
-        found.append(rows)
+        parts.append(rows)
         done += tally.consumed
         n_lines += tally.n_lines
         n_known += tally.n_known
-    if len(found) == 1:
-        return _Part(found[0], n_lines, n_known)
-    columns = (
-        {name: np.concatenate([rows[name] for rows in found]) for name in _DTYPES}
-        if found
-        else {
-            name: np.empty((0, VALUES) if name == "value" else 0, dtype)
-            for name, dtype in _DTYPES.items()
-        }
-    )
+    columns = _joined(parts)
     return _Part(columns, n_lines, n_known)
+
+
+def _empty(n: int) -> _Columns:
+    """Return columns of `n` rows to be written."""
+    return {
+        name: np.empty((n, VALUES) if name == "value" else n, dtype)
+        for name, dtype in _DTYPES.items()
+    }
+
+
+def _joined(parts: list[_Columns]) -> _Columns:
+    """Return the rows of parts one behind the other; columns are taken out of these."""
+    if len(parts) == 1:
+        return parts[0]
+    return {
+        name: np.concatenate([empty, *(part.pop(name) for part in parts)])
+        for name, empty in _empty(0).items()
+    }

@@ -10,11 +10,124 @@ from ggscope.readers.logs.lines import NO_NUMBER, Clock, Kind, LogLines
 
 Bools = npt.NDArray[np.bool_]
 
-_NEAR = 8
+NEAR = 8
 """Timings follow the line that announces them within so many lines."""
 _BACK_NS = 1_000_000_000
 """A clock that goes back by more is that of a program that started again."""
-_TIMINGS = (Kind.PROMPT_EVAL, Kind.EVAL, Kind.TOTAL)
+TIMINGS = (Kind.PROMPT_EVAL, Kind.EVAL, Kind.TOTAL)
+_BEHIND_HEAD = (*TIMINGS, Kind.DRAFT, Kind.DRAFT_ROUNDS, Kind.DRAFT_TOKENS)
+_OF_FIGURES = (
+    *_BEHIND_HEAD, Kind.LAUNCH, Kind.HEAD, Kind.NEW_PROMPT, Kind.PAST, Kind.CACHED,
+    Kind.REPROCESS, Kind.RELEASE,
+)  # fmt: skip
+_MOST_WITHOUT = 4096
+"""Last lines with a task that no request has yet, which are held for it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedLines:
+    """Lines of a log, and whose they are.
+
+    Attributes
+    ----------
+    run : int64[n], start of the program, from 0.
+    slot, task : int64[n], of the line or of the one that announces it; negative where
+        there is none.
+    moment : int64[n], ns, when they were written, by the clock of the log.
+    text : int32[n], number of the string of the line, -1 where it is not read.
+    row : int64[n], row of its request in the table of all; -1 not known yet.
+    """
+
+    lines: LogLines
+    run: I64
+    slot: I64
+    task: I64
+    moment: I64
+    text: npt.NDArray[np.int32]
+    row: I64
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def take(self, rows: npt.NDArray[np.integer]) -> "PlacedLines":
+        """Return some lines."""
+        return PlacedLines(
+            self.lines.take(rows), self.run[rows], self.slot[rows], self.task[rows],
+            self.moment[rows], self.text[rows], self.row[rows],
+        )  # fmt: skip
+
+    def followed_by(self, more: "PlacedLines") -> "PlacedLines":
+        """Return these lines and those behind them."""
+        if not len(self):
+            return more
+        return PlacedLines(
+            self.lines.followed_by(more.lines),
+            np.concatenate([self.run, more.run]),
+            np.concatenate([self.slot, more.slot]),
+            np.concatenate([self.task, more.task]),
+            np.concatenate([self.moment, more.moment]),
+            np.concatenate([self.text, more.text]),
+            np.concatenate([self.row, more.row]),
+        )
+
+
+class Placing:
+    """Says which start of the program, slot and task lines are of, as they come."""
+
+    def __init__(self) -> None:
+        self.run = 0
+        """Starts of the program so far, less one."""
+        self._has_worked = False
+        self._last_time: int | None = None
+        self._head = (-(1 << 62), NO_NUMBER, NO_NUMBER)
+
+    def place(self, lines: LogLines) -> tuple[I64, I64, I64]:
+        """Return run, slot and task of the next lines."""
+        return (self._runs(lines), *self._slots(lines))
+
+    def _runs(self, lines: LogLines) -> I64:
+        """Return the start of the program that each line belongs to, from 0.
+
+        A program begins anew where it says so, after something that it did, and where
+        its own clock goes back.
+        """
+        starts = np.zeros(len(lines), np.bool_)
+        begins = lines.rows(Kind.START, Kind.MODEL)
+        work = lines.rows(Kind.LAUNCH, Kind.RELEASE, Kind.LISTENING, *TIMINGS)
+        n_before = np.searchsorted(work, begins) + int(self._has_worked)
+        is_new = n_before > np.append(0, n_before)[:-1]
+        starts[begins[is_new]] = True
+        n_last = int(n_before[-1]) if len(begins) else 0
+        self._has_worked = len(work) + int(self._has_worked) > n_last
+        own = np.flatnonzero(lines.clock == Clock.SINCE_START)
+        if len(own):
+            times = lines.time[own]
+            first = int(times[0]) if self._last_time is None else self._last_time
+            starts[own[np.diff(times, prepend=first) < -_BACK_NS]] = True
+            self._last_time = int(times[-1])
+        runs = self.run + np.cumsum(starts).astype(np.int64)
+        self.run = int(runs[-1]) if len(runs) else self.run
+        return runs
+
+    def _slots(self, lines: LogLines) -> tuple[I64, I64]:
+        """Return slot and task of each line; lines behind a head have its own."""
+        slot, task = lines.slot.astype(np.int64), lines.task.copy()
+        is_head = lines.kind == Kind.HEAD
+        is_head |= lines.are(*TIMINGS) & (task >= 0)
+        rows = np.arange(1, len(lines) + 1)
+        # Row 0 is the head of the lines before.
+        head = np.maximum.accumulate(np.where(is_head, rows, 0)) if len(rows) else rows
+        line, head_slot, head_task = (
+            np.append(before, column)
+            for before, column in zip(self._head, (lines.line, slot, task), strict=True)
+        )
+        at = np.flatnonzero(lines.are(*_BEHIND_HEAD) & (task == NO_NUMBER))
+        at = at[lines.line[at] - line[head[at]] <= NEAR]
+        slot[at], task[at] = head_slot[head[at]], head_task[head[at]]
+        if len(head):
+            last = int(head[-1])
+            self._head = int(line[last]), int(head_slot[last]), int(head_task[last])
+        return slot, task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,34 +136,33 @@ class Owners:
 
     Attributes
     ----------
-    run : int64[n], start of the program, from 0, by line.
-    request : int64[n], -1 where a line is of no request.
-    of_run, slot, task, first : int64[m], of each request: its start of the program,
-        its slot and task (-1 where the log names none), and the row of its first line.
+    request : int64[n], of each line, -1 where it is of no request.
+    run, slot, task, first, row : int64[m], of each request, in the order in which the
+        log begins to tell of them: start of the program, slot and task (-1 where the
+        log names none), its first line, its row in the table (-1 not there yet).
     """
 
-    run: I64
     request: I64
-    of_run: I64
+    run: I64
     slot: I64
     task: I64
     first: I64
+    row: I64
 
     def __len__(self) -> int:
         return len(self.first)
 
 
-def owners(lines: LogLines) -> Owners:
+def owners(placed: PlacedLines) -> Owners:
     """Return whose each line is.
 
     A task is one request from one start of the program to the next. Timings without a
     task, as command-line programs print them, are a request for each block.
     """
-    run = _runs(lines)
-    slot, task = _with_heads(lines)
+    lines, run, task = placed.lines, placed.run, placed.task
     n = len(lines)
     request = np.full(n, -1, np.int64)
-    counts = lines.are(Kind.LAUNCH, Kind.HEAD, *_TIMINGS)
+    counts = lines.are(Kind.LAUNCH, Kind.HEAD, *TIMINGS)
     owned = np.flatnonzero(task >= 0)
     pairs, place = _distinct(run[owned], task[owned])
     is_request = np.zeros(len(pairs), np.bool_)
@@ -58,25 +170,36 @@ def owners(lines: LogLines) -> Owners:
     number = np.where(is_request, np.cumsum(is_request) - 1, -1)
     request[owned] = number[place]
     n_tasks = int(is_request.sum())
-    blocks = np.flatnonzero((task < 0) & lines.are(*_TIMINGS))
+    blocks = np.flatnonzero((task < 0) & lines.are(*TIMINGS))
     begins = _begins_block(lines.kind[blocks], lines.line[blocks], run[blocks])
     request[blocks] = n_tasks + np.cumsum(begins) - 1
     m = n_tasks + int(begins.sum())
     rows = np.flatnonzero(request >= 0)
-    first = np.full(m, n, np.int64)
-    np.minimum.at(first, request[rows], rows)
-    slots = np.full(m, -1, np.int64)
-    known = rows[slot[rows] >= 0]
-    slots[request[known]] = slot[known]
+    slots = _last_of(rows[placed.slot[rows] >= 0], request, placed.slot, m)
     tasks = np.full(m, -1, np.int64)
     tasks[:n_tasks] = pairs[is_request, 1]
-    order = np.argsort(first, kind="stable")
+    first = _least_of(rows, request, m, n)
+    order = np.argsort(_least_of(rows[counts[rows]], request, m, n), kind="stable")
     renumbered = np.empty(m, np.int64)
     renumbered[order] = np.arange(m)
+    known = _last_of(rows[placed.row[rows] >= 0], request, placed.row, m)
     request[rows] = renumbered[request[rows]]
-    return Owners(
-        run, request, run[first[order]], slots[order], tasks[order], first[order]
-    )
+    first = first[order]
+    return Owners(request, run[first], slots[order], tasks[order], first, known[order])
+
+
+def _least_of(rows: I64, request: I64, m: int, none: int) -> I64:
+    """Return the first of some rows of each request."""
+    first = np.full(m, none, np.int64)
+    np.minimum.at(first, request[rows], rows)
+    return first
+
+
+def _last_of(rows: I64, request: I64, values: I64, m: int) -> I64:
+    """Return the last value of some rows of each request, -1 where it has none."""
+    last = np.full(m, -1, np.int64)
+    last[request[rows]] = values[rows]
+    return last
 
 
 def _distinct(run: I64, task: I64) -> tuple[I64, I64]:
@@ -85,10 +208,12 @@ def _distinct(run: I64, task: I64) -> tuple[I64, I64]:
     Tasks are numbered anew by each start of the program.
     """
     tasks, of_task = _codes(task)
-    keys, place = _codes(run * len(tasks) + of_task)
+    first = int(run.min()) if len(run) else 0
+    keys, place = _codes((run - first) * len(tasks) + of_task)
     if not len(tasks):
         return np.empty((0, 2), np.int64), place
-    return np.column_stack([keys // len(tasks), tasks[keys % len(tasks)]]), place
+    pairs = np.column_stack([keys // len(tasks) + first, tasks[keys % len(tasks)]])
+    return pairs, place
 
 
 def _codes(values: I64) -> tuple[I64, I64]:
@@ -111,41 +236,9 @@ def _begins_block(kind: npt.NDArray[np.uint8], line: I64, run: I64) -> Bools:
     begins = np.ones(len(kind), np.bool_)
     if len(kind) > 1:
         later = kind[1:] > kind[:-1]
-        near = line[1:] - line[:-1] <= _NEAR
+        near = line[1:] - line[:-1] <= NEAR
         begins[1:] = ~(later & near & (run[1:] == run[:-1]))
     return begins
-
-
-def _runs(lines: LogLines) -> I64:
-    """Return the start of the program that each line belongs to, from 0.
-
-    A program begins anew where it says so, after something that it did, and where its
-    own clock goes back.
-    """
-    n = len(lines)
-    starts = np.zeros(n, np.bool_)
-    begins = lines.rows(Kind.START, Kind.MODEL)
-    did = lines.rows(Kind.LAUNCH, Kind.RELEASE, Kind.LISTENING, *_TIMINGS)
-    n_before = np.searchsorted(did, begins)
-    is_new = n_before > np.append(0, n_before)[:-1]
-    starts[begins[is_new]] = True
-    own = np.flatnonzero(lines.clock == Clock.SINCE_START)
-    back = np.flatnonzero(np.diff(lines.time[own]) < -_BACK_NS)
-    starts[own[back + 1]] = True
-    return np.cumsum(starts).astype(np.int64)
-
-
-def _with_heads(lines: LogLines) -> tuple[I64, I64]:
-    """Return slot and task of each line; lines behind a head have its own."""
-    slot, task = lines.slot.astype(np.int64), lines.task.copy()
-    rows = np.arange(len(lines))
-    is_head = lines.kind == Kind.HEAD
-    head = np.maximum.accumulate(np.where(is_head, rows, -1)) if len(rows) else rows
-    bare = lines.are(*_TIMINGS, Kind.DRAFT) & (task == NO_NUMBER)
-    at = np.flatnonzero(bare & (head >= 0))
-    at = at[lines.line[at] - lines.line[head[at]] <= _NEAR]
-    slot[at], task[at] = slot[head[at]], task[head[at]]
-    return slot, task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,8 +249,9 @@ class Figures:
     ----------
     prompt_ns, generated_ns, total_ns : durations.
     whole, cached, reprocessed : tokens of the prompt, see `model.requests`.
-    launch_row, timing_row, forced_row, last_row : rows of lines: when a slot took it,
-        its timings, what forced the whole prompt, and its last line.
+    launch_row, timing_row, forced_row, release_row, last_row : rows of lines: when a
+        slot took it, its timings, what forced the whole prompt, when the slot was free
+        again, and its last line.
     """
 
     n_prompt: I64
@@ -173,26 +267,24 @@ class Figures:
     launch_row: I64
     timing_row: I64
     forced_row: I64
+    release_row: I64
     last_row: I64
 
 
 def figures(lines: LogLines, owned: Owners) -> Figures:
     """Return what the lines say of each request."""
+    every = np.arange(len(lines))
 
     def last(*kinds: Kind, value: int = 0) -> I64:
         """Return the row of the last line of a kind that has such a value."""
         rows = lines.rows(*kinds)
         rows = rows[(owned.request[rows] >= 0) & (lines.n_values[rows] >= value)]
-        found = np.full(len(owned), -1, np.int64)
-        found[owned.request[rows]] = rows  # the last one stays
-        return found
+        return _last_of(rows, owned.request, every, len(owned))
 
     def first(kind: Kind, value: int) -> I64:
         rows = lines.rows(kind)[::-1]
         rows = rows[(owned.request[rows] >= 0) & (lines.n_values[rows] >= value)]
-        found = np.full(len(owned), -1, np.int64)
-        found[owned.request[rows]] = rows
-        return found
+        return _last_of(rows, owned.request, every, len(owned))
 
     def number(rows: I64, value: int, factor: float = 1.0) -> I64:
         known = rows >= 0
@@ -241,5 +333,25 @@ def figures(lines: LogLines, owned: Owners) -> Figures:
         launch_row=launch,
         timing_row=timing,
         forced_row=forced,
+        release_row=last(Kind.RELEASE),
         last_row=last_row,
     )
+
+
+def held_rows(placed: PlacedLines, owned: Owners, is_open: Bools, last: I64) -> I64:
+    """Return the rows that lines to come may need, ascending.
+
+    Those of open requests that say something of them, with the first and the last one;
+    and the last ones of tasks that are none yet.
+    """
+    of_open = np.zeros(len(placed), np.bool_)
+    rows = np.flatnonzero(owned.request >= 0)
+    of_open[rows] = is_open[owned.request[rows]]
+    says = placed.lines.are(*_OF_FIGURES)
+    says[owned.first] = True
+    says[last] = True
+    chosen = of_open & says
+    run = int(placed.run[-1]) if len(placed) else 0
+    others = (owned.request < 0) & (placed.task >= 0) & (placed.run == run)
+    chosen[np.flatnonzero(others)[-_MOST_WITHOUT:]] = True
+    return np.flatnonzero(chosen).astype(np.int64)

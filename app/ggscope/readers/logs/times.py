@@ -1,6 +1,4 @@
-"""When the requests of a log ran: by the clock of its lines, else by their order."""
-
-from dataclasses import dataclass
+"""When the lines of a log were written: by their clock, else by their order."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,144 +12,149 @@ _QUARTER_NS = 15 * 60 * 1_000_000_000
 """Zones differ from UTC by whole quarters of an hour."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Times:
-    """Ticks of lines and requests, in ns from the first of them.
-
-    Attributes
-    ----------
-    line : int64[n], of each line; of one without a clock that of the line before.
-    launch, end : int64[m], when a slot took a request and when it was done; -1 where
-        that is not known.
-    until : the end of the log.
-    has_clock : whether lines have times; else `line` and `end` follow from the order of
-        the lines and the durations in them, and nobody knows how long the program did
-        nothing.
-    epoch : nanoseconds from 1970, UTC, to tick 0; None where lines do not tell.
-    n_gaps : starts of the program behind the first, of which no clock tells when.
-    """
-
-    line: I64
-    launch: I64
-    end: I64
-    until: int
-    has_clock: bool
-    epoch: int | None
-    n_gaps: int
-
-
-def times_of(lines: LogLines, owned: Owners, figures: Figures) -> Times:
-    """Return when lines were written and requests ran."""
-    has_clock = bool((lines.clock != Clock.NONE).any())
-    if has_clock:
-        return _by_clock(lines, owned, figures)
-    return _by_order(lines, owned, figures)
-
-
-def _by_clock(lines: LogLines, owned: Owners, figures: Figures) -> Times:
-    clock = _chosen_clock(lines)
-    time = lines.time.copy()
-    has_time = lines.clock == clock
-    if clock == Clock.WALL:
-        has_time |= _with_zone(lines, time)
-    n_gaps = 0
-    if clock == Clock.SINCE_START:
-        time, n_gaps = _one_after_another(time, has_time, owned.run)
-    rows = np.arange(len(lines))
-    known = np.maximum.accumulate(np.where(has_time, rows, -1))
-    first = int(np.flatnonzero(has_time)[0])
-    line = time[np.where(known < 0, first, known)]
-    # Clocks of days are set, and threads write in no strict order.
-    begin = _at(line, figures.timing_row)
-    begin = begin - np.maximum(figures.prompt_ns, 0)
-    begin = (begin - np.maximum(figures.generated_ns, 0))[figures.timing_row >= 0]
-    # A log may begin in the middle of a request.
-    origin = min(int(line.min()), int(begin.min(initial=1 << 62)))
-    line = line - origin
-    return Times(
-        line=line,
-        launch=_at(line, figures.launch_row),
-        end=_at(line, figures.timing_row),
-        until=int(line.max()),
-        has_clock=True,
-        epoch=origin if clock == Clock.WALL else None,
-        n_gaps=n_gaps,
-    )
-
-
-def _chosen_clock(lines: LogLines) -> Clock:
+def usual_clock(lines: LogLines) -> Clock:
     """Return the clock of most lines; the finer one where they are as many."""
     counts = np.bincount(lines.clock, minlength=len(Clock))[1:]
+    if not counts.any():
+        return Clock.NONE
     return Clock(int(np.argmax(counts)) + 1)
 
 
-def _with_zone(lines: LogLines, time: I64) -> npt.NDArray[np.bool_]:
-    """Give times of day without a zone that of the lines around; return which."""
-    local = np.flatnonzero(lines.clock == Clock.LOCAL)
-    wall = np.flatnonzero(lines.clock == Clock.WALL)
-    found = np.zeros(len(time), np.bool_)
-    if not len(local) or not len(wall):
-        return found
-    near = np.clip(np.searchsorted(wall, local), 0, len(wall) - 1)
-    quarters = np.rint((time[wall[near]] - time[local]) / _QUARTER_NS)
-    time[local] += int(np.median(quarters)) * _QUARTER_NS
-    found[local] = True
-    return found
+class ClockMoments:
+    """Says when lines were written by one of their clocks, as they come.
+
+    A line without a time has that of the line before it.
+
+    Attributes
+    ----------
+    clock : which it is.
+    first : the first time of all.
+    n_gaps : starts of the program behind the first, of which no clock tells when.
+    """
+
+    def __init__(self, clock: Clock, first: int) -> None:
+        self.clock, self.first = clock, first
+        self.n_gaps = 0
+        self._last = first
+        self._zone: int | None = None
+        self._wall: int | None = None
+        self._run: int | None = None
+        self._run_begin = self._run_end = 0
+
+    def of(self, lines: LogLines, run: I64) -> I64:
+        """Return the moments of the next lines, int64[n] in ns."""
+        time = lines.time.copy()
+        has_time = lines.clock == self.clock
+        if self.clock is Clock.WALL:
+            has_time |= self._with_zone(lines, time)
+        if self.clock is Clock.SINCE_START:
+            time = self._one_after_another(time, has_time, run)
+        rows = np.arange(1, len(lines) + 1)
+        known = (
+            np.maximum.accumulate(np.where(has_time, rows, 0)) if len(rows) else rows
+        )
+        moments: I64 = np.append(self._last, time)[known]
+        if len(moments):
+            self._last = int(moments[-1])
+        return moments
+
+    def _with_zone(self, lines: LogLines, time: I64) -> npt.NDArray[np.bool_]:
+        """Give times of day without a zone that of the lines around; return which."""
+        local = np.flatnonzero(lines.clock == Clock.LOCAL)
+        wall = time[lines.clock == Clock.WALL]
+        at = np.flatnonzero(lines.clock == Clock.WALL)
+        if self._wall is not None:
+            wall, at = np.append(self._wall, wall), np.append(-1, at)
+        if len(wall):
+            self._wall = int(wall[-1])
+        if self._zone is None and len(local) and len(wall):
+            near = np.clip(np.searchsorted(at, local), 0, len(at) - 1)
+            quarters = np.rint((wall[near] - time[local]) / _QUARTER_NS)
+            self._zone = int(np.median(quarters)) * _QUARTER_NS
+        has_zone = np.zeros(len(time), np.bool_)
+        if self._zone is not None:
+            time[local] += self._zone
+            has_zone[local] = True
+        return has_zone
+
+    def _one_after_another(
+        self, time: I64, has_time: npt.NDArray[np.bool_], run: I64
+    ) -> I64:
+        """Return times of which each start of the program follows on the one before."""
+        rows = np.flatnonzero(has_time)
+        if not len(rows):
+            return time
+        runs, place = np.unique(run[rows], return_inverse=True)
+        last = np.zeros(len(runs), np.int64)
+        np.maximum.at(last, place, time[rows])
+        begin = self._run_begin
+        if self._run == int(runs[0]):
+            last[0] = max(int(last[0]), self._run_end)
+        elif self._run is not None:
+            begin += self._run_end
+            self.n_gaps += 1
+        begins = begin + np.append(0, np.cumsum(last))[:-1]
+        self._run, self._run_begin = int(runs[-1]), int(begins[-1])
+        self._run_end = int(last[-1])
+        self.n_gaps += len(runs) - 1
+        moved = time.copy()
+        moved[rows] += begins[place]
+        return moved
 
 
-def _one_after_another(
-    time: I64, has_time: npt.NDArray[np.bool_], run: I64
-) -> tuple[I64, int]:
-    """Return times of which each start of the program follows on the one before."""
-    rows = np.flatnonzero(has_time)
-    runs, place = np.unique(run[rows], return_inverse=True)
-    last = np.zeros(len(runs), np.int64)
-    np.maximum.at(last, place, time[rows])
-    before = np.append(0, np.cumsum(last))[:-1]
-    moved = time.copy()
-    moved[rows] += before[place]
-    return moved, len(runs) - 1
-
-
-def _at(values: I64, rows: I64) -> I64:
-    """Return the values of rows, -1 for row -1."""
-    return np.where(rows >= 0, values[np.maximum(rows, 0)], -1)
-
-
-def _by_order(lines: LogLines, owned: Owners, figures: Figures) -> Times:
-    """Lay requests out as their lines follow one another.
+class OrderMoments:
+    """Lays requests out as their lines follow one another: for logs without a clock.
 
     A slot takes a request at the moment that the last one before was done; a request is
     done its own duration after that, and not before those that were done before.
     """
-    m = len(owned)
-    duration = np.maximum(figures.prompt_ns, 0) + np.maximum(figures.generated_ns, 0)
-    end = np.full(m, -1, np.int64)
-    starts = np.where(figures.launch_row >= 0, figures.launch_row, owned.first)
-    ends = figures.timing_row
-    timed = np.flatnonzero(ends >= 0)
-    events = np.concatenate([starts, ends[timed]])
-    which = np.concatenate([np.arange(m), timed])
-    is_end = np.arange(len(events)) >= m
-    order = np.lexsort((is_end, events))
-    now = 0
-    moment = np.zeros(len(order), np.int64)
-    begun = [0] * m
-    lasting = np.minimum(duration, _LONGEST_NS).tolist()
-    for k, (request, ends_here) in enumerate(
-        zip(which[order].tolist(), is_end[order].tolist(), strict=True)
-    ):
-        if ends_here:
-            now = max(now, begun[request] + lasting[request])
-            end[request] = now
-        else:
-            begun[request] = now
-        moment[k] = now
-    rows = events[order]
-    at = np.searchsorted(rows, np.arange(len(lines)), side="right") - 1
-    line = (
-        np.where(at >= 0, moment[np.maximum(at, 0)], 0)
-        if m
-        else np.zeros(len(lines), np.int64)
-    )
-    return Times(line, np.array(begun, np.int64), end, now, False, None, 0)
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._lines = self._begun = np.empty(0, np.int64)
+
+    def of(
+        self, line: I64, moment: I64, n_before: int, owned: Owners, stated: Figures
+    ) -> I64:
+        """Return the moments of lines; those before `n_before` are known.
+
+        Parameters
+        ----------
+        line : int64[n], their numbers.
+        moment : int64[n], of which the first `n_before` count.
+        """
+        m = len(owned)
+        duration = np.maximum(stated.prompt_ns, 0) + np.maximum(stated.generated_ns, 0)
+        starts = np.where(stated.launch_row >= 0, stated.launch_row, owned.first)
+        timed = np.flatnonzero(stated.timing_row >= 0)
+        rows = np.concatenate([starts, stated.timing_row[timed]])
+        which = np.concatenate([np.arange(m), timed])
+        is_end = np.arange(len(rows)) >= m
+        order = np.lexsort((is_end, rows))
+        order = order[rows[order] >= n_before]
+        begun = self._begun_before(line[starts]).tolist()
+        lasting = np.minimum(duration, _LONGEST_NS).tolist()
+        now, moments = self.now, np.zeros(len(order), np.int64)
+        for k, (request, ends_here) in enumerate(
+            zip(which[order].tolist(), is_end[order].tolist(), strict=True)
+        ):
+            if ends_here:
+                now = max(now, begun[request] + lasting[request])
+            else:
+                begun[request] = now
+            moments[k] = now
+        at = np.searchsorted(rows[order], np.arange(n_before, len(moment)), "right")
+        result = moment.copy()
+        result[n_before:] = np.append(self.now, moments)[at]
+        by_line = np.argsort(line[starts])
+        self._lines = line[starts][by_line]
+        self._begun = np.array(begun, np.int64)[by_line]
+        self.now = now
+        return result
+
+    def _begun_before(self, line: I64) -> I64:
+        """Return when requests began that are known by the lines of their begin."""
+        if not len(self._lines):
+            return np.zeros(len(line), np.int64)
+        at = np.minimum(np.searchsorted(self._lines, line), len(self._lines) - 1)
+        return np.where(self._lines[at] == line, self._begun[at], 0)

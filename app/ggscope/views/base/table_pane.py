@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QSignalBlocker
 from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.workers import Watcher
@@ -41,6 +42,23 @@ class TableContents:
     about: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a person is in a table.
+
+    Attributes
+    ----------
+    selected, current : what the selected rows and the one with the keys stand for.
+    is_at_end : whether the last row is in sight, by scrolling.
+    """
+
+    selected: frozenset[object]
+    current: object
+    column: int
+    scrolled: int
+    is_at_end: bool
+
+
 class TablePane(View):
     """A table with a head of one line; a row can be chosen and opened."""
 
@@ -48,6 +66,8 @@ class TablePane(View):
     """Of the pane, for assistive technology and file names."""
     nothing = ""
     """What it says where a file has no rows for it."""
+    nothing_yet = "Still reading…"
+    """What it says as long as some may come."""
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -55,6 +75,8 @@ class TablePane(View):
         super().__init__(session, theme, parent)
         self._task = f"table-{self.name}-{next(_NUMBERS)}"
         self._shown: Trace | None = None
+        self._is_same = False
+        """Whether rows that are listed anew are those of before, and others."""
         self.setAccessibleName(self.name)
         self.model = TextTableModel((), self)
         self.table = TextTable(self.model, self, self.name, keeps_first=True)
@@ -99,8 +121,9 @@ class TablePane(View):
         super().release()
         self.session.tasks.cancel(self._task)
 
-    def _on_trace_changed(self, _: TraceChange) -> None:
+    def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self.session.trace
+        self._is_same = change in (TraceChange.GREW, TraceChange.APPENDED)
         if trace is self._shown and trace is not None:
             return
         self.session.tasks.cancel(self._task)
@@ -121,9 +144,11 @@ class TablePane(View):
     def _on_contents(self, trace: Trace, contents: TableContents | None) -> None:
         self._shown = trace
         if contents is None or not contents.rows:
-            self._say("Still reading…" if trace.is_partial else self.nothing)
+            is_waiting = trace.is_partial or trace.is_running
+            self._say(self.nothing_yet if is_waiting else self.nothing)
             return
         self.model.set_headings(contents.headings)
+        place = self._place() if self._is_same else None
         self.model.set_rows(
             contents.rows,
             payloads=contents.payloads,
@@ -131,8 +156,42 @@ class TablePane(View):
         )
         self.table.what = self.name
         self.table.fit_columns()
+        if place is not None:
+            self._go_back(place)
         self.about.setText(contents.about)
         self._stack.setCurrentWidget(self.table)
+
+    def _place(self) -> "_Place":
+        """Return what is selected, and where the table is scrolled to."""
+        bar = self.table.verticalScrollBar()
+        rows, current = self.table.selected_rows(), self.table.currentIndex()
+        return _Place(
+            selected=frozenset(map(self.model.payload, rows)),
+            current=self.model.payload(current.row()) if current.isValid() else None,
+            column=max(current.column(), 0),
+            scrolled=bar.value(),
+            is_at_end=0 < bar.maximum() == bar.value(),
+        )
+
+    def _go_back(self, place: "_Place") -> None:
+        """Select and show what was before; at the end, the newest rows."""
+        model, table = self.model, self.table
+        rows = {model.payload(i): i for i in range(model.rowCount())}
+        selection = QItemSelection()
+        for payload in place.selected:
+            if (row := rows.get(payload)) is not None:
+                selection.select(model.index(row, 0), model.index(row, 0))
+        chosen = table.selectionModel()
+        with QSignalBlocker(chosen):  # nobody has chosen anything
+            if (row := rows.get(place.current)) is not None:
+                flags = QItemSelectionModel.SelectionFlag.NoUpdate
+                chosen.setCurrentIndex(model.index(row, place.column), flags)
+            flags = QItemSelectionModel.SelectionFlag.ClearAndSelect
+            chosen.select(selection, flags | QItemSelectionModel.SelectionFlag.Rows)
+        bar = table.verticalScrollBar()
+        table.executeDelayedItemsLayout()
+        bar.setValue(bar.maximum() if place.is_at_end else place.scrolled)
+        table.viewport().update()
 
     def _say(self, words: str) -> None:
         self.about.clear()

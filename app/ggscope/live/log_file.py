@@ -1,0 +1,211 @@
+"""The log of a server that grows: requests as their lines are written.
+
+Logs are rotated: where the file becomes shorter, or another one has its name, reading
+goes on with what is there then, and what was read stays.
+"""
+
+import os
+from dataclasses import replace
+from typing import BinaryIO
+
+import numpy as np
+
+from ggscope.live.files import GrowingFile
+from ggscope.live.source import NANO, RecordingLocation, now_ns, pending
+from ggscope.model.tables import Spans
+from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.units import format_bytes, format_counted
+from ggscope.readers.logs import INFO
+from ggscope.readers.logs.lines import scan_text
+from ggscope.readers.logs.trace import ClockAppeared, LogTrace
+
+_MOST_BYTES = 1 << 24
+"""So much is read in one poll: the rest follows in the next ones."""
+_LONGEST_LINE = 64 << 20
+_TAIL_BYTES = 64
+"""Before the place that was read to; they are looked at again, as the file may have
+been written anew and be as long as before."""
+_QUIET_NS = NANO // 2
+_HOLE_BYTES = 1 << 16
+_MARK = b"\xef\xbb\xbf"
+
+
+class _Text:
+    """Bytes of the file that are in memory."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self._data, self._offset = data, offset
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file."""
+        begin = offset - self._offset
+        return self._data[begin : begin + length]
+
+
+class LogSource(GrowingFile):
+    """The log of a server or of a program that runs.
+
+    Lines count once they have their end. A request is drawn when its timings are there,
+    and until then as one that lasts.
+    """
+
+    format = "growing log"
+    reader_id = INFO.id
+    unit = "lines"
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._begin_log(LogTrace(grows=True))
+        self._n_files = 1
+
+    def _begin_log(self, log: LogTrace) -> None:
+        self._log, self._builder = log, log.builder
+        self._at = self._looked = self._n_records = 0
+        self._tail = b""
+        self._is_behind = self._has_settled = False
+
+    def snapshot(self) -> Trace:
+        """Return the trace as it stands."""
+        log, builder = self._log, self._builder
+        builder.set_open(log.open_spans(log.until))
+        builder.log = log.log()
+        builder.records = log.records(self.path, self._inode)
+        info = TraceInfo(
+            (self.path,), self.reader_id, self.format, "1", self._at, log.n_lines,
+            producer=dict(log.facts.facts), summary={"events": log.events()},
+        )  # fmt: skip
+        return builder.snapshot(info, pending(self._status), read_until=log.until)
+
+    def _read(self, file: BinaryIO, now: int) -> None:
+        try:
+            self._read_new(file, now)
+        except ClockAppeared as appeared:
+            self._status = replace(self._status, restarts=self._status.restarts + 1)
+            clock = appeared.clock, appeared.first
+            self._begin_log(LogTrace(grows=True, clock=clock))
+            self._is_behind = True
+
+    def _read_new(self, file: BinaryIO, now: int) -> None:
+        """Add the lines that have their end since the last time."""
+        size = os.fstat(file.fileno()).st_size
+        if size <= self._looked:
+            self._is_behind = False
+            self._settle(now)
+            return
+        tail = self._tail
+        if tail and self._take(file, self._at - len(tail), len(tail)) != tail:
+            self._note_rotation()
+            self._at = self._looked = _first_written(file)
+            return
+        data = self._take(file, self._looked, _MOST_BYTES)
+        self._is_behind = len(data) == _MOST_BYTES
+        n_whole = data.rfind(b"\n") + 1
+        if not n_whole:
+            self._looked += len(data)
+            if self._looked - self._at > _LONGEST_LINE:
+                self._at = self._looked
+            return
+        begin, end = self._at, self._looked + n_whole
+        if begin < self._looked:
+            data = self._take(file, begin, end - begin)
+        if len(data) >= end - begin:  # else it was cut meanwhile
+            self._add(data[: end - begin], begin)
+
+    def _add(self, data: bytes, begin: int) -> None:
+        n_skipped = len(_MARK) if not begin and data.startswith(_MARK) else 0
+        lines = scan_text(
+            np.frombuffer(data, np.uint8)[n_skipped:],
+            line=self._log.n_lines,
+            offset=begin + n_skipped,
+        )
+        self._log.add(_Text(data, begin), lines)
+        self._at = self._looked = begin + len(data)
+        self._tail = data[-_TAIL_BYTES:]
+        self._n_records = self._log.n_lines
+        self._has_settled = False
+
+    def _settle(self, now: int) -> None:
+        """Draw what is done by all appearances, once nothing has come for a while."""
+        if self._has_settled or now - self._changed <= _QUIET_NS:
+            return
+        self._has_settled = self._is_changed = True
+        self._log.add(_Text(b"", 0), scan_text(np.empty(0, np.uint8)), is_quiet=True)
+
+    def _begin_anew(self) -> None:
+        """Go on with the file that has the name now."""
+        if self._file is not None:  # what was written to it before it was renamed
+            before = -1
+            while self._at != before:
+                before = self._at
+                self._read(self._file, now_ns())
+        self._close_file()
+        self.writers.forget()
+        self._note_rotation()
+
+    def _note_rotation(self) -> None:
+        self._n_files += 1
+        self._at = self._looked = 0
+        self._tail = b""
+        self._log.begin_file()
+        self._builder.warn(
+            Severity.INFO,
+            "log_rotated",
+            "the log was replaced or cut while it was followed; reading went on with "
+            "the new one. Lines that were written and cut between two looks are not "
+            "in this trace.",
+        )
+
+    def _is_at_end(self) -> bool:
+        return not self._is_behind
+
+    def _open_spans(self, until: int) -> Spans:
+        return self._log.open_spans(until)
+
+    def _lag_now(self) -> tuple[int, bool]:
+        moment = self._log.newest
+        return (-1, False) if moment is None else self._lag.of(moment)
+
+    def _by_kind(self) -> dict[str, int]:
+        return {"requests": len(self._log), "lines": self._before + self._n_records}
+
+    def _kept(self) -> RecordingLocation:
+        if self._n_files > 1:
+            why = f"the log {self.path} was rotated: its first lines are elsewhere"
+            return RecordingLocation(why=why)
+        return super()._kept()
+
+    def _message(self, now: int) -> str:
+        if self._is_removed or not self._n_records:
+            return super()._message(now)
+        return "; ".join(filter(None, (self._progress(now), super()._message(now))))
+
+    def _progress(self, now: int) -> str:
+        """Return what the log has not told yet."""
+        log = self._log
+        if n := self._looked - self._at:
+            is_cut = now - self._changed > _QUIET_NS
+            return f"the last line has no end yet ({format_bytes(n)})" * is_cut
+        if not log.n_known:
+            return "no line of llama.cpp or ollama yet"
+        if not len(log):
+            return "no request yet"
+        n_open = log.n_open
+        return f"{format_counted(n_open, 'request')} running" if n_open else ""
+
+
+def _first_written(file: BinaryIO) -> int:
+    """Return where the content of a file begins.
+
+    A log that is cut while its writer goes on where it was begins with a hole.
+    """
+    descriptor = file.fileno()
+    try:
+        at = os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError:
+        return 0
+    while data := os.pread(descriptor, _HOLE_BYTES, at):
+        rest = data.lstrip(b"\0")
+        if rest:
+            return at + len(data) - len(rest)
+        at += len(data)
+    return at
