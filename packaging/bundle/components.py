@@ -94,6 +94,8 @@ COMPONENTS = (
     _wheel("numpy", "BSD-3-Clause", "https://numpy.org", "numpy/*", "module:numpy"),
     _wheel("pyqtgraph", "MIT", "https://www.pyqtgraph.org", "pyqtgraph/*",
            "module:pyqtgraph"),
+    _wheel("colorama", "BSD-3-Clause", "https://pypi.org/project/colorama/",
+           "module:colorama"),
     _wheel("PyOpenGL", "BSD-3-Clause", "https://pypi.org/project/PyOpenGL/",
            "OpenGL/*", "module:OpenGL"),
     _wheel("gguf", "MIT", "https://pypi.org/project/gguf/", "gguf/*", "module:gguf"),

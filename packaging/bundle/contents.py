@@ -18,6 +18,7 @@ QT_MODULES = {
     "QtGui": "pictures",
     "QtWidgets": "the window",
     "QtSvg": "figures as SVG; icons",
+    "QtOpenGL": "the 3D view on a graphics card",
     "QtOpenGLWidgets": "the timeline on a graphics card",
 }
 """Modules of PySide6 -> what they are for."""
@@ -50,11 +51,11 @@ UNUSED_MODULES = (
     "IPython", "matplotlib", "pandas", "scipy", "pyarrow", "PIL", "setuptools", "pip",
     "pytest", "_pytest", "mypy", "hypothesis", "requests", "urllib3", "certifi",
     "charset_normalizer", "yaml.cyaml", "yaml._yaml", "_yaml", "tqdm.notebook", "cffi",
-    "pycparser", "asyncio", "_asyncio", "multiprocessing", "_multiprocessing",
-    "_posixshmem", "numpy.testing", "numpy._core._multiarray_tests", "PySide6.support",
+    "pycparser", "asyncio", "_asyncio", "_posixshmem", "numpy.testing",
+    "numpy._core._multiarray_tests", "PySide6.support", "PySide6.QtTest",
     "numpy.f2py", "numpy.distutils", "numpy.testing.tests", "OpenGL.Tk", "OpenGL.GLE",
     "OpenGL_accelerate", "pyqtgraph.examples", "PyQt5", "PyQt6", "PySide2",
-    "duckdb.experimental", "adbc_driver_duckdb", "colorama",
+    "duckdb.experimental", "adbc_driver_duckdb",
     # No program of the bundle opens a connection that is encrypted.
     "_ssl", "ssl", "_hashlib",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.model.selection import Selection
+from ggscope.render.points import HOME
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
@@ -18,6 +19,7 @@ from ggscope.views.base.canvas import GlCanvas, PaintedView, RasterCanvas
 from ggscope.views.base.view import View
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView
+from ggscope.views.points.view import PointsView
 from graph_traces import network_trace
 from heat_traces import moe_trace
 
@@ -135,6 +137,65 @@ def test_graph_on_opengl_is_that_of_the_raster(
 
     assert len(np.unique(gl.reshape(-1, 3), axis=0)) > 20
     assert share_of_difference(raster, gl) < 0.02
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_points_on_opengl_are_those_of_the_cpu(
+    shown: Shown, qtbot: QtBot, look: str
+) -> None:
+    view = shown(PointsView, moe_trace(), look)
+    assert isinstance(view, PointsView)
+    view.session.selection.select(Selection())
+    qtbot.waitUntil(lambda: view.session.tasks.is_idle)
+    for change in (
+        lambda: None,
+        lambda: view.set_camera(HOME.orbited(75.0, -60.0).zoomed(0.6)),
+        lambda: view.step_replay(-1),
+        lambda: view.select_layer(2),
+    ):
+        change()
+        qtbot.waitUntil(lambda: view.session.tasks.is_idle)
+
+        raster, gl = by_raster(qtbot, view), by_gl(qtbot, view)
+
+        assert "CPU" not in view.head.note.text()
+        assert len(np.unique(gl.reshape(-1, 3), axis=0)) > 20
+        assert share_of_difference(raster, gl) < 0.01
+
+
+def test_points_of_a_million_reads_are_drawn_by_opengl(
+    shown: Shown, qtbot: QtBot
+) -> None:
+    view = shown(PointsView, moe_trace(tokens=4000, layers=20))
+    assert isinstance(view, PointsView)
+    assert len(view.placed.points) > 300_000
+
+    assert share_of_difference(by_raster(qtbot, view), by_gl(qtbot, view)) < 0.02
+
+
+def test_points_draw_on_in_another_window_and_in_two_at_once(
+    shown: Shown, qtbot: QtBot
+) -> None:
+    view, second = (shown(PointsView, moe_trace()) for _ in range(2))
+    before = by_gl(qtbot, view)
+    size = view.size()
+    other = QWidget()
+    qtbot.addWidget(other)
+    other.resize(1000, 500)
+    other.show()
+    qtbot.waitExposed(other)
+
+    view.setParent(other)
+    view.resize(size)
+    view.show()
+    qtbot.waitUntil(lambda: view.isVisible())
+    QApplication.processEvents()
+    moved = by_gl(qtbot, view)
+    there = by_gl(qtbot, second)
+
+    assert (moved == before).all()
+    assert share_of_difference(there, before) < 0.001
+    view.setParent(None)
 
 
 def test_canvas_that_cannot_draw_falls_back_for_good(
