@@ -47,11 +47,23 @@ def test_comparison_names_what_was_changed(run, files):
     answer = run("bench-table", *files, "--compare")
 
     assert "n_threads: 4 → 8" in answer.out
-    assert "noise" in answer.out
+    assert "ranges overlap" in answer.out  # a form without repetitions
     value = json.loads(run("bench-table", *files, "--compare", "--json").out)
     rows = value["comparison"]["rows"]
     assert {round(row["relative"], 9) for row in rows} == {0.0}
+    assert {row["difference"] for row in rows} == {None}
     assert run("bench-table", files[0], "--compare").code == 2
+
+
+def test_comparison_of_repetitions_has_intervals(run, files, tmp_path):
+    other = tmp_path / "c.jsonl"
+    other.write_bytes(bench_files.written(bench_files.rows(1, n_threads=2), "jsonl"))
+
+    answer = run("bench-table", files[0], other, "--compare", "--json")
+
+    for row in json.loads(answer.out)["comparison"]["rows"]:
+        assert row["difference"]["low"] < 0 < row["difference"]["high"]
+    assert "noise" in run("bench-table", files[0], other, "--compare").out
 
 
 def test_other_files_are_named_and_the_rest_is_printed(run, files, tmp_path):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ggscope.analysis.bench import (
+from ggscope.analysis.bench.comparison import (
     BenchComparison,
     Speed,
     compare_bench,
@@ -15,9 +15,9 @@ from ggscope.analysis.bench import (
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, code_of, message_of
 from ggscope.cli.reading import load
+from ggscope.descriptions.bench import change_interval_text, change_text, verdict
 from ggscope.errors import QueryError, TraceError
 from ggscope.model.bench import BenchRuns
-from ggscope.model.units import format_share
 from ggscope.sanitize import markdown_row, one_line
 
 _FIRST = ("model_type", "backends")
@@ -90,6 +90,9 @@ def bench_json(
                     "b": change.b.mean,
                     "relative": change.relative,
                     "within_noise": change.within_noise,
+                    "difference": None
+                    if change.difference is None
+                    else {"low": change.difference.low, "high": change.difference.high},
                 }
                 for change in comparison.changes
             ],
@@ -146,12 +149,21 @@ def _print_comparison(
                 change.test,
                 _speed(change.a),
                 _speed(change.b),
-                "" if change.relative is None else _percent(change.relative),
-                _noise(change.within_noise),
+                "" if change.relative is None else change_text(change.relative),
+                change_interval_text(change),
+                verdict(change),
             ]
             for change in comparison.changes
         ]
-        head = [*(key for _, key in keys), "test", "A, t/s", "B, t/s", "change", ""]
+        head = [
+            *(key for _, key in keys),
+            "test",
+            "A, t/s",
+            "B, t/s",
+            "change",
+            "95 %",
+            "",
+        ]
         output.emit("")
         _emit(head, lines, arguments)
     for side, tests in (("A", comparison.only_a), ("B", comparison.only_b)):
@@ -181,14 +193,3 @@ def _speed(speed: Speed) -> str:
     if speed.stddev is None or len(speed.samples) == 1:
         return text
     return f"{text} ± {speed.stddev:.2f}"
-
-
-def _percent(share: float) -> str:
-    sign = "+" if share >= 0 else "−"
-    return f"{sign}{format_share(abs(share))}"
-
-
-def _noise(within: bool | None) -> str:
-    if within is None:
-        return "noise unknown"
-    return "noise" if within else ""

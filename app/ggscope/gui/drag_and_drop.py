@@ -35,8 +35,8 @@ class Drops(QObject):
     """Decides what becomes of dropped files.
 
     Traces open in tabs of their own, recordings of several runs always. A trace with
-    its side files, or the tokens of one run, open as one session; side files alone are
-    added to the session in front.
+    its side files, the tokens of one run, or results of benchmarks open as one session;
+    side files alone are added to the session in front.
     What they are is looked at on a worker: a file may lie on a slow network.
     """
 
@@ -76,11 +76,23 @@ class Drops(QObject):
         self, paths: tuple[Path, ...], bundle: "FileSet", target: "Document | None"
     ) -> None:
         is_open = target is not None and target in self._window.documents
-        if bundle.sides and not bundle.mains and target is not None and is_open:
-            target.parts.add([member.path for member in bundle.sides])
-            return
-        from ggscope.readers.api import RECORDING  # not before the first window
+        # not before the first window
+        from ggscope.readers.api import ALONE, BENCH, RECORDING
 
+        roles = {member.role for member in bundle.members}
+        sides = [member.path for member in bundle.sides]
+        trace = target.session.trace if target is not None and is_open else None
+        joins = roles.isdisjoint(ALONE)
+        if roles == {BENCH} and trace is not None and trace.bench is not None:
+            joins = True
+        elif roles == {BENCH} and len(sides) > 1:
+            self._window.open_path(sides[0], more=sides[1:])
+            others = {skipped.path for skipped in bundle.skipped}
+            self._window.open_paths([path for path in paths if path in others])
+            return
+        if sides and not bundle.mains and target is not None and is_open and joins:
+            target.parts.add(sides)
+            return
         mains = [member.path for member in bundle.mains]
         if sum(member.role == RECORDING for member in bundle.sides) > 1:
             self._window.open_paths(mains)  # each with its own sidecar

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import QueryError, ReadError, UnknownFormatError
-from ggscope.readers.api import ALONE, HEAD_BYTES, RECORDING, ROLES, TRACE
+from ggscope.readers.api import ALONE, BENCH, HEAD_BYTES, RECORDING, ROLES, TRACE
 from ggscope.readers.closed_formats import format_of_folder
 from ggscope.readers.format_hints import likeness
 from ggscope.readers.registry import may_be, role_of, sniff_all
@@ -178,11 +178,16 @@ def survey(
 def _without_alone(
     members: list[SessionFile], skipped: list[Skipped]
 ) -> list[SessionFile]:
-    """Return the members of a session; logs join none but are opened alone."""
+    """Return the members of a session; logs join none but are opened alone.
+
+    Results of benchmarks join each other where there is nothing else.
+    """
     joining = [member for member in members if member.role not in ALONE]
     alone = [member for member in members if member.role in ALONE]
     if not joining:
-        joining, alone = alone[:1], alone[1:]
+        is_bench = bool(alone) and alone[0].role == BENCH
+        joining = [m for m in alone if m.role == BENCH] if is_bench else alone[:1]
+        alone = [member for member in alone if member not in joining]
     skipped += [
         Skipped(member.path, "Opens in a tab of its own, not with other files.")
         for member in alone

@@ -51,6 +51,11 @@ def has_buffers(trace: "Trace") -> bool:
     return len(trace.buffers) > 0
 
 
+def has_bench(trace: "Trace") -> bool:
+    """Return whether a trace holds tests of llama-bench."""
+    return trace.bench is not None
+
+
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
     """A figure as menus and the command line know it, before its module is imported.
@@ -109,6 +114,7 @@ FIGURES: dict[str, FigureSpec] = {
     "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),
     "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),
     "experts": FigureSpec("Experts", "ggscope.render.experts", "experts_figure", "ExpertsOptions", has_experts),
+    "bench": FigureSpec("Benchmarks", "ggscope.render.bench", "bench_figure", "BenchOptions", has_bench),
     "buffers": FigureSpec("Buffers", "ggscope.render.buffers", "buffers_figure", "BuffersOptions", has_buffers),
 }
 # fmt: on

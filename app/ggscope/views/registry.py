@@ -136,6 +136,11 @@ _POINTS_GESTURES = (
     (", / .", "Replay: previous or next token, or time of a read"),
     ("Esc", "End replay: show all points"),
 )
+_BENCH_GESTURES = (
+    ("Click, Ctrl+click", "Select the tests of a point, add to the selection"),
+    ("Left / Right, Up / Down", "Next point, next line or row"),
+    ("Wheel", "Scroll rows"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -154,7 +159,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
-    ViewEntry("bench", "Benchmarks", "centre", "bench:BenchView", lambda trace: trace.bench is not None, menu="View/Panes"),
+    _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),

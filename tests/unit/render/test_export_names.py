@@ -28,6 +28,7 @@ VIEWS = {
     "tokens": ("tokens", "trace-json"),
     "roofline": ("roofline", "made"),
     "3d": ("3d", "made"),
+    "bench": ("bench", "llama-bench"),
 }
 FORBIDDEN = re.compile(
     "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -65,7 +66,7 @@ def test_svg_is_xml(
     name, reader = VIEWS[view]
     target = tmp_path / "figure.svg"
     # These draw no name of the trace; all draw their title.
-    is_nameless = view in ("cache", "tokens", "roofline", "3d")
+    is_nameless = view in ("cache", "tokens", "roofline", "3d", "bench")
     title = " ".join((*CONTROLS, *MARKUP)) if passes_by or is_nameless else None
     if passes_by:  # the document is made safe once more, whatever was drawn
         width = text_metrics.text_width.__wrapped__

@@ -37,6 +37,7 @@ from ggscope.analysis.sessions.metadata import with_metadata
 from ggscope.analysis.sessions.remap_ids import Move, full_tensors
 from ggscope.analysis.sessions.storage import joined_storage, with_places
 from ggscope.model.backend_ops import joined_ops
+from ggscope.model.bench import together
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
@@ -349,7 +350,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     trace = replace(main, parts=main.parts or (JoinedFile(main.info, "trace"),))
     for side in ordered:
         trace = _joined(trace, side)
-    trace = with_places(checked_importance(trace))
+    trace = with_places(checked_importance(_with_bench(trace, ordered)))
     trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
     paths = tuple(path for part in trace.parts for path in part.info.paths)
     whole = replace(
@@ -418,6 +419,17 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
         storage = joined_storage(trace.storage, side.trace.storage, move)
         trace = replace(trace, storage=storage)
     return trace
+
+
+def _with_bench(trace: Trace, sides: Sequence[SideFile]) -> Trace:
+    """Return the trace with the results of a benchmark of all sides."""
+    parts = [(s.name, s.trace.bench) for s in sides if s.trace.bench is not None]
+    if not parts:
+        return trace
+    if len(parts) == 1 and trace.bench is None:
+        return replace(trace, bench=parts[0][1])
+    own = [] if trace.bench is None else [(trace.info.name, trace.bench)]
+    return replace(trace, bench=together([*own, *parts]))
 
 
 # -- tensors -----------------------------------------------------------------

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 Row = dict[str, Any]
+Line = tuple[int, Row | None]
+"""Number of a row, from 1, and the row; of forms with a row per line, of the line."""
 
 _TEXT_KEYS = frozenset(
     (
@@ -57,7 +59,7 @@ def form_of(text: str) -> str:
     return ""
 
 
-def rows_of(text: str, form: str) -> Iterator[Row | None]:
+def rows_of(text: str, form: str) -> Iterator[Line]:
     """Yield the rows of a text; None for what looks like one and cannot be read."""
     match form:
         case "json":
@@ -72,7 +74,7 @@ def rows_of(text: str, form: str) -> Iterator[Row | None]:
             yield from _markdown(text)
 
 
-def _json(text: str) -> Iterator[Row | None]:
+def _json(text: str) -> Iterator[Line]:
     """Yield the objects of a list; of one that was cut, those that are whole."""
     begin = text.find("[")
     try:
@@ -80,56 +82,46 @@ def _json(text: str) -> Iterator[Row | None]:
     except _FAILS:
         yield from _whole_objects(text[begin + 1 :])
         return
-    for value in values if isinstance(values, list) else ():
-        yield _cleaned(value) if _is_row(value) else None
+    for number, value in enumerate(values if isinstance(values, list) else (), 1):
+        yield number, (value if _is_row(value) else None)
 
 
-def _whole_objects(text: str) -> Iterator[Row | None]:
-    """Yield the objects that stand one after the other, up to a broken one."""
-    for part in re.split(r"(?<=\})\s*,\s*(?=\{)", text.strip()):
-        try:
-            value = msgspec.json.decode(part.rstrip("] \r\n\t,").encode())
-        except _FAILS:
-            if part.strip("] \r\n\t,"):
-                yield None
+def _whole_objects(text: str) -> Iterator[Line]:
+    """Yield the objects that stand one after the other, also of several lists."""
+    number = 0
+    for part in re.split(r"(?<=\})[\s,\[\]]+(?=\{)", text.strip()):
+        bare = part.strip("[] \r\n\t,")
+        if not bare:
             continue
-        yield _cleaned(value) if _is_row(value) else None
+        number += 1
+        try:
+            value = msgspec.json.decode(bare.encode())
+        except _FAILS:
+            value = None
+        yield number, (value if _is_row(value) else None)
 
 
-def _json_lines(text: str) -> Iterator[Row | None]:
-    for line in text.splitlines():
+def _json_lines(text: str) -> Iterator[Line]:
+    for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip().rstrip(",")
         if not stripped.startswith("{"):
             continue  # messages of the program stand between
         try:
             value = msgspec.json.decode(stripped.encode())
         except _FAILS:
-            yield None
+            yield number, None
             continue
         if _is_row(value):
-            yield _cleaned(value)
+            yield number, value
 
 
 def _is_row(value: Any) -> bool:
     return isinstance(value, dict) and ("avg_ts" in value or "samples_ts" in value)
 
 
-def _cleaned(row: Row) -> Row:
-    for key in ("samples_ns", "samples_ts"):
-        samples = row.get(key)
-        if samples is not None:
-            numbers = samples if isinstance(samples, list) else []
-            row[key] = tuple(n for n in numbers if isinstance(n, int | float))
-    return {
-        key: value
-        for key, value in row.items()
-        if isinstance(value, str | int | float | bool | tuple)
-    }
-
-
-def _csv(text: str) -> Iterator[Row | None]:
+def _csv(text: str) -> Iterator[Line]:
     keys: list[str] = []
-    for line in text.lstrip("\ufeff").splitlines():
+    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), 1):
         try:
             fields = next(csv.reader([line]), [])
         except csv.Error:
@@ -137,41 +129,41 @@ def _csv(text: str) -> Iterator[Row | None]:
         if len(fields) > 1 and fields[0] == "build_commit":
             keys = fields  # of each file, where several were put together
         elif keys and len(fields) == len(keys):
-            yield _numbered(dict(zip(keys, fields, strict=True)))
+            yield number, _numbered(dict(zip(keys, fields, strict=True)))
         elif keys and len(fields) > 1:
-            yield None
+            yield number, None
 
 
-def _sql(text: str) -> Iterator[Row | None]:
-    for line in text.splitlines():
+def _sql(text: str) -> Iterator[Line]:
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("INSERT INTO"):
             continue
         match = _INSERT.match(line)
         keys = [] if match is None else [k.strip() for k in match["keys"].split(",")]
         values = [] if match is None else _VALUE.findall(match["values"])
         if not keys or len(keys) != len(values):
-            yield None
+            yield number, None
             continue
         texts = (value.replace("''", "'") for value in values)
-        yield _numbered(dict(zip(keys, texts, strict=True)))
+        yield number, _numbered(dict(zip(keys, texts, strict=True)))
 
 
-def _markdown(text: str) -> Iterator[Row | None]:
+def _markdown(text: str) -> Iterator[Line]:
     build = _BUILD.search(text)
     about: Row = {}
     if build is not None:
         about = {"build_commit": build["commit"], "build_number": int(build["number"])}
     keys: list[str] = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if not line.lstrip().startswith("|") or set(line) <= set("|-: \t"):
             continue
         if cells[0] == "model":
             keys = [_MARKDOWN_KEYS.get(cell, cell) for cell in cells]
         elif keys and len(cells) == len(keys):
-            yield _of_markdown(dict(zip(keys, cells, strict=True)), about)
+            yield number, _of_markdown(dict(zip(keys, cells, strict=True)), about)
         elif keys:
-            yield None
+            yield number, None
 
 
 def _of_markdown(cells: dict[str, str], about: Row) -> Row | None:

@@ -1,7 +1,5 @@
 """Reader of llama-bench's results: a trace without spans that has `bench`."""
 
-import math
-
 from ggscope.errors import CorruptError
 from ggscope.model.bench import BenchRuns
 from ggscope.model.builder import TraceBuilder
@@ -13,6 +11,11 @@ from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.source import Source
 
 _MOST_BYTES = 512 << 20
+_MOST_PLACES = 12
+_MOST_NUMBER = 1e18
+_BEYOND = "beyond 1e18"
+"""Stands for numbers that nothing can be computed with."""
+_SAMPLES = ("samples_ns", "samples_ts")
 _ABOUT = ("model_type", "backends", "cpu_info", "gpu_info", "build_commit")
 
 
@@ -45,14 +48,17 @@ class BenchReader:
         text = source.read(0, source.size).decode("utf-8", "replace")
         form = form_of(text)
         rows: list[Row] = []
-        n_broken = 0
-        for number, row in enumerate(rows_of(text, form)):
-            if not number % 1000:
+        broken: list[int] = []
+        odd: list[int] = []
+        for i, (number, found) in enumerate(rows_of(text, form)):
+            if not i % 1000:
                 context.check_cancelled()
-            if row is None or not _is_sound(row):
-                n_broken += 1
-            else:
-                rows.append(row)
+            if found is None or not _is_sound(row := _cleaned(found)):
+                broken.append(number)
+                continue
+            rows.append(row)
+            if _has_odd_samples(found, row):
+                odd.append(number)
         if not rows:
             raise CorruptError(
                 "no row of llama-bench can be read.",
@@ -61,13 +67,7 @@ class BenchReader:
             )
         context.progress(source.size, source.size)
         builder = TraceBuilder()
-        if n_broken:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "broken_bench_row",
-                "rows of llama-bench are cut or have no speed; they were skipped.",
-                count=n_broken,
-            )
+        _warn(builder, form, broken, odd)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         columns = {key: tuple(row.get(key) for row in rows) for key in keys}
         builder.bench = BenchRuns(columns, len(rows), form)
@@ -84,11 +84,79 @@ class BenchReader:
         )
 
 
+def _warn(builder: TraceBuilder, form: str, broken: list[int], odd: list[int]) -> None:
+    """Note damaged rows, and where they are."""
+    if broken:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "broken_bench_row",
+            "rows of llama-bench are cut or have no speed; they were skipped.",
+            count=len(broken),
+            place=_places(form, broken),
+        )
+    if odd:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bench_samples",
+            "repetitions are no times or speeds, or samples_ns and samples_ts have "
+            "not as many; those that are numbers count.",
+            count=len(odd),
+            place=_places(form, odd),
+        )
+
+
+def _places(form: str, numbers: list[int]) -> str:
+    """Return where rows are: ``lines 3, 7, 12``, the first ones of many."""
+    word = "test" if form == "json" else "line"
+    shown = ", ".join(f"{number:,}" for number in numbers[:_MOST_PLACES])
+    more = f" and {n:,} more" if (n := len(numbers) - _MOST_PLACES) > 0 else ""
+    return f"{word}{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _cleaned(row: Row) -> Row:
+    """Return a row with its samples as tuples of numbers above 0."""
+    clean: Row = {
+        key: _plain(value)
+        for key, value in row.items()
+        if isinstance(value, str | int | float | bool)
+    }
+    for key in _SAMPLES:
+        samples = row.get(key)
+        if isinstance(samples, list):
+            clean[key] = tuple(n for n in samples if _is_amount(n))
+    return clean
+
+
+def _plain(value: str | float | bool) -> str | float | bool:
+    """Return a value as it is, or `_BEYOND`."""
+    if isinstance(value, str | bool) or abs(value) < _MOST_NUMBER:
+        return value
+    return _BEYOND
+
+
+def _is_amount(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value < _MOST_NUMBER
+
+
+def _has_odd_samples(row: Row, clean: Row) -> bool:
+    counts = set()
+    for key in _SAMPLES:
+        if row.get(key) is None:
+            continue
+        samples = row[key] if isinstance(row[key], list) else [row[key]]
+        counts.add(len(samples))
+        if len(clean.get(key, ())) < len(samples):
+            return True
+    return len(counts) > 1
+
+
 def _is_sound(row: Row) -> bool:
     speed = row.get("avg_ts")
-    if not isinstance(speed, int | float):
+    if isinstance(speed, bool) or not isinstance(speed, int | float):
         return bool(row.get("samples_ts"))
-    return math.isfinite(speed)
+    return speed >= 0
 
 
 def _about(rows: list[Row]) -> dict[str, str]:

@@ -228,7 +228,7 @@ class TextTableModel(QAbstractTableModel):
             return None
         cell = self.row(index.row())[index.column()]
         heading = self.headings[index.column()]
-        is_total = index.row() == len(self._rows)
+        is_total = self._totals is not None and index.row() == len(self._rows)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return one_line(cell.text)
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -335,14 +335,14 @@ class TextTableModel(QAbstractTableModel):
 
     def text(self, rows: Sequence[int], form: CopyForm) -> str:
         """Return rows as text: of Markdown as shown, else plain figures."""
-        return _text(self.headings, [self.row(r) for r in rows], form)
+        return cells_text(self.headings, [self.row(r) for r in rows], form)
 
     def file(self, name: str, rows: Sequence[int]) -> TableFile:
         """Return rows as they are now, for a file."""
         kept, headings = [self.row(r) for r in rows], self.headings
 
         def text(form: CopyForm, _: Watcher) -> str:
-            return _text(headings, kept, form)
+            return cells_text(headings, kept, form)
 
         n = len(kept)
         is_all = n == self.rowCount() and self._n_left_out > 0
@@ -572,7 +572,9 @@ class TextTable(QTableView):
 
     def selected_rows(self) -> list[int]:
         """Return the selected rows, ascending."""
-        return sorted({i.row() for i in self.selectionModel().selectedRows()})
+        # By ranges: Qt looks at every cell of rows that it lists.
+        chosen = self.selectionModel().selection()
+        return sorted({row for r in chosen for row in range(r.top(), r.bottom() + 1)})
 
     def chosen_rows(self) -> list[int]:
         """Return the selected rows, or all where none is."""
@@ -711,9 +713,10 @@ class _KeptHeader(QHeaderView):
             super().mousePressEvent(event)
 
 
-def _text(
+def cells_text(
     headings: Sequence[Heading], rows: Sequence[Sequence[Cell]], form: CopyForm
 ) -> str:
+    """Return cells as text: of Markdown as shown, else plain figures."""
     is_shown = form == "markdown"
     titles = [h.title if is_shown else h.copied or h.title for h in headings]
     cells = [[c.text if is_shown or c.raw is None else c.raw for c in r] for r in rows]

@@ -393,6 +393,9 @@ class ControlRow(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Show what has room; the rest is in the menu."""
         super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
         room = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
         room -= self.words.minimumSizeHint().width()
         needed = sum(map(_taken, self._controls)) - _GAP_PX
@@ -446,6 +449,20 @@ class ControlRow(QWidget):
         box.currentIndexChanged.connect(lambda _: changed())
         self._place(box)
         return box
+
+    def set_choices(self, box: QComboBox, items: Sequence[tuple[str, object]]) -> None:
+        """Offer other (words, value) in a choice, which stays at its value if it can.
+
+        Nobody hears of it.
+        """
+        value = box.currentData()
+        with QSignalBlocker(box):
+            box.clear()
+            for words, item in items:
+                box.addItem(words, item)
+        choose(box, value)
+        self._panel.adjustSize()
+        self._fit()
 
     def add_switch(
         self, label: str, tip: str, changed: Callable[[], object]

@@ -8,7 +8,7 @@ import pytest
 
 import bench_files
 from bench_files import FORMS
-from ggscope.analysis.bench import compare_bench, speed_of, varying_keys
+from ggscope.analysis.bench.comparison import compare_bench, speed_of, varying_keys
 from ggscope.errors import ReadError
 from ggscope.model.bench import BenchRuns
 from ggscope.readers.registry import open_trace
@@ -96,7 +96,48 @@ def test_broken_rows_are_counted(tmp_path):
 
     assert trace.bench is not None
     assert len(trace.bench) == len(lines) - 2
-    assert "broken_bench_row" in {w.code for w in trace.warnings}
+    (warning,) = [w for w in trace.warnings if w.code == "broken_bench_row"]
+    assert (warning.count, warning.place) == (1, "line 3")
+
+
+def test_damaged_repetitions_are_named_and_the_others_count(tmp_path):
+    tests = bench_files.rows(1, 4)
+    tests[1]["samples_ns"][0] = "x"
+    tests[2]["samples_ns"] = tests[2]["samples_ns"][:2]
+    tests[3]["samples_ts"][2] = -1.0
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(bench_files.written(tests, "jsonl"))
+
+    trace = open_trace(path)
+
+    assert trace.bench is not None
+    assert len(trace.bench) == 4
+    (warning,) = [w for w in trace.warnings if w.code == "bench_samples"]
+    assert (warning.count, warning.place) == (3, "lines 2, 3, 4")
+    n_samples = [len(speed_of(trace.bench, i).samples) for i in range(4)]
+    assert n_samples == [3, 3, 3, 2]
+
+
+def test_lists_put_together_keep_all_rows(tmp_path):
+    data = bench_files.text("json")
+
+    runs = opened(tmp_path / "x.json", data + b"\n" + data)
+
+    assert len(runs) == 16
+
+
+def test_numbers_beyond_all_are_no_speeds(tmp_path):
+    tests = [test | {"avg_ts": 1e300} for test in bench_files.rows(1, 2)]
+    tests += bench_files.rows(2, 2, n_batch=10**30)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(bench_files.written(tests, "jsonl"))
+
+    trace = open_trace(path)
+
+    assert trace.bench is not None
+    speeds = [speed_of(trace.bench, i).mean for i in range(len(trace.bench))]
+    assert max(speeds) < 1e9
+    assert trace.bench.columns["n_batch"][-1] == "beyond 1e18"
 
 
 def test_a_file_against_itself_has_no_change(tmp_path):

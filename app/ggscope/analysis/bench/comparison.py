@@ -5,9 +5,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from ggscope.analysis.bench.intervals import Interval, difference_interval
 from ggscope.model.bench import BUILD, RESULTS, BenchRuns
 
 Key = tuple[Any, ...]
+_IN_NAME = frozenset(("n_prompt", "n_gen", "n_depth", "model_size", "model_n_params"))
+"""Keys that the name of a test tells, or that of the model."""
+_ROUNDED = 1e-3
+"""Share by which rounded speeds may differ from those that follow from times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class BenchChange:
     test : ``pp512``.
     key : its values of the keys by which tests were matched.
     within_noise : whether the ranges overlap; None where one is not known.
+    difference : of the means, B less A; None where repetitions do not tell it.
     """
 
     test: str
@@ -54,6 +60,7 @@ class BenchChange:
     a: Speed
     b: Speed
     within_noise: bool | None
+    difference: Interval | None = None
 
     @property
     def relative(self) -> float | None:
@@ -80,10 +87,46 @@ class BenchComparison:
     only_b: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TestComparison:
+    """Two tests.
+
+    Attributes
+    ----------
+    agrees : keys of the configuration in which both have the same value.
+    differs : keys with the values of the two; "" where one has none.
+    """
+
+    change: BenchChange
+    agrees: tuple[str, ...]
+    differs: tuple[tuple[str, str, str], ...]
+
+
+def compare_tests(runs: BenchRuns, a: int, b: int) -> TestComparison:
+    """Return how fast test `b` is against test `a`, and what else is not the same."""
+    left, right = runs.row(a), runs.row(b)
+    agrees, differs = list[str](), list[tuple[str, str, str]]()
+    if runs.file and runs.file[a] != runs.file[b]:
+        old, new = (runs.files[runs.file[i]] for i in (a, b))
+        differs.append(("file", old, new))
+    for key in runs.columns:
+        values = tuple(_plain(row.get(key)) for row in (left, right))
+        if key in RESULTS or values == (None, None):
+            continue
+        if values[0] == values[1]:
+            agrees.append(key)
+        else:
+            old, new = ("" if value is None else str(value) for value in values)
+            differs.append((key, old, new))
+    speeds = (speed_of(runs, i) for i in (a, b))
+    change = change_between(runs.test(b), (), *speeds)
+    return TestComparison(change, tuple(agrees), tuple(differs))
+
+
 def speed_of(runs: BenchRuns, i: int) -> Speed:
     """Return the speed of a test."""
     row = runs.row(i)
-    samples = tuple(float(s) for s in row.get("samples_ts", ()))
+    samples = _samples(row)
     mean = row.get("avg_ts")
     stddev = row.get("stddev_ts")
     return Speed(
@@ -91,6 +134,26 @@ def speed_of(runs: BenchRuns, i: int) -> Speed:
         float(stddev) if isinstance(stddev, int | float) else None,
         samples,
     )
+
+
+def _samples(row: dict[str, Any]) -> tuple[float, ...]:
+    """Return the speed of each repetition: by its time, which is exact, else rounded.
+
+    Where the two are not the same speed, what the file calls tokens per second counts.
+    """
+    rounded = tuple(float(s) for s in row.get("samples_ts", ()))
+    times = row.get("samples_ns", ())
+    counts = (row.get("n_prompt", 0), row.get("n_gen", 0))
+    n_tokens = sum(n for n in counts if isinstance(n, int))
+    if not times or n_tokens <= 0 or min(times) <= 0:
+        return rounded
+    exact = tuple(n_tokens * 1e9 / ns for ns in times)
+    if not rounded:
+        return exact
+    is_same = len(exact) == len(rounded) and all(
+        abs(x - y) <= _ROUNDED * abs(y) for x, y in zip(exact, rounded, strict=True)
+    )
+    return exact if is_same else rounded
 
 
 def varying_keys(sides: Sequence[BenchRuns]) -> tuple[str, ...]:
@@ -127,7 +190,7 @@ def compare_bench(a: BenchRuns, b: BenchRuns) -> BenchComparison:
             differs.append((key, _shown(of_a), _shown(of_b)))
     left, right = _by_key(a, matched_by), _by_key(b, matched_by)
     changes = [
-        BenchChange(test, key, speed, right[key][1], _is_noise(speed, right[key][1]))
+        change_between(test, key, speed, right[key][1])
         for key, (test, speed) in left.items()
         if key in right
     ]
@@ -137,6 +200,26 @@ def compare_bench(a: BenchRuns, b: BenchRuns) -> BenchComparison:
         tuple(changes),
         tuple(test for key, (test, _) in left.items() if key not in right),
         tuple(test for key, (test, _) in right.items() if key not in left),
+    )
+
+
+def change_between(test: str, key: Key, a: Speed, b: Speed) -> BenchChange:
+    """Return the change from one speed to another."""
+    difference = difference_interval(a.samples, b.samples)
+    return BenchChange(test, key, a, b, _is_noise(a, b), difference)
+
+
+def change_labels(comparison: BenchComparison) -> tuple[str, ...]:
+    """Return the name of each change: its test, and what tells it from the others."""
+    several = [
+        (i, key)
+        for i, key in enumerate(comparison.matched_by)
+        if key not in _IN_NAME
+        if len({change.key[i] for change in comparison.changes}) > 1
+    ]
+    return tuple(
+        " · ".join([change.test, *(f"{key} {change.key[i]}" for i, key in several)])
+        for change in comparison.changes
     )
 
 

@@ -1,0 +1,1 @@
+"""Tests of llama-bench: tables, intervals, curves, and two sides compared."""
