@@ -574,7 +574,10 @@ class TextTable(QTableView):
         """Return the selected rows, ascending."""
         # By ranges: Qt looks at every cell of rows that it lists.
         chosen = self.selectionModel().selection()
-        return sorted({row for r in chosen for row in range(r.top(), r.bottom() + 1)})
+        parts = (chosen.at(i) for i in range(chosen.count()))
+        return sorted(
+            {row for part in parts for row in range(part.top(), part.bottom() + 1)}
+        )
 
     def chosen_rows(self) -> list[int]:
         """Return the selected rows, or all where none is."""
