@@ -25,6 +25,7 @@ typedef struct {
     int64_t *number;             /* args.sort_index, else args.bytes; -1: none */
     int64_t *correlation, *external; /* -1: none */
     int32_t *pid, *tid, *name, *category, *text; /* numbers of texts, -1: none */
+    int32_t *layer, *token, *core, *numa; /* args of those names; -1: none */
     uint8_t *phase, *flags;
 } ChromeRows;
 
@@ -64,6 +65,7 @@ typedef struct {
 typedef struct {
     Piece name, category, pid, tid, text, args;
     int64_t time, duration, id, number, correlation, external;
+    int32_t layer, token, core, numa;
     uint8_t phase, flags;
 } Event;
 
@@ -273,6 +275,14 @@ static int next_member(Cursor *c)
     return 2;
 }
 
+/* A number that is not negative; else what was there before. */
+static int32_t small_number(Piece value, int32_t before)
+{
+    int64_t number;
+    return decimal(value, 0, &number) && number >= 0 && number <= INT32_MAX
+        ? (int32_t)number : before;
+}
+
 static void set_argument(Event *e, Piece key, Piece value)
 {
     int64_t number;
@@ -280,9 +290,19 @@ static void set_argument(Event *e, Piece key, Piece value)
     case 'n':
         if (IS(key, "name") && value.is_string)
             e->text = value;
+        else if (IS(key, "numa"))
+            e->numa = small_number(value, e->numa);
         return;
     case 'l':
         if (IS(key, "labels") && value.is_string)
+            e->text = value;
+        else if (IS(key, "layer"))
+            e->layer = small_number(value, e->layer);
+        return;
+    case 't':
+        if (IS(key, "token"))
+            e->token = small_number(value, e->token);
+        else if (IS(key, "time") && value.is_string)
             e->text = value;
         return;
     case 'o':
@@ -298,7 +318,9 @@ static void set_argument(Event *e, Piece key, Piece value)
             e->number = number;
         return;
     case 'c':
-        if ((IS(key, "correlation") || IS(key, "correlation_id")) &&
+        if (IS(key, "core"))
+            e->core = small_number(value, e->core);
+        else if ((IS(key, "correlation") || IS(key, "correlation_id")) &&
             decimal(value, 0, &number))
             e->correlation = number;
         return;
@@ -396,6 +418,7 @@ static int take_event(Cursor *c, Event *e, uint64_t secret)
     Piece key, value;
     memset(e, 0, sizeof *e);
     e->number = e->correlation = e->external = UNKNOWN;
+    e->layer = e->token = e->core = e->numa = UNKNOWN;
     c->at++;
     for (;;) {
         const int follows = next_member(c);
@@ -509,6 +532,10 @@ static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_
     rows->name[row] = text_number(e->name, data, texts);
     rows->category[row] = text_number(e->category, data, texts);
     rows->text[row] = text_number(e->text, data, texts);
+    rows->layer[row] = e->layer;
+    rows->token[row] = e->token;
+    rows->core[row] = e->core;
+    rows->numa[row] = e->numa;
     rows->phase[row] = e->phase;
     rows->flags[row] = (uint8_t)(e->flags | (e->duration < 0 ? IS_NEGATIVE : 0));
     return 1;

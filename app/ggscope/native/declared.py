@@ -434,6 +434,7 @@ class ChromeRows(Struct):
         *_names(Out.i64, "offset", "time", "duration", "id", "number"),
         *_names(Out.i64, "correlation", "external"),
         *_names(Out.i32, "pid", "tid", "name", "category", "text"),
+        *_names(Out.i32, "layer", "token", "core", "numa"),
         *_names(Out.u8, "phase", "flags"),
     )  # fmt: skip
 

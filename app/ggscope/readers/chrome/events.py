@@ -34,6 +34,8 @@ _CAPACITY = 1 << 16
 _N_TEXTS = 1 << 18
 _N_VALUES = 1 << 17
 _EVENTS = "traceEvents"
+OF_OPS = ("layer", "token", "core", "numa")
+"""What ggscope writes of an op beside its times."""
 _BOM = b"\xef\xbb\xbf"
 _PHASES = 128
 _MEMORY_BLOCKS = 32
@@ -107,6 +109,8 @@ class Events:
         `external` (the id of the op that launched), `number` (a sort index, else
         bytes), `text` (a name in the arguments).
     value_row, value_key, value : of counters, `value_key` into `texts`.
+    of_ops : rows that ggscope wrote with layer, token, core or NUMA node, and these,
+        -1 none; empty of other files.
     by_phase : int64[128], how many events of each phase.
     facts : values of the outer object beside the events.
     """
@@ -130,6 +134,7 @@ class Events:
     value_row: I64
     value_key: I64
     value: npt.NDArray[np.float64]
+    of_ops: dict[str, Array]
     texts: list[str]
     by_phase: I64
     facts: dict[str, object]
@@ -191,6 +196,7 @@ class EventScan:
             text=np.int64,
         )  # fmt: skip
         self._values = ChunkedTable(row=np.int64, key=np.int64, value=np.float64)
+        self._of_ops = ChunkedTable(row=np.int64, **dict.fromkeys(OF_OPS, np.int64))
         self._by_phase = np.zeros(_PHASES, np.int64)
         self._facts: dict[str, object] = {}
         self.faults = Faults()
@@ -244,6 +250,11 @@ class EventScan:
             value_row=values.column("row"),
             value_key=values.column("key"),
             value=values.column("value"),
+            of_ops={
+                name: self._of_ops.column(name)
+                for name in ("row", *OF_OPS)
+                if len(self._of_ops)
+            },
             texts=list(self._numbers),
             by_phase=self._by_phase.copy(),
             facts=dict(self._facts),
@@ -404,6 +415,13 @@ class EventScan:
                     for name in ("correlation", "external", "number")
                 },
             )
+        if is_own(self._facts):
+            having = np.flatnonzero(
+                np.any([rows[name] >= 0 for name in OF_OPS], axis=0)
+            )
+            if len(having):
+                own = {name: rows[name][having] for name in OF_OPS}
+                self._of_ops.append(row=having + before, **own)
         if n_values := room.values.count:
             values = {name: column[:n_values] for name, column in room.value.items()}
             self._values.append(
@@ -423,6 +441,12 @@ class EventScan:
         present = distinct(key)
         of_key = [tracks.setdefault(k, len(tracks)) for k in present.tolist()]
         return np.array(of_key, np.int64)[np.searchsorted(present, key)]
+
+
+def is_own(facts: dict[str, object]) -> bool:
+    """Return whether ggscope wrote the file, by what stands beside the events."""
+    about = facts.get("otherData")
+    return isinstance(about, dict) and about.get("written by") == "ggscope"
 
 
 def _joined(table: ChunkedTable, name: str) -> Array:
@@ -461,7 +485,7 @@ class _Room:
 
     def __init__(self, secret: int) -> None:
         i64 = ("offset", "time", "duration", "id", "number", "correlation", "external")
-        i32 = ("pid", "tid", "name", "category", "text")
+        i32 = ("pid", "tid", "name", "category", "text", *OF_OPS)
         self.columns: dict[str, npt.NDArray[Any]] = {
             **{name: np.empty(_CAPACITY, np.int64) for name in i64},
             **{name: np.empty(_CAPACITY, np.int32) for name in i32},

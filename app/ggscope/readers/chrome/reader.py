@@ -121,7 +121,7 @@ def _trace(
     """Return the trace of some events; `pending` where more follow."""
     builder = TraceBuilder()
     made = ChromeTrace(builder, events)
-    builder.clock = _clock(events, made.origin)
+    builder.clock = _clock(events, made.origin) if made.own is None else made.own.clock
     context.check_cancelled()
     made.add_spans()
     context.check_cancelled()
@@ -139,7 +139,7 @@ def _trace(
         source,
         events.n_events,
         version=str(events.facts.get("schemaVersion", "")),
-        producer=_producer(events),
+        producer=_producer(events, made),
         summary={"events": events.counts()},
     )
     until = None
@@ -157,9 +157,11 @@ def _clock(events: Events, origin: int) -> Clock:
     return Clock.of_stamps(origin)
 
 
-def _producer(events: Events) -> dict[str, str]:
+def _producer(events: Events, made: ChromeTrace) -> dict[str, str]:
     """Return what the file says of itself, as texts."""
     facts = events.facts
+    if made.own is not None:
+        return {"written by": "ggscope", "read from": made.own.format}
     found = {key: str(facts[key])[:200] for key in _FACTS if _is_plain(facts.get(key))}
     devices = facts.get("deviceProperties")
     if isinstance(devices, list):

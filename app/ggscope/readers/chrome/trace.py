@@ -19,6 +19,16 @@ from ggscope.model.tables import (
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.chrome.flows import Arrows, Nesting, arrows
+from ggscope.readers.chrome.own import (
+    NAMELESS,
+    columns_of_ops,
+    instants_without_end,
+    is_wait,
+    lane_of,
+    own_file,
+    quality_flags,
+    waits_of,
+)
 from ggscope.readers.chrome.pairs import (
     Beside,
     Intervals,
@@ -59,6 +69,7 @@ class ChromeTrace:
     Attributes
     ----------
     origin : ns of the file at tick 0.
+    own : what the file says of itself, where ggscope wrote it; else None.
     paired, beside : begins and ends of threads, and what runs beside them.
     nesting : of all spans.
     n_reaching : spans that end behind the one around them.
@@ -68,13 +79,16 @@ class ChromeTrace:
     def __init__(self, builder: TraceBuilder, events: Events) -> None:
         self._builder, self._events = builder, events
         self._string = builder.strings.add_distinct(events.texts).astype(np.int64)
-        self.origin = _first_time(events)
+        self.own = own_file(events.facts)
+        self.origin = _first_time(events) if self.own is None else self.own.shift
         self.paired: Paired = nested(events)
         self.beside: Beside = beside(events)
         self.n_reaching = 0
         self.n_other_names = 0
         self.first_reaching = -1
         self._lane_of_track = np.zeros(0, np.int64)
+        self._shown = np.zeros(0, np.int64)
+        """Instants that are spans."""
         self._metadata = _Metadata(events)
         self.nesting = Nesting.of(
             np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -84,6 +98,9 @@ class ChromeTrace:
         """Add all spans, by lane and in order of start."""
         events = self._events
         parts = [whole(events), self.paired.spans]
+        if self.own is not None:
+            parts.append(instants_without_end(events))
+            self._shown = parts[-1].row
         track = np.concatenate([events.track[part.row] for part in parts])
         on_thread = len(track)
         parts.append(self.beside.paired.spans)
@@ -92,6 +109,16 @@ class ChromeTrace:
         lane = np.empty(len(joined), np.int64)
         lane[:on_thread] = self._lane_of_track[track]
         lane[on_thread:] = self._add_beside_lanes(joined, on_thread)
+        waits: npt.NDArray[np.uint32] | None = None
+        if self.own is not None:
+            is_behind = is_wait(events, joined.row)
+            rest = np.flatnonzero(~is_behind)
+            behind = np.flatnonzero(is_behind)
+            on_thread = int(np.searchsorted(rest, on_thread))
+            waits = waits_of(
+                lane[rest], _taken(joined, rest), lane[behind], _taken(joined, behind)
+            )
+            lane, joined = lane[rest], _taken(joined, rest)
         order = _by_lane_and_start(lane, joined.start, joined.end)
         lane, joined = lane[order], _taken(joined, order)
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
@@ -106,6 +133,11 @@ class ChromeTrace:
         name, category = events.name[joined.name_row], events.category[joined.name_row]
         if not len(joined):
             return
+        if self.own is not None:
+            self._add_own_spans(
+                joined, lane, flags, None if waits is None else waits[order]
+            )
+            return
         has_categories = bool((category >= 0).any())
         self._builder.add_spans(
             start=joined.start - self.origin,
@@ -118,6 +150,38 @@ class ChromeTrace:
             if has_categories
             else None,
             record=narrow(joined.row),
+        )
+
+    def _add_own_spans(
+        self,
+        spans: Intervals,
+        lane: I64,
+        flags: npt.NDArray[np.uint16],
+        waits: npt.NDArray[np.uint32] | None,
+    ) -> None:
+        """Add the spans of a file of ggscope: the category of events is the op."""
+        events, row = self._events, spans.name_row
+        category, name = events.category[row], events.name[row]
+        listed = np.unique(category[category >= 0])[:_MOST_OPS]
+        number = np.full(len(events.texts) + 1, -1, np.int64)
+        number[listed] = np.arange(len(listed))
+        names = tuple(events.texts[i] for i in listed.tolist())
+        self._builder.ops = OpTable(OP_TABLE_ID, names, source="spelled")
+        nameless = events.texts.index(NAMELESS) if NAMELESS in events.texts else -2
+        # What has no name is called by its op in the file.
+        has_name = (name != category) & (name != nameless)
+        string = np.where(has_name, _mapped(self._string, name), -1)
+        columns = {k: narrow(v) for k, v in columns_of_ops(events, row).items()}
+        self._builder.add_spans(
+            start=spans.start - self.origin,
+            end=spans.end - self.origin,
+            lane=narrow(lane),
+            name=narrow(string),
+            op=number[category].astype(np.int16),
+            flags=flags | quality_flags(events, row),
+            wait=waits,
+            record=narrow(spans.row),
+            **columns,
         )
 
     def _ops(self, row: I64, name: Array, category: Array) -> npt.NDArray[np.int16]:
@@ -177,6 +241,8 @@ class ChromeTrace:
                 metadata.thread_order(i),
             ),
         )
+        if self.own is not None:
+            return self._add_own_lanes(ranked_tracks)
         titles = metadata.thread_titles(ranked_tracks)
         for place, i in enumerate(ranked_tracks):
             pid, tid = (self._word(int(code)) for code in events.tracks[i])
@@ -192,6 +258,23 @@ class ChromeTrace:
                 pid=pid,
                 tid=tid,
             )
+        return lane
+
+    def _add_own_lanes(self, tracks: Sequence[int]) -> I64:
+        """Add the lanes of a file of ggscope, which may have become several tracks."""
+        events, metadata = self._events, self._metadata
+        lane = np.full(len(events.tracks), -1, np.int64)
+        known: dict[tuple[int, str], int] = {}
+        for place, i in enumerate(tracks):
+            pid = int(events.tracks[i, 0])
+            name = metadata.thread_names.get(i, "")
+            if (pid, name) not in known:
+                process = metadata.process_names.get(pid, "")
+                kind, group = lane_of(process, name)
+                known[pid, name] = self._builder.add_lane(
+                    name or "events", kind, group, (place,)
+                )
+            lane[i] = known[pid, name]
         return lane
 
     def _kinds(
@@ -248,7 +331,7 @@ class ChromeTrace:
     def add_markers(self) -> None:
         """Add instants: those of a thread on its lane, others on lanes of their own."""
         events = self._events
-        rows = events.of("i", "I", "R")
+        rows = np.setdiff1d(events.of("i", "I", "R"), self._shown)
         if len(rows):
             marks = events.flags[rows]
             is_wide = (marks & int(Mark.OF_PROCESS | Mark.OF_ALL)) != 0
@@ -338,14 +421,20 @@ class ChromeTrace:
 
 
 class _Metadata:
-    """What events of phase M say of processes and threads."""
+    """What events of phase M say of processes and threads.
+
+    Attributes
+    ----------
+    process_names : by the number of the text of the pid.
+    thread_names : by track.
+    """
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._process_name: dict[int, str] = {}
+        self.process_names: dict[int, str] = {}
         self._labels: dict[int, str] = {}
         self._process_order: dict[int, int] = {}
-        self._thread_name: dict[int, str] = {}
+        self.thread_names: dict[int, str] = {}
         self._thread_order: dict[int, int] = {}
         at = np.flatnonzero(events.phase[events.argument_row] == ord("M"))
         rows = events.argument_row[at]
@@ -358,13 +447,13 @@ class _Metadata:
             what = texts[name] if name >= 0 else ""
             pid = int(events.tracks[track, 0])
             if what == "process_name" and text >= 0:
-                self._process_name[pid] = texts[text]
+                self.process_names[pid] = texts[text]
             elif what == "process_labels" and text >= 0:
                 self._labels[pid] = texts[text]
             elif what == "process_sort_index":
                 self._process_order[pid] = number
             elif what == "thread_name" and text >= 0:
-                self._thread_name[track] = texts[text]
+                self.thread_names[track] = texts[text]
             elif what == "thread_sort_index":
                 self._thread_order[track] = number
 
@@ -375,7 +464,7 @@ class _Metadata:
         names = {}
         for code in codes:
             pid = events.texts[code] if code >= 0 else ""
-            name = self._process_name.get(code, "")
+            name = self.process_names.get(code, "")
             label = self._labels.get(code, "")
             words = f"{name} · {label}" if name and label else name or label
             names[code] = words or (f"process {pid}" if pid else "")
@@ -405,7 +494,7 @@ class _Metadata:
             pid, tid = (int(code) for code in events.tracks[track])
             word = events.texts[tid] if tid >= 0 else ""
             plain = f"thread {word}" if _NUMBER.fullmatch(word) else word or "events"
-            names[track] = self._thread_name.get(track) or plain
+            names[track] = self.thread_names.get(track) or plain
             key = pid, names[track]
             count[key] = count.get(key, 0) + 1
         result = {}

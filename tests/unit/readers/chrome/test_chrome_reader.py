@@ -12,16 +12,21 @@ import numpy as np
 import pytest
 
 import chrome_files
+from builders import llama_like_trace
 from chrome_files import Call, complete, metadata, others, pairs, random_calls
 from ggscope.cli import main
 from ggscope.errors import Cancelled, ReadError
-from ggscope.model.tables import Quality, SpanFlag, quality_of
+from ggscope.exporters.chrome import chunks
+from ggscope.exporters.events import Events
+from ggscope.model.tables import NO_WAIT, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chrome.events import EventScan
 from ggscope.readers.chrome.text import text_of
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
+from support import ROOT
+from wait_traces import with_waits
 
 
 def opened(path: Path, data: bytes, **options: Any) -> Trace:
@@ -459,3 +464,62 @@ def test_names_beyond_the_numbers_of_ops_count_together(tmp_path):
     assert codes(trace).keys() == {"too_many_ops"}
     assert trace.op_name(int(trace.spans.op[-1])) == "other names"
     assert trace.span_name(len(trace.spans) - 1) == "name 32009"
+
+
+def _as_rows(trace: Trace) -> Counter[tuple[Any, ...]]:
+    """Return what tells spans apart, of each."""
+    s = trace.spans
+    none = [-1] * len(s)
+    wait = none if s.wait is None else np.where(s.wait == NO_WAIT, 0, s.wait).tolist()
+    lanes = [(trace.lanes[i].kind, trace.lanes[i].name) for i in s.lane.tolist()]
+    return Counter(
+        zip(
+            lanes,
+            s.start.tolist(),
+            s.end.tolist(),
+            [trace.span_name(i) for i in range(len(s))],
+            [trace.op_name(op) for op in s.op.tolist()],
+            none if s.layer is None else s.layer.tolist(),
+            none if s.token is None else s.token.tolist(),
+            wait,
+            quality_of(s.flags).tolist(),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "llama-demo.ggmlviz", "whisper.ggmlviz", "tinyllama-256.bin",
+        "npu-prefill-decode.json", "moe-experiment/trace-1024.bin",
+    ],
+)  # fmt: skip
+def test_what_ggscope_writes_gives_the_same_spans(sample, tmp_path, capsys):
+    source = ROOT / "resources" / "samples" / sample
+    target = tmp_path / "x.json"
+    assert main(["convert", str(source), "--to", "chrome-json", "-o", str(target)]) == 0
+
+    written, read = open_trace(source), open_trace(target)
+
+    assert read.check() == []
+    assert read.info.reader_id == "chrome-json"
+    assert read.clock.unit == written.clock.unit
+    assert read.clock.origin == written.clock.origin
+    assert _as_rows(read) == _as_rows(written)
+
+
+def test_waits_are_written_and_read_back(tmp_path):
+    trace = llama_like_trace(tokens=3, layers=2)
+    wait = np.random.default_rng(2).integers(1, 500, len(trace.spans))
+    trace = with_waits(trace, wait)
+    target = tmp_path / "x.json"
+    target.write_bytes(b"".join(chunks(Events(trace))))
+
+    read = open_trace(target)
+
+    assert read.check() == []
+    slices = Events(trace).slices(with_waits=True)
+    written = sum(s.end - s.start for s in slices if s.op == "wait")
+    assert read.spans.wait is not None
+    assert int(read.spans.wait[read.spans.wait != NO_WAIT].sum()) == written > 0
