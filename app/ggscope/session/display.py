@@ -6,6 +6,8 @@ from ggscope.analysis.rows.colorings import PLAIN_COLORINGS, available_colorings
 from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
 
+_CATEGORY: ColorBy = "category"
+
 
 class DisplayOptions(QObject):
     """Colouring, clock and overlays. A setter of the same value emits no signal.
@@ -29,6 +31,7 @@ class DisplayOptions(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.color_by: ColorBy = "family"
+        self._is_chosen = False
         self.colorings: tuple[ColorBy, ...] = PLAIN_COLORINGS
         self.absolute_time = False
         self.shows_stalls = True
@@ -37,14 +40,25 @@ class DisplayOptions(QObject):
         self.shows_critical_path = False
 
     def set_trace(self, trace: Trace) -> None:
-        """Offer the colourings of `trace`; one that it lacks gives way to the first."""
+        """Offer the colourings of `trace`; one that it lacks gives way to the first.
+
+        Calls and events with categories have no op families: until somebody chooses,
+        they are coloured by category.
+        """
         self.colorings = available_colorings(trace)
+        if not self._is_chosen and _CATEGORY in self.colorings:
+            self._use_coloring(_CATEGORY)
         if self.color_by not in self.colorings:
-            self.set_color_by(PLAIN_COLORINGS[0])
+            self._use_coloring(PLAIN_COLORINGS[0])
 
     def set_color_by(self, by: ColorBy) -> None:
         """Colour spans by something else; by what the trace lacks does nothing."""
-        if by in self.colorings and by != self.color_by:
+        if by in self.colorings:
+            self._is_chosen = True
+            self._use_coloring(by)
+
+    def _use_coloring(self, by: ColorBy) -> None:
+        if by != self.color_by:
             self.color_by = by
             self.color_by_changed.emit(by)
 

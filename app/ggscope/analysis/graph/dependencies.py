@@ -96,15 +96,21 @@ def pass_edges(
 
 
 def op_links(trace: Trace, span: int, correlation: Correlation | None) -> OpLinks:
-    """Return what the op of a span reads of other ops, and who reads its result."""
-    if not 0 <= span < len(trace.spans) or int(trace.spans.op[span]) < 0:
+    """Return what the op of a span reads of other ops, and who reads its result.
+
+    Where no pass tells that, what the trace records as dependencies of the span.
+    """
+    if not 0 <= span < len(trace.spans):
         return NO_LINKS
+    if int(trace.spans.op[span]) < 0:
+        return _recorded_links(trace, span) or NO_LINKS
     edges = pass_edges(trace, span, correlation)
     if isinstance(edges, NoPass):
-        return OpLinks(span, unknown=edges)
+        return _recorded_links(trace, span) or OpLinks(span, unknown=edges)
     at = edges.ops.position(span)
     if at < 0 or edges.unknown is not None:
-        return OpLinks(span, unknown=edges.unknown or NoPass.OUTSIDE)
+        unknown = edges.unknown or NoPass.OUTSIDE
+        return _recorded_links(trace, span) or OpLinks(span, unknown=unknown)
     lane = int(trace.spans.lane[span])
 
     def links(which: I64, ends: I64) -> tuple[OpLink, ...]:
@@ -122,6 +128,21 @@ def op_links(trace: Trace, span: int, correlation: Correlation | None) -> OpLink
         links(edges.consumers(at), edges.target),
         tuple(read for read in edges.open if read.op == at),
     )
+
+
+def _recorded_links(trace: Trace, span: int) -> OpLinks | None:
+    """Return the recorded dependencies of a span, by time; None where it has none."""
+    flows, start = trace.flows, trace.spans.start
+    sources = flows.source[flows.target == span]
+    targets = flows.target[flows.source == span]
+    if not len(sources) and not len(targets):
+        return None
+
+    def links(spans: I64) -> tuple[OpLink, ...]:
+        ordered = spans[np.argsort(start[spans], kind="stable")]
+        return tuple(OpLink(i, EdgeSource.RECORDED) for i in ordered.tolist())
+
+    return OpLinks(span, links(sources), links(targets))
 
 
 class _Search:

@@ -139,7 +139,11 @@ def _graphs(trace: Trace) -> I64:
     if len(ids):
         return ids
     ids = _of_lanes(trace, trace.lanes.is_thread)
-    return ids[trace.spans.op[ids] < 0]
+    ids = ids[trace.spans.op[ids] < 0]
+    if trace.spans.category is not None:
+        # Frames and annotations of a program are no graphs.
+        ids = ids[trace.spans.category[ids] < 0]
+    return ids
 
 
 def _n_tokens(trace: Trace, ids: I64, phase: npt.NDArray[np.int8], noun: str) -> I64:
