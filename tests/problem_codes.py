@@ -204,6 +204,7 @@ CONDITIONS = {
     "restarts": "the program of a log started again",
     "requests_without_timings": "a request of a log has no timings",
     "other_lines": "lines of a log are of no known form",
+    "bad_function": "a call of a function in a profile has no name, begin or end",
     "bad_record": "a record of a profile has no backend, begin or duration",
     "profile_version": "a profile has a later version than is known",
     "no_times": "a table has durations and no times",

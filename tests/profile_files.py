@@ -40,3 +40,32 @@ def profile(
         "records": rows,
     } | changes  # fmt: skip
     return json.dumps(document).encode(), rows
+
+
+def fork(seed: int, n: int = 40) -> tuple[bytes, Rows, Rows]:
+    """Return a profile of a fork with its records and calls of functions."""
+    _, rows = profile(seed, n)
+    rng = np.random.default_rng(seed)
+    for i, row in enumerate(rows):
+        for k in range(3):
+            del row[f"ne_src{k}"]
+        is_copy = row["type"] == 1
+        row |= {
+            "tensor_name": f"Qcur-{i % 7}", "ne": [32, 1 + i % 3, 1, 1],
+            "out_type": 0, "n_src": 0 if is_copy else 2,
+            "ne_src": [] if is_copy else [[4096, 32, 1, 1], [4096, 1 + i % 3, 1, 1]],
+            "type_src": [] if is_copy else [12, 0],
+            # Two splits per graph, ten records each.
+            "split_id": (i // 10) % 2,
+        }  # fmt: skip
+    calls, now = [], rows[0]["start_ns"]
+    for i in range(n // 2):
+        last = now + int(rng.integers(1000, 10**6))
+        thread = {"pid": 7, "tid": 70 + i % 2}
+        calls.append({"name": f"fn_{i % 3}", "start_ns": now, "end_ns": last, **thread})
+        now = last
+    changes = {
+        "fn_records": calls,
+        "fn_threads": [{"tid": 70, "name": "main"}, {"tid": "x"}],
+    }
+    return profile(seed, n, records=rows, **changes)[0], rows, calls

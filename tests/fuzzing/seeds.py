@@ -12,6 +12,7 @@ import gguf_files
 import imatrix_files
 import log_files
 import op_files
+import profile_files
 import side_samples
 import storage_files
 from bench_files import FORMS as FORMS_OF_BENCH
@@ -191,7 +192,10 @@ _SEEDS = {
     "extent-map": lambda: [
         ("f.txt", storage_files.filefrag([(0, 90, 4), (4, 99, 2), (9, 7, 1)]))
     ],
-    "ggml-profile": lambda: _side("GgmlProfileReader"),
+    "ggml-profile": lambda: [
+        *_side("GgmlProfileReader"),
+        ("fork.json", profile_files.fork(1, 20)[0]),
+    ],
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),
         ("clock.txt", op_files.scheduler(op_files.graphs(2, 2), clock=True)),

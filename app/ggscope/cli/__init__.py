@@ -135,6 +135,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.tensors import run
         case "requests":
             from ggscope.cli.requests import run
+        case "backends":
+            from ggscope.cli.backends import run
         case "bench-table":
             from ggscope.cli.bench_table import run
         case "hot":

@@ -25,6 +25,7 @@ COMMANDS = {
     "runs": "list the runs of a folder: tokens/s, time by op family, what differs",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "requests": "list the requests of a server's log",
+    "backends": "list ops by backend, splits and their copies, ops on the CPU",
     "bench-table": "results of llama-bench as one table, or two files compared",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
@@ -592,6 +593,18 @@ def _add_requests(parser: _Parser) -> None:
         "--sort",
         choices=("queued_ms", "first_token_ms", "per_token_ms", "generated_per_s"),
         help="sort by this column, largest first; default: as in the log",
+    )
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
+    )
+
+
+def _add_backends(parser: _Parser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("ops", "splits", "cpu"),
+        action="append",
+        help="print this table; default: all that the file has",
     )
     parser.add_argument(
         "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
@@ -1166,6 +1179,7 @@ _READING: dict[str, str | int] = {
             "stats",
             "tensors",
             "requests",
+            "backends",
             "bench-table",
             "hot",
             "cache",
@@ -1209,6 +1223,7 @@ _OWN = {
     "runs": _add_runs,
     "tensors": _add_tensors,
     "requests": _add_requests,
+    "backends": _add_backends,
     "bench-table": _add_bench_table,
     "hot": _add_hot,
     "cache": _add_cache,

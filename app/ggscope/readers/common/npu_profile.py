@@ -83,7 +83,7 @@ def _frequency(lines: OpLines) -> int:
     is_op = lines.kind[rows] == Kind.PROFILED_OP
     timed &= is_op if (timed & is_op).any() else True
     if timed.any():
-        hz = int(cycles[timed].sum(dtype=object) * 10**6 // micros[timed].sum())
+        hz = sum(cycles[timed].tolist()) * 10**6 // int(micros[timed].sum())
     else:
         stated = lines.value[rows, 3]
         stated = stated[stated > 0]

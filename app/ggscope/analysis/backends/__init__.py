@@ -1,0 +1,1 @@
+"""Which backend runs which op, and what that costs in copies."""

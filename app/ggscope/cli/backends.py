@@ -1,0 +1,101 @@
+"""``ggscope backends``: which backend runs which op, and what splits copy."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ggscope.analysis.backends.graph_nodes import joined_nodes
+from ggscope.analysis.backends.op_groups import op_groups
+from ggscope.analysis.backends.splits import cpu_groups, split_groups
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.backends import (
+    CPU_COLUMNS,
+    OP_COLUMNS,
+    SPLIT_COLUMNS,
+    cpu_cells,
+    listing_words,
+    op_cells,
+    split_cells,
+)
+from ggscope.errors import QueryError
+from ggscope.exporters.backends_json import backends_json
+from ggscope.model.backend_ops import BackendOps
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count
+from ggscope.sanitize import one_line
+
+_MAX_SHOWN = 40
+_LEFT_OPS = (0, 1, 2, 3)
+_LEFT_SPLITS = (1, 2, 6, 7, 8, 9)
+_LEFT_CPU = (0, 1, 6)
+
+
+def run(arguments: Namespace) -> int:
+    """Print ops, splits and what ran on the CPU of each file; return the exit code."""
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        listing = trace.backend_ops
+        if listing is None:
+            raise QueryError(
+                f"{path.name} lists no ops by backend: it holds {trace.info.format}."
+            )
+        if arguments.json:
+            return GOOD, {"path": str(path), **backends_json(trace, listing)}
+        _print(path, trace, listing, arguments)
+        return GOOD, None
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) -> None:
+    if len(arguments.files) > 1:
+        output.emit(one_line(str(path)))
+    output.emit(listing_words(listing))
+    tables = arguments.by or ("ops", "splits", "cpu")
+    limit = arguments.limit or _MAX_SHOWN
+    if "ops" in tables:
+        rows = [op_cells(group) for group in op_groups(listing)]
+        _table("Ops by backend", OP_COLUMNS, rows, _LEFT_OPS, limit)
+    if "splits" in tables and len(listing.splits):
+        rows = [split_cells(group) for group in split_groups(listing)]
+        _table("Splits", SPLIT_COLUMNS, rows, _LEFT_SPLITS, limit)
+    if "cpu" in tables and listing.has_splits:
+        rows = [cpu_cells(group) for group in cpu_groups(listing)]
+        if rows:
+            _table("On the CPU", CPU_COLUMNS, rows, _LEFT_CPU, limit)
+        else:
+            output.emit("\nNo op ran on the CPU beside another backend.")
+    if trace.graphs:
+        nodes = joined_nodes(trace, listing)
+        output.emit(
+            f"\n{format_count(nodes.n_found)} of {format_count(len(listing.ops))} "
+            "listed ops are nodes of the graphs."
+        )
+
+
+def _table(
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: tuple[int, ...],
+    limit: int,
+) -> None:
+    # Columns of which the file tells nothing are left out.
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    output.emit(f"\n{title}")
+    output.emit(
+        output.table(
+            [head[i] for i in kept],
+            [[row[i] for i in kept] for row in rows[:limit]],
+            left=tuple(place for place, i in enumerate(kept) if i in left),
+        )
+    )
+    if len(rows) > limit:
+        more = format_count(len(rows) - limit)
+        output.emit(f"… and {more} more; --limit N lists more, --json all of them")

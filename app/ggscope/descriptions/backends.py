@@ -1,0 +1,150 @@
+"""Ops by backend, splits, and what ran on the CPU, as text."""
+
+from ggscope.analysis.backends.op_groups import OpGroup
+from ggscope.analysis.backends.splits import CpuGroup, Reason, SplitGroup
+from ggscope.model.backend_ops import BackendOps
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_counted,
+    format_duration,
+    format_share,
+)
+
+UNKNOWN = ""
+OP_COLUMNS = (
+    "backend", "op", "shape", "type", "count", "graphs", "total", "share", "mean",
+    "result", "GFLOP/s",
+)  # fmt: skip
+OP_TIPS = {
+    "shape": "as the file writes it",
+    "count": "ops, in all graphs of the file",
+    "graphs": "graphs of the file that have such ops",
+    "total": "time of all of them, where the file has one",
+    "share": "of the time of all ops",
+    "result": "bytes that they write; the scheduler cuts sizes to whole KiB or MiB",
+    "GFLOP/s": "billions of float operations per second, as stated",
+}
+SPLIT_COLUMNS = (
+    "split", "backend", "after", "copied", "weights", "inputs", "largest", "why",
+    "begins with", "tensor", "ops", "times",
+)  # fmt: skip
+SPLIT_TIPS = {
+    "split": "number in its graph",
+    "after": "backend of the split before",
+    "copied": "bytes that are copied to the backend each time; the scheduler cuts "
+    "sizes to whole KiB or MiB",
+    "weights": "of these, at least so many of weights",
+    "inputs": "tensors that are copied",
+    "largest": "the one with most bytes",
+    "why": "derived from where weights and caches lie: the scheduler does not say it",
+    "begins with": "its first op; views are not listed",
+    "ops": "ops that are listed",
+    "times": "such splits in all graphs of the file",
+}
+CPU_COLUMNS = ("op", "why", "count", "graphs", "begin splits", "result", "tensors")
+CPU_TIPS = {
+    "why": "derived from where weights and caches lie: the scheduler does not say it",
+    "count": "ops on the CPU in graphs in which another backend takes part",
+    "begin splits": "how many of them begin a split: data are copied for these",
+    "result": "bytes that they write, at least",
+    "tensors": "the first ones that they compute",
+}
+
+
+def op_cells(group: OpGroup) -> list[str]:
+    """Return a row of `OP_COLUMNS`; "" where the file does not tell."""
+    return [
+        group.backend,
+        group.op,
+        group.shape,
+        group.dtype,
+        format_count(group.count),
+        format_count(group.n_graphs),
+        UNKNOWN if group.time is None else format_duration(group.time),
+        UNKNOWN if group.share is None else format_share(group.share),
+        UNKNOWN if group.mean is None else format_duration(group.mean),
+        size_words(group.least, group.most),
+        UNKNOWN if group.rate is None else f"{group.rate / 1e9:,.1f}",
+    ]
+
+
+def split_cells(group: SplitGroup) -> list[str]:
+    """Return a row of `SPLIT_COLUMNS`; "" where the file does not tell."""
+    has_copies = group.n_inputs > 0
+    return [
+        format_count(group.number),
+        group.backend,
+        group.before,
+        copied_words(group),
+        format_bytes(group.weights) if has_copies and group.weights else UNKNOWN,
+        format_count(group.n_inputs),
+        group.largest,
+        reason_words(group.reason, group.data),
+        group.op,
+        group.name,
+        format_count(group.n_nodes) if group.n_nodes else UNKNOWN,
+        format_count(group.count),
+    ]
+
+
+def cpu_cells(group: CpuGroup) -> list[str]:
+    """Return a row of `CPU_COLUMNS`."""
+    return [
+        group.op,
+        reason_words(group.reason, group.data),
+        format_count(group.count),
+        format_count(group.n_graphs),
+        format_count(group.begins),
+        f"≥ {format_bytes(group.least)}",
+        ", ".join(group.names),
+    ]
+
+
+def copied_words(group: SplitGroup) -> str:
+    """Return the bytes that a split has copied; "nothing" where it has no inputs."""
+    if not group.n_inputs:
+        return "nothing"
+    if group.most is None:
+        return f"≥ {format_bytes(group.least)}"
+    return size_words(group.least, group.most)
+
+
+def size_words(least: int | None, most: int | None) -> str:
+    """Return the bounds of a size, one number where both read alike; "" unknown."""
+    if least is None:
+        return UNKNOWN
+    if most is None:
+        return f"≥ {format_bytes(least)}"
+    low, high = format_bytes(least), format_bytes(most)
+    return low if low == high else f"{low} – {high}"
+
+
+def reason_words(reason: Reason, data: str) -> str:
+    """Return why a split begins or an op lies where it does."""
+    match reason:
+        case Reason.FIRST:
+            return "graph begins"
+        case Reason.DATA:
+            return f"{data} lies there"
+        case Reason.BETWEEN:
+            return "between ops whose data lie there"
+        case Reason.MOVED:
+            return "no data there: not taken by the backend before"
+        case Reason.AGAIN:
+            return "same backend, memory of copied weights used again"
+        case Reason.UNKNOWN:
+            return "not recorded"
+
+
+def listing_words(listing: BackendOps) -> str:
+    """Return what a listing holds in one line."""
+    parts = [format_counted(listing.n_graphs, "graph")]
+    if len(listing.splits):
+        parts.append(format_counted(len(listing.splits), "split"))
+    n = sum(listing.ops.count.tolist())
+    parts.append(format_counted(n, "op"))
+    times = listing.ops.time[listing.ops.time >= 0]
+    if len(times):
+        parts.append(f"{format_duration(sum(times.tolist()))} in all")
+    return ", ".join(parts)

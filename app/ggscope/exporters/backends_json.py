@@ -1,0 +1,87 @@
+"""Ops by backend as objects of JSON, for ``ggscope backends --json``."""
+
+from typing import Any
+
+from ggscope.analysis.backends.graph_nodes import joined_nodes
+from ggscope.analysis.backends.op_groups import op_groups
+from ggscope.analysis.backends.splits import cpu_groups, split_groups
+from ggscope.model.backend_ops import BackendOps
+from ggscope.model.trace import Trace
+
+
+def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
+    """Return ops, splits and ops on the CPU; null where the file does not tell.
+
+    Sizes are bounds: the scheduler cuts them to whole KiB or MiB. `nodes_joined` counts
+    listed ops that are nodes of the graphs that are open with the file.
+    """
+    nodes = joined_nodes(trace, listing)
+    return {
+        "graphs": listing.n_graphs,
+        "ops": [
+            {
+                "backend": group.backend or None,
+                "op": group.op or None,
+                "shape": group.shape or None,
+                "type": group.dtype or None,
+                "count": group.count,
+                "graphs": group.n_graphs,
+                "total_ns": group.time,
+                "share": group.share,
+                "bytes_least": group.least,
+                "bytes_most": group.most,
+                "flops_per_s": group.rate,
+            }
+            for group in op_groups(listing)
+        ],
+        "splits": [
+            {
+                "split": group.number,
+                "backend": group.backend,
+                "before": group.before or None,
+                "op": group.op or None,
+                "tensor": group.name or None,
+                "why": group.reason.value,
+                "data": group.data or None,
+                "ops": group.n_nodes,
+                "inputs": group.n_inputs,
+                "copied_least": group.least,
+                "copied_most": group.most,
+                "copied_weights": group.weights,
+                "times": group.count,
+                "copies": _inputs(listing, int(group.rows[0])),
+            }
+            for group in split_groups(listing)
+        ],
+        "cpu": [
+            {
+                "op": group.op,
+                "why": group.reason.value,
+                "data": group.data or None,
+                "count": group.count,
+                "graphs": group.n_graphs,
+                "begin_splits": group.begins,
+                "bytes_least": group.least,
+                "tensors": list(group.names),
+            }
+            for group in cpu_groups(listing)
+        ],
+        "nodes_joined": nodes.n_found if trace.graphs else None,
+        "nodes_listed": len(listing.ops),
+    }
+
+
+def _inputs(listing: BackendOps, split: int) -> list[dict[str, Any]]:
+    """Return what is copied to a split."""
+    inputs = listing.inputs
+    first, stop = inputs.split.searchsorted([split, split + 1]).tolist()
+    return [
+        {
+            "tensor": listing.text(int(inputs.name[row])),
+            "least": None if inputs.size[row] < 0 else int(inputs.size[row]),
+            "most": None
+            if inputs.size[row] < 0
+            else int(inputs.size[row] + inputs.step[row] - 1),
+        }
+        for row in range(first, stop)
+    ]
