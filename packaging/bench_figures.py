@@ -343,11 +343,15 @@ def _session(source: str, what: str) -> list[Figure]:
         )
         for name, label, unit, aim, slack in rows
     ]  # fmt: skip
-    for view, label in (("heatmap", "file heatmap"), ("graph", "graph, all layers")):
+    for view, label, aim in (
+        ("heatmap", "file heatmap", 60),
+        ("points", "3D view", 30),
+        ("graph", "graph, all layers", 60),
+    ):
         found += [
             Figure(
                 key=f"{source}.{view}_fps", label=f"{what}: {label}, frames that moved",
-                unit="/s", aim=60, more_is_better=True, slack=3,
+                unit="/s", aim=aim, more_is_better=True, slack=3,
             ),
             Figure(
                 key=f"{source}.{view}_cpu_ms", unit="ms", slack=1,

@@ -50,6 +50,8 @@ def test_bench_of_panes_measures_the_heatmap_and_selecting(shell):
     assert list(figures)[:6] == SIX
     assert figures["heatmap_first_s"] >= 0
     assert 0 < figures["heatmap_fps"] <= figures["heatmap_moved"] / 0.4 + 0.1
+    assert figures["points"] > 0
+    assert 0 < figures["points_fps"] <= figures["points_moved"] / 0.4 + 0.1
     assert 0 < figures["select_span_ms"] <= figures["select_span_max_ms"]
     assert 0 < figures["select_tensor_ms"] <= figures["select_tensor_max_ms"]
     assert figures["close_ms"] > 0

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ggscope.views.base.canvas import PaintedView
     from ggscope.views.graph.view import GraphView
     from ggscope.views.heatmap.view import HeatmapView
+    from ggscope.views.points.view import PointsView
     from ggscope.views.timeline.view import TimelineView
 
 N_SELECTIONS = 15
@@ -168,6 +169,26 @@ def graph_course(view: "GraphView") -> Course:
         view.repaint_picture()
 
     return Course(go, lambda: (camera.x, camera.y, camera.zoom))
+
+
+def points_of(document: "Document") -> "PointsView | None":
+    """Return the 3D view, if there is one."""
+    from ggscope.views.points.view import PointsView
+
+    views = document.workspace.views("3d")
+    return next((v for v in views if isinstance(v, PointsView)), None)
+
+
+def points_course(view: "PointsView") -> Course:
+    """Return a course around the box, nearer and away again."""
+    home = view.camera
+
+    def go(share: float) -> None:
+        near = 0.6 + 0.4 * math.cos(share * 4 * math.pi)
+        turned = home.orbited(share * 720, 20 * math.sin(share * 6 * math.pi))
+        view.set_camera(turned.zoomed(near))
+
+    return Course(go, lambda: view.camera)
 
 
 def frames(name: str, times: FrameTimes) -> dict[str, object]:
@@ -611,7 +632,7 @@ class _Bench:
         self._check()
 
     def _move_panes(self) -> None:
-        """Pan and zoom the file heatmap, and the graph where there is one."""
+        """Pan and zoom the file heatmap, the 3D view, and the graph if there is one."""
         document = self._document
         assert document is not None
         document.session.selection.select(Selection())
@@ -622,6 +643,13 @@ class _Bench:
             self._fit_canvas(lambda: heatmap.canvas)
             course = heatmap_course(heatmap)
             self._figures |= walk("heatmap", heatmap, course, seconds)
+        self._show_alone("3d")
+        points = points_of(document)
+        if points is not None and points.placed is not None:
+            self._fit_canvas(lambda: points.canvas)
+            course = points_course(points)
+            self._figures["points"] = len(points.placed.points)
+            self._figures |= walk("points", points, course, seconds)
         if document.session.trace is None or not document.session.trace.graphs:
             return
         self._show_alone("graph")

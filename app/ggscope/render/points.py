@@ -15,6 +15,7 @@ from ggscope.analysis.heat.points import AccessPoints, access_points
 from ggscope.analysis.layers import LayerActivity, layer_activity
 from ggscope.analysis.rows.categories import Categories
 from ggscope.analysis.rows.colorings import available_colorings, coloring
+from ggscope.analysis.workers import chunks, n_workers, share_out
 from ggscope.descriptions.points import points_text, why_no_points
 from ggscope.descriptions.spans import time_text
 from ggscope.errors import ExportError, NothingToDrawError
@@ -64,6 +65,8 @@ _DIM_SHARE = 0.78
 _RADII = ((1_000, 3.0), (20_000, 2.2), (200_000, 1.4))
 _SMALLEST = 0.9
 _LARGE_PX = 480.0
+_LEAST_PART = 100_000
+"""Fewer points are not worth another picture."""
 _CELLS = (1 << 64) - 1
 _ELEVATION = 89.9
 LIT_SIZE = 1.6
@@ -593,10 +596,8 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     fit[0, 0], fit[0, 3] = by_x, by_x - 1
     fit[1, 1], fit[1, 3] = by_y, 1 - by_y
     matrix = product(fit, geometry.matrix)
-    cells = np.full((height, width), _CELLS, np.uint64)
     radius = scene.radius * scene.scale
-    draw = library().ggscope_points_draw
-    draw(scene.xyz, scene.n_shown, 0, matrix, width, height, radius, cells)
+    cells = _cells(scene.xyz[: scene.n_shown], matrix, width, height, radius)
     if scene.has_some_lit:
         _draw_lit(scene, matrix, cells, radius * LIT_SIZE)
     pixels = np.empty((height, width), np.uint32)
@@ -605,6 +606,28 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     )
     scene.cache.kept[:] = [(arrays, key, pixels)]
     return pixels
+
+
+def _cells(
+    xyz: F32, matrix: F64, width: int, height: int, radius: float
+) -> npt.NDArray[np.uint64]:
+    """Return the cells of a picture of points; each worker draws some of them."""
+    parts: list[npt.NDArray[np.uint64]] = []
+
+    def draw(_: int, rows: slice) -> None:
+        cells = np.full((height, width), _CELLS, np.uint64)
+        part = xyz[rows]
+        library().ggscope_points_draw(
+            part, len(part), rows.start, matrix, width, height, radius, cells
+        )
+        parts.append(cells)
+
+    size = max(-(-len(xyz) // n_workers()), _LEAST_PART)
+    share_out(draw, chunks(max(len(xyz), 1), size))
+    cells = parts[0]
+    for part in parts[1:]:
+        np.minimum(cells, part, out=cells)
+    return cells
 
 
 def _draw_lit(

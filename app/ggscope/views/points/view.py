@@ -448,6 +448,7 @@ class PointsView(PaintedView):
             extent = self.placed.points.extent
             share = (self.tick - extent.start) / max(extent.duration, 1)
         self.head.show_replay(share, is_playing=self.is_playing)
+        self.session.viewport.cursor_tick = self.tick  # the line in other panes
         self.repaint_picture()
 
     def put_out(self) -> bool:
