@@ -41,8 +41,40 @@ def test_statistics_add_up_categories(run, path):
     }  # fmt: skip
 
 
+SEED = """\
+{"ts":0.000123,"op_id":0,"phase":"B","name":"cuInit"}
+{"ts":0.000456,"op_id":0,"phase":"E","name":"cuInit","result":0}
+{"ts":0.001234,"op_id":1,"phase":"B","name":"cuMemAlloc","details":{"size":4000000}}
+{"ts":0.001890,"op_id":1,"phase":"E","name":"cuMemAlloc","details":{"ptr":"0xdeadbeef"}}
+{"ts":0.015670,"op_id":2,"phase":"B","name":"cuMemcpyHtoD"}
+{"ts":0.029450,"op_id":2,"phase":"E","name":"cuMemcpyHtoD","details":{"bandwidth_gbps":12.3}}
+{"ts":0.029480,"op_id":3,"phase":"B","name":"cuLaunchKernel"}
+{"ts":0.029503,"op_id":3,"phase":"E","name":"cuLaunchKernel","result":0}
+"""
+"""The eight lines with which call hooks are documented."""
+GOLDEN = """\
+seed.jsonl: 0.00 ms to 29.38 ms, one column = 554.3 us, 4 spans
+         0.00 ms         8.86 ms         17.73 ms
+         |---------------|---------------|---------------|----
+Threads
+  calls  I.Mm........................TTTTTTTTTTTTTTTTTTTTTTTTT  50.3 %
+
+M memory_mgmt  T transfer  I init  . idle
+Capital letters: busy for half of the column or more.
+"""
+
+
+def test_text_timeline_has_a_letter_per_category(run, tmp_path):
+    source = tmp_path / "seed.jsonl"
+    source.write_text(SEED)
+
+    answer = run("show", source, "--ascii", "--width", "70")
+
+    assert answer.out == GOLDEN
+
+
 def test_text_timeline_marks_failed_calls(run, path):
-    answer = run("show", path, "--ascii", "--color-by", "category")
+    answer = run("show", path, "--ascii")
 
     assert "F failed" in answer.out
     assert "T transfer" in answer.out
@@ -56,6 +88,31 @@ def test_folded_stacks_are_the_times_of_functions(run, path, tmp_path):
     lines = out.read_text().splitlines()
     assert "Threads;calls;cuInit 1000000" in lines
     assert "Threads;calls;cuLaunchKernel 2000000" in lines
+
+
+def test_gaps_are_those_between_calls(run, tmp_path):
+    source = tmp_path / "seed.jsonl"
+    source.write_text(SEED)
+
+    answer = json.loads(run("summary", source, "--gaps", "9", "--json").out)
+
+    assert [gap["duration_ns"] for gap in answer["gaps"]] == [
+        13_780_000, 778_000, 30_000,
+    ]  # fmt: skip
+    assert answer["gaps"][0]["before"] == "cuMemAlloc · 3.8 MiB"
+
+
+def test_failed_calls_are_listed_with_their_errors(run, path, tmp_path):
+    out = tmp_path / "a.csv"
+
+    where = ("--where", "name~failed")
+    assert run("convert", path, "--to", "csv", "-o", out, *where).code == 0
+
+    with out.open(newline="") as lines:
+        rows = list(csv.DictReader(line for line in lines if line[:1] != "#"))
+    assert [row["name"] for row in rows] == [
+        "cuLaunchKernel · failed: 700 CUDA_ERROR_ILLEGAL_ADDRESS"
+    ]
 
 
 def test_table_of_spans_has_the_category(run, tmp_path):

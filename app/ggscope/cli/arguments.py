@@ -798,9 +798,9 @@ def _add_show(parser: _Parser) -> None:
     parser.add_argument(
         "--color-by",
         choices=coloring_ids(),
-        default="family",
         metavar="WHAT",
-        help="what letters stand for: " + ", ".join(coloring_ids()),
+        help="what letters stand for; default: family, of calls category: "
+        + ", ".join(coloring_ids()),
     )
 
 
@@ -919,9 +919,8 @@ def _add_export(parser: _Parser) -> None:
     parser.add_argument(
         "--color-by",
         choices=coloring_ids(),
-        default="family",
         metavar="WHAT",
-        help=", ".join(coloring_ids()),
+        help="default: family, of calls category: " + ", ".join(coloring_ids()),
     )
     parser.add_argument(
         "--title", help='title; default: the name of the file, "" = none'

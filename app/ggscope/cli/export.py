@@ -37,7 +37,7 @@ _FLAGS = {
     "by": None,
     "measure": None,
     "include_estimated": False,
-    "color_by": "family",
+    "color_by": None,
     "graph": 0,
     "expanded": False,
 }

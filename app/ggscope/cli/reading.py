@@ -175,9 +175,9 @@ def _session(
 def coloring(trace: Trace, arguments: Namespace) -> "ColorBy":
     """Return what ``--color-by`` asks for; QueryError where the trace lacks it."""
     # Not imported for the many commands that draw nothing.
-    from ggscope.analysis.rows.colorings import available_colorings
+    from ggscope.analysis.rows.colorings import available_colorings, default_coloring
 
-    by: ColorBy = arguments.color_by
+    by: ColorBy = arguments.color_by or default_coloring(trace)
     available = available_colorings(trace)
     if by not in available:
         ids = ", ".join(available)

@@ -63,6 +63,7 @@ _ODDITIES = (
     (SpanFlag.TRUNCATED_NAME, "name truncated in the file"),
     (SpanFlag.REPEATED, "same op as on another thread, counted there"),
     (SpanFlag.FUSED, "fused with the next node: includes its time"),
+    (SpanFlag.ASYNC, "asynchronous: returns before the work is done"),
 )
 
 
@@ -383,10 +384,14 @@ def _rounded(trace: Trace, span: int, known: list[Fact]) -> str:
 
 
 def op_words(trace: Trace, span: int) -> str:
-    """Return op and name of a span, "MUL_MAT ffn_up-3"; what it lacks is left out."""
+    """Return op and name of a span, "MUL_MAT ffn_up-3"; what it lacks is left out.
+
+    A name that begins with the op says both.
+    """
     op = trace.op_name(int(trace.spans.op[span]))
     name = trace.strings[int(trace.spans.name[span])]
-    return one_line(" ".join(dict.fromkeys(word for word in (op, name) if word)) or "–")
+    words = [name] if f"{name} ".startswith(f"{op} ") else [op, name]
+    return one_line(" ".join(word for word in words if word) or "–")
 
 
 def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
@@ -558,6 +563,8 @@ def _moved_facts(found: AccessTable, direction: Direction, label: str) -> list[F
 
 def _rate_facts(trace: Trace, span: int, n_bytes: int | None) -> list[Fact]:
     """Return bytes per time of the op, and how many threads compute it if several."""
+    if int(trace.spans.flags[span]) & SpanFlag.ASYNC:
+        return [Fact("rate", NOT_AVAILABLE)]
     ids = spans_of_op(trace, span)
     if ids is None:
         threads = "possibly several threads; bytes are of the whole op"

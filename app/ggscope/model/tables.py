@@ -282,6 +282,9 @@ class SpanFlag(IntFlag):
     FUSED = 256
     """The next node of the graph ran within it and has no span: ggml multiplies by the
     weight of a norm while it normalises. The times are those of both."""
+    ASYNC = 512
+    """A call that returned before what it began was done: its time is not that of the
+    work, and bytes by it are no rate."""
 
 
 class Quality(IntEnum):

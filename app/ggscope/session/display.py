@@ -2,11 +2,13 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from ggscope.analysis.rows.colorings import PLAIN_COLORINGS, available_colorings
+from ggscope.analysis.rows.colorings import (
+    PLAIN_COLORINGS,
+    available_colorings,
+    default_coloring,
+)
 from ggscope.model.selection import ColorBy
 from ggscope.model.trace import Trace
-
-_CATEGORY: ColorBy = "category"
 
 
 class DisplayOptions(QObject):
@@ -40,16 +42,13 @@ class DisplayOptions(QObject):
         self.shows_critical_path = False
 
     def set_trace(self, trace: Trace) -> None:
-        """Offer the colourings of `trace`; one that it lacks gives way to the first.
+        """Offer the colourings of `trace`; one that it lacks gives way to the default.
 
-        Calls and events with categories have no op families: until somebody chooses,
-        they are coloured by category.
+        So does one that nobody has chosen.
         """
         self.colorings = available_colorings(trace)
-        if not self._is_chosen and _CATEGORY in self.colorings:
-            self._use_coloring(_CATEGORY)
-        if self.color_by not in self.colorings:
-            self._use_coloring(PLAIN_COLORINGS[0])
+        if not self._is_chosen or self.color_by not in self.colorings:
+            self._use_coloring(default_coloring(trace))
 
     def set_color_by(self, by: ColorBy) -> None:
         """Colour spans by something else; by what the trace lacks does nothing."""

@@ -87,6 +87,27 @@ def available_colorings(trace: "Trace") -> tuple[str, ...]:
     return tuple(known.id for known in COLORINGS if known.is_available(trace))
 
 
+def default_coloring(trace: "Trace") -> str:
+    """Return what spans are coloured by unless a person chooses.
+
+    The family of their op; the call category where most spans have one, and most of
+    their ops belong to no family, as with calls of CUDA.
+    """
+    import numpy as np
+
+    from ggscope.model.ggml.ops import family_of
+
+    first, by_call = PLAIN_COLORINGS[0], "category"
+    category = trace.spans.category
+    if category is None:
+        return first
+    half = len(category) / 2
+    ops, counts = np.unique(trace.spans.op, return_counts=True)
+    has_family = [op >= 0 and family_of(trace.op_name(op)) != "other" for op in ops]
+    n_calls = np.count_nonzero(category >= 0)
+    return by_call if n_calls > half > counts[has_family].sum() else first
+
+
 def is_ordered(kind: str) -> bool:
     """Return whether keys ``kind:<number>`` go through the hues by number."""
     return any(known.is_ordered for known in COLORINGS if known.id == kind)

@@ -81,6 +81,10 @@ class CallTrace:
         words = self._builder.strings.intern_many([kind.word for kind in CallKind])
         failed = self._failed(begin, end)
         has_any = len(begin) > 0
+        # An asynchronous call returns before its copy is done.
+        is_async = np.array(["Async" in text for text in self._names.texts])
+        is_async &= kinds == CallKind.TRANSFER
+        flags[is_async[function]] |= np.uint16(SpanFlag.ASYNC)
         self._builder.ops = OpTable(OP_TABLE_ID, tuple(names), source="spelled")
         size, rate = self._sizes(begin, end)
         if has_any:
@@ -88,7 +92,7 @@ class CallTrace:
                 start=start,
                 end=finish,
                 lane=narrow(lanes),
-                name=self._span_names(function, size, rate),
+                name=self._span_names(function, size, rate, failed),
                 op=op.astype(np.int16),
                 flags=flags,
                 category=narrow(words[kinds[function]].astype(np.int64)),
@@ -98,7 +102,7 @@ class CallTrace:
                 else None,
             )
         is_copy = has_any and (kinds[function] == CallKind.TRANSFER)
-        self._add_copies(np.flatnonzero(is_copy & (size >= 0)), size)
+        self._add_copies(np.flatnonzero(is_copy & (size >= 0) & ~failed), size)
 
     def _intervals(
         self, begin: I64, end: I64
@@ -168,33 +172,63 @@ class CallTrace:
         return found
 
     def _span_names(
-        self, function: I64, size: I64, rate: npt.NDArray[np.float64]
+        self,
+        function: I64,
+        size: I64,
+        rate: npt.NDArray[np.float64],
+        failed: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.int32]:
-        """Return the name of each call: its function, bytes and rate."""
+        """Return the name of each call: its function, bytes, rate and error."""
         strings, texts = self._builder.strings, self._names.texts
         plain = strings.intern_many(texts)
-        found = plain[function].astype(np.int32)
-        told = np.flatnonzero((size >= 0) | (rate >= 0))
+        names = plain[function].astype(np.int32)
+        told = np.flatnonzero((size >= 0) | (rate >= 0) | failed)
         if not len(told):
-            return found
-        _, _, sizes = ranked(size[told])
-        _, _, rates = ranked(rate[told])
-        key = (function[told] * (int(sizes.max()) + 1) + sizes) * (
-            int(rates.max()) + 1
-        ) + rates
-        _, first, place = ranked(key)
+            return names
+        error = self._error_rows(failed)[told]
+        key = function[told]
+        for values in (size[told], rate[told], self._error_keys(error)):
+            _, _, place = ranked(values)
+            _, first, key = ranked(key * (int(place.max()) + 1) + place)
         if len(first) > _MOST_NAMES:
-            return found
+            return names
         words = []
-        for row in told[first].tolist():
+        for row, of_error in zip(
+            told[first].tolist(), error[first].tolist(), strict=True
+        ):
             word = texts[int(function[row])]
             if size[row] >= 0:
                 word += f" · {format_bytes(int(size[row]))}"
             if rate[row] >= 0:
                 word += f" · {rate[row]:g} GB/s stated"
+            if of_error >= 0:
+                word += f" · {self._error_word(of_error)}"
             words.append(word)
-        found[told] = strings.intern_many(words)[place]
-        return found
+        names[told] = strings.intern_many(words)[key]
+        return names
+
+    def _error_rows(self, failed: npt.NDArray[np.bool_]) -> I64:
+        """Return the event that says that a call failed; -1 where it did not."""
+        is_end = (self._lines.flags[np.maximum(self._end, 0)] & Mark.FAILED) != 0
+        row = np.where((self._end >= 0) & is_end, self._end, self._begin)
+        return np.where(failed, row, -1)
+
+    def _error_keys(self, rows: I64) -> I64:
+        """Return numbers that differ where errors do; -1 where there is none."""
+        lines, n = self._lines, len(self._lines.texts) + 2
+        key = lines.result[rows].astype(np.int64) - NO_RESULT
+        return np.where(rows >= 0, key * n + lines.way[rows] + 1, -1)
+
+    def _error_word(self, row: int) -> str:
+        """Return how an event says that its call failed, "failed: EINVAL"."""
+        lines = self._lines
+        way, result = int(lines.way[row]), int(lines.result[row])
+        what = ""
+        if lines.form[row] == Form.STRACE and way >= 0:
+            what = lines.texts[way]
+        elif result != NO_RESULT:
+            what = error_words(self._names.texts[self._names.of_row(row)], result)
+        return f"failed: {what}" if what else "failed"
 
     def _add_copies(self, spans: I64, size: I64) -> None:
         """Let copies access their bytes: those to the device write, from it read."""
@@ -306,25 +340,16 @@ class CallTrace:
         time[self._begin[ends]] = self._finish[ends]
         rows = rows[np.argsort(time[rows], kind="stable")]
         function = self._names.of(rows, rows)
-        result, way = lines.result[rows], lines.way[rows]
-        key = (function * (len(lines.texts) + 2) + way + 1) * (1 << 20)
-        _, _, key = ranked(key)
-        _, _, results = ranked(result)
-        key = key * (int(results.max()) + 1) + results
-        _, first, place = ranked(key)
+        _, _, error = ranked(self._error_keys(rows))
+        _, first, place = ranked(function * (int(error.max()) + 1) + error)
         if len(first) > _MOST_NAMES:
             _, first, place = ranked(function)
-        words = []
-        for row in rows[first].tolist():
-            name = self._names.texts[int(self._names.of_row(row))]
-            if lines.form[row] == Form.STRACE and lines.way[row] >= 0:
-                what = lines.texts[int(lines.way[row])]
-            elif lines.result[row] == NO_RESULT:
-                what = ""
-            else:
-                what = error_words(name, int(lines.result[row]))
-            words.append(f"{name} failed: {what}" if what else f"{name} failed")
-        names = self._builder.strings.intern_many(words)
+        names = self._builder.strings.intern_many(
+            [
+                f"{self._names.texts[self._names.of_row(row)]} {self._error_word(row)}"
+                for row in rows[first].tolist()
+            ]
+        )
         lane = self._builder.add_lane("failed calls", LaneKind.MARKER, ("Events",))
         self._builder.add_markers(
             time=time[rows],
@@ -342,14 +367,13 @@ class CallTrace:
         self._add_allocated(function, size)
         start = self._times.tick[self._begin]
         length = self._finish - start
-        # An asynchronous call returns before its copy is done.
         copies = np.array(
             [
                 category_of(t) is CallKind.TRANSFER and "Async" not in t
                 for t in self._names.texts
             ]
         )[function]
-        is_closed = self._end >= 0
+        is_closed = (self._end >= 0) & ~self._failed(self._begin, self._end)
         timed = np.flatnonzero(copies & is_closed & (size > 0) & (length > 0))
         if len(timed):
             speed = size[timed] / length[timed]

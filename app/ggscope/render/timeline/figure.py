@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.graph.dependencies import op_links
 from ggscope.analysis.graph.op_links import OpLinks
 from ggscope.analysis.graph.token_path import token_path
-from ggscope.analysis.rows.colorings import coloring
+from ggscope.analysis.rows.colorings import coloring, default_coloring
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
 from ggscope.analysis.rows.lanes import (
@@ -219,7 +219,7 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
     if visible is not None and visible != trace.extent:
         unit = "ns" if trace.clock.unit == "ns" else ""
         flags.append(f"--range={visible.start}{unit}..{visible.end}{unit}")
-    if options.color_by != "family":
+    if options.color_by != default_coloring(trace):
         flags += ["--color-by", options.color_by]
     if options.where:
         flags.append(f"--where={options.where}")

@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 
 import cuda_files
+from builders import llama_like_trace
 from cuda_files import DIALECTS, Call, random_calls
 from ggscope.analysis.filters.masks import filter_mask
-from ggscope.analysis.rows.colorings import available_colorings, coloring
+from ggscope.analysis.rows.colorings import (
+    available_colorings,
+    coloring,
+    default_coloring,
+)
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.isolation import isolating
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.descriptions.spans import span_facts
 from ggscope.errors import Cancelled, CorruptError
 from ggscope.model.selection import Filter
 from ggscope.model.tables import FAILED_COLOR, CallKind, Quality, SpanFlag, quality_of
@@ -529,6 +535,32 @@ def test_asynchronous_copies_have_no_rate(tmp_path):
     series = next(c for c in trace.counters if c.name == "copies, bytes by time")
     assert series.value[0] == 1.0
     assert len(series.value) == 2
+    assert trace.spans.flags.tolist() == [SpanFlag.ASYNC, 0]
+    assert trace.accesses.bytes_read_written().tolist() == [4_000_000, 1_000_000]
+    rates = [
+        {fact.label: fact.value for fact in span_facts(trace, span)}["rate"]
+        for span in range(2)
+    ]
+    assert rates == ["N/A", "953.7 MiB/s"]
+
+
+def test_failed_copies_move_no_bytes(tmp_path):
+    calls = [Call(0, 1000, 1, "cuMemcpyHtoD_v2", 0, 4_000_000, 700)]
+
+    trace = opened(tmp_path, lines_of(*cuda_files.hook(calls)))
+
+    assert trace.span_name(0) == (
+        "cuMemcpyHtoD_v2 · 3.8 MiB · failed: 700 CUDA_ERROR_ILLEGAL_ADDRESS"
+    )
+    assert trace.accesses.bytes_read_written().tolist() == [0]
+    assert "copies, bytes by time" not in {c.name for c in trace.counters}
+
+
+def test_calls_are_coloured_by_category_unless_ops_have_families(tmp_path):
+    calls = opened(tmp_path, lines_of(*cuda_files.hook([Call(0, 9, 1, "cuInit")])))
+
+    assert default_coloring(calls) == "category"
+    assert default_coloring(llama_like_trace()) == "family"
 
 
 def test_clock_that_jumps_back_is_told_and_loses_nothing(tmp_path):
