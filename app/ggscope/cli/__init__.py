@@ -139,6 +139,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.backends import run
         case "bench-table":
             from ggscope.cli.bench_table import run
+        case "load":
+            from ggscope.cli.load import run
         case "hot":
             from ggscope.cli.hot import run
         case "flags":

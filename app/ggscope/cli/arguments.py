@@ -27,6 +27,7 @@ COMMANDS = {
     "requests": "list the requests of a server's log",
     "backends": "list ops by backend, splits and their copies, ops on the CPU",
     "bench-table": "results of llama-bench as one table, or two files compared",
+    "load": "tell how a model was read: rates, request sizes, queue depth, causes",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
@@ -611,6 +612,20 @@ def _add_backends(parser: _Parser) -> None:
     )
 
 
+def _add_load(parser: _Parser) -> None:
+    parser.add_argument(
+        "--level",
+        choices=("device", "call", "fault", "file", "op"),
+        help="what reads were recorded as; default: what is nearest to storage",
+    )
+    parser.add_argument(
+        "--file", metavar="NAME", help="the reads of one file, by the end of its path"
+    )
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", help="print N rows, default 20"
+    )
+
+
 def _add_bench_table(parser: _Parser) -> None:
     parser.add_argument(
         "--compare",
@@ -1180,6 +1195,7 @@ _READING: dict[str, str | int] = {
             "requests",
             "backends",
             "bench-table",
+            "load",
             "hot",
             "cache",
             "show",
@@ -1224,6 +1240,7 @@ _OWN = {
     "requests": _add_requests,
     "backends": _add_backends,
     "bench-table": _add_bench_table,
+    "load": _add_load,
     "hot": _add_hot,
     "cache": _add_cache,
     "flags": _add_flags,

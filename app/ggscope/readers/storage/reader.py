@@ -206,7 +206,7 @@ def _trace(
                 "lines are earlier than those before them in the file.",
                 count=n_back,
             )
-    kept = np.unique(requests.row)
+    kept = np.sort(requests.row)
     builder.records = LineRecords(source.path, lines.line[kept], lines.offset[kept])
     forms = [Form(i).title for i in np.flatnonzero(lines.forms).tolist()]
     info = trace_info(
