@@ -292,6 +292,7 @@ def span_facts(
             and name != "wait"  # beside the duration
             and not (column.is_rare and getattr(spans, name) is None)
         ),
+        *_launch_facts(trace, span),
         *_byte_facts(trace, span),
         record_fact(trace.record_of(span), record_offset),
     ]
@@ -433,6 +434,26 @@ def column_text(trace: Trace, name: str, span: int) -> str:
     if column.unit == "bytes":
         return format_bytes(value)
     return column.mark + (f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
+
+
+def _launch_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return which call of which op launched what runs on a device."""
+    is_engine = trace.lanes.is_engine[int(trace.spans.lane[span])]
+    if trace.spans.category is None or not is_engine or not len(trace.flows):
+        return []
+    from ggscope.analysis.summary.devices import host_op, launching_calls
+
+    call = int(launching_calls(trace, np.array([span]))[0])
+    if call < 0:
+        return []
+    op = host_op(trace, call)
+    ago = int(trace.spans.start[span] - trace.spans.start[call])
+    facts = [Fact("launched by", trace.span_name(call))]
+    if op >= 0:
+        facts.append(Fact("of op", trace.span_name(op)))
+    if ago >= 0:
+        facts.append(Fact("launch delay", format_duration(ago, trace.clock.unit)))
+    return facts
 
 
 def _lane_fact(trace: Trace, lane: int) -> Fact:

@@ -159,11 +159,50 @@ def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]
             "Threads" if facts.evidence.engine is None else "Engines",
             tuple(_threads(trace, facts)),
         ),
+        SummarySection("Devices", tuple(_devices(trace))),
         SummarySection("Weights", tuple(_weights(trace, facts))),
         SummarySection("Requests", tuple(_requests(trace))),
         SummarySection("Data", tuple(_data(trace, facts))),
     )
     return tuple(part for part in sections if any(line.value for line in part.lines))
+
+
+def _devices(trace: Trace) -> Iterator[SummaryLine]:
+    """Yield what the streams of devices do, and what they wait for."""
+    if trace.spans.category is None or trace.is_partial:
+        return
+    from ggscope.analysis.summary.devices import device_times  # of few traces
+
+    unit = trace.clock.unit
+    for device in device_times(trace)[:N_LANES]:
+        parts = [f"kernels {format_duration(device.kernels, unit)}"]
+        if device.n_copies:
+            hidden = device.overlap / device.copies if device.copies else 0.0
+            parts.append(
+                f"copies {format_duration(device.copies, unit)}, "
+                f"{format_share(hidden)} of it under kernels"
+            )
+        busy = format_share(device.busy / device.time if device.time else 1.0)
+        yield SummaryLine(device.name or "device", f"{busy} busy", "; ".join(parts))
+        if device.launch_delay is not None:
+            yield SummaryLine(
+                "launch delay",
+                format_duration(round(device.launch_delay), unit),
+                "median, from a call to its kernel",
+            )
+        for stream in device.streams[:N_LANES]:
+            if stream.idle:
+                shares = (
+                    ("host", stream.host),
+                    ("launch", stream.launch),
+                    ("other", stream.other),
+                )
+                remark = ", ".join(
+                    f"{word} {format_share(part / stream.idle)}"
+                    for word, part in shares
+                )
+                idle = format_duration(stream.idle, unit)
+                yield SummaryLine(f"{stream.name} idle", idle, remark)
 
 
 def _requests(trace: Trace) -> Iterator[SummaryLine]:

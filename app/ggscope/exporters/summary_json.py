@@ -3,6 +3,7 @@
 from typing import Any
 
 from ggscope.analysis.summary.bars import bar_text
+from ggscope.analysis.summary.devices import device_times
 from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.summary import Summary
 from ggscope.analysis.summary.token_threads import TokenThreads
@@ -149,6 +150,7 @@ def summary_json(
             "because": None if facts.cause is None else bottleneck_text(facts),
         },
     }
+    result["devices"] = _devices_json(trace, ticks)
     if idle is not None:
         result["gaps"] = _gaps_json(trace, idle, ticks, unknown)
     if slow_tokens is not None:
@@ -165,6 +167,39 @@ def summary_json(
     if reason := barriers_reason(threads):
         unknown["barriers.n"] = reason
     return {**result, "unknown": unknown}
+
+
+def _devices_json(trace: Trace, ticks: str) -> list[dict[str, object]] | None:
+    """Return what the streams of each device do; None where no device is recorded."""
+    devices = device_times(trace)
+    if not devices:
+        return None
+    return [
+        {
+            "name": device.name,
+            f"time_{ticks}": device.time,
+            f"busy_{ticks}": device.busy,
+            "kernels": {"count": device.n_kernels, f"busy_{ticks}": device.kernels},
+            "copies": {"count": device.n_copies, f"busy_{ticks}": device.copies},
+            f"overlap_{ticks}": device.overlap,
+            f"launch_delay_{ticks}": device.launch_delay,
+            "streams": [
+                {
+                    "lane": stream.name,
+                    "count": stream.n_spans,
+                    f"busy_{ticks}": stream.busy,
+                    "gaps": stream.n_gaps,
+                    f"idle_{ticks}": stream.idle,
+                    f"host_{ticks}": stream.host,
+                    f"launch_{ticks}": stream.launch,
+                    f"other_{ticks}": stream.other,
+                    f"unknown_{ticks}": stream.unknown,
+                }
+                for stream in device.streams
+            ],
+        }
+        for device in devices
+    ]
 
 
 def _gaps_json(

@@ -73,15 +73,49 @@ class Arrows:
     n_loose: int
 
 
-def arrows(events: Events, nesting: Nesting, lane_of_track: I64) -> Arrows:
-    """Return the arrows of phases s, t and f.
+def launches(
+    events: Events, row: I64, on_device: npt.NDArray[np.bool_]
+) -> tuple[I64, I64]:
+    """Return which span launched which, by the correlation in their arguments.
+
+    Parameters
+    ----------
+    row : the event of each span.
+    on_device : whether it runs on a device.
+    """
+    none = np.zeros(0, np.int64)
+    known = np.flatnonzero(events.correlation > 0)
+    if not len(known) or not len(row):
+        return none, none
+    at = np.searchsorted(events.argument_row[known], row)
+    at = np.minimum(at, len(known) - 1)
+    spans = np.flatnonzero(events.argument_row[known][at] == row)
+    number = events.correlation[known][at[spans]]
+    runs = on_device[spans]
+    calls, targets = spans[~runs], spans[runs]
+    of_call, of_target = number[~runs], number[runs]
+    if not len(calls) or not len(targets):
+        return none, none
+    order = np.argsort(of_call, kind="stable")
+    calls, of_call = calls[order], of_call[order]
+    first = np.minimum(np.searchsorted(of_call, of_target), len(calls) - 1)
+    behind = np.searchsorted(of_call, of_target, side="right")
+    # Of several calls with one number nobody knows which it was.
+    is_one = (of_call[first] == of_target) & (behind - first == 1)
+    return calls[first[is_one]], targets[is_one]
+
+
+def arrows(
+    events: Events, nesting: Nesting, lane_of_track: I64, more: tuple[I64, I64]
+) -> Arrows:
+    """Return the arrows of phases s, t and f, and `more` sources and targets.
 
     An end without ``"bp": "e"`` is bound to the span that begins then or follows, all
     others to the span around them. From one begin arrows lead to all ends of its id.
     """
     row = events.of("s", "t", "f")
     if not len(row):
-        return Arrows(Flows.blank(), 0)
+        return Arrows(_flows(*more), 0)
     phase = events.phase[row]
     rank = np.where(phase == ord("s"), _BEGIN, np.where(phase == ord("t"), _STEP, _END))
     is_next = (rank == _END) & ((events.flags[row] & int(Mark.BINDS_ENCLOSING)) == 0)
@@ -108,5 +142,15 @@ def arrows(events: Events, nesting: Nesting, lane_of_track: I64) -> Arrows:
     n_loose = int(np.count_nonzero(span < 0)) + int(
         np.count_nonzero((rank >= _STEP) & ~has_source & (span >= 0))
     )
-    pairs = np.unique(np.stack([first[is_bound], last[is_bound]], 1), axis=0)
-    return Arrows(Flows(pairs[:, 0].copy(), pairs[:, 1].copy()), n_loose)
+    source = np.concatenate([first[is_bound], more[0]])
+    target = np.concatenate([last[is_bound], more[1]])
+    return Arrows(_flows(source, target), n_loose)
+
+
+def _flows(source: I64, target: I64) -> Flows:
+    """Return arrows by source and target, each pair once."""
+    order = np.lexsort((target, source))
+    source, target = source[order], target[order]
+    is_new = np.ones(len(source), np.bool_)
+    is_new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    return Flows(source[is_new].astype(np.int64), target[is_new].astype(np.int64))

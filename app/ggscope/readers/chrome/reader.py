@@ -263,7 +263,7 @@ def _warn(
         )
     if n_loose:
         builder.warn(
-            Severity.NOTICE,
+            Severity.INFO,
             "loose_flow",
             "arrows have an end that lies in no span, or no begin; they are not drawn.",
             count=n_loose,

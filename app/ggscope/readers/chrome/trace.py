@@ -18,7 +18,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.chrome.events import Events, Mark
-from ggscope.readers.chrome.flows import Arrows, Nesting, arrows
+from ggscope.readers.chrome.flows import Arrows, Nesting, arrows, launches
 from ggscope.readers.chrome.own import (
     NAMELESS,
     columns_of_ops,
@@ -48,7 +48,14 @@ _AROUND = frozenset(
 )
 """Categories of spans that lie around the work: frames, annotations, the profiler."""
 _ON_DEVICE = frozenset(
-    {"kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "gpu_user_annotation"}
+    {
+        "kernel",
+        "gpu_memcpy",
+        "gpu_memset",
+        "gpu_user_annotation",
+        "cuda_sync",
+        "mtia_ccp_events",
+    }
 )
 """Categories of what runs on a device, in streams."""
 PYTHON = "python_function"
@@ -87,6 +94,8 @@ class ChromeTrace:
         self.n_other_names = 0
         self.first_reaching = -1
         self._lane_of_track = np.zeros(0, np.int64)
+        self._row = np.zeros(0, np.int64)
+        self._streams: list[int] = []
         self._shown = np.zeros(0, np.int64)
         """Instants that are spans."""
         self._metadata = _Metadata(events)
@@ -122,6 +131,7 @@ class ChromeTrace:
         order = _by_lane_and_start(lane, joined.start, joined.end)
         lane, joined = lane[order], _taken(joined, order)
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
+        self._row = joined.row
         flags = joined.flags
         reaches_out = (self.nesting.reaches_out != 0) & (order < on_thread)
         self.n_reaching = int(np.count_nonzero(reaches_out))
@@ -247,17 +257,23 @@ class ChromeTrace:
         for place, i in enumerate(ranked_tracks):
             pid, tid = (self._word(int(code)) for code in events.tracks[i])
             process = processes[int(events.tracks[i, 0])].title
+            title = titles[i]
+            if on_device[i]:
+                # Without a name: streams have no threads, nor devices processes.
+                title = f"stream {tid}" if title == f"thread {tid}" else title
+                process = f"device {pid}" if process == f"process {pid}" else process
             group = (process,) if several or process else ()
             if is_python[i]:
                 group = ("Python frames",)
             lane[i] = self._builder.add_lane(
-                titles[i],
+                title,
                 LaneKind.ENGINE if on_device[i] else LaneKind.THREAD,
                 group,
                 (place,),
                 pid=pid,
                 tid=tid,
             )
+        self._streams = lane[on_device & used].tolist()
         return lane
 
     def _add_own_lanes(self, tracks: Sequence[int]) -> I64:
@@ -290,7 +306,9 @@ class ChromeTrace:
             is_one = np.isin(category, codes) if codes else np.zeros(len(track), bool)
             result.append(np.bincount(track[is_one], minlength=n))
         count = np.bincount(track, minlength=n)
-        return result[0] > 0, (result[1] > 0) & (result[1] == count)
+        return (result[0] > 0) & (result[0] == count), (result[1] > 0) & (
+            result[1] == count
+        )
 
     def _add_beside_lanes(self, spans: Intervals, first: int) -> I64:
         """Add lanes of activities beside threads; return those of the spans."""
@@ -415,7 +433,9 @@ class ChromeTrace:
 
     def add_arrows(self) -> Arrows:
         """Add the arrows between spans."""
-        found = arrows(self._events, self.nesting, self._lane_of_track)
+        on_device = np.isin(self.nesting.lane, self._streams)
+        more = launches(self._events, self._row, on_device)
+        found = arrows(self._events, self.nesting, self._lane_of_track, more)
         self._builder.flows = found.flows
         return found
 
@@ -453,7 +473,7 @@ class _Metadata:
             elif what == "process_sort_index":
                 self._process_order[pid] = number
             elif what == "thread_name" and text >= 0:
-                self.thread_names[track] = texts[text]
+                self.thread_names[track] = texts[text].strip()
             elif what == "thread_sort_index":
                 self._thread_order[track] = number
 

@@ -523,3 +523,38 @@ def test_waits_are_written_and_read_back(tmp_path):
     written = sum(s.end - s.start for s in slices if s.op == "wait")
     assert read.spans.wait is not None
     assert int(read.spans.wait[read.spans.wait != NO_WAIT].sum()) == written > 0
+
+
+def test_kernels_are_joined_to_calls_by_correlation(tmp_path):
+    def event(
+        tid: int, category: str, name: str, at: int, **args: Any
+    ) -> dict[str, Any]:
+        return {
+            "ph": "X", "pid": int(category == "kernel"), "tid": tid, "name": name,
+            "cat": category, "ts": at, "dur": 2, "args": args,
+        }  # fmt: skip
+
+    events = [
+        event(1, "cuda_runtime", "one", 0, correlation=5),
+        event(1, "cuda_runtime", "graph", 10, correlation=6),
+        event(1, "cuda_runtime", "twice", 20, correlation=7),
+        event(1, "cuda_runtime", "again", 30, correlation=7),
+        event(9, "kernel", "k5", 5, correlation=5, stream=9),
+        event(9, "kernel", "k6", 15, correlation=6),
+        event(9, "kernel", "k6 too", 18, correlation=6),
+        event(9, "kernel", "k7", 40, correlation=7),
+        event(9, "kernel", "k8", 50, correlation=8),
+    ]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    names = [trace.strings[i] for i in trace.spans.name.tolist()]
+    arrows = {
+        (names[source], names[target])
+        for source, target in zip(
+            trace.flows.source.tolist(), trace.flows.target.tolist(), strict=True
+        )
+    }
+    assert arrows == {("one", "k5"), ("graph", "k6"), ("graph", "k6 too")}
+    kinds = {lane.name: (lane.kind, lane.group) for lane in trace.lanes}
+    assert kinds["stream 9"] == (LaneKind.ENGINE, ("device 1",))
