@@ -340,6 +340,8 @@ def test_coverage_is_copied_as_a_table(qtbot: QtBot, view: ExpertsView) -> None:
         "pin",
         "reached",
         "size (bytes)",
+        "choices",
+        "never",
         "experts",
     ]
     assert len(lines) == 7

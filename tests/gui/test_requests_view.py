@@ -5,13 +5,22 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
 
 import bench_files
+import gguf_files
 import imatrix_files
 import log_files
+from ggscope.analysis.experts.figures import Beside
 from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
 from ggscope.views.base.text_table import TextTable
+from ggscope.views.base.tree_table import TreeTable
+from ggscope.views.experts.view import ExpertsView
+from ggscope.views.tensors.rows import IMPORTANCE, UNUSED
+from ggscope.views.tensors.view import TensorsView
+from gguf_files import T
 from log_files import Request
 from panes import pane, settle
 
@@ -104,3 +113,65 @@ def test_importance_matrix_shows_its_experts(
     settle(qtbot, document)
 
     assert pane(document, "experts").isVisible()
+    view = pane(document, "experts")
+    assert isinstance(view, ExpertsView)
+    assert view.beside is Beside.COVER  # counts have no tokens that could overlap
+    table = view.findChild(TextTable)
+    assert column(table, "never") == ["1: 5"] * 3
+    counts = [e.counts.sum() for e in imatrix_files.entries() if "up_exps" in e.name]
+    assert column(table, "choices") == [f"{n:,}" for n in counts]
+    assert "3 never chosen" in view.bar.about.full_text
+
+
+def test_old_importance_matrix_tells_which_experts_were_never_used(
+    opened: Opened, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = tmp_path / "imatrix.dat"
+    path.write_bytes(imatrix_files.legacy(imatrix_files.entries()))
+
+    document = opened(path)
+    settle(qtbot, document)
+
+    _, hint = pane(document, "experts").empty_words()  # type: ignore[attr-defined]
+    assert "3 of 18 experts (layer 0: 5; layer 1: 5; layer 2: 5)" in hint
+    for view_id in ("cache", "hot_cold"):
+        document.workspace.show_view(view_id)
+        settle(qtbot, document)
+        words = " ".join(pane(document, view_id).empty_words())  # type: ignore[attr-defined]
+        assert "importance matrix" in words
+
+
+def test_map_of_a_model_is_coloured_by_its_importance_matrix(
+    window: MainWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
+    tensors = [
+        T(f"blk.{layer}.{name}.weight", shape, "f32")
+        for layer in range(3)
+        for name, shape in (("attn_q", (64, 8)), ("ffn_up_exps", (64, 4, 6)))
+    ]
+    model = tmp_path / "model.gguf"
+    model.write_bytes(gguf_files.encode(tensors))
+    matrix = tmp_path / "imatrix.dat"
+    some = [e for e in imatrix_files.entries() if "attn_q" in e.name or "up" in e.name]
+    matrix.write_bytes(imatrix_files.gguf(some))
+    document = window.open_path(model, more=[matrix])
+    qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
+    document.workspace.show_view("tensors")
+    settle(qtbot, document)
+    view = pane(document, "tensors")
+    assert isinstance(view, TensorsView)
+    box = view.findChild(QComboBox, "tensors_color") or view.color
+    table = view.findChild(TreeTable)
+    assert not table.isColumnHidden(IMPORTANCE)
+
+    assert view.scene_now().values is None
+    box.setCurrentIndex(box.findData("importance"))
+
+    assert len(view.scene_now().values) == 3 * (1 + 6)
+    assert view.compose(800, 74, 1.0) is not None
+    unused = [
+        row[UNUSED].text
+        for row in (table.rows.row(i) for i in range(table.rows.rowCount()))
+        if "ffn_up_exps" in row[0].text
+    ]
+    assert unused == ["1"] * 3

@@ -24,7 +24,7 @@ from ggscope.analysis.links import stack_name
 from ggscope.analysis.reads.hotness import Heat, heat
 from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
 from ggscope.analysis.summary.threads import thread_times
-from ggscope.model.tables import I64, Phase, Quality
+from ggscope.model.tables import I64, Phase, Quality, ranges
 from ggscope.model.trace import LaneKind, Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -43,6 +43,8 @@ _IN_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,3})\.(.+)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """Names that an expression can hold; "," and "=" would end it."""
 _MOST_TENSORS = 1 << 16
+_MOST_COUNTED = 1 << 20
+"""Choices that a profile of counts has at most, about: 4 MB."""
 _IDS_PER_LINE = 64
 """The reader of a cache profile takes lines of at most 4096 bytes."""
 _NO_LIST = "no model file or map lists the tensors; --gguf MODEL adds it"
@@ -124,6 +126,8 @@ class CacheProfile:
     position, layer, expert : int64[n], one row per choice, ascending; positions of
         prompt tokens are negative.
     hits : choices of other tokens.
+    divisor : of the counts of a calibration text: what is written is a count over it,
+        at least 1; 0 where each choice of the trace is written.
     n_experts : different experts among these, counted per layer.
     n_slots : experts of all layers.
     n_more : further choices of such tokens that no list names; None = nobody knows
@@ -139,6 +143,7 @@ class CacheProfile:
     n_slots: int
     n_more: int | None
     quality: Quality
+    divisor: int = 0
 
     def lines(self) -> Iterator[bytes]:
         """Return the lines of the CSV file that ``--moe-cache-profile`` reads.
@@ -147,7 +152,8 @@ class CacheProfile:
         request 5; ``tools/moe-trace/moe-trace.cpp`` writes it,
         ``init_moe_expert_cache`` in ``src/llama-model.cpp`` counts it): no heading,
         ``pos,layer,id0,id1,…`` in each line, rows of prompts with a negative position,
-        which the reader skips. It takes no counts, so each choice is written.
+        which the reader skips. It takes no counts, so each choice is written; of mere
+        counts line k of a layer has the experts that were chosen more than k times.
         """
         n = len(self.expert)
         is_new = np.ones(n, np.bool_)
@@ -427,6 +433,8 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
     choices = expert_choices(trace)
     if choices.source is ExpertSource.NONE:
         return "nothing in the trace is about experts"
+    if choices.source is ExpertSource.COUNTS:
+        return _profile_of_counts(choices)
     chosen = choices.is_used.copy()
     if choices.source is ExpertSource.ACCESSES:
         # Such a row is all accesses of a token: without it, it is no single choice.
@@ -457,6 +465,36 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
         n_slots=choices.n_slots,
         n_more=int(more.sum()) if (more >= 0).all() else None,
         quality=Quality.MEASURED if is_sure else Quality.DERIVED,
+    )
+
+
+def _profile_of_counts(choices: Choices) -> CacheProfile | str:
+    """Return a profile with the counts of an importance matrix, divided if large.
+
+    It holds how often each expert was chosen, and nothing of tokens or their order.
+    """
+    weight = choices.weight.astype(np.int64)
+    total = int(weight.sum())
+    if not total:
+        return "the counts of all experts are 0"
+    divisor = -(-total // _MOST_COUNTED)
+    repeats = np.where(weight > 0, np.maximum(np.rint(weight / divisor), 1), 0)
+    repeats = repeats.astype(np.int64)
+    rows = np.repeat(np.arange(len(weight)), repeats)
+    position = ranges(0, repeats)
+    layer = choices.layers[choices.layer[rows]]
+    expert = choices.expert[rows].astype(np.int64)
+    order = np.lexsort((expert, layer, position))
+    return CacheProfile(
+        position[order],
+        layer[order],
+        expert[order],
+        hits=total,
+        n_experts=int(np.count_nonzero(weight)),
+        n_slots=choices.n_slots,
+        n_more=0,
+        quality=Quality.DERIVED,
+        divisor=divisor,
     )
 
 

@@ -75,6 +75,7 @@ def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, objec
             "experts": profile.n_experts,
             "all_experts": profile.n_slots,
             "choices_not_listed": profile.n_more,
+            "divided_by": profile.divisor or None,
         }
     if (threads := found.threads) is not None:
         facts["threads"] = {

@@ -126,6 +126,10 @@ def _profile(one: CacheProfile, found: Flags, name: str) -> FlagText:
         if one.quality is Quality.MEASURED
         else "accesses, sizes of tensors, or lists that are not whole"
     )
+    if one.divisor:
+        rests = "counts of another run (imatrix): no tokens, no order"
+    if one.divisor > 1:
+        rests += f"; the file has a {format_count(one.divisor)}th of each count"
     if one.n_more is None:
         rests += "; further choices are not listed"
     elif one.n_more:

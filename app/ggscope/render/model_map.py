@@ -1,9 +1,12 @@
 """The map of a model file: where its tensors lie, coloured by what they belong to."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from ggscope.analysis.model_importance import TensorImportance
 from ggscope.analysis.model_tensors import ModelTensors
 from ggscope.model.names import COMPONENTS
 from ggscope.model.units import format_bytes, format_offset
@@ -17,9 +20,20 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
+from ggscope.render.colors import (
+    DEFAULT,
+    ColorScale,
+    ScaleKind,
+    color_scale,
+    colors,
+    map_on,
+    texels,
+)
 from ggscope.render.reads import component_color
 from ggscope.render.theme import Theme
 
+F64 = npt.NDArray[np.float64]
+MapColor = Literal["part", "importance", "choices"]
 PAD_PX = 12.0
 LEGEND_PX = 24.0
 FILE_PX = 46.0
@@ -31,6 +45,7 @@ _GAP_PX = 1.0
 """Between two tensors that are wide enough for it."""
 _SWATCH_PX = 9.0
 _LETTER_PX = 6.6
+_SCALE_PX = 120.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +55,9 @@ class ModelMapScene:
     Attributes
     ----------
     selected, hover : row numbers of ``Trace.tensors``; -1 = none.
+    importance : colours slices by it in place of the part of the network; None = by
+        that.
+    color : which of its numbers, "importance" or "choices".
     """
 
     tensors: ModelTensors
@@ -49,6 +67,17 @@ class ModelMapScene:
     scale: float = 1.0
     selected: frozenset[int] = frozenset()
     hover: int = -1
+    importance: TensorImportance | None = None
+    color: MapColor = "part"
+
+    @property
+    def values(self) -> F64 | None:
+        """What slices are coloured by; None = by the part of the network."""
+        if self.importance is None or self.color == "part":
+            return None
+        if self.color == "importance":
+            return self.importance.slice_square
+        return self.importance.slice_count
 
 
 def height_of(tensors: ModelTensors) -> float:
@@ -63,8 +92,12 @@ def compose_model_map(scene: ModelMapScene) -> DisplayList:
     Tensors narrower than a pixel are drawn a pixel wide where they lie.
     """
     # Within a batch what overlaps has no order.
-    layers, texts = (RectList(), RectList(), RectList()), TextList()
-    _add_legend(scene, layers[0], texts)
+    layers = (RectList(), RectList(), RectList(), RectList())
+    texts = TextList()
+    if scene.values is None:
+        _add_legend(scene, layers[0], texts)
+    else:
+        _add_scale(scene, scene.values, layers[0], texts)
     for file in range(min(len(scene.tensors.files), MOST_FILES)):
         _add_file(scene, file, layers, texts)
     batches: list[Batch] = [b for layer in layers for b in layer.batch()]
@@ -124,10 +157,10 @@ def _add_legend(scene: ModelMapScene, rects: RectList, texts: TextList) -> None:
 def _add_file(
     scene: ModelMapScene,
     file: int,
-    layers: tuple[RectList, RectList, RectList],
+    layers: tuple[RectList, RectList, RectList, RectList],
     texts: TextList,
 ) -> None:
-    ground, bars, marks = layers
+    ground, bars, slices, marks = layers
     tensors, theme, room = scene.tensors, scene.theme, _room(scene)
     top = LEGEND_PX + file * FILE_PX
     y0, y1 = top + FILE_PX - BAR_PX - 4, top + FILE_PX - 4
@@ -159,8 +192,14 @@ def _add_file(
     gap = np.where(x1 - x0 >= 4, _GAP_PX, 0.0)
     x0, x1 = _snapped(x0, scene.scale), _snapped(x1 - gap, scene.scale)
     x1 = np.maximum(x1, x0 + 1 / scene.scale)
-    palette = np.array([component_color(name, theme) for name in COMPONENTS], np.uint32)
-    bars.add(x0, x1, y0, y1, palette[tensors.component[here]])
+    if scene.values is None:
+        palette = [component_color(name, theme) for name in COMPONENTS]
+        fill = np.array(palette, np.uint32)[tensors.component[here]]
+    else:
+        fill = np.full(len(here), theme.idle, np.uint32)
+    bars.add(x0, x1, y0, y1, fill)
+    if scene.values is not None:
+        _add_slices(scene, scene.values, file, slices, (y0, y1))
     rows = tensors.rows[here]
     marked = np.isin(rows, [*scene.selected, scene.hover])
     for i in np.flatnonzero(marked).tolist():
@@ -172,3 +211,74 @@ def _add_file(
 
 def _snapped(x: np.ndarray, scale: float) -> np.ndarray:
     return np.round(x * scale) / scale
+
+
+def _scale_of(values: F64) -> ColorScale:
+    return color_scale(values, ScaleKind.LOG)
+
+
+def _add_slices(
+    scene: ModelMapScene,
+    values: F64,
+    file: int,
+    into: RectList,
+    edges: tuple[float, float],
+) -> None:
+    """Draw the slices of a file, the highest numbers on top where several share a px.
+
+    Slices that were never used are hatched.
+    """
+    found, tensors, theme = scene.importance, scene.tensors, scene.theme
+    assert found is not None
+    order = np.argsort(tensors.rows)
+    at = order[
+        np.searchsorted(tensors.rows, found.slice_row, sorter=order) % len(order)
+    ]
+    here = (tensors.rows[at] == found.slice_row) & (tensors.file[at] == file)
+    here &= tensors.offset[at] >= 0
+    rows = np.flatnonzero(here)
+    rows = rows[np.argsort(np.nan_to_num(values[rows], nan=-1.0), kind="stable")]
+    end, room = int(tensors.ends[file]), _room(scene)
+    begin = tensors.offset[at[rows]]
+    x0 = PAD_PX + (begin + found.slice_first[rows]) / end * room
+    x1 = PAD_PX + (begin + found.slice_stop[rows]) / end * room
+    x0, x1 = _snapped(x0, scene.scale), _snapped(x1, scene.scale)
+    x1 = np.maximum(x1, x0 + 1 / scene.scale)
+    name = map_on(DEFAULT, theme)
+    fill = texels(values[rows], _scale_of(values), name, theme.lane)
+    unused = (found.slice_count[rows] == 0) | np.isnan(found.slice_square[rows])
+    pattern = np.where(unused, int(Pattern.FAINT_HATCH), int(Pattern.SOLID))
+    fill = np.where(unused, theme.line, fill)
+    into.add(x0, x1, *edges, fill, pattern=pattern)
+
+
+def _add_scale(
+    scene: ModelMapScene, values: F64, rects: RectList, texts: TextList
+) -> None:
+    """Draw the colours of numbers from low to high, and those of none."""
+    scale, theme, middle = _scale_of(values), scene.theme, LEGEND_PX / 2
+    what = "mean square of activations"
+    if scene.color == "choices":
+        what = "tokens that used it"
+    x = PAD_PX
+    for words, width in ((what, 0.0), (f"{scale.low:.4g}", _SCALE_PX)):
+        texts.append(Text(x, middle, words, theme.dim, 11.0))
+        x += len(words) * _LETTER_PX + 8
+        if width:
+            ramp = colors(map_on(DEFAULT, theme))
+            left = x + np.arange(len(ramp)) / len(ramp) * width
+            step = width / len(ramp)
+            top = middle - _SWATCH_PX / 2
+            rects.add(left, left + step + 0.5, top, top + _SWATCH_PX, ramp)
+            x += width + 8
+    high = f"{scale.high:.4g}"
+    texts.append(Text(x, middle, high, theme.dim, 11.0))
+    x += len(high) * _LETTER_PX + 18
+    for words, color, pattern in (
+        ("never used", theme.line, Pattern.FAINT_HATCH),
+        ("not in the matrix", theme.idle, Pattern.SOLID),
+    ):
+        top = middle - _SWATCH_PX / 2
+        rects.add(x, x + _SWATCH_PX, top, top + _SWATCH_PX, color, pattern=int(pattern))
+        texts.append(Text(x + _SWATCH_PX + 6, middle, words, theme.dim, 11.0))
+        x += _SWATCH_PX + 6 + len(words) * _LETTER_PX + 12

@@ -257,6 +257,15 @@ class CacheView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if trace.is_unread or self.is_computing("cache"):
             return "Reading accesses…", ""
+        if trace.importance is not None and not len(trace.spans):
+            return (
+                "Counts have no order",
+                (
+                    "An importance matrix counts choices of experts; what a cache "
+                    "would hit depends on their order. What pinning serves follows "
+                    "from counts alone: Experts, chart “coverage”."
+                ),
+            )
         accesses = trace.accesses
         parts = (accesses.patterns, accesses.loose.what)
         if any((part.space == Space.FILE).any() for part in parts):

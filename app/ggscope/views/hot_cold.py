@@ -217,6 +217,11 @@ class HotColdView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if trace.is_unread or self.is_computing(_KEY):
             return "Counting accesses…", ""
+        if trace.importance is not None and not len(trace.spans):
+            return (
+                "An importance matrix has no reads",
+                "Tensors lists its importance by tensor, Experts its counts.",
+            )
         if names_tensors(trace):
             return (
                 "Nothing to show",

@@ -3,10 +3,12 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import imatrix_files
 from builders import empty_trace, npu_like_trace, op_number, spans_trace
 from expert_traces import moe_file, random_choices, routed, routing
 from ggscope.analysis.flags import (
@@ -343,3 +345,33 @@ def test_routing_of_unknown_tokens_counts() -> None:
 
     assert not isinstance(found, str)
     assert found.hits == chosen.size
+
+
+@pytest.mark.parametrize("factor", [1, 100_000])
+def test_profile_of_counts_has_them_and_no_expert_that_was_never_chosen(
+    factor: int, tmp_path: Path
+) -> None:
+    some = [
+        replace(entry, counts=entry.counts * factor)
+        for entry in imatrix_files.entries(4)
+    ]
+    path = tmp_path / "imatrix.gguf"
+    path.write_bytes(imatrix_files.gguf(some))
+
+    found = cache_profile(open_trace(path))
+
+    assert not isinstance(found, str)
+    counts = {
+        (layer, expert): int(count)
+        for layer, entry in enumerate(e for e in some if "up_exps" in e.name)
+        for expert, count in enumerate(entry.counts)
+    }
+    counted, skipped = choices_read(b"".join(found.lines()))
+    assert not skipped
+    assert set(counted) == {key for key, count in counts.items() if count}
+    assert found.hits == sum(counts.values())
+    assert found.quality is Quality.DERIVED
+    assert (found.divisor == 1) == (factor == 1)
+    for key, n in counted.items():
+        assert abs(n - counts[key] / found.divisor) <= 0.5
+    assert counted.total() <= 1.1 * (1 << 20)

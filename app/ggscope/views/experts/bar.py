@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
@@ -226,6 +227,10 @@ class CoverPanel(QWidget):
                 Heading("reached", "Share covered", 76, right=True),
                 Heading("size", "Bytes of their weights", 88, right=True,
                         copied="size (bytes)", largest_first=True),
+                Heading("choices", "Of all experts of the layer", 80, right=True,
+                        largest_first=True),
+                Heading("never", "Experts that were never chosen", 120,
+                        largest_first=True),
                 Heading("experts", "Most used first", 200, stretch=True),
             ),
             self,
@@ -256,8 +261,8 @@ class CoverPanel(QWidget):
         n_experts = choices.n_experts
         units = [self._counted(choices, is_open=n != 0) for n in more.tolist()]
         rows = [
-            self._cells(cover, n_experts, unit)
-            for cover, unit in zip(result.covers, units, strict=False)
+            self._cells(cover, n_experts, unit, _counts(result, row))
+            for row, (cover, unit) in enumerate(zip(result.covers, units, strict=False))
         ]
         self._unit = self._counted(choices, is_open=bool(more.any()))
         self._show_share()
@@ -285,7 +290,9 @@ class CoverPanel(QWidget):
             return "accesses"
         return "recorded choices" if is_open else "choices"
 
-    def _cells(self, cover: Cover, n_experts: int, unit: str) -> tuple[Cell, ...]:
+    def _cells(
+        self, cover: Cover, n_experts: int, unit: str, counts_cells: tuple[Cell, Cell]
+    ) -> tuple[Cell, ...]:
         n, experts = len(cover.experts), ", ".join(map(str, cover.experts))
         tip = "pin {0} of {1} experts in layer {2} for {3} of its {4}"
         tip = tip.format(n, n_experts, cover.layer, format_share(cover.share), unit)
@@ -298,6 +305,7 @@ class CoverPanel(QWidget):
             Cell(NOT_AVAILABLE, None, "")
             if size < 0
             else Cell(format_bytes(size), size, size, format_exact_bytes(size)),
+            *counts_cells,
             Cell(experts, n, tip=f"{tip}\n{experts}"),
         )
 
@@ -311,3 +319,16 @@ class CoverPanel(QWidget):
 
     def _on_opened(self, row: int) -> None:
         self.layer_opened.emit(self.model.payload(row))
+
+
+def _counts(result: ExpertsResult, row: int) -> tuple[Cell, Cell]:
+    """Return the choices of a layer, and which of its experts none is of."""
+    count, more = result.grid.count[row], int(result.grid.more[row])
+    total = int(count.sum())
+    choices = Cell(format_count(total), total, total)
+    if more:  # of lists that are not whole nobody knows who is missing
+        return choices, Cell(NOT_AVAILABLE, None, "")
+    never = np.flatnonzero(count == 0).tolist()
+    names = ", ".join(map(str, never))
+    text = f"{len(never)}: {names}" if never else "0"
+    return choices, Cell(text, len(never), names, tip=text)

@@ -11,10 +11,12 @@ from ggscope.analysis.experts.figures import (
     layer_shares,
     rank_split,
 )
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
     format_count,
+    format_counted,
     format_exact_bytes,
     format_offset,
     format_share,
@@ -23,6 +25,7 @@ from ggscope.render.grid import Cell
 
 _MAX_SLICES = 4
 _MAX_RANKS = 8
+_MAX_LAYERS = 6
 
 
 def source_words(choices: Choices) -> str:
@@ -37,8 +40,14 @@ def source_words(choices: Choices) -> str:
     }[choices.source]
 
 
-def empty_words(choices: Choices | None) -> tuple[str, str]:
+def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
     """Return why there is no chart: a title and a hint."""
+    if never := never_used_words(trace):
+        return (
+            "The importance matrix has no counts",
+            f"Its .dat form tells only which experts were used; {never}. "
+            "llama-imatrix writes counts to .gguf.",
+        )
     if choices is not None and choices.source is ExpertSource.STACKS:
         return (
             "Routing not recorded",
@@ -56,6 +65,29 @@ def empty_words(choices: Choices | None) -> tuple[str, str]:
     )
 
 
+def never_used_words(trace: Trace) -> str:
+    """Return which experts an importance matrix without counts never used; "" = none.
+
+    Its old form tells whether a slice was used, not how often.
+    """
+    if trace.importance is None:
+        return ""
+    layer, expert, _, seen = trace.importance.expert_counts()
+    if not len(layer) or (seen < 0).any():
+        return ""
+    never = seen == 0
+    n, total = int(np.count_nonzero(never)), len(layer)
+    head = f"never used: {format_count(n)} of {format_counted(total, 'expert')}"
+    parts = [
+        f"layer {one}: {', '.join(map(str, expert[never & (layer == one)].tolist()))}"
+        for one in np.unique(layer[never]).tolist()
+    ]
+    shown = "; ".join(parts[:_MAX_LAYERS])
+    more = len(parts) - _MAX_LAYERS
+    tail = f"; and {format_counted(more, 'more layer')}" if more > 0 else ""
+    return f"{head} ({shown}{tail})" if n else head
+
+
 def about_words(result: ExpertsResult) -> str:
     """Return the summary in one line."""
     choices, figures = result.base.choices, result.figures
@@ -65,6 +97,9 @@ def about_words(result: ExpertsResult) -> str:
         open_ = format_share(figures.n_open_slots / figures.n_slots)
         slots += f", {open_} unknown"
     parts = [source_words(choices), slots]
+    never = figures.n_slots - figures.n_active - figures.n_open_slots
+    if choices.source is ExpertSource.COUNTS:
+        parts.append(f"{format_count(never)} never chosen")
     if figures.hottest is not None:
         row, expert = figures.hottest
         words = "hottest {0}× uniform (layer {1}, expert {2})"
@@ -128,6 +163,11 @@ def about_tip(result: ExpertsResult) -> str:
         lines.append(
             f"{format_count(choices.n_implied)} choices are not listed, but follow "
             "from tensor sizes: all experts computed."
+        )
+    if choices.source is ExpertSource.COUNTS:
+        lines.append(
+            "Counts are of a calibration text, summed over its tokens: nothing tells "
+            "tokens, their order or overlap."
         )
     if choices.source is ExpertSource.ACCESSES:
         lines.append("Counts are accesses; an expert has several tensors.")

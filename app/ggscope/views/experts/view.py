@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
+from ggscope.analysis.experts.experts import ExpertSource
 from ggscope.analysis.experts.figures import (
     Beside,
     Cover,
@@ -155,7 +156,11 @@ class ExpertsView(PaintedView):
             self.bar.set_summary(experts_texts.source_words(choices))
         self.cover.show_result(result)
         self.repaint_picture()
-        if is_first and (
+        is_counted = choices.source is ExpertSource.COUNTS
+        if is_first and is_counted and result.matrix is not None:
+            # Counts have no tokens that could overlap.
+            self.bar.beside.setCurrentIndex(self.bar.beside.findData(Beside.COVER))
+        elif is_first and (
             self.bar.token.currentData() is not None
             or self.bar.layer.currentData() is not None
         ):
@@ -167,7 +172,7 @@ class ExpertsView(PaintedView):
         """Return why there is no picture."""
         if self.result is None or trace.is_unread:
             return "Counting…", ""
-        return experts_texts.empty_words(self.result.base.choices)
+        return experts_texts.empty_words(self.result.base.choices, trace)
 
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
         """Return the scene of both charts; None without experts."""

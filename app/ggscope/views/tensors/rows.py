@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from ggscope.analysis.model_importance import TensorImportance, tensor_importance
 from ggscope.analysis.model_tensors import ModelTensors, model_tensors
 from ggscope.analysis.model_tree import (
     TensorReads,
@@ -45,8 +46,8 @@ from ggscope.views.base.tree_table import TreeRow
 
 (
     NAME, PART, LAYER, TYPE, BITS, SHAPE, ELEMENTS, SIZE, OFFSET, SHARE,
-    ACCESSES, BYTES, TIME, FILE,
-) = range(14)  # fmt: skip
+    ACCESSES, BYTES, TIME, FILE, IMPORTANCE, TOKENS, UNUSED,
+) = range(17)  # fmt: skip
 _MAX_KINDS = 3
 """Types or parts named in the row of a group."""
 
@@ -58,6 +59,7 @@ class ListedTensors:
     tensors: ModelTensors
     reads: TensorReads
     elements: np.ndarray
+    importance: TensorImportance | None = None
 
 
 def list_tensors(trace: Trace, context: TaskContext | None = None) -> ListedTensors:
@@ -66,7 +68,8 @@ def list_tensors(trace: Trace, context: TaskContext | None = None) -> ListedTens
         context.check_cancelled()
     tensors = model_tensors(trace)
     elements = element_counts(trace, tensors.rows)
-    return ListedTensors(tensors, tensor_reads(trace, context), elements)
+    reads = tensor_reads(trace, context)
+    return ListedTensors(tensors, reads, elements, tensor_importance(trace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,7 @@ class RowMaker:
             _share(int(sums.size[group]), self._total),
             *_read_cells(sums, group, self._trace),
             Cell(_file(tensors, at)),
+            Cell(""), Cell(""), Cell(""),
         )  # fmt: skip
 
 
@@ -303,4 +307,21 @@ def tensor_cells(
         _share(size, total),
         *_read_cells(found.reads, row, trace),
         Cell(listing.files[file] if 0 <= file < len(listing.files) else ""),
+        *_importance_cells(found.importance, row),
+    )
+
+
+def _importance_cells(
+    found: TensorImportance | None, row: int
+) -> tuple[Cell, Cell, Cell]:
+    """Return mean square, tokens and unused experts of a tensor."""
+    none = Cell(NOT_AVAILABLE, raw="")
+    if found is None:
+        return none, none, none
+    square, count = float(found.mean_square[row]), float(found.count[row])
+    unused = int(found.n_unused[row])
+    return (
+        none if np.isnan(square) else Cell(f"{square:.4g}", square, square),
+        none if np.isnan(count) else Cell(format_count(round(count)), count, count),
+        none if unused < 0 else Cell(format_count(unused), unused, unused),
     )

@@ -54,10 +54,13 @@ from ggscope.views.tensors.rows import (
     BYTES,
     ELEMENTS,
     FILE,
+    IMPORTANCE,
     NAME,
     PART,
     SHARE,
     TIME,
+    TOKENS,
+    UNUSED,
     ListedTensors,
     RowMaker,
     TensorGroup,
@@ -139,6 +142,17 @@ class TensorsView(PaintedView):
         self.by.setObjectName("tensors_by")
         self.by.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.by.currentIndexChanged.connect(self._on_by)
+        colors = (
+            ("by part", "part"), ("by importance", "importance"),
+            ("by tokens", "choices"),
+        )  # fmt: skip
+        self.color = combo_box(
+            head, "Colour of the map", colors,
+            tip="Colour of the map: part of the network, or the importance matrix",
+        )  # fmt: skip
+        self.color.setObjectName("tensors_color")
+        self.color.currentIndexChanged.connect(self.repaint_picture)
+        self.color.hide()
         self.find_line = QLineEdit(head)
         self.find_line.setPlaceholderText("Find name, type or part; /regex/")
         self.find_line.setAccessibleName("Find tensor")
@@ -152,8 +166,8 @@ class TensorsView(PaintedView):
         self.switch.setCheckable(True)
         self.switch.toggled.connect(self._on_switch)
         lay_out(
-            QHBoxLayout(head), self.summary, self.count, self.by, self.find_line,
-            self.switch,
+            QHBoxLayout(head), self.summary, self.count, self.color, self.by,
+            self.find_line, self.switch,
             margins=(8, 0, 4, 0), spacing=8, wide=self.summary,
         )  # fmt: skip
         return head
@@ -189,6 +203,13 @@ class TensorsView(PaintedView):
                     "counts for one tensor", 80, right=True, copied="time (ticks)",
                     largest_first=True),
             Heading("file", "File", 160),
+            Heading("importance", "Mean square of the activations that it was "
+                    "multiplied with (imatrix); of a stack, of the experts in use", 84,
+                    right=True, largest_first=True),
+            Heading("tokens", "Rows of activations in the imatrix; of a stack, summed "
+                    "over its experts", 84, right=True, largest_first=True),
+            Heading("unused", "Experts that the imatrix never saw used", 60,
+                    right=True, largest_first=True),
         )  # fmt: skip
 
     def _metadata_headings(self) -> tuple[Heading, ...]:
@@ -247,11 +268,21 @@ class TensorsView(PaintedView):
     def _show(self, trace: Trace | None, found: ListedTensors | None) -> None:
         self._of, self._found = trace, found
         self._listed = None if found is None else found.tensors
+        self._offer_colors()
         self._show_summary()
         self._show_metadata()
         self._show_rows()
         self._fit_map()
         self._on_selection()
+
+    def _offer_colors(self) -> None:
+        """Offer the colours of an importance matrix where there is one."""
+        importance = None if self._found is None else self._found.importance
+        has_map = self._listed is not None and bool(self._listed.files)
+        has_values = importance is not None and len(importance.slice_row) > 0
+        self.color.setVisible(has_map and has_values)
+        if not has_values:
+            self.color.setCurrentIndex(0)
 
     def _fit_map(self) -> None:
         """Set the height of the map; hide it where the list needs the space."""
@@ -373,10 +404,21 @@ class TensorsView(PaintedView):
             BYTES: found.reads.bytes is not None,
             TIME: found.reads.ticks is not None,
             FILE: len(found.tensors.files) > 1,
+            **self._known_of_importance(found),
         }
         for column, is_shown in is_known.items():
             self.table.setColumnHidden(column, not is_shown)
         self.table.fit_columns()
+
+    @staticmethod
+    def _known_of_importance(found: ListedTensors) -> dict[int, bool]:
+        if found.importance is None:
+            return dict.fromkeys((IMPORTANCE, TOKENS, UNUSED), False)
+        return {
+            IMPORTANCE: bool((~np.isnan(found.importance.mean_square)).any()),
+            TOKENS: bool((~np.isnan(found.importance.count)).any()),
+            UNUSED: bool((found.importance.n_unused >= 0).any()),
+        }
 
     def _matching(self, trace: Trace, listing: ModelTensors) -> np.ndarray:
         """Return the positions of tensors whose name, type or part matches."""
@@ -515,8 +557,10 @@ class TensorsView(PaintedView):
         selection = self.session.selection.current
         ids = selection.ids if selection.table == "tensors" else ()
         return ModelMapScene(
-            self._listed, width, height, self.theme, scale, frozenset(ids), self._hover
-        )
+            self._listed, width, height, self.theme, scale, frozenset(ids),
+            self._hover, None if self._found is None else self._found.importance,
+            self.color.currentData(),
+        )  # fmt: skip
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return name, type, shape, size and place of a tensor."""
@@ -529,7 +573,7 @@ class TensorsView(PaintedView):
         (at,) = np.flatnonzero(self._listed.rows == tensor)[:1].tolist()
         cells = tensor_cells(trace, self._found, at, 0, self.theme)
         lines = [cells[NAME].text]
-        for column in range(PART, FILE):
+        for column in (*range(PART, FILE), IMPORTANCE, TOKENS, UNUSED):
             cell, title = cells[column], self.model.headings[column].title
             is_shown = column != SHARE and not self.table.isColumnHidden(column)
             lines += [f"{title} {cell.tip or cell.text}"] if is_shown else []
