@@ -191,7 +191,9 @@ def bandwidth_text(trace: Trace, windows: Bandwidth) -> str:
         parts.append("peak not stated")
     else:
         n_high, n_over = len(windows.high()), len(windows.over_peak())
-        parts.append(f"{format_count(n_high)} above {HIGH_UTILISATION:.0%} of the peak")
+        parts.append(
+            f"{format_count(n_high)} above {HIGH_UTILISATION * 100:.0f} % of the peak"
+        )
         if n_over:
             parts.append(f"{format_count(n_over)} above the peak")
     if windows.n_overlapping:

@@ -109,7 +109,7 @@ def time_entries(scene: NpuScene) -> list[Entry]:
         entries.append(Entry("idle", mix(theme.lane, theme.dim, 0.25)))
     windows = scene.facts.bandwidth
     if len(windows.high()):
-        label = f"window above {HIGH_UTILISATION:.0%} of the peak"
+        label = f"window above {HIGH_UTILISATION * 100:.0f} % of the peak"
         entries.append(Entry(label, theme.caution))
     if len(windows.over_peak()):
         entries.append(Entry("window above the peak", theme.error))
