@@ -18,6 +18,7 @@ import npu_files
 import op_files
 import profile_files
 import side_files
+import sqlite_files
 import storage_files
 import tensor_files
 import token_files
@@ -270,6 +271,10 @@ def _profile(names: Names) -> bytes:
     return profile_files.profile(1, 20, names=names)[0]
 
 
+def _sqlite(names: Names) -> bytes:
+    return sqlite_files.nsys(1, 20, names=names).data
+
+
 def _ops(names: Names) -> bytes:
     # Names of the scheduler are 20 characters long; those of a logger are whole.
     lists = op_files.vulkan_lists(1, 2, names=names)
@@ -327,6 +332,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "storage": (".txt", _storage),
     "extent-map": (".txt", _extents),
     "ggml-profile": (".json", _profile),
+    "sqlite": (".sqlite", _sqlite),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),
     "ggml-opencl": (".csv", _opencl),

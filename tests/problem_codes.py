@@ -181,6 +181,12 @@ CONDITIONS = {
     "packed_cut": "a packed file is damaged, cut, or unpacks to too much",
     "stacks_left_out": "a trace has sampled stacks",
     "too_many_counters": "a trace has more counters than are shown",
+    # -- SQLite traces ---------------------------------------------------------
+    "database_cut": "an SQLite database is shorter than its header says",
+    "damaged_table": "rows of a table cannot be read; those around them were",
+    "write_ahead_log": "beside a database lies a log with rows that were not read",
+    "profiler_*": "what the profiler that wrote a file noted itself",
+    "profiler_overhead": "spans of a profiler's own work are among the others",
     # -- requests to storage --------------------------------------------------
     "ends_without_request": "a request ends and no begin of it is there",
     "extents_without_place": "an extent is compressed, inline or not written yet",

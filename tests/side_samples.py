@@ -15,6 +15,7 @@ import op_files
 import profile_files
 import recordings
 import side_files
+import sqlite_files
 import storage_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
@@ -85,6 +86,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "imatrix.dat",
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
+    "SqliteReader": ("report.sqlite", lambda: sqlite_files.nsys().data),
     "ChromeReader": ("chrome.json", chrome_files.sample),
     "StorageReader": (
         "blkparse.txt",

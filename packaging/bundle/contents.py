@@ -46,7 +46,7 @@ PLUGINS = {
 """Plugins of Qt, by folder."""
 
 UNUSED_MODULES = (
-    "tkinter", "sqlite3", "lib2to3", "idlelib", "ensurepip", "pydoc_data", "test",
+    "tkinter", "lib2to3", "idlelib", "ensurepip", "pydoc_data", "test",
     "readline", "curses", "_curses",
     "IPython", "matplotlib", "pandas", "scipy", "pyarrow", "PIL", "setuptools", "pip",
     "pytest", "_pytest", "mypy", "hypothesis", "requests", "urllib3", "certifi",

@@ -125,6 +125,8 @@ def test_file_that_changes_between_two_reads_says_so(
     tmp_path: Path, name: str, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system hands out a kilobyte at a time; half way the file changes."""
+    if name == "SqliteReader":
+        pytest.skip("SQLite reads by calls of its own")
     reader = next(r for r in registry.readers() if type(r).__name__ == name)
     path = sample(name, tmp_path)
     assert callable(change)

@@ -14,6 +14,7 @@ import log_files
 import op_files
 import profile_files
 import side_samples
+import sqlite_files
 import storage_files
 from bench_files import FORMS as FORMS_OF_BENCH
 from cuda_files import DIALECTS
@@ -195,6 +196,11 @@ _SEEDS = {
     "ggml-profile": lambda: [
         *_side("GgmlProfileReader"),
         ("fork.json", profile_files.fork(1, 20)[0]),
+    ],
+    "sqlite": lambda: [
+        ("nsys.sqlite", sqlite_files.nsys(1, 8).data),
+        ("rocpd.db", sqlite_files.rocpd(1, 8).data),
+        ("stamps.db", sqlite_files.rocpd(1, 8, stamps=True).data),
     ],
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),

@@ -57,6 +57,7 @@ SESSIONS = {
     "storage": ("storage", "extent-map"),
     "bench": ("llama-bench",),
     "profile": ("ggml-profile",),
+    "sqlite": ("sqlite",),
     "ops": ("ggml-ops",),
     "hexagon": ("ggml-hexagon",),
     "opencl": ("ggml-opencl",),

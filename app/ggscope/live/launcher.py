@@ -99,12 +99,7 @@ class TraceabilityCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """A program to run, its arguments, and the file of its records.
-
-    Attributes
-    ----------
-    records_calls : whether calls of the CUDA driver are recorded, not ops of ggml.
-    """
+    """A program to run, its arguments, and the file of its records."""
 
     target: Target
     output: str
@@ -114,7 +109,6 @@ class LaunchSpec:
     threads: int = 1
     more: str = ""
     """Further arguments, as for a shell."""
-    records_calls: bool = False
 
     def command(self) -> list[str]:
         """Return the program with its arguments; raises LiveError."""
@@ -133,8 +127,7 @@ class LaunchSpec:
 
     def arguments(self) -> list[str]:
         """Return the arguments of the capture tool; raises LiveError."""
-        what = "cuda" if self.records_calls else "run"
-        return [what, "-o", self.output, "--", *self.command()]
+        return ["run", "-o", self.output, "--", *self.command()]
 
     def shown(self) -> str:
         """Return the command for a shell; raises LiveError."""
@@ -204,18 +197,13 @@ def targets(check_cancelled: Callable[[], None]) -> tuple[Target, ...]:
 
 
 def check(
-    program: str,
-    output: str,
-    check_cancelled: Callable[[], None],
-    *,
-    records_calls: bool = False,
+    program: str, output: str, check_cancelled: Callable[[], None]
 ) -> TraceabilityCheck:
     """Return whether a program, or a llama.cpp library, can be traced.
 
     Parameters
     ----------
     output : file of the records, which is checked too; "" = none.
-    records_calls : whether calls of CUDA are to be recorded, not ops.
     check_cancelled : called repeatedly; what it raises ends the check.
 
     Raises
@@ -225,8 +213,7 @@ def check(
     """
     rows = _query(check_cancelled, "targets", "--program", program)
     target = _target(rows[0])
-    more: tuple[str, ...] = ("--cuda",) if records_calls else ()
-    more += ("-o", output) if output else ()
+    more = ("-o", output) if output else ()
     report = _query(check_cancelled, "doctor", target.path, *more)
     answers = {way["works"] for way in report["doors"]}
     works = True if True in answers else None if None in answers else False

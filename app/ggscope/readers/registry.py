@@ -43,6 +43,7 @@ from ggscope.readers import (
     npu,
     opencl,
     recording,
+    sqlite,
     storage,
     tensor,
 )
@@ -94,6 +95,7 @@ BUILTIN = {
     "ggscope.readers.imatrix.reader:ImatrixReader": imatrix.INFO,
     "ggscope.readers.storage.reader:StorageReader": storage.INFO,
     "ggscope.readers.extents.reader:ExtentsReader": extents.INFO,
+    "ggscope.readers.sqlite.reader:SqliteReader": sqlite.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

@@ -141,15 +141,6 @@ _BENCH_GESTURES = (
     ("Left / Right, Up / Down", "Next point, next line or row"),
     ("Wheel", "Scroll rows"),
 )
-_NPU_GESTURES = (
-    ("Click", "Select the engine, window, bank, stall or op, and move the timeline"),
-    ("Up / Down, Home / End", "Select the previous, next, first or last of them"),
-    ("Left / Right", "Select the previous or next bandwidth window"),
-    ("Enter, double click", "Fit the timeline to it"),
-    ("Wheel", "Scroll rows"),
-    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
-    ("Drag, Shift+wheel", "Pan time"),
-)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -160,7 +151,6 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),
-    _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
@@ -169,7 +159,6 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
-    ViewEntry("memory", "Memory by device", "bottom", "memory:MemoryView", lambda trace: trace.log is not None and len(trace.log.memory) > 0),
     _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),

@@ -1,1 +1,0 @@
-"""Pictures of what an NPU does: over time, by address, by stall and by bits."""
