@@ -31,6 +31,7 @@ from ggscope.model.tables import (
     SpanFlag,
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
+from ggscope.model.units import format_bytes
 from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
@@ -53,6 +54,7 @@ _MS = 1_000_000
 _FACT = re.compile(r"(\w[\w/]*)=(\S+)")
 _MOST_NS = 1 << 55
 _MOST_NUMBER = 1 << 62
+_MOST_BYTES = 1 << 48
 _ROW_BYTES = 120
 _PASS = ("turn", "phase", "step")
 _COUNTED = ("io_ms", "compute_ms", "stall_ms", "mgmt_ms", "drain_ms")
@@ -65,13 +67,16 @@ _LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A table: the columns by which it is known, those of text, and what reads it."""
+    """A table: the columns by which it is known, those of text, and what reads it.
+
+    `build` returns facts of the whole table, by their names.
+    """
 
     id: str
     title: str
     needs: tuple[str, ...]
     texts: tuple[str, ...]
-    build: Callable[[TraceBuilder, Columns], None]
+    build: Callable[[TraceBuilder, Columns], dict[str, str]]
 
 
 class BigMoeReader:
@@ -125,7 +130,7 @@ class BigMoeReader:
         if not n:
             raise CorruptError("the table has no row that can be read.", offset=start)
         builder = TraceBuilder()
-        form.build(builder, columns)
+        facts = form.build(builder, columns)
         _warn(builder, n_bad, has_open_end=blocks.has_open_end)
         return builder.snapshot(
             trace_info(
@@ -133,7 +138,7 @@ class BigMoeReader:
                 source,
                 n,
                 version=form.id,
-                producer=_facts(head, source),
+                producer=_facts(head, source) | facts,
                 summary={"events": {"rows": n}},
             )
         )
@@ -274,7 +279,7 @@ def _interned(builder: TraceBuilder, texts: npt.NDArray[np.generic]) -> I64:
 # -- the three tables ----------------------------------------------------------
 
 
-def _build_compute(builder: TraceBuilder, columns: Columns) -> None:
+def _build_compute(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add the nodes, one behind the other."""
     number, first = _passes(columns)
     duration = np.maximum(_whole(columns, "wall_ns"), 0)
@@ -302,9 +307,10 @@ def _build_compute(builder: TraceBuilder, columns: Columns) -> None:
         builder.add_counter(
             "major faults", "faults", CounterShape.LEVEL, start, np.maximum(faults, 0)
         )
+    return {}
 
 
-def _build_reads(builder: TraceBuilder, columns: Columns) -> None:
+def _build_reads(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add the reads; lanes run side by side, passes one behind the other."""
     number, first = _passes(columns)
     lane = np.maximum(_whole(columns, "lane"), 0)
@@ -353,6 +359,38 @@ def _build_reads(builder: TraceBuilder, columns: Columns) -> None:
     builder.accesses = Accesses(
         pattern, np.arange(n + 1, dtype=np.int64), what, FlatAccesses.blank()
     )
+    return _add_amplification(builder, columns, number, begin)
+
+
+def _add_amplification(
+    builder: TraceBuilder, columns: Columns, number: I64, begin: I64
+) -> dict[str, str]:
+    """Add bytes asked for and read, and their ratio, of each pass; return the total.
+
+    Direct reads are of whole blocks, so that more is read than the engine asks for.
+    Rows that lack one of the two numbers count in neither.
+    """
+    asked, read = _whole(columns, "req_bytes"), _whole(columns, "read_bytes")
+    known = (asked > 0) & (read >= 0) & (asked < _MOST_BYTES) & (read < _MOST_BYTES)
+    if not known.any():
+        return {}
+    sums = np.zeros((2, len(begin)), np.float64)
+    for total, values in zip(sums, (asked, read), strict=True):
+        np.add.at(total, number[known], values[known].astype(np.float64))
+    of_pass = sums[0] > 0
+    time, (of_asked, of_read) = begin[of_pass], sums[:, of_pass]
+    for name, unit, values in (
+        ("bytes requested", "bytes", of_asked),
+        ("bytes read", "bytes", of_read),
+        ("read amplification", "x", of_read / of_asked),
+    ):
+        builder.add_counter(name, unit, CounterShape.LEVEL, time, values)
+    whole_asked, whole_read = (int(total) for total in sums.sum(axis=1))
+    text = (
+        f"{whole_read / whole_asked:.3f} ({format_bytes(whole_read)} read for "
+        f"{format_bytes(whole_asked)} requested)"
+    )
+    return {"read amplification": text}
 
 
 def _side_by_side(number: I64, lane: I64, duration: I64) -> tuple[I64, I64, I64]:
@@ -381,7 +419,7 @@ def _read_names(builder: TraceBuilder, expert: I64) -> npt.NDArray[np.int32]:
     return numbers[place.reshape(-1)]
 
 
-def _build_tokens(builder: TraceBuilder, columns: Columns) -> None:
+def _build_tokens(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add a span per token, one behind the other, and the other columns as counters."""
     duration = np.maximum(np.rint(_number(columns, "wall_ms") * _MS), 0)
     end = np.cumsum(duration.astype(np.int64))
@@ -404,6 +442,7 @@ def _build_tokens(builder: TraceBuilder, columns: Columns) -> None:
     for name, unit in _LEVELS:
         if name in columns:
             _add_level(builder, name.rpartition("_")[0], unit, start, columns[name])
+    return {}
 
 
 def _add_level(

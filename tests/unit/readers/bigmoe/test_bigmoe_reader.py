@@ -86,6 +86,34 @@ def test_reads_are_accesses_to_the_model_file(tmp_path):
     assert ops == ["PREFETCH" if row["spec"] else "READ" for row in rows]
 
 
+def test_read_amplification_is_by_pass_and_in_all(tmp_path):
+    data, rows = bigmoe_files.io_trace(7)
+
+    trace = opened(tmp_path / "x.csv", data)
+
+    by_name = {series.name: series for series in trace.counters}
+    asked = [sum(rows[i]["req_bytes"] for i in part) for part in passes(rows)]
+    read = [sum(rows[i]["read_bytes"] for i in part) for part in passes(rows)]
+    assert by_name["bytes requested"].value.tolist() == asked
+    assert by_name["bytes read"].value.tolist() == read
+    ratio = by_name["read amplification"]
+    assert ratio.value.tolist() == pytest.approx(
+        [b / a for a, b in zip(asked, read, strict=True)]
+    )
+    assert ratio.time.tolist() == trace.spans.start[len(rows) :].tolist()
+    stated = trace.info.producer["read amplification"]
+    assert stated.startswith(f"{sum(read) / sum(asked):.3f} ")
+
+
+def test_without_requested_bytes_there_is_no_amplification(tmp_path):
+    data, _ = bigmoe_files.io_trace(7)
+
+    trace = opened(tmp_path / "x.csv", data.replace(b"req_bytes", b"other"))
+
+    assert trace.counters == ()
+    assert "read amplification" not in trace.info.producer
+
+
 def test_nodes_have_their_names_ops_and_layers(tmp_path):
     data, rows = bigmoe_files.compute_trace(2)
 
