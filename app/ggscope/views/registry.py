@@ -159,6 +159,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
+    ViewEntry("backends", "Backends", "centre", "backends:BackendsView", lambda trace: trace.backend_ops is not None, menu="View/Panes"),
     _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),

@@ -60,7 +60,8 @@ _TITLE_PX = 420
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
     "views/summary", "views/threads", "views/compare", "views/tokens",
-    "views/requests", "views/bench", "views/roofline", "views/statistics",
+    "views/requests", "views/backends", "views/bench", "views/roofline",
+    "views/statistics",
     "views/timeline", "guide/filters",
     "views/index", "views/heatmap", "views/tensors", "views/hot",
     "views/cache", "views/experts", "views/buffers", "views/graph", "guide/export",

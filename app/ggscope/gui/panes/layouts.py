@@ -30,9 +30,9 @@ _STAND_INS = (TIMELINE, "requests", "table", "graph", "heatmap")
 """Views that may take the place of one that has no data, the most telling first."""
 BETTER = {"table": "requests"}
 """Views that give way, unless they are asked for, to one that tells more."""
-_LAST_STAND_INS = ("bench", "experts", "tensors")
-"""Take a place only where nothing else has data: of a model, of an importance matrix or
-of results of a benchmark alone."""
+_LAST_STAND_INS = ("backends", "bench", "experts", "tensors")
+"""Take a place only where nothing else has data: of a model, of an importance matrix,
+of results of a benchmark or of a list of ops alone."""
 
 
 def with_known_cells(layout: Layout) -> Layout:

@@ -7,7 +7,12 @@ from functools import partial
 from itertools import count
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QSignalBlocker
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ggscope.analysis.workers import Watcher
 from ggscope.model.trace import Trace
@@ -17,7 +22,14 @@ from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.safe_text import ElidedLabel
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View
-from ggscope.views.base.widgets import EmptyState, lay_out, set_label_color, words_font
+from ggscope.views.base.widgets import (
+    EmptyState,
+    combo_box,
+    lay_out,
+    scaled,
+    set_label_color,
+    words_font,
+)
 
 MAX_ROWS = 5_000
 """Rows that a table shows; the head says how many there are."""
@@ -33,6 +45,7 @@ class TableContents:
     payloads : what rows stand for, one each.
     n_all : rows that there are, shown or not.
     about : what the head says.
+    nothing : what stands there instead of no rows; "" = what the pane says.
     """
 
     headings: tuple[Heading, ...]
@@ -40,6 +53,7 @@ class TableContents:
     payloads: Sequence[object]
     n_all: int
     about: str
+    nothing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,8 @@ class TablePane(View):
     """What it says where a file has no rows for it."""
     nothing_yet = "Still reading…"
     """What it says as long as some may come."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """Tables to choose from, (words, value); none where there is one alone."""
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -88,7 +104,20 @@ class TablePane(View):
         self.about = ElidedLabel(head)
         self.about.setObjectName("table_about")
         self.about.setFont(words_font(12))
-        lay_out(QHBoxLayout(head), self.about, margins=(8, 4, 8, 4), wide=self.about)
+        self.part = self.parts[0][1] if self.parts else ""
+        shown: list[QWidget] = [self.about]
+        if self.parts:
+            box = combo_box(head, f"Table of {self.name.lower()}", self.parts)
+            box.setObjectName("table_part")
+            box.currentIndexChanged.connect(self._on_part_chosen)
+            shown.insert(0, box)
+        lay_out(
+            QHBoxLayout(head),
+            *shown,
+            margins=(8, 4, 8, 4),
+            spacing=scaled(12),
+            wide=self.about,
+        )
         body = QWidget(self)
         self._empty = EmptyState(self)
         self._stack = QStackedLayout(body)
@@ -121,6 +150,11 @@ class TablePane(View):
         super().release()
         self.session.tasks.cancel(self._task)
 
+    def _on_part_chosen(self, place: int) -> None:
+        self.part = self.parts[place][1]
+        self._shown = None
+        self._on_trace_changed(TraceChange.REPLACED)
+
     def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self.session.trace
         self._is_same = change in (TraceChange.GREW, TraceChange.APPENDED)
@@ -145,7 +179,8 @@ class TablePane(View):
         self._shown = trace
         if contents is None or not contents.rows:
             is_waiting = trace.is_partial or trace.is_running
-            self._say(self.nothing_yet if is_waiting else self.nothing)
+            nothing = self.nothing if contents is None else contents.nothing
+            self._say(self.nothing_yet if is_waiting else nothing or self.nothing)
             return
         self.model.set_headings(contents.headings)
         place = self._place() if self._is_same else None
