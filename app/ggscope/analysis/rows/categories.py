@@ -36,6 +36,8 @@ MAX_TOKENS = 4096
 
 _BACKEND, _NO_BACKEND = "backend", "0x0"
 """Attribute of lanes with a backend's pointer, and its value where there is none."""
+OF_OPS = "ops"
+"""Attribute of lanes of engines whose spans are ops of ggml: their families count."""
 _ENGINES = ("DMA", "TE", "VE", "HOST")
 _FAILED = -2
 """Beside the strings of categories: calls that failed."""
@@ -95,7 +97,7 @@ def family_categories(trace: Trace) -> Categories:
         for op in ops.count
     }
     entries = [(_family_label(name), name) for name in names]
-    is_engine = trace.lanes.is_engine
+    is_engine = trace.lanes.is_engine & ~_of_ops(trace)
     if spans.color is None and not is_engine.any():
         present = sorted(set(of_op.values()))
         place = {op: present.index(family) for op, family in of_op.items()}
@@ -118,6 +120,11 @@ def family_categories(trace: Trace) -> Categories:
 
     index = _mapped(n, code, np.uint16)
     return _present("family", index, entries)
+
+
+def _of_ops(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return which lanes say that their spans are ops of ggml, engines or not."""
+    return np.array([OF_OPS in of for of in trace.lanes.attributes], np.bool_)
 
 
 def _family_label(key: str) -> str:

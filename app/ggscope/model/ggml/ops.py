@@ -41,14 +41,15 @@ MAX_MARGIN = 1e6
 """The margin where no table decodes the present codes differently."""
 
 _FAMILY_TEXT = {
-    "matmul": "MUL_MAT OUT_PROD CONV_* IM2COL* COL2IM_1D TE_* FLASH_FF SOLVE_TRI",
+    "matmul": """MUL_MAT OUT_PROD CONV_* IM2COL* COL2IM_1D TE_* HMX_* FLASH_FF
+        SOLVE_TRI""",
     "attention": """FLASH_ATTN* SOFT_MAX* DIAG_MASK_* VE_SOFTMAX* RWKV_* GATED_* SSM_*
         LIGHTNING_INDEXER""",
     "norm": "*NORM NORM *NORM_BACK VE_LAYERNORM* VE_RMSNORM* VE_*NORM*",
     "moe": "MUL_MAT_ID ADD_ID ARGSORT TOP_K",
     "rope": "ROPE* VE_ROPE* ALIBI",
     "move": """CPY DUP CONT VIEW RESHAPE PERMUTE TRANSPOSE GET_ROWS* SET_ROWS SET CONCAT
-        REPEAT* PAD* ROLL DMA_* FILL WIN_* UPSCALE ACC""",
+        REPEAT* PAD* ROLL DMA DMA_* FILL WIN_* UPSCALE ACC""",
     "elementwise": """ADD ADD1 SUB MUL DIV SQR SQRT LOG SIN COS SUM SUM_ROWS CUMSUM MEAN
         ARGMAX COUNT_EQUAL SCALE CLAMP UNARY GLU LEAKY_RELU SILU* GELU* RELU ABS SGN NEG
         STEP TANH ELU TRI DIAG DIAG_MASK MAP_* ADD_REL_POS DSV4_* VE_*""",
@@ -170,9 +171,10 @@ def family_of(op_name: str) -> str:
     """Return the family of an op, one of `FAMILIES`; "other" for unknown names.
 
     Knows the ops of ggml and the engine ops of NPU traces (``TE_GEMM``,
-    ``DMA_LOAD`` …). The case of letters does not matter.
+    ``DMA_LOAD`` …). The case of letters does not matter. Of fused ops
+    (``RMS_NORM+MUL``) the first counts.
     """
-    name = op_name.upper()
+    name = op_name.upper().partition("+")[0]
     for family, patterns in _FAMILY_TEXT.items():
         if any(_matches(pattern, name) for pattern in patterns.split()):
             return family

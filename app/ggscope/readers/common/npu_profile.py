@@ -179,8 +179,10 @@ class NpuLanes:
 
     def _lane(self, session: int, name: str, kind: LaneKind, order: int) -> int:
         title = self._lines.texts[session] if session >= 0 else "NPU"
+        # Threads are told apart by their group: their names must be short.
+        long_name = f"{title} {name}" if name in ("ops", "batches") else name
         return self._builder.add_lane(
-            f"{title} {name}", kind, (title,), (session, order)
+            long_name, kind, (title,), (session, order), ops="ggml"
         )
 
     def _add_ops(self, at: I64) -> I64:

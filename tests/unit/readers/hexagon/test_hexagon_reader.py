@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import op_files
+from ggscope.analysis.rows.categories import family_categories
 from ggscope.errors import ReadError
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
@@ -56,10 +57,10 @@ def test_ops_and_events_are_those_that_were_written(seed, old, clock, tmp_path):
     assert spans.layer is not None
     assert [int(spans.layer[s]) for s in mine] == list(range(len(ops)))
     places = (
-        (0, "HVX", "HTP0 T0 HVX"),
-        (1, "HVX", "HTP0 T1 HVX"),
-        (0, "DMA", "HTP0 T0 DMA"),
-        (10, "HMX", "HTP0 HMX"),
+        (0, "HVX", "T0 HVX"),
+        (1, "HVX", "T1 HVX"),
+        (0, "DMA", "T0 DMA"),
+        (10, "HMX", "HMX"),
     )
     for thread, unit, lane in places:
         events = [
@@ -150,6 +151,22 @@ def test_batches_state_lost_events_and_lie_around_ops(tmp_path):
     (warning,) = [w for w in trace.warnings if w.code == "npu_events_lost"]
     n_lines = sum(2 * len(op.events) for op in ops)
     assert warning.count == 97 - n_lines
+
+
+def test_ops_and_engines_are_coloured_by_op_family(tmp_path):
+    trace = opened(tmp_path / "x.txt", op_files.hexagon(op_files.npu_ops(1, 4)))
+
+    found = family_categories(trace)
+
+    keys = [found.keys[i] for i in found.index.tolist()]
+    by_op = {
+        trace.op_name(op): key
+        for op, key in zip(trace.spans.op.tolist(), keys, strict=True)
+    }
+    assert by_op == {
+        "MUL_MAT": "matmul", "RMS_NORM+MUL": "norm", "HMX_COMP": "matmul",
+        "HVX_COMP": "other", "DMA": "move",
+    }  # fmt: skip
 
 
 def test_events_without_an_end_are_unfinished(tmp_path):
