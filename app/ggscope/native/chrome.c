@@ -510,12 +510,19 @@ static int has_use(const Event *e)
     return (e->flags & HAS_TIME) != 0;
 }
 
+/* Counters, and what PyTorch tells of each allocation. */
+static int has_values(const Event *e)
+{
+    return e->phase == 'C' ||
+        (e->phase == 'i' && e->name.at != NULL && IS(e->name, "[memory]"));
+}
+
 static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_t row,
                      const ChromeRows *rows, ChromeValues *values, ChromeTexts *texts)
 {
     if (texts->count + TEXTS_PER_ROW > texts->capacity)
         return 0;
-    if (e->phase == 'C' && e->args.at != NULL &&
+    if (e->args.at != NULL && has_values(e) &&
         !add_values(e, data, row, values, texts))
         return 0;
     if (texts->count + TEXTS_PER_ROW > texts->capacity)

@@ -58,7 +58,9 @@ _ON_DEVICE = frozenset(
     }
 )
 """Categories of what runs on a device, in streams."""
-PYTHON = "python_function"
+_MEMORY = {"Total Allocated": "allocated", "Total Reserved": "reserved"}
+_MEMORY_DEVICE = ("Device Type", "Device Id")
+"""Arguments of instants that PyTorch writes at each allocation."""
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -159,6 +161,7 @@ class ChromeTrace:
             category=narrow(_mapped(self._string, category))
             if has_categories
             else None,
+            moved=self._moved(joined.row),
             record=narrow(joined.row),
         )
 
@@ -217,6 +220,20 @@ class ChromeTrace:
         op[is_around] = -1
         return op.astype(np.int16)
 
+    def _moved(self, row: I64) -> Array | None:
+        """Return the bytes that each span of a device moved; None where none tells."""
+        events = self._events
+        known = np.flatnonzero(events.number >= 0)
+        if not len(known) or not self._streams:
+            return None
+        at = np.minimum(
+            np.searchsorted(events.argument_row[known], row), len(known) - 1
+        )
+        is_told = events.argument_row[known][at] == row
+        is_told &= np.isin(self.nesting.lane, self._streams)
+        found = np.where(is_told, events.number[known][at], -1)
+        return narrow(found) if is_told.any() else None
+
     def _op_names(self, row: I64, name: Array) -> Array:
         """Return the text that names the op: ONNX Runtime has it in the arguments."""
         events = self._events
@@ -240,7 +257,7 @@ class ChromeTrace:
         used[track] = True
         used[events.track[events.of("i", "I", "R")]] = True
         used[events.track[events.of("s", "t", "f")]] = True
-        on_device, is_python = self._kinds(spans, track)
+        on_device = self._on_device(spans, track)
         processes = metadata.processes([int(i) for i in np.flatnonzero(used)])
         lane = np.full(n_tracks, -1, np.int64)
         several = len({events.tracks[i, 0] for i in np.flatnonzero(used)}) > 1
@@ -263,8 +280,6 @@ class ChromeTrace:
                 title = f"stream {tid}" if title == f"thread {tid}" else title
                 process = f"device {pid}" if process == f"process {pid}" else process
             group = (process,) if several or process else ()
-            if is_python[i]:
-                group = ("Python frames",)
             lane[i] = self._builder.add_lane(
                 title,
                 LaneKind.ENGINE if on_device[i] else LaneKind.THREAD,
@@ -293,22 +308,17 @@ class ChromeTrace:
             lane[i] = known[pid, name]
         return lane
 
-    def _kinds(
-        self, spans: Intervals, track: I64
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return which tracks are streams of a device, and which hold Python frames."""
-        events = self._events
-        n = len(events.tracks)
+    def _on_device(self, spans: Intervals, track: I64) -> npt.NDArray[np.bool_]:
+        """Return which tracks are streams of a device, and nothing else."""
+        events, n = self._events, len(self._events.tracks)
         category = events.category[spans.row[: len(track)]]
-        result = []
-        for words in (_ON_DEVICE, {PYTHON}):
-            codes = [i for i, text in enumerate(events.texts) if text in words]
-            is_one = np.isin(category, codes) if codes else np.zeros(len(track), bool)
-            result.append(np.bincount(track[is_one], minlength=n))
+        codes = [i for i, text in enumerate(events.texts) if text in _ON_DEVICE]
+        runs = np.isin(category, codes)
         count = np.bincount(track, minlength=n)
-        return (result[0] > 0) & (result[0] == count), (result[1] > 0) & (
-            result[1] == count
+        is_stream: npt.NDArray[np.bool_] = (count > 0) & (
+            np.bincount(track[runs], minlength=n) == count
         )
+        return is_stream
 
     def _add_beside_lanes(self, spans: Intervals, first: int) -> I64:
         """Add lanes of activities beside threads; return those of the spans."""
@@ -350,6 +360,7 @@ class ChromeTrace:
         """Add instants: those of a thread on its lane, others on lanes of their own."""
         events = self._events
         rows = np.setdiff1d(events.of("i", "I", "R"), self._shown)
+        rows = np.setdiff1d(rows, self._memory_rows())
         if len(rows):
             marks = events.flags[rows]
             is_wide = (marks & int(Mark.OF_PROCESS | Mark.OF_ALL)) != 0
@@ -381,9 +392,11 @@ class ChromeTrace:
         events = self._events
         if not len(events.value):
             return 0
+        self._add_memory()
         rows = events.value_row
-        has_time = (events.flags[rows] & int(Mark.TIME)) != 0
-        chosen = np.flatnonzero(has_time & np.isfinite(events.value))
+        is_counter = events.phase[rows] == ord("C")
+        is_counter &= (events.flags[rows] & int(Mark.TIME)) != 0
+        chosen = np.flatnonzero(is_counter & np.isfinite(events.value))
         if not len(chosen):
             return 0
         rows, value, word = rows[chosen], events.value[chosen], events.value_key[chosen]
@@ -404,6 +417,45 @@ class ChromeTrace:
                 value[part],
             )
         return max(len(parts) - _MOST_SERIES, 0)
+
+    def _memory_rows(self) -> I64:
+        """Return the instants that tell how much memory is allocated."""
+        rows = self._events.value_row
+        return np.unique(rows[self._events.phase[rows] != ord("C")])
+
+    def _add_memory(self) -> None:
+        """Add the bytes that PyTorch's allocator says are in use, by device."""
+        events, rows = self._events, self._memory_rows()
+        if not len(rows):
+            return
+        time = events.time[rows].astype(np.int64)
+        kind, number = (self._memory_values(rows, key) for key in _MEMORY_DEVICE)
+        device = np.nan_to_num(kind, nan=-1) * 4096 + np.nan_to_num(number, nan=0)
+        for key, word in _MEMORY.items():
+            value = self._memory_values(rows, key)
+            for one in np.unique(device).tolist():
+                mine = np.flatnonzero((device == one) & (value >= 0))
+                mine = mine[np.argsort(time[mine], kind="stable")]
+                where = f"device {one % 4096:.0f}" if one >= 4096 else "CPU"
+                if len(mine):
+                    self._builder.add_counter(
+                        f"{word}, {where}",
+                        "B",
+                        CounterShape.LEVEL,
+                        time[mine] - self.origin,
+                        value[mine],
+                    )
+
+    def _memory_values(self, rows: I64, key: str) -> npt.NDArray[np.float64]:
+        """Return an argument of each of some instants; NaN where it has none."""
+        events, found = self._events, np.full(len(rows), np.nan)
+        if key in events.texts:
+            at = np.flatnonzero(events.value_key == events.texts.index(key))
+            place = np.searchsorted(rows, events.value_row[at])
+            place = np.minimum(place, len(rows) - 1)
+            is_mine = rows[place] == events.value_row[at]
+            found[place[is_mine]] = events.value[at[is_mine]]
+        return found
 
     def _counter_names(
         self, rows: I64, pid: I64, word: I64, parts: Sequence[I64]

@@ -530,7 +530,7 @@ def test_kernels_are_joined_to_calls_by_correlation(tmp_path):
         tid: int, category: str, name: str, at: int, **args: Any
     ) -> dict[str, Any]:
         return {
-            "ph": "X", "pid": int(category == "kernel"), "tid": tid, "name": name,
+            "ph": "X", "pid": int(tid == 9), "tid": tid, "name": name,
             "cat": category, "ts": at, "dur": 2, "args": args,
         }  # fmt: skip
 
@@ -544,7 +544,15 @@ def test_kernels_are_joined_to_calls_by_correlation(tmp_path):
         event(9, "kernel", "k6 too", 18, correlation=6),
         event(9, "kernel", "k7", 40, correlation=7),
         event(9, "kernel", "k8", 50, correlation=8),
+        event(9, "gpu_memcpy", "copy", 60, correlation=8, bytes=77),
+        event(1, "cpu_op", "op", 60, bytes=5),
     ]
+    for i, (kind, bytes_) in enumerate([(1, 30), (1, 10), (0, 7)]):
+        facts = {"Total Allocated": bytes_, "Device Type": kind, "Device Id": 0}
+        events.append(
+            {"ph": "i", "s": "t", "name": "[memory]", "pid": 0, "tid": 1, "ts": 3 - i,
+             "args": facts}
+        )  # fmt: skip
 
     trace = opened(tmp_path / "x.json", chrome_files.text(events))
 
@@ -556,5 +564,13 @@ def test_kernels_are_joined_to_calls_by_correlation(tmp_path):
         )
     }
     assert arrows == {("one", "k5"), ("graph", "k6"), ("graph", "k6 too")}
+    assert trace.spans.moved is not None
+    moved = dict(zip(names, trace.spans.moved.tolist(), strict=True))
+    assert moved == {**dict.fromkeys(names, -1), "copy": 77}
+    assert {c.name: (c.time.tolist(), c.value.tolist()) for c in trace.counters} == {
+        "allocated, CPU": ([1000], [7]),
+        "allocated, device 0": ([2000, 3000], [10, 30]),
+    }  # fmt: skip
+    assert not len(trace.markers)
     kinds = {lane.name: (lane.kind, lane.group) for lane in trace.lanes}
     assert kinds["stream 9"] == (LaneKind.ENGINE, ("device 1",))
