@@ -83,7 +83,8 @@ def trace() -> Trace:
 
 
 def test_every_kind_of_lane_has_one_track() -> None:
-    kinds = [spec.kind for spec in TRACKS if spec.kind is not None]
+    # Those with `only` take some of the spans of another one's lanes.
+    kinds = [s.kind for s in TRACKS if s.kind is not None and not s.only]
     ids = [spec.id for spec in TRACKS]
 
     assert sorted(kinds) == sorted(LaneKind)

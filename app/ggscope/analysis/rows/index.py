@@ -20,6 +20,7 @@ from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     TimelineLane,
     TimelineLanes,
+    apart_spans,
     count_work,
     timeline_lanes,
     work_column,
@@ -43,7 +44,7 @@ from ggscope.analysis.rows.rows import (
     merged_order,
     stack,
 )
-from ggscope.analysis.rows.tracks import TRACKS
+from ggscope.analysis.rows.tracks import TRACKS, TrackSpec
 from ggscope.analysis.rows.waits import Waits, gap_at, next_gap, next_wait
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
 from ggscope.model.selection import ColorBy, Gap
@@ -94,7 +95,9 @@ def stays(
 
     n_lanes = len(old.lanes)  # side files bring lanes of their own, behind the others
     waits_stay = same("wait")
-    if not same("start", "end", "lane") or not new.lanes.begins_with(old.lanes):
+    if not same("start", "end", "lane", "category") or not new.lanes.begins_with(
+        old.lanes
+    ):
         return lambda _: False
     ops_stay = old.ops == new.ops
     unchanged = {
@@ -338,7 +341,10 @@ class TraceIndex:
         That is the lane of its thread, engine …; for a stall the lane it lies
         over.
         """
-        places = self._cache.get("places", self._make_places)
+        places, apart = self._cache.get("places", self._make_places)
+        is_apart = self._apart()
+        if is_apart is not None and is_apart[span]:
+            places = apart
         at = int(places[self._trace.spans.lane[span]])
         return self.lanes.keys[at] if at >= 0 else ""
 
@@ -586,11 +592,23 @@ class TraceIndex:
             trace, [_field(trace, column) for column in columns], by_lane
         )
         by_column = dict(zip(columns, counts, strict=True))
-        return timeline_lanes(trace, by_lane.count, by_column)
+        is_apart, apart = self._apart(), None
+        if is_apart is not None:
+            lane = trace.spans.lane[is_apart]
+            apart = np.bincount(lane, minlength=len(trace.lanes)).astype(np.int64)
+        return timeline_lanes(trace, by_lane.count, by_column, apart)
+
+    def _apart(self) -> npt.NDArray[np.bool_] | None:
+        """Return which spans lie apart from others of their lane; None = none does."""
+        return self._cache.get("apart", lambda: apart_spans(self._trace))
 
     def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
         column = lane.track.column
         if not column:
+            is_apart = self._apart()
+            if is_apart is not None and lane.lane_ids:
+                chosen = is_apart if lane.track.only else ~is_apart
+                return self._stacked_of(lane.lane_ids[0], chosen)
             return self._stacked(lane.lane_ids)
         spans = self._trace.spans
         ids = self._groups(column).ids(lane.value)
@@ -626,18 +644,33 @@ class TraceIndex:
         )
         return stack(start, end, ids)
 
+    def _stacked_of(self, lane: int, chosen: npt.NDArray[np.bool_]) -> tuple[Row, ...]:
+        """Return the rows of the marked spans of a lane of the trace."""
+        ids = np.asarray(self._taken(self._groups("lane").ids(lane))[2])
+        ids = ids[chosen[ids]]
+        return stack(*self._taken(ids)) if len(ids) else ()
+
+    def _own_lanes(self) -> Array:
+        """Return a number for each span that those with the same rows share."""
+        lane, is_apart = self._trace.spans.lane, self._apart()
+        if is_apart is None:
+            return lane
+        return lane.astype(np.int32) + is_apart * np.int32(len(self._trace.lanes))
+
     def _depths(self) -> Array:
         """Return how deep each span lies in its own lane, int32[n_spans]."""
         spans = self._trace.spans
         return self._cache.get(
-            "depths", lambda: depths(spans.start, spans.end, spans.lane)
+            "depths", lambda: depths(spans.start, spans.end, self._own_lanes())
         )
 
     def _count_rows(self) -> Array:
-        deepest = np.full(max(len(self._trace.lanes), 1), -1, np.int32)
-        np.maximum.at(deepest, self._trace.spans.lane, self._depths())
-        lane_id = self.lanes.lane_id
-        counts = np.minimum(deepest + 1, MAX_ROWS)[lane_id]
+        lanes, n = self.lanes, len(self._trace.lanes)
+        deepest = np.full(2 * max(n, 1), -1, np.int32)
+        np.maximum.at(deepest, self._own_lanes(), self._depths())
+        lane_id = lanes.lane_id
+        place = np.where(lanes.of_track(_is_apart), lane_id + n, lane_id)
+        counts = np.minimum(deepest + 1, MAX_ROWS)[place]
         return np.where(lane_id < 0, 1, counts).astype(np.int32)
 
     def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
@@ -726,14 +759,20 @@ class TraceIndex:
                     )
         return bands_of_times(trace, times, tokens)
 
-    def _make_places(self) -> I64:
-        """Return which of `lanes` shows each lane of the trace, -1 for none."""
-        lanes, place = self.lanes, np.full(len(self._trace.lanes), -1, np.int64)
-        shown = np.flatnonzero(lanes.lane_id >= 0)
-        place[lanes.lane_id[shown]] = shown
+    def _make_places(self) -> tuple[I64, I64]:
+        """Return which of `lanes` shows each lane of the trace, -1 for none.
+
+        And which one shows what lies apart there.
+        """
+        lanes, n = self.lanes, len(self._trace.lanes)
+        places = np.full((2, n), -1, np.int64)
+        is_apart = lanes.of_track(_is_apart)
+        for place, which in zip(places, (~is_apart, is_apart), strict=True):
+            shown = np.flatnonzero((lanes.lane_id >= 0) & which)
+            place[lanes.lane_id[shown]] = shown
         for at in lanes.with_overlay:
-            place[list(lanes[at].overlay)] = at
-        return place
+            places[0][list(lanes[at].overlay)] = at
+        return places[0], places[1]
 
     def _place(self, span: int) -> tuple[str, int, bool]:
         """Return (lane key, row number, whether in the overlay)."""
@@ -837,6 +876,10 @@ class _Slot:
         self.lock = Lock()
         self.filled = False
         self.value: object = None
+
+
+def _is_apart(spec: TrackSpec) -> bool:
+    return bool(spec.only)
 
 
 def _field(trace: Trace, field: str) -> Array:

@@ -512,14 +512,35 @@ def _reordered(columns: TimelineLanes, members: I64, order: tuple[str, ...]) -> 
     return result
 
 
+def apart_spans(trace: Trace) -> npt.NDArray[np.bool_] | None:
+    """Return which spans lie apart from others of their lane; None = none does.
+
+    See `TrackSpec.only`.
+    """
+    category = trace.spans.category
+    if category is None:
+        return None
+    is_apart = np.zeros(len(category), np.bool_)
+    for spec in TRACKS:
+        code = trace.strings.find(spec.only) if spec.only else -1
+        if code >= 0 and spec.kind is not None:
+            of_kind = trace.lanes.of_kind(spec.kind)
+            is_apart |= (category == code) & of_kind[trace.spans.lane]
+    return is_apart if is_apart.any() else None
+
+
 def timeline_lanes(
-    trace: Trace, per_lane: I64, by_column: Mapping[str, I64]
+    trace: Trace,
+    per_lane: I64,
+    by_column: Mapping[str, I64],
+    apart: I64 | None = None,
 ) -> TimelineLanes:
     """Return all lanes that the timeline can show, in default order.
 
     Parameters
     ----------
     per_lane : int64[n_lanes], spans of each lane of the trace.
+    apart : int64[n_lanes], how many of these are `apart_spans`; None = no one is.
     by_column : int64 by column of a track, such as "layer": work spans (see
         `work_column`) by value.
 
@@ -529,11 +550,13 @@ def timeline_lanes(
     lane: they are its `overlay`. A group stands where its first lane ranks.
     """
     overlay = _overlays(trace, per_lane)
-    parts_of_spans = _span_lanes(trace, per_lane, overlay)
+    apart = np.zeros(len(per_lane), np.int64) if apart is None else apart
+    parts_of_spans = _span_lanes(trace, per_lane - apart, overlay)
     parts = (
         parts_of_spans,
         _counter_lanes(trace),
         _busy_threads_lane(parts_of_spans),
+        *(_apart_lanes(trace, spec, apart) for spec in TRACKS if spec.only),
         *(_column_lanes(trace, s, by_column[s.column]) for s in TRACKS if s.column),
     )
     columns = {
@@ -758,6 +781,24 @@ def _span_lanes(
         lane_id=ids,
         value=ids,
         order=_taken(lanes.sort_keys, ids),
+    )
+
+
+def _apart_lanes(trace: Trace, spec: TrackSpec, apart: I64) -> _LaneColumns:
+    """Return the lanes of a track of spans that lie apart from others of their lane."""
+    of_kind = trace.lanes.kinds == (-1 if spec.kind is None else spec.kind)
+    ids = np.flatnonzero((apart > 0) & of_kind)
+    titles = _taken(trace.lanes.names, ids)
+    n = len(ids)
+    return _LaneColumns(
+        keys=[f"{spec.id}:{title}" for title in titles],
+        titles=titles,
+        groups=(spec.group,) if n else (),
+        group=np.zeros(n, np.int64),
+        tracks=np.full(n, TRACKS.index(spec), np.int8),
+        n_spans=apart[ids],
+        lane_id=ids,
+        value=ids,
     )
 
 

@@ -32,6 +32,8 @@ class TrackSpec:
     group : title of the group of its lanes, where the trace names none.
     kind : of the lanes of the trace that it shows; None = it has a lane per value of
         `column`, or per counter, or one lane for all threads.
+    only : of `kind`, where spans of this category lie apart from all others: each lane
+        of the trace that has some is a lane of this track too.
     title : of a lane of a column, with the name of the value for ``{}``.
     column : of `Spans`; the work spans of each value are a lane. "" = spans by lane.
     track : class that draws, hits and describes its lanes, ``module:name``, the module
@@ -60,6 +62,7 @@ class TrackSpec:
     id: str
     group: str
     kind: LaneKind | None = None
+    only: str = ""
     column: str = ""
     title: str = "{}"
     track: str = "spans:SpanTrack"
@@ -147,6 +150,16 @@ TRACKS: tuple[TrackSpec, ...] = (
         encloses=True,
     ),
     TrackSpec(
+        id="python",
+        group="Python frames",
+        kind=LaneKind.THREAD,
+        only="python_function",
+        has_fixed_group=True,
+        encloses=True,
+        is_listed=False,
+        max_open_lanes=0,
+    ),
+    TrackSpec(
         id="command",
         group="Commands",
         kind=LaneKind.COMMAND,
@@ -202,7 +215,7 @@ def tracks_of_kinds() -> npt.NDArray[np.int8]:
     """Return the place in `TRACKS` of each `LaneKind`, int8[number of kinds]."""
     numbers = np.zeros(len(LaneKind), np.int8)
     for number, spec in enumerate(TRACKS):
-        if spec.kind is not None:
+        if spec.kind is not None and not spec.only:
             numbers[spec.kind] = number
     return numbers
 
