@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import log_files
 from ggscope.cli import report as made
 from ggscope.exporters.report import (
     MAX_BYTES,
@@ -449,3 +450,73 @@ def test_report_above_the_limit_is_written_and_says_so(
         return answer.err
 
     assert new_statements(said(1000), said(5_000_000))
+
+
+def log_with_secrets(folder: Path) -> Path:
+    """Return a log with the words of a person in every place that can have some."""
+    text = log_files.log(log_files.random_requests(1, 6)).decode()
+    lines = text.replace("/models/tiny.gguf", "/home/SECRET/models/tiny.gguf").split(
+        "\n"
+    )
+    at = next(i for i, line in enumerate(lines) if "launch_slot_" in line)
+    lines[at:at] = [
+        "0.00.100.000 W srv  log_server_r: request: POST /v1/chat SECRET: tell me",
+        "0.00.100.000 E slot update_slots: id  0 | task 7 | failed: SECRET",
+        "0.00.100.000 I srv    operator(): cancel task, id_task = 7, SECRET",
+        "0.00.100.000 I system_info: n_threads = 4 / 8 | of /home/SECRET/bin/x | AVX",
+        "[GIN] 2026/01/01 - 01:00:04 | 200 |  1.5s |       127.0.0.1 | POST     "
+        '"/api/generate?prompt=SECRET"',
+    ]
+    path = folder / "SECRET" / "server.log"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_report_of_a_log_names_no_person_and_no_prompt(run, tmp_path) -> None:
+    path = log_with_secrets(tmp_path)
+    target = tmp_path / "r.html"
+
+    assert run("report", path, "-o", target).code == 0
+
+    page = target.read_text("utf-8")
+    assert "SECRET" not in page
+    assert "tiny.gguf" in page
+    assert "n_threads = 4 / 8" in page
+    assert "POST /api/generate · 200" in page
+    assert "size and date unknown" not in page
+
+    assert run("report", path, "-o", target, "--with-folders", "--force").code == 0
+
+    page = target.read_text("utf-8")
+    assert "/home/SECRET/models/tiny.gguf" in page
+    assert "tell me" not in page
+
+
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [
+        ("chrome-json", ".json"), ("csv", ".csv"), ("json", ".json"),
+        ("markdown", ".md"), ("folded", ".txt"), ("tsv", ".tsv"),
+    ],
+)  # fmt: skip
+def test_log_in_another_format_names_no_person_and_no_prompt(
+    run, tmp_path, form: str, suffix: str
+) -> None:
+    path = log_with_secrets(tmp_path)
+    target = tmp_path / f"out{suffix}"
+
+    assert run("convert", path, "--to", form, "-o", target).code == 0
+
+    content = target.read_text("utf-8")
+    assert "SECRET" not in content
+    assert "prompt" in content
+
+
+def test_figure_of_a_log_names_no_person_and_no_prompt(run, tmp_path) -> None:
+    path = log_with_secrets(tmp_path)
+    target = tmp_path / "out.svg"
+
+    assert run("export", path, "--view", "timeline", "-o", target).code == 0
+
+    assert "SECRET" not in target.read_text("utf-8")

@@ -1086,6 +1086,11 @@ def _add_report(parser: _Parser) -> None:
         metavar="VIEW",
         help="figures of these views, e.g. timeline,heatmap; default: all with data",
     )
+    parser.add_argument(
+        "--with-folders",
+        action="store_true",
+        help="of a log, name the folders of its files too: they tell names of users",
+    )
 
 
 def _add_bench(parser: _Parser) -> None:

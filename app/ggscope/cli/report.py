@@ -4,6 +4,7 @@ It begins with what took the time; the rest follows from large to small.
 """
 
 import math
+import re
 import shlex
 import time
 from argparse import Namespace
@@ -80,6 +81,10 @@ if TYPE_CHECKING:
     from ggscope.render.export import Figure
 
 _MAX_TEXT = 200_000
+_FOLDERS = re.compile(
+    r"""(?<![\w.])(?:[A-Za-z]:|~)?[/\\](?=\S)(?:[^/\\"'|]*[/\\])*(?=[^/\\"'\s])"""
+)
+"""What stands before the name of a file."""
 _MAX_ENGINES = 4
 _MAX_ROWS, _MAX_BARS, _MAX_LONGEST = 40, 16, 25
 _MAX_PROBLEMS = 200
@@ -111,7 +116,14 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             output.emit_json(failure_json(path, error))
         raise
-    content = report(trace, path, command_of(arguments), views=arguments.view)
+    hides = trace.log is not None and not arguments.with_folders
+    content = report(
+        without_folders(trace) if hides else trace,
+        Path(path.name) if hides else path,
+        command_of(arguments, with_folders=not hides),
+        views=arguments.view,
+        sources=trace.info.paths,
+    )
     write_file(target, content, overwrite=arguments.force)
     output.say(f"{target} written.")
     if len(content) > MAX_BYTES:
@@ -123,17 +135,43 @@ def run(arguments: Namespace) -> int:
     return GOOD
 
 
-def command_of(arguments: Namespace) -> str:
+def command_of(arguments: Namespace, *, with_folders: bool = True) -> str:
     """Return the command line that makes this report, as a shell takes it."""
+
+    def shown(path: Path) -> str:
+        return str(path) if with_folders else path.name
+
     words = ["ggscope", "report", *reading_words(arguments)]
     if arguments.view is not None:
         words += ["--view", ",".join(arguments.view)]
-    words += ["-o", str(arguments.output), "--", str(arguments.files[0])]
+    words += ["-o", shown(arguments.output), "--", shown(arguments.files[0])]
     return shlex.join(words)
 
 
+def without_folders(trace: Trace) -> Trace:
+    """Return the trace of a log without the folders of files, which name people."""
+
+    def shown(key: str, value: str) -> str:
+        name = re.split(r"[/\\]", value)[-1] if key == "model" else value
+        return _FOLDERS.sub("", name)
+
+    producer = {key: shown(key, value) for key, value in trace.info.producer.items()}
+    paths = tuple(Path(path.name) for path in trace.info.paths)
+    info = replace(trace.info, producer=producer, paths=paths, folder=None)
+    log = trace.log
+    if log is not None:
+        facts = tuple((key, shown(key, value)) for key, value in log.facts)
+        log = replace(log, facts=facts)
+    return replace(trace, info=info, log=log)
+
+
 def report(
-    trace: Trace, path: Path, command: str, *, views: Sequence[str] | None = None
+    trace: Trace,
+    path: Path,
+    command: str,
+    *,
+    views: Sequence[str] | None = None,
+    sources: Sequence[Path] = (),
 ) -> bytes:
     """Return the page of a trace.
 
@@ -141,6 +179,7 @@ def report(
     ----------
     command : how it is made again.
     views : names of the figures; None = of every view that has something to show.
+    sources : the files of the trace, where `trace.info` names them without folders.
     """
     complete = completeness(trace)
     trace = with_completeness(trace, complete)
@@ -154,7 +193,7 @@ def report(
         _hot(trace),
         _problems(trace, complete),
         _details(trace, facts),
-        _origin(trace, command),
+        _origin(trace, command, sources or trace.info.paths),
     ]
     shown = [s for s in sections if s is not None]
     name = trace.info.paths[0].name if trace.info.paths else path.name
@@ -507,21 +546,21 @@ def _problems(trace: Trace, found: Completeness) -> Section:
     return Section("Problems", notes=tuple(notes), tables=(table,))
 
 
-def _origin(trace: Trace, command: str) -> Section:
+def _origin(trace: Trace, command: str, sources: Sequence[Path]) -> Section:
     rows = [
         ("made by", f"ggscope {__version__}"),
         ("made at", _when(time.time())),
         ("command", command),
         ("reader", trace.info.reader_id),
     ]
-    for path in trace.info.paths:
+    for shown, path in zip(trace.info.paths, sources, strict=False):
         try:
             status = path.stat()
         except OSError:
-            rows.append(("file", f"{path}; size and date unknown"))
+            rows.append(("file", f"{shown}; size and date unknown"))
             continue
         size = format_exact_bytes(status.st_size)
-        rows.append(("file", f"{path}; {size}, changed {_when(status.st_mtime)}"))
+        rows.append(("file", f"{shown}; {size}, changed {_when(status.st_mtime)}"))
     rows += [(f"option {key}", value) for key, value in trace.info.options.items()]
     cells = [[Cell(name), Cell(value)] for name, value in rows[:_MAX_PROBLEMS]]
     table = ReportTable("Command and files", ("", ""), cells, n_text=2)

@@ -117,4 +117,5 @@ def http_call(text: str) -> tuple[str, int] | None:
         return None
     parts = _PART.findall(match["time"])
     ns = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return f"{match['method']} {match['path']} · {match['status']}", round(ns)
+    path = match["path"].partition("?")[0]  # what is asked for is private
+    return f"{match['method']} {path} · {match['status']}", round(ns)
