@@ -341,6 +341,7 @@ def test_trace_without_points_says_what_it_lacks(
     if view.scene_now() is None:
         assert title
         assert "Add" in hint
+        assert not view.head.play.isEnabled()
         assert view.figure() is None
         for key in (
             Key.Key_Space,

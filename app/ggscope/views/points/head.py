@@ -4,7 +4,7 @@ from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
-from ggscope.render.theme import Theme
+from ggscope.render.theme import Theme, css
 from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
@@ -74,6 +74,11 @@ class PointsHead(QWidget):
         with QSignalBlocker(self.slider):
             self.slider.setValue(STEPS if share is None else round(share * STEPS))
 
+    def set_usable(self, *, is_usable: bool) -> None:
+        """Enable what acts on points, where there are some."""
+        for part in (self.play, self.back, self.slider, self.forward, self.reset):
+            part.setEnabled(is_usable)
+
     def show_note(self, text: str, tip: str) -> None:
         """Say what draws; "" = OpenGL, which needs no word."""
         self.note.setText(text)
@@ -85,7 +90,10 @@ class PointsHead(QWidget):
         """Use the colours of `theme`."""
         set_label_color(self.note, theme.dim)
         for button in (self.play, self.back, self.forward, self.reset):
-            button.setStyleSheet(tool_button_style(theme, theme.text))
+            button.setStyleSheet(
+                tool_button_style(theme, theme.text)
+                + f" QToolButton:disabled {{ color: {css(theme.faint)}; }}"
+            )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what has no room; menu and keys have all of it."""

@@ -148,6 +148,7 @@ class PointsView(PaintedView):
         self._cache = PointsCache()
         self._hover = -1
         self.end_replay()
+        self._show_renderer()
         self.repaint_picture()
 
     def _on_trace_changed(self, change: object) -> None:
@@ -327,7 +328,9 @@ class PointsView(PaintedView):
         self._show_renderer()
 
     def _show_renderer(self, _: object = None) -> None:
-        if not isinstance(self.canvas, RasterCanvas):
+        has_points = self.placed is not None and len(self.placed.points) > 0
+        self.head.set_usable(is_usable=has_points)
+        if not has_points or not isinstance(self.canvas, RasterCanvas):
             self.head.show_note("", "")
         elif self._gl_fault:
             tip = f"OpenGL failed: {self._gl_fault}. The picture is the same."
