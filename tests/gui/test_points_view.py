@@ -141,6 +141,21 @@ def test_layers_are_those_of_the_token_or_of_the_marked_range(
     assert view.layers.of == f"token {token}"
 
 
+def test_layers_are_not_added_up_again_for_another_op_of_the_token(
+    view: PointsView, session: Session, qtbot: QtBot
+) -> None:
+    tensors = view.placed.points.tensor
+    before = view.layers
+    session.selection.select_tensor(int(tensors[0]))
+    settle_view(qtbot, view)
+
+    assert view.layers is before
+    session.queries.set_filter(Filter(layers=frozenset({1})))
+    settle_view(qtbot, view)
+    assert view.layers is not before
+    assert np.count_nonzero(view.layers.activity.ticks) == 1
+
+
 def test_drag_turns_and_shift_drag_moves_and_backspace_undoes(
     view: PointsView,
 ) -> None:

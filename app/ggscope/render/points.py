@@ -21,7 +21,7 @@ from ggscope.descriptions.spans import time_text
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_bytes, format_duration
+from ggscope.model.units import TimeRange, format_bytes, format_duration
 from ggscope.native.library import library
 from ggscope.render.axis import CHARACTER_PX, axis_ticks
 from ggscope.render.batch import (
@@ -40,7 +40,7 @@ from ggscope.render.colors import DEFAULT, Entry, colors, label_color, lut, map_
 from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import changed_options, option
+from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import Theme, mix, visible_on
 from ggscope.render.theme import theme as theme_named
 
@@ -741,6 +741,7 @@ class PointsOptions:
     color_by : id of a colouring.
     azimuth, elevation : degrees of the camera; distance : from the middle of the box.
     absolute : whether times are those of the file's own clock.
+    visible : only reads of spans that start in it; all where None.
     mask : bool[n_spans], whose accesses count; all where None.
     """
 
@@ -749,6 +750,9 @@ class PointsOptions:
     elevation: float = HOME.elevation
     distance: float = HOME.distance
     absolute: bool = False
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
     mask: npt.NDArray[np.bool_] | None = field(
         default=None, metadata=option(flag="where", read=None)
     )
@@ -780,14 +784,21 @@ def points_figure(trace: Trace, options: PointsOptions = PointsOptions()) -> Fig
     )
 
     def draw(look: FigureStyle) -> RenderedFigure:
-        points = access_points(trace, options.mask)
+        mask, visible = options.mask, options.visible
+        if visible is not None:
+            start = trace.spans.start
+            in_time = (start >= visible.start) & (start < visible.end)
+            mask = in_time if mask is None else in_time & mask
+        points = access_points(trace, mask)
+        if visible is not None:
+            points = replace(points, extent=visible)
         axis = layer_axis(points)
         theme = theme_named(look.theme)
         hues = point_colors(trace, points, by)
         scene = PointsScene(
             trace, points, axis, places(points, axis), hues.colors(theme),
             1400.0, 840.0, theme, look.scale, camera,
-            activity=layer_activity(trace, None, options.mask),
+            activity=layer_activity(trace, visible, options.mask),
             absolute=options.absolute, entries=hues.entries(theme),
         )  # fmt: skip
         return draw_points(scene, look, trace_name(trace))

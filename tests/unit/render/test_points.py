@@ -267,6 +267,21 @@ def test_figure_has_points_axes_and_legend(qapp, look: str) -> None:
     assert {"layer 0", "file offset"} <= texts
 
 
+def test_figure_of_a_range_has_its_reads_and_its_times(qapp) -> None:
+    trace = moe_trace()
+    times = access_points(trace).time
+    begin, end = int(times[40]), int(times[120])
+    n = int(((times >= begin) & (times < end)).sum())
+
+    figure = FIGURES["3d"].figure(trace, visible=TimeRange(begin, end))
+
+    assert f"{n} reads" in figure.draw(FigureStyle()).description
+    scene = scene_of(trace)
+    part = replace(scene.points, extent=TimeRange(begin, end))
+    inside = (times >= begin) & (times < end)
+    assert (np.abs(places(part, scene.axis)[inside, 0]) <= HALF[0] + 1e-6).all()
+
+
 def test_figure_refuses_what_it_cannot_draw(qapp) -> None:
     spec = FIGURES["3d"]
     with pytest.raises(ExportError, match="color_by"):

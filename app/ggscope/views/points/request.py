@@ -115,7 +115,7 @@ def active_layers(
 
 
 def _selected_token(trace: Trace, selection: Selection) -> tuple[TimeRange | None, str]:
-    number, span = _token_number(trace, selection)
+    number, span = token_number(trace, selection)
     if number < 0:
         return None, ""
     times = token_times(trace) if trace.spans.token is not None else NO_TOKENS
@@ -129,7 +129,7 @@ def _selected_token(trace: Trace, selection: Selection) -> tuple[TimeRange | Non
     return times.range_of(int(at[0])), f"token {number}"
 
 
-def _token_number(trace: Trace, selection: Selection) -> tuple[int, int]:
+def token_number(trace: Trace, selection: Selection) -> tuple[int, int]:
     """Return the number of the selected token, and a span of it; -1 = none."""
     token, active = trace.spans.token, selection.active
     if selection.table in ("spans", "waits") and active is not None:

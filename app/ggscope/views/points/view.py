@@ -50,6 +50,7 @@ from ggscope.views.points.request import (
     lit_points,
     placed_points,
     recolored,
+    token_number,
 )
 
 _GL_MODULE = "ggscope.views.points.gl_canvas"
@@ -110,6 +111,7 @@ class PointsView(PaintedView):
         self._last_burst = 0.0
         self._hover = -1
         self._gl_fault = ""
+        self._layers_of: tuple[object, ...] = ()
         self._cache = PointsCache()
         self._gestures = PointsGestures(self)
         self._player = QTimer(self, interval=_FRAME_MS)
@@ -146,6 +148,7 @@ class PointsView(PaintedView):
         """Show no points."""
         self.placed = self.layers = self._lit = self._colors = None
         self._cache = PointsCache()
+        self._layers_of = ()
         self._hover = -1
         self.end_replay()
         self._show_renderer()
@@ -167,7 +170,17 @@ class PointsView(PaintedView):
         self._compute_layers(trace)
 
     def _compute_layers(self, trace: Trace) -> None:
+        """Add up the time of layers, unless it would be the same again."""
         session = self.session
+        marked, mask = session.ranges.marked, session.queries.mask
+        number, span = token_number(trace, session.selection.current)
+        of = (trace, mask, marked, number, span if number >= 0 else -1)
+        if len(self._layers_of) == len(of) and all(
+            a is b or (i > 1 and a == b)
+            for i, (a, b) in enumerate(zip(of, self._layers_of, strict=True))
+        ):
+            return
+        self._layers_of = of
         request = partial(
             active_layers, trace, session.selection.current, session.ranges.marked,
             session.queries.mask,
