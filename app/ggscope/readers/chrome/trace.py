@@ -437,7 +437,8 @@ class ChromeTrace:
                 mine = np.flatnonzero((device == one) & (value >= 0))
                 mine = mine[np.argsort(time[mine], kind="stable")]
                 where = f"device {one % 4096:.0f}" if one >= 4096 else "CPU"
-                if len(mine):
+                # Memory of the CPU is not reserved in advance.
+                if len(mine) and (one >= 4096 or value[mine].any()):
                     self._builder.add_counter(
                         f"{word}, {where}",
                         "B",

@@ -99,6 +99,8 @@ class DetailsView(View):
         self._title = Label(parent=self)
         self._title.setFont(mono_font(15, bold=True))
         self._title.setWordWrap(True)
+        # A kernel's name is one long word: it is cut, and the facts have it whole.
+        self._title.setMinimumWidth(1)
         self._title.setObjectName("details_title")
         select = Qt.TextInteractionFlag.TextSelectableByMouse
         self._title.setTextInteractionFlags(select)
