@@ -4,6 +4,7 @@ Tests that go through them are skipped where the corpus is not there.
 """
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,16 @@ def counts(kind: str) -> dict[str, dict[str, Any]]:
     return {k: v for k, v in sorted(listed.items()) if v["kind"] == kind}
 
 
-def each(kind: str) -> pytest.MarkDecorator:
-    """Return the mark that runs a test for the "name" of each file of a kind."""
-    names = list(counts(kind))
+def each(
+    kind: str, where: Callable[[str, dict[str, Any]], bool] = lambda *_: True
+) -> pytest.MarkDecorator:
+    """Return the mark that runs a test for the "name" of each file of a kind.
+
+    Parameters
+    ----------
+    where : tells of a name and what is known of it whether it is meant.
+    """
+    names = [name for name, known in counts(kind).items() if where(name, known)]
     reason = pytest.mark.skip(reason="the corpus is not there")
     return pytest.mark.parametrize("name", names or [pytest.param("", marks=reason)])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import bench_files
-from support import corpus_path
+import people
 
 
 @pytest.fixture
@@ -77,25 +77,11 @@ def test_other_files_are_named_and_the_rest_is_printed(run, files, tmp_path):
     assert "pp128" in answer.out
 
 
-def _corpus() -> list[tuple[str, dict[str, object]]]:
-    root = corpus_path()
-    index = None if root is None else root / "people" / "index.json"
-    if index is None or not index.is_file():
-        return []
-    entries = json.loads(index.read_text("utf-8"))
-    return [
-        (n, entry) for n, entry in entries.items() if entry["kind"] == "llama-bench"
-    ]
-
-
-@pytest.mark.skipif(not _corpus(), reason="the corpus is not there")
-@pytest.mark.parametrize("number", range(len(_corpus()) or 1))
-def test_files_of_people_have_the_counts_of_the_index(run, tmp_path, number):
-    name, entry = _corpus()[number]
-    root = corpus_path()
-    assert root is not None
+@people.each("llama-bench")  # of the corpus
+def test_files_of_people_have_the_counts_of_the_index(run, tmp_path, name):
+    entry = people.counts("llama-bench")[name]
     copy = tmp_path / "x.txt"
-    copy.write_bytes((root / "people" / name).read_bytes())
+    copy.write_bytes(people.content(name))
 
     events = json.loads(run("info", copy, "--json").out)["events"]
     rows = json.loads(run("bench-table", copy, "--json").out)["rows"]

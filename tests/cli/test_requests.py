@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import log_files
+import people
 from log_files import Request
-from support import corpus_path
 
 KEYS = {
     "slot", "task", "queued_ms", "prompt_tokens", "cached_tokens",
@@ -91,27 +92,16 @@ def test_logs_join_no_trace_of_their_folder(run, tmp_path, path):
     assert value["reader"] == "gguf"
 
 
-def _corpus() -> list[tuple[str, dict[str, object]]]:
-    root = corpus_path()
-    index = None if root is None else root / "people" / "index.json"
-    if index is None or not index.is_file():
-        return []
-    entries = json.loads(index.read_text("utf-8"))
-    return [
-        (name, entry)
-        for name, entry in entries.items()
-        if entry["kind"] == "log" and entry["eval_lines"] and "dialects" not in name
-    ]
+def _has_sums(name: str, entry: dict[str, Any]) -> bool:
+    """Tell whether the index of the corpus counts lines as the reader does."""
+    return bool(entry["eval_lines"]) and "dialects" not in name
 
 
-@pytest.mark.skipif(not _corpus(), reason="the corpus is not there")
-@pytest.mark.parametrize("number", range(len(_corpus()) or 1))
-def test_logs_of_people_have_the_sums_of_their_lines(run, tmp_path, number):
-    name, entry = _corpus()[number]
-    root = corpus_path()
-    assert root is not None
+@people.each("log", _has_sums)
+def test_logs_of_people_have_the_sums_of_their_lines(run, tmp_path, name):
+    entry = people.counts("log")[name]
     copy = tmp_path / "x.txt"
-    copy.write_bytes((root / "people" / name).read_bytes())
+    copy.write_bytes(people.content(name))
 
     events = json.loads(run("info", copy, "--json").out)["events"]
     rows = json.loads(run("requests", copy, "--json").out)["rows"]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import bigmoe_files
+import people
 from bigmoe_files import MAKERS
 from ggscope.cli import main
 from ggscope.errors import ReadError
 from ggscope.model.tables import Phase, Quality, Space, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
-from support import corpus_path
 
 
 def opened(path: Path, data: bytes) -> Trace:
@@ -183,28 +183,12 @@ def test_columns_in_another_order_and_new_ones_are_taken_by_name(tmp_path):
     assert len(rows) == b.info.n_records
 
 
-def _corpus() -> list[tuple[str, int]]:
-    root = corpus_path()
-    index = None if root is None else root / "people" / "index.json"
-    if index is None or not index.is_file():
-        return []
-    entries = json.loads(index.read_text("utf-8"))
-    return [
-        (name, entry["rows"])
-        for name, entry in entries.items()
-        if name.startswith("bigmoe/") and entry["kind"] == "csv"
-    ]
-
-
-@pytest.mark.skipif(not _corpus(), reason="the corpus is not there")
-@pytest.mark.parametrize("number", range(len(_corpus()) or 1))
-def test_tables_of_people_have_the_rows_of_the_index(number, tmp_path, capsys):
-    name, n_rows = _corpus()[number]
-    root = corpus_path()
-    assert root is not None
+@people.each("csv", lambda name, _: name.startswith("bigmoe/"))  # of the corpus
+def test_tables_of_people_have_the_rows_of_the_index(name, tmp_path, capsys):
     copy = tmp_path / "x.txt"
-    copy.write_bytes((root / "people" / name).read_bytes())
+    copy.write_bytes(people.content(name))
 
     assert main(["info", str(copy), "--json"]) == 0
 
+    n_rows = people.counts("csv")[name]["rows"]
     assert json.loads(capsys.readouterr().out)["events"] == {"rows": n_rows}

@@ -8,6 +8,7 @@ import pytest
 
 import gguf_files
 import imatrix_files
+import people
 from ggscope.analysis.experts.experts import ExpertSource, expert_choices, expert_grid
 from ggscope.cli import main
 from ggscope.errors import ReadError
@@ -17,7 +18,6 @@ from ggscope.readers.discovery import survey
 from ggscope.readers.registry import open_trace
 from ggscope.session_loading import open_bundle
 from gguf_files import T
-from support import corpus_path
 
 FORMS = {"gguf": imatrix_files.gguf, "dat": imatrix_files.legacy}
 
@@ -161,15 +161,11 @@ def test_model_is_no_importance_matrix(tmp_path):
     assert open_trace(path).importance is None
 
 
-@pytest.mark.skipif(corpus_path() is None, reason="the corpus is not there")
-def test_matrix_of_people_has_the_counts_of_the_index(tmp_path, capsys):
-    root = corpus_path()
-    assert root is not None
-    entry = json.loads((root / "people" / "index.json").read_text("utf-8"))[
-        "imatrix/imatrix.dat"
-    ]
+@people.each("imatrix-dat")  # of the corpus
+def test_matrix_of_people_has_the_counts_of_the_index(name, tmp_path, capsys):
+    entry = people.counts("imatrix-dat")[name]
     copy = tmp_path / "x.txt"
-    copy.write_bytes((root / "people" / "imatrix" / "imatrix.dat").read_bytes())
+    copy.write_bytes(people.content(name))
 
     assert main(["info", str(copy), "--json"]) == 0
 
