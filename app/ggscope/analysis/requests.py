@@ -56,18 +56,18 @@ def percentiles(values: F64) -> Mapping[int, float]:
     values = values[np.isfinite(values)]
     if not len(values):
         return {}
-    found = np.percentile(values, PERCENTILES).tolist()
-    return dict(zip(PERCENTILES, found, strict=True))
+    at = np.percentile(values, PERCENTILES).tolist()
+    return dict(zip(PERCENTILES, at, strict=True))
 
 
 def known(values: npt.NDArray[np.integer]) -> F64:
     """Return numbers of which -1 is unknown, as NaN."""
-    found: F64 = np.array(values, np.float64)
-    found[values < 0] = np.nan
-    return found
+    numbers: F64 = np.array(values, np.float64)
+    numbers[values < 0] = np.nan
+    return numbers
 
 
 def _ratio(a: F64, b: F64) -> F64:
-    found = np.full(len(a), np.nan)
-    np.divide(a, b, out=found, where=b > 0)
-    return found
+    ratio = np.full(len(a), np.nan)
+    np.divide(a, b, out=ratio, where=b > 0)
+    return ratio

@@ -50,14 +50,14 @@ class BenchReader:
         rows: list[Row] = []
         broken: list[int] = []
         odd: list[int] = []
-        for i, (number, found) in enumerate(rows_of(text, form)):
+        for i, (number, raw) in enumerate(rows_of(text, form)):
             if not i % 1000:
                 context.check_cancelled()
-            if found is None or not _is_sound(row := _cleaned(found)):
+            if raw is None or not _is_sound(row := _cleaned(raw)):
                 broken.append(number)
                 continue
             rows.append(row)
-            if _has_odd_samples(found, row):
+            if _has_odd_samples(raw, row):
                 odd.append(number)
         if not rows:
             raise CorruptError(
@@ -161,9 +161,9 @@ def _is_sound(row: Row) -> bool:
 
 def _about(rows: list[Row]) -> dict[str, str]:
     """Return the values that are the same in all rows, of some keys."""
-    found = {}
+    about = {}
     for key in _ABOUT:
         values = {str(row[key]) for row in rows if row.get(key)}
         if len(values) == 1:
-            found[key] = values.pop()
-    return found
+            about[key] = values.pop()
+    return about

@@ -197,25 +197,25 @@ def _facts(head: bytes, source: Source) -> dict[str, str]:
 def _columns(rows: CsvRows, form: Form, names: tuple[str, ...]) -> tuple[Columns, int]:
     """Return the columns of the sound rows of a block, and how many are not."""
     good = np.ones(len(rows.line), np.bool_)
-    found: Columns = {}
+    columns: Columns = {}
     for position, name in enumerate(names):
-        if name in found:
+        if name in columns:
             continue
         if name in form.texts:
-            found[name] = rows.texts(position)
+            columns[name] = rows.texts(position)
             continue
         values = rows.decimals(position)
         if name in form.needs:
             good &= np.isfinite(values) & (np.abs(values) < _MOST_NS)
-        found[name] = values
+        columns[name] = values
     if not good.all():
-        found = {name: values[good] for name, values in found.items()}
+        columns = {name: values[good] for name, values in columns.items()}
     # One width for all blocks.
-    found = {
+    columns = {
         name: values.astype("S128") if name in form.texts else values
-        for name, values in found.items()
+        for name, values in columns.items()
     }
-    return found, int(len(good) - np.count_nonzero(good))
+    return columns, int(len(good) - np.count_nonzero(good))
 
 
 def _whole(columns: Columns, name: str) -> I64:
@@ -262,9 +262,9 @@ def _add_passes(
 
 def _phase(columns: Columns) -> I64:
     phase = _whole(columns, "phase")
-    found = np.full(len(phase), -1, np.int64)
-    found[phase == 0], found[phase == 1] = Phase.PROMPT, Phase.GENERATE
-    return found
+    codes = np.full(len(phase), -1, np.int64)
+    codes[phase == 0], codes[phase == 1] = Phase.PROMPT, Phase.GENERATE
+    return codes
 
 
 def _interned(builder: TraceBuilder, texts: npt.NDArray[np.generic]) -> I64:
@@ -272,8 +272,8 @@ def _interned(builder: TraceBuilder, texts: npt.NDArray[np.generic]) -> I64:
     names, place = np.unique(texts, return_inverse=True)
     words = [bytes(name).decode("utf-8", "replace") for name in names.tolist()]
     numbers = np.asarray(builder.strings.intern_many(words), np.int64)
-    found: I64 = numbers[place.reshape(-1)]
-    return found
+    of_text: I64 = numbers[place.reshape(-1)]
+    return of_text
 
 
 # -- the three tables ----------------------------------------------------------

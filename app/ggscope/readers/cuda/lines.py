@@ -239,7 +239,7 @@ class _Whole:
 
 def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
     """Return the rows of a block of lines."""
-    found: list[dict[str, npt.NDArray[Any]]] = []
+    parts: list[dict[str, npt.NDArray[Any]]] = []
     texts: list[str] = []
     capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
     n_texts = capacity + _TEXTS_PER_ROW
@@ -266,7 +266,7 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         for name in _TEXTS:
             rows[name][rows[name] >= 0] += len(texts)
         texts += slots.texts(rest)
-        found.append(rows)
+        parts.append(rows)
         here = (tally.first_broken, tally.first_repaired, tally.first_other)
         for i, first in enumerate(here):
             if first >= 0 and firsts[i] < 0:
@@ -275,7 +275,7 @@ def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
         counts += (tally.n_lines, tally.n_broken, tally.n_repaired, tally.n_other)
         done += tally.consumed
     joined = {
-        name: np.concatenate([np.empty(0, dtype), *(rows[name] for rows in found)])
+        name: np.concatenate([np.empty(0, dtype), *(rows[name] for rows in parts)])
         for name, dtype in _DTYPES.items()
     }
     n_lines, n_broken, n_repaired, n_other = (int(count) for count in counts)

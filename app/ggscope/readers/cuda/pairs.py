@@ -108,5 +108,5 @@ def _next_of(lines: CallLines, rows: I64, thread: I64) -> I64:
         return rows
     place = thread * (1 << 16) + lines.depth + 1
     _, behind = neighbours(place)
-    found: npt.NDArray[np.int64] = behind[rows]
-    return found
+    next_rows: npt.NDArray[np.int64] = behind[rows]
+    return next_rows

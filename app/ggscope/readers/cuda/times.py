@@ -56,13 +56,13 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
         mine = np.isin(lines.form, forms)
         if not mine.any():
             continue
-        found = asked_unit
+        chosen_unit = asked_unit
         if asked_unit == "auto":
-            told = _unit_by_durations(lines, ends, mine)
-            found = told or usual
-            is_guessed |= not told and usual == "ms"
-        unit = found
-        scale[mine] = _SCALES[found]
+            stated = _unit_by_durations(lines, ends, mine)
+            chosen_unit = stated or usual
+            is_guessed |= not stated and usual == "ms"
+        unit = chosen_unit
+        scale[mine] = _SCALES[chosen_unit]
     scale[lines.form == Form.PROBE_TEXT] = _SCALES["ms"]
     is_placed = np.abs(lines.whole) < _FURTHEST_NS // scale
     whole = np.where(is_placed, lines.whole, 0)
@@ -90,8 +90,8 @@ def _unit_by_durations(
     begin, end = begin[chosen], end[chosen]
     passed = (lines.whole[end] - lines.whole[begin]).astype(np.float64)
     passed += (lines.nano[end] - lines.nano[begin]) * 1e-9
-    told = passed > 0
-    if not told.any():
+    lasts = passed > 0
+    if not lasts.any():
         return ""
-    ratio = float(np.median(lines.duration[end][told] / passed[told]))
+    ratio = float(np.median(lines.duration[end][lasts] / passed[lasts]))
     return "s" if ratio > _BETWEEN_NS else "ms"

@@ -120,19 +120,19 @@ class CallTrace:
                 nexts >= 0, tick[np.maximum(nexts, 0)], last
             )
             flags[len(flags) - n_open :] = int(SpanFlag.UNFINISHED)
-        told = lines.duration[np.maximum(end, 0)]
-        told = np.where((end >= 0) & (told >= 0) & (told < 1e18), told, -1)
+        stated = lines.duration[np.maximum(end, 0)]
+        stated = np.where((end >= 0) & (stated >= 0) & (stated < 1e18), stated, -1)
         whole = np.zeros(len(begin), np.bool_)
         whole[n_paired : len(begin) - n_open] = True
         # What strace and bpftrace say of a call is finer than its two times.
         is_text = lines.form[begin] >= Form.PROBE_TEXT
         is_coarse = (lines.form[begin] == Form.PROBE) & (lines.nano[begin] == 0)
         is_coarse &= lines.nano[np.maximum(end, 0)] == 0
-        near = np.abs(finish - start - told) <= 2 * _RESOLUTION_NS
-        takes = (told >= 0) & (whole | is_text | (is_coarse & near))
-        length = np.rint(np.where(takes, told, 0)).astype(np.int64)
+        near = np.abs(finish - start - stated) <= 2 * _RESOLUTION_NS
+        takes = (stated >= 0) & (whole | is_text | (is_coarse & near))
+        length = np.rint(np.where(takes, stated, 0)).astype(np.int64)
         finish = np.where(takes, start + length, finish)
-        unknown = whole & (told < 0)
+        unknown = whole & (stated < 0)
         flags[unknown] |= np.uint16(SpanFlag.UNFINISHED)
         is_back = finish < start
         flags[is_back] |= np.uint16(SpanFlag.OUT_OF_ORDER)
@@ -168,8 +168,10 @@ class CallTrace:
     def _failed(self, begin: I64, end: I64) -> npt.NDArray[np.bool_]:
         flags = self._lines.flags
         last = np.where(end >= 0, end, begin)
-        found: npt.NDArray[np.bool_] = ((flags[last] | flags[begin]) & Mark.FAILED) != 0
-        return found
+        is_failed: npt.NDArray[np.bool_] = (
+            (flags[last] | flags[begin]) & Mark.FAILED
+        ) != 0
+        return is_failed
 
     def _span_names(
         self,
@@ -182,19 +184,19 @@ class CallTrace:
         strings, texts = self._builder.strings, self._names.texts
         plain = strings.intern_many(texts)
         names = plain[function].astype(np.int32)
-        told = np.flatnonzero((size >= 0) | (rate >= 0) | failed)
-        if not len(told):
+        detailed = np.flatnonzero((size >= 0) | (rate >= 0) | failed)
+        if not len(detailed):
             return names
-        error = self._error_rows(failed)[told]
-        key = function[told]
-        for values in (size[told], rate[told], self._error_keys(error)):
+        error = self._error_rows(failed)[detailed]
+        key = function[detailed]
+        for values in (size[detailed], rate[detailed], self._error_keys(error)):
             _, _, place = ranked(values)
             _, first, key = ranked(key * (int(place.max()) + 1) + place)
         if len(first) > _MOST_NAMES:
             return names
         words = []
         for row, of_error in zip(
-            told[first].tolist(), error[first].tolist(), strict=True
+            detailed[first].tolist(), error[first].tolist(), strict=True
         ):
             word = texts[int(function[row])]
             if size[row] >= 0:
@@ -204,7 +206,7 @@ class CallTrace:
             if of_error >= 0:
                 word += f" · {self._error_word(of_error)}"
             words.append(word)
-        names[told] = strings.intern_many(words)[key]
+        names[detailed] = strings.intern_many(words)[key]
         return names
 
     def _error_rows(self, failed: npt.NDArray[np.bool_]) -> I64:
@@ -450,11 +452,11 @@ class _Names:
     def of(self, begin: I64, end: I64) -> I64:
         """Return the number of the name of calls; -1 in `end` where there is none."""
         lines, last = self._lines, np.where(end >= 0, end, begin)
-        found = np.where(lines.name[begin] >= 0, lines.name[begin], lines.name[last])
-        found = np.where(found >= 0, found, lines.way[begin])
-        found = np.where(found >= 0, found, lines.type[begin])
+        text = np.where(lines.name[begin] >= 0, lines.name[begin], lines.name[last])
+        text = np.where(text >= 0, text, lines.way[begin])
+        text = np.where(text >= 0, text, lines.type[begin])
         kind = self._of_kind[lines.kind[begin]]
-        return np.where(found >= 0, found, kind).astype(np.int64)
+        return np.where(text >= 0, text, kind).astype(np.int64)
 
     def of_row(self, row: int) -> int:
         """Return the number of the name of an event."""

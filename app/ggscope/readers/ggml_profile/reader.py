@@ -205,11 +205,11 @@ class _Records:
     def take(self, value: object) -> None:
         """Take one element of "records"."""
         number, self._n_seen = self._n_seen, self._n_seen + 1
-        found = value if isinstance(value, dict) else {}
+        record = value if isinstance(value, dict) else {}
         start, duration = (
-            integer_of(found.get(key)) for key in ("start_ns", "duration_ns")
+            integer_of(record.get(key)) for key in ("start_ns", "duration_ns")
         )
-        backend = integer_of(found.get("backend_id"))
+        backend = integer_of(record.get("backend_id"))
         if start is None or duration is None or backend is None:
             self._skip(number)
             return
@@ -217,26 +217,26 @@ class _Records:
             self._skip(number)
             return
         op, is_copy = (
-            str(found.get("name") or "")[:_MOST_NAME],
-            found.get("type") == _COPY,
+            str(record.get("name") or "")[:_MOST_NAME],
+            record.get("type") == _COPY,
         )
         self.start.append(start)
         self.duration.append(duration)
         self.backend.append(backend)
         self.is_copy.append(is_copy)
         self.op.append(op)
-        self.name.append(_title(found, op))
-        n_bytes = integer_of(found.get("bytes"))
+        self.name.append(_title(record, op))
+        n_bytes = integer_of(record.get("bytes"))
         is_known = n_bytes is not None and 0 <= n_bytes < _FAR
         self.bytes.append(n_bytes if is_known and n_bytes is not None else -1)
         self.record.append(number)
-        split = integer_of(found.get("split_id"))
+        split = integer_of(record.get("split_id"))
         known = split is not None and 0 <= split < 1 << 31
         self._split.append(split if known and split is not None else -1)
-        tensor = found.get("tensor_name")
+        tensor = record.get("tensor_name")
         self._tensor.append(tensor[:_MOST_NAME] if isinstance(tensor, str) else "")
-        self._shape.append(_arrow(_sources(found), _shape(found.get("ne"))))
-        self._dtype.append(_types(found))
+        self._shape.append(_arrow(_sources(record), _shape(record.get("ne"))))
+        self._dtype.append(_types(record))
 
     def _skip(self, number: int) -> None:
         self.n_bad += 1
@@ -289,8 +289,8 @@ class _Records:
         numbers: dict[str, int] = {}
 
         def numbered(texts: Iterable[str]) -> npt.NDArray[np.int32]:
-            found = [numbers.setdefault(t, len(numbers)) if t else -1 for t in texts]
-            return np.array(found, np.int32)
+            ids = [numbers.setdefault(t, len(numbers)) if t else -1 for t in texts]
+            return np.array(ids, np.int32)
 
         n = len(self.start)
         order = np.lexsort((np.arange(n), np.array(self.start, np.int64)))
@@ -404,9 +404,9 @@ def _splits(
     if len(different):
         width = int(split.max()) + 2
         known = different[:, 0] * width + different[:, 1]
-        wanted = graph * width + split
-        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        of_record = np.where((split >= 0) & (known[at] == wanted), at, -1)
+        key = graph * width + split
+        at = np.minimum(np.searchsorted(known, key), len(known) - 1)
+        of_record = np.where((split >= 0) & (known[at] == key), at, -1)
     return (
         Splits(
             line=records[first],
@@ -435,8 +435,8 @@ class _Functions:
 
     def take(self, value: object) -> None:
         """Take one element of "fn_records"."""
-        found = value if isinstance(value, dict) else {}
-        start, end, name = (found.get(key) for key in ("start_ns", "end_ns", "name"))
+        record = value if isinstance(value, dict) else {}
+        start, end, name = (record.get(key) for key in ("start_ns", "end_ns", "name"))
         first, last = integer_of(start), integer_of(end)
         is_sound = first is not None and last is not None and isinstance(name, str)
         if not is_sound or first is None or last is None:
@@ -445,7 +445,7 @@ class _Functions:
         if not 0 <= first <= last < _FAR:
             self.n_bad += 1
             return
-        pid, tid = integer_of(found.get("pid")), integer_of(found.get("tid"))
+        pid, tid = integer_of(record.get("pid")), integer_of(record.get("tid"))
         self._name.append(str(name)[:_MOST_NAME])
         self._start.append(first)
         self._end.append(last)

@@ -282,9 +282,9 @@ def _read_gguf(source: Source, context: ReadContext, builder: TraceBuilder) -> _
         )  # fmt: skip
     entries.chunks = header.integer("imatrix.chunk_count")
     entries.chunk_size = header.integer("imatrix.chunk_size")
-    found = header.fields.get("imatrix.datasets")
-    if found is not None and isinstance(found.value, tuple):
-        entries.datasets = tuple(str(value) for value in found.value)
+    names = header.fields.get("imatrix.datasets")
+    if names is not None and isinstance(names.value, tuple):
+        entries.datasets = tuple(str(value) for value in names.value)
     counts = {t.name: t for t in header.tensors if t.name.endswith(_COUNTS)}
     n_lost = 0
     for tensor in header.tensors:

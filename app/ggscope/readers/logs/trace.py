@@ -644,7 +644,7 @@ class LogTrace:
     # -- warnings ----------------------------------------------------------
 
     def note_problems(self) -> None:
-        """Say how times were found, and what was left out; at the end, once."""
+        """Say how requests were placed, and what was left out; at the end, once."""
         builder = self.builder
         if self._n_requests and not self.has_clock:
             builder.warn(

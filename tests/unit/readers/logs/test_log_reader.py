@@ -26,7 +26,7 @@ def opened(tmp_path: Path, data: bytes, name: str = "x.txt") -> Trace:
     return trace
 
 
-def told(trace: Trace) -> list[tuple[int, ...]]:
+def rows_of(trace: Trace) -> list[tuple[int, ...]]:
     """Return what the table says of each request, times in ns."""
     assert trace.log is not None
     r = trace.log.requests
@@ -54,7 +54,7 @@ def test_requests_are_those_that_were_written(form, seed, tmp_path):
 
     trace = opened(tmp_path, log_files.log(requests, form))
 
-    assert told(trace) == expected(requests)
+    assert rows_of(trace) == expected(requests)
     assert trace.log is not None
     table = trace.log.requests
     assert table.n_cached.tolist() == [r.cached for r in requests]
@@ -158,7 +158,7 @@ def test_ik_llama_and_old_json_lines(tmp_path):
     ik = opened(tmp_path, log_files.ik_log(requests))
     old = opened(tmp_path, log_files.json_log(requests))
 
-    assert told(ik) == told(old) == expected(requests)
+    assert rows_of(ik) == rows_of(old) == expected(requests)
     assert ik.log is not None
     assert ik.log.requests.n_cached.tolist() == [r.cached for r in requests]
     assert ik.log.has_clock
@@ -178,7 +178,7 @@ def test_calls_of_ollama_lie_between_the_lines_around(tmp_path):
     assert trace.clock.epoch is not None
     at = trace.spans.end[rows] + trace.clock.epoch - log_files.START_NS
     assert at.tolist() == [4_000_000_000, 5_000_000_000]
-    assert len(told(trace)) == 1
+    assert len(rows_of(trace)) == 1
     details = [trace.strings[d] for d in trace.markers.detail.tolist() if d >= 0]
     assert any("low memory" in text for text in details)
 
@@ -209,7 +209,7 @@ def test_programs_that_start_again_number_tasks_anew(tmp_path):
 
     assert trace.log is not None
     table = trace.log.requests
-    assert told(trace) == expected(requests) * 2
+    assert rows_of(trace) == expected(requests) * 2
     assert table.run.tolist() == [0] * 10 + [1] * 10
     starts = trace.spans.start[table.prompt_span]
     assert starts[10] > trace.spans.end[table.generated_span[:10]].max()
@@ -227,7 +227,7 @@ def test_command_line_programs_have_a_request_for_each_block(tmp_path):
     trace = opened(tmp_path, (block + block).encode())
 
     row = (-1, -1, 12, 617_970_000, 999, 9_343_150_000, -1, -1)
-    assert told(trace) == [row, row]
+    assert rows_of(trace) == [row, row]
 
 
 def test_request_without_timings_is_unfinished(tmp_path):
@@ -242,7 +242,7 @@ def test_request_without_timings_is_unfinished(tmp_path):
     flags = trace.spans.flags & int(SpanFlag.UNFINISHED)
     assert np.count_nonzero(flags) == 1
     assert "requests_without_timings" in {w.code for w in trace.warnings}
-    assert told(trace)[2][2:6] == (-1, -1, -1, -1)
+    assert rows_of(trace)[2][2:6] == (-1, -1, -1, -1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -255,7 +255,7 @@ def test_cut_anywhere_loses_only_what_is_cut(seed, tmp_path):
         if not lines.n_known:
             continue
         trace = opened(tmp_path, text[:cut])
-        done = [row for row in told(trace) if row[5] >= 0]
+        done = [row for row in rows_of(trace) if row[5] >= 0]
         n = text[:cut].count(b"      total time")
         assert expected(requests)[:n] == done[:n]
 
@@ -273,7 +273,7 @@ def test_foreign_lines_binary_and_long_lines_are_passed_over(tmp_path):
 
     trace = opened(tmp_path, b"\n".join(mixed))
 
-    assert told(trace) == expected(requests)
+    assert rows_of(trace) == expected(requests)
     assert trace.info.n_records >= len(mixed) - 1
     assert "other_lines" in {w.code for w in trace.warnings}
 
@@ -286,7 +286,7 @@ def test_progress_that_is_written_over_itself_hides_no_line(tmp_path):
         .replace(b"slot print_timing", b"\r....\rslot print_timing")
     )
 
-    assert told(opened(tmp_path, text)) == expected(requests)
+    assert rows_of(opened(tmp_path, text)) == expected(requests)
 
 
 def test_blocks_of_a_long_log_join_without_a_seam(tmp_path, monkeypatch):
@@ -298,7 +298,7 @@ def test_blocks_of_a_long_log_join_without_a_seam(tmp_path, monkeypatch):
 
     pieces = opened(tmp_path, text)
 
-    assert told(pieces) == told(whole) == expected(requests)
+    assert rows_of(pieces) == rows_of(whole) == expected(requests)
     assert pieces.info.n_records == whole.info.n_records
     assert np.array_equal(pieces.spans.start, whole.spans.start)
     assert pieces.log is not None
@@ -319,8 +319,8 @@ def test_first_part_of_a_long_log_is_shown_before_the_rest(tmp_path, monkeypatch
     (first,) = early
     assert first.pending == {"spans"}
     assert 0 < len(first.spans) < len(trace.spans)
-    n = len(told(first)) - 1  # the last one may be cut
-    assert told(first)[:n] == told(trace)[:n]
+    n = len(rows_of(first)) - 1  # the last one may be cut
+    assert rows_of(first)[:n] == rows_of(trace)[:n]
     done = first.spans.record
     assert done is not None
 
@@ -389,7 +389,7 @@ def test_impossible_times_are_none(tmp_path):
 
     trace = opened(tmp_path, text + call)
 
-    assert told(trace) == expected([request])
+    assert rows_of(trace) == expected([request])
     assert trace.log is not None
     assert not trace.log.has_clock
 
