@@ -862,8 +862,13 @@ def ranked(values: Array) -> tuple[Array, I64, I64]:
 
     The last says for each value where it stands among the different ones. ``np.unique``
     returns the same; it adds up booleans with the interpreter lock held, 0.1 s for the
-    ends of 10 million events.
+    ends of 10 million events. Whole numbers that lie close together are counted, not
+    sorted.
     """
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < len(values):
+            return _counted(values, low, high)
     order = np.argsort(values, kind="stable")
     in_order = values[order]
     is_first = np.ones(len(values), np.int64)
@@ -872,6 +877,19 @@ def ranked(values: Array) -> tuple[Array, I64, I64]:
     place[order] = np.cumsum(is_first) - 1
     first = order[is_first.astype(np.bool_)]
     return values[first], first, place
+
+
+def _counted(values: Array, low: int, high: int) -> tuple[Array, I64, I64]:
+    """Return what `ranked` does for numbers from `low` to `high`."""
+    wide = values if values.dtype.itemsize == 8 else values.astype(np.int64)
+    code = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
+    first_of = np.full(high - low + 1, -1, np.int64)
+    # Of several with one number the last that is assigned stays.
+    first_of[code[::-1]] = np.arange(len(values) - 1, -1, -1)
+    is_there = first_of >= 0
+    first = first_of[is_there]
+    place = np.cumsum(is_there, dtype=np.int64) - 1
+    return values[first], first, place[code]
 
 
 def alike(values: Array) -> list[I64]:

@@ -10,9 +10,12 @@ from ggscope.model.tables import first_places, ranked
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-9, 9), max_size=40))
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
 def test_ranked_values_are_those_of_numpy(dtype, values):
-    column = np.array(values, dtype)
+    limits = np.iinfo(dtype)
+    # At both ends of what the type holds, and around 0.
+    base = limits.max - 9 if values[:1] == [9] else max(limits.min, -9)
+    column = np.array([base + (value % 10) for value in values], dtype)
     expected = np.unique(column, return_index=True, return_inverse=True)
 
     found = ranked(column)
