@@ -213,6 +213,8 @@ class _Whole:
         for i, first in enumerate(part.firsts):
             if first >= 0 and self._firsts[i] < 0:
                 self._firsts[i] = first + n_before
+        for name, column in part.columns.items():
+            part.columns[name] = _packed(column)
         self._counts += part.counts
         self._notes += part.notes
         self._parts.append(part.columns)
@@ -220,13 +222,11 @@ class _Whole:
     def lines(self) -> CallLines:
         """Return all rows."""
         columns: dict[str, Any] = {
-            name: np.concatenate(
-                [np.empty(0, dtype), *(part.pop(name) for part in self._parts)]
-            )
+            name: _joined([part.pop(name) for part in self._parts], dtype)
             for name, dtype in _DTYPES.items()
         }
         kind = columns["form"] >> 4
-        columns["form"] &= 15
+        columns["form"] = columns["form"] & 15
         counts = [int(count) for count in self._counts]
         return CallLines(
             **columns, kind=kind, texts=tuple(self._numbers),
@@ -235,6 +235,22 @@ class _Whole:
             first_repaired=self._firsts[1], first_other=self._firsts[2],
             notes=self._notes,
         )  # fmt: skip
+
+
+def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column that takes no memory where all of its values are alike."""
+    if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
+        return column
+    return np.broadcast_to(column[0].copy(), len(column))
+
+
+def _joined(parts: list[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
+    """Return columns one behind the other, as `_packed` does."""
+    firsts = [part[0] for part in parts if len(part)]
+    alike = all(not part.strides[0] or len(part) < 2 for part in parts)
+    if len(firsts) and alike and all(first == firsts[0] for first in firsts):
+        return np.broadcast_to(firsts[0], sum(map(len, parts)))
+    return np.concatenate([np.empty(0, dtype), *parts])
 
 
 def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
