@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "build" / "docs"
 SAMPLE = ROOT / "resources" / "samples" / "moe-experiment"
 VIEWS = ("timeline", "heatmap", "hot", "cache", "experts", "buffers", "graph",
-         "statistics", "tokens", "roofline", "3d")  # fmt: skip
+         "statistics", "tokens", "roofline", "3d", "load")  # fmt: skip
 """Views of which there is a figure: ``pictures/view-NAME.png``."""
 
 

@@ -314,6 +314,7 @@ def test_command_says_so_where_there_is_no_table(
         "threads",
         "tokens",
         "roofline",
+        "load",
     ],
 )
 def test_every_pane_with_rows_saves_them(

@@ -56,6 +56,16 @@ def has_bench(trace: "Trace") -> bool:
     return trace.bench is not None
 
 
+def has_reads(trace: "Trace") -> bool:
+    """Return whether a trace holds reads of storage, or of the model file by ops."""
+    from ggscope.model.tables import Space
+
+    if trace.storage is not None and len(trace.storage.requests):
+        return True
+    what = trace.accesses.patterns
+    return bool(((what.space == Space.FILE) & (what.offset >= 0)).any())
+
+
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
     """A figure as menus and the command line know it, before its module is imported.
@@ -111,6 +121,7 @@ FIGURES: dict[str, FigureSpec] = {
     "heatmap": FigureSpec("File heatmap", "ggscope.render.heatmap.figure", "heatmap_figure", "HeatmapOptions", has_accesses),
     "3d": FigureSpec("3D view", "ggscope.render.points", "points_figure", "PointsOptions", has_accesses),
     "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),
+    "load": FigureSpec("Load timeline", "ggscope.render.load", "load_figure", "LoadOptions", has_reads),
     "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),
     "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),
     "experts": FigureSpec("Experts", "ggscope.render.experts", "experts_figure", "ExpertsOptions", has_experts),

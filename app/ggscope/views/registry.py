@@ -142,6 +142,11 @@ _BENCH_GESTURES = (
     ("Wheel", "Scroll rows"),
 )
 
+_LOAD_GESTURES = (
+    ("Click, Left / Right", "Select a read"),
+    ("Double click, Enter", "Show it in the timeline"),
+)
+
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_times, menu="", uses_gl=True),
@@ -161,6 +166,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
     ViewEntry("backends", "Backends", "centre", "backends:BackendsView", lambda trace: trace.backend_ops is not None, menu="View/Panes"),
     _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
+    _with_figure("load", "bottom", "load:LoadView", "load", gestures=_LOAD_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),

@@ -22,6 +22,7 @@ VIEWS = {
     "experts": ("experts", "moe-csv"),
     "buffers": ("buffers", "buffer-stats"),
     "graph": ("graph", "graph-json"),
+    "load": ("load", "storage"),
     "hot": ("hot", "trace-json"),
     "cache": ("cache", "trace-json"),
     "statistics": ("statistics", "trace-json"),

@@ -219,7 +219,7 @@ def _percentiles(took: I64) -> tuple[int, ...]:
 
 def _sequential(rows: LoadRows) -> float:
     """Return the share of reads that go on where the one before ended."""
-    where = np.where(rows.offset >= 0, rows.offset, rows.place)
+    where = positions(rows)
     known = (where >= 0) & (rows.size >= 0)
     if np.count_nonzero(known) < 2:
         return float("nan")
@@ -310,7 +310,7 @@ def amounts_by_cell(rows: LoadRows, edges: I64, rungs: I64) -> I64:
     edges : ticks, ascending; rungs : offsets (or places on a device), ascending.
     """
     n_columns, n_rows = len(edges) - 1, len(rungs) - 1
-    where = np.where(rows.offset >= 0, rows.offset, rows.place)
+    where = positions(rows)
     column = _column_of(rows.end, edges)
     shown = (column >= 0) & (where >= 0)
     where, column, size = where[shown], column[shown], rows.size[shown]
@@ -338,6 +338,14 @@ def amounts_by_cell(rows: LoadRows, edges: I64, rungs: I64) -> I64:
     np.add.at(steps, (last[between], column[between]), -1)
     whole = np.cumsum(steps, axis=0)[:n_rows]
     return np.asarray(grid + whole * np.diff(rungs)[:, None])
+
+
+def positions(rows: LoadRows) -> I64:
+    """Return where reads are: in their file, or where no file is known on the device.
+
+    -1 where that is not recorded.
+    """
+    return rows.offset if bool((rows.offset >= 0).any()) else rows.place
 
 
 def _weights(rows: LoadRows) -> I64:

@@ -63,7 +63,8 @@ GUIDE_PAGES = (
     "views/requests", "views/backends", "views/bench", "views/roofline",
     "views/statistics",
     "views/timeline", "guide/filters",
-    "views/index", "views/heatmap", "views/3d", "views/tensors", "views/hot",
+    "views/index", "views/heatmap", "views/3d", "views/tensors", "views/load",
+    "views/hot",
     "views/cache", "views/experts", "views/buffers", "views/graph", "guide/export",
     "guide/shell", "guide/recording", "guide/live", "guide/problems", "guide/plugins",
 )  # fmt: skip
