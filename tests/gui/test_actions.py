@@ -430,7 +430,7 @@ def test_keys_sheet_lists_and_narrows_down(window: MainWindow, qtbot: QtBot) -> 
         "Go to lane, tensor or token",
         "Next token",
         "Previous token",
-        "Replay: previous or next token, or time of a read",
+        "Replay: previous or next token, or step",
         "Select a token and fit the timeline to it",
         "Select the previous, next, first or last token",
         "Fit the timeline to the selected token",

@@ -487,3 +487,43 @@ def test_every_look_is_drawn_in_every_theme(view: HeatmapView, qtbot: QtBot) -> 
                 picture = view.picture(900, 400, 1)
                 assert len(picture.batches) > 10
                 assert picture.background == theme(name).pane
+
+
+def test_replay_veils_rows_that_are_still_to_come(
+    view: HeatmapView, session: Session, qtbot: QtBot
+) -> None:
+    trace = session.trace
+    assert view.scene_now().n_begun is None
+    tokens = np.unique(trace.spans.token[trace.spans.token >= 0]).tolist()
+    starts = [int(trace.spans.start[trace.spans.token == t].min()) for t in tokens]
+    view.setFocus()
+
+    QTest.keyClick(view, Qt.Key.Key_Space)
+    assert session.replay.is_playing
+    QTest.keyClick(view, Qt.Key.Key_Space)
+    assert not session.replay.is_playing
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    for row in (2, 5):
+        share = (starts[row] - trace.extent.start) / trace.extent.duration
+        session.replay.go_to(share)
+        assert view.scene_now().n_begun == row + 1
+    whole = pixels_of_rows(view)
+    QTest.keyClick(view, Qt.Key.Key_Period)
+    assert session.replay.tick == starts[6]
+    assert view.scene_now().n_begun == 7
+    QTest.keyClick(view, Qt.Key.Key_Comma)
+    assert (pixels_of_rows(view) == whole).all()
+    QTest.keyClick(view, Qt.Key.Key_Escape)
+    assert session.replay.tick is None
+    assert view.scene_now().n_begun is None
+    assert not (pixels_of_rows(view) == whole).all()
+
+
+def pixels_of_rows(view: HeatmapView) -> np.ndarray:
+    """Return a column of pixels through all rows."""
+    image = view.canvas.grab().toImage()
+    place = view.geometry_now()
+    x = round((place.x.x0 + place.x.x1) / 3)
+    low, high = (round(y) for y in place.heat)
+    return np.array([image.pixelColor(x, y).rgb() for y in range(low, high)])

@@ -226,31 +226,30 @@ def test_double_click_looks_closer_at_a_point(view: PointsView) -> None:
 
 def test_replay_plays_pauses_steps_and_ends(view: PointsView, qtbot: QtBot) -> None:
     points = view.placed.points
-    assert view.tick is None
-    assert not view.is_playing
+    assert view.session.replay.tick is None
+    assert not view.session.replay.is_playing
 
     QTest.keyClick(view, Key.Key_Space)
-    assert view.is_playing
-    start = view.tick
-    qtbot.waitUntil(lambda: view.tick > start)
+    assert view.session.replay.is_playing
+    start = view.session.replay.tick
+    qtbot.waitUntil(lambda: view.session.replay.tick > start)
     QTest.keyClick(view, Key.Key_Space)
-    assert not view.is_playing
+    assert not view.session.replay.is_playing
     assert view.scene_now().n_shown < len(points)
 
     view.head.slider.setValue(0)
-    assert view.tick == points.extent.start
+    assert view.session.replay.tick == points.extent.start
     QTest.keyClick(view, Key.Key_Period)
     tokens = session_tokens(view)
-    assert view.tick == tokens[1]
+    assert view.session.replay.tick == tokens[1]
     QTest.keyClick(view, Key.Key_Period)
-    assert view.tick == tokens[2]
+    assert view.session.replay.tick == tokens[2]
     QTest.keyClick(view, Key.Key_Comma)
-    assert view.tick == tokens[1]
-    assert view.head.slider.value() == pytest.approx(
-        (view.tick - points.extent.start) / points.extent.duration * STEPS, abs=1
-    )
+    assert view.session.replay.tick == tokens[1]
+    share = (tokens[1] - points.extent.start) / points.extent.duration
+    assert view.head.slider.value() == pytest.approx(share * STEPS, abs=1)
     QTest.keyClick(view, Key.Key_Escape)
-    assert view.tick is None
+    assert view.session.replay.tick is None
     assert view.scene_now().n_shown == len(points)
 
 
@@ -269,9 +268,9 @@ def test_replay_ends_at_the_end_and_begins_anew(view: PointsView) -> None:
     view.step_replay(1)
     view.step_replay(1)
 
-    assert view.tick == extent.end
-    view.toggle_play()
-    assert view.tick == extent.start
+    assert view.session.replay.tick == extent.end
+    view.session.replay.toggle()
+    assert view.session.replay.tick == extent.start
 
 
 def test_brackets_walk_through_points_in_time(
@@ -340,8 +339,8 @@ def test_menu_acts_on_the_point(
     tensor = int(view.placed.points.tensor[0])
     assert set(view.placed.points.tensor.tolist()) == {tensor}
     entries["Play replay"].trigger()
-    assert view.is_playing
-    view.end_replay()
+    assert view.session.replay.is_playing
+    view.session.replay.end()
 
 
 @pytest.mark.parametrize("trace", [empty_trace, llama_like_trace])
@@ -365,7 +364,7 @@ def test_trace_without_points_says_what_it_lacks(
             Key.Key_PageUp,
         ):
             QTest.keyClick(view, key)
-        assert view.tick is None
+        assert view.session.replay.tick is None
 
 
 def test_without_opengl_the_cpu_draws_and_the_head_says_so(

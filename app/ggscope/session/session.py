@@ -21,6 +21,7 @@ from ggscope.session.linking import Linking
 from ggscope.session.navigator import Navigator
 from ggscope.session.queries import Queries
 from ggscope.session.ranges import RangeModel
+from ggscope.session.replay import ReplayModel
 from ggscope.session.ruler import RulerModel
 from ggscope.session.scheduler import FrameScheduler
 from ggscope.session.selection import SelectionModel
@@ -82,6 +83,7 @@ class Session(QObject):
         self.history = History(self)
         self.lanes = LaneModel(self.history, self)
         self.display = DisplayOptions(self)
+        self.replay = ReplayModel(self._current, self.viewport, self)
         self.queries = Queries(self._current, self.tasks, self)
         self.linking = Linking(self._current, self.selection, self.tasks, self)
         self.critical_path = CriticalPathModel(
@@ -174,6 +176,7 @@ class Session(QObject):
             keeps_rows=change is TraceChange.GREW, is_appended=is_appended
         )
         if is_new or old is None:
+            self.replay.end()
             self.ranges.stop_keeping()
             self.selection.forget_listed()
             self.clear_selection()
@@ -214,6 +217,7 @@ class Session(QObject):
         self.queries.forget()
         self.linking.forget()
         self.ruler.clear()
+        self.replay.end()
         self.trace_changed.emit(TraceChange.CLOSED)
 
     def reload(self, options: dict[str, str] | None = None) -> None:

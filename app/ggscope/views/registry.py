@@ -122,6 +122,11 @@ _ROOFLINE_GESTURES = (
     ("Click, Left / Right", "Select a point and light its spans"),
     ("Double click, Enter", "Show its longest span"),
 )
+_REPLAY_GESTURES = (
+    ("Space", "Play or pause replay"),
+    (", / .", "Replay: previous or next token, or step"),
+    ("Esc", "End replay: show all"),
+)
 _POINTS_GESTURES = (
     ("Drag, arrows", "Turn the box"),
     ("Middle drag, Shift+drag, Shift+arrows", "Pan"),
@@ -132,9 +137,7 @@ _POINTS_GESTURES = (
     ("Double click", "Look closer at a point; elsewhere show the whole box"),
     ("F, 0, Home", "Show the whole box"),
     ("Backspace", "Undo a change of the view"),
-    ("Space", "Play or pause replay"),
-    (", / .", "Replay: previous or next token, or time of a read"),
-    ("Esc", "End replay: show all points"),
+    *_REPLAY_GESTURES,
 )
 _BENCH_GESTURES = (
     ("Click, Ctrl+click", "Select the tests of a point, add to the selection"),
@@ -159,7 +162,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
-    _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),
+    _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", gestures=_REPLAY_GESTURES, uses_gl=True),
     _with_figure("3d", "centre", "points.view:PointsView", "3d", menu="View/Panes", gestures=_POINTS_GESTURES, uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),

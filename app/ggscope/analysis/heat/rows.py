@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from ggscope.analysis.heat.file_map import FileMap
-from ggscope.analysis.workers import chunks
+from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 RowKind = Literal["token", "pass", "time", "layer"]
 TIME_BINS = 512
+NEVER = (1 << 63) - 1
 _WIDEST_TABLE = 1 << 24
 """Token numbers of a wider range are searched for instead of looked up."""
 AxisKind = Literal["offset", "equal"]
@@ -149,6 +150,31 @@ class RowFinder:
         # A token of -1 finds the last place of the table: "no token".
         at = np.where(part < 0, len(self._table) - 1, part.astype(np.int64) - self._low)
         return np.asarray(self._table[at], np.int64)
+
+
+def row_begins(
+    trace: Trace, rows: HeatRows, watcher: Watcher | None = None
+) -> I64 | None:
+    """Return when the first span of each row begins, int64[n]; None for layers.
+
+    Of rows without a span, and of that without a number, it is the largest of numbers.
+    """
+    if rows.kind == "layer":
+        return None
+    begins = np.full(len(rows), NEVER, np.int64)
+    if rows.kind == "time":
+        begins[: len(rows.first)] = rows.first
+    elif rows.kind == "pass":
+        begins[: len(rows.first)] = pass_starts(trace)[rows.first]
+    elif trace.spans.token is not None and len(rows.first):
+        for chunk in chunks(len(trace.spans)):
+            if watcher is not None:
+                watcher.progress(chunk.start, len(trace.spans))
+            token = trace.spans.token[chunk].astype(np.int64)
+            at = np.searchsorted(rows.first, token, "right") - 1
+            inside = at >= 0
+            np.minimum.at(begins, at[inside], trace.spans.start[chunk][inside])
+    return begins
 
 
 def pass_starts(trace: Trace) -> I64:

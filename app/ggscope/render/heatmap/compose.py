@@ -20,6 +20,7 @@ from ggscope.render.batch import (
     Align,
     AreaBatch,
     Batch,
+    Clip,
     DisplayList,
     Face,
     HitRegions,
@@ -61,6 +62,7 @@ _BAR_PX = 120.0
 _SLICE_NAME_PX = 90.0
 _GIB = 1 << 30
 _SHADES = 32
+_VEIL = 0.85
 _MAX_LABELS = 400
 F64 = npt.NDArray[np.float64]
 _PILL_SIZE = 11.5
@@ -475,6 +477,7 @@ def compose_heatmap(scene: HeatScene) -> DisplayList:
         *_held(geometry),
         *heat,
         *_no_data(geometry),
+        *_replay(geometry),
         *_buffers(geometry),
         *bands(geometry),
         *_linked(geometry),
@@ -898,6 +901,23 @@ def _pill(geometry: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Ba
     text = Text(x, y, extent, label_color(theme.accent), _PILL_SIZE, Face.NUMBERS,
                 Align.CENTER)  # fmt: skip
     return [*pill.batch(radius=9.0), *TextList([text]).batch()]
+
+
+def _replay(geometry: HeatGeometry) -> list[Batch]:
+    """Return a veil over rows that are still to come, and a frame around the last."""
+    scene, n = geometry.scene, geometry.scene.n_begun
+    if n is None:
+        return []
+    top, bottom = geometry.heat
+    x0, x1 = geometry.x.x0, geometry.x.x1
+    area, veil = Clip(x0, top, x1 - x0, bottom - top), RectList()
+    y = min(max(geometry.y_of_row(n), top), bottom)
+    veil.add(x0, x1, y, bottom, with_alpha(scene.theme.pane, _VEIL))
+    last = RectList()
+    if n > 0:
+        low, high = geometry.y_of_row(n - 1), geometry.y_of_row(n)
+        last.add(x0, x1, low, max(high, low + 2), 0, scene.theme.selection)
+    return [*veil.batch(), *last.batch(clip=area)]
 
 
 def _hair(geometry: HeatGeometry) -> list[Batch]:

@@ -115,6 +115,7 @@ class HeatScene:
     selected : units that are selected. linked : int64[k, 2], ranges of the file that
         belong to what is selected elsewhere.
     hover : (position along x, row) under the mouse, None = nowhere.
+    n_begun : rows that replay has come to, the last of them now; None = no replay.
     held : float64[n_tensors], the share of each tensor that was last found in the page
         cache, -1 not known; None where nobody looked.
     n_all : accesses of the trace, where a filter hides some; else 0.
@@ -140,6 +141,7 @@ class HeatScene:
     mark: HeatMark | None = None
     hover: tuple[int, int] | None = None
     is_filtered: bool = False
+    n_begun: int | None = None
     held: npt.NDArray[np.float64] | None = None
     is_figure: bool = False
     cache: HeatCache = field(default_factory=HeatCache)

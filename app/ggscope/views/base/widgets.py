@@ -48,6 +48,7 @@ from ggscope.model.tables import Space
 from ggscope.render.colors import category_color, label_color
 from ggscope.render.theme import Theme, css, theme
 from ggscope.sanitize import caption, one_line
+from ggscope.session.replay import ReplayModel
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import ElidedLabel, Label, add_action, set_tip
 from ggscope.views.base.view import guarded
@@ -221,6 +222,14 @@ def keeps_key(event: QEvent, wants: Callable[[QKeyEvent], object]) -> bool:
         event.accept()
         return True
     return False
+
+
+def add_replay(menu: QMenu, replay: ReplayModel) -> None:
+    """Add what a menu offers of replay."""
+    words = "Pause replay" if replay.is_playing else "Play replay"
+    add_action(menu, words, replay.toggle)
+    if replay.tick is not None:
+        add_action(menu, "End replay", replay.end)
 
 
 def pop_up(menu: QMenu, at: QPoint) -> None:

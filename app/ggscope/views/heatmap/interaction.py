@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QMenu
 from ggscope.model.units import format_offset
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.safe_text import add_action, copy_name, copy_text
+from ggscope.views.base.widgets import add_replay
 
 if TYPE_CHECKING:
     from ggscope.views.heatmap.view import HeatmapView
@@ -31,6 +32,7 @@ _SCROLLS = {
     _Key.Key_Up: -0.1, _Key.Key_Down: 0.1,
     _Key.Key_PageUp: -0.9, _Key.Key_PageDown: 0.9,
 }  # fmt: skip
+_REPLAY_STEPS = {_Key.Key_Comma: -1, _Key.Key_Period: 1}
 _ENTER = (_Key.Key_Return, _Key.Key_Enter)
 _PLAIN = (_Key.Key_0, _Key.Key_Home, _Key.Key_End, _Key.Key_F, _Key.Key_Menu)
 _NONE, _SHIFT, _CONTROL = (
@@ -150,8 +152,14 @@ class HeatmapGestures(CanvasGestures):
 def is_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> bool:
     """Return whether the view does something with a key."""
     key, mods = _Key(event.key()), _mods(event)
+    is_replaying = view.session.replay.tick is not None
+    if key == _Key.Key_Space:
+        return not mods
+    if key in _REPLAY_STEPS:  # else they step through what is lit, as everywhere
+        return is_replaying and not mods
     if key in _ENTER or key == _Key.Key_Escape:
-        return view.mark is not None and not mods
+        has_end = key == _Key.Key_Escape and is_replaying
+        return (view.mark is not None or has_end) and not mods
     if key in _PANS:
         letters = key in (_Key.Key_A, _Key.Key_D)
         return mods in ((_NONE, _SHIFT) if letters else (_NONE, _SHIFT, _CONTROL))
@@ -178,6 +186,8 @@ def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
         view.pan(share * _PANS[key])
     elif key in _SCROLLS:
         view.scroll_rows(_SCROLLS[key])
+    elif key in _REPLAY_STEPS:
+        view.session.replay.step(_REPLAY_STEPS[key])
     elif key in _ENTER:
         view.filter_to_mark()
     else:
@@ -188,6 +198,8 @@ def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
 def _run_plain(view: "HeatmapView", key: Qt.Key) -> None:
     if key == _Key.Key_Escape:
         view.put_out()
+    elif key == _Key.Key_Space:
+        view.session.replay.toggle()
     elif key == _Key.Key_F:
         view.focus_selection()
     elif key == _Key.Key_Menu:
@@ -226,6 +238,8 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
         words = f"Copy offset {offset}"
         add(words, partial(copy_text, offset))
     add("Show the whole file", view.fit)
+    menu.addSeparator()
+    add_replay(menu, view.session.replay)
     menu.addSeparator()
     head = view.head
     for words, combo in (

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidge
 
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase
-from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows
+from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows, row_begins
 from ggscope.descriptions.reads import unnamed_words
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
@@ -55,6 +55,7 @@ from ggscope.views.heatmap.request import (
 
 _GAP_PX = 6
 _KEY = "heatmap"
+_BEGINS = "begins"
 _QUIET_MS = 120
 """Rest before rows of time are counted anew while the timeline moves."""
 _MIN_ROWS = 4
@@ -216,6 +217,7 @@ class HeatmapView(PaintedView):
         self._files: tuple[Trace, FileMap] | None = None
         self._cache = HeatCache()
         self._hover: tuple[int, int] | None = None
+        self._begins: tuple[HeatBase, I64 | None] | None = None
         self._is_own_selection = False
         self._scroll_rest = 0.0
         self._gestures = HeatmapGestures(self)
@@ -229,6 +231,7 @@ class HeatmapView(PaintedView):
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.queries.mask_changed, self.invalidate),
             (session.viewport.changed, self._on_visible),
+            (session.replay.changed, self._on_replay),
         )
 
     def head_widget(self) -> QWidget:
@@ -249,7 +252,7 @@ class HeatmapView(PaintedView):
 
     def forget(self) -> None:
         """Show no accesses."""
-        self.base = self.axis = self.shown = self._files = None
+        self.base = self.axis = self.shown = self._files = self._begins = None
         self._cache = HeatCache()
         self.set_mark(None)
         self.repaint_picture()
@@ -310,6 +313,7 @@ class HeatmapView(PaintedView):
             return
         self._files = (trace, base.files)
         old, self.base = self.base, base
+        self._on_replay(self.session.replay.tick)
         self._cache = HeatCache()
         axis = HeatAxis(base.files, self.look.axis)
         same_file = self.axis is not None and self.axis.extent == axis.extent
@@ -369,9 +373,33 @@ class HeatmapView(PaintedView):
             scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
             selected=self._selected_units(), linked=self._linked_ranges(),
             mark=self.mark, hover=self._hover,
-            is_filtered=session.queries.mask is not None,
+            is_filtered=session.queries.mask is not None, n_begun=self._n_begun,
             cache=self._cache, held=held_shares(trace),
         )  # fmt: skip
+
+    @property
+    def _n_begun(self) -> int | None:
+        """How many rows replay has come to; None = no replay, or not known yet."""
+        tick, known = self.session.replay.tick, self._begins
+        if tick is None or known is None or known[0] is not self.base:
+            return None
+        if known[1] is None:  # layers, which go on all the time
+            return None
+        begun = np.flatnonzero(known[1] <= tick)
+        return int(begun[-1]) + 1 if len(begun) else 0
+
+    def _on_replay(self, tick: object) -> None:
+        """Look for when rows begin, once replay is on; then follow it."""
+        trace, base = self.session.trace, self.base
+        is_known = self._begins is not None and self._begins[0] is base
+        if tick is not None and trace is not None and base is not None and not is_known:
+            request = partial(row_begins, trace, base.rows)
+            self.run(_BEGINS, request, partial(self._on_begins, base), "Replay")
+        self.repaint_picture()
+
+    def _on_begins(self, base: HeatBase, begins: I64 | None) -> None:
+        self._begins = (base, begins)
+        self.repaint_picture()
 
     def recipe(self, trace: Trace, scene: HeatScene) -> ExportCommand:
         """Return how the command line makes the figure of a scene."""
@@ -379,6 +407,8 @@ class HeatmapView(PaintedView):
         lacks = ["The command ignores the filter."] if scene.is_filtered else []
         if len(scene.selected) or len(scene.linked) or scene.mark is not None:
             lacks.append(NOT_MARKED)
+        if scene.n_begun is not None:
+            lacks.append("The command shows all rows, not those up to a time.")
         is_whole = (view.begin, view.stop) == (0, axis.extent)
         ends = axis.offsets(np.array([view.begin, view.stop], np.int64)).tolist()
         rows = (view.top, view.bottom)
@@ -693,7 +723,7 @@ class HeatmapView(PaintedView):
         """Give up what is being dragged or marked; return whether there was some."""
         was = self._gestures.cancel() or self.mark is not None
         self.set_mark(None)
-        return was
+        return self.session.replay.end() or was
 
     def event(self, event: QEvent) -> bool:
         """Keep keys from the window's commands that mean this view's file axis."""

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.safe_text import add_action
+from ggscope.views.base.widgets import add_replay
 
 if TYPE_CHECKING:
     from ggscope.views.points.view import PointsView
@@ -32,7 +33,7 @@ _POINT_STEPS = {_Key.Key_BracketLeft: -1, _Key.Key_BracketRight: 1}
 _LAYER_STEPS = {_Key.Key_PageUp: 1, _Key.Key_PageDown: -1}
 _ENTER = (_Key.Key_Return, _Key.Key_Enter)
 _PLAIN = {
-    *_REPLAY_STEPS, *_POINT_STEPS, *_LAYER_STEPS, *_ENTER, _Key.Key_Space, _Key.Key_F,
+    *_POINT_STEPS, *_LAYER_STEPS, *_ENTER, _Key.Key_Space, _Key.Key_F,
     _Key.Key_0, _Key.Key_Home, _Key.Key_Backspace, _Key.Key_Menu,
 }  # fmt: skip
 _NONE, _SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
@@ -135,8 +136,11 @@ def is_points_key(view: "PointsView", event: QKeyEvent) -> bool:
     key, mods = _Key(event.key()), _mods(event)
     if view.placed is None:
         return False
+    is_replaying = view.session.replay.tick is not None
     if key == _Key.Key_Escape:
-        return view.tick is not None and not mods
+        return is_replaying and not mods
+    if key in _REPLAY_STEPS:  # else they step through what is lit, as everywhere
+        return is_replaying and not mods
     if key in _ARROWS or key in _ZOOMS:
         return mods in (_NONE, _SHIFT)
     return key in _PLAIN and not mods
@@ -173,7 +177,7 @@ def _run_plain(view: "PointsView", key: Qt.Key) -> None:
     if key in _ENTER:
         view.show_selected()
     elif key == _Key.Key_Space:
-        view.toggle_play()
+        view.session.replay.toggle()
     elif key == _Key.Key_Escape:
         view.put_out()
     elif key == _Key.Key_Backspace:
@@ -206,9 +210,7 @@ def points_menu(view: "PointsView", at: QPointF) -> QMenu | None:
         add(f"Show only layer {layer}", partial(view.filter_to_layer, layer))
     if point >= 0 or layer >= 0:
         menu.addSeparator()
-    add("Pause replay" if view.is_playing else "Play replay", view.toggle_play)
-    if view.tick is not None:
-        add("End replay", view.end_replay)
+    add_replay(menu, view.session.replay)
     menu.addSeparator()
     undo = add("Undo view change", view.undo_camera)
     undo.setEnabled(view.can_undo_camera)

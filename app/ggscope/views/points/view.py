@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QPointF, QTimer
+from PySide6.QtCore import QEvent, QPointF
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -56,9 +56,6 @@ from ggscope.views.points.request import (
 _GL_MODULE = "ggscope.views.points.gl_canvas"
 _IMPORT = "opengl"
 _POINTS, _COLORS, _LIT, _LAYERS = "points", "colors", "lit", "layers"
-_FRAME_MS = 33
-_REPLAY_S = 20.0
-"""So long replay takes, whatever the length of the trace."""
 _BURST_S = 0.6
 """Turns of a wheel within so many seconds are undone together."""
 _MOST_CAMERAS = 100
@@ -78,8 +75,6 @@ class PointsView(PaintedView):
     placed : the points; None before they are computed.
     layers : activity of the layers; None likewise.
     camera : where the box is looked at from.
-    tick : replay stands there; None = all points are shown.
-    is_playing : whether replay goes on by itself.
     """
 
     draw_scene = staticmethod(compose_points)
@@ -96,14 +91,13 @@ class PointsView(PaintedView):
         self.setObjectName("3d")
         self.head = PointsHead(self)
         self.head.hide()
-        self.head.play_asked.connect(self.toggle_play)
+        self.head.play_asked.connect(session.replay.toggle)
         self.head.step_asked.connect(self.step_replay)
-        self.head.share_asked.connect(self._on_share)
+        self.head.share_asked.connect(session.replay.go_to)
         self.head.reset_asked.connect(self.reset_camera)
         self.placed: PlacedPoints | None = None
         self.layers: ActiveLayers | None = None
         self.camera = HOME
-        self.tick: int | None = None
         self._lit: npt.NDArray[np.bool_] | None = None
         self._colors: tuple[Theme, object, U32] | None = None
         self._by = ""
@@ -114,9 +108,6 @@ class PointsView(PaintedView):
         self._layers_of: tuple[object, ...] = ()
         self._cache = PointsCache()
         self._gestures = PointsGestures(self)
-        self._player = QTimer(self, interval=_FRAME_MS)
-        self._player.timeout.connect(self._on_frame)
-        self._played = 0.0
         self.renderer_changed.connect(self._show_renderer)
         self.set_theme(theme)
         self.connect_until_release(
@@ -126,6 +117,7 @@ class PointsView(PaintedView):
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.linking.linked_changed, self._on_linked),
             (session.ranges.marked_changed, self._on_marked),
+            (session.replay.changed, self._on_replay),
         )
 
     def head_widget(self) -> QWidget:
@@ -139,18 +131,12 @@ class PointsView(PaintedView):
 
     # -- session -----------------------------------------------------------------
 
-    def release(self) -> None:
-        """Play nothing any more."""
-        super().release()
-        self._player.stop()
-
     def forget(self) -> None:
         """Show no points."""
         self.placed = self.layers = self._lit = self._colors = None
         self._cache = PointsCache()
         self._layers_of = ()
         self._hover = -1
-        self.end_replay()
         self._show_renderer()
         self.repaint_picture()
 
@@ -264,7 +250,8 @@ class PointsView(PaintedView):
             placed.trace, placed.points, placed.axis, placed.xyz, self._point_colors(),
             width, height, self.theme, scale, self.camera, self._lit,
             None if layers is None else layers.activity,
-            "" if layers is None else layers.of, self.selected_layer, self.tick,
+            "" if layers is None else layers.of, self.selected_layer,
+            session.replay.tick,
             self._hover, session.display.absolute_time,
             entries=placed.hues.entries(self.theme), cache=self._cache,
         )  # fmt: skip
@@ -400,78 +387,19 @@ class PointsView(PaintedView):
 
     # -- replay ----------------------------------------------------------------------
 
-    @property
-    def is_playing(self) -> bool:
-        """Whether replay goes on by itself."""
-        return self._player.isActive()
-
-    def toggle_play(self) -> None:
-        """Play from where replay is, from the start after the end, or pause."""
-        if self.placed is None or not len(self.placed.points):
-            return
-        if self.is_playing:
-            self._player.stop()
-        else:
-            extent = self.placed.points.extent
-            if self.tick is None or self.tick >= extent.end:
-                self.tick = extent.start
-            self._played = time.monotonic()
-            self._player.start()
-        self._show_replay()
-
-    def _on_frame(self) -> None:
-        if self.placed is None or self.tick is None:
-            self._player.stop()
-            return
-        extent, now = self.placed.points.extent, time.monotonic()
-        step = max(round(extent.duration * (now - self._played) / _REPLAY_S), 1)
-        self._played = now
-        self.tick = min(self.tick + step, extent.end)
-        if self.tick >= extent.end:
-            self._player.stop()
-        self._show_replay()
-
     def step_replay(self, by: int) -> None:
-        """Pause, and go to the next or previous token, or else time of a read."""
-        if self.placed is None or not len(self.placed.points):
-            return
-        self._player.stop()
-        steps, extent = self.placed.steps, self.placed.points.extent
-        now = extent.end if self.tick is None else self.tick
-        before = int(np.searchsorted(steps, now, "left"))
-        at = int(np.searchsorted(steps, now, "right")) if by > 0 else before - 1
-        if at >= len(steps):
-            self.tick = extent.end
-        else:
-            self.tick = int(steps[max(at, 0)])
-        self._show_replay()
+        """Go to the next or previous token, or else time of a read."""
+        if self.placed is not None and len(self.placed.points):
+            self.session.replay.step(by, self.placed.steps)
 
-    def _on_share(self, share: object) -> None:
-        if self.placed is not None and isinstance(share, float):
-            extent = self.placed.points.extent
-            self.tick = extent.start + round(extent.duration * share)
-            self._show_replay()
-
-    def end_replay(self) -> None:
-        """Show all points."""
-        self._player.stop()
-        self.tick = None
-        self._show_replay()
-
-    def _show_replay(self) -> None:
-        share = None
-        if self.placed is not None and self.tick is not None:
-            extent = self.placed.points.extent
-            share = (self.tick - extent.start) / max(extent.duration, 1)
-        self.head.show_replay(share, is_playing=self.is_playing)
-        self.session.viewport.cursor_tick = self.tick  # the line in other panes
+    def _on_replay(self, _: object) -> None:
+        replay = self.session.replay
+        self.head.show_replay(replay.share, is_playing=replay.is_playing)
         self.repaint_picture()
 
     def put_out(self) -> bool:
         """End replay; return whether there was one."""
-        was = self.tick is not None
-        self.end_replay()
-        return was
+        return self.session.replay.end()
 
     # -- pointing and selecting --------------------------------------------------------
 

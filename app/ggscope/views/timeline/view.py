@@ -112,6 +112,7 @@ class TimelineView(PaintedView):
             (session.queries.search_changed, self.repaint_picture),
             (session.display.color_by_changed, self.refresh),
             (session.lanes.changed, self.refresh),
+            (session.replay.changed, self.set_cursor_tick),
             (session.bookmarks.changed, self._on_bookmarks_changed),
             (session.ruler.changed, self.repaint_picture),
             (session.ruler.facts_changed, self.repaint_picture),

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from builders import finished, llama_like_trace
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import HeatBase, heat_base, scaled
-from ggscope.analysis.heat.rows import TIME_BINS, RowKind, natural_rows
+from ggscope.analysis.heat.rows import (
+    NEVER,
+    TIME_BINS,
+    RowKind,
+    natural_rows,
+    row_begins,
+)
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Space
@@ -381,3 +387,31 @@ def test_natural_rows_tell_what_the_trace_tells(tokens, expected):
     ops = [Op(12 * i, (Read(0, 10),), token=token) for i, token in enumerate(tokens)]
 
     assert natural_rows(reads_trace((TensorRow("a", 0, 10),), ops)) == expected
+
+
+@pytest.mark.parametrize("kind", get_args(RowKind))
+def test_rows_begin_with_their_first_span(kind: RowKind) -> None:
+    trace = moe_trace()
+    rows = heat_base(trace, kind).rows
+
+    begins = row_begins(trace, rows)
+
+    if kind == "layer":
+        assert begins is None
+        return
+    expected = [NEVER] * len(rows)
+    for span in range(len(trace.spans)):
+        start, token = int(trace.spans.start[span]), int(trace.spans.token[span])
+        for row in range(len(rows.first)):
+            if kind == "token" and rows.first[row] <= token <= rows.last[row]:
+                expected[row] = min(expected[row], start)
+    if kind == "time":
+        expected[: len(rows.first)] = rows.first.tolist()
+    if kind == "pass":
+        starts = sorted(
+            int(trace.spans.start[span])
+            for span in range(len(trace.spans))
+            if trace.lanes.is_token[trace.spans.lane[span]]
+        )
+        expected[: len(starts)] = starts
+    assert begins.tolist() == expected
