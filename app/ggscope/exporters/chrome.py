@@ -30,6 +30,8 @@ def chunks(events: Events) -> Iterator[bytes]:
         "origin": str(trace.clock.origin),
         "written by": "ggscope",
     }
+    if has_categories(events):
+        about["cat"] = "category"
     yield (
         '{"displayTimeUnit":"ns","otherData":'
         f'{json_text(about)},"traceEvents":[\n'.encode()
@@ -43,6 +45,16 @@ def chunks(events: Events) -> Iterator[bytes]:
             yield "".join(lines).encode()
             lines, size = [], 0
     yield ("".join(lines) + "\n]}\n").encode()
+
+
+def has_categories(events: Events) -> bool:
+    """Return whether events have the category that a Chrome trace gave them.
+
+    Their names are their ops then; else the category of an event is its op.
+    """
+    return events.trace.info.reader_id == "chrome-json" and (
+        events.trace.spans.category is not None
+    )
 
 
 def _lines(events: Events) -> Iterator[str]:
@@ -84,8 +96,10 @@ def _spans(events: Events) -> Iterator[str]:
             found = known[text] = json_text(text)
         return found
 
+    by_category = has_categories(events)
     for slice_ in events.slices(with_waits=True):
-        category = f'"cat":{quoted(slice_.op)},' if slice_.op else ""
+        word = slice_.category if by_category else slice_.op
+        category = f'"cat":{quoted(word)},' if word else ""
         facts = ",".join(
             f'"{name}":{quoted(fact) if isinstance(fact, str) else fact}'
             for name, fact in slice_.facts.items()

@@ -47,6 +47,7 @@ class Slice(NamedTuple):
     start, end : in ticks; where no end was recorded, it is drawn until `end`.
     name, op : "–" and "" where there is none.
     facts : layer, token, record, and how the time is known unless it is measured.
+    category : of a call or event, "" where there is none.
     is_unfinished : no end was recorded: how long it took is not known.
     is_open : of those, one that may stay open on its track: nothing with an end
         surrounds it there, and nothing follows behind it.
@@ -60,6 +61,7 @@ class Slice(NamedTuple):
     facts: dict[str, object]
     is_unfinished: bool
     is_open: bool
+    category: str = ""
 
 
 class Events:
@@ -207,6 +209,7 @@ class Events:
             facts = {name: column[ids].tolist() for name, column in columns.items()}
             record = ids if s.record is None else s.record[ids]
             waits = self._waits(begin, len(ids)) if with_waits else [0] * len(ids)
+            codes = [-1] * len(ids) if s.category is None else s.category[ids].tolist()
             rows = zip(
                 self.track[begin : begin + _PIECE].tolist(),
                 s.start[ids].tolist(),
@@ -221,6 +224,7 @@ class Events:
             )
             for i, one in enumerate(rows):
                 track, start, end, name, op, number, quality, is_open, wait = one
+                category = trace.strings[codes[i]]
                 more: dict[str, object] = {
                     key: values[i] for key, values in facts.items() if values[i] >= 0
                 }
@@ -234,7 +238,9 @@ class Events:
                     self._names[name, op] = title
                 row, kind = self.tracks[track], trace.op_name(op)
                 no_end = quality == Quality.UNFINISHED
-                yield Slice(row, start, end, title, kind, more, no_end, is_open)
+                yield Slice(
+                    row, start, end, title, kind, more, no_end, is_open, category
+                )
                 if wait:
                     after: dict[str, object] = {"after": title}
                     stop = end + wait

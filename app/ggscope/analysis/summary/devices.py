@@ -107,6 +107,8 @@ def device_times(trace: Trace) -> tuple[DeviceTimes, ...]:
 def launching_calls(trace: Trace, ids: I64) -> I64:
     """Return the call that launched each span, the last of several; -1 not known.
 
+    The op instead, where the trace has no call.
+
     Parameters
     ----------
     ids : spans of devices.

@@ -76,33 +76,51 @@ class Arrows:
 def launches(
     events: Events, row: I64, on_device: npt.NDArray[np.bool_]
 ) -> tuple[I64, I64]:
-    """Return which span launched which, by the correlation in their arguments.
+    """Return which span launched which, by numbers in their arguments.
+
+    The correlation is that of a call of the runtime. Where there is no such call, the
+    external id is that of the op.
 
     Parameters
     ----------
     row : the event of each span.
     on_device : whether it runs on a device.
     """
-    none = np.zeros(0, np.int64)
-    known = np.flatnonzero(events.correlation > 0)
-    if not len(known) or not len(row):
-        return none, none
-    at = np.searchsorted(events.argument_row[known], row)
-    at = np.minimum(at, len(known) - 1)
-    spans = np.flatnonzero(events.argument_row[known][at] == row)
-    number = events.correlation[known][at[spans]]
-    runs = on_device[spans]
-    calls, targets = spans[~runs], spans[runs]
-    of_call, of_target = number[~runs], number[runs]
-    if not len(calls) or not len(targets):
-        return none, none
-    order = np.argsort(of_call, kind="stable")
-    calls, of_call = calls[order], of_call[order]
-    first = np.minimum(np.searchsorted(of_call, of_target), len(calls) - 1)
-    behind = np.searchsorted(of_call, of_target, side="right")
-    # Of several calls with one number nobody knows which it was.
-    is_one = (of_call[first] == of_target) & (behind - first == 1)
-    return calls[first[is_one]], targets[is_one]
+    correlation = _argument(events, events.correlation, row)
+    external = _argument(events, events.external, row)
+    source, target = _joined(correlation, ~on_device, on_device)
+    is_left = on_device.copy()
+    is_left[target] = False
+    more = _joined(external, ~on_device & (correlation <= 0), is_left)
+    return np.concatenate([source, more[0]]), np.concatenate([target, more[1]])
+
+
+def _argument(events: Events, values: I64, row: I64) -> I64:
+    """Return an argument of each event, -1 none."""
+    rows = events.argument_row
+    if not len(rows):
+        return np.full(len(row), -1, np.int64)
+    at = np.minimum(np.searchsorted(rows, row), len(rows) - 1)
+    return np.where(rows[at] == row, values[at], -1).astype(np.int64)
+
+
+def _joined(
+    number: I64, is_source: npt.NDArray[np.bool_], is_target: npt.NDArray[np.bool_]
+) -> tuple[I64, I64]:
+    """Return sources and targets of equal numbers above 0.
+
+    Of several sources with one number nobody knows which it was.
+    """
+    sources = np.flatnonzero(is_source & (number > 0))
+    targets = np.flatnonzero(is_target & (number > 0))
+    if not len(sources) or not len(targets):
+        return sources[:0], targets[:0]
+    sources = sources[np.argsort(number[sources], kind="stable")]
+    of_source, of_target = number[sources], number[targets]
+    first = np.minimum(np.searchsorted(of_source, of_target), len(sources) - 1)
+    behind = np.searchsorted(of_source, of_target, side="right")
+    is_one = (of_source[first] == of_target) & (behind - first == 1)
+    return sources[first[is_one]], targets[is_one]
 
 
 def arrows(

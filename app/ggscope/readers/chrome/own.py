@@ -15,6 +15,8 @@ from ggscope.readers.chrome.pairs import Intervals
 WAIT = "wait"
 """Name and category of events that are the waits behind ops."""
 NAMELESS = "–"
+ACTIVITIES = "activities"
+"""How the titles of groups end that hold what runs beside threads."""
 _KINDS = {
     "Graphs": LaneKind.GRAPH,
     "Engines": LaneKind.ENGINE,
@@ -23,11 +25,12 @@ _KINDS = {
     "Stalls": LaneKind.STALL,
     "Memory": LaneKind.MEMORY,
     "Sequences": LaneKind.SEQUENCE,
+    "Activities": LaneKind.COMMAND,
     "Tokens": LaneKind.TOKEN,
     "Threads": LaneKind.THREAD,
 }
 """Kind of the lanes of a process, by its title."""
-_GROUPS = frozenset({"Host"})
+_GROUPS = frozenset({"Host", "Activities"})
 """Titles that are groups of the trace, not names of kinds."""
 _QUALITIES = {
     "derived": SpanFlag.INFERRED_END,
@@ -46,11 +49,13 @@ class OwnFile:
     shift : ticks that were added to all times.
     clock : of the trace that was written.
     format : of the file that the trace was read from.
+    has_categories : whether the category of an event is a category, and not its op.
     """
 
     shift: int
     clock: Clock
     format: str
+    has_categories: bool
 
 
 def own_file(facts: Mapping[str, object]) -> OwnFile | None:
@@ -66,14 +71,18 @@ def own_file(facts: Mapping[str, object]) -> OwnFile | None:
         "cycle" if about.get("clock") == "cycle" else "ns",
         int(origin) if is_number else 0,
     )
-    return OwnFile(shift, clock, str(about.get("format", ""))[:200])
+    return OwnFile(
+        shift, clock, str(about.get("format", ""))[:200], about.get("cat") == "category"
+    )
 
 
 def lane_of(process: str, name: str) -> tuple[LaneKind, tuple[str, ...]]:
     """Return kind and groups of a lane by the title of its process and its name."""
     kind = _KINDS.get(process)
     if kind is None:
-        return LaneKind.THREAD, tuple(process.split(" / "))
+        is_beside = process.endswith(ACTIVITIES)
+        groups = (process,) if is_beside else tuple(process.split(" / "))
+        return LaneKind.COMMAND if is_beside else LaneKind.THREAD, groups
     if kind is LaneKind.TOKEN and "phase" in name.lower():
         kind = LaneKind.PHASE
     return kind, (process,) if process in _GROUPS else ()

@@ -18,7 +18,7 @@ from ggscope.readers.source import Source
 
 _RECORD_BYTES = 64 << 10
 _SHOWN_BYTES = 4096
-_ROW_BYTES = 150
+_ROW_BYTES = 220
 """Memory of an event while it is read, measured."""
 _FINAL_BYTES = 50
 _MOST_FIELDS = 200

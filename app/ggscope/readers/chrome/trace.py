@@ -20,6 +20,7 @@ from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.chrome.flows import Arrows, Nesting, arrows, launches
 from ggscope.readers.chrome.own import (
+    ACTIVITIES,
     NAMELESS,
     columns_of_ops,
     instants_without_end,
@@ -121,7 +122,7 @@ class ChromeTrace:
         lane[:on_thread] = self._lane_of_track[track]
         lane[on_thread:] = self._add_beside_lanes(joined, on_thread)
         waits: npt.NDArray[np.uint32] | None = None
-        if self.own is not None:
+        if self.own is not None and not self.own.has_categories:
             is_behind = is_wait(events, joined.row)
             rest = np.flatnonzero(~is_behind)
             behind = np.flatnonzero(is_behind)
@@ -145,11 +146,15 @@ class ChromeTrace:
         name, category = events.name[joined.name_row], events.category[joined.name_row]
         if not len(joined):
             return
-        if self.own is not None:
+        if self.own is not None and not self.own.has_categories:
             self._add_own_spans(
                 joined, lane, flags, None if waits is None else waits[order]
             )
             return
+        if self.own is not None:
+            flags = flags | quality_flags(events, joined.name_row)
+            if NAMELESS in events.texts:
+                name = np.where(name == events.texts.index(NAMELESS), -1, name)
         has_categories = bool((category >= 0).any())
         self._builder.add_spans(
             start=joined.start - self.origin,
@@ -269,7 +274,7 @@ class ChromeTrace:
             ),
         )
         if self.own is not None:
-            return self._add_own_lanes(ranked_tracks)
+            return self._add_own_lanes(ranked_tracks, on_device)
         titles = metadata.thread_titles(ranked_tracks)
         for place, i in enumerate(ranked_tracks):
             pid, tid = (self._word(int(code)) for code in events.tracks[i])
@@ -291,7 +296,9 @@ class ChromeTrace:
         self._streams = lane[on_device & used].tolist()
         return lane
 
-    def _add_own_lanes(self, tracks: Sequence[int]) -> I64:
+    def _add_own_lanes(
+        self, tracks: Sequence[int], on_device: npt.NDArray[np.bool_]
+    ) -> I64:
         """Add the lanes of a file of ggscope, which may have become several tracks."""
         events, metadata = self._events, self._metadata
         lane = np.full(len(events.tracks), -1, np.int64)
@@ -302,10 +309,13 @@ class ChromeTrace:
             if (pid, name) not in known:
                 process = metadata.process_names.get(pid, "")
                 kind, group = lane_of(process, name)
+                if on_device[i]:
+                    kind = LaneKind.ENGINE
                 known[pid, name] = self._builder.add_lane(
                     name or "events", kind, group, (place,)
                 )
             lane[i] = known[pid, name]
+        self._streams = np.unique(lane[on_device & (lane >= 0)]).tolist()
         return lane
 
     def _on_device(self, spans: Intervals, track: I64) -> npt.NDArray[np.bool_]:
@@ -343,7 +353,7 @@ class ChromeTrace:
             title = self._word(int(name[i])) or "activities"
             if len(different) > _MOST_BESIDE:
                 title = "activities"
-            group = (f"{process} · activities",) if several and process else ()
+            group = (f"{process} · {ACTIVITIES}",) if several and process else ()
             lanes.append(
                 self._builder.add_lane(
                     title, LaneKind.COMMAND, group or ("Activities",), (len(lanes),)

@@ -574,3 +574,59 @@ def test_kernels_are_joined_to_calls_by_correlation(tmp_path):
     assert not len(trace.markers)
     kinds = {lane.name: (lane.kind, lane.group) for lane in trace.lanes}
     assert kinds["stream 9"] == (LaneKind.ENGINE, ("device 1",))
+
+
+def test_a_converted_file_gives_back_spans_lanes_and_categories(tmp_path, capsys):
+    events = [*metadata(), *complete(random_calls(2, 200)), *others()]
+    events += [
+        {"ph": "X", "pid": 5, "tid": 9, "cat": "kernel", "name": "k", "ts": i, "dur": 1}
+        for i in range(0, 20, 2)
+    ]
+    source = tmp_path / "source.json"
+    target = tmp_path / "target.json"
+    first = opened(source, chrome_files.text(events))
+    assert main(["convert", str(source), "--to", "chrome-json", "-o", str(target)]) == 0
+
+    second = open_trace(target)
+
+    assert second.check() == []
+    assert _as_rows(second) == _as_rows(first)
+    found = []
+    for trace in (first, second):
+        s, lanes = trace.spans, trace.lanes
+        assert s.category is not None
+        words = Counter(trace.strings[i] for i in s.category.tolist())
+        groups = {(lanes[i].name, lanes[i].group) for i in s.lane.tolist()}
+        found.append((words, groups))
+    assert found[0] == found[1]
+    assert [c.value.tolist() for c in second.counters] == [
+        c.value.tolist() for c in first.counters
+    ]
+
+
+def test_kernels_without_a_call_are_joined_to_the_op_by_external_id(tmp_path):
+    def event(tid: int, category: str, name: str, at: int, **args: int) -> Any:
+        return {
+            "ph": "X", "pid": tid, "tid": tid, "name": name, "cat": category, "ts": at,
+            "dur": 2, "args": {key.replace("_", " "): n for key, n in args.items()},
+        }  # fmt: skip
+
+    events = [
+        event(1, "cpu_op", "mm", 0, External_id=3),
+        event(1, "cuda_runtime", "launch", 1, External_id=3, correlation=8),
+        event(1, "cpu_op", "add", 5, External_id=4),
+        event(9, "kernel", "of a call", 20, External_id=3, correlation=8),
+        event(9, "kernel", "of an op", 30, External_id=4, correlation=9),
+        event(9, "kernel", "of none", 40, External_id=5),
+    ]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    names = [trace.strings[i] for i in trace.spans.name.tolist()]
+    arrows = {
+        (names[source], names[target])
+        for source, target in zip(
+            trace.flows.source.tolist(), trace.flows.target.tolist(), strict=True
+        )
+    }
+    assert arrows == {("launch", "of a call"), ("add", "of an op")}
