@@ -314,6 +314,29 @@ def command_line_log(n: int) -> bytes:
     ).encode()
 
 
+LOADING = [
+    (0, "srv          main: loading model"),
+    (1, "srv    load_model: loading model '/models/tiny.gguf'"),
+    (100, "llama_model_loader: - kv   0:   general.architecture str   = llama"),
+    (200, "llama_model_loader: - kv   1:   general.name str   = tiny"),
+    (300, "load_tensors:      CUDA0 model buffer size = 20583.34 MiB"),
+    (310, "load_tensors:  CUDA_Host model buffer size =   515.31 MiB"),
+    (5000, "llama_context:  CUDA_Host  output buffer size =     7.58 MiB"),
+    (5010, "llama_kv_cache:      CUDA0 KV buffer size =   640.00 MiB"),
+    (5020, "llama_memory_recurrent:    CUDA0 RS buffer size =   502.50 MiB"),
+    (5500, "sched_reserve:      CUDA0 compute buffer size =   501.00 MiB"),
+    (5600, "sched_reserve: graph splits = 2"),
+    (5700, "common_init_from_params: warming up the model with an empty run"),
+    (6000, "srv          main: server is listening on http://127.0.0.1:1"),
+]
+
+
+def loading_log(form: str = "clock") -> bytes:
+    """Return the lines of loading a model."""
+    lines = [Line(float(ms), text) for ms, text in LOADING]
+    return ("\n".join(map(FORMS[form], lines)) + "\n").encode()
+
+
 def ik_log(requests: Sequence[Request]) -> bytes:
     """Return a log as ik_llama.cpp writes it: whole seconds, and fields behind."""
     lines, seconds = [], START_NS // 10**9

@@ -50,6 +50,19 @@ def test_info_counts_what_the_file_holds(run, path):
     assert value["memory_breakdown"][0]["unaccounted"] == -100 << 20
 
 
+def test_rows_tell_what_drafting_took(run, tmp_path):
+    path = tmp_path / "x.log"
+    request = Request(1, 8, 10, 50.0, 40, 2000.0, drafted=30, accepted=12)
+    path.write_bytes(log_files.log_with_draft_sums([request]))
+
+    (row,) = json.loads(run("requests", path, "--json").out)["rows"]
+
+    assert (row["drafts"], row["accepted_drafts"], row["draft_ms"]) == (8, 3, 15.0)
+    assert row["first_token_ms"] == pytest.approx(55.0, abs=0.01)
+    (line,) = [x for x in run("requests", path).out.splitlines() if "12 of 30" in x]
+    assert "1.50     15.00" in line
+
+
 def test_table_shows_requests_memory_and_percentiles(run, path):
     answer = run("requests", path)
 

@@ -175,3 +175,20 @@ def test_map_of_a_model_is_coloured_by_its_importance_matrix(
         if "ffn_up_exps" in row[0].text
     ]
     assert unused == ["1"] * 3
+
+
+def test_memory_of_a_log_stands_by_device(
+    opened: Opened, log: Path, qtbot: QtBot
+) -> None:
+    document = opened(log)
+    document.workspace.show_view("memory")
+    settle(qtbot, document)
+    table = table_of(document, "memory")
+    qtbot.waitUntil(lambda: table.rows.rowCount() == 2)
+
+    assert column(table, "device") == ["GPU0 (a card)", "Host"]
+    assert column(table, "unaccounted") == ["-100", ""]
+    titles = [heading.title for heading in table.rows.headings]
+    cell = table.rows.row(0)[titles.index("unaccounted")]
+    assert cell.caution
+    assert "more than" in cell.tip

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ggscope.analysis.requests import PERCENTILES, percentiles, request_times
+from ggscope.analysis.requests import PERCENTILES, known, percentiles, request_times
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.requests import (
     REQUEST_COLUMNS,
     memory_table,
+    memory_title,
     request_cells,
     request_totals,
 )
@@ -68,7 +69,7 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
         _print_percentiles(trace)
     if log.memory:
         head, lines = memory_table(log.memory)
-        output.emit("\nMemory at the last breakdown of each start")
+        output.emit(f"\n{memory_title(log.memory)}")
         output.emit(output.table(head, lines, left=(0,)))
     if not log.has_clock and n:
         output.say(
@@ -84,17 +85,20 @@ def _sorted(trace: Trace, column: str) -> np.ndarray:
 
 def _print_percentiles(trace: Trace) -> None:
     assert trace.log is not None
-    times = request_times(trace.log.requests)
+    requests = trace.log.requests
+    times = request_times(requests)
     rows = []
     for title, values, form in (
         ("wait in slot, ms", times.queued_ms, "{:,.2f}"),
         ("first token, ms", times.first_token_ms, "{:,.2f}"),
         ("per token, ms", times.per_token_ms, "{:,.2f}"),
         ("tokens/s", times.generated_per_s, "{:,.2f}"),
+        ("generated tokens", known(requests.n_generated), "{:,.0f}"),
+        ("drafting, ms", known(requests.draft_time) / 1e6, "{:,.2f}"),
     ):
-        found = percentiles(values)
-        if found:
-            rows.append([title, *(form.format(found[p]) for p in PERCENTILES)])
+        at = percentiles(values)
+        if at:
+            rows.append([title, *(form.format(at[p]) for p in PERCENTILES)])
     if rows:
         output.emit("")
         output.emit(

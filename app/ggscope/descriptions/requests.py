@@ -8,7 +8,8 @@ from ggscope.model.units import format_count, format_counted, format_share
 
 REQUEST_COLUMNS = (
     "line", "slot", "task", "wait", "prompt", "cached", "again", "prompt ms",
-    "generated", "generated ms", "tokens/s", "drafts", "reason",
+    "first token", "generated", "generated ms", "tokens/s", "per token", "drafts",
+    "per draft", "draft ms", "reason",
 )  # fmt: skip
 REQUEST_TIPS = {
     "line": "first line of the request in the log",
@@ -16,7 +17,13 @@ REQUEST_TIPS = {
     "prompt": "tokens of the prompt that were computed",
     "cached": "tokens of the prompt that were taken from the slot's cache",
     "again": "tokens that were in the cache and were computed again all the same",
+    "first token": "ms from when the slot took it to the end of its prompt, behind "
+    "which the first token is sampled",
+    "per token": "ms of generation over tokens",
     "drafts": "accepted of drafted tokens",
+    "per draft": "accepted tokens per draft: by the sums that the log prints behind "
+    "each request, less those before it",
+    "draft ms": "what drafting took of the generation, by the same sums",
     "reason": "why the whole prompt had to be computed, in the log's own words",
 }
 UNKNOWN = ""
@@ -27,6 +34,7 @@ def request_cells(trace: Trace, row: int) -> list[str]:
     assert trace.log is not None
     requests = trace.log.requests
     reason = int(requests.reason[row])
+    n, ns = int(requests.n_generated[row]), int(requests.generated_time[row])
     return [
         format_count(int(requests.line[row]) + 1),
         _count(requests.slot[row]),
@@ -36,10 +44,14 @@ def request_cells(trace: Trace, row: int) -> list[str]:
         _count(requests.n_cached[row]),
         _count(requests.n_reprocessed[row]),
         _ms(requests.prompt_time[row]),
+        _first_token(requests, row),
         _count(requests.n_generated[row]),
         _ms(requests.generated_time[row]),
-        _rate(requests, row),
+        f"{n * 1e9 / ns:,.2f}" if n >= 0 and ns > 0 else UNKNOWN,
+        f"{ns / n / 1e6:,.2f}" if n > 0 and ns >= 0 else UNKNOWN,
         _drafts(requests, row),
+        _per_draft(requests, row),
+        _ms(requests.draft_time[row]),
         trace.strings[reason] if reason >= 0 else UNKNOWN,
     ]
 
@@ -61,6 +73,30 @@ def request_totals(trace: Trace) -> str:
         n = int(events["reprocessed"])
         parts.append(f"whole prompt computed again {format_count(n)}×")
     return "; ".join(parts)
+
+
+MEMORY_TIPS = {
+    "total": "of the device",
+    "free": "by the driver",
+    "used": "by the program: model, context and compute",
+    "model": "weights",
+    "context": "KV cache, recurrent states and outputs",
+    "compute": "buffers of intermediate results",
+    "unaccounted": "total less free less used: of other programs, and of the driver",
+}
+NEGATIVE_TIP = (
+    "The program's parts are more than what the driver says is taken: buffers that are "
+    "not resident, or memory that devices share."
+)
+
+
+def memory_title(uses: Sequence[MemoryUse]) -> str:
+    """Return what a table of memory rests on."""
+    if all(use.is_sum for use in uses):
+        return "Memory in MiB: buffers that the log names"
+    if any(use.is_sum for use in uses):
+        return "Memory in MiB: last breakdown of each start, else buffers"
+    return "Memory in MiB at the last breakdown of each start"
 
 
 def memory_table(uses: Sequence[MemoryUse]) -> tuple[list[str], list[list[str]]]:
@@ -90,9 +126,14 @@ def _ms(value: int) -> str:
     return UNKNOWN if value < 0 else f"{int(value) / 1e6:,.2f}"
 
 
-def _rate(requests: Requests, row: int) -> str:
-    n, ns = int(requests.n_generated[row]), int(requests.generated_time[row])
-    return f"{n * 1e9 / ns:,.2f}" if n >= 0 and ns > 0 else UNKNOWN
+def _first_token(requests: Requests, row: int) -> str:
+    ns = int(requests.prompt_time[row])
+    return UNKNOWN if ns < 0 else _ms(ns + max(int(requests.queued[row]), 0))
+
+
+def _per_draft(requests: Requests, row: int) -> str:
+    rounds, accepted = int(requests.n_rounds[row]), int(requests.n_accepted[row])
+    return f"{accepted / rounds:,.2f}" if rounds > 0 and accepted >= 0 else UNKNOWN
 
 
 def _drafts(requests: Requests, row: int) -> str:

@@ -13,7 +13,9 @@ def requests_json(trace: Trace) -> dict[str, Any]:
     """Return a row per request and percentiles; null where the log does not tell.
 
     `reprocessed_tokens` were in the cache of the slot and were computed again; `reason`
-    is the log's own. `line` counts from 1.
+    is the log's own. `drafts` are the times that something was drafted, and
+    `accepted_drafts` those of which some was accepted; `draft_ms` is what drafting
+    took. `line` counts from 1.
     """
     assert trace.log is not None
     requests, times = trace.log.requests, request_times(trace.log.requests)
@@ -33,6 +35,10 @@ def requests_json(trace: Trace) -> dict[str, Any]:
         "generated_ms": _ms(requests.generated_time),
         "draft_generated": _whole(requests.n_drafted),
         "draft_accepted": _whole(requests.n_accepted),
+        "drafts": _whole(requests.n_rounds),
+        "accepted_drafts": _whole(requests.n_accepted_rounds),
+        "draft_ms": _ms(requests.draft_time),
+        "first_token_ms": _rounded(times.first_token_ms),
         "whole_prompt_tokens": _whole(requests.n_whole),
         "run": requests.run.tolist(),
         "line": (requests.line + 1).tolist(),
@@ -70,6 +76,7 @@ def memory_json(uses: tuple[MemoryUse, ...]) -> list[dict[str, object]]:
             "context": use.context,
             "compute": use.compute,
             "unaccounted": use.unaccounted,
+            "is_sum_of_buffers": use.is_sum,
         }
         for use in uses
     ]
@@ -77,6 +84,10 @@ def memory_json(uses: tuple[MemoryUse, ...]) -> list[dict[str, object]]:
 
 def _whole(values: Any) -> list[int | None]:
     return [None if value < 0 else value for value in values.tolist()]
+
+
+def _rounded(values: Any) -> list[float | None]:
+    return [None if value != value else round(value, 6) for value in values.tolist()]
 
 
 def _ms(values: Any) -> list[float | None]:

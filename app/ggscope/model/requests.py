@@ -90,7 +90,7 @@ class Requests(Table):
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """A row of llama.cpp's memory breakdown: one device, in bytes.
+    """The memory of one device, in bytes: a row of llama.cpp's memory breakdown.
 
     Attributes
     ----------
@@ -99,6 +99,7 @@ class MemoryUse:
     total, free, unaccounted : None where the log has no such column for the device.
         `unaccounted` may be negative: then the program's parts are more than what the
         driver says is taken.
+    is_sum : whether it is no such row, but what lines on single buffers add up to.
     """
 
     run: int
@@ -111,6 +112,7 @@ class MemoryUse:
     context: int
     compute: int
     unaccounted: int | None
+    is_sum: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ enum {
     NONE, HEAD, PROMPT_EVAL, EVAL, TOTAL, LAUNCH, NEW_PROMPT, PAST, CACHED, PROGRESS,
     RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
     LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
-    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, KNOWN, STATISTICS
+    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, KNOWN, STATISTICS
 };
 
 /* One row per line that tells something. */
@@ -73,6 +73,9 @@ static const Phrase PHRASES[] = {
     PHRASE("loading model", MODEL),
     PHRASE("loaded meta data with", MODEL),
     PHRASE("server is listening", LISTENING),
+    PHRASE("HTTP server is listening", LISTENING),
+    PHRASE("warming up the model", WARM_UP),
+    PHRASE("load time", LOAD_TIME),
     PHRASE("graph splits", SPLITS),
     PHRASE("- kv ", METADATA),
     PHRASE("cancel task", CANCEL),
@@ -80,7 +83,6 @@ static const Phrase PHRASES[] = {
     PHRASE("slot context shift", SHIFT),
     PHRASE("- cache state", CACHE_STATE),
     /* Lines of llama.cpp that nothing is read of. */
-    PHRASE("load time", KNOWN),
     PHRASE("sampling time", KNOWN),
 };
 enum { N_PHRASES = sizeof PHRASES / sizeof *PHRASES };

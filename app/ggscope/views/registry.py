@@ -168,6 +168,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
     ViewEntry("backends", "Backends", "centre", "backends:BackendsView", lambda trace: trace.backend_ops is not None, menu="View/Panes"),
+    ViewEntry("memory", "Memory by device", "bottom", "memory:MemoryView", lambda trace: trace.log is not None and len(trace.log.memory) > 0),
     _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
     _with_figure("load", "bottom", "load:LoadView", "load", gestures=_LOAD_GESTURES),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),

@@ -24,7 +24,10 @@ from ggscope.views.base.table_pane import MAX_ROWS, TableContents, TablePane
 from ggscope.views.base.text_table import Cell, Heading
 
 _TEXTS = {"reason", "drafts"}
-_WIDTHS = {"reason": 160, "drafts": 120, "generated ms": 104, "prompt ms": 92}
+_WIDTHS = {
+    "reason": 160, "drafts": 120, "first token": 88, "generated ms": 104,
+    "prompt ms": 92,
+}  # fmt: skip
 
 
 class RequestsView(TablePane):

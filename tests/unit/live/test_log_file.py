@@ -124,6 +124,7 @@ def texts() -> dict[str, bytes]:
         random_requests(7, 40), "no clock"
     )
     made["drafts"] = log_files.log_with_draft_sums(random_requests(8, 40))
+    made["loading"] = log_files.loading_log() + made["clock 1"]
     made["command line"] = log_files.command_line_log(12)
     return made
 

@@ -60,8 +60,8 @@ _TITLE_PX = 420
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
     "views/summary", "views/threads", "views/compare", "views/tokens",
-    "views/requests", "views/backends", "views/bench", "views/roofline",
-    "views/statistics",
+    "views/requests", "views/memory", "views/backends", "views/bench",
+    "views/roofline", "views/statistics",
     "views/timeline", "guide/filters",
     "views/index", "views/heatmap", "views/3d", "views/tensors", "views/load",
     "views/hot",

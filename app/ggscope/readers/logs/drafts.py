@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64
 from ggscope.readers.logs.lines import Kind
-from ggscope.readers.logs.requests import Owners, PlacedLines
+from ggscope.readers.logs.requests import Figures, Owners, PlacedLines
 
 F64 = npt.NDArray[np.float64]
-_ROUNDS, _ACCEPTED, _MS, _TOKENS = range(4)
+_ROUNDS, _ACCEPTED, _MS, _TOKENS, _ACCEPTED_TOKENS = range(5)
+_N = 5
 _LONGEST_MS = 1e12
 
 
@@ -55,25 +56,29 @@ class DraftSums:
 
     def __init__(self) -> None:
         self._last = _Sums(
-            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty((0, 4))
+            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty((0, _N))
         )
         self._parts: dict[int, F64] = {}
         """Of requests to which more may come, by their row."""
-        self._newest = np.zeros((0, 2, 4)), np.zeros(0, np.bool_)
+        self._newest = np.zeros((0, 2, _N)), np.zeros(0, np.bool_)
 
     def add(
-        self, placed: PlacedLines, n_before: int, owned: Owners, n_drafted: I64
+        self, placed: PlacedLines, n_before: int, owned: Owners, stated: Figures
     ) -> DraftFigures:
         """Return the drafts of requests.
 
         Parameters
         ----------
         placed : lines; those from `n_before` on are new.
-        n_drafted : tokens that the lines say were drafted for each request.
+        stated : what the lines say of each request, with its drafted tokens.
         """
         rows = placed.lines.rows(Kind.DRAFT_TOKENS)
         rows = rows[rows >= n_before]
-        parts = np.zeros((len(owned), 2, 4))
+        if not len(rows) and not self._parts:
+            self._newest = np.zeros((0, 2, _N)), np.zeros(len(owned), np.bool_)
+            unknown = np.full(len(owned), -1, np.int64)
+            return DraftFigures(unknown, unknown.copy(), unknown.copy())
+        parts = np.zeros((len(owned), 2, _N))
         has_some = np.zeros(len(owned), np.bool_)
         for i in np.flatnonzero(np.isin(owned.row, [*self._parts])).tolist():
             parts[i], has_some[i] = self._parts[int(owned.row[i])], True
@@ -84,7 +89,7 @@ class DraftSums:
             np.add.at(parts, request[owns], grown[owns])
             has_some[request[owns]] = True
         self._newest = parts, has_some
-        return _figures(parts, has_some, n_drafted)
+        return _figures(parts, has_some, stated)
 
     def hold(self, requests: I64, rows: I64) -> None:
         """Hold what some requests of the last `add` have so far, and their new rows."""
@@ -96,9 +101,9 @@ class DraftSums:
         }
 
     def _grown(self, placed: PlacedLines, rows: I64) -> F64:
-        """Return what each line adds to all slots' sums and its slot's, [n, 2, 4]."""
+        """Return what each line adds to all slots' sums and its slot's, [n, 2, _N]."""
         value = placed.lines.value
-        values = np.column_stack([value[rows - 1], value[rows, 0]])
+        values = np.column_stack([value[rows - 1], value[rows, :2]])
         new = _Sums(
             placed.run[rows],
             placed.slot[rows],
@@ -144,14 +149,19 @@ def _last_rows(sums: _Sums) -> I64:
     return np.sort(order[is_last]).astype(np.int64)
 
 
-def _figures(parts: F64, has_some: npt.NDArray[np.bool_], drafted: I64) -> DraftFigures:
+def _figures(
+    parts: F64, has_some: npt.NDArray[np.bool_], stated: Figures
+) -> DraftFigures:
+    """Return the sums, of all slots or of one, that are those of the request."""
     of_all, of_slot = parts[:, 0], parts[:, 1]
-    says = drafted >= 0
-    fits_all = np.where(says, of_all[:, _TOKENS] == drafted, _alike(of_all, of_slot))
-    fits_slot = says & (of_slot[:, _TOKENS] == drafted)
+    is_same = (of_all == of_slot) | (np.isnan(of_all) & np.isnan(of_slot))
+    is_alike = is_same.all(axis=1)
+    fits_all, fits_slot = _fits(of_all, stated), _fits(of_slot, stated)
+    # By chance both may have as many tokens.
+    is_known = has_some & (is_alike | (fits_all != fits_slot))
+    is_known &= fits_all | fits_slot | (stated.n_drafted < 0)
     values = np.where(fits_all[:, None], of_all, of_slot)
-    is_known = (has_some & (fits_all | fits_slot))[:, None] & (values >= 0)
-    values = np.where(is_known, values, -1)
+    values = np.where(is_known[:, None] & (values >= 0), values, -1)
     scale = np.where(values[:, _MS] < 0, 1.0, 1e6)
     return DraftFigures(
         values[:, _ROUNDS].astype(np.int64),
@@ -160,7 +170,6 @@ def _figures(parts: F64, has_some: npt.NDArray[np.bool_], drafted: I64) -> Draft
     )
 
 
-def _alike(a: F64, b: F64) -> npt.NDArray[np.bool_]:
-    return np.asarray(
-        (a[:, _TOKENS] == b[:, _TOKENS]) & (a[:, _ROUNDS] == b[:, _ROUNDS])
-    )
+def _fits(sums: F64, stated: Figures) -> npt.NDArray[np.bool_]:
+    is_one = sums[:, _TOKENS] == stated.n_drafted
+    return np.asarray(is_one & (sums[:, _ACCEPTED_TOKENS] == stated.n_accepted))

@@ -1,6 +1,7 @@
 """What a log says in words: memory of each device, build, model and settings."""
 
 import re
+from dataclasses import replace
 
 from ggscope.model.requests import MemoryUse
 from ggscope.model.tables import I64
@@ -16,6 +17,15 @@ _ROW = re.compile(
     r"\s*(?P<compute>-?\d+)\s*\)?"
     r"(?:\s*\+\s*(?P<unaccounted>-?\d+))?\s*\|"
 )
+_BUFFER = re.compile(
+    r"(?P<device>[\w.-]+)\s+(?:(?P<part>model|KV|RS|compute|output)\s+)?"
+    r"buffer size\s*=\s*(?P<size>\d{1,9}(?:\.\d+)?) MiB"
+)
+_PARTS = {
+    "model": "model", "KV": "context", "RS": "context", "output": "context",
+    "compute": "compute",
+}  # fmt: skip
+_MOST_DEVICES = 256
 _METADATA = re.compile(
     r"- kv\s+\d+:\s*(?P<key>\S+)\s+(?P<type>\S+)\s*=\s*(?P<value>.*)"
 )
@@ -40,22 +50,39 @@ class LogFacts:
     def __init__(self) -> None:
         self.facts: dict[str, str] = {}
         self._blocks: dict[int, list[MemoryUse]] = {}
+        self._buffers: dict[int, dict[str, MemoryUse]] = {}
 
     def memory(self) -> tuple[MemoryUse, ...]:
-        """Return the last memory breakdown of each start of the program, in bytes."""
-        return tuple(use for run in sorted(self._blocks) for use in self._blocks[run])
+        """Return the memory of each device and start of the program, in bytes.
+
+        The last breakdown of a start; without one the sums of its lines on buffers.
+        """
+        uses: list[MemoryUse] = []
+        for run in sorted(self._blocks.keys() | self._buffers.keys()):
+            block = self._blocks.get(run)
+            uses += block or self._buffers.get(run, {}).values()
+        return tuple(uses)
 
     def add(self, text: LineText, lines: LogLines, run: I64) -> None:
         """Read the next lines; `run` is the start of the program of each."""
         for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
             words = lines.text(text, row)
             self._add_memory(words, int(run[row]), int(lines.line[row]))
-        kinds = (Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS)
+        kinds = (
+            Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS,
+            Kind.BUFFER, Kind.LOAD_TIME,
+        )  # fmt: skip
         for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
             kind, words = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
             if kind is Kind.SPLITS and lines.n_values[row]:
                 self.facts["graph splits"] = f"{lines.value[row, 0]:g}"
+            elif kind is Kind.LOAD_TIME and lines.n_values[row]:
+                self.facts["load time"] = f"{lines.value[row, 0]:,.2f} ms"
+            elif kind is Kind.BUFFER:
+                self._add_buffer(words, int(run[row]), int(lines.line[row]))
             else:
+                if kind is Kind.MODEL and words.startswith("loading model"):
+                    self._buffers.pop(int(run[row]), None)
                 self._add_fact(kind, words)
 
     def _add_memory(self, text: str, run: int, line: int) -> None:
@@ -83,6 +110,24 @@ class LogFacts:
                 compute=bytes_of["compute"] or 0,
                 unaccounted=bytes_of["unaccounted"],
             )
+        )
+
+    def _add_buffer(self, text: str, run: int, line: int) -> None:
+        match = _BUFFER.search(text)
+        if match is None:
+            return
+        devices = self._buffers.setdefault(run, {})
+        use = devices.get(match["device"])
+        if use is None:
+            if len(devices) >= _MOST_DEVICES:
+                return
+            use = MemoryUse(
+                run, line, match["device"], None, None, 0, 0, 0, 0, None, is_sum=True
+            )
+        size = round(float(match["size"]) * _MIB)
+        part = _PARTS[match["part"] or "model"]
+        devices[use.device] = replace(
+            use, used=use.used + size, **{part: getattr(use, part) + size}
         )
 
     def _add_fact(self, kind: Kind, text: str) -> None:

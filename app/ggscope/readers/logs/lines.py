@@ -88,6 +88,8 @@ class Kind(IntEnum):
     accepted, and ms of drafting (-1 not said)."""
     DRAFT_TOKENS = 32
     """Of the same line: tokens, accepted ones, and a number of its own for the kind."""
+    WARM_UP = 33
+    LOAD_TIME = 34
 
 
 class LineText(Protocol):

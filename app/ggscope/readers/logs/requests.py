@@ -35,7 +35,7 @@ class PlacedLines:
         there is none.
     moment : int64[n], ns, when they were written, by the clock of the log.
     text : int32[n], number of the string of the line, -1 where it is not read.
-    row : int64[n], row of its request in the table of all; -1 not known yet.
+    row : int32[n], row of its request in the table of all; -1 not known yet.
     """
 
     lines: LogLines
@@ -44,7 +44,7 @@ class PlacedLines:
     task: I64
     moment: I64
     text: npt.NDArray[np.int32]
-    row: I64
+    row: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -195,7 +195,7 @@ def _least_of(rows: I64, request: I64, m: int, none: int) -> I64:
     return first
 
 
-def _last_of(rows: I64, request: I64, values: I64, m: int) -> I64:
+def _last_of(rows: I64, request: I64, values: npt.NDArray[np.integer], m: int) -> I64:
     """Return the last value of some rows of each request, -1 where it has none."""
     last = np.full(m, -1, np.int64)
     last[request[rows]] = values[rows]

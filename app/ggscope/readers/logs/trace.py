@@ -23,6 +23,7 @@ from ggscope.readers.logs.drafts import DraftFigures, DraftSums
 from ggscope.readers.logs.facts import LogFacts, http_call
 from ggscope.readers.logs.lines import Clock as LineClock
 from ggscope.readers.logs.lines import Kind, LineText, LogLines
+from ggscope.readers.logs.loading import LoadPhases
 from ggscope.readers.logs.requests import (
     NEAR,
     Bools,
@@ -93,6 +94,7 @@ class LogTrace:
         """The tick of the newest line."""
         self._placing, self._drafts = Placing(), DraftSums()
         self._order = OrderMoments()
+        self._loading = LoadPhases()
         self._clock = None if clock is None else ClockMoments(*clock)
         self._origin: int | None = None
         self._held: PlacedLines | None = None
@@ -157,7 +159,7 @@ class LogTrace:
         n = len(lines)
         new = PlacedLines(
             lines, run, slot, task, np.zeros(n, np.int64), np.full(n, -1, np.int32),
-            np.full(n, -1, np.int64),
+            np.full(n, -1, np.int32),
         )  # fmt: skip
         if self._clock is not None:
             new.moment[:] = self._clock.of(lines, run)
@@ -261,7 +263,7 @@ class LogTrace:
         is_done, is_left = self._ended(placed, owned, stated, is_end, is_quiet)
         is_done, is_left = is_done & ~is_drawn, is_left & ~is_drawn
         times = self._times(placed, owned, stated)
-        drafts = self._drafts.add(placed, n_held, owned, stated.n_drafted)
+        drafts = self._drafts.add(placed, n_held, owned, stated)
         lane = self._slot_lanes(owned)
         spans = self._draw(rows, owned, stated, times, lane, placed, is_done, is_left)
         columns = self._columns(placed, owned, stated, times, drafts)
@@ -434,8 +436,12 @@ class LogTrace:
             return
         at = int(rows[is_other].min())
         chosen = rows >= at
+        is_new = at == n_before and not len(rows[known])
         for name, values in columns.items():
             column = self._table[name]
+            if is_new:  # all of them, in their order
+                column.put(at, values.astype(schema[name].dtype, copy=False))
+                continue
             part = np.empty(self._n_requests - at, schema[name].dtype)
             part[: n_before - at] = column.view()[at:]
             part[rows[chosen] - at] = values[chosen]
@@ -513,6 +519,8 @@ class LogTrace:
         new.text[:] = self._add_remarks(text, lines, tick)
         placed.text[n_held:] = new.text
         self._add_counters(lines, tick)
+        if self.has_clock:
+            self._add_loading(text, lines, tick)
         self.facts.add(text, lines, new.run)
         for kind, name in _BLOCK_SUMS.items():
             rows = lines.rows(kind)
@@ -548,6 +556,21 @@ class LogTrace:
             record=lines.line[rows],
         )
 
+    def _add_loading(self, text: LineText, lines: LogLines, tick: I64) -> None:
+        """Add the phases of loading a model that end in these lines."""
+        phases = self._loading.add(text, lines, tick)
+        if not phases:
+            return
+        names, begin, end, line = zip(*phases, strict=True)
+        self.builder.add_spans(
+            start=np.array(begin, np.int64),
+            end=np.maximum(end, begin),
+            lane=self._lane("loading", LaneKind.SEQUENCE, "Loading"),
+            name=np.asarray(self.builder.strings.intern_many(names), np.int32),
+            flags=_DERIVED,
+            record=np.array(line, np.int64),
+        )
+
     def _lane(self, name: str, kind: LaneKind, group: str) -> int:
         key = f"{group}/{name}"
         if key not in self._lanes:
@@ -570,7 +593,7 @@ class LogTrace:
             name_of[kind] = strings.intern(name)
         for rows, lane, names in (
             (lines.rows(*_EVENTS), "cache and tasks", name_of[lines.kind]),
-            (lines.rows(Kind.REMARK), "warnings and errors", None),
+            (_remarks(lines), "warnings and errors", None),
         ):
             if not len(rows):
                 continue
@@ -752,6 +775,13 @@ class _Times:
     last: I64
     queued: I64
     has_launch: Bools
+
+
+def _remarks(lines: LogLines) -> I64:
+    """Return the rows of warnings and errors."""
+    is_loud = (lines.level == ord("W")) | (lines.level == ord("E"))
+    is_one = lines.are(Kind.REMARK) | (lines.are(Kind.WARM_UP) & is_loud)
+    return np.flatnonzero(is_one).astype(np.int64)
 
 
 def _are_replaced(owned: Owners, stated: Figures) -> Bools:

@@ -416,3 +416,127 @@ def test_unfinished_request_is_drawn_without_a_clock_too(tmp_path):
     before = trace.spans.end[trace.log.requests.generated_span[1]]
     assert trace.spans.start[rows[0]] == before
     assert trace.log.requests.launch.tolist() == [-1, -1, -1]
+
+
+def drafting(trace: Trace) -> list[tuple[int, ...]]:
+    """Return rounds, those with something accepted, and ns of drafting."""
+    assert trace.log is not None
+    r = trace.log.requests
+    columns = (r.n_rounds, r.n_accepted_rounds, r.draft_time)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize("by_slot", [False, True])
+@pytest.mark.parametrize("form", ["clock", "no clock", "docker"])
+def test_sums_of_drafts_are_told_as_what_each_request_added(by_slot, form, tmp_path):
+    requests = random_requests(21, 60)
+    text = log_files.log_with_draft_sums(requests, by_slot=by_slot, form=form)
+
+    trace = opened(tmp_path, text)
+
+    assert drafting(trace) == [
+        (-1, -1, -1)
+        if r.drafted < 0
+        else (r.drafted // 4 + 1, r.drafted // 8, r.drafted * 500_000)
+        for r in requests
+    ]
+
+
+def test_sums_without_times_have_no_time_of_drafting(tmp_path):
+    requests = random_requests(25, 12)
+    lines = log_files.log_with_draft_sums(requests).split(b"\n")
+    text = b"\n".join(line.partition(b", dur(b")[0] for line in lines)
+
+    assert drafting(opened(tmp_path, text)) == [
+        (-1, -1, -1) if r.drafted < 0 else (r.drafted // 4 + 1, r.drafted // 8, -1)
+        for r in requests
+    ]
+
+
+def test_sums_begin_anew_with_the_program(tmp_path):
+    requests = random_requests(22, 30)
+    text = log_files.log_with_draft_sums(requests)
+    text = b"build_info: b1-a\n" + text
+    alone = drafting(opened(tmp_path, text))
+
+    assert drafting(opened(tmp_path, text + text)) == alone * 2
+
+
+def test_sums_whose_begin_is_cut_off_are_not_taken_for_a_request(tmp_path):
+    requests = [r for r in random_requests(23, 60) if r.drafted > 0]
+    text = log_files.log_with_draft_sums(requests)
+    cut = text.index(b"launch_slot_", text.index(b"statistics"))
+
+    trace = opened(tmp_path, text[text.rindex(b"\n", 0, cut) + 1 :])
+
+    first, *others = drafting(trace)
+    assert first == (-1, -1, -1)
+    assert others == [
+        (r.drafted // 4 + 1, r.drafted // 8, r.drafted * 500_000) for r in requests[2:]
+    ]
+
+
+def test_sums_of_several_kinds_of_drafts_add_up(tmp_path):
+    one = random_requests(24, 30)
+    text = log_files.log_with_draft_sums(one)
+    lines = []
+    for line in text.split(b"\n"):
+        lines.append(line)
+        if b"statistics" in line:  # the same again by another kind, which had no luck
+            head = line.partition(b"statistics")[0]
+            lines.append(
+                head + b"statistics ngram: #gen drafts = 0, #acc drafts = 0, "
+                b"#gen tokens = 0, #acc tokens = 0, dur(b,g,a) = 0.0, 0.0, 0.0 ms"
+            )
+
+    assert drafting(opened(tmp_path, b"\n".join(lines))) == drafting(
+        opened(tmp_path, text)
+    )
+
+
+def test_loading_is_told_by_phase(tmp_path):
+    trace = opened(
+        tmp_path, log_files.loading_log() + log_files.log(random_requests(1, 3))
+    )
+
+    (lane,) = [lane for lane in trace.lanes if lane.name == "loading"]
+    rows = np.flatnonzero(trace.spans.lane == lane.id).tolist()
+    ms = [
+        (int(trace.spans.start[i]) // 10**6, int(trace.spans.end[i]) // 10**6)
+        for i in rows
+    ]
+    assert [trace.span_name(i) for i in rows] == [
+        "read metadata", "load tensors", "create context", "warm up and start",
+    ]  # fmt: skip
+    assert ms == [(0, 200), (200, 5000), (5000, 5700), (5700, 6000)]
+
+
+def test_loading_that_no_line_ends_and_logs_without_times_have_no_phase(tmp_path):
+    cut = log_files.loading_log()
+    cut = cut[: cut.index(b"warming")]
+    without = opened(tmp_path, log_files.loading_log("no clock"))
+    assert "loading" not in {lane.name for lane in without.lanes}
+    trace = opened(tmp_path, cut[: cut.rindex(b"\n") + 1])
+    names = [trace.span_name(i) for i in range(len(trace.spans))]
+    assert names == ["read metadata", "load tensors"]
+
+
+def test_buffers_stand_for_a_breakdown_that_is_not_there(tmp_path):
+    trace = opened(tmp_path, log_files.loading_log())
+
+    assert trace.log is not None
+    mib = 1 << 20
+    gpu, host = trace.log.memory
+    assert (gpu.device, gpu.is_sum, gpu.total) == ("CUDA0", True, None)
+    assert gpu.model == round(20583.34 * mib)
+    assert gpu.context == round(640 * mib) + round(502.5 * mib)
+    assert gpu.compute == 501 * mib
+    assert gpu.used == gpu.model + gpu.context + gpu.compute
+    assert (host.device, host.context) == ("CUDA_Host", round(7.58 * mib))
+
+    whole = opened(
+        tmp_path, log_files.loading_log() + log_files.log(random_requests(1, 3))
+    )
+
+    assert whole.log is not None
+    assert [use.is_sum for use in whole.log.memory if use.run == 1] == [False, False]
