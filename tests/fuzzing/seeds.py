@@ -161,6 +161,9 @@ def _logs() -> list[tuple[str, bytes]]:
     forms = [(f"{i}.log", log_files.log(requests, f)) for i, f in enumerate(FORMS)]
     others = (log_files.ik_log, log_files.json_log)
     made = [(f"{i}.txt", make(requests)) for i, make in enumerate(others)]
+    lists = op_files.scheduler(op_files.graphs(1, 2), clock=True)
+    lists += op_files.hexagon(op_files.npu_ops(1, 4), clock=True)
+    made.append(("lists.log", log_files.log(requests) + lists))
     return [*forms, *made, ("ollama.log", log_files.ollama_log())]
 
 

@@ -20,7 +20,8 @@ enum {
     NONE, HEAD, PROMPT_EVAL, EVAL, TOTAL, LAUNCH, NEW_PROMPT, PAST, CACHED, PROGRESS,
     RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
     LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
-    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, KNOWN, STATISTICS
+    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, OP_LIST, KNOWN,
+    STATISTICS
 };
 
 /* One row per line that tells something. */
@@ -82,6 +83,11 @@ static const Phrase PHRASES[] = {
     PHRASE("defer task", DEFER),
     PHRASE("slot context shift", SHIFT),
     PHRASE("- cache state", CACHE_STATE),
+    /* Lists of ops, which ops.c reads. */
+    PHRASE("## SPLIT #", OP_LIST),
+    PHRASE("Vulkan Timings:", OP_LIST),
+    PHRASE("ggml-hex: ", OP_LIST),
+    PHRASE("node #", KNOWN),
     /* Lines of llama.cpp that nothing is read of. */
     PHRASE("sampling time", KNOWN),
 };
@@ -562,6 +568,8 @@ static uint8_t classify(Line *line, const uint8_t **behind)
         kind = NONE; /* "n_past = …" of other programs */
     if (kind == CACHED && found(at, end, "rm [") == NULL)
         kind = NONE;
+    if (kind == OP_LIST && *at == 'g' && found(at, end, " profile-op ") == NULL)
+        kind = KNOWN;
     if (kind == NONE && at > first && found(at, end, "buffer size") != NULL)
         kind = BUFFER;
     if (kind == NONE && *at == '-' && found(at, end, " MiB free)") != NULL)

@@ -90,6 +90,8 @@ class Kind(IntEnum):
     """Of the same line: tokens, accepted ones, and a number of its own for the kind."""
     WARM_UP = 33
     LOAD_TIME = 34
+    OP_LIST = 35
+    """A split, timings or an op that `common.op_lines` reads."""
 
 
 class LineText(Protocol):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ggscope.errors import CorruptError
-from ggscope.model.trace import Trace
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
     NOT_MINE,
     Estimate,
@@ -12,6 +13,10 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.npu_profile import NpuLanes
+from ggscope.readers.common.op_lines import Kind as OpKind
+from ggscope.readers.common.op_lines import OpLines, scan_op_lines
+from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lines
 from ggscope.readers.logs import INFO
 from ggscope.readers.logs.lines import Kind, LogLines, scan_lines, scan_text
 from ggscope.readers.logs.trace import LogTrace
@@ -34,7 +39,7 @@ class LogReader:
         lines = scan_text(np.frombuffer(head.data, np.uint8))
         if not lines.n_known:
             return NOT_MINE
-        n_rows = int(np.count_nonzero(lines.kind != Kind.REMARK))
+        n_rows = int(np.count_nonzero(~lines.are(Kind.REMARK, Kind.OP_LIST)))
         if n_rows and lines.n_known >= 2:
             return Sniff(80, "lines of llama.cpp's or ollama's log")
         return Sniff(30 if n_rows else 20, "lines that look like a log of llama.cpp")
@@ -69,25 +74,64 @@ class LogReader:
                 offset=0,
                 hint="Is this the log of a server?",
             )
-        return _trace(source, lines)
+        listed = None
+        if len(lines.rows(Kind.OP_LIST)):
+            listed = scan_op_lines(source, context)
+        return _trace(source, lines, listed=listed)
 
 
 def _trace(
-    source: Source, lines: LogLines, pending: frozenset[str] = frozenset()
+    source: Source,
+    lines: LogLines,
+    pending: frozenset[str] = frozenset(),
+    listed: OpLines | None = None,
 ) -> Trace:
-    """Return the trace of some lines; `pending` where more follow."""
+    """Return the trace of some lines; `pending` where more follow.
+
+    Parameters
+    ----------
+    listed : what ggml lists of its ops between them; None where it does not.
+    """
     log = LogTrace()
     log.add(source, lines, is_end=True)
     if not pending:
         log.note_problems()
     builder = log.builder
     builder.log = log.log()
+    events = log.events()
+    if listed is not None:
+        _add_op_lists(builder, listed, log.program_start)
+        events |= op_events(listed)
     builder.records = log.records(source.path)
     info = trace_info(
         INFO,
         source,
         log.n_lines,
         producer=log.facts.facts,
-        summary={"events": log.events()},
+        summary={"events": events},
     )
     return builder.snapshot(info, pending, read_until=log.until if pending else None)
+
+
+def _add_op_lists(builder: TraceBuilder, listed: OpLines, origin: int | None) -> None:
+    """Add what ggml lists of its ops: which backend, and what an NPU did when.
+
+    Parameters
+    ----------
+    origin : tick 0, in ns since the program's start; None where lines do not tell.
+    """
+    listing = listing_of(listed)
+    lanes = NpuLanes(builder, listed)
+    if lanes.hz:
+        if origin is not None:
+            lanes.align(origin)
+        listing = lanes.add(listing)
+    elif len(listed.rows(OpKind.PROFILED_OP)):
+        builder.warn(
+            Severity.NOTICE,
+            "no_op_start",
+            "no line tells the clock of the NPU: its ops are listed and not on the "
+            "timeline.",
+        )
+    warn_of_lines(builder, listed)
+    builder.backend_ops = listing

@@ -127,6 +127,13 @@ class LogTrace:
         return self.until + (self._origin or 0)
 
     @property
+    def program_start(self) -> int | None:
+        """Tick 0 in ns since the program's start; None without such a clock."""
+        clock = self._clock
+        is_own = clock is not None and clock.clock is LineClock.SINCE_START
+        return self._origin if is_own and clock is not None else None
+
+    @property
     def n_open(self) -> int:
         """Number of requests that a slot has taken and that are not done."""
         return len(self._open)
