@@ -102,6 +102,21 @@ def test_gaps_are_those_between_calls(run, tmp_path):
     assert answer["gaps"][0]["before"] == "cuMemAlloc · 3.8 MiB"
 
 
+def test_files_of_one_clock_lie_beside_each_other(run, tmp_path):
+    line = '{{"ts":{},"op_id":1,"tid":{},"phase":"{}","name":"cuInit"}}\n'
+    for tid, begin in ((1, 5000.25), (2, 5000.5)):
+        text = line.format(begin, tid, "B") + line.format(begin + 0.5, tid, "E")
+        (tmp_path / f"{tid}.jsonl").write_text(text)
+    out = tmp_path / "both.csv"
+
+    both = (tmp_path / "1.jsonl", "--with", tmp_path / "2.jsonl")
+    assert run("convert", *both, "--to", "csv", "-o", out).code == 0
+
+    with out.open(newline="") as lines:
+        rows = list(csv.DictReader(line for line in lines if line[:1] != "#"))
+    assert [int(row["start_ns"]) for row in rows] == [0, 250_000_000]
+
+
 def test_failed_calls_are_listed_with_their_errors(run, path, tmp_path):
     out = tmp_path / "a.csv"
 
