@@ -28,7 +28,7 @@ from ggscope_capture.regular_file import open_for_reading
 
 INJECTION, OUT, CUPTI = "CUDA_INJECTION64_PATH", "GGSCOPE_CUDA_OUT", "GGSCOPE_CUPTI"
 WAYS = ("auto", "preload", "cupti")
-UNTRIED = "has run against a stand-in for the driver only, on no GPU yet"
+UNTRIED = "not yet run on a GPU"
 _CALLS = "calls.jsonl"
 _CLOSED = {"sandbox", "setuid", "not-executable", "other-machine", "damaged", "macho"}
 """Programs that nothing is loaded into, as `doctor.Report.linkage` calls them."""
@@ -72,14 +72,14 @@ def examine(program: str | Path) -> doctor.Report:
             routes=[doctor.AttachRoute(doctor.PRELOAD, False, why)],
             advice="Use a build that is linked to libraries.",
         )
-    why = f"calls are recorded where it loads libcuda.so.1; the hook {UNTRIED}"
+    why = f"by a library before libcuda.so.1, {UNTRIED}"
     return replace(
         report,
         routes=[
             doctor.AttachRoute(doctor.PRELOAD, None, why),
-            doctor.AttachRoute(INJECTION, None, "by CUPTI, where it is installed"),
+            doctor.AttachRoute(INJECTION, None, "by CUPTI where that is installed"),
         ],
-        advice="Whether it calls the driver, only a run can show.",
+        advice="Only a run can show whether it calls the driver.",
     )
 
 
@@ -89,7 +89,7 @@ def machine_checks(
     """Return the checks of hook, driver, CUPTI and output."""
     path = build.FOLDER / build.CUDA_NAME
     if path.is_file():
-        hook = MachineCheck("hook", None, f"found: {path}; {UNTRIED}")
+        hook = MachineCheck("hook", None, f"{UNTRIED}; found: {path}")
     elif shutil.which((environment.get("CC") or "cc").split()[0]):
         hook = MachineCheck("hook", None, "not compiled yet; this happens at first run")
     else:
@@ -101,7 +101,7 @@ def machine_checks(
         hook,
         MachineCheck("driver", True, f"found: {driver}")
         if driver
-        else MachineCheck("driver", None, "libcuda.so.1 not found on this machine"),
+        else MachineCheck("driver", None, "no libcuda.so.1 on this machine"),
         MachineCheck("CUPTI", True, f"found: {cupti}")
         if cupti
         else MachineCheck("CUPTI", None, "not found; needed only without LD_PRELOAD"),

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import cuda_programs
 from ggscope.model.tables import FAILED_COLOR
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import ReadContext
@@ -41,38 +42,7 @@ KINDS = [
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the hook, the stand-ins and both programs."""
-    if sys.platform != "linux":
-        pytest.skip("calls of CUDA are recorded on Linux only")
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler here")
-    folder = tmp_path_factory.mktemp("cuda")
-
-    def compiled(source: str, name: str, *flags: str) -> None:
-        command = [compiler, "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / source)]
-        subprocess.run([*command, "-o", str(folder / name), *flags], check=True)
-
-    library = ("-shared", "-fPIC", "-ldl")
-    compiled("fake_cuda.c", "libcuda.so.1", *library, "-Wl,-soname,libcuda.so.1")
-    (folder / "libcuda.so").symlink_to("libcuda.so.1")
-    compiled("fake_cupti.c", "libcupti.so", *library)
-    compiled("cuda_program.c", "loads", "-ldl", "-pthread")
-    compiled(
-        "cuda_program.c", "linked", "-DLINKED", f"-L{folder}", "-lcuda", "-ldl",
-        "-pthread",
-    )  # fmt: skip
-    shutil.copy(_hook(), folder)
-    return folder
-
-
-def _hook() -> Path:
-    """Return the hook, compiled where it is older than its sources."""
-    path = build.FOLDER / build.CUDA_NAME
-    sources = [*build.cuda_sources(), *(build.FOLDER / "cuda").glob("*.h")]
-    newest = max(source.stat().st_mtime for source in sources)
-    if not path.exists() or path.stat().st_mtime < newest:
-        build.compile_cuda_hook(path)
-    return path
+    return cuda_programs.build(tmp_path_factory.mktemp("cuda"))
 
 
 def environment(programs: Path, out: Path, way: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QTabBar
 
+import cuda_programs
 import traced_program
 from ggscope.errors import LiveError
 from ggscope.gui import live as strip_module
@@ -343,6 +344,46 @@ def test_machine_is_checked_for_the_output_that_is_named(
     assert dialog.checks.lines[2].full_text.startswith("!")
     assert "GGML_VIZ_MAX_EVENTS" in dialog.checks.lines[2].full_text
     assert dialog.start.isEnabled()
+
+
+def test_calls_of_cuda_are_recorded_in_the_place_of_ops(dialog, qtbot, built):
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    ops = dialog.command.full_text
+
+    dialog.recorded.setCurrentIndex(1)
+    looked(dialog, qtbot)
+
+    assert ops.startswith("ggscope-capture run -o ")
+    assert dialog.command.full_text.startswith("ggscope-capture cuda -o ")
+    assert dialog.output.text().endswith(".jsonl")
+    # It has run on no GPU yet: the answer is never a plain yes.
+    assert dialog.program_words.property("level") == "caution"
+    assert dialog.wish().records_calls
+
+    dialog.recorded.setCurrentIndex(0)
+    looked(dialog, qtbot)
+    assert dialog.output.text().endswith(".bin")
+
+
+def test_calls_of_cuda_are_shown_when_the_program_has_ended(
+    window, qtbot, tmp_path, monkeypatch
+):
+    (tmp_path / "cuda").mkdir()
+    programs = cuda_programs.build(tmp_path / "cuda")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(programs))
+    spec = LaunchSpec(
+        target=Target(str(programs / "loads")), output=str(tmp_path / "calls.jsonl"),
+        more="dlsym kinds", records_calls=True,
+    )  # fmt: skip
+
+    window.record(spec)
+
+    qtbot.waitUntil(lambda: window.document.session.trace is not None, timeout=PATIENCE)
+    trace = window.document.session.trace
+    assert trace.info.reader_id == "cuda-calls"
+    assert trace.op_name(int(trace.spans.op[0])) == "cuInit"
+    assert window.document.session.display.color_by == "category"
 
 
 def test_recordings_go_where_people_see_them(settings, tmp_path, monkeypatch):

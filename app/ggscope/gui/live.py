@@ -254,6 +254,8 @@ class WaitingPage(QWidget):
             )
         if run is not None:
             hint = "Ops appear here as soon as the model runs."
+            if run.records_calls:
+                hint = "Its calls of CUDA appear here when it has ended."
         self.hint = label(hint, self, "dim", wraps=True)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
@@ -334,7 +336,8 @@ class WaitingPage(QWidget):
             metrics.phase is FollowState.WAITING,
         )
         if run is not None and run.is_running:
-            self.head.setText(f"Waiting for {run.name} to compute")
+            waits = f"Waiting for {run.name} to compute"
+            self.head.setText(f"Recording {run.name}" if run.records_calls else waits)
             text = ""
         elif run is not None:
             text = f"{run.name}: {run.state()}."
@@ -371,6 +374,8 @@ class WaitingPage(QWidget):
         if not follower.is_on or follower.metrics.status.records:
             self._since = time.monotonic()
             self._show_steps(())
+            return
+        if self._run is not None and self._run.records_calls:
             return
         is_soon = time.monotonic() - self._since < SILENCE_S
         if is_soon or self._tasks.is_running(self._key):  # a look takes its time

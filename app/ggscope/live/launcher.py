@@ -99,7 +99,12 @@ class TraceabilityCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """A program to run, its arguments, and the file of its records."""
+    """A program to run, its arguments, and the file of its records.
+
+    Attributes
+    ----------
+    records_calls : whether calls of the CUDA driver are recorded, not ops of ggml.
+    """
 
     target: Target
     output: str
@@ -109,6 +114,7 @@ class LaunchSpec:
     threads: int = 1
     more: str = ""
     """Further arguments, as for a shell."""
+    records_calls: bool = False
 
     def command(self) -> list[str]:
         """Return the program with its arguments; raises LiveError."""
@@ -127,7 +133,8 @@ class LaunchSpec:
 
     def arguments(self) -> list[str]:
         """Return the arguments of the capture tool; raises LiveError."""
-        return ["run", "-o", self.output, "--", *self.command()]
+        what = "cuda" if self.records_calls else "run"
+        return [what, "-o", self.output, "--", *self.command()]
 
     def shown(self) -> str:
         """Return the command for a shell; raises LiveError."""
@@ -197,13 +204,18 @@ def targets(check_cancelled: Callable[[], None]) -> tuple[Target, ...]:
 
 
 def check(
-    program: str, output: str, check_cancelled: Callable[[], None]
+    program: str,
+    output: str,
+    check_cancelled: Callable[[], None],
+    *,
+    records_calls: bool = False,
 ) -> TraceabilityCheck:
     """Return whether a program, or a llama.cpp library, can be traced.
 
     Parameters
     ----------
     output : file of the records, which is checked too; "" = none.
+    records_calls : whether calls of CUDA are to be recorded, not ops.
     check_cancelled : called repeatedly; what it raises ends the check.
 
     Raises
@@ -213,7 +225,8 @@ def check(
     """
     rows = _query(check_cancelled, "targets", "--program", program)
     target = _target(rows[0])
-    more = ("-o", output) if output else ()
+    more: tuple[str, ...] = ("--cuda",) if records_calls else ()
+    more += ("-o", output) if output else ()
     report = _query(check_cancelled, "doctor", target.path, *more)
     answers = {way["works"] for way in report["doors"]}
     works = True if True in answers else None if None in answers else False

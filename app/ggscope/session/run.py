@@ -82,6 +82,11 @@ class Run(QObject):
         return self._running.pid
 
     @property
+    def records_calls(self) -> bool:
+        """Whether its calls of CUDA are recorded: they are shown at its end."""
+        return self.spec is not None and self.spec.records_calls
+
+    @property
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
         return self.status is None

@@ -53,10 +53,16 @@ class CheckRequest:
 
     program: str
     output: str
+    records_calls: bool
 
     def __call__(self, context: TaskContext) -> TraceabilityCheck:
         """Return whether it can be traced; raises LiveError."""
-        return launcher.check(self.program, self.output, context.check_cancelled)
+        return launcher.check(
+            self.program,
+            self.output,
+            context.check_cancelled,
+            records_calls=self.records_calls,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,12 @@ class RecordDialog(Dialog):
                 threads=again.threads,
                 more=again.more,
             )
+        self.recorded = QComboBox(self)
+        self.recorded.setAccessibleName("Record")
+        self.recorded.addItem("Ops of ggml", False)
+        self.recorded.addItem("Calls of the CUDA driver (not yet run on a GPU)", True)
+        if again is not None and again.records_calls:
+            self.recorded.setCurrentIndex(1)
         self.program = _line_of("Program", kept.programs, self)
         self.model = _line_of("Model", kept.models, self)
         self.program_words = _words(3, self)
@@ -183,7 +195,12 @@ class RecordDialog(Dialog):
             tokens=self.tokens.value(),
             threads=self.threads.value(),
             more=self.more.text(),
+            records_calls=self._records_calls,
         )
+
+    @property
+    def _records_calls(self) -> bool:
+        return bool(self.recorded.currentData())
 
     def done(self, result: int) -> None:
         """Leave nothing behind that works for nobody."""
@@ -199,6 +216,7 @@ class RecordDialog(Dialog):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         ask = self._ask_program, self._ask_model, self._ask_output
         lines: tuple[tuple[str, QWidget, Callable[[], object] | None], ...] = (
+            ("Record", self.recorded, None),
             ("Program", self.program, ask[0]),
             ("Model", self.model, ask[1]),
             ("", self.model_words, None),
@@ -241,8 +259,8 @@ class RecordDialog(Dialog):
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         text = (
-            "Runs the unmodified program with the tracer attached, shows it live and "
-            "saves the trace."
+            "Runs the unmodified program with the tracer attached and saves the trace. "
+            "Ops are shown live, calls of CUDA when it has ended."
         )
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(scroll, 1)
@@ -251,6 +269,7 @@ class RecordDialog(Dialog):
     def _connect(self) -> None:
         for combo in (self.program, self.model):
             combo.editTextChanged.connect(self._on_typed)
+        self.recorded.currentIndexChanged.connect(self._on_recorded)
         self.output.textChanged.connect(self._on_typed)
         for field in (self.prompt, self.more):
             field.textChanged.connect(self._show)
@@ -262,6 +281,12 @@ class RecordDialog(Dialog):
     def _on_typed(self) -> None:
         self._settle.start()
         self._show()
+
+    def _on_recorded(self) -> None:
+        self._checked, self._checked_output = "", ""
+        self._named_after = "?"  # the output has another suffix
+        self._show()
+        self._look_at_both()
 
     def _look_at_both(self) -> None:
         program, output = self.program.currentText().strip(), self.output.text().strip()
@@ -276,7 +301,7 @@ class RecordDialog(Dialog):
             self._checked_output = output
             self._tasks.run(
                 "check",
-                CheckRequest(_path(program), output),
+                CheckRequest(_path(program), output, self._records_calls),
                 self._on_check,
                 on_error=self._on_no_check,
             )
@@ -366,7 +391,7 @@ class RecordDialog(Dialog):
             self,
             "Save trace to",
             self.output.text(),
-            "Records (*.bin)",
+            "Calls (*.jsonl)" if self._records_calls else "Records (*.bin)",
             "",
             CHANGES_NOTHING,
         )
@@ -380,7 +405,8 @@ class RecordDialog(Dialog):
         name = wish.target.name
         if self._named_after != name and self.output.text() == self._own_output:
             self._named_after = name
-            self._own_output = _output_for(name, self._settings)
+            suffix = ".jsonl" if wish.records_calls else ".bin"
+            self._own_output = _output_for(name, self._settings, suffix)
             self.output.setText(self._own_output)
             wish = self.wish()
         if self._check is not None:  # until then as it was
@@ -444,11 +470,11 @@ def recordings_folder(settings: Settings) -> Path:
     return (documents if os.path.isdir(documents) else Path.home()) / "ggscope"
 
 
-def _output_for(name: str, settings: Settings) -> str:
+def _output_for(name: str, settings: Settings, suffix: str) -> str:
     """Return where a program's recording goes, named after it and the time."""
     stem = name.removesuffix(".exe") or "recording"
     when = time.strftime("%Y%m%d-%H%M%S")
-    return str(recordings_folder(settings) / file_name(f"{stem}-{when}", ".bin"))
+    return str(recordings_folder(settings) / file_name(f"{stem}-{when}", suffix))
 
 
 def _path(text: str) -> str:
