@@ -450,3 +450,17 @@ def test_clicking_a_menu_entry_runs_it(
     )
 
     assert document.workspace.drawer.tab == "problems"
+
+
+def test_replay_is_played_and_ended_from_the_menu(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    play, end = (window.actions_[name] for name in ("go.replay", "go.replay_end"))
+
+    play.trigger()
+    assert session.replay.is_playing
+    play.trigger()
+    assert not session.replay.is_playing
+    assert session.replay.tick is not None
+    end.trigger()
+    assert session.replay.tick is None

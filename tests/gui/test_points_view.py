@@ -22,6 +22,7 @@ from heat_traces import moe_trace
 from panes import LEFT, NONE, settle_view
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
+CONTROL = Qt.KeyboardModifier.ControlModifier
 Key = Qt.Key
 
 
@@ -273,19 +274,17 @@ def test_replay_ends_at_the_end_and_begins_anew(view: PointsView) -> None:
     assert view.session.replay.tick == extent.start
 
 
-def test_brackets_walk_through_points_in_time(
-    view: PointsView, session: Session
-) -> None:
+def test_arrows_walk_through_points_in_time(view: PointsView, session: Session) -> None:
     points = view.placed.points
 
-    QTest.keyClick(view, Key.Key_BracketRight)
+    QTest.keyClick(view, Key.Key_Right, CONTROL)
     first = session.selection.current.ids
-    QTest.keyClick(view, Key.Key_BracketRight)
+    QTest.keyClick(view, Key.Key_Right, CONTROL)
 
     assert first == (int(points.span[0]),)
     after = np.flatnonzero(points.span == first[0])[-1] + 1
     assert session.selection.current.ids == (int(points.span[after]),)
-    QTest.keyClick(view, Key.Key_BracketLeft)
+    QTest.keyClick(view, Key.Key_Left, CONTROL)
     assert session.selection.current.ids == first
 
 
@@ -360,7 +359,7 @@ def test_trace_without_points_says_what_it_lacks(
         for key in (
             Key.Key_Space,
             Key.Key_Period,
-            Key.Key_BracketRight,
+            Key.Key_Home,
             Key.Key_PageUp,
         ):
             QTest.keyClick(view, key)

@@ -692,7 +692,7 @@ def _stack(geometry: PointsGeometry) -> list[Batch]:
         boxes.add(x0, x1, y0, y1 - gap, fill, mix(fill, theme.line, 0.5))
         if layer == scene.layer:
             boxes.add(x0 - 8, x0 - 3, y0, y1 - gap, theme.selection)
-        if geometry.row_px < 12:
+        if geometry.row_px < 13:
             continue
         ticks = int(activity.ticks[i])
         ink = theme.dim if fill == theme.lane else label_color(fill)

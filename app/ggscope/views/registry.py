@@ -131,7 +131,7 @@ _POINTS_GESTURES = (
     ("Drag, arrows", "Turn the box"),
     ("Middle drag, Shift+drag, Shift+arrows", "Pan"),
     ("Wheel, W / S, pinch", "Zoom"),
-    ("Click, [ / ]", "Select a point; the previous or next one in time"),
+    ("Click, Ctrl+Left / Right", "Select a point; the previous or next one in time"),
     ("PgUp / PgDown", "Select the next layer up or down the stack"),
     ("Enter", "Bring the selected op into view in all panes"),
     ("Double click", "Look closer at a point; elsewhere show the whole box"),

@@ -577,6 +577,8 @@ _GO = (
         _session("go.consumer", "First reader of the op", ">", SELECTION, lambda s: s.navigator.step_link(1)),
         _session("go.next_token", "Next token", "]", TRACE, lambda s: s.navigator.step_token(1)),
         _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.navigator.step_token(-1)),
+        _session("go.replay", "Play or pause replay", "", TRACE, lambda s: s.replay.toggle()),
+        _session("go.replay_end", "End replay", "", TRACE, lambda s: s.replay.end()),
     ),
     *_menu(
         "Go/Pan",

@@ -29,14 +29,16 @@ _ZOOMS = {
     _Key.Key_S: _ZOOM, _Key.Key_Minus: _ZOOM,
 }  # fmt: skip
 _REPLAY_STEPS = {_Key.Key_Comma: -1, _Key.Key_Period: 1}
-_POINT_STEPS = {_Key.Key_BracketLeft: -1, _Key.Key_BracketRight: 1}
+_POINT_STEPS = {_Key.Key_Left: -1, _Key.Key_Right: 1}
+"""With Ctrl."""
 _LAYER_STEPS = {_Key.Key_PageUp: 1, _Key.Key_PageDown: -1}
 _ENTER = (_Key.Key_Return, _Key.Key_Enter)
 _PLAIN = {
-    *_POINT_STEPS, *_LAYER_STEPS, *_ENTER, _Key.Key_Space, _Key.Key_F,
+    *_LAYER_STEPS, *_ENTER, _Key.Key_Space, _Key.Key_F,
     _Key.Key_0, _Key.Key_Home, _Key.Key_Backspace, _Key.Key_Menu,
 }  # fmt: skip
 _NONE, _SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+_CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 class _Mode(Enum):
@@ -141,6 +143,8 @@ def is_points_key(view: "PointsView", event: QKeyEvent) -> bool:
         return is_replaying and not mods
     if key in _REPLAY_STEPS:  # else they step through what is lit, as everywhere
         return is_replaying and not mods
+    if key in _POINT_STEPS and mods == _CONTROL:
+        return True
     if key in _ARROWS or key in _ZOOMS:
         return mods in (_NONE, _SHIFT)
     return key in _PLAIN and not mods
@@ -151,7 +155,9 @@ def run_points_key(view: "PointsView", event: QKeyEvent) -> bool:
     if not is_points_key(view, event):
         return False
     key, camera = _Key(event.key()), view.camera
-    if key in _ARROWS or key in _ZOOMS:
+    if key in _POINT_STEPS and _mods(event) == _CONTROL:
+        view.step_point(_POINT_STEPS[key])
+    elif key in _ARROWS or key in _ZOOMS:
         view.remember_camera(is_burst=True)
         if key in _ZOOMS:
             camera = camera.zoomed(_ZOOMS[key])
@@ -164,8 +170,6 @@ def run_points_key(view: "PointsView", event: QKeyEvent) -> bool:
         view.set_camera(camera)
     elif key in _REPLAY_STEPS:
         view.step_replay(_REPLAY_STEPS[key])
-    elif key in _POINT_STEPS:
-        view.step_point(_POINT_STEPS[key])
     elif key in _LAYER_STEPS:
         view.step_layer(_LAYER_STEPS[key])
     else:
