@@ -143,6 +143,15 @@ TRACKS: tuple[TrackSpec, ...] = (
         max_open_lanes=None,
     ),
     TrackSpec(
+        id="annotation",
+        group="Annotations",
+        kind=LaneKind.ENGINE,
+        only="gpu_user_annotation",
+        has_fixed_group=True,
+        encloses=True,
+        is_listed=False,
+    ),
+    TrackSpec(
         id="graph",
         group="Graphs",
         kind=LaneKind.GRAPH,

@@ -89,16 +89,14 @@ def device_times(trace: Trace) -> tuple[DeviceTimes, ...]:
     on_device = lanes.is_engine[spans.lane] & (spans.op >= 0)
     on_device &= quality_of(spans.flags) <= Quality.DERIVED
     ids = np.flatnonzero(on_device)
-    is_work = _are(trace, ids, KERNELS | COPIES | FILLS)
-    streams = np.zeros(len(lanes), np.bool_)
-    streams[spans.lane[ids[is_work]]] = True
-    ids = ids[streams[spans.lane[ids]]]
+    ids = ids[_are(trace, ids, KERNELS | COPIES | FILLS)]
     if not len(ids):
         return ()
     ids = ids[np.lexsort((spans.end[ids], spans.start[ids], spans.lane[ids]))]
     call = launching_calls(trace, ids)
     result = []
-    for group in dict.fromkeys(lanes.group[np.flatnonzero(streams)].tolist()):
+    streams = distinct(spans.lane[ids])
+    for group in dict.fromkeys(lanes.group[streams].tolist()):
         chosen = np.flatnonzero(lanes.group[spans.lane[ids]] == group)
         result.append(_device(trace, group, ids[chosen], call[chosen]))
     return tuple(result)

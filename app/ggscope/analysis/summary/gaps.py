@@ -122,13 +122,15 @@ def gaps(
 
 
 def _around_ops(trace: Trace) -> npt.NDArray[np.bool_] | None:
-    """Return which spans of threads that compute ops are no ops; None = no span is."""
+    """Return which spans of lanes that compute ops are no ops; None = no span is."""
     spans = trace.spans
     if not len(spans) or int(spans.op.min()) >= 0:
         return None
     is_op = spans.op >= 0
     n_ops = np.bincount(spans.lane[is_op], minlength=len(trace.lanes))
     computes = trace.lanes.is_thread & (n_ops > 0)
+    if spans.category is not None:  # annotations lie around kernels
+        computes |= trace.lanes.is_engine & (n_ops > 0)
     return np.asarray(computes[spans.lane] & ~is_op, np.bool_)
 
 

@@ -22,6 +22,7 @@ from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chrome.text import PackedError, TraceText
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.snapshots import SnapshotScheduler
 
 BLOCK_BYTES = 4 << 20
 FIRST_BYTES = 1 << 20
@@ -38,6 +39,8 @@ OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
 _BOM = b"\xef\xbb\xbf"
 _PHASES = 128
+_NEXT_SECONDS = 0.5
+"""Between early pictures, at least."""
 _MEMORY_BLOCKS = 32
 """After so many blocks the free memory is looked at."""
 
@@ -182,6 +185,9 @@ class EventScan:
     ) -> None:
         self._text, self._context, self._size = text, context, size
         self._publish = publish
+        self._pace = SnapshotScheduler(
+            _NEXT_SECONDS, short_s=3 * _NEXT_SECONDS, most=4, growth=4, cost_share=0.2
+        )
         self._block_bytes = block_bytes
         self._secret = secrets.randbits(64)
         self._numbers: dict[str, int] = {}
@@ -337,8 +343,10 @@ class EventScan:
                 self.faults.has_end = True
                 return at
             n_blocks += 1
-            if n_blocks == 1 and self._publish is not None and len(self._table):
-                self._publish(self)
+            if self._publish is not None and len(self._table):
+                done = self._text.packed_at
+                if n_blocks == 1 or self._pace.is_due(done, self._size):
+                    self._pace.timed(self._publish_now, done)
             if n_blocks % _MEMORY_BLOCKS == 0:
                 _check_memory()
             rest = len(blocks.data) - at
@@ -350,6 +358,10 @@ class EventScan:
                 self.faults.cut_at = blocks.offset + at
                 return -1
             at = 0
+
+    def _publish_now(self) -> None:
+        assert self._publish is not None
+        self._publish(self)
 
     def _note_broken(self, offset: int) -> None:
         self.faults.broken += 1

@@ -5,6 +5,7 @@ import numpy as np
 from builders import finished, llama_like_trace
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import apart_spans, default_collapsed
+from ggscope.analysis.summary.gaps import gaps
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind, OpTable, Trace
 
@@ -52,6 +53,34 @@ def test_frames_have_rows_of_their_own():
             for span in ids:
                 assert index.row_of_span(span) == (key, number)
     assert index.lanes[index.lanes.position("thread:main")].n_spans == 3
+
+
+def test_annotations_of_streams_lie_apart():
+    builder = TraceBuilder()
+    builder.ops = OpTable("t", ("kernel",), "spelled")
+    builder.add_lane("stream 7", LaneKind.ENGINE, ("GPU 0",))
+    around, kernel = builder.strings.intern_many(["gpu_user_annotation", "kernel"])
+    builder.add_spans(
+        start=np.array([0, 10, 15, 40]),
+        end=np.array([5, 50, 30, 45]),
+        lane=0,
+        op=np.array([0, -1, 0, 0], np.int16),
+        category=np.array([kernel, around, kernel, kernel], np.int32),
+    )
+    trace = finished(builder)
+    index = TraceIndex(trace)
+
+    assert [np.asarray(row.id).tolist() for row in index.rows("engine:stream 7")] == [
+        [0, 2, 3]
+    ]
+    assert [
+        np.asarray(row.id).tolist() for row in index.rows("annotation:stream 7")
+    ] == [[1]]
+    assert index.busy_share("engine:stream 7") == 25 / 50
+    idle = gaps(trace)
+    assert sorted(zip(idle.start.tolist(), idle.end.tolist(), strict=True)) == [
+        (5, 15), (30, 40),
+    ]  # fmt: skip
 
 
 def test_frames_start_closed():
