@@ -7,6 +7,7 @@ from PySide6.QtGui import QFontInfo
 
 from ggscope.model.trace import Trace
 from ggscope.readers.discovery import survey
+from ggscope.readers.registry import open_trace
 from ggscope.render.batch import Face
 from ggscope.render.export import ensure_gui_application
 from ggscope.render.figure_style import PRESETS
@@ -16,6 +17,7 @@ from ggscope.render.tokens import TokensOptions, tokens_figure
 from ggscope.session_loading import open_bundle
 from support import ROOT
 
+NPU = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
 LETTERS = ("DejaVu Sans", "DejaVu Sans Mono")
 """Figures are laid out by the widths of their texts."""
 
@@ -38,7 +40,8 @@ def skip_with_other_letters() -> None:
 @pytest.mark.parametrize("view", FIGURES)
 def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
     skip_with_other_letters()
-    figure = FIGURES[view].figure(trace)
+    of = open_trace(NPU) if view == "npu" else trace
+    figure = FIGURES[view].figure(of)
 
     image = figure.image(replace(PRESETS[preset], dpi=150))
 

@@ -137,6 +137,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.requests import run
         case "backends":
             from ggscope.cli.backends import run
+        case "npu":
+            from ggscope.cli.npu import run
         case "bench-table":
             from ggscope.cli.bench_table import run
         case "load":

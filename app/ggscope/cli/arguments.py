@@ -26,6 +26,7 @@ COMMANDS = {
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "requests": "list the requests of a server's log",
     "backends": "list ops by backend, splits and their copies, ops on the CPU",
+    "npu": "engines, stalls, bandwidth and banks of an NPU, and its file's claims",
     "bench-table": "results of llama-bench as one table, or two files compared",
     "load": "tell how a model was read: rates, request sizes, queue depth, causes",
     "hot": "list the most-read and never-read tensors",
@@ -56,6 +57,10 @@ _WRITING = ("export", "convert", "check", "report", "flags")
 SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
+NPU_TABLES = (
+    "claims", "engines", "stalls", "windows", "banks", "bits", "configuration",
+)  # fmt: skip
+"""As ``exporters.npu_json``, which takes long to import."""
 PIVOT_CELLS = ("total", "share", "mean", "count", "ops", "bytes")
 """As ``analysis.statistics.pivot``, which takes long to import."""
 
@@ -623,6 +628,20 @@ def _add_load(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--limit", type=values.positive, metavar="N", help="print N rows, default 20"
+    )
+
+
+def _add_npu(parser: _Parser) -> None:
+    parser.add_argument(
+        "--csv",
+        choices=NPU_TABLES,
+        help="print this table as CSV, with plain values",
+    )
+    parser.add_argument(
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        help="print N rows of each table, default 40",
     )
 
 
@@ -1199,6 +1218,7 @@ _READING: dict[str, str | int] = {
             "tensors",
             "requests",
             "backends",
+            "npu",
             "bench-table",
             "load",
             "hot",
@@ -1244,6 +1264,7 @@ _OWN = {
     "tensors": _add_tensors,
     "requests": _add_requests,
     "backends": _add_backends,
+    "npu": _add_npu,
     "bench-table": _add_bench_table,
     "load": _add_load,
     "hot": _add_hot,

@@ -46,6 +46,14 @@ def has_experts(trace: "Trace") -> bool:
     return trace.importance is not None and bool(trace.importance.is_split.any())
 
 
+def has_npu(trace: "Trace") -> bool:
+    """Return whether a trace holds engines of an NPU, stalls or bandwidth windows."""
+    lanes = trace.lanes
+    if lanes.is_engine.any() or lanes.is_stall.any():
+        return True
+    return any(counter.window is not None for counter in trace.counters)
+
+
 def has_buffers(trace: "Trace") -> bool:
     """Return whether a trace holds allocations of buffers."""
     return len(trace.buffers) > 0
@@ -126,6 +134,7 @@ FIGURES: dict[str, FigureSpec] = {
     "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),
     "experts": FigureSpec("Experts", "ggscope.render.experts", "experts_figure", "ExpertsOptions", has_experts),
     "bench": FigureSpec("Benchmarks", "ggscope.render.bench", "bench_figure", "BenchOptions", has_bench),
+    "npu": FigureSpec("NPU", "ggscope.render.npu.figure", "npu_figure", "NpuOptions", has_npu),
     "buffers": FigureSpec("Buffers", "ggscope.render.buffers", "buffers_figure", "BuffersOptions", has_buffers),
 }
 # fmt: on

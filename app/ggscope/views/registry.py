@@ -144,6 +144,15 @@ _BENCH_GESTURES = (
     ("Left / Right, Up / Down", "Next point, next line or row"),
     ("Wheel", "Scroll rows"),
 )
+_NPU_GESTURES = (
+    ("Click", "Select the engine, window, bank, stall or op, and move the timeline"),
+    ("Up / Down, Home / End", "Select the previous, next, first or last of them"),
+    ("Left / Right", "Select the previous or next bandwidth window"),
+    ("Enter, double click", "Fit the timeline to it"),
+    ("Wheel", "Scroll rows"),
+    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
+    ("Drag, Shift+wheel", "Pan time"),
+)
 
 _LOAD_GESTURES = (
     ("Click, Left / Right", "Select a read"),
@@ -159,6 +168,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),
+    _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),

@@ -30,6 +30,7 @@ VIEWS = {
     "roofline": ("roofline", "made"),
     "3d": ("3d", "made"),
     "bench": ("bench", "llama-bench"),
+    "npu": ("npu", "npu-json"),
 }
 FORBIDDEN = re.compile(
     "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

@@ -26,7 +26,7 @@ from ggscope.render.batch import RectBatch, TextBatch
 from ggscope.render.buffers import BuffersOptions, buffers_figure
 from ggscope.render.colors import Entry
 from ggscope.render.experts import ExpertsOptions, experts_figure
-from ggscope.render.export import Figure, ensure_gui_application
+from ggscope.render.export import Figure, ensure_gui_application, trace_name
 from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.figures import FIGURES
 from ggscope.render.frame import Frame
@@ -52,9 +52,25 @@ def application(qapp: object) -> None:
     ensure_gui_application()
 
 
+SAMPLES = ROOT / "resources" / "samples"
+
+
 @pytest.fixture(scope="module")
-def trace() -> Trace:
-    return open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
+def experiment() -> Trace:
+    return open_bundle(survey([SAMPLES / "moe-experiment"]))
+
+
+@pytest.fixture(scope="module")
+def npu() -> Trace:
+    return open_bundle(survey([SAMPLES / "npu-prefill-decode.json"]))
+
+
+@pytest.fixture
+def trace(request: pytest.FixtureRequest, experiment: Trace, npu: Trace) -> Trace:
+    """Return a trace that the view of a test, if it has one, has data of."""
+    spec = getattr(request.node, "callspec", None)
+    is_npu = spec is not None and spec.params.get("view") == "npu"
+    return npu if is_npu else experiment
 
 
 def experts_of(layer: int) -> Trace:
@@ -80,8 +96,9 @@ def test_figure_has_title_legend_and_whole_lines(
     picture, texts = drawn.picture, texts_of(drawn.picture)
 
     # A folder that was opened whole gives its name, once.
-    assert any("moe-experiment" in text for text in texts)
-    assert drawn.caption.count("moe-experiment") == 1
+    name = trace_name(trace)
+    assert any(name in text for text in texts)
+    assert drawn.caption.count(name) == 1
     assert round(picture.width * picture.scale) == look.pixels(look.width)
     assert float(picture.height * picture.scale) == pytest.approx(
         round(picture.height * picture.scale), abs=1e-3

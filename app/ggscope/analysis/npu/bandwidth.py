@@ -90,37 +90,31 @@ class Bandwidth:
         of = self.channel(TOTAL) or self.channels[0]
         return np.flatnonzero(np.nan_to_num(of.rate) > share * self.peak)
 
-    def columns(self, name: str, edges: I64) -> F64:
-        """Return the highest rate of a channel between neighbouring edges.
+    def columns(self, name: str, begin: I64, stop: I64) -> F64:
+        """Return the highest rate of a channel in each column of a picture.
 
         Parameters
         ----------
-        edges : int64[k + 1], ticks, strictly ascending.
+        begin, stop : int64[k], ticks, half-open; both ascend, each column is at least
+            a tick long, and columns may share ticks.
 
         Returns
         -------
         float64[k], NaN where no window with a stated figure lies.
         """
         found = self.channel(name)
-        highest = np.full(len(edges) - 1, np.nan)
+        highest = np.full(len(begin), np.nan)
         if found is None:
             return highest
-        owner = self._highest(found.rate, edges)
+        rows = np.flatnonzero(~np.isnan(found.rate))
+        rows = rows[np.argsort(found.rate[rows], kind="stable")]
+        # Of the windows over a column the last one in that order is the highest.
+        first = np.searchsorted(stop, self.time[rows], "right")
+        last = np.searchsorted(begin, self.time[rows] + self.window[rows], "left")
+        owner = latest_owner(first, last, len(begin))
         inside = owner >= 0
-        highest[inside] = found.rate[owner[inside]]
+        highest[inside] = found.rate[rows[owner[inside]]]
         return highest
-
-    def _highest(self, rate: F64, edges: I64) -> I64:
-        """Return the window of the highest rate in each column; -1 for none."""
-        rows = np.flatnonzero(~np.isnan(rate))
-        rows = rows[np.argsort(rate[rows], kind="stable")]
-        n = len(edges) - 1
-        first = np.searchsorted(edges, self.time[rows], "right") - 1
-        stop = np.searchsorted(edges, self.time[rows] + self.window[rows], "left")
-        owner = latest_owner(np.clip(first, 0, n), np.clip(stop, 0, n), n)
-        return (
-            np.where(owner >= 0, rows[np.maximum(owner, 0)], -1) if len(rows) else owner
-        )
 
     def at(self, tick: int) -> I64:
         """Return the windows that hold a tick, int64[k]."""

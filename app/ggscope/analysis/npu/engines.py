@@ -1,5 +1,6 @@
 """When each engine of an NPU works, stalls and idles; and what it moves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,25 +46,29 @@ class Engines:
     def __len__(self) -> int:
         return len(self.names)
 
-    def ticks(self, edges: I64) -> tuple[I64, I64, I64]:
-        """Return how long each engine works, stalls and idles between edges.
+    def ticks(
+        self, begin: I64, stop: I64, rows: Sequence[int] | None = None
+    ) -> tuple[I64, I64, I64]:
+        """Return how long engines work, stall and idle in each stretch of time.
 
         Parameters
         ----------
-        edges : int64[k + 1], ticks, ascending.
+        begin, stop : int64[k], ticks, half-open.
+        rows : engines; None = all.
 
         Returns
         -------
-        Three int64[n, k] whose sum is the time between the edges: working is without
+        Three int64[n, k] whose sum is the length of the stretches: working is without
         stalls, and time of a stall counts as stalled whether a span runs or not. Of a
-        master without spans, working and idle are one: what is not stalled is idle.
+        master without spans what is not stalled is idle.
         """
-        shape = (len(self), len(edges) - 1)
+        rows = range(len(self)) if rows is None else rows
+        shape = (len(rows), len(begin))
         stalled, either = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row in range(len(self)):
-            stalled[row] = self.stalled.covered(row, edges)
-            either[row] = self.either.covered(row, edges)
-        return either - stalled, stalled, np.diff(edges) - either
+        for i, row in enumerate(rows):
+            stalled[i] = self.stalled.covered(row, begin, stop)
+            either[i] = self.either.covered(row, begin, stop)
+        return either - stalled, stalled, stop - begin - either
 
 
 @once

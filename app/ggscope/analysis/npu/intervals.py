@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.tables import I64, ranked
-from ggscope.model.units import TimeRange
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,27 +29,34 @@ class Union:
         totals: I64 = np.diff(self.before[self.first])
         return totals
 
-    def covered(self, group: int, edges: I64) -> I64:
-        """Return the ticks that a group covers between neighbouring edges.
+    def covered(self, group: int, begin: I64, stop: I64) -> I64:
+        """Return the ticks that a group covers in each of some stretches of time.
 
         Parameters
         ----------
-        edges : int64[k + 1], ascending.
+        begin, stop : int64[k], ticks, half-open; in any order.
 
         Returns
         -------
-        int64[k]. O((k + 1) log m).
+        int64[k]. O(k log m).
         """
+        if len(begin) > 1 and np.array_equal(begin[1:], stop[:-1]):
+            edges = np.append(begin, stop[-1])
+            return np.diff(self._until(group, edges)).astype(np.int64)
+        ticks: I64 = self._until(group, stop) - self._until(group, begin)
+        return ticks
+
+    def _until(self, group: int, ticks: I64) -> I64:
+        """Return how much a group covers before each tick, from a common start."""
         low, high = self.first[group : group + 2].tolist()
         if low == high:
-            return np.zeros(len(edges) - 1, np.int64)
+            return np.zeros(len(ticks), np.int64)
         start, end = self.start[low:high], self.end[low:high]
-        at = np.searchsorted(start, edges, "right") - 1
+        at = np.searchsorted(start, ticks, "right") - 1
         here = np.maximum(at, 0)
-        inside = np.minimum(edges, end[here]) - start[here]
-        until = self.before[low + here] + inside
-        ticks: I64 = np.diff(np.where(at < 0, self.before[low], until))
-        return ticks
+        until = self.before[low + here] + np.minimum(ticks, end[here]) - start[here]
+        ticks_before: I64 = np.where(at < 0, self.before[low], until)
+        return ticks_before
 
 
 def union(group: I64, start: I64, end: I64, n_groups: int) -> Union:
@@ -84,16 +87,3 @@ def union(group: I64, start: I64, end: I64, n_groups: int) -> Union:
     first = np.searchsorted(group, np.arange(n_groups + 1))
     before = np.concatenate([[0], np.cumsum(end - start)])
     return Union(start, end, first, before)
-
-
-def edges_of(time: TimeRange, most: int) -> I64:
-    """Return whole ticks that cut a time into `most` equal parts, or one per tick.
-
-    Returns
-    -------
-    int64[k + 1], strictly ascending unless the time is empty.
-    """
-    k = max(min(most, time.duration), 1)
-    step, rest = divmod(time.duration, k)
-    i = np.arange(k + 1, dtype=np.int64)
-    return time.start + i * step + (i * rest) // k

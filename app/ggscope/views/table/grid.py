@@ -44,7 +44,7 @@ _MOVES = {
     Qt.Key.Key_Home,
     Qt.Key.Key_End,
 }
-_HIDDEN_AT_FIRST = frozenset({"core", "numa"})
+_HIDDEN_AT_FIRST = frozenset({"core", "numa", "bits", "bank"})
 """They would push sources and quality out of a window of usual width."""
 _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WHEEL_ROWS = 3

@@ -80,7 +80,7 @@ def test_columns_have_the_highest_window_in_them(
     found = of_samples(tmp_path, *samples)
     edges = np.unique(np.linspace(-10, 420, n_columns + 1).astype(np.int64))
 
-    columns = found.columns("read", edges)
+    columns = found.columns("read", edges[:-1], edges[1:])
 
     for i, (low, high) in enumerate(pairwise(edges.tolist())):
         inside = [
@@ -108,4 +108,4 @@ def test_file_without_samples_has_no_windows(tmp_path: Path) -> None:
 
     assert len(found) == 0
     assert found.channels == ()
-    assert np.isnan(found.columns("read", np.array([0, 9]))).all()
+    assert np.isnan(found.columns("read", np.array([0]), np.array([9]))).all()

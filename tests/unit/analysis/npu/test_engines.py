@@ -12,7 +12,6 @@ from ggscope.analysis.npu.engines import (
     moved_bytes,
     stall_reasons,
 )
-from ggscope.analysis.npu.intervals import edges_of
 from ggscope.model.trace import Trace
 from npu_files import access, document, engine, read_text, stall
 
@@ -61,9 +60,9 @@ def test_columns_are_those_of_a_count_of_ticks(
     events = random_events(seed)
     trace = trace_of(tmp_path, *events)
     found = engines_of(trace)
-    edges = edges_of(trace.extent, n_columns)
+    edges = np.linspace(0, trace.extent.end, n_columns + 1).astype(np.int64)
 
-    working, stalled, idle = found.ticks(edges)
+    working, stalled, idle = found.ticks(edges[:-1], edges[1:])
 
     for row, name in enumerate(found.names):
         busy, held = ticks(events, name, stalls=False), ticks(events, name, stalls=True)
@@ -157,5 +156,5 @@ def test_trace_without_engines_has_none(tmp_path: Path) -> None:
     trace = trace_of(tmp_path)
 
     assert len(engines_of(trace)) == 0
-    assert engines_of(trace).ticks(np.array([0, 1]))[0].shape == (0, 1)
+    assert engines_of(trace).ticks(np.array([0]), np.array([1]))[0].shape == (0, 1)
     assert (concurrency(trace), stall_reasons(trace)) == ((), ())

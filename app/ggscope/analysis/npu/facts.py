@@ -1,0 +1,55 @@
+"""All that a trace tells of an NPU, for the pane, its figure and the command line."""
+
+from dataclasses import dataclass
+
+from ggscope.analysis.npu.bandwidth import Bandwidth, bandwidth
+from ggscope.analysis.npu.engines import (
+    Concurrency,
+    Engines,
+    Moved,
+    StallReason,
+    concurrency,
+    engines_of,
+    moved_bytes,
+    stall_reasons,
+)
+from ggscope.analysis.npu.memory import Memory, memory_of
+from ggscope.analysis.npu.quantisation import OpBits, op_bits
+from ggscope.model.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NpuFacts:
+    """What a trace tells of an NPU; see the modules of each."""
+
+    engines: Engines
+    concurrency: tuple[Concurrency, ...]
+    moved: Moved
+    stalls: tuple[StallReason, ...]
+    bandwidth: Bandwidth
+    memory: Memory
+    bits: tuple[OpBits, ...]
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to show."""
+        memory = self.memory
+        return bool(
+            len(self.engines)
+            or len(self.bandwidth)
+            or memory.has_spm
+            or len(memory.dram)
+        )
+
+
+def npu_facts(trace: Trace) -> NpuFacts:
+    """Return what a trace tells of an NPU."""
+    return NpuFacts(
+        engines_of(trace),
+        concurrency(trace),
+        moved_bytes(trace),
+        stall_reasons(trace),
+        bandwidth(trace),
+        memory_of(trace),
+        op_bits(trace),
+    )
