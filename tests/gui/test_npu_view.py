@@ -16,6 +16,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.npu.addresses import address_plots
 from ggscope.render.npu.scene import NpuGeometry
 from ggscope.render.theme import theme
+from ggscope.session.open_traces import OpenTraces
 from ggscope.session.session import Session
 from ggscope.views.npu.view import NpuView
 from npu_files import access, document, engine, read_text, sample, stall
@@ -212,6 +213,35 @@ def test_points_of_bits_light_the_spans_of_op_and_bits(
     assert group is not None
     starts = [int(trace.spans.start[i]) for i in group.ids]
     assert (group.key, starts) == ("GEMM", [800])
+
+
+def test_other_run_of_a_tab_lies_beside_the_points(
+    view: NpuView, session: Session, tmp_path: Path, qtbot: QtBot
+) -> None:
+    tabs, other = OpenTraces(), Session()
+    other.set_trace(read_text(tmp_path, json.dumps(document(
+        engine(0, 90, op="GEMM", details={"qbits_weight": 16}),
+    ))))  # fmt: skip
+    session.open_traces = tabs
+    pane = NpuView(session, theme("light"))
+    qtbot.addWidget(pane)
+    pane.resize(1200, 400)
+    pane.show()
+    settle_view(qtbot, pane)
+    tabs.set_sessions([("this", session), ("w16.json", other)])
+
+    pane.chart_box.setCurrentText("quantisation")
+    assert pane.other_box.count() == 2
+    pane.other_box.setCurrentIndex(1)
+    settle_view(qtbot, pane)
+
+    scene = pane.scene_now()
+    assert [(x.op, x.bits, x.mean_ticks) for x in scene.others] == [("GEMM", 16, 90)]
+    assert scene.other_title == "w16.json"
+    tabs.set_sessions([("this", session)])
+    assert pane.other_box.count() == 1
+    assert pane.scene_now().others == ()
+    other.close()
 
 
 def test_access_selects_its_engine_span(

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import spans_trace
 from ggscope.analysis.npu.facts import npu_facts
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import ImageBatch
+from ggscope.render.batch import ImageBatch, RectBatch
 from ggscope.render.colors import ScaleKind
+from ggscope.render.export import Figure
 from ggscope.render.figures import FIGURES
 from ggscope.render.npu.addresses import access_at, address_plots, transfer_at
 from ggscope.render.npu.figure import compose_npu
@@ -229,6 +231,30 @@ def test_picture_of_what_is_not_recorded_is_refused(tmp_path: Path, chart: str) 
 
     with pytest.raises(NothingToDrawError):
         figure.draw(figure.look)
+
+
+def test_two_runs_have_a_point_each_per_op(tmp_path: Path) -> None:
+    def run_of(bits: int, cycles: int) -> Trace:
+        values = document(engine(0, cycles, op="GEMM", details={"qbits_weight": bits}))
+        return read_text(tmp_path, json.dumps(values))
+
+    w4, w8 = run_of(4, 100), run_of(8, 190)
+    figure = FIGURES["npu"].figure(w4, chart="bits", b=w8)
+    alone = FIGURES["npu"].figure(w4, chart="bits")
+
+    def discs(figure: Figure) -> list[float]:
+        batches = figure.draw(figure.look).picture.batches
+        return [
+            float(b.x0[0]) for b in batches if isinstance(b, RectBatch) and b.radius > 4
+        ]
+
+    assert len(discs(alone)) == 1
+    assert len(set(discs(figure))) == 2
+
+
+def test_runs_of_other_units_are_not_compared(trace: Trace) -> None:
+    with pytest.raises(ExportError):
+        FIGURES["npu"].figure(trace, chart="bits", b=spans_trace([0], [1]))
 
 
 @pytest.mark.parametrize("values", [{"chart": "x"}, {"rates": "x"}])

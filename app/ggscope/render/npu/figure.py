@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ggscope.analysis.npu.facts import npu_facts
+from ggscope.analysis.npu.quantisation import op_bits
 from ggscope.descriptions.npu import about_text
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.trace import Trace
@@ -45,6 +46,7 @@ TITLES: dict[NpuChart, str] = {
     "stalls": "time stalled",
     "bits": "quantisation",
 }
+OTHER_RUN = "The other run is not drawn: in Python, ggscope.figure takes it as b."
 _PLOT = 260.0
 _MOST_BARS = 40
 
@@ -152,6 +154,7 @@ class NpuOptions:
     rates : their scale, "linear" or "log".
     visible : ticks; the whole trace where None.
     absolute : whether times are on the file's own clock.
+    b : another run, whose ops by bits are drawn as rings; of chart "bits".
     """
 
     chart: NpuChart = field(default="time", metadata=option())
@@ -160,6 +163,7 @@ class NpuOptions:
         default=None, metadata=option(flag="range", read=read_time)
     )
     absolute: bool = False
+    b: Trace | None = field(default=None, metadata=option(read=None))
 
 
 def npu_recipe(
@@ -176,10 +180,12 @@ def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
     Raises
     ------
     ExportError
-        If there is no such picture or scale.
+        If there is no such picture or scale, or the other run has another unit.
     """
     if options.chart not in CHARTS:
         raise ExportError(f"npu: chart is one of {', '.join(CHARTS)}.")
+    if options.b is not None and options.b.clock.unit != trace.clock.unit:
+        raise ExportError("npu: both runs must have times of one unit.")
     kinds = {kind.value: kind for kind in SCALES}
     if options.rates not in kinds:
         raise ExportError(f"npu: rates is one of {', '.join(kinds)}.")
@@ -196,8 +202,11 @@ def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
             chart=options.chart,
             scale_kind=kinds[options.rates],
             scale=look.scale,
+            others=() if options.b is None else op_bits(options.b),
+            other_title="" if options.b is None else trace_name(options.b),
             absolute=options.absolute,
         )
         return draw_npu(scene, look, trace_name(trace))
 
-    return Figure("npu", draw, recipe=npu_recipe(trace, options))
+    lacks = () if options.b is None else (OTHER_RUN,)
+    return Figure("npu", draw, recipe=npu_recipe(trace, options, lacks))

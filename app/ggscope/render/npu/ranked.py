@@ -23,7 +23,7 @@ from ggscope.render.charts import (
     in_bytes,
     plain,
 )
-from ggscope.render.colors import Entry, category_color
+from ggscope.render.colors import Entry, Sign, category_color
 from ggscope.render.grid import placed
 from ggscope.render.npu.over_time import engine_color
 from ggscope.render.npu.scene import NpuScene
@@ -90,7 +90,12 @@ def op_color(scene: NpuScene, op: str) -> int:
 
 def bits_entries(scene: NpuScene) -> list[Entry]:
     """Return the legend: ops in the order of their names."""
-    return [Entry(op, op_color(scene, op)) for op in _ops(scene)]
+    entries = [Entry(op, op_color(scene, op)) for op in _ops(scene)]
+    if scene.others:
+        entries.append(
+            Entry(f"rings: {scene.other_title}", scene.theme.text, Sign.FRAME)
+        )
+    return entries
 
 
 def _time_of(point: OpBits) -> float | None:

@@ -70,7 +70,8 @@ class NpuScene:
     marked : range to mark, None = none.
     hover : thing under the mouse: a row, a bar, or a point; -1 = none.
     selected : the same of what is selected.
-    others : ops by bits of the run that it is compared with.
+    others, other_title : ops by bits of the run that it is compared with, and the
+        name of that run.
     is_figure : whether the legend is in the frame of a figure.
     """
 
@@ -89,6 +90,7 @@ class NpuScene:
     hover: int = -1
     selected: int = -1
     others: tuple[OpBits, ...] = field(default_factory=tuple)
+    other_title: str = ""
     absolute: bool = False
     is_figure: bool = False
 

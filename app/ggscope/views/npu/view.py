@@ -10,6 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QVBoxLayout, QWidget
 
 from ggscope.analysis.npu.facts import NpuFacts, npu_facts
+from ggscope.analysis.npu.quantisation import OpBits, op_bits
 from ggscope.descriptions.npu import (
     about_text,
     banks_table,
@@ -31,6 +32,7 @@ from ggscope.render.colors import ScaleKind
 from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.npu.addresses import access_at, size_words, transfer_at
 from ggscope.render.npu.figure import (
+    OTHER_RUN,
     NpuOptions,
     compose_npu,
     compose_still,
@@ -55,9 +57,10 @@ from ggscope.views.base.safe_text import add_action, set_tip
 from ggscope.views.base.text_table import Heading, TextTable, TextTableModel
 from ggscope.views.base.widgets import ControlRow, combo_box, keeps_key, lay_out
 from ggscope.views.npu.gestures import NpuGestures
+from ggscope.views.npu.other_run import OtherRun
 from ggscope.views.npu.tables import TABLES, headings, listed_table, table_cell
 
-_KEY = "npu"
+_KEY, _OTHER_KEY = "npu", "npu other"
 _MOST_LIT = 100_000
 """Spans of a window or stall that are lit; of more the first ones."""
 _MOST_ROWS = 2000
@@ -123,6 +126,14 @@ class NpuView(PaintedView):
         self.rates_box = self.controls.add_choice(
             "rates", rates, "Scale of bandwidth", self.repaint_picture
         )
+        self.other_box = self.controls.add_choice(
+            "against",
+            (("no other run", None),),
+            "Another open run, as rings beside the points of this one",
+            lambda: None,
+        )
+        self._other = OtherRun(session, self.other_box, self._on_other)
+        self._other_bits: tuple[OpBits, ...] = ()
         self.model = TextTableModel((), self)
         self.table = TextTable(self.model, self, "npu", keeps_first=True)
         self.table.setAccessibleName("Claims, engines, stalls, windows, banks or bits")
@@ -152,7 +163,9 @@ class NpuView(PaintedView):
             (session.viewport.cursor_changed, self.repaint_picture),
             (session.ranges.marked_changed, self.repaint_picture),
             (session.display.absolute_time_changed, self.repaint_picture),
+            (self._other.tabs.changed, self._other.list_tabs),
         )
+        self._on_chart()
 
     # -- session -------------------------------------------------------------------
 
@@ -199,8 +212,26 @@ class NpuView(PaintedView):
         self._hover, self._scroll = -1, 0.0
         tables: dict[NpuChart, str] = {"stalls": "stalls", "bits": "bits"}
         self.rates_box.setEnabled(self.chart == "time")
+        self._other.list_tabs()
+        self.other_box.setEnabled(self.chart == "bits")
         if name := tables.get(self.chart):
             self.table_box.setCurrentText(name)
+        self.repaint_picture()
+
+    def _on_other(self) -> None:
+        """Measure the run that is drawn beside this one, on a worker."""
+        trace = self._other.trace
+        self._show_other(())
+        if trace is not None:
+            self.run(
+                _OTHER_KEY, partial(_bits_of, trace), self._show_other,
+                "Measuring ops by bits of the other run",
+            )  # fmt: skip
+        else:
+            self.cancel(_OTHER_KEY)
+
+    def _show_other(self, bits: tuple[OpBits, ...]) -> None:
+        self._other_bits = bits
         self.repaint_picture()
 
     @property
@@ -232,6 +263,8 @@ class NpuView(PaintedView):
             marked=None if marked is None else marked.time,
             hover=self._hover,
             selected=self._lit(),
+            others=self._other_bits,
+            other_title=self._other.title,
             absolute=session.display.absolute_time,
         )
         return None if why_nothing(scene) else scene
@@ -264,7 +297,10 @@ class NpuView(PaintedView):
             absolute=scene.absolute,
         )
         is_marked = scene.selected >= 0 or scene.marked is not None
-        return npu_recipe(trace, options, (NOT_MARKED,) if is_marked else ())
+        lacks = [NOT_MARKED] if is_marked else []
+        if scene.others and scene.chart == "bits":
+            lacks.append(OTHER_RUN)
+        return npu_recipe(trace, options, tuple(lacks))
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
@@ -712,6 +748,11 @@ class NpuView(PaintedView):
 
         add_action(menu, "Show in the timeline", show)
         return menu
+
+
+def _bits_of(trace: Trace, context: TaskContext) -> tuple[OpBits, ...]:
+    context.check_cancelled()
+    return op_bits(trace)
 
 
 def _facts_of(trace: Trace, context: TaskContext) -> NpuFacts:
