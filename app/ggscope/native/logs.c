@@ -87,7 +87,6 @@ static const Phrase PHRASES[] = {
     PHRASE("## SPLIT #", OP_LIST),
     PHRASE("Vulkan Timings:", OP_LIST),
     PHRASE("ggml-hex: ", OP_LIST),
-    PHRASE("node #", KNOWN),
     /* Lines of llama.cpp that nothing is read of. */
     PHRASE("sampling time", KNOWN),
 };

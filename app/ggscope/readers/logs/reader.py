@@ -37,7 +37,7 @@ class LogReader:
         if not head.data:
             return NOT_MINE
         lines = scan_text(np.frombuffer(head.data, np.uint8))
-        if not lines.n_known:
+        if lines.n_known <= len(lines.rows(Kind.OP_LIST)):
             return NOT_MINE
         n_rows = int(np.count_nonzero(~lines.are(Kind.REMARK, Kind.OP_LIST)))
         if n_rows and lines.n_known >= 2:
@@ -94,6 +94,10 @@ def _trace(
     """
     log = LogTrace()
     log.add(source, lines, is_end=True)
+    if listed is not None:
+        nodes = (listed.kind == OpKind.NODE) & (listed.time < 0)
+        n_nodes = len(np.unique(listed.line[nodes]))
+        log.n_known = min(log.n_known + n_nodes, log.n_lines)
     if not pending:
         log.note_problems()
     builder = log.builder
