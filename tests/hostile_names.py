@@ -17,6 +17,7 @@ import log_files
 import npu_files
 import op_files
 import profile_files
+import roofline_files
 import side_files
 import sqlite_files
 import storage_files
@@ -271,6 +272,10 @@ def _profile(names: Names) -> bytes:
     return profile_files.profile(1, 20, names=names)[0]
 
 
+def _roofline(names: Names) -> bytes:
+    return roofline_files.report(1, 2, names=names)[0]
+
+
 def _sqlite(names: Names) -> bytes:
     return sqlite_files.nsys(1, 20, names=names).data
 
@@ -332,6 +337,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "storage": (".txt", _storage),
     "extent-map": (".txt", _extents),
     "ggml-profile": (".json", _profile),
+    "ggml-roofline": (".json", _roofline),
     "sqlite": (".sqlite", _sqlite),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),

@@ -224,6 +224,7 @@ CONDITIONS = {
     "imatrix_cut": "entries of an importance matrix are cut or damaged",
     "imatrix_misfit": "an importance matrix is of another model",
     "broken_bench_row": "a row of llama-bench is cut or has no speed",
+    "experts_without_layer": "counts of experts are of no known layer, or no counts",
     "bench_samples": "repetitions of llama-bench are no numbers, or not as many",
     # -- experts --------------------------------------------------------------
     "bad_score": "a score is infinite or beyond what a router computes",

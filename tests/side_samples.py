@@ -14,6 +14,7 @@ import log_files
 import op_files
 import profile_files
 import recordings
+import roofline_files
 import side_files
 import sqlite_files
 import storage_files
@@ -98,6 +99,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "CudaReader": ("cuda.jsonl", lambda: cuda_files.text("hook")),
     "GgmlProfileReader": ("profile.json", lambda: profile_files.profile(1)[0]),
+    "GgmlRooflineReader": ("roofline.json", lambda: roofline_files.report(1)[0]),
     "LogReader": ("server.log", _log),
     "BackendOpsReader": (
         "sched.txt",

@@ -13,6 +13,7 @@ import imatrix_files
 import log_files
 import op_files
 import profile_files
+import roofline_files
 import side_samples
 import sqlite_files
 import storage_files
@@ -199,6 +200,10 @@ _SEEDS = {
     "ggml-profile": lambda: [
         *_side("GgmlProfileReader"),
         ("fork.json", profile_files.fork(1, 20)[0]),
+    ],
+    "ggml-roofline": lambda: [
+        ("a.json", roofline_files.report(1, 1)[0]),
+        ("b.json", roofline_files.report(2, 2)[0]),
     ],
     "sqlite": lambda: [
         ("nsys.sqlite", sqlite_files.nsys(1, 8).data),

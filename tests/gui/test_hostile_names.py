@@ -57,6 +57,7 @@ SESSIONS = {
     "storage": ("storage", "extent-map"),
     "bench": ("llama-bench",),
     "profile": ("ggml-profile",),
+    "roofline": ("ggml-roofline",),
     "sqlite": ("sqlite",),
     "ops": ("ggml-ops",),
     "hexagon": ("ggml-hexagon",),

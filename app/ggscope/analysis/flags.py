@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import TraceCoverage, trace_coverage
 from ggscope.analysis.experts.experts import (
+    COUNTED,
     Choices,
     ExpertSource,
     distinct,
@@ -433,7 +434,7 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
     choices = expert_choices(trace)
     if choices.source is ExpertSource.NONE:
         return "nothing in the trace is about experts"
-    if choices.source is ExpertSource.COUNTS:
+    if choices.source in COUNTED:
         return _profile_of_counts(choices)
     chosen = choices.is_used.copy()
     if choices.source is ExpertSource.ACCESSES:
@@ -469,7 +470,7 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
 
 
 def _profile_of_counts(choices: Choices) -> CacheProfile | str:
-    """Return a profile with the counts of an importance matrix, divided if large.
+    """Return a profile with mere counts, divided if large.
 
     It holds how often each expert was chosen, and nothing of tokens or their order.
     """

@@ -127,7 +127,7 @@ def _profile(one: CacheProfile, found: Flags, name: str) -> FlagText:
         else "accesses, sizes of tensors, or lists that are not whole"
     )
     if one.divisor:
-        rests = "counts of another run (imatrix): no tokens, no order"
+        rests = "counts of choices (imatrix, or by launch): no tokens, no order"
     if one.divisor > 1:
         rests += f"; the file has a {format_count(one.divisor)}th of each count"
     if one.n_more is None:

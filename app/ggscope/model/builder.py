@@ -9,6 +9,7 @@ import numpy as np
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
+from ggscope.model.expert_counts import ExpertCounts
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.importance import Importance
@@ -86,6 +87,7 @@ class TraceBuilder:
         self.log: ServerLog | None = None
         self.bench: BenchRuns | None = None
         self.importance: Importance | None = None
+        self.expert_counts: ExpertCounts | None = None
         self.backend_ops: BackendOps | None = None
         self.storage: Storage | None = None
         self.flows = Flows.blank()
@@ -356,6 +358,7 @@ class TraceBuilder:
             log=self.log,
             bench=self.bench,
             importance=self.importance,
+            expert_counts=self.expert_counts,
             backend_ops=self.backend_ops,
             storage=self.storage,
             open_spans=self._open,

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.bench import BenchRuns
+from ggscope.model.expert_counts import ExpertCounts
 from ggscope.model.graph import Graph
 from ggscope.model.importance import Importance
 from ggscope.model.requests import ServerLog
@@ -828,6 +829,7 @@ class Trace:
     log : requests, memory and facts, where it is the log of a server; else None.
     bench : tests, where it is what llama-bench printed; else None.
     importance : how strongly calibration data used tensors and experts; or None.
+    expert_counts : how often experts were chosen, where launches count it; or None.
     backend_ops : which backend ran which op, as ggml lists it itself; or None.
     storage : requests to storage and the files they are of, or None.
     open_spans : spans of a running program that have begun and not ended; they have
@@ -866,6 +868,7 @@ class Trace:
     log: ServerLog | None = None
     bench: BenchRuns | None = None
     importance: Importance | None = None
+    expert_counts: ExpertCounts | None = None
     backend_ops: BackendOps | None = None
     storage: Storage | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)

@@ -92,6 +92,7 @@ class BenchChart:
     ----------
     compared : the two files of `CHANGES`, else None.
     labels : names of its changes.
+    files : names of the files, where there are several.
     """
 
     chart: str
@@ -99,6 +100,7 @@ class BenchChart:
     compared: BenchComparison | None = None
     labels: tuple[str, ...] = ()
     n_curves: int = 0
+    files: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[BenchChange, ...]:
@@ -524,7 +526,8 @@ def bench_chart(table: BenchTable, tests: I64, chart: str, kind: str) -> BenchCh
         a, b = (table.runs.take(tests[file == i].tolist()) for i in (0, 1))
         compared = compare_bench(a, b)
         labels = change_labels(compared)
-        return BenchChart(chart, (), compared, labels, len(labels))
+        files = table.runs.files
+        return BenchChart(chart, (), compared, labels, len(labels), files)
     if chart == REPETITIONS:
         found = repetitions(table, tests[:MAX_ROWS])
         return BenchChart(chart, found, n_curves=len(tests))
@@ -576,6 +579,8 @@ def draw_bench(scene: BenchScene, look: FigureStyle, name: str) -> RenderedFigur
     )
     if scene.chart == CHANGES:
         spread = "Bars are 95 % intervals of the difference of the means (Welch)"
+    if scene.found.files:
+        name = " → ".join(scene.found.files)
     notes = (f"Tests of llama-bench of {name}", about_chart(scene.found), spread)
     return framed(
         look, f"{name} · benchmarks",

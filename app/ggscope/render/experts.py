@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from ggscope.analysis.experts.experts import Choices, ExpertSource
+from ggscope.analysis.experts.experts import OF_ROUTER, Choices, ExpertSource
 from ggscope.analysis.experts.figures import (
     F64,
     Beside,
@@ -178,12 +178,7 @@ def main_values(scene: ExpertsScene) -> F64:
 def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
-    of_router = (
-        ExpertSource.ROUTING,
-        ExpertSource.COUNTS,
-        ExpertSource.SIZES,
-    )
-    unit = "choices" if scene.choices.source in of_router else "accesses"
+    unit = "choices" if scene.choices.source in OF_ROUTER else "accesses"
     title, words = {
         Measure.COUNT: (unit, plain),
         Measure.BYTES: ("bytes read", in_bytes),

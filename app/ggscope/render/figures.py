@@ -43,6 +43,8 @@ def has_experts(trace: "Trace") -> bool:
     """Return whether a trace holds expert routing or tensors of experts."""
     if len(trace.routing) or (trace.tensors.expert >= 0).any():
         return True
+    if trace.expert_counts is not None:
+        return True
     return trace.importance is not None and bool(trace.importance.is_split.any())
 
 

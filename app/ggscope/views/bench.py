@@ -154,6 +154,7 @@ class BenchView(PaintedView):
         self._hover: tuple[int, int] | None = None
         self._cursor: tuple[int, int] | None = None
         self._scroll = 0
+        self._kind = ("", "")
         self._gestures = BenchGestures(self)
         self.controls = ControlRow(self)
         self.filter_line = QLineEdit(self)
@@ -304,7 +305,8 @@ class BenchView(PaintedView):
         self._on_rows()
 
     def _show_chart(self, found: BenchChart) -> None:
-        is_new = self.found is None or self.found.chart != found.chart
+        kind = (found.chart, self.kind_box.currentData())
+        is_new, self._kind = kind != self._kind, kind
         self.found = found
         self._hover = self._cursor = None
         if is_new:

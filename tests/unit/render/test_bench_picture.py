@@ -100,6 +100,13 @@ def test_two_files_are_drawn_test_by_test(both: Trace) -> None:
     assert any("tg128 @ d4096" in text for text in texts)
 
 
+def test_figure_of_two_files_names_both(both: Trace, tmp_path: Path) -> None:
+    caption = ggscope.figure(both, "bench").save(tmp_path / "x.svg")
+
+    assert "a.jsonl → b.jsonl" in caption
+    assert "a.jsonl → b.jsonl" in (tmp_path / "x.svg").read_text("utf-8")
+
+
 def test_many_lines_are_cut_and_counted(tmp_path: Path) -> None:
     tests = [
         test | {"n_threads": i, "n_depth": depth}

@@ -163,6 +163,7 @@ class ExpertSource(Enum):
     ROUTING : the choices of the router were recorded (measured).
     COUNTS : an importance matrix counted the choices of a calibration text (measured,
         but of another run).
+    LAUNCHES : launches counted the tokens of each expert (measured, without tokens).
     SIZES : the sizes of tensors tell that every expert computed (derived).
     ACCESSES : accesses name the slices of experts (derived: one access is no choice).
     STACKS : ops touch whole stacks of experts, so no expert can be told.
@@ -171,10 +172,17 @@ class ExpertSource(Enum):
 
     ROUTING = "routing"
     COUNTS = "counts"
+    LAUNCHES = "launches"
     SIZES = "sizes"
     ACCESSES = "accesses"
     STACKS = "stacks"
     NONE = "none"
+
+
+COUNTED = (ExpertSource.COUNTS, ExpertSource.LAUNCHES)
+"""Sources that know how often experts were chosen, and nothing of tokens."""
+OF_ROUTER = (ExpertSource.ROUTING, *COUNTED, ExpertSource.SIZES)
+"""Sources that count choices of the router, not accesses."""
 
 
 class CountSource(Enum):
@@ -294,7 +302,7 @@ def expert_choices(trace: Trace) -> Choices:
         return _of_routing(trace, slices)
     choices = _of_accesses(trace, slices)
     if choices.source in (ExpertSource.STACKS, ExpertSource.NONE):
-        return _of_importance(trace, slices) or choices
+        return _of_counts(trace, slices) or choices
     return choices
 
 
@@ -387,11 +395,17 @@ def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
     )
 
 
-def _of_importance(trace: Trace, slices: ExpertSlices) -> Choices | None:
-    """Return the choices that an importance matrix counted; None where it has none."""
-    if trace.importance is None:
+def _of_counts(trace: Trace, slices: ExpertSlices) -> Choices | None:
+    """Return choices that launches or an importance matrix counted; None without."""
+    if (counted := trace.expert_counts) is not None:
+        source = ExpertSource.LAUNCHES
+        layer, expert = counted.layer, counted.expert
+        count = counted.count.astype(np.float64)
+    elif trace.importance is not None:
+        source = ExpertSource.COUNTS
+        layer, expert, count, _ = trace.importance.expert_counts()
+    else:
         return None
-    layer, expert, count, _ = trace.importance.expert_counts()
     known = (count >= 0) & (count < _MOST_COUNT)  # false for what is no number
     known &= (layer < MOST_LAYERS) & (expert < MOST_EXPERTS)
     if not known.any():
@@ -404,7 +418,7 @@ def _of_importance(trace: Trace, slices: ExpertSlices) -> Choices | None:
         layer,
         expert,
         np.full(n, -1, np.int64),
-        source=ExpertSource.COUNTS,
+        source=source,
         rank=np.full(n, -1, np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),

@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 
-from ggscope.analysis.experts.experts import Choices, CountSource, ExpertSource
+from ggscope.analysis.experts.experts import (
+    COUNTED,
+    OF_ROUTER,
+    Choices,
+    CountSource,
+    ExpertSource,
+)
 from ggscope.analysis.experts.figures import (
     Beside,
     ExpertsResult,
@@ -33,6 +39,7 @@ def source_words(choices: Choices) -> str:
     return {
         ExpertSource.ROUTING: "routing recorded",
         ExpertSource.COUNTS: "counted over a calibration text (imatrix)",
+        ExpertSource.LAUNCHES: "counted by launch (tokens_per_expert)",
         ExpertSource.SIZES: "all experts computed (derived from sizes)",
         ExpertSource.ACCESSES: "derived from expert accesses",
         ExpertSource.STACKS: "whole expert stacks accessed",
@@ -98,7 +105,7 @@ def about_words(result: ExpertsResult) -> str:
         slots += f", {open_} unknown"
     parts = [source_words(choices), slots]
     never = figures.n_slots - figures.n_active - figures.n_open_slots
-    if choices.source is ExpertSource.COUNTS:
+    if choices.source in COUNTED:
         parts.append(f"{format_count(never)} never chosen")
     if figures.hottest is not None:
         row, expert = figures.hottest
@@ -169,6 +176,11 @@ def about_tip(result: ExpertsResult) -> str:
             "Counts are of a calibration text, summed over its tokens: nothing tells "
             "tokens, their order or overlap."
         )
+    if choices.source is ExpertSource.LAUNCHES:
+        lines.append(
+            "Counts are sums over launches: nothing tells tokens, their order or "
+            "overlap."
+        )
     if choices.source is ExpertSource.ACCESSES:
         lines.append("Counts are accesses; an expert has several tensors.")
     return "\n".join(lines)
@@ -181,11 +193,7 @@ def cell_words(result: ExpertsResult, cell: Cell) -> str:
     layer = int(choices.layers[row])
     count = int(result.grid.count[row, expert])
     share = float(layer_shares(result.grid.count[row : row + 1])[0, expert])
-    of_routing = choices.source in (
-        ExpertSource.ROUTING,
-        ExpertSource.COUNTS,
-        ExpertSource.SIZES,
-    )
+    of_routing = choices.source in OF_ROUTER
     unit = "{0} choices" if of_routing else "{0} accesses"
     n_bytes = int(result.grid.bytes[row, expert])
     place = f"layer {layer} · expert {expert}"

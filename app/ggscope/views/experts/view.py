@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
-from ggscope.analysis.experts.experts import ExpertSource
+from ggscope.analysis.experts.experts import COUNTED
 from ggscope.analysis.experts.figures import (
     Beside,
     Cover,
@@ -156,7 +156,7 @@ class ExpertsView(PaintedView):
             self.bar.set_summary(experts_texts.source_words(choices))
         self.cover.show_result(result)
         self.repaint_picture()
-        is_counted = choices.source is ExpertSource.COUNTS
+        is_counted = choices.source in COUNTED
         if is_first and is_counted and result.matrix is not None:
             # Counts have no tokens that could overlap.
             self.bar.beside.setCurrentIndex(self.bar.beside.findData(Beside.COVER))
