@@ -87,25 +87,33 @@ def available_colorings(trace: "Trace") -> tuple[str, ...]:
     return tuple(known.id for known in COLORINGS if known.is_available(trace))
 
 
+_LOOKED_AT = 100_000
+
+
 def default_coloring(trace: "Trace") -> str:
     """Return what spans are coloured by unless a person chooses.
 
-    The family of their op; the call category where most spans have one, and most of
-    their ops belong to no family, as with calls of CUDA.
+    The family of their op; where most of their ops belong to no family, the category
+    if most spans have one, as with calls of CUDA, and the op in other Chrome traces.
+    Of a long trace some spans are looked at.
     """
     import numpy as np
 
     from ggscope.model.ggml.ops import family_of
 
     first, by_call = PLAIN_COLORINGS[0], "category"
-    category = trace.spans.category
-    if category is None:
+    category, op = trace.spans.category, trace.spans.op
+    names_any = trace.ops is not None and trace.ops.id == "chrome"
+    if (category is None and not names_any) or not len(op):
         return first
-    half = len(category) / 2
-    ops, counts = np.unique(trace.spans.op, return_counts=True)
+    step = max(len(op) // _LOOKED_AT, 1)
+    ops, counts = np.unique(op[::step], return_counts=True)
+    half = len(op[::step]) / 2
     has_family = [op >= 0 and family_of(trace.op_name(op)) != "other" for op in ops]
-    n_calls = np.count_nonzero(category >= 0)
-    return by_call if n_calls > half > counts[has_family].sum() else first
+    if counts[has_family].sum() >= half:
+        return first
+    n_calls = 0 if category is None else np.count_nonzero(category[::step] >= 0)
+    return by_call if n_calls > half else "op" if names_any else first
 
 
 def is_ordered(kind: str) -> bool:

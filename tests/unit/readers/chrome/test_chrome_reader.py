@@ -14,6 +14,7 @@ import pytest
 import chrome_files
 from builders import llama_like_trace
 from chrome_files import Call, complete, metadata, others, pairs, random_calls
+from ggscope.analysis.rows.colorings import default_coloring
 from ggscope.cli import main
 from ggscope.errors import Cancelled, ReadError
 from ggscope.exporters.chrome import chunks
@@ -630,3 +631,21 @@ def test_kernels_without_a_call_are_joined_to_the_op_by_external_id(tmp_path):
         )
     }
     assert arrows == {("launch", "of a call"), ("add", "of an op")}
+
+
+def test_colours_go_by_category_else_by_name_unless_ops_have_families(tmp_path):
+    def events(name: str, **more: str) -> list[dict[str, Any]]:
+        where = {"ph": "X", "pid": 1, "tid": 1, "dur": 1, **more}
+        return [{**where, "ts": i, "name": f"{name}{i % 3}"} for i in range(30)]
+
+    found = {}
+    for word, made in (
+        ("with", events("a", cat="c")),
+        ("without", events("a")),
+        ("few", [*events("a"), *events("a", cat="c")[:5]]),
+        ("ggml", [{**e, "name": "MUL_MAT"} for e in events("a")]),
+    ):
+        trace = opened(tmp_path / "x.json", chrome_files.text(made))
+        found[word] = default_coloring(trace)
+
+    assert found == {"with": "category", "without": "op", "few": "op", "ggml": "family"}
