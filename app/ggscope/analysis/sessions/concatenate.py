@@ -80,6 +80,9 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
         return 0, ()
     begin, end = raw_range(main)
     first, last = raw_range(other)
+    by_wall = _shift_by_wall(main, other)
+    if by_wall is not None:
+        return by_wall, ()
     is_own = has_own_clock(other) or has_own_clock(main)
     if not is_own and max(first - end, begin - last) <= SAME_CLOCK_NS:
         return 0, ()
@@ -95,6 +98,21 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
         else "",
     )
     return begin - first, (notice,)
+
+
+def _shift_by_wall(main: Trace, other: Trace) -> int | None:
+    """Return what puts requests to storage on the clock of a trace, or the reverse.
+
+    Where both say which time of day their clocks began at, and ran at that time.
+    """
+    a, b = main.clock.epoch, other.clock.epoch
+    has_storage = main.storage is not None or other.storage is not None
+    if not has_storage or a is None or b is None or a == b:
+        return None
+    shift = b - a
+    begin, end = raw_range(main)
+    first, last = (tick + shift for tick in raw_range(other))
+    return shift if max(first - end, begin - last) <= SAME_CLOCK_NS else None
 
 
 def parsed_shift(text: str, unit: Unit) -> int:

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import storage_files
+from builders import llama_like_trace
+from ggscope.analysis.sessions.concatenate import concatenate
 from ggscope.analysis.sessions.storage import has_own_clock, placed
 from ggscope.model.storage import Storage
 from ggscope.model.trace import Trace
+from ggscope.model.units import Clock
 from ggscope.readers.discovery import survey
 from ggscope.session_loading import named_shifts, open_bundle
 from storage_files import MODEL, Io, random_io
@@ -182,6 +185,25 @@ def test_a_shift_that_a_person_states_aligns_the_clocks(tmp_path):
     assert (r.start[mine] + origin - begin).tolist() == [io.start for io in requests]
     assert (trace.spans.start[r.span[mine]] == r.start[mine]).all()
     assert (np.diff(r.start) >= 0).all()
+
+
+@pytest.mark.parametrize("apart", [0, 2 * 3600])
+def test_times_since_1970_are_put_on_a_clock_that_says_when_it_began(apart, tmp_path):
+    begin = 1_732_000_000 * 10**9
+    reads = session(tmp_path, a=with_times(begin + apart * 10**9))
+    booted = begin - 5_000_000
+    trace = llama_like_trace()
+    trace = replace(trace, clock=Clock("ns", 5_000_000, epoch=booted))
+
+    whole = concatenate([trace, reads])
+
+    is_near = apart == 0
+    assert storage_of(whole).is_aligned is is_near
+    assert ("other_clock" in codes(whole)) is not is_near
+    if is_near:
+        r = storage_of(whole).requests
+        wall = [whole.clock.wall(tick) for tick in r.start.tolist()]
+        assert wall == [begin - 999_000, begin]
 
 
 def test_a_trace_of_times_since_1970_has_no_clock_of_its_own(tmp_path):
