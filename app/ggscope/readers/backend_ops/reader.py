@@ -1,6 +1,7 @@
 """Reader of ggml's lists of ops: a listing without times of day."""
 
 from ggscope.errors import CorruptError
+from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
@@ -11,6 +12,8 @@ from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lin
 from ggscope.readers.source import Source
 
 _ROW_BYTES = 180
+_FIRST_BYTES = 4 << 20
+"""Of a long list, shown before the rest is read."""
 _KINDS = (Kind.SPLIT, Kind.NODE, Kind.TIMED_OP)
 
 
@@ -46,25 +49,35 @@ class BackendOpsReader:
             If no line lists a split, a node or timings.
         """
         context.progress(0, source.size)
+        if context.wants_stages and source.size > 4 * _FIRST_BYTES:
+            first = scan_op_text(source.read(0, _FIRST_BYTES))
+            if (listing := listing_of(first)) is not None:
+                context.publish(_trace(source, first, listing, frozenset({"spans"})))
         lines = scan_op_lines(source, context)
-        listing = listing_of(lines)
-        if listing is None:
+        if (listing := listing_of(lines)) is None:
             raise CorruptError(
                 "no line lists an op or a split.",
                 offset=0,
                 hint="Set GGML_SCHED_DEBUG=2 and -v, or GGML_VK_PERF_LOGGER=1.",
             )
-        builder = TraceBuilder()
-        builder.backend_ops = listing
+        return _trace(source, lines, listing)
+
+
+def _trace(
+    source: Source,
+    lines: OpLines,
+    listing: BackendOps,
+    pending: frozenset[str] = frozenset(),
+) -> Trace:
+    """Return the trace of some lines; `pending` where more follow."""
+    builder = TraceBuilder()
+    builder.backend_ops = listing
+    if not pending:
         _warn(builder, lines)
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                len(listing.ops),
-                summary={"events": op_events(lines)},
-            )
-        )
+    info = trace_info(
+        INFO, source, len(listing.ops), summary={"events": op_events(lines)}
+    )
+    return builder.snapshot(info, pending, read_until=0 if pending else None)
 
 
 def _warn(builder: TraceBuilder, lines: OpLines) -> None:

@@ -9,6 +9,8 @@ import op_files
 from ggscope.errors import ReadError, UnknownFormatError
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.trace import Trace
+from ggscope.readers.api import ReadContext
+from ggscope.readers.backend_ops import reader
 from ggscope.readers.common import op_lines
 from ggscope.readers.common.op_listing import vulkan_words, whole_op
 from ggscope.readers.registry import open_trace
@@ -245,6 +247,29 @@ def test_blocks_are_read_as_one_text(tmp_path, monkeypatch):
     assert isinstance(events, dict)
     assert events["graphs"] == 20
     assert events["lists"] == 3
+
+
+def test_the_first_lines_of_a_long_list_are_shown_early(tmp_path, monkeypatch):
+    data = op_files.scheduler(op_files.graphs(8, 60))
+    monkeypatch.setattr(reader, "_FIRST_BYTES", len(data) // 9)
+    path = tmp_path / "x.txt"
+    path.write_bytes(data)
+    early: list[Trace] = []
+
+    trace = open_trace(path, context=ReadContext(publish=early.append))
+
+    (first,) = early
+    assert first.check() == []
+    assert first.is_partial
+    assert not trace.is_partial
+    n = len(listed(first).ops)
+    assert 0 < n < len(listed(trace).ops)
+    for name in ("op", "name", "backend"):
+        texts = [
+            [listed(one).text(k) for k in getattr(listed(one).ops, name).tolist()]
+            for one in (first, trace)
+        ]
+        assert texts[0] == texts[1][:n]
 
 
 def test_broken_lines_cost_themselves(tmp_path):
