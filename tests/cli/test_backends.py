@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import gguf_files
 import op_files
 import profile_files
 import side_files
@@ -37,8 +38,8 @@ def test_rows_tell_ops_splits_and_what_fell_to_the_cpu(run, path):
     assert (second["why"], second["data"]) == ("data", "blk.0.ffn_up.weight")
     assert (second["copied_least"], second["copied_most"]) == (2048, 2048 + 1023 + 1023)
     assert second["copies"] == [
-        {"tensor": "embd", "least": 2048, "most": 3071},
-        {"tensor": "inp_pos", "least": 0, "most": 1023},
+        {"tensor": "embd", "least": 2048, "most": 3071, "tensor_bytes": None},
+        {"tensor": "inp_pos", "least": 0, "most": 1023, "tensor_bytes": None},
     ]
     assert (third["why"], third["op"], third["tensor"]) == ("moved", "ROPE", "odd-0")
     fallen = [(row["op"], row["why"], row["begin_splits"]) for row in value["cpu"]]
@@ -71,6 +72,22 @@ def test_nodes_of_a_graph_beside_are_counted(run, path, tmp_path):
     value = json.loads(run("backends", path, "--with", graph, "--json").out)
 
     assert value["nodes_joined"] == 0
+
+
+def test_weights_that_are_copied_have_the_bytes_of_the_model(run, tmp_path):
+    weight = "blk.0.attn_q.weight"
+    nodes = [Node(0, "MUL_MAT", "q-0", 10, "CUDA0")]
+    inputs = [(f"{weight} (reshaped)", 5000), ("cur", 5000)]
+    graph = [Split(0, "CUDA0", inputs, nodes)]
+    path, model = tmp_path / "sched.txt", tmp_path / "m.gguf"
+    path.write_bytes(op_files.scheduler([graph]))
+    model.write_bytes(gguf_files.encode([gguf_files.T(weight, (64, 32), "f32")]))
+
+    value = json.loads(run("backends", path, "--with", model, "--json").out)
+
+    (split,) = value["splits"]
+    sizes = [copy["tensor_bytes"] for copy in split["copies"]]
+    assert sizes == [64 * 32 * 4, None]
 
 
 def test_profiles_list_their_ops_too(run, tmp_path):

@@ -6,6 +6,7 @@ from ggscope.analysis.backends.graph_nodes import joined_nodes
 from ggscope.analysis.backends.op_groups import op_groups
 from ggscope.analysis.backends.splits import cpu_groups, split_groups
 from ggscope.model.backend_ops import BackendOps
+from ggscope.model.names import normalise
 from ggscope.model.trace import Trace
 
 
@@ -16,6 +17,7 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
     listed ops that are nodes of the graphs that are open with the file.
     """
     nodes = joined_nodes(trace, listing)
+    sizes = _tensor_sizes(trace)
     return {
         "graphs": listing.n_graphs,
         "ops": [
@@ -49,7 +51,7 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
                 "copied_most": group.most,
                 "copied_weights": group.weights,
                 "times": group.count,
-                "copies": _inputs(listing, int(group.rows[0])),
+                "copies": _inputs(listing, int(group.rows[0]), sizes),
             }
             for group in split_groups(listing)
         ],
@@ -71,8 +73,20 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
     }
 
 
-def _inputs(listing: BackendOps, split: int) -> list[dict[str, Any]]:
-    """Return what is copied to a split."""
+def _tensor_sizes(trace: Trace) -> dict[str, int]:
+    """Return the bytes of the tensors of a model that is open with the list."""
+    tensors = trace.tensors
+    return {
+        trace.strings[name]: size
+        for name, size in zip(tensors.name.tolist(), tensors.size.tolist(), strict=True)
+        if size >= 0
+    }
+
+
+def _inputs(
+    listing: BackendOps, split: int, sizes: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Return what is copied to a split; with the exact bytes of a model's tensors."""
     inputs = listing.inputs
     first, stop = inputs.split.searchsorted([split, split + 1]).tolist()
     return [
@@ -82,6 +96,7 @@ def _inputs(listing: BackendOps, split: int) -> list[dict[str, Any]]:
             "most": None
             if inputs.size[row] < 0
             else int(inputs.size[row] + inputs.step[row] - 1),
+            "tensor_bytes": sizes.get(normalise(listing.text(int(inputs.name[row])))),
         }
         for row in range(first, stop)
     ]
