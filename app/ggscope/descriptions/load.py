@@ -37,6 +37,7 @@ _SMALL = 64 << 10
 """Requests below are small: a disk needs as long for them as for larger ones."""
 _MOST, _FEW = 0.9, 0.1
 _AGAIN = 1.05
+_WAITS = ": time goes into waiting for single small requests."
 COLUMNS_NOTE = "bytes count in the column in which their read was complete"
 
 
@@ -101,8 +102,8 @@ def _limit(trace: Trace, facts: LoadFacts) -> str:
         return (
             f"{format_share(facts.common_share)} have "
             f"{format_bytes(facts.common_size)}, one at a time (queue "
-            f"depth 1 for {format_share(alone)} of the busy time), {each} each: time "
-            f"goes into waiting for single small requests.{idle}"
+            f"depth 1 for {format_share(alone)} of the busy time), {each} each"
+            + (f".{idle}" if idle else _WAITS)
         )
     if alone >= _MOST:
         return (

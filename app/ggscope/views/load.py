@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from ggscope.analysis.load.causes import Cause
@@ -51,6 +51,8 @@ from ggscope.views.base.widgets import ControlRow, choose, keeps_key, scaled
 _KEY, _CELLS_KEY = "load", "load cells"
 _FEW_READS = 200_000
 """Up to so many reads the cells of a picture are computed when it is drawn."""
+_LOW_PX = 260
+"""In a lower pane the answer is one line beside the choices."""
 _MOST_ROWS, _MOST_LIT = 2000, 100_000
 _STEPS = {
     Qt.Key.Key_Left: -1,
@@ -165,6 +167,7 @@ class LoadView(PaintedView):
         """Drop what was computed of the trace."""
         self._of = self.load = self._cells = None
         self.answer.setText("")
+        self._place_answer()
         self._show_rows()
         self.repaint_picture()
 
@@ -208,7 +211,7 @@ class LoadView(PaintedView):
         if self.load is not None:
             text = load_text(trace, self.load.facts)
         self.answer.setText(text)
-        self.answer.setVisible(bool(text))
+        self._place_answer()
         self.setAccessibleDescription(text)
         self._show_rows()
         self.repaint_picture()
@@ -340,6 +343,17 @@ class LoadView(PaintedView):
         self.select_read(min(max(now + by, 0), last))
 
     # -- table -----------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the room of the answer to the picture where the pane is low."""
+        super().resizeEvent(event)
+        self._place_answer()
+
+    def _place_answer(self) -> None:
+        text = self.answer.text()
+        is_low = self.height() < scaled(_LOW_PX)
+        self.answer.setVisible(bool(text) and not is_low)
+        self.controls.words.setText(text if is_low else "")
 
     def _show_rows(self) -> None:
         load, trace = self.load, self._of

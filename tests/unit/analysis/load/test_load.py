@@ -338,6 +338,10 @@ def test_single_small_requests_are_named_only_where_they_are():
     assert "4.0 KiB, one at a time" in small
     assert "single small requests" in small
     assert "single small" not in text(steady(1000, 1 << 20, 16_000, 600))
+    half_idle = text(steady(1000, 4096, 16_000, 16_000))
+    assert "one at a time" in half_idle
+    assert "single small" not in half_idle
+    assert "Nothing was in flight for 50.0 %" in half_idle
     assert "One request at a time" in text(steady(1000, 1 << 20, 16_000, 600))
     deep = text(steady(1000, 4096, 16_000, 0, depth=8))
     assert "at a time" not in deep
