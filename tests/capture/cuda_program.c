@@ -36,6 +36,7 @@ typedef struct {
     do(cuMemcpy2D, _v2, (const Copy *)) \
     do(cuLaunchKernel, , (void *, unsigned, unsigned, unsigned, unsigned, unsigned, \
                           unsigned, unsigned, void *, void **, void **)) \
+    do(cuModuleGetFunction, , (void **, void *, const char *)) \
     do(cuStreamSynchronize, , (void *)) \
     do(cuEventQuery, , (void *)) \
     do(cuParamSetf, , (void *, int, float)) \
@@ -78,6 +79,7 @@ static void every_kind(void)
 {
     uint64_t pointer = 0;
     size_t inner = 77;
+    void *kernel = NULL;
     Handle handle;
     for (int i = 0; i < 64; i++)
         handle.bytes[i] = (char)i;
@@ -86,7 +88,8 @@ static void every_kind(void)
     f.cuMemcpyHtoD(pointer, &pointer, 400000);
     f.cuMemcpyDtoHAsync(&pointer, pointer, 8, (void *)7);
     f.cuMemcpy2D(&copy);
-    f.cuLaunchKernel((void *)0x55, 128, 2, 1, 256, 1, 3, 4096, (void *)9, (void *)10,
+    f.cuModuleGetFunction(&kernel, NULL, "mul_mat_q<8, \"x\">");
+    f.cuLaunchKernel(kernel, 128, 2, 1, 256, 1, 3, 4096, (void *)9, (void *)10,
                    (void *)11);
     f.cuStreamSynchronize(NULL);
     if (f.cuEventQuery(NULL) != 600)

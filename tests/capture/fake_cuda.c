@@ -143,6 +143,12 @@ CUresult cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned
     });
 }
 
+CUresult cuModuleGetFunction(void **f, void *module, const char *name)
+{
+    struct { void **f; void *module; const char *name; } p = {f, module, name};
+    CALL(14, "cuModuleGetFunction", *f = (void *)0x55);
+}
+
 CUresult cuStreamSynchronize(void *stream)
 {
     struct { void *stream; } p = {stream};

@@ -31,7 +31,8 @@ HERE = Path(__file__).parent
 WAYS = ("linked", "dlsym", "proc", "cupti")
 KINDS = [
     ("cuInit", 0, 0), ("cuMemAlloc", 0, 0), ("cuMemcpyHtoD", 0, 0),
-    ("cuMemcpyDtoHAsync", 0, 0), ("cuMemcpy2D", 0, 0), ("cuLaunchKernel", 0, 0),
+    ("cuMemcpyDtoHAsync", 0, 0), ("cuMemcpy2D", 0, 0), ("cuModuleGetFunction", 0, 0),
+    ("cuLaunchKernel", 0, 0),
     ("cuStreamSynchronize", 0, 0), ("cuEventQuery", 600, 0), ("cuParamSetf", 0, 0),
     ("cuIpcOpenMemHandle", 0, 0), ("cuLaunchHostFunc", 0, 0), ("cuMemAlloc", 0, 1),
     ("cuMemAlloc", 2, 0), ("cuMemFree", 0, 0),
@@ -134,8 +135,8 @@ def test_details_are_what_the_program_gave(
     # How long an asynchronous copy takes its call does not tell.
     assert ended["cuMemcpyDtoHAsync"] is None
     assert begun["cuLaunchKernel"] == {
-        "function": "0x55", "grid": [128, 2, 1], "block": [256, 1, 3],
-        "shared_mem": 4096, "stream": "0x9",
+        "function": "0x55", "kernel": 'mul_mat_q<8, "x">', "grid": [128, 2, 1],
+        "block": [256, 1, 3], "shared_mem": 4096, "stream": "0x9",
     }  # fmt: skip
     assert begun["cuMemFree"] == {"ptr": "0x700000000000"}
 
@@ -147,6 +148,8 @@ def test_reader_shows_what_was_called(programs: Path, tmp_path: Path) -> None:
     trace = opened(out)
 
     assert names(trace) == [name for name, _, _ in KINDS]
+    launch = names(trace).index("cuLaunchKernel")
+    assert trace.span_name(launch) == 'cuLaunchKernel · mul_mat_q<8, "x">'
     assert trace.info.summary["events"] == {
         "calls": len(KINDS), "unmatched": 0, "broken_lines": 0,
     }  # fmt: skip

@@ -172,7 +172,7 @@ static void set_field(Event *e, const Text *key, Piece value, int is_string,
         e->duration = given < 0 ? -1 : given * (is_key(key, "duration_us") ? 1e3 : 1e6);
     } else if (is_key(key, "status") || is_key(key, "result") || is_key(key, "result_code") || is_key(key, "retval")) {
         set_result(e, value, is_string);
-    } else if (is_key(key, "direction")) {
+    } else if (is_key(key, "direction") || (is_inside && is_key(key, "kernel"))) {
         e->way = value;
     } else if (is_inside) {
         return;

@@ -135,7 +135,7 @@ class RecordDialog(Dialog):
         set_title(self, "Record a program")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(780, 600)
+        self.resize(780, 640)
         kept = settings.capture
         if again is not None:
             kept = replace(

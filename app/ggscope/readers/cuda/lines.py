@@ -104,7 +104,8 @@ class CallLines:
     id, pid, tid : int64[n], `UNKNOWN` where the event has none.
     depth : int16[n], how many calls are around it, as the file says; -1 unknown.
     name, type, way : int32[n] into `texts`, -1 none; `way` is the direction of a copy,
-        what an instant does, or the word for the error of a system call.
+        the kernel of a launch, what an instant does, or the word for the error of a
+        system call.
     result : int32[n], `NO_RESULT` where there is none.
     size : int64[n] bytes, -1 unknown; `address` : uint64[n], 0 none.
     rate, duration : float64[n], GB/s and ns as the file states them; -1 not stated.

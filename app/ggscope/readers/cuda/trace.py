@@ -180,16 +180,19 @@ class CallTrace:
         rate: npt.NDArray[np.float64],
         failed: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.int32]:
-        """Return the name of each call: its function, bytes, rate and error."""
+        """Return the name of each call: its function, kernel, bytes, rate and error."""
         strings, texts = self._builder.strings, self._names.texts
         plain = strings.intern_many(texts)
         names = plain[function].astype(np.int32)
-        detailed = np.flatnonzero((size >= 0) | (rate >= 0) | failed)
+        kernel = self._kernels(function)
+        has_more = (size >= 0) | (rate >= 0) | failed | (kernel >= 0)
+        detailed = np.flatnonzero(has_more)
         if not len(detailed):
             return names
         error = self._error_rows(failed)[detailed]
         key = function[detailed]
-        for values in (size[detailed], rate[detailed], self._error_keys(error)):
+        errors = self._error_keys(error)
+        for values in (size[detailed], rate[detailed], errors, kernel[detailed]):
             _, _, place = ranked(values)
             _, first, key = ranked(key * (int(place.max()) + 1) + place)
         if len(first) > _MOST_NAMES:
@@ -199,6 +202,8 @@ class CallTrace:
             detailed[first].tolist(), error[first].tolist(), strict=True
         ):
             word = texts[int(function[row])]
+            if kernel[row] >= 0:
+                word += f" · {self._lines.texts[int(kernel[row])]}"
             if size[row] >= 0:
                 word += f" · {format_bytes(int(size[row]))}"
             if rate[row] >= 0:
@@ -208,6 +213,15 @@ class CallTrace:
             words.append(word)
         names[detailed] = strings.intern_many(words)[key]
         return names
+
+    def _kernels(self, function: I64) -> I64:
+        """Return the text with the kernel that each call launches; -1 none, unknown."""
+        lines, begin = self._lines, self._begin
+        launches = np.array(
+            [category_of(text) is CallKind.KERNEL for text in self._names.texts]
+        )
+        is_known = launches[function] & (lines.form[begin] == Form.HOOK)
+        return np.where(is_known, lines.way[begin], -1).astype(np.int64)
 
     def _error_rows(self, failed: npt.NDArray[np.bool_]) -> I64:
         """Return the event that says that a call failed; -1 where it did not."""

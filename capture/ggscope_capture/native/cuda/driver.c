@@ -60,7 +60,12 @@ static const struct recipe RECIPES[] = {
     {"cuLaunchKernel", .shape = LAUNCH},
     {"cuLaunchCooperativeKernel", .shape = LAUNCH},
     {"cuLaunchKernelEx", .shape = LAUNCH_EX},
+    {"cuModuleGetFunction", .shape = NAMES_KERNEL},
+    {"cuLibraryGetKernel", .shape = NAMES_KERNEL},
+    {"cuKernelGetFunction", .shape = TURNS_KERNEL},
 };
+
+static const char *kernel_name(uint64_t handle);
 
 // ---- arguments ------------------------------------------------------------------------
 
@@ -132,16 +137,75 @@ void read_arguments(const struct function *function, const uint64_t *words,
     details->direction = recipe->direction;
     if (recipe->shape != PLAIN)
         read_shape(recipe->shape, words, is_packed, details);
+    if (details->has_launch)
+        details->kernel = kernel_name(details->address);
     if (recipe->size)
         set_size(details, words[recipe->size - 1] * (recipe->unit ? recipe->unit : 1));
     if (recipe->freed)
         details->address = words[recipe->freed - 1];
 }
 
+// ---- names of kernels -----------------------------------------------------------------
+
+enum { KERNELS = 16384, KERNEL_NAME_BYTES = 400 }; // of the hash, a power of two
+static struct {
+    _Atomic uint64_t handle;
+    _Atomic(const char *) name; // stays as long as the process
+} kernels[KERNELS];
+static uint32_t n_kernels;
+static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t kernel_slot(uint64_t handle)
+{
+    uint32_t slot = (uint32_t)(handle * 0x9E3779B97F4A7C15u >> 32) % KERNELS;
+    for (; kernels[slot].handle != 0 && kernels[slot].handle != handle;)
+        slot = (slot + 1) % KERNELS;
+    return slot;
+}
+
+static const char *kernel_name(uint64_t handle)
+{
+    return handle == 0 ? NULL : kernels[kernel_slot(handle)].name;
+}
+
+void kernel_set_name(uint64_t handle, const char *name)
+{
+    if (handle == 0 || name == NULL)
+        return;
+    const char *known = kernel_name(handle);
+    if (known != NULL && strncmp(known, name, KERNEL_NAME_BYTES) == 0)
+        return;
+    pthread_mutex_lock(&kernels_lock);
+    uint32_t slot = kernel_slot(handle);
+    bool is_new = kernels[slot].handle == 0;
+    // A slot stays free, or a look for one would not end.
+    if (!is_new || n_kernels < KERNELS / 2) {
+        const char *copy = strndup(name, KERNEL_NAME_BYTES);
+        kernels[slot].name = copy;
+        kernels[slot].handle = handle;
+        n_kernels += is_new;
+    }
+    pthread_mutex_unlock(&kernels_lock);
+}
+
+// Functions that give a handle for a name, or for another handle.
+static void read_kernel(const struct function *function, const uint64_t *words)
+{
+    const uint64_t *place = (const void *)(uintptr_t)words[0];
+    uint8_t shape = function->recipe == NULL ? PLAIN : function->recipe->shape;
+    if (place == NULL)
+        return;
+    if (shape == NAMES_KERNEL)
+        kernel_set_name(*place, (const char *)(uintptr_t)words[2]);
+    else if (shape == TURNS_KERNEL)
+        kernel_set_name(*place, kernel_name(words[1]));
+}
+
 void read_results(const struct function *function, const uint64_t *words,
                   struct details *details)
 {
     const struct recipe *recipe = function->recipe;
+    read_kernel(function, words);
     if (recipe == NULL || !recipe->given)
         return;
     const uint64_t *place = (const void *)(uintptr_t)words[recipe->given - 1];
@@ -228,8 +292,17 @@ enum { SLOTS = 4096 }; // of the hash, a power of two
 static uint16_t slots[SLOTS]; // number + 1
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 
-void functions_lock(void) { pthread_mutex_lock(&table); }
-void functions_unlock(void) { pthread_mutex_unlock(&table); }
+void functions_lock(void)
+{
+    pthread_mutex_lock(&table);
+    pthread_mutex_lock(&kernels_lock);
+}
+
+void functions_unlock(void)
+{
+    pthread_mutex_unlock(&kernels_lock);
+    pthread_mutex_unlock(&table);
+}
 
 // Take suffixes of version and stream away: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
 static void set_name(char *into, const char *name)

@@ -26,6 +26,7 @@ struct details {
     uint64_t size;      // bytes
     uint64_t address;   // of memory that is allocated or freed, or of a kernel
     uint64_t stream;
+    const char *kernel; // its name, where that is known
     uint32_t launch[7]; // grid, block, bytes of shared memory
     uint8_t direction;
     bool has_size, has_launch;
@@ -65,7 +66,9 @@ struct recipe {
     uint8_t direction;
     uint8_t shape;
 };
-enum shape { PLAIN, LAUNCH, LAUNCH_EX, COPY_2D, COPY_3D };
+enum shape {
+    PLAIN, LAUNCH, LAUNCH_EX, COPY_2D, COPY_3D, NAMES_KERNEL, TURNS_KERNEL,
+};
 
 struct function {
     void *real;
@@ -79,6 +82,8 @@ extern _Atomic uint32_t n_functions, n_left_out;
 void *wrapper_of(const char *name, void *real);
 // Return the number of a function that is not wrapped; UINT16_MAX: no more room.
 uint16_t function_named(const char *name, void *key);
+// Remember what the kernel with a handle is called.
+void kernel_set_name(uint64_t handle, const char *name);
 void functions_lock(void);
 void functions_unlock(void);
 // Read the arguments of a call, as words; `is_packed`: as CUPTI has them.

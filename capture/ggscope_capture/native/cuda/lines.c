@@ -62,6 +62,20 @@ static char *put_three(char *at, const uint32_t *values)
     return at;
 }
 
+// A string of JSON; bytes that are not plain text become question marks.
+static char *put_string(char *at, const char *text, size_t most)
+{
+    *at++ = '"';
+    for (size_t i = 0; text[i] != '\0' && i < most; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            *at++ = '\\';
+        *at++ = c < ' ' || c > '~' ? '?' : (char)c;
+    }
+    *at++ = '"';
+    return at;
+}
+
 static char *put_begin_details(char *at, const struct details *d)
 {
     static const char *const WAYS[] = {
@@ -80,6 +94,11 @@ static char *put_begin_details(char *at, const struct details *d)
     if (d->address) {
         at = d->has_launch ? PUT(at, "\"function\":") : PUT(at, "\"ptr\":");
         at = put_address(at, d->address);
+        *at++ = ',';
+    }
+    if (d->kernel != NULL) {
+        at = PUT(at, "\"kernel\":");
+        at = put_string(at, d->kernel, 250);
         *at++ = ',';
     }
     if (d->has_launch) {
@@ -158,20 +177,6 @@ void lines_put(struct lines *lines, const struct record *record, uint32_t tid)
         at = open;
     at = PUT(at, "}\n");
     lines->n = (size_t)(at - lines->text);
-}
-
-// A string of JSON; bytes that are not plain text become question marks.
-static char *put_string(char *at, const char *text, size_t most)
-{
-    *at++ = '"';
-    for (size_t i = 0; text[i] != '\0' && i < most; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
-            *at++ = '\\';
-        *at++ = c < ' ' || c > '~' ? '?' : (char)c;
-    }
-    *at++ = '"';
-    return at;
 }
 
 void lines_put_begin(struct lines *lines, uint64_t ns, uint64_t epoch_ns,

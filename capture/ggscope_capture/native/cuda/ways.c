@@ -207,6 +207,9 @@ static void on_call(void *own, uint32_t domain, uint32_t id, const void *data)
         return;
     const struct function *function = &functions[number - 1];
     struct details details;
+    bool launches = function->recipe != NULL && function->recipe->shape == LAUNCH;
+    if (launches && told->arguments != NULL)
+        kernel_set_name(*(const uint64_t *)told->arguments, told->symbol);
     if (told->arguments != NULL)
         read_arguments(function, told->arguments, true, &details);
     else

@@ -544,6 +544,27 @@ def test_asynchronous_copies_have_no_rate(tmp_path):
     assert rates == ["N/A", "953.7 MiB/s"]
 
 
+def test_launches_are_named_by_their_kernels(tmp_path):
+    lines = [
+        json.dumps({"ts": 5.0 + i, "op_id": i // 2, "phase": "BE"[i % 2], "name": name}
+                   | ({"details": {"kernel": kernel}} if kernel else {}))
+        for i, (name, kernel) in enumerate(
+            [("cuLaunchKernel", "rms_norm"), ("cuLaunchKernel", ""),
+             ("cuLaunchKernel", ""), ("cuLaunchKernel", ""),
+             ("cuMemAlloc", "no launch"), ("cuMemAlloc", "")]
+        )
+    ]  # fmt: skip
+
+    trace = opened(tmp_path, lines_of(*lines))
+
+    assert [trace.span_name(i) for i in range(3)] == [
+        "cuLaunchKernel · rms_norm", "cuLaunchKernel", "cuMemAlloc",
+    ]  # fmt: skip
+    assert {trace.op_name(int(op)) for op in trace.spans.op} == {
+        "cuLaunchKernel", "cuMemAlloc",
+    }  # fmt: skip
+
+
 def test_failed_copies_move_no_bytes(tmp_path):
     calls = [Call(0, 1000, 1, "cuMemcpyHtoD_v2", 0, 4_000_000, 700)]
 
