@@ -125,6 +125,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.summary import run
         case "critical-path":
             from ggscope.cli.critical_path import run
+        case "sql":
+            from ggscope.cli.sql import run
         case "diff":
             from ggscope.cli.diff import run
         case "machine":

@@ -28,6 +28,7 @@ COMMANDS = {
     "backends": "list ops by backend, splits and their copies, ops on the CPU",
     "npu": "engines, stalls, bandwidth and banks of an NPU, and its file's claims",
     "bench-table": "results of llama-bench as one table, or two files compared",
+    "sql": "ask the tables of a trace in SQL",
     "load": "tell how a model was read: rates, request sizes, queue depth, causes",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
@@ -546,6 +547,25 @@ def _add_critical_path(parser: _Parser) -> None:
         metavar="N",
         help="number of the token, ubatch or graph pass, or its name, e.g. "
         "'decode 5'; default: the slowest",
+    )
+
+
+def _add_sql(parser: _Parser) -> None:
+    parser.add_argument(
+        "query",
+        nargs="?",
+        metavar="QUERY",
+        help='e.g. "select op, sum(duration_ns) from spans group by op"',
+    )
+    parser.add_argument(
+        "--tables", action="store_true", help="list the tables and their columns"
+    )
+    parser.add_argument("--csv", action="store_true", help="print CSV, all rows")
+    parser.add_argument(
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        help="rows at most; default 1000 in the terminal, all as JSON and CSV",
     )
 
 
@@ -1208,6 +1228,7 @@ _READING: dict[str, str | int] = {
     "convert": 1,
     "report": 1,
     "flags": 1,
+    "sql": 1,
     "diff": 2,
     **dict.fromkeys(
         (
@@ -1267,6 +1288,7 @@ _OWN = {
     "npu": _add_npu,
     "bench-table": _add_bench_table,
     "load": _add_load,
+    "sql": _add_sql,
     "hot": _add_hot,
     "cache": _add_cache,
     "flags": _add_flags,

@@ -1,0 +1,197 @@
+"""A trace as a database that can be asked and not changed.
+
+DuckDB runs in this process, reads the columns where they are and may neither open files
+nor load extensions: after the tables are there, access to the outside is off and
+settings are locked. Only queries are taken.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ggscope.analysis.sql.tables import LISTS, SqlTable, sql_schema
+from ggscope.errors import Cancelled, QueryError
+from ggscope.model.trace import Trace
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_MEMORY_SHARE = 0.5
+"""Of the memory of the machine, for sorting and grouping."""
+_FETCHED = 4096
+HINT = "pip install 'ggscope[sql]', or: pip install duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlResult:
+    """Rows that a query returned.
+
+    Attributes
+    ----------
+    columns, types : name and SQL type of each column.
+    rows : values as Python has them.
+    is_whole : whether there are no more rows than these.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_whole: bool
+
+
+class SqlDatabase:
+    """The tables of a trace, for queries.
+
+    One query at a time; `interrupt` may be called from any thread.
+
+    Raises
+    ------
+    QueryError
+        If DuckDB is not installed.
+    """
+
+    def __init__(self, trace: Trace, threads: int | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise QueryError(
+                f"SQL needs DuckDB, which is not installed: {HINT}."
+            ) from None
+        self._errors: type[Exception] = duckdb.Error
+        self._interrupted: type[Exception] = duckdb.InterruptException
+        schema = sql_schema(trace)
+        self.tables: tuple[SqlTable, ...] = tuple(schema.tables)
+        config: dict[str, Any] = {
+            # Names in queries are tables, never variables of this program.
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+        }
+        if threads is not None:
+            config["threads"] = threads
+        self._base: DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        self._select = duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN
+        for table in self.tables:
+            if table.arrays:
+                self._base.register(table.below, dict(table.arrays))
+        self._make_lists(schema.lists)
+        for table in self.tables:
+            self._base.execute(table.view())
+        self._base.execute(f"SET memory_limit = '{_memory_limit()}MB'")
+        self._base.execute("SET enable_external_access = false")
+        self._base.execute("SET lock_configuration = true")
+
+    def _make_lists(self, lists: Mapping[str, Sequence[str | None]]) -> None:
+        chosen = []
+        for name, texts in lists.items():
+            column = np.empty(len(texts), object)
+            column[:] = texts
+            self._base.register(name, {"text": column, "place": np.arange(len(texts))})
+            chosen.append(
+                "(SELECT coalesce(list(text::VARCHAR ORDER BY place), []::VARCHAR[]) "
+                f"FROM {name}) AS {name}"
+            )
+        self._base.execute(f'CREATE TABLE "{LISTS}" AS SELECT {", ".join(chosen)}')
+        for name in lists:
+            self._base.unregister(name)
+
+    def __enter__(self) -> "SqlDatabase":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget all tables; the columns of the trace stay."""
+        self._base.close()
+
+    def interrupt(self) -> None:
+        """Stop the query that runs, which raises Cancelled."""
+        self._base.interrupt()
+
+    def query(self, sql: str, limit: int | None = None) -> SqlResult:
+        """Return the rows of a query, `limit` at most.
+
+        Raises
+        ------
+        QueryError
+            If it is no query, or DuckDB does not understand it.
+        Cancelled
+            If it was interrupted.
+        """
+        columns, types, blocks = self.stream(sql)
+        rows: list[tuple[Any, ...]] = []
+        for block in blocks:
+            rows += block
+            if limit is not None and len(rows) > limit:
+                return SqlResult(columns, types, rows[:limit], is_whole=False)
+        return SqlResult(columns, types, rows, is_whole=True)
+
+    def stream(
+        self, sql: str
+    ) -> tuple[tuple[str, ...], tuple[str, ...], Iterator[list[tuple[Any, ...]]]]:
+        """Return columns, types and blocks of rows of a query; raises as `query`."""
+        try:
+            statements = self._base.extract_statements(sql)
+            if len(statements) != 1:
+                raise QueryError("one query at a time, please.")
+            if statements[0].type not in self._select:
+                word = statements[0].type.name.replace("_", " ")
+                raise QueryError(f"{word} is no query: the tables can only be read.")
+            result = self._base.execute(statements[0])
+        except self._interrupted:
+            raise Cancelled from None
+        except (self._errors, RuntimeError) as error:
+            raise QueryError(_words(error)) from None
+        described = result.description or []
+        columns = tuple(str(column[0]) for column in described)
+        types = tuple(str(column[1]) for column in described)
+        return columns, types, self._blocks(result)
+
+    def _blocks(self, result: "DuckDBPyConnection") -> Iterator[list[tuple[Any, ...]]]:
+        try:
+            while rows := result.fetchmany(_FETCHED):
+                yield rows
+        except self._interrupted:
+            raise Cancelled from None
+        except (self._errors, RuntimeError) as error:
+            raise QueryError(_words(error)) from None
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value of a result as JSON has it: numbers, texts, lists, objects."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime | date | time | timedelta):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(one) for one in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+def _words(error: Exception) -> str:
+    """Return what DuckDB says in one line, without the query again."""
+    text = str(error).partition("\n\nStack Trace")[0].partition("\n\nLINE ")[0]
+    return " ".join(text.split())
+
+
+def _memory_limit() -> int:
+    """Return MB that a query may take."""
+    import psutil
+
+    total: int = psutil.virtual_memory().total
+    return max(int(total * _MEMORY_SHARE) >> 20, 256)

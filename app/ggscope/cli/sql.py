@@ -1,0 +1,109 @@
+"""``ggscope sql``: ask the tables of a trace in SQL."""
+
+import csv
+import io
+from argparse import Namespace
+
+from ggscope.analysis.sql.database import SqlDatabase, plain_value
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.cli.reading import load
+from ggscope.errors import QueryError
+from ggscope.model.units import NOT_AVAILABLE, format_count
+from ggscope.sanitize import one_line
+
+_SHOWN = 1000
+"""Rows of a table in the terminal, unless --limit says otherwise."""
+
+
+def run(arguments: Namespace) -> int:
+    """Print the rows of a query, or the tables; return the exit code."""
+    path = arguments.files[0]
+    if arguments.query is None and not arguments.tables:
+        raise QueryError(
+            "write a query behind the file, such as "
+            '"select op, count(*) from spans group by op". --tables lists the tables.'
+        )
+    trace = load(path, arguments)
+    with SqlDatabase(trace) as database:
+        if arguments.tables:
+            _list_tables(database, arguments)
+            return GOOD
+        if arguments.csv:
+            _print_csv(database, arguments)
+            return GOOD
+        limit = arguments.limit
+        if limit is None and not arguments.json:
+            limit = _SHOWN
+        result = database.query(arguments.query, limit)
+    if arguments.json:
+        output.emit_json(
+            {
+                "path": str(path),
+                "columns": list(result.columns),
+                "types": list(result.types),
+                "rows": [[plain_value(value) for value in row] for row in result.rows],
+                "truncated": not result.is_whole,
+            }
+        )
+        return GOOD
+    is_number = [
+        all(isinstance(row[i], int | float) or row[i] is None for row in result.rows)
+        for i in range(len(result.columns))
+    ]
+    rows = [[_text(value) for value in row] for row in result.rows]
+    left = tuple(i for i, number in enumerate(is_number) if not number)
+    output.emit(output.table([one_line(c) for c in result.columns], rows, left=left))
+    if not result.is_whole:
+        output.emit(
+            f"… more than {format_count(limit or 0)} rows; --limit N prints more"
+        )
+    return GOOD
+
+
+def _print_csv(database: SqlDatabase, arguments: Namespace) -> None:
+    columns, _, blocks = database.stream(arguments.query)
+    left = arguments.limit
+    head = True
+    for block in blocks:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if head:
+            writer.writerow(columns)
+            head = False
+        rows = block if left is None else block[:left]
+        writer.writerows([plain_value(value) for value in row] for row in rows)
+        output.emit_csv(text.getvalue())
+        if left is not None:
+            left -= len(rows)
+            if not left:
+                return
+    if head:
+        output.emit_csv(",".join(columns) + "\n")
+
+
+def _list_tables(database: SqlDatabase, arguments: Namespace) -> None:
+    if arguments.json:
+        output.emit_json(
+            {
+                table.name: {
+                    "doc": table.doc,
+                    "columns": {name: doc for name, _, doc in table.columns},
+                }
+                for table in database.tables
+            }
+        )
+        return
+    for table in database.tables:
+        output.emit(f"{table.name}: {table.doc}")
+        width = max((len(name) for name, _, _ in table.columns), default=0)
+        for name, _, doc in table.columns:
+            output.emit(f"  {name:<{width}}  {doc}")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return NOT_AVAILABLE
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return one_line(str(plain_value(value)))

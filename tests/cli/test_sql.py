@@ -1,0 +1,66 @@
+"""``ggscope sql``."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import sqlite_files
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def path(tmp_path):
+    target = tmp_path / "x.sqlite"
+    target.write_bytes(sqlite_files.nsys(1).data)
+    return target
+
+
+def test_json_has_columns_and_rows(run, path):
+    value = json.loads(run("sql", path, "select count(*) from spans", "--json").out)
+
+    assert len(value["columns"]) == 1
+    n = json.loads(run("info", path, "--json").out)["counts"]["spans"]
+    assert value["rows"] == [[n]]
+    assert value["truncated"] is False
+
+
+def test_table_and_csv_have_the_same_rows(run, path):
+    query = "select op, count(*) as n from spans group by op order by n desc, op"
+
+    text = run("sql", path, query).out
+    rows = list(csv.reader(io.StringIO(run("sql", path, query, "--csv").out)))
+
+    assert rows[0] == ["op", "n"]
+    assert [line.split()[0] for line in text.splitlines()] == [
+        r[0].split()[0] for r in rows
+    ]
+    assert text.splitlines()[1].split()[-1] == rows[1][-1]
+
+
+def test_limit_says_that_there_is_more(run, path):
+    query = "select id from spans order by id"
+
+    assert "more than 2 rows" in run("sql", path, query, "--limit", "2").out
+    rows = run("sql", path, query, "--limit", "2", "--csv").out.split()
+    assert rows == ["id", "0", "1"]
+
+
+def test_tables_are_listed(run, path):
+    text = run("sql", path, "--tables").out
+    value = json.loads(run("sql", path, "--tables", "--json").out)
+
+    assert "spans:" in text
+    assert {"spans", "accesses", "counters", "lanes", "strings"} <= value.keys()
+    assert "duration_ns" in value["spans"]["columns"]
+
+
+def test_errors_are_one_line(run, path):
+    done = run("sql", path, "drop view spans")
+
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "can only be read" in done.err
+    assert run("sql", path).code == 2
