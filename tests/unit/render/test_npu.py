@@ -1,6 +1,7 @@
 """Pictures of an NPU: shares as pixels, rows, and what lies at a position."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from ggscope.analysis.npu.facts import npu_facts
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import ImageBatch, RectBatch
+from ggscope.render.batch import ImageBatch, RectBatch, TextBatch
 from ggscope.render.colors import ScaleKind
 from ggscope.render.export import Figure
 from ggscope.render.figures import FIGURES
@@ -90,6 +91,20 @@ def test_rows_are_engines_channels_and_banks(trace: Trace) -> None:
     assert titles[RowKind.ENGINE] == ["DMA 0", "TE 0", "BUS 0"]
     assert titles[RowKind.CHANNEL] == ["read", "write", "total"]
     assert titles[RowKind.BANK] == ["bank 0", "bank 1", "bank 2", "bank 3"]
+
+
+def test_rows_are_named_with_their_busy_or_stalled_share(trace: Trace) -> None:
+    texts = [
+        text.text
+        for batch in compose_npu(scene_of(trace)).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    ]
+
+    shares = dict(pairwise(texts))
+    assert shares["DMA 0"] == "50.0 %"
+    assert shares["TE 0"] == "40.1 %"
+    assert shares["BUS 0 stalls"] == "0.5 %"
 
 
 def row_image(trace: Trace, title: str, **values: object) -> np.ndarray:

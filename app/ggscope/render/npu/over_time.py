@@ -193,10 +193,11 @@ def _engine(geometry: NpuGeometry, row: Row, y0: float, y1: float) -> list[Batch
     )
     share, held = engine_share(scene, row.number)
     has_spans = engines.lane[row.number] >= 0
-    words = format_share(share) if has_spans else f"{format_share(held)} stalled"
+    title = row.title if has_spans else f"{row.title} stalls"
+    words = format_share(share if has_spans else held)
     return [
         *_image(geometry, pixels, y0, y1 - _GAP),
-        *_label(geometry, row.title, words, (y0 + y1 - _GAP) / 2),
+        *_label(geometry, title, words, (y0 + y1 - _GAP) / 2),
     ]
 
 
