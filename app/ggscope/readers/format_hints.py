@@ -43,9 +43,9 @@ _MAGIC = (
     (b"\xfe\xff", "text in UTF-16; save it as UTF-8 first"),
 )
 _JSON_KEYS = (
-    ({"traceEvents"}, f"a Chrome trace; {_NOT_YET}"),
-    ({"ph", "name"}, f"a list of Chrome trace events; {_NOT_YET}"),
-    ({"ph", "ts"}, f"a list of Chrome trace events; {_NOT_YET}"),
+    ({"traceEvents"}, "a Chrome trace without a whole event"),
+    ({"ph", "name"}, "a list of Chrome trace events, none of them whole"),
+    ({"ph", "ts"}, "a list of Chrome trace events, none of them whole"),
     ({"profiles", "shared"}, "a speedscope profile, which ggscope writes only"),
     ({"profiler", "records"}, f"a profile of llama.cpp's profiler; {_NOT_YET}"),
     ({"build_commit", "avg_ts"}, f"the results of llama-bench; {_NOT_YET}"),
@@ -178,7 +178,8 @@ def _packed(head: bytes) -> str:
     except zlib.error:
         return ""
     kind = _known_json(inner) or _known_text(inner)
-    return f"a gzip archive of {kind}" if kind.endswith(_NOT_YET) else ""
+    is_read = not kind.endswith(_NOT_YET) and "Chrome trace" not in kind
+    return "" if is_read else f"a gzip archive of {kind}"
 
 
 def _safetensors(head: bytes) -> str:

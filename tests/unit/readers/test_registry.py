@@ -259,7 +259,7 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
         (b"\xff\xfe{\x00", "UTF-16"),
         (bytes(40), "first 40 bytes are zeros"),
         ((90).to_bytes(8, "little") + b'{"__metadata__"', "safetensors"),
-        (b'{"traceEvents": [{"ph": "X"', "Chrome trace; this version"),
+        (b'{"traceEvents": [{"ph": "X"', "Chrome trace without a whole event"),
         (b'[{"ph":"B","ts":1,"pid":1,"tid":2,"name":"a"},', "Chrome trace events"),
         (b'[\n {"pid": 0, "tid": 0, "ph": "M", "name": "process_name", "arg', "Chrome"),
         (b'{"ph":"X","ts":1,"pid":1}\n{"ph":"X","ts":2,"pid":1}\n', "Chrome"),

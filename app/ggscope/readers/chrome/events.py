@@ -231,17 +231,18 @@ class EventScan:
                 self._begin(blocks)
             finally:
                 pool.shutdown(cancel_futures=True)
-        return self.events()
+        return self.events(is_last=True)
 
-    def events(self) -> Events:
-        """Return the events so far."""
+    def events(self, *, is_last: bool = False) -> Events:
+        """Return the events so far; `is_last`: the scan keeps none of them."""
         table, arguments, values = self._table, self._arguments, self._values
         tracks = np.array(list(self._tracks), np.int64)
+        take = table.pop if is_last else table.column
         return Events(
-            phase=table.column("phase"),
-            flags=table.column("flags"),
+            phase=take("phase"),
+            flags=take("flags"),
             **{
-                name: _joined(table, name)
+                name: narrow(take(name))
                 for name in ("offset", "time", "duration", "track", "name", "category")
             },
             tracks=np.stack([tracks >> 32, (tracks & 0xFFFF_FFFF)], 1).astype(np.int32)
@@ -461,17 +462,13 @@ def is_own(facts: dict[str, object]) -> bool:
     return isinstance(about, dict) and about.get("written by") == "ggscope"
 
 
-def _joined(table: ChunkedTable, name: str) -> Array:
-    """Return a column as narrow as its values."""
-    return narrow(table.column(name))
-
-
-def scan_head(data: bytes) -> EventScan:
-    """Return what the first bytes of a text hold; raises as `EventScan.run`."""
+def scan_head(data: bytes) -> Events:
+    """Return what the first bytes of a text hold, up to what is no list of events."""
     scan = EventScan(_HeadText(data), ReadContext(), len(data))
-    with suppress(CorruptError):
-        scan.run()
-    return scan
+    try:
+        return scan.run()
+    except CorruptError:
+        return scan.events()
 
 
 class _HeadText:

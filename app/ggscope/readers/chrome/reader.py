@@ -49,8 +49,7 @@ class ChromeReader:
             if b'"deviceProperties"' in text and len(head.data) < head.size:
                 return Sniff(60, "begins as PyTorch's profiler does")
             return Sniff(0, "packed JSON without trace events") if packed else NOT_MINE
-        scan = scan_head(data)
-        events = scan.events()
+        events = scan_head(data)
         if events.n_events:
             return Sniff(95 if is_outer else 85, "events with phases and times")
         if is_outer and not events.faults.other and not events.faults.broken:
@@ -62,7 +61,7 @@ class ChromeReader:
         data = unpacked_head(head.data)
         if not data:
             return None
-        n = scan_head(data).events().n_events
+        n = scan_head(data).n_events
         n_records = int((n + 1) * head.size / max(len(head.data), 1))
         if head.data.startswith((GZIP, ZSTD)):
             share = len(data) / max(len(head.data), 1)
