@@ -45,7 +45,9 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         view.resize(900, 420)
         view.show()
         qtbot.waitExposed(view)
-        qtbot.waitUntil(lambda: session.tasks.is_idle and _has_picture(view))
+        qtbot.waitUntil(
+            lambda: session.tasks.is_idle and _has_picture(view), timeout=30_000
+        )
         session.selection.select(Selection("tensors", (3,)))
         qtbot.waitUntil(
             lambda: session.linking.linked.selection == session.selection.current
@@ -64,7 +66,8 @@ def _has_picture(view: PaintedView) -> bool:
 
 def on_gl(qtbot: QtBot, view: PaintedView) -> GlCanvas:
     view.choose_renderer("opengl")
-    qtbot.waitUntil(lambda: "OpenGL " in view.renderer_text())
+    # The 3D view imports pyqtgraph first.
+    qtbot.waitUntil(lambda: "OpenGL " in view.renderer_text(), timeout=30_000)
     canvas = view.canvas
     assert isinstance(canvas, GlCanvas)
     return canvas
