@@ -8,6 +8,8 @@ import pytest
 from ggscope.analysis.load.cells import offsets_of
 from ggscope.analysis.load.load import load_of
 from ggscope.errors import ExportError, NothingToDrawError
+from ggscope.model.storage import IoKind, IoLevel
+from ggscope.model.tables import stacked
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ImageBatch
@@ -25,7 +27,7 @@ from ggscope.render.load import (
     reads_at,
 )
 from ggscope.render.theme import theme
-from load_traces import paired
+from load_traces import paired, requests_of
 
 
 def scene_of(trace: Trace, width: float = 1000, height: float = 600) -> LoadScene:
@@ -107,6 +109,35 @@ def test_small_pictures_leave_the_lower_panels_out():
     assert panels_of(scene_of(trace, 400, 600)).width == 400
     for size in ((40, 30), (1, 1), (300, 80)):
         compose_load(scene_of(trace, *size))
+
+
+def test_page_faults_of_a_session_stand_below_its_reads():
+    trace, reads = paired(1)
+    assert trace.storage is not None
+    faults = requests_of(reads[::3])
+    n = len(faults)
+    faults = replace(
+        faults,
+        level=np.full(n, IoLevel.FAULT, np.uint8),
+        kind=np.full(n, IoKind.MAJOR_FAULT, np.uint8),
+        end=faults.start,
+        size=np.full(n, -1, np.int64),
+    )
+    both = stacked(trace.storage.requests, faults)
+    order = np.argsort(both.start, kind="stable")
+    storage = replace(trace.storage, requests=both.take(order))
+    whole = replace(trace, storage=storage)
+
+    scene = scene_of(whole)
+
+    assert panels_of(scene).faults[1] > 0
+    found = exact_cells(scene).faults
+    assert found is not None
+    assert found.sum() == n
+    assert panels_of(scene_of(trace)).faults[1] == 0
+    only = load_scene(whole, LoadOptions(level="fault"), theme("dark"))
+    assert exact_cells(only).grid.sum() == n
+    assert only.load.facts.n_major == n
 
 
 def test_the_axis_is_the_whole_file_where_its_size_is_known():
