@@ -90,9 +90,12 @@ def split_cells(group: SplitGroup) -> list[str]:
 
 def cpu_cells(group: CpuGroup) -> list[str]:
     """Return a row of `CPU_COLUMNS`."""
+    why = reason_words(group.reason, group.data)
+    if group.causes:
+        why += f" ({', '.join(group.causes)})"
     return [
         group.op,
-        reason_words(group.reason, group.data),
+        why,
         format_count(group.count),
         format_count(group.n_graphs),
         format_count(group.begins),

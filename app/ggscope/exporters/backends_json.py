@@ -65,11 +65,13 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
                 "begin_splits": group.begins,
                 "bytes_least": group.least,
                 "tensors": list(group.names),
+                "causes": list(group.causes),
             }
             for group in cpu_groups(listing)
         ],
         "nodes_joined": nodes.n_found if trace.graphs else None,
         "nodes_listed": len(listing.ops),
+        "not_computed": int((listing.ops.is_computed == 0).sum()),
     }
 
 

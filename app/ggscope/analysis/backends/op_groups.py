@@ -49,12 +49,12 @@ def op_groups(listing: BackendOps, rows: I64 | None = None) -> tuple[OpGroup, ..
 
     Parameters
     ----------
-    rows : of the ops that count; None = all.
+    rows : of the ops that count; None = all that their graph computes.
     """
-    ops = listing.ops if rows is None else listing.ops.take(rows)
+    numbers = np.flatnonzero(listing.ops.is_computed != 0) if rows is None else rows
+    ops = listing.ops.take(numbers)
     if not len(ops):
         return ()
-    numbers = np.arange(len(ops), dtype=np.int64) if rows is None else rows
     keys = np.stack([getattr(ops, key) for key in KEYS], axis=1).astype(np.int64)
     different, place = np.unique(keys, axis=0, return_inverse=True)
     place = place.reshape(-1)

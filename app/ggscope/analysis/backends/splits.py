@@ -86,6 +86,7 @@ class CpuGroup:
     count, n_graphs : ops, and graphs of the file.
     least : bytes of their results.
     begins : how many of them begin a split.
+    causes : codes of the scheduler for it, where ggml was built to print them.
     rows : of `BackendOps.ops`, ascending.
     """
 
@@ -97,6 +98,7 @@ class CpuGroup:
     n_graphs: int
     least: int
     begins: int
+    causes: tuple[str, ...]
     rows: I64
 
 
@@ -279,6 +281,11 @@ def cpu_groups(listing: BackendOps) -> tuple[CpuGroup, ...]:
                 n_graphs=len(np.unique(ops.graph[mine])),
                 least=int(np.maximum(ops.size[mine], 0).sum()),
                 begins=int(np.count_nonzero(begins[mine])),
+                causes=tuple(
+                    listing.text(cause)
+                    for cause in np.unique(ops.cause[mine]).tolist()
+                    if cause >= 0
+                ),
                 rows=mine.astype(np.int64),
             )
         )
@@ -287,9 +294,12 @@ def cpu_groups(listing: BackendOps) -> tuple[CpuGroup, ...]:
 
 
 def on_cpu_beside_others(listing: BackendOps) -> npt.NDArray[np.bool_]:
-    """Return which listed nodes ran on the CPU while other backends took part."""
+    """Return which listed nodes ran on the CPU while other backends took part.
+
+    Nodes that their graph does not compute are left out.
+    """
     ops = listing.ops
-    is_node = (ops.node >= 0) | (ops.split >= 0)
+    is_node = ((ops.node >= 0) | (ops.split >= 0)) & (ops.is_computed != 0)
     is_cpu = np.array([*(text == CPU for text in listing.texts), False])[ops.backend]
     has_others = np.zeros(listing.n_graphs, np.bool_)
     has_others[ops.graph[is_node & ~is_cpu & (ops.backend >= 0)]] = True

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import op_files
+from ggscope.analysis.backends.op_groups import op_groups
 from ggscope.analysis.backends.splits import Reason, cpu_groups, split_groups
+from ggscope.descriptions.backends import cpu_cells
 from ggscope.model.backend_ops import BackendOps
 from ggscope.readers.common.op_lines import scan_op_text
 from ggscope.readers.common.op_listing import listing_of
@@ -138,3 +140,31 @@ def test_nothing_fell_to_the_cpu_where_nothing_else_is():
     node = Node(0, "ADD", "a-0", 10, "CPU")
 
     assert cpu_groups(listing([[Split(0, "CPU", [], [node])]])) == ()
+
+
+def test_codes_of_the_scheduler_are_told_where_they_are_printed():
+    text = (
+        b"## SPLIT #0: CUDA0 # 0 inputs\n"
+        b"node #  0 (       ADD):   a (   1K) [CUDA0    1.wgt] use=1,c=1:\n"
+        b"## SPLIT #1: CPU # 0 inputs\n"
+        b"node #  1 (      ROPE):   b (   1K) [  CPU    2.sup] use=1,c=1:"
+        b" x (   1K) [ NULL         ]\n"
+    )
+    found = listing_of(scan_op_text(text))
+    assert found is not None
+
+    (group,) = cpu_groups(found)
+
+    assert (group.op, group.reason, group.causes) == ("ROPE", Reason.MOVED, ("2.sup",))
+    assert cpu_cells(group)[1].endswith("(2.sup)")
+
+
+def test_nodes_that_are_not_computed_do_not_count():
+    graphs = op_files.graphs(2, 4)
+    data = op_files.scheduler(graphs, use="use=1,c=0")
+
+    found = listing_of(scan_op_text(data))
+
+    assert found is not None
+    assert cpu_groups(found) == ()
+    assert op_groups(found) == ()
