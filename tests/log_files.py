@@ -337,6 +337,43 @@ def loading_log(form: str = "clock") -> bytes:
     return ("\n".join(map(FORMS[form], lines)) + "\n").encode()
 
 
+def vllm_log(n: int = 12, engines: int = 1) -> bytes:
+    """Return a log of vLLM: every 10 s what each engine did on average.
+
+    In interval i an engine k has i + k prompt tokens/s, twice as many generated ones, i
+    running and k waiting requests, half i % of the KV cache, and 10 + i % hits.
+    """
+    front = "(EngineCore pid=12) "
+    lines = [
+        f"{front}INFO 08-01 20:59:16 [core.py:114] Initializing a V1 LLM engine "
+        "(v0.25.1) with config: model='me/tiny', dtype=x",
+        f"{front}INFO 08-01 20:59:17 [gpu_model_runner.py:5306] Model loading took "
+        "95.63 GiB memory and 595.5 seconds",
+        f"{front}WARNING 08-01 20:59:18 [vllm.py:1648] something is odd",
+        f"{front}INFO 08-01 20:59:19 [kv_cache_utils.py:2146] GPU KV cache size: "
+        "94,135 tokens",
+    ]
+    front = "(APIServer pid=7) "
+    for i in range(n):
+        time = f"INFO 08-01 21:{i // 6:02}:{10 * (i % 6):02}"
+        for k in range(engines):
+            lines.append(
+                f"{front}{time} [loggers.py:273] Engine {k:03}: Avg prompt throughput: "
+                f"{i + k}.5 tokens/s, Avg generation throughput: {2 * (i + k)}.5 "
+                f"tokens/s, Running: {i} reqs, Waiting: {k} reqs, GPU KV cache usage: "
+                f"{i / 2:.1f}%, Prefix cache hit rate: {10 + i}.0%"
+            )
+        lines.append(
+            f"{front}{time} [metrics.py:120] SpecDecoding metrics: Mean acceptance "
+            f"length: 3.{i:02}, Accepted throughput: 2.87 tokens/s, "
+            f"Drafted throughput: {i}.42 tokens/s, Accepted: 76 tokens, "
+            "Drafted: 435 tokens, Per-position acceptance rate: 0.793, 0.552, "
+            f"Avg Draft acceptance rate: {i}.5%"
+        )
+        lines.append(f'{front}INFO:     1.2.3.4:5 - "POST /v1/x HTTP/1.1" 200 OK')
+    return ("\n".join(lines) + "\n").encode()
+
+
 def ik_log(requests: Sequence[Request]) -> bytes:
     """Return a log as ik_llama.cpp writes it: whole seconds, and fields behind."""
     lines, seconds = [], START_NS // 10**9

@@ -165,6 +165,8 @@ def _logs() -> list[tuple[str, bytes]]:
     lists = op_files.scheduler(op_files.graphs(1, 2), clock=True)
     lists += op_files.hexagon(op_files.npu_ops(1, 4), clock=True)
     made.append(("lists.log", log_files.log(requests) + lists))
+    made.append(("drafts.log", log_files.log_with_draft_sums(requests)))
+    made += [("load.log", log_files.loading_log()), ("v.log", log_files.vllm_log(3))]
     return [*forms, *made, ("ollama.log", log_files.ollama_log())]
 
 

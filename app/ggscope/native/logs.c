@@ -20,8 +20,8 @@ enum {
     NONE, HEAD, PROMPT_EVAL, EVAL, TOTAL, LAUNCH, NEW_PROMPT, PAST, CACHED, PROGRESS,
     RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
     LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
-    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, OP_LIST, KNOWN,
-    STATISTICS
+    CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, OP_LIST, THROUGHPUT,
+    QUEUE, SPECULATION, ENGINE, KNOWN, STATISTICS
 };
 
 /* One row per line that tells something. */
@@ -77,6 +77,14 @@ static const Phrase PHRASES[] = {
     PHRASE("HTTP server is listening", LISTENING),
     PHRASE("warming up the model", WARM_UP),
     PHRASE("load time", LOAD_TIME),
+    PHRASE("Avg prompt throughput:", THROUGHPUT), /* vLLM: as far as ENGINE */
+    PHRASE("SpecDecoding metrics:", SPECULATION),
+    PHRASE("Initializing a V", ENGINE),
+    PHRASE("Loading weights took ", ENGINE),
+    PHRASE("Model loading took ", ENGINE),
+    PHRASE("GPU KV cache size:", ENGINE),
+    PHRASE("Maximum concurrency for ", ENGINE),
+    PHRASE("init engine (", ENGINE),
     PHRASE("graph splits", SPLITS),
     PHRASE("- kv ", METADATA),
     PHRASE("cancel task", CANCEL),
@@ -324,6 +332,44 @@ static void numbered(Line *line, int is_json)
         line->task = task;
 }
 
+/* "(APIServer pid=1) " of vLLM; returns what stands behind it, or NULL. */
+static const uint8_t *vllm_process(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *p = at + 1;
+    while (p < end && (is_word(*p) || *p == '-') && p - at < 48)
+        p++;
+    if (p == at + 1 || !begins(p, end, " pid="))
+        return NULL;
+    for (p += 5; p < end && is_digit(*p); p++)
+        ;
+    return begins(p, end, ") ") ? p + 2 : NULL;
+}
+
+/* "INFO 08-01 20:59:09 [core.py:114] " of vLLM, without a year; or NULL. */
+static const uint8_t *vllm_prefix(const uint8_t *at, const uint8_t *end, Line *line)
+{
+    static const char *const WORDS[] = {"INFO ", "WARNING ", "ERROR ", "DEBUG "};
+    const uint8_t *p = NULL, *stop;
+    for (int i = 0; i < 4 && p == NULL; i++)
+        if (begins(at, end, WORDS[i]))
+            p = at + strlen(WORDS[i]);
+    if (p == NULL || end - p < 16 || p[2] != '-' || p[5] != ' ')
+        return NULL;
+    int64_t ns, month = digits(p, end, 2), day = digits(p + 3, end, 2);
+    const uint8_t *q = clock_time(p + 6, end, &ns);
+    if (month < 1 || month > 12 || day < 1 || day > 31 || q == NULL)
+        return NULL;
+    if ((stop = memchr(q, ']', (size_t)smaller(end - q, 96))) == NULL ||
+        found(q, stop, ".py:") == NULL)
+        return NULL;
+    if (line->clock == NO_CLOCK) {
+        line->time = days_of(2000, month, day) * 86400000000000 + ns;
+        line->clock = LOCAL;
+    }
+    line->level = *at;
+    return spaces(stop + 1, end);
+}
+
 /* Takes one thing away that stands before the message; 0 where there is none. */
 static int strip(Line *line)
 {
@@ -373,6 +419,15 @@ static int strip(Line *line)
             (p = value_of(at, end, "\"msg\":", &stop)) == NULL)
             return 0;
         line->at = p, line->end = stop;
+        return 1;
+    }
+    if (*at == '(' && (p = vllm_process(at, end)) != NULL) {
+        line->at = p;
+        return 1;
+    }
+    if ((p = vllm_prefix(at, end, line)) != NULL) {
+        line->at = p;
+        line->is_known = 1;
         return 1;
     }
     if ((*at == 'I' || *at == 'W' || *at == 'E' || *at == 'V' || *at == 'D') &&
@@ -467,6 +522,34 @@ static void draft_sums(const uint8_t *at, const uint8_t *end, const LogRows *row
     rows->kind[row + 1] = DRAFT_TOKENS, rows->n_values[row + 1] = VALUES;
 }
 
+/* Of the interval before: tokens accepted at once, percent of drafted tokens that were
+ * accepted, and drafted tokens/s. */
+static void acceptance(const uint8_t *at, const uint8_t *end, const LogRows *rows,
+                       int64_t row)
+{
+    double *value = rows->value + row * VALUES;
+    value[0] = number_behind(at, end, "acceptance length:");
+    value[1] = number_behind(at, end, "Draft acceptance rate:");
+    value[2] = number_behind(at, end, "Drafted throughput:");
+    rows->n_values[row] = VALUES;
+}
+
+/* Means of the interval before, in two rows: tokens/s of prompts and of generation and
+ * how many run; how many wait, and percent of the KV cache and of hits. */
+static void engine_means(const uint8_t *at, const uint8_t *end, const LogRows *rows,
+                         int64_t row)
+{
+    double *rates = rows->value + row * VALUES, *queue = rates + VALUES;
+    rates[0] = number_behind(at, end, " ");
+    rates[1] = number_behind(at, end, "generation throughput:");
+    rates[2] = number_behind(at, end, "Running:");
+    queue[0] = number_behind(at, end, "Waiting:");
+    queue[1] = number_behind(at, end, "KV cache usage:");
+    queue[2] = number_behind(at, end, "cache hit rate:");
+    rows->kind[row] = THROUGHPUT, rows->n_values[row] = VALUES;
+    rows->kind[row + 1] = QUEUE, rows->n_values[row + 1] = VALUES;
+}
+
 static const uint8_t *function_end(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *p = at;
@@ -557,6 +640,13 @@ static uint8_t classify(Line *line, const uint8_t **behind)
                           begins(first, end, "print_info") ||
                           begins(first, end, "ggml_");
     }
+    if (begins(at, end, "Engine ")) { /* of several that share the work */
+        int64_t number;
+        for (p = at + 7; p < end && is_digit(*p); p++)
+            ;
+        if (p < end && *p == ':' && p - at < 16 && integer(at + 7, end, &number))
+            line->slot = (int32_t)number, at = spaces(p + 1, end);
+    }
     line->at = at;
     if (at == end)
         return NONE;
@@ -646,7 +736,8 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
                 kind = REMARK;
             line.is_known |= kind != NONE && kind != REMARK;
             n_known += line.is_known;
-            int n_new = kind == NONE ? 0 : kind == STATISTICS ? 2 : 1;
+            int is_double = kind == STATISTICS || kind == THROUGHPUT;
+            int n_new = kind == NONE ? 0 : 1 + is_double;
             if (row + n_new > capacity) {
                 is_full = first_row > 0;
                 n_new = 0;
@@ -669,8 +760,12 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
                 if (kind == CACHED && line.p0 >= 0)
                     value[0] = (double)line.p0, rows->n_values[new] = 1;
             }
-            if (n_new == 2)
+            if (n_new && kind == STATISTICS)
                 draft_sums(behind, line.end, rows, row);
+            else if (n_new && kind == THROUGHPUT)
+                engine_means(behind, line.end, rows, row);
+            else if (n_new && kind == SPECULATION)
+                acceptance(behind, line.end, rows, row);
             row += n_new;
             piece = end + 1;
         }

@@ -125,6 +125,7 @@ def texts() -> dict[str, bytes]:
     )
     made["drafts"] = log_files.log_with_draft_sums(random_requests(8, 40))
     made["loading"] = log_files.loading_log() + made["clock 1"]
+    made["vllm"] = log_files.vllm_log(engines=2)
     made["command line"] = log_files.command_line_log(12)
     return made
 

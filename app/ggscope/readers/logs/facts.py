@@ -8,6 +8,7 @@ from ggscope.model.tables import I64
 from ggscope.readers.logs.lines import Kind, LineText, LogLines
 
 _MIB = 1 << 20
+_MOST_WORDS = 200
 _MOST_LINES = 20_000
 """Of a kind that are looked at as text."""
 _ROW = re.compile(
@@ -70,7 +71,7 @@ class LogFacts:
             self._add_memory(words, int(run[row]), int(lines.line[row]))
         kinds = (
             Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS,
-            Kind.BUFFER, Kind.LOAD_TIME,
+            Kind.BUFFER, Kind.LOAD_TIME, Kind.ENGINE,
         )  # fmt: skip
         for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
             kind, words = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
@@ -130,6 +131,17 @@ class LogFacts:
             use, used=use.used + size, **{part: getattr(use, part) + size}
         )
 
+    def _add_engine(self, text: str) -> None:
+        """Note what vLLM says of itself."""
+        if match := _ENGINE.search(text):
+            self.facts["build"] = f"vLLM {match['build']}"
+            if model := _ENGINE_MODEL.search(text):
+                self.facts["model"] = model["model"]
+            return
+        for words, name in _ENGINE_FACTS.items():
+            if text.startswith(words):
+                self.facts[name] = text.removeprefix(words).strip()[:_MOST_WORDS]
+
     def _add_fact(self, kind: Kind, text: str) -> None:
         facts = self.facts
         if kind is Kind.START and (match := _BUILD.search(text)):
@@ -138,6 +150,8 @@ class LogFacts:
             facts["system"] = match["system"].strip(" |")
         elif kind is Kind.MODEL and (match := _MODEL.search(text)):
             facts["model"] = match["path"] or match["from"]
+        elif kind is Kind.ENGINE:
+            self._add_engine(text)
         elif kind is Kind.METADATA and (match := _METADATA.search(text)):
             if _KEYS.fullmatch(match["key"]):
                 facts[match["key"]] = match["value"].strip()
@@ -145,6 +159,15 @@ class LogFacts:
             facts[f"device {match['device']}"] = match["about"].strip()
 
 
+_ENGINE = re.compile(r"Initializing a .{0,40}?engine \((?P<build>v[^)]*)\)")
+_ENGINE_MODEL = re.compile(r"\bmodel='(?P<model>[^']*)'")
+_ENGINE_FACTS = {
+    "Loading weights took": "load weights",
+    "Model loading took": "model loading",
+    "GPU KV cache size:": "KV cache",
+    "Maximum concurrency for": "concurrency",
+    "init engine": "init engine",
+}
 _CALL = re.compile(
     r"\|\s*(?P<status>\d{3})\s*\|\s*(?P<time>[0-9.hmnuµs]+)\s*\|.*\|\s*"
     r"(?P<method>[A-Z]+)\s+\"(?P<path>[^\"]*)\""

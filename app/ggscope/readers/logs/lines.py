@@ -92,6 +92,15 @@ class Kind(IntEnum):
     LOAD_TIME = 34
     OP_LIST = 35
     """A split, timings or an op that `common.op_lines` reads."""
+    THROUGHPUT = 36
+    """vLLM, of the interval before: prompt and generated tokens/s, running requests; a
+    number that is not there is -1, here and in the next two."""
+    QUEUE = 37
+    """Of the same line: waiting requests, percent of the KV cache, percent of hits."""
+    SPECULATION = 38
+    """vLLM: tokens accepted at once, percent accepted, drafted tokens/s."""
+    ENGINE = 39
+    """What vLLM says of itself while it starts."""
 
 
 class LineText(Protocol):

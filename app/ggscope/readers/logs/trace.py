@@ -58,6 +58,21 @@ _EVENTS = {
     Kind.DEFER: "task waits for a slot",
 }
 _MIB = 1 << 20
+_ENGINE_COUNTERS = {
+    Kind.THROUGHPUT: (
+        ("prompt tokens/s", "tokens/s"), ("generated tokens/s", "tokens/s"),
+        ("requests running", "requests"),
+    ),
+    Kind.QUEUE: (
+        ("requests waiting", "requests"), ("KV cache used", "%"),
+        ("prefix cache hits", "%"),
+    ),
+    Kind.SPECULATION: (
+        ("tokens accepted at once", "tokens"), ("drafted tokens accepted", "%"),
+        ("drafted tokens/s", "tokens/s"),
+    ),
+}  # fmt: skip
+"""Of vLLM: name and unit of each number of such lines."""
 _BLOCK_SUMS = {Kind.PROMPT_EVAL: "prompt", Kind.EVAL: "generated"}
 
 
@@ -638,9 +653,22 @@ class LogTrace:
         self._by_slot("tokens/s", "tokens/s", lines, lines.rows(Kind.RATE), 1, tick)
         rows = lines.rows(Kind.PROGRESS, Kind.RELEASE)
         self._by_slot("context", "tokens", lines, rows, 0, tick)
+        self._by_engine(lines, tick)
         rows = lines.rows(Kind.CACHE_STATE)
         rows = rows[lines.n_values[rows] >= 2]
         self._count("prompt cache", "bytes", tick[rows], lines.value[rows, 1] * _MIB)
+
+    def _by_engine(self, lines: LogLines, tick: I64) -> None:
+        """Add the means that vLLM writes every some seconds."""
+        for kind, counters in _ENGINE_COUNTERS.items():
+            rows = lines.rows(kind)
+            engines = np.maximum(lines.slot[rows], 0)
+            for engine in np.unique(engines)[:_MOST_SLOTS].tolist():
+                behind = f", engine {engine}" if engine else ""
+                for place, (name, unit) in enumerate(counters):
+                    mine = rows[(engines == engine) & (lines.value[rows, place] >= 0)]
+                    values = lines.value[mine, place]
+                    self._count(name + behind, unit, tick[mine], values)
 
     def _by_slot(
         self, name: str, unit: str, lines: LogLines, rows: I64, value: int, tick: I64

@@ -1,11 +1,13 @@
 """Logs of servers in every form: requests, times, memory, damaged and mixed files."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import log_files
+import people
 from ggscope.errors import CorruptError
 from ggscope.model.tables import Phase, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
@@ -540,3 +542,63 @@ def test_buffers_stand_for_a_breakdown_that_is_not_there(tmp_path):
 
     assert whole.log is not None
     assert [use.is_sum for use in whole.log.memory if use.run == 1] == [False, False]
+
+
+def series(trace: Trace) -> dict[str, tuple[list[int], list[float]]]:
+    """Return seconds from the first sample of all, and values, of each counter."""
+    first = min(int(counter.time[0]) for counter in trace.counters)
+    return {
+        c.name: (((c.time - first) // 10**9).tolist(), c.value.tolist())
+        for c in trace.counters
+    }
+
+
+def test_means_of_vllm_are_counters_of_each_engine(tmp_path):
+    trace = opened(tmp_path, log_files.vllm_log(12, engines=2))
+
+    every = list(range(0, 120, 10))
+    counters = series(trace)
+    assert counters["prompt tokens/s"] == (every, [i + 0.5 for i in range(12)])
+    assert counters["generated tokens/s, engine 1"] == (
+        every, [2.0 * (i + 1) + 0.5 for i in range(12)],
+    )  # fmt: skip
+    assert counters["requests running"] == (every, [float(i) for i in range(12)])
+    assert counters["requests waiting, engine 1"] == (every, [1.0] * 12)
+    assert counters["KV cache used"] == (every, [i / 2 for i in range(12)])
+    assert counters["prefix cache hits"] == (every, [10.0 + i for i in range(12)])
+    accepted = counters["tokens accepted at once"]
+    assert accepted == (every, [float(f"3.{i:02}") for i in range(12)])
+    assert counters["drafted tokens accepted"][1] == [i + 0.5 for i in range(12)]
+    assert trace.log is not None
+    facts = dict(trace.log.facts)
+    assert facts["build"] == "vLLM v0.25.1"
+    assert facts["model"] == "me/tiny"
+    assert facts["KV cache"] == "94,135 tokens"
+    assert trace.clock.epoch is None  # no line tells the year
+    details = [trace.strings[d] for d in trace.markers.detail.tolist()]
+    assert details == ["something is odd"]
+
+
+def test_numbers_that_vllm_leaves_out_are_not_there(tmp_path):
+    text = log_files.vllm_log(3).replace(b", Prefix cache hit rate: ", b", of other: ")
+
+    counters = series(opened(tmp_path, text))
+
+    assert "prefix cache hits" not in counters
+    assert len(counters["KV cache used"][0]) == 3
+
+
+@people.each("vllm-log")
+def test_log_of_vllm_in_the_corpus_has_the_means_of_its_lines(name, tmp_path):
+    data = people.content(name)
+
+    counters = series(opened(tmp_path, data))
+
+    for title, words in (
+        ("prompt tokens/s", rb"Avg prompt throughput: ([0-9.]+)"),
+        ("generated tokens/s", rb"Avg generation throughput: ([0-9.]+)"),
+        ("requests running", rb"Running: ([0-9]+) reqs"),
+        ("KV cache used", rb"KV cache usage: ([0-9.]+)"),
+        ("drafted tokens accepted", rb"Draft acceptance rate: ([0-9.]+)"),
+    ):
+        assert counters[title][1] == [float(value) for value in re.findall(words, data)]
