@@ -441,9 +441,9 @@ def _launch_facts(trace: Trace, span: int) -> list[Fact]:
     is_engine = trace.lanes.is_engine[int(trace.spans.lane[span])]
     if trace.spans.category is None or not is_engine or not len(trace.flows):
         return []
-    from ggscope.analysis.summary.devices import host_op, launching_calls
+    from ggscope.analysis.summary.devices import host_op, launching_call
 
-    call = int(launching_calls(trace, np.array([span]))[0])
+    call = launching_call(trace, span)
     if call < 0:
         return []
     op = host_op(trace, call)

@@ -125,6 +125,14 @@ def launching_calls(trace: Trace, ids: I64) -> I64:
     return call
 
 
+def launching_call(trace: Trace, span: int) -> int:
+    """Return the call that launched one span, as `launching_calls`; O(flows)."""
+    spans = trace.spans
+    source = trace.flows.source[trace.flows.target == span]
+    source = source[~trace.lanes.is_engine[spans.lane[source]]]
+    return int(source[np.argmax(spans.start[source])]) if len(source) else -1
+
+
 def host_op(trace: Trace, call: int) -> int:
     """Return the op that made a call: the innermost one around it; -1 none.
 
@@ -134,10 +142,10 @@ def host_op(trace: Trace, call: int) -> int:
     if spans.category is None:
         return -1
     start, end = int(spans.start[call]), int(spans.end[call])
-    around = (spans.lane == spans.lane[call]) & (spans.op >= 0)
-    around &= (spans.start <= start) & (spans.end >= end)
-    around &= spans.category != spans.category[call]
-    ids = np.flatnonzero(around)
+    ids = np.flatnonzero(spans.lane == spans.lane[call])
+    around = (spans.start[ids] <= start) & (spans.end[ids] >= end)
+    ids = ids[around]
+    ids = ids[(spans.op[ids] >= 0) & (spans.category[ids] != spans.category[call])]
     if not len(ids):
         return -1
     return int(ids[np.argmin(spans.end[ids] - spans.start[ids])])

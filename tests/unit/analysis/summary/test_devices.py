@@ -10,6 +10,7 @@ from builders import finished
 from ggscope.analysis.summary.devices import (
     device_times,
     host_op,
+    launching_call,
     launching_calls,
 )
 from ggscope.cli import main
@@ -115,6 +116,7 @@ def test_kernels_lead_to_their_call_and_its_op(seed):
 
     for m, call in zip(made, calls.tolist(), strict=True):
         assert call == (m["row"] - 1 if m["call"] is not None else -1)
+        assert launching_call(trace, m["row"]) == call
         if call >= 0:
             assert host_op(trace, call) == m["row"] - 2
             facts = {fact.label: fact.value for fact in span_facts(trace, m["row"])}
