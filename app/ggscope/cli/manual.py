@@ -70,6 +70,7 @@ FIELDS = (
     ("buffer", "buffer=0x55d0", "backend buffers that are accessed"),
     ("core", "core=3", "processor cores on which ops began"),
     ("numa", "numa=0", "NUMA nodes of these"),
+    ("category", "category=kernel", "kinds of calls and events"),
     ("group", "group=type:F16", "a row of statistics by type, shape, name and so on"),
     ("name", "name~attn", "text in names of spans, ops, lanes and tensors; or alone"),
 )
