@@ -160,9 +160,16 @@ class Bookmarks:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Filters that the person named: name, tab, expression; in order of the names."""
+    """What was asked of traces.
+
+    Attributes
+    ----------
+    saved : filters that the person named: name, tab, expression; in order of the names.
+    queries : SQL that was run, the newest first.
+    """
 
     saved: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +233,7 @@ _LENGTHS: Mapping[tuple[str, str], int] = {
 
 _MAX_ITEMS = {("files", "shifts"): MAX_SHIFTS, ("filters", "saved"): MAX_FILTERS}
 """Of lists that may be longer than `MAX_RECENT`."""
-_MERGED = {"files/recent", "files/trusted", "filters/saved"}
+_MERGED = {"files/recent", "files/trusted", "filters/saved", "filters/queries"}
 """Lists to which every window adds."""
 
 _T = TypeVar("_T")

@@ -144,6 +144,12 @@ _BENCH_GESTURES = (
     ("Left / Right, Up / Down", "Next point, next line or row"),
     ("Wheel", "Scroll rows"),
 )
+_SQL_GESTURES = (
+    ("Ctrl+Enter, Esc", "Run the query, cancel it"),
+    ("Ctrl+Up / Ctrl+Down", "Earlier query, later query"),
+    ("Ctrl+Space", "Complete the word"),
+    ("Click, Enter", "Select the span of a row, show it in the timeline"),
+)
 _NPU_GESTURES = (
     ("Click", "Select the engine, window, bank, stall or op, and move the timeline"),
     ("Up / Down, Home / End", "Select the previous, next, first or last of them"),
@@ -185,6 +191,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),
     _with_figure("buffers", "bottom", "buffers.view:BuffersView", "buffers", keys="Ctrl+6"),
+    ViewEntry("sql", "SQL", "bottom", "sql:SqlView", lambda trace: len(trace.spans) > 0, gestures=_SQL_GESTURES),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
     ViewEntry("console", "Console", "bottom", "console:ConsoleView", menu="View/Panes", of_run=True),

@@ -768,6 +768,7 @@ class Workspace(QWidget):
         view.figure_wanted.connect(self.export_wanted)
         view.table_wanted.connect(self.export_wanted)
         view.set_zoom(self._zoom())
+        view.use_settings(self._settings)
         view.set_drawing(self._settings.drawing)
         view.set_calm(self._settings.appearance.reduced_motion)
 

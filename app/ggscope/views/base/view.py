@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ggscope.render.export import Figure
     from ggscope.render.theme import Theme
     from ggscope.session.session import Session
-    from ggscope.session.settings import Drawing
+    from ggscope.session.settings import Drawing, Settings
     from ggscope.views.base.cells import TableFile
 
 _Class = TypeVar("_Class", bound=type)
@@ -253,6 +253,9 @@ class View(QWidget):
 
     def set_zoom(self, zoom: float) -> None:
         """Draw what is painted by hand `zoom` times as large: the font scale."""
+
+    def use_settings(self, settings: "Settings") -> None:
+        """Read from and write to these settings, where the view has any."""
 
     def set_drawing(self, drawing: "Drawing") -> None:
         """Draw with what the settings ask for, where the view has a choice."""
