@@ -239,6 +239,19 @@ _SEEDS = {
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {
+    "chrome-json": lambda: [
+        ("a.json", chrome_files.sample(1, 4)),
+        ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 4))),
+    ],
+    "ggml-ops": lambda: [
+        ("old.txt", op_files.scheduler(op_files.graphs(1, 1))),
+        ("vulkan.txt", op_files.vulkan(op_files.vulkan_lists(1, 1))),
+    ],
+    "sqlite": lambda: [
+        ("nsys.sqlite", sqlite_files.nsys(1, 2).data),
+        ("rocpd.db", sqlite_files.rocpd(1, 2).data),
+    ],
+    "storage": lambda: list(storage_files.samples(1, 3)),
     "bigmoe": lambda: [
         (f"{make.__name__}.csv", make(2, 1)[0]) for make in bigmoe_files.MAKERS
     ],

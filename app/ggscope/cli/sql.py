@@ -1,7 +1,5 @@
 """``ggscope sql``: ask the tables of a trace in SQL."""
 
-import csv
-import io
 from argparse import Namespace
 
 from ggscope.analysis.sql.database import SqlDatabase, plain_value
@@ -10,7 +8,7 @@ from ggscope.cli.output import GOOD
 from ggscope.cli.reading import load
 from ggscope.errors import QueryError
 from ggscope.model.units import NOT_AVAILABLE, format_count
-from ggscope.sanitize import one_line
+from ggscope.sanitize import Value, csv_text, one_line
 
 _SHOWN = 1000
 """Rows of a table in the terminal, unless --limit says otherwise."""
@@ -63,23 +61,21 @@ def run(arguments: Namespace) -> int:
 
 def _print_csv(database: SqlDatabase, arguments: Namespace) -> None:
     columns, _, blocks = database.stream(arguments.query)
+    output.emit_csv(csv_text([columns]))
     left = arguments.limit
-    head = True
     for block in blocks:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if head:
-            writer.writerow(columns)
-            head = False
         rows = block if left is None else block[:left]
-        writer.writerows([plain_value(value) for value in row] for row in rows)
-        output.emit_csv(text.getvalue())
+        output.emit_csv(csv_text([list(map(_csv_value, row)) for row in rows]))
         if left is not None:
             left -= len(rows)
             if not left:
                 return
-    if head:
-        output.emit_csv(",".join(columns) + "\n")
+
+
+def _csv_value(value: object) -> Value:
+    plain = plain_value(value)
+    is_plain = plain is None or isinstance(plain, int | float | str)
+    return plain if is_plain else str(plain)
 
 
 def _list_tables(database: SqlDatabase, arguments: Namespace) -> None:

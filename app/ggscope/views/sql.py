@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtCore import QEvent, QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import (
     QComboBox,
@@ -35,6 +35,7 @@ from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     EmptyState,
     combo_box,
+    keeps_key,
     lay_out,
     mono_font,
     scaled,
@@ -178,9 +179,9 @@ class SqlView(View):
 
     def stop(self) -> None:
         """Stop the query that runs."""
+        self.session.tasks.cancel(self._task)
         if self._base is not None:
             self._base.interrupt()
-        self.session.tasks.cancel(self._task)
 
     def release(self) -> None:
         """Stop the query and forget the tables as well."""
@@ -209,9 +210,8 @@ class SqlView(View):
         if self._base is None or self._of is not trace:
             self._forget()
             self._base, self._of = SqlDatabase(trace), trace
-            watcher.progress(0, 1)
         began = time.monotonic()
-        result = self._base.query(sql, MAX_ROWS)
+        result = self._base.query(sql, MAX_ROWS, partial(watcher.progress, 0, 1))
         return _Answer(result, time.monotonic() - began)
 
     def _forget(self) -> None:
@@ -401,6 +401,10 @@ class SqlEditor(QPlainTextEdit):
             " border-radius: 4px; }"
         )
 
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys of the editor from the commands of the window."""
+        return keeps_key(event, _is_key_of_editor) or super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Run, step through earlier queries, complete."""
         is_control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
@@ -451,6 +455,17 @@ class SqlEditor(QPlainTextEdit):
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         cursor.insertText(word)
         self.setTextCursor(cursor)
+
+
+def _is_key_of_editor(event: QKeyEvent) -> bool:
+    is_control = event.modifiers() == Qt.KeyboardModifier.ControlModifier
+    with_control = (
+        Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Up, Qt.Key.Key_Down,
+        Qt.Key.Key_Space,
+    )  # fmt: skip
+    if is_control:
+        return event.key() in with_control
+    return event.key() == Qt.Key.Key_Escape
 
 
 def _table_words(unit: str) -> list[str]:

@@ -6,7 +6,10 @@ settings are locked. Only queries are taken.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time as time_of_day
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 _MEMORY_SHARE = 0.5
 """Of the memory of the machine, for sorting and grouping."""
 _FETCHED = 4096
+_INTERRUPT_S = 0.02
 HINT = "pip install 'ggscope[sql]', or: pip install duckdb"
 
 
@@ -76,6 +80,8 @@ class SqlDatabase:
         if threads is not None:
             config["threads"] = threads
         self._base: DuckDBPyConnection = duckdb.connect(":memory:", config=config)
+        self._lock = threading.Lock()
+        self._is_busy = self._is_closed = False
         self._select = duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN
         for table in self.tables:
             if table.arrays:
@@ -108,15 +114,43 @@ class SqlDatabase:
         self.close()
 
     def close(self) -> None:
-        """Forget all tables; the columns of the trace stay."""
-        self._base.close()
+        """Forget all tables, after the query that runs; the trace's columns stay."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_busy:
+                self._base.close()
 
     def interrupt(self) -> None:
         """Stop the query that runs, which raises Cancelled."""
-        self._base.interrupt()
+        # DuckDB forgets what it was told before it has begun: told until it ends.
+        threading.Thread(target=self._interrupt, daemon=True).start()
 
-    def query(self, sql: str, limit: int | None = None) -> SqlResult:
+    def _interrupt(self) -> None:
+        while self._is_busy:
+            self._base.interrupt()
+            time_of_day.sleep(_INTERRUPT_S)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_busy = False
+                if self._is_closed:
+                    self._base.close()
+
+    def query(
+        self,
+        sql: str,
+        limit: int | None = None,
+        check_cancelled: Callable[[], object] = lambda: None,
+    ) -> SqlResult:
         """Return the rows of a query, `limit` at most.
+
+        `check_cancelled` raises Cancelled where it was cancelled before it began;
+        afterwards `interrupt` stops it.
 
         Raises
         ------
@@ -125,13 +159,15 @@ class SqlDatabase:
         Cancelled
             If it was interrupted.
         """
-        columns, types, blocks = self.stream(sql)
-        rows: list[tuple[Any, ...]] = []
-        for block in blocks:
-            rows += block
-            if limit is not None and len(rows) > limit:
-                return SqlResult(columns, types, rows[:limit], is_whole=False)
-        return SqlResult(columns, types, rows, is_whole=True)
+        with self._working():
+            check_cancelled()
+            columns, types, blocks = self.stream(sql)
+            rows: list[tuple[Any, ...]] = []
+            for block in blocks:
+                rows += block
+                if limit is not None and len(rows) > limit:
+                    return SqlResult(columns, types, rows[:limit], is_whole=False)
+            return SqlResult(columns, types, rows, is_whole=True)
 
     def stream(
         self, sql: str
