@@ -9,8 +9,8 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
-    QComboBox,
     QLabel,
+    QMenu,
     QPlainTextEdit,
     QToolButton,
     QWidget,
@@ -36,7 +36,7 @@ class SqlPage:
         self.view: View = pane(document, "sql")
         self.editor = self.view.findChild(QPlainTextEdit, "sql_editor")
         self.table = self.view.findChild(TextTable)
-        self.history = self.view.findChild(QComboBox, "sql_history")
+        self.history = self.view.findChild(QMenu, "sql_history")
 
     def button(self, text: str) -> QToolButton:
         buttons = self.view.findChildren(QToolButton)
@@ -110,7 +110,9 @@ def test_earlier_queries_come_back_also_after_a_start(page, window: MainWindow):
     assert page.editor.toPlainText() == "select 1 as first"
     QTest.keyClick(page.editor, Qt.Key.Key_Down, CONTROL)
     assert page.editor.toPlainText() == "select 2 as second"
-    assert page.history.itemData(0) == "select 2 as second"
+    assert page.history.actions()[0].data() == "select 2 as second"
+    page.history.actions()[1].trigger()
+    assert page.editor.toPlainText() == "select 1 as first"
     assert window.settings.filters.queries == (
         "select 2 as second",
         "select 1 as first",

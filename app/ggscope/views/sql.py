@@ -8,11 +8,11 @@ from itertools import count
 from typing import Any
 
 from PySide6.QtCore import QEvent, QStringListModel, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QTextCursor
+from PySide6.QtGui import QAction, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import (
-    QComboBox,
     QCompleter,
     QHBoxLayout,
+    QMenu,
     QPlainTextEdit,
     QStackedLayout,
     QVBoxLayout,
@@ -29,12 +29,11 @@ from ggscope.sanitize import one_line
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import MAX_RECENT, Settings
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.safe_text import ElidedLabel
+from ggscope.views.base.safe_text import ElidedLabel, add_action
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     EmptyState,
-    combo_box,
     keeps_key,
     lay_out,
     mono_font,
@@ -48,6 +47,7 @@ from ggscope.views.base.widgets import (
 MAX_ROWS = 5_000
 """Rows that the table shows."""
 _LINES = 4
+_MOST_WORDS = 80
 _MAX_SELECTED = 10_000
 _EXAMPLES = (
     "select op, count(*) as n, sum(duration_{t}) as total\n"
@@ -125,26 +125,23 @@ class SqlView(View):
         )
         self.plot_button.setCheckable(True)
         self.plot_button.setEnabled(False)
-        self.history = combo_box(
+        self.earlier = QMenu(head)
+        self.earlier.setObjectName("sql_history")
+        self.earlier.triggered.connect(self._on_history)
+        history = tool_button(
             head,
-            "Earlier queries",
-            tip="Earlier queries (Ctrl+Up, Ctrl+Down in the editor), and examples",
+            "Earlier",
+            "Earlier queries (Ctrl+Up, Ctrl+Down in the editor), and examples",
+            menu=self.earlier,
         )
-        self.history.setObjectName("sql_history")
-        self.history.setPlaceholderText("Earlier queries")
-        self.history.setMinimumContentsLength(16)
-        self.history.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
-        self.history.activated.connect(self._on_history)
         self.about = ElidedLabel(head)
         self.about.setObjectName("table_about")
         self.about.setFont(words_font(12))
-        self._buttons = (self.run_button, self.stop_button, self.plot_button)
+        shown = (self.run_button, self.stop_button, self.plot_button, history)
+        self._buttons = shown
         lay_out(
             QHBoxLayout(head),
             *self._buttons,
-            self.history,
             self.about,
             margins=(4, 2, 8, 2),
             spacing=scaled(4),
@@ -308,13 +305,13 @@ class SqlView(View):
         return [*self._earlier, *self._examples]
 
     def _fill_history(self) -> None:
-        self.history.clear()
+        self.earlier.clear()
         for sql in self._queries():
-            self.history.addItem(one_line(" ".join(sql.split()))[:80], sql)
-        self.history.setCurrentIndex(-1)
+            words = one_line(" ".join(sql.split()))[:_MOST_WORDS]
+            add_action(self.earlier, words, tip=sql).setData(sql)
 
-    def _on_history(self, place: int) -> None:
-        self.editor.replace(str(self.history.itemData(place)))
+    def _on_history(self, action: QAction) -> None:
+        self.editor.replace(str(action.data()))
         self.editor.setFocus()
 
     def _step(self, by: int) -> None:

@@ -60,7 +60,7 @@ _TITLE_PX = 420
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
     "views/summary", "views/threads", "views/compare", "views/tokens",
-    "views/requests", "views/memory", "views/backends", "views/bench",
+    "views/requests", "views/sql", "views/memory", "views/backends", "views/bench",
     "views/roofline", "views/npu", "views/statistics",
     "views/timeline", "guide/filters",
     "views/index", "views/heatmap", "views/3d", "views/tensors", "views/load",

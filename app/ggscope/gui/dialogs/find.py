@@ -37,6 +37,7 @@ class FindLine(QFrame):
         self.count = label("", self, "dim")
         self.previous = GlyphButton("up", "Previous hit (Shift+Enter)", self)
         self.next = GlyphButton("down", "Next hit (Enter)", self)
+        self._text, self._begin = "", 0
         row = QHBoxLayout(self)
         row.setContentsMargins(2, 1, 4, 1)
         row.setSpacing(2)
@@ -64,6 +65,7 @@ class FindLine(QFrame):
         """Show the next place, the previous one by -1; behind the last the first."""
         if self.places:
             self._go((self.at + by) % len(self.places))
+            self._begin = self.places[self.at].selectionStart()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Let Enter step and Esc end the search, before the dialog hears them."""
@@ -94,7 +96,11 @@ class FindLine(QFrame):
         self.step(1)
 
     def _find(self, text: str) -> None:
-        here = self._browser.cursorForPosition(QPoint(1, 1)).position()
+        # While a word is typed on, from where the search for its first letter began.
+        is_same_search = bool(self._text) and text.startswith(self._text)
+        if not is_same_search:
+            self._begin = self._browser.cursorForPosition(QPoint(1, 1)).position()
+        self._text, here = text, self._begin
         below = self._places(text, here, _MOST)
         above = self._places(text, 0, _MOST - len(below), until=here)
         self.places = [*above, *below]
