@@ -42,6 +42,7 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.bigmoe import INFO
+from ggscope.readers.bigmoe.summary import is_summary, summary_trace
 from ggscope.readers.common.csv_rows import CsvBlocks, CsvRows
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.source import Source
@@ -88,6 +89,8 @@ class BigMoeReader:
         """Judge a file by the names of its columns."""
         if b"\0" in head.data:
             return NOT_MINE
+        if is_summary(head.data):
+            return Sniff(90, "what BigMoeOnEdge prints at the end of a run")
         layout = _layout(head.data)
         if layout is None:
             return NOT_MINE
@@ -111,6 +114,8 @@ class BigMoeReader:
         """
         context.progress(0, source.size)
         head = source.head(HEAD_BYTES)
+        if is_summary(head):
+            return summary_trace(source)
         layout = _layout(head)
         if layout is None:
             raise CorruptError("no line names the columns of a known table.", offset=0)
