@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from PySide6.QtGui import QFontInfo
 
+from figures import trace_of
 from ggscope.model.trace import Trace
 from ggscope.readers.discovery import survey
-from ggscope.readers.registry import open_trace
 from ggscope.render.batch import Face
 from ggscope.render.export import ensure_gui_application
 from ggscope.render.figure_style import PRESETS
@@ -17,7 +17,6 @@ from ggscope.render.tokens import TokensOptions, tokens_figure
 from ggscope.session_loading import open_bundle
 from support import ROOT
 
-NPU = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
 LETTERS = ("DejaVu Sans", "DejaVu Sans Mono")
 """Figures are laid out by the widths of their texts."""
 
@@ -38,9 +37,11 @@ def skip_with_other_letters() -> None:
 
 @pytest.mark.parametrize("preset", ["single", "double"])
 @pytest.mark.parametrize("view", FIGURES)
-def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
+def test_figure_looks_as_it_did(
+    qapp, check_golden, trace, view, preset, tmp_path
+) -> None:
     skip_with_other_letters()
-    of = open_trace(NPU) if view == "npu" else trace
+    of = trace_of(view, tmp_path) if view in ("npu", "bench") else trace
     figure = FIGURES[view].figure(of)
 
     image = figure.image(replace(PRESETS[preset], dpi=150))

@@ -6,6 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from builders import llama_like_trace
 from ggscope.gui.panes.host import ViewHost
 from ggscope.gui.panes.layouts import (
     LOW_TIMELINE_ROOM,
@@ -22,7 +23,13 @@ from ggscope.views.base.view import View
 from ggscope.views.registry import BUILTIN, ViewEntry, cell_views, entry
 from pages import drawer_tabs
 
-DRAWER = [e.id for e in BUILTIN if e.area == "bottom" and not e.of_run]
+_TRACE = llama_like_trace(tokens=2, layers=2)
+DRAWER = [
+    e.id
+    for e in BUILTIN
+    if e.area == "bottom" and not e.of_run and not (e.of_few and not e.has_data(_TRACE))
+]
+"""Tabs of the trace in the fixture `session`."""
 
 
 def ids(workspace: Workspace) -> list[str]:
@@ -32,7 +39,8 @@ def ids(workspace: Workspace) -> list[str]:
 def tabs(workspace: Workspace) -> list[str]:
     """Return the views whose tabs the drawer shows."""
     bar = drawer_tabs(workspace.drawer)
-    return [i for n, i in enumerate(DRAWER) if bar.isTabVisible(n)]
+    bottom = [e.id for e in BUILTIN if e.area == "bottom"]
+    return [i for n, i in enumerate(bottom) if bar.isTabVisible(n)]
 
 
 def test_default_is_a_tall_timeline_over_the_table(workspace: Workspace) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
+from figures import sample_of
 from ggscope.model.selection import Selection
 from ggscope.readers.discovery import survey
 from ggscope.render.figure_style import PRESETS
@@ -40,14 +42,17 @@ def shown(qtbot: QtBot, session: Session, view_id: str):
 
 @pytest.mark.parametrize("view_id", PICTURES)
 def test_view_gives_its_figure_a_frame_and_a_command(
-    qtbot: QtBot, session: Session, view_id: str
+    qtbot: QtBot, session: Session, view_id: str, tmp_path: Path
 ) -> None:
+    sample = sample_of(view_id, tmp_path)
+    if sample.name != "moe-experiment":
+        session.set_trace(open_bundle(survey([sample])))
     figure = shown(qtbot, session, view_id).figure()
 
     drawn = figure.draw(PRESETS["single"])
     words = figure.command("x.png", PRESETS["single"]).text
 
-    assert "moe-experiment" in drawn.caption
+    assert sample.name in drawn.caption
     assert words.startswith("ggscope export --view ")
     assert "--preset single" in words
     picture = drawn.picture

@@ -33,6 +33,8 @@ class ViewEntry:
     gestures : (keys or mouse, action) that it handles itself, for the keys sheet.
     uses_gl : whether it may draw by OpenGL. It cannot float then: a context does not
         survive the move to another window on every system.
+    of_few : whether few formats have anything for it: its tab is there where a trace
+        has something, or where it was asked for.
     of_run : whether it is about a program that its tab has started; hidden in other
         tabs.
     """
@@ -47,6 +49,7 @@ class ViewEntry:
     keys: str = ""
     gestures: tuple[tuple[str, str], ...] = ()
     uses_gl: bool = False
+    of_few: bool = False
     of_run: bool = False
 
     @property
@@ -174,7 +177,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),
-    _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES),
+    _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES, of_few=True),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
@@ -184,9 +187,9 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("tensors", "Tensors", "centre", "tensors.view:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0", gestures=_TENSORS_GESTURES),
     ViewEntry("requests", "Requests", "centre", "requests:RequestsView", lambda trace: trace.log is not None and (trace.is_running or len(trace.log.requests) > 0), menu="View/Panes"),
     ViewEntry("backends", "Backends", "centre", "backends:BackendsView", lambda trace: trace.backend_ops is not None, menu="View/Panes"),
-    ViewEntry("memory", "Memory by device", "bottom", "memory:MemoryView", lambda trace: trace.log is not None and len(trace.log.memory) > 0),
+    ViewEntry("memory", "Memory by device", "bottom", "memory:MemoryView", lambda trace: trace.log is not None and len(trace.log.memory) > 0, of_few=True),
     _with_figure("bench", "centre", "bench:BenchView", "bench", menu="View/Panes", gestures=_BENCH_GESTURES),
-    _with_figure("load", "bottom", "load:LoadView", "load", gestures=_LOAD_GESTURES),
+    _with_figure("load", "bottom", "load:LoadView", "load", gestures=_LOAD_GESTURES, of_few=True),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -17,6 +18,7 @@ from PySide6.QtGui import QImage
 from buffer_traces import busy_buffers
 from builders import random_trace, spans_trace
 from expert_traces import accessing, routed
+from figures import trace_of
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
@@ -61,16 +63,22 @@ def experiment() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def npu() -> Trace:
-    return open_bundle(survey([SAMPLES / "npu-prefill-decode.json"]))
+def others(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
+    """Return what gives traces for views that the experiment has nothing for."""
+    folder = tmp_path_factory.mktemp("figures")
+    return cache(lambda view: trace_of(view, folder))
 
 
 @pytest.fixture
-def trace(request: pytest.FixtureRequest, experiment: Trace, npu: Trace) -> Trace:
+def trace(
+    request: pytest.FixtureRequest,
+    experiment: Trace,
+    others: Callable[[str], Trace],
+) -> Trace:
     """Return a trace that the view of a test, if it has one, has data of."""
     spec = getattr(request.node, "callspec", None)
-    is_npu = spec is not None and spec.params.get("view") == "npu"
-    return npu if is_npu else experiment
+    view = "" if spec is None else spec.params.get("view")
+    return others(view) if view in ("npu", "bench") else experiment
 
 
 def experts_of(layer: int) -> Trace:

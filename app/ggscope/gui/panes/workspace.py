@@ -322,6 +322,9 @@ class Workspace(QWidget):
             if host.entry.id == view_id:
                 self._focus_cell(host)
                 return
+        if entry(view_id).of_few:
+            self._asked.add(view_id)
+            self._apply_tabs()
         if self._drawer_is_needed():
             self.drawer.show_tab(view_id)
 
@@ -585,6 +588,7 @@ class Workspace(QWidget):
             self.leave_full_screen()
             self._build_cells()
             self.cells_changed.emit()
+        self._apply_tabs()
         self._show_overview()
 
     def _show_overview(self) -> None:
@@ -890,7 +894,13 @@ class Workspace(QWidget):
 
     def _shown_elsewhere(self) -> set[str]:
         shown = {host.entry.id for host in self._cells} | set(self._layout.floating)
-        return shown | {known.id for known in BUILTIN if self._is_of_no_run(known.id)}
+        return shown | {known.id for known in BUILTIN if self._has_no_tab(known.id)}
+
+    def _has_no_tab(self, view_id: str) -> bool:
+        """Tell whether a view is not for this tab, or for traces of another kind."""
+        if entry(view_id).of_few and view_id not in self._asked:
+            return self._is_empty(view_id)
+        return self._is_of_no_run(view_id)
 
     def _cells_now(self) -> tuple[ViewHost, ...]:
         return self.cells
