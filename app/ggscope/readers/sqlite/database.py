@@ -24,8 +24,9 @@ Row = tuple[Any, ...]
 NONE = -(1 << 63)
 """Stands for what is no integer: NULL, texts, floats."""
 BLOCK_ROWS = 1 << 16
-ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""The second where SQLite's own message quotes bytes of a damaged schema."""
+ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError)
+"""The second where SQLite's own message quotes bytes of a damaged schema, the third
+where a damaged row says that it is larger than memory."""
 _STEPS = 20_000
 """Instructions of SQLite's machine between two looks at whether to stop."""
 _TEXT_CHARS = 4096
@@ -90,7 +91,7 @@ class Database:
                 self._connection.close()
                 self._raise_stop()
                 raise CorruptError(
-                    f"the SQLite database cannot be read: {error}.",
+                    f"the SQLite database cannot be read: {_word(error)}.",
                     path=path,
                     hint="Copy or export it again.",
                 ) from error
@@ -257,8 +258,7 @@ class Database:
 
     def _note(self, table: str, error: Exception) -> None:
         self._raise_stop()
-        word = "damaged text" if isinstance(error, UnicodeDecodeError) else str(error)
-        self.damaged.setdefault(table, word)
+        self.damaged.setdefault(table, _word(error))
 
     def _is_cancelled(self) -> bool:
         try:
@@ -307,6 +307,15 @@ def _authorize(
     if action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS:
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
+
+
+def _word(error: Exception) -> str:
+    """Return what is wrong with a database."""
+    if isinstance(error, UnicodeDecodeError):
+        return "damaged text"
+    if isinstance(error, MemoryError):
+        return "a row of impossible size"
+    return str(error)
 
 
 def _as_integers(rows: list[Row], width: int) -> I64:

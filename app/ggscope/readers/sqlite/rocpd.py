@@ -168,7 +168,7 @@ class _TableSet:
         if not self._db.has(name, "id", column):
             return {}
         return {
-            number: (value, (text or "")[:_MOST_NAME])
+            number: (value, text[:_MOST_NAME] if isinstance(text, str) else "")
             for number, value, text in self._db.rows(name, ("id", column, "name"))
             if isinstance(number, int) and isinstance(value, int)
         }

@@ -323,3 +323,17 @@ def test_rows_without_times_are_counted(tmp_path):
     assert (warning.count, warning.place) == (2, "CUPTI_ACTIVITY_KIND_RUNTIME")
     assert len(spans_of(trace, "cuda_runtime")) == 38
     assert np.all(trace.spans.end >= trace.spans.start)
+
+
+def test_names_that_are_numbers_are_no_names(tmp_path):
+    path = tmp_path / "x.db"
+    path.write_bytes(sqlite_files.rocpd(1, uuid="_1").data)
+    with sqlite3.connect(path) as db:
+        db.execute("drop table rocpd_info_thread_1")
+        db.execute("create table rocpd_info_thread_1(id integer, tid integer, name)")
+        db.execute("insert into rocpd_info_thread_1 values(1, 4243, 7)")
+    db.close()
+
+    trace = open_trace(path)
+
+    assert "thread 4243" in trace.lanes.names
