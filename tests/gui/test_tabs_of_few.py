@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtWidgets import QTabBar
 from pytestqt.qtbot import QtBot
 
+import sqlite_files
 from ggscope.gui.document import Document
 from panes import settle
 from support import ROOT
@@ -46,3 +47,14 @@ def test_one_that_is_asked_for_is_there(
 
     assert "NPU" in tabs(document)
     assert document.workspace.drawer.tab == "npu"
+
+
+def test_streams_of_a_gpu_are_no_engines_of_an_npu(
+    opened: Callable[[Path], Document], qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(sqlite_files.nsys(1).data)
+    document = opened(path)
+    settle(qtbot, document)
+
+    assert "NPU" not in tabs(document)

@@ -48,12 +48,22 @@ def has_experts(trace: "Trace") -> bool:
     return trace.importance is not None and bool(trace.importance.is_split.any())
 
 
+_GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
 def has_npu(trace: "Trace") -> bool:
     """Return whether a trace holds engines of an NPU, stalls or bandwidth windows."""
     lanes = trace.lanes
-    if lanes.is_engine.any() or lanes.is_stall.any():
+    if lanes.is_stall.any() or (lanes.is_engine.any() and not _has_gpu_work(trace)):
         return True
     return any(counter.window is not None for counter in trace.counters)
+
+
+def _has_gpu_work(trace: "Trace") -> bool:
+    """Return whether engines are streams of a GPU, by the categories of their work."""
+    if trace.spans.category is None:
+        return False
+    return any(trace.strings.find(word) >= 0 for word in _GPU_WORK)
 
 
 def has_buffers(trace: "Trace") -> bool:
