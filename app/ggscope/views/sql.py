@@ -67,10 +67,11 @@ _NUMBERS = count()
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a query returned, how long it took, and of which trace."""
+    """What a query returned, how long it took, and whether more was being read."""
 
     result: SqlResult
     seconds: float
+    is_partial: bool
 
 
 class SqlView(View):
@@ -209,7 +210,8 @@ class SqlView(View):
             self._base, self._of = SqlDatabase(trace), trace
         began = time.monotonic()
         result = self._base.query(sql, MAX_ROWS, partial(watcher.progress, 0, 1))
-        return _Answer(result, time.monotonic() - began)
+        is_partial = trace.is_partial or trace.is_running
+        return _Answer(result, time.monotonic() - began, is_partial)
 
     def _forget(self) -> None:
         base, self._base, self._of = self._base, None, None
@@ -228,7 +230,8 @@ class SqlView(View):
         self.table.fit_columns()
         n = format_count(len(result.rows))
         more = "" if result.is_whole else "the first "
-        self.about.setText(f"{more}{n} rows · {answer.seconds * 1e3:,.0f} ms")
+        of = " · of what was read until then" if answer.is_partial else ""
+        self.about.setText(f"{more}{n} rows · {answer.seconds * 1e3:,.0f} ms{of}")
         can_plot = _plotted(result) is not None
         self.plot_button.setEnabled(can_plot)
         self._drop_plot()
@@ -548,5 +551,5 @@ def _plot_widget(
         axis.setLabel(one_line(name), color=css(theme.text))
         axis.setPen(css(theme.line))
         axis.setTextPen(css(theme.dim))
-    found: QWidget = made
-    return found
+    plot: QWidget = made
+    return plot

@@ -401,9 +401,9 @@ def _plain_array(values: Array) -> Array:
 
 
 def _texts(texts: Sequence[str]) -> Array:
-    found = np.empty(len(texts), object)
-    found[:] = texts
-    return found
+    column = np.empty(len(texts), object)
+    column[:] = texts
+    return column
 
 
 def _known(raw: str, column: Column) -> str:

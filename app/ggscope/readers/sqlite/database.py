@@ -183,13 +183,13 @@ class Database:
             for c in columns
         )
         try:
-            found = self._connection.execute(
+            values = self._connection.execute(
                 f"SELECT {chosen} FROM {_quoted(table)} WHERE rowid=?", (rowid,)
             ).fetchone()
         except ERRORS as error:
             self._note(table, error)
             return None
-        return None if found is None else dict(zip(columns, found, strict=True))
+        return None if values is None else dict(zip(columns, values, strict=True))
 
     def _schema(self) -> dict[str, tuple[str, ...]]:
         listed = self._connection.execute(

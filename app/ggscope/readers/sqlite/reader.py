@@ -29,6 +29,11 @@ _TITLES: dict[type[_Form], str] = {
     RocpdDatabase: "rocpd database",
 }
 
+_RECORDING: dict[type[_Form], str] = {
+    NsysExport: "nsys profile --trace cuda,nvtx PROGRAM",
+    RocpdDatabase: "rocprofv3 --sys-trace --output-format rocpd -- PROGRAM",
+}
+
 
 class SqliteReader:
     """Reads the SQLite databases of GPU profilers."""
@@ -82,7 +87,7 @@ class SqliteReader:
                 raise CorruptError(
                     f"the {_TITLES[kind]} holds no event with a time.",
                     path=source.path,
-                    hint="Was anything traced? Record again with --trace cuda,nvtx.",
+                    hint=f"Was anything traced? Record again: {_RECORDING[kind]}.",
                 )
             form, gathered, origin = read
             gathered.add_to_builder(origin)
