@@ -1,51 +1,23 @@
 """Real Chrome traces: the counts that others took of them, by content alone."""
 
-import json
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+import people
 from ggscope.errors import ReadError
 from ggscope.readers.registry import open_trace
-from support import corpus_path
 
 _KIND = "chrome-json"
 
 
-@cache
-def _root() -> Path | None:
-    root = corpus_path()
-    found = None if root is None else root / "people"
-    return found if found is not None and (found / "index.json").is_file() else None
-
-
-@cache
-def _counts() -> dict[str, Any]:
-    root = _root()
-    if root is None:
-        return {}
-    entries = json.loads((root / "index.json").read_text())
-    return {k: v for k, v in sorted(entries.items()) if v["kind"] == _KIND}
-
-
-def _names(*, traces: bool) -> list[str]:
-    return [k for k, v in _counts().items() if bool(v["by_ph"]) is traces] or [""]
-
-
-needs_corpus = pytest.mark.skipif(not _counts(), reason="the corpus is not there")
-
-
-@needs_corpus
-@pytest.mark.parametrize("name", _names(traces=True))
+@people.each(_KIND, lambda _, known: bool(known["by_ph"]))
 def test_counts_of_real_traces(name, tmp_path):
-    root, counts = _root(), _counts()[name]
-    assert root is not None
+    counts = people.counts(_KIND)[name]
     path = tmp_path / "x.txt"
-    path.write_bytes((root / name).read_bytes())
+    path.write_bytes(people.content(name))
 
     trace = open_trace(path)
 
@@ -69,13 +41,12 @@ def test_counts_of_real_traces(name, tmp_path):
         assert by_category == counts["cats"]
 
 
-@needs_corpus
-@pytest.mark.parametrize("name", _names(traces=False))
-def test_lists_that_are_no_traces_are_refused_in_words(name):
-    root = _root()
-    assert root is not None
+@people.each(_KIND, lambda _, known: not known["by_ph"])
+def test_lists_that_are_no_traces_are_refused_in_words(name, tmp_path):
+    path = tmp_path / Path(name).name
+    path.write_bytes(people.content(name))
 
     with pytest.raises(ReadError) as caught:
-        open_trace(root / name)
+        open_trace(path)
 
     assert "trace events" in str(caught.value)
