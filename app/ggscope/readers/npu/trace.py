@@ -116,7 +116,9 @@ def add_counters(
             ("kv_bytes", samples.column("kv")[order]),
         ):
             if not np.isnan(value).all():
-                totals[key] = float(np.nansum(value))
+                # Figures near the end of the scale: a sum of them is infinite.
+                with np.errstate(over="ignore"):
+                    totals[key] = float(np.nansum(value))
         is_known = not np.isnan(read).any() and not np.isnan(write).any()
         totals["samples_cover_run"] = is_known and _covers(time, window, begin, finish)
     known = ~(np.isnan(read) & np.isnan(write))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracles
@@ -333,6 +333,8 @@ def test_odd_samples_among_others_give_what_the_twin_gives(
         max_size=5,
     )
 )
+@example([{"dram_read_bytes": 9e307}] * 2)
+@example([{"kv_bytes": 9e307}] * 2)
 @settings(max_examples=50)
 def test_samples_of_any_type_give_what_the_twin_gives(
     tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, object]]
