@@ -5,7 +5,7 @@
 #   TIER=fast          what needs no program, no window and no waiting alone
 #   TIER=nightly       what takes too long for every change: whole sweeps, benchmarks
 #   PROCESSES=N        so many at once for what needs no display; as many as cores
-#   SEED=N             in random order instead of the files', the same for one number
+#   SEED=N             in random order, with random examples; the same for one number
 #   GGSCOPE_CORPUS=DIR the reference traces; `none` runs without them
 #   ONLY=corpus        those that may look for them alone: no other can tell the difference
 #   DISPLAYS=no        leaves out what needs a display
@@ -19,7 +19,8 @@ export QT_LOGGING_RULES="qt.qpa.*=false"
 unset WAYLAND_DISPLAY PYTHONDONTWRITEBYTECODE || true
 
 order="-p no:randomly"
-[ -z "${SEED:-}" ] || order="-p randomly --randomly-seed=$SEED"
+# Examples of property tests too, or nobody can run again what has failed.
+[ -z "${SEED:-}" ] || order="-p randomly --randomly-seed=$SEED --hypothesis-seed=$SEED"
 # shellcheck disable=SC2086
 tests() { .venv/bin/pytest -q $order "$@" || status=$?; }
 status=0
