@@ -623,6 +623,18 @@ def _add_requests(parser: _Parser) -> None:
     parser.add_argument(
         "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="print requests as a server writes them to its log, until Ctrl-C, then "
+        "their sums; with --json a line each",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=values.watch_seconds,
+        metavar="N",
+        help="with --follow: stop after N seconds",
+    )
 
 
 def _add_backends(parser: _Parser) -> None:

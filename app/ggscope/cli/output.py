@@ -267,15 +267,40 @@ def table(
     """Return rows as aligned text; columns in `left` are flush left, others right."""
     cells = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    lines = []
-    for number, row in enumerate(cells):
-        padded = [
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        line = "  ".join(padded).rstrip()
-        lines.append(styled(line, "bold") if number == 0 else line)
-    return "\n".join(lines)
+    lines = [_aligned(row, widths, left) for row in cells]
+    return "\n".join((styled(lines[0], "bold"), *lines[1:]))
+
+
+class GrowingTable:
+    """Rows of a table that are printed as they come, below a head.
+
+    Columns are as wide as their widest cell so far.
+    """
+
+    def __init__(self, head: Sequence[str], *, left: Sequence[int] = (0,)) -> None:
+        self._widths = [len(cell) for cell in head]
+        self._left = left
+        self._head: Sequence[str] | None = head
+
+    def lines(self, rows: Sequence[Sequence[str]]) -> str:
+        """Return the next rows as text, the first ones with the head before them."""
+        cells = [[one_line(cell) for cell in row] for row in rows]
+        widths = self._widths
+        for row in cells:
+            widths[:] = map(max, widths, map(len, row))
+        lines = [_aligned(row, widths, self._left) for row in cells]
+        if self._head is not None:
+            lines.insert(0, styled(_aligned(self._head, widths, self._left), "bold"))
+            self._head = None
+        return "\n".join(lines)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
+    """Return the cells of a row in columns of some widths."""
+    return "  ".join(
+        cell.ljust(width) if i in left else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ).rstrip()
 
 
 def _out() -> TextIO:

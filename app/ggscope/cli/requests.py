@@ -16,17 +16,23 @@ from ggscope.descriptions.requests import (
     request_cells,
     request_totals,
 )
-from ggscope.errors import QueryError
+from ggscope.errors import QueryError, UsageError
 from ggscope.exporters.requests_json import requests_json
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 from ggscope.sanitize import one_line
 
-_MAX_SHOWN = 40
+MAX_SHOWN = 40
 
 
 def run(arguments: Namespace) -> int:
     """Print the requests of each log; return the exit code."""
+    if arguments.follow:
+        from ggscope.cli.followed_requests import follow_requests
+
+        return follow_requests(arguments)
+    if arguments.seconds is not None:
+        raise UsageError("--seconds goes with --follow.")
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
@@ -53,7 +59,7 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
     if not n:
         output.emit("No requests in this log.")
     else:
-        limit = arguments.limit or _MAX_SHOWN
+        limit = arguments.limit or MAX_SHOWN
         rows = np.arange(min(n, limit))
         if arguments.sort:
             rows = _sorted(trace, arguments.sort)[:limit]
@@ -64,9 +70,7 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
         if n > limit:
             left = format_count(n - limit)
             output.emit(f"… and {left} more; --limit N lists more, --json all of them")
-        output.emit("")
-        output.emit(request_totals(trace))
-        _print_percentiles(trace)
+        print_sums(trace)
     if log.memory:
         head, lines = memory_table(log.memory)
         output.emit(f"\n{memory_title(log.memory)}")
@@ -83,8 +87,11 @@ def _sorted(trace: Trace, column: str) -> np.ndarray:
     return np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")
 
 
-def _print_percentiles(trace: Trace) -> None:
+def print_sums(trace: Trace) -> None:
+    """Print the sums over all requests of a log, and percentiles."""
     assert trace.log is not None
+    output.emit("")
+    output.emit(request_totals(trace))
     requests = trace.log.requests
     times = request_times(requests)
     rows = []

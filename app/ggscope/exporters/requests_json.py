@@ -3,22 +3,32 @@
 from typing import Any
 
 from ggscope.analysis.requests import percentiles, request_times
-from ggscope.model.requests import MemoryUse
+from ggscope.model.requests import MemoryUse, Requests
 from ggscope.model.trace import Trace
 
 _MS = 1e6
 
 
 def requests_json(trace: Trace) -> dict[str, Any]:
-    """Return a row per request and percentiles; null where the log does not tell.
+    """Return a row per request and percentiles; null where the log does not tell."""
+    assert trace.log is not None
+    requests = trace.log.requests
+    return {
+        "rows": request_rows(trace, requests),
+        "percentiles": percentiles_json(requests),
+        "has_clock": trace.log.has_clock,
+    }
+
+
+def request_rows(trace: Trace, requests: Requests) -> list[dict[str, Any]]:
+    """Return a row for each of some requests; null where the log does not tell.
 
     `reprocessed_tokens` were in the cache of the slot and were computed again; `reason`
     is the log's own. `drafts` are the times that something was drafted, and
     `accepted_drafts` those of which some was accepted; `draft_ms` is what drafting
     took. `line` counts from 1.
     """
-    assert trace.log is not None
-    requests, times = trace.log.requests, request_times(trace.log.requests)
+    times = request_times(requests)
     columns: dict[str, list[Any]] = {
         "slot": _whole(requests.slot),
         "task": _whole(requests.task),
@@ -45,21 +55,23 @@ def requests_json(trace: Trace) -> dict[str, Any]:
         "has_timings": requests.is_timed.tolist(),
     }
     names = list(columns)
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def percentiles_json(requests: Requests) -> dict[str, dict[str, float]]:
+    """Return percentiles of what requests wait and take; empty where none is known."""
+    times = request_times(requests)
     return {
-        "rows": [
-            dict(zip(names, row, strict=True))
-            for row in zip(*columns.values(), strict=True)
-        ],
-        "percentiles": {
-            name: {f"p{p}": value for p, value in percentiles(values).items()}
-            for name, values in (
-                ("queued_ms", times.queued_ms),
-                ("first_token_ms", times.first_token_ms),
-                ("per_token_ms", times.per_token_ms),
-                ("generated_per_s", times.generated_per_s),
-            )
-        },
-        "has_clock": trace.log.has_clock,
+        name: {f"p{p}": value for p, value in percentiles(values).items()}
+        for name, values in (
+            ("queued_ms", times.queued_ms),
+            ("first_token_ms", times.first_token_ms),
+            ("per_token_ms", times.per_token_ms),
+            ("generated_per_s", times.generated_per_s),
+        )
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ggscope.live.files import GrowingFile
 from ggscope.live.source import NANO, RecordingLocation, now_ns, pending
-from ggscope.model.tables import Spans
+from ggscope.model.tables import I64, Spans
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.model.units import format_bytes, format_counted
 from ggscope.readers.logs import INFO
@@ -57,12 +57,33 @@ class LogSource(GrowingFile):
         super()._forget()
         self._begin_log(LogTrace(grows=True))
         self._n_files = 1
+        self._n_dropped = 0
 
     def _begin_log(self, log: LogTrace) -> None:
         self._log, self._builder = log, log.builder
         self._at = self._looked = self._n_records = 0
         self._tail = b""
+        self._n_earlier = 0
         self._is_behind = self._has_settled = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more was there than the last poll read."""
+        return self._is_behind
+
+    @property
+    def unfinished_requests(self) -> I64:
+        """Rows of requests of which lines to come may say more, int64[k]."""
+        return self._log.unfinished
+
+    @property
+    def n_dropped_requests(self) -> int:
+        """Number of requests that were in the trace before its row 0.
+
+        A trace that begins again, by a clock that comes late, has only those of the
+        file that has the name now.
+        """
+        return self._n_dropped
 
     def snapshot(self) -> Trace:
         """Return the trace as it stands."""
@@ -81,6 +102,7 @@ class LogSource(GrowingFile):
             self._read_new(file, now)
         except ClockAppeared as appeared:
             self._status = replace(self._status, restarts=self._status.restarts + 1)
+            self._n_dropped += self._n_earlier
             clock = appeared.clock, appeared.first
             self._begin_log(LogTrace(grows=True, clock=clock))
             self._is_behind = True
@@ -144,6 +166,7 @@ class LogSource(GrowingFile):
 
     def _note_rotation(self) -> None:
         self._n_files += 1
+        self._n_earlier = len(self._log)
         self._at = self._looked = 0
         self._tail = b""
         self._log.begin_file()

@@ -114,6 +114,8 @@ class LogTrace:
         self._origin: int | None = None
         self._held: PlacedLines | None = None
         self._drawn = np.empty(0, np.int64)
+        self.unfinished = np.empty(0, np.int64)
+        """Rows of requests of which lines to come may say more, int64[k]."""
         self._open = Spans.blank()
         self._table: dict[str, Growing] = {}
         self._n_requests = self._n_texts = self._n_calls = 0
@@ -297,6 +299,7 @@ class LogTrace:
         is_held = ~(is_drawn & is_past)
         self._drafts.hold(np.flatnonzero(is_held), rows[is_held])
         self._drawn = rows[is_drawn & is_held]
+        self.unfinished = rows[is_held & ~(is_drawn & is_quiet)]
         self._held = placed.take(held_rows(placed, owned, is_held, stated.last_row))
 
     def _ended(
