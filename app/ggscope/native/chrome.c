@@ -4,9 +4,7 @@
  * many or too few, an end that is missing. Times are decimal digits and become whole
  * nanoseconds, never by way of a float. Nothing here allocates or keeps state.
  */
-#include <string.h>
-
-#include "native.h"
+#include "lenient_json.h"
 
 /* readers/chrome/events.py: Mark and Status */
 enum {
@@ -14,8 +12,7 @@ enum {
     OF_ALL = 32, IS_NEGATIVE = 64, IS_CPU_TIME = 128,
 };
 enum { MORE, CLOSED, FULL };
-enum { MOST_DIGITS = 27, FAR_EXPONENT = 64, TEXTS_PER_ROW = 5, MOST_LOOKED_AT = 64 };
-#define FARTHEST (INT64_C(1) << 61)
+enum { TEXTS_PER_ROW = 5, MOST_LOOKED_AT = 64 };
 #define UNKNOWN (-1)
 
 /* One row per event. */
@@ -36,15 +33,6 @@ typedef struct {
     double *value;
 } ChromeValues;
 
-/* Every text once, as it stands in the block. */
-typedef struct {
-    int64_t count, capacity, n_slots; /* a power of two, more than `capacity` */
-    uint64_t secret;
-    int32_t *slots;              /* number + 1; 0 = free */
-    int64_t *offset;
-    int32_t *length;
-} ChromeTexts;
-
 typedef struct {
     int64_t consumed, status, n_events;
     int64_t n_broken, first_broken; /* in the block; -1: none */
@@ -54,175 +42,11 @@ typedef struct {
 } ChromeTally;
 
 typedef struct {
-    const uint8_t *at, *end;
-} Cursor;
-
-typedef struct {
-    const uint8_t *at, *end;     /* between the quotes, of a string */
-    int is_string;
-} Piece;
-
-typedef struct {
     Piece name, category, pid, tid, text, args;
     int64_t time, duration, id, number, correlation, external;
     int32_t layer, token, core, numa;
     uint8_t phase, flags;
 } Event;
-
-static inline int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-static inline int is_blank(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-static int more(Cursor *c)
-{
-    while (c->at < c->end && is_blank(*c->at))
-        c->at++;
-    return c->at < c->end;
-}
-
-/* ---- values ---- */
-
-/* Go behind the string that begins here; 0 where the text ends before. */
-static int skip_string(Cursor *c)
-{
-    for (const uint8_t *p = c->at + 1; p < c->end; p++) {
-        if (*p == '"') {
-            c->at = p + 1;
-            return 1;
-        }
-        p += *p == '\\';
-    }
-    c->at = c->end;
-    return 0;
-}
-
-/* Go behind the object or array that begins here. */
-static int skip_nested(Cursor *c)
-{
-    int64_t depth = 0;
-    while (c->at < c->end) {
-        const uint8_t byte = *c->at;
-        if (byte == '"') {
-            if (!skip_string(c))
-                return 0;
-            continue;
-        }
-        c->at++;
-        if (byte == '{' || byte == '[')
-            depth++;
-        else if ((byte == '}' || byte == ']') && !--depth)
-            return 1;
-    }
-    return 0;
-}
-
-/* Take any value; numbers and words as they stand. 0: the text ends, or no value. */
-static int take_value(Cursor *c, Piece *piece)
-{
-    piece->at = c->at;
-    piece->is_string = *c->at == '"';
-    if (piece->is_string) {
-        if (!skip_string(c))
-            return 0;
-        piece->at++;
-        piece->end = c->at - 1;
-        return 1;
-    }
-    if (*c->at == '{' || *c->at == '[') {
-        if (!skip_nested(c))
-            return 0;
-    } else {
-        while (c->at < c->end && *c->at != ',' && *c->at != '}' && *c->at != ']' &&
-               *c->at != '"' && *c->at != '{' && *c->at != '[' && *c->at != ':' &&
-               !is_blank(*c->at))
-            c->at++;
-        if (c->at == piece->at || c->at == c->end)
-            return 0;
-    }
-    piece->end = c->at;
-    return 1;
-}
-
-/* A decimal number times 10^shift, rounded half away from zero; 0 where it is none. */
-static int decimal(Piece piece, int shift, int64_t *value)
-{
-    const uint8_t *p = piece.at, *end = piece.end;
-    unsigned __int128 whole = 0;
-    int n = 0, any = 0, behind = 0, half = 0;
-    int64_t scale = shift, exponent = 0;
-    while (p < end && is_blank(*p))
-        p++;
-    const int negative = p < end && *p == '-';
-    p += p < end && (*p == '-' || *p == '+');
-    for (; p < end && (is_digit(*p) || (*p == '.' && !behind)); p++) {
-        if (*p == '.') {
-            behind = 1;
-            continue;
-        }
-        any = 1;
-        if (n == MOST_DIGITS) {
-            scale += !behind;
-            continue;
-        }
-        whole = whole * 10 + (unsigned)(*p - '0');
-        n += n || *p != '0';
-        scale -= behind;
-    }
-    if (!any)
-        return 0;
-    if (p < end && (*p | 0x20) == 'e') {
-        const int is_small = ++p < end && *p == '-';
-        p += p < end && (*p == '-' || *p == '+');
-        if (p == end || !is_digit(*p))
-            return 0;
-        for (; p < end && is_digit(*p); p++)
-            exponent = smaller(exponent * 10 + (*p - '0'), INT32_MAX);
-        scale += is_small ? -exponent : exponent;
-    }
-    while (p < end && is_blank(*p))
-        p++;
-    if (p != end)
-        return 0;
-    if (!whole) {
-        *value = 0;
-        return 1;
-    }
-    if (scale > FAR_EXPONENT)
-        return 0;
-    for (; scale > 0; scale--) {
-        whole *= 10;
-        if (whole > FARTHEST)
-            return 0;
-    }
-    for (; scale < 0 && whole; scale++) {
-        half = whole % 10 >= 5;
-        whole /= 10;
-    }
-    whole += (unsigned)(half && !scale);
-    if (whole > FARTHEST)
-        return 0;
-    *value = negative ? -(int64_t)whole : (int64_t)whole;
-    return 1;
-}
-
-static uint64_t mixed(uint64_t a, uint64_t b)
-{
-    const unsigned __int128 product =
-        (unsigned __int128)(a ^ UINT64_C(0x9E3779B97F4A7C15)) *
-        (b ^ UINT64_C(0xD6E8FEB86659FD93));
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint64_t hashed(const uint8_t *p, int64_t n, uint64_t secret)
-{
-    uint64_t hash = secret ^ (uint64_t)n, word = 0;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        hash = mixed(hash, word);
-    }
-    word = 0;
-    memcpy(&word, p, (size_t)n);
-    return mixed(hash, word);
-}
 
 /* An id is a number, a hexadecimal number as a string, or any text, by its hash. */
 static int64_t id_of(Piece piece, uint64_t secret)
@@ -246,34 +70,6 @@ static int64_t id_of(Piece piece, uint64_t secret)
 }
 
 /* ---- an event ---- */
-
-static inline int is_key(Piece key, const char *word, int64_t n)
-{
-    return key.end - key.at == n && !memcmp(key.at, word, (size_t)n);
-}
-#define IS(key, word) is_key(key, word, sizeof word - 1)
-
-/* A key and its colon. Behind it a value begins. */
-static int take_key(Cursor *c, Piece *key)
-{
-    if (*c->at != '"' || !take_value(c, key) || !more(c) || *c->at != ':')
-        return 0;
-    c->at++;
-    return more(c);
-}
-
-/* Go behind the comma, or to the end of the object; 1: a key follows, 2: it ended. */
-static int next_member(Cursor *c)
-{
-    while (more(c) && *c->at == ',')
-        c->at++;
-    if (c->at >= c->end)
-        return 0;
-    if (*c->at != '}')
-        return 1;
-    c->at++;
-    return 2;
-}
 
 /* A number that is not negative; else what was there before. */
 static int32_t small_number(Piece value, int32_t before)
@@ -439,48 +235,24 @@ static int take_event(Cursor *c, Event *e, uint64_t secret)
 
 /* ---- rows ---- */
 
-static int32_t text_number(Piece piece, const uint8_t *data, ChromeTexts *texts)
+static int32_t piece_number(Piece piece, const uint8_t *data, TextTable *texts)
 {
-    if (piece.at == NULL)
-        return UNKNOWN;
-    const int64_t n = piece.end - piece.at;
-    const uint64_t mask = (uint64_t)texts->n_slots - 1;
-    for (uint64_t slot = hashed(piece.at, n, texts->secret) & mask;;
-         slot = (slot + 1) & mask) {
-        const int32_t number = texts->slots[slot] - 1;
-        if (number < 0) {
-            const int64_t new = texts->count++;
-            texts->slots[slot] = (int32_t)new + 1;
-            texts->offset[new] = piece.at - data;
-            texts->length[new] = (int32_t)n;
-            return (int32_t)new;
-        }
-        if (texts->length[number] == n &&
-            !memcmp(data + texts->offset[number], piece.at, (size_t)n))
-            return number;
-    }
+    return piece.at == NULL ? UNKNOWN
+        : text_number(piece.at, piece.end - piece.at, data, texts);
 }
 
-/* A number as a float: a counter's value, never a time. 0 where it is none. */
-static int real(Piece piece, double *value)
+/* The value of a counter, of which some are true or false. 0 where it is none. */
+static int counted(Piece piece, double *value)
 {
-    int64_t number;
-    for (int shift = 9; shift >= 0; shift -= 3)
-        if (decimal(piece, shift, &number)) {
-            const double scales[] = {1, 1e3, 1e6, 1e9};
-            *value = (double)number / scales[shift / 3];
-            return 1;
-        }
-    if (IS(piece, "true") || IS(piece, "false")) {
-        *value = *piece.at == 't';
-        return 1;
-    }
-    return 0;
+    if (!IS(piece, "true") && !IS(piece, "false"))
+        return real(piece, value);
+    *value = *piece.at == 't';
+    return 1;
 }
 
 /* Add the values of a counter; 0 where there is no room. */
 static int add_values(const Event *e, const uint8_t *data, int64_t row,
-                      ChromeValues *values, ChromeTexts *texts)
+                      ChromeValues *values, TextTable *texts)
 {
     Cursor c = {e->args.at + 1, e->args.end};
     Piece key, value;
@@ -489,14 +261,14 @@ static int add_values(const Event *e, const uint8_t *data, int64_t row,
         double number;
         if (!take_key(&c, &key) || !take_value(&c, &value))
             break;
-        if (!real(value, &number))
+        if (!counted(value, &number))
             continue;
         if (values->count == values->capacity || texts->count == texts->capacity) {
             values->count = before;
             return 0;
         }
         values->row[values->count] = (int32_t)row;
-        values->key[values->count] = text_number(key, data, texts);
+        values->key[values->count] = piece_number(key, data, texts);
         values->value[values->count++] = number;
     }
     return 1;
@@ -518,7 +290,7 @@ static int has_values(const Event *e)
 }
 
 static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_t row,
-                     const ChromeRows *rows, ChromeValues *values, ChromeTexts *texts)
+                     const ChromeRows *rows, ChromeValues *values, TextTable *texts)
 {
     if (texts->count + TEXTS_PER_ROW > texts->capacity)
         return 0;
@@ -534,11 +306,11 @@ static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_
     rows->number[row] = e->number;
     rows->correlation[row] = e->correlation;
     rows->external[row] = e->external;
-    rows->pid[row] = text_number(e->pid, data, texts);
-    rows->tid[row] = text_number(e->tid, data, texts);
-    rows->name[row] = text_number(e->name, data, texts);
-    rows->category[row] = text_number(e->category, data, texts);
-    rows->text[row] = text_number(e->text, data, texts);
+    rows->pid[row] = piece_number(e->pid, data, texts);
+    rows->tid[row] = piece_number(e->tid, data, texts);
+    rows->name[row] = piece_number(e->name, data, texts);
+    rows->category[row] = piece_number(e->category, data, texts);
+    rows->text[row] = piece_number(e->text, data, texts);
     rows->layer[row] = e->layer;
     rows->token[row] = e->token;
     rows->core[row] = e->core;
@@ -552,7 +324,7 @@ static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_
 EXPORT int64_t ggscope_chrome_scan(const uint8_t *data, int64_t size, int64_t at,
                                    int64_t is_last, int64_t capacity,
                                    const ChromeRows *rows, ChromeValues *values,
-                                   ChromeTexts *texts, ChromeTally *tally)
+                                   TextTable *texts, ChromeTally *tally)
 {
     Cursor c = {data + at, data + size};
     int64_t n = 0;

@@ -448,15 +448,6 @@ class ChromeValues(Struct):
     )  # fmt: skip
 
 
-class ChromeTexts(Struct):
-    """Texts of events, each once, by where they stand."""
-
-    _fields_ = (
-        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
-        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
-    )  # fmt: skip
-
-
 class ChromeTally(Struct):
     """How far a scan of events came, and what it passed over."""
 
@@ -553,7 +544,7 @@ SOURCES = {
         {
             "ggscope_chrome_scan": (
                 i64, In.u8, i64, i64, i64, i64, _in(ChromeRows), _out(ChromeValues),
-                _out(ChromeTexts), _out(ChromeTally),
+                _out(TextTable), _out(ChromeTally),
             ),
             "ggscope_chrome_member": (i64, In.u8, i64, i64, Out.i64),
             "ggscope_chrome_skip": (i64, In.u8, i64, Out.i64),
@@ -568,7 +559,7 @@ SOURCES = {
                 Out.i32,
             ),
         },
-        (ChromeRows, ChromeValues, ChromeTexts, ChromeTally),
+        (ChromeRows, ChromeValues, TextTable, ChromeTally),
     ),
     "storage": Source(
         {

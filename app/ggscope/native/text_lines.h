@@ -2,9 +2,7 @@
 #ifndef GGSCOPE_TEXT_LINES_H
 #define GGSCOPE_TEXT_LINES_H
 
-#include <string.h>
-
-#include "native.h"
+#include "text_table.h"
 
 enum { DIGITS = 18, LOOKED_AT = 4096 };
 
@@ -99,37 +97,12 @@ static const uint8_t *unsigned_number(const uint8_t *at, const uint8_t *end,
     return p == at ? NULL : p;
 }
 
-/* Every text once, as it stands in the block. */
-typedef struct {
-    int64_t count, capacity, n_slots; /* a power of two, more than `capacity` */
-    uint64_t secret;
-    int32_t *slots;              /* number + 1; 0 = free */
-    int64_t *offset;
-    int32_t *length;
-} TextTable;
-
 static int32_t number_of(TextTable *texts, const uint8_t *data, Piece piece)
 {
     const int64_t n = smaller(piece.end - piece.at, LOOKED_AT);
     if (piece.at == NULL || n <= 0)
         return -1;
-    uint64_t hash = texts->secret;
-    for (int64_t i = 0; i < n; i++)
-        hash = (hash ^ piece.at[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    const uint64_t mask = (uint64_t)texts->n_slots - 1;
-    for (uint64_t slot = hash & mask;; slot = (slot + 1) & mask) {
-        const int32_t known = texts->slots[slot] - 1;
-        if (known < 0) {
-            const int64_t new = texts->count++;
-            texts->slots[slot] = (int32_t)new + 1;
-            texts->offset[new] = piece.at - data;
-            texts->length[new] = (int32_t)n;
-            return (int32_t)new;
-        }
-        if (texts->length[known] == n && !memcmp(data + texts->offset[known], piece.at, (size_t)n))
-            return known;
-    }
+    return text_number(piece.at, n, data, texts);
 }
-
 
 #endif

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 64 * 1024
 BOM = b"\xef\xbb\xbf"
 """Byte order mark before a text in UTF-8."""
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+"""What packed files begin with."""
 TRACE = "trace"
 RECORDING = "recording"
 """Role of a sidecar, which belongs to one trace file."""

@@ -1,8 +1,7 @@
 """Chrome trace events: JSON of PyTorch, vLLM, Ascend, ONNX Runtime and browsers."""
 
-from ggscope.readers.api import ReaderInfo
+from ggscope.readers.api import GZIP, ZSTD, ReaderInfo
 
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 INFO = ReaderInfo(
     "chrome-json",
     "Chrome trace",

@@ -15,19 +15,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import CorruptError, LimitExceededError
+from ggscope.errors import CorruptError
 from ggscope.model.tables import I64, Array, distinct, narrow
-from ggscope.native.declared import ChromeRows, ChromeTally, ChromeTexts, ChromeValues
+from ggscope.native.declared import ChromeRows, ChromeTally, ChromeValues, TextTable
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
-from ggscope.readers.chrome.text import PackedError, TraceText
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.packed_text import (
+    LONGEST,
+    HeadText,
+    TextBlocks,
+    TraceText,
+    check_memory,
+)
 from ggscope.readers.snapshots import SnapshotScheduler
 
 BLOCK_BYTES = 4 << 20
 FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
-LONGEST_EVENT = 64 << 20
 _FACT_BYTES = 1 << 20
 """Values beside the events that are longer are passed over."""
 _MOST_FACTS = 200
@@ -226,10 +231,11 @@ class EventScan:
             If that was asked for.
         """
         with ThreadPoolExecutor(1) as pool:
-            blocks = _Blocks(self._text, self.faults, pool, self._block_bytes)
+            blocks = TextBlocks(self._text, pool, self._block_bytes)
             try:
                 self._begin(blocks)
             finally:
+                self.faults.ended = blocks.ended
                 pool.shutdown(cancel_futures=True)
         return self.events(is_last=True)
 
@@ -269,7 +275,7 @@ class EventScan:
             is_list=self._is_list,
         )
 
-    def _begin(self, blocks: "_Blocks") -> None:
+    def _begin(self, blocks: TextBlocks) -> None:
         data = blocks.first(FIRST_BYTES)
         text = data[:4096].tobytes()
         begin = len(text) - len(text.removeprefix(_BOM).lstrip(b" \t\r\n"))
@@ -281,7 +287,7 @@ class EventScan:
         else:
             raise CorruptError("the text is no JSON object or list.", offset=begin)
 
-    def _take_outer(self, blocks: "_Blocks", at: int) -> None:
+    def _take_outer(self, blocks: TextBlocks, at: int) -> None:
         """Take the members of the outer object."""
         place = np.zeros(3, np.int64)
         has_list = False
@@ -310,7 +316,7 @@ class EventScan:
                 hint="Is this a trace?",
             )
 
-    def _take_fact(self, blocks: "_Blocks", key: str, at: int) -> int:
+    def _take_fact(self, blocks: TextBlocks, key: str, at: int) -> int:
         """Take a value beside the events; return where it ends in the data."""
         state = np.zeros(4, np.int64)
         parts: list[bytes] = []
@@ -334,7 +340,7 @@ class EventScan:
             self._facts[key[:200]] = json.loads(text, strict=False)
         return at
 
-    def _take_list(self, blocks: "_Blocks", at: int) -> int:
+    def _take_list(self, blocks: TextBlocks, at: int) -> int:
         """Take events; return where their list ends, -1 where the text ends before."""
         n_blocks = 0
         while True:
@@ -349,9 +355,9 @@ class EventScan:
                 if n_blocks == 1 or self._pace.is_due(done, self._size):
                     self._pace.timed(self._publish_now, done)
             if n_blocks % _MEMORY_BLOCKS == 0:
-                _check_memory()
+                check_memory()
             rest = len(blocks.data) - at
-            if rest >= LONGEST_EVENT:
+            if rest >= LONGEST:
                 # Go on behind it, with whatever looks like an event.
                 self._note_broken(blocks.offset + at)
                 at = len(blocks.data)
@@ -369,7 +375,7 @@ class EventScan:
         if self.faults.first_broken < 0:
             self.faults.first_broken = offset
 
-    def _scan(self, blocks: "_Blocks", at: int) -> tuple[int, _Status]:
+    def _scan(self, blocks: TextBlocks, at: int) -> tuple[int, _Status]:
         """Take the events of a block; return where it goes on."""
         data, room = blocks.data, self._room
         while True:
@@ -464,29 +470,11 @@ def is_own(facts: dict[str, object]) -> bool:
 
 def scan_head(data: bytes) -> Events:
     """Return what the first bytes of a text hold, up to what is no list of events."""
-    scan = EventScan(_HeadText(data), ReadContext(), len(data))
+    scan = EventScan(HeadText(data), ReadContext(), len(data))
     try:
         return scan.run()
     except CorruptError:
         return scan.events()
-
-
-class _HeadText:
-    """Some bytes as a text."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.packed_at = data, 0
-
-    def read_into(self, buffer: Bytes) -> int:
-        """Fill a buffer."""
-        part = self._data[self.packed_at : self.packed_at + len(buffer)]
-        buffer[: len(part)] = np.frombuffer(part, np.uint8)
-        self.packed_at += len(part)
-        return len(part)
-
-    def opener(self) -> Callable[[int, int], bytes]:
-        """Return what reads anywhere."""
-        return lambda offset, length: self._data[offset : offset + length]
 
 
 class _Room:
@@ -510,7 +498,7 @@ class _Room:
         self._length = np.empty(_N_TEXTS, np.int32)
         self._rows = ChromeRows(**self.columns)
         self.values = ChromeValues(capacity=_N_VALUES, **self.value)
-        self._texts = ChromeTexts(
+        self._texts = TextTable(
             capacity=_N_TEXTS,
             n_slots=len(self._slots),
             secret=secret,
@@ -542,74 +530,3 @@ class _Room:
                     # Halves of surrogate pairs are no text.
                     text = text.encode("utf-8", "replace").decode()
             yield text
-
-
-class _Blocks:
-    """The text in blocks; what a scan leaves goes in front of the next one.
-
-    Attributes
-    ----------
-    data : the bytes that are there.
-    offset : of the first one in the text.
-    is_last : whether nothing follows.
-    """
-
-    def __init__(
-        self, text: TraceText, faults: Faults, pool: ThreadPoolExecutor, block: int
-    ) -> None:
-        self._text, self._faults, self._pool, self._block = text, faults, pool, block
-        self.data: Bytes = np.zeros(0, np.uint8)
-        self.offset = 0
-        self.is_last = False
-        self._next: Any = None
-
-    def first(self, length: int) -> Bytes:
-        """Read the first block."""
-        self.data = self._read(length)
-        self._ask()
-        return self.data
-
-    def extend(self, at: int) -> bool:
-        """Drop what stands before `at`, and add the next block; False at the end."""
-        if self.is_last:
-            return False
-        more = self._next.result()
-        self._ask()
-        rest = self.data[at:]
-        self.offset += at
-        if not len(more):
-            self.is_last = True
-            self.data = rest
-            return False
-        self.data = np.concatenate([rest, more]) if len(rest) else more
-        return True
-
-    def _ask(self) -> None:
-        # A long event doubles what is read, or each try would begin from its start.
-        length = max(self._block, len(self.data) if len(self.data) > self._block else 0)
-        self._next = self._pool.submit(self._read, min(length, LONGEST_EVENT))
-
-    def _read(self, length: int) -> Bytes:
-        if self._faults.ended:
-            return np.zeros(0, np.uint8)
-        block = np.empty(length, np.uint8)
-        done = 0
-        try:
-            while done < length:
-                n = self._text.read_into(block[done:])
-                if not n:
-                    break
-                done += n
-        except PackedError as error:
-            self._faults.ended = str(error)
-        return block[:done]
-
-
-def _check_memory() -> None:
-    from ggscope.readers.memory import available_bytes
-
-    if available_bytes() <= 0:
-        raise LimitExceededError(
-            "not enough memory for its events.",
-            hint="Close other programs, or record a shorter run.",
-        )

@@ -8,12 +8,20 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Array
 from ggscope.model.trace import RecordView, Severity, Trace
 from ggscope.model.units import Clock
-from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
-from ggscope.readers.chrome import GZIP, INFO, ZSTD
+from ggscope.readers.api import (
+    GZIP,
+    NOT_MINE,
+    ZSTD,
+    Estimate,
+    Head,
+    ReadContext,
+    Sniff,
+)
+from ggscope.readers.chrome import INFO
 from ggscope.readers.chrome.events import Events, EventScan, scan_head
-from ggscope.readers.chrome.text import text_of, unpacked_head, zstd_reader
 from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.packed_text import text_of, unpacked_head, zstd_reader
 from ggscope.readers.source import Source
 
 _RECORD_BYTES = 64 << 10

@@ -19,10 +19,9 @@ import numpy as np
 
 from ggscope.errors import Cancelled, CorruptError, ReadError
 from ggscope.model.tables import I64
+from ggscope.readers.common.gathered import NONE
 
 Row = tuple[Any, ...]
-NONE = -(1 << 63)
-"""Stands for what is no integer: NULL, texts, floats."""
 BLOCK_ROWS = 1 << 16
 ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError)
 """The second where SQLite's own message quotes bytes of a damaged schema, the third

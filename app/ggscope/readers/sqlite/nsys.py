@@ -16,8 +16,15 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, ranked
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock, format_bytes
-from ggscope.readers.sqlite.database import NONE, Database
-from ggscope.readers.sqlite.events import Events, Gathered, Series, Track, combined
+from ggscope.readers.common.gathered import (
+    NONE,
+    Events,
+    Gathered,
+    Series,
+    Track,
+    combined,
+)
+from ggscope.readers.sqlite.database import Database
 
 STRINGS = "StringIds"
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"

@@ -7,10 +7,10 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import RecordView, Severity, Trace, TraceInfo
 from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.gathered import Gathered, Numbering
 from ggscope.readers.source import Source
 from ggscope.readers.sqlite import INFO
 from ggscope.readers.sqlite.database import Database
-from ggscope.readers.sqlite.events import Gathered, Numbering
 from ggscope.readers.sqlite.nsys import NsysExport
 from ggscope.readers.sqlite.rocpd import RocpdDatabase
 
@@ -115,7 +115,7 @@ def _read(
     kind: type[_Form], database: Database, most_blocks: int | None = None
 ) -> tuple[_Form, Gathered, int] | None:
     """Return what a database holds and its first time; None where that is nothing."""
-    gathered = Gathered(TraceBuilder())
+    gathered = Gathered(TraceBuilder(), "sqlite")
     form = kind(database, gathered, most_blocks)
     form.read()
     origin = gathered.origin

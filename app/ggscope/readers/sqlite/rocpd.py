@@ -7,22 +7,26 @@ several sets of tables. Begin and end are columns, or in other builds rows of
 both are read. Calls and the work that they launched have one ``stack_id``.
 """
 
-from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, ranked
-from ggscope.model.trace import LaneKind
+from ggscope.model.tables import I64
 from ggscope.model.units import Clock
-from ggscope.readers.sqlite.database import NONE, Database
-from ggscope.readers.sqlite.events import Events, Gathered, Series, Track, combined
+from ggscope.readers.common.gathered import NONE, Gathered, Series
+from ggscope.readers.common.rocm import (
+    COPY,
+    KERNEL,
+    MEMORY,
+    MOST_NAME,
+    PLACES,
+    RocmEvents,
+    RocmNames,
+    agent_title,
+)
+from ggscope.readers.sqlite.database import Database
 
 _STRING = "rocpd_string"
-_PLACES = ("pid", "tid", "agent_id", "queue_id", "stream_id")
-_MOST_NAME = 512
-_LARGEST = 1 << 50
 _MOST_SETS = 256
 
 
@@ -61,12 +65,12 @@ class RocpdDatabase:
                 "rocpd_info_process" + suffix, ("command",)
             ):
                 if isinstance(command, str) and command:
-                    facts.setdefault("command", command[:_MOST_NAME])
+                    facts.setdefault("command", command[:MOST_NAME])
             columns = ("type", "type_index", "product_name", "name")
             for row in self._db.rows("rocpd_info_agent" + suffix, columns):
                 kind, number, product, name = row
                 if kind == "GPU":
-                    facts[f"GPU {number}"] = str(product or name)[:_MOST_NAME]
+                    facts[f"GPU {number}"] = str(product or name)[:MOST_NAME]
         return facts
 
     def version(self) -> str:
@@ -127,21 +131,24 @@ class _TableSet:
         """Read all events."""
         name = "rocpd_track" + self._suffix
         if self._db.has(name, "id"):
-            self._tracks = self._indexed(name, _PLACES)
+            self._tracks = self._indexed(name, PLACES)
         name = "rocpd_event" + self._suffix
         if self._db.has(name, "id"):
             self._events = self._indexed(name, ("stack_id", "category_id"))
-        self._agents = self._agent_names()
-        self._processes = self._pairs("rocpd_info_process", "pid")
-        self._threads = self._pairs("rocpd_info_thread", "tid")
-        self._queues = self._named("rocpd_info_queue", "name")
-        self._streams = self._named("rocpd_info_stream", "name")
+        names = RocmNames(
+            self._agent_names(),
+            self._pairs("rocpd_info_process", "pid"),
+            self._pairs("rocpd_info_thread", "tid"),
+            self._named("rocpd_info_queue", "name"),
+            self._named("rocpd_info_stream", "name"),
+        )
+        self._events_of = RocmEvents(self._into, names, self._set)
         kernels = self._named("rocpd_info_kernel_symbol", "display_name")
         mangled = self._named("rocpd_info_kernel_symbol", "kernel_name")
         kernels = {**mangled, **{k: v for k, v in kernels.items() if v}}
-        self._work("rocpd_kernel_dispatch", "kernel", "kernel_id", kernels)
-        self._work("rocpd_memory_copy", "gpu_memcpy", "name_id", self._texts)
-        self._work("rocpd_memory_allocate", "gpu_memory", "", {})
+        self._work("rocpd_kernel_dispatch", KERNEL, "kernel_id", kernels)
+        self._work("rocpd_memory_copy", COPY, "name_id", self._texts)
+        self._work("rocpd_memory_allocate", MEMORY, "", {})
         self._regions()
         self._samples()
         self._performance_counters()
@@ -168,7 +175,7 @@ class _TableSet:
         if not self._db.has(name, "id", column):
             return {}
         return {
-            number: (value, text[:_MOST_NAME] if isinstance(text, str) else "")
+            number: (value, text[:MOST_NAME] if isinstance(text, str) else "")
             for number, value, text in self._db.rows(name, ("id", column, "name"))
             if isinstance(number, int) and isinstance(value, int)
         }
@@ -179,9 +186,7 @@ class _TableSet:
         if not self._db.has(name, "id"):
             return {}
         return {
-            number: f"{kind or 'agent'} {index} {product or text or ''}".rstrip()[
-                :_MOST_NAME
-            ]
+            number: agent_title(kind, index, product or text)
             for number, kind, index, product, text in self._db.rows(name, columns)
             if isinstance(number, int)
         }
@@ -192,19 +197,12 @@ class _TableSet:
         order = np.argsort(rows["id"], kind="stable")
         return {column: values[order] for column, values in rows.items()}
 
-    def _strings_of(
-        self, ids: I64, texts: dict[int, str], fallback: str
-    ) -> npt.NDArray[np.int32]:
-        different, _, place = ranked(ids)
-        words = [texts.get(i) or fallback for i in different.tolist()]
-        return self._strings.intern_many(words)[place]
-
     # -- rows of events --------------------------------------------------------
 
     def _rows(self, name: str, *more: str) -> dict[str, I64]:
         """Return a table of events with start, end, place and link of each row."""
         columns = (
-            "start", "end", "start_id", "end_id", "track_id", "event_id", *_PLACES,
+            "start", "end", "start_id", "end_id", "track_id", "event_id", *PLACES,
             *more,
         )  # fmt: skip
         rows = self._owner.whole(name, columns)
@@ -213,7 +211,7 @@ class _TableSet:
             if column not in there:
                 rows[column] = self._stamps(rows[f"{column}_id"])
         if self._tracks and "track_id" in there:
-            for column in _PLACES:
+            for column in PLACES:
                 if column not in there:
                     rows[column] = _looked_up(
                         self._tracks["id"], self._tracks[column], rows["track_id"]
@@ -224,6 +222,7 @@ class _TableSet:
                 if self._events
                 else np.full(len(rows["record"]), NONE)
             )
+        rows["correlation"] = rows["stack_id"]
         return rows
 
     def _stamps(self, ids: I64) -> I64:
@@ -241,21 +240,6 @@ class _TableSet:
         good = self._into.usable(name, rows["start"], rows["end"])
         return {column: values[good] for column, values in rows.items()}
 
-    def _tracks_of(
-        self,
-        rows: dict[str, I64],
-        columns: tuple[str, ...],
-        track: Callable[..., Track],
-    ) -> I64:
-        where, at = combined([rows[c] for c in columns])
-        numbers = [self._into.track(track(*w)) for w in where]
-        return np.array(numbers, np.int64)[at]
-
-    def _launches(self, rows: dict[str, I64]) -> I64:
-        stack = rows["stack_id"]
-        is_known = (stack > 0) & (stack < 1 << 48)
-        return np.where(is_known, (self._set << 48) | stack, -1)
-
     def _work(
         self, table: str, category: str, name_column: str, names: dict[int, str]
     ) -> None:
@@ -268,36 +252,12 @@ class _TableSet:
         rows = self._good(name, rows)
         if not len(rows["start"]):
             return
-        cpus = [i for i, text in self._agents.items() if text.startswith("CPU")]
-        to_host = np.isin(rows["dst_agent_id"], cpus)
-        agent = np.where(to_host, rows["src_agent_id"], rows["dst_agent_id"])
-        agent = np.where(rows["agent_id"] != NONE, rows["agent_id"], agent)
-        rows["agent_id"] = agent
-        size = np.where(
-            (rows["size"] >= 0) & (rows["size"] < _LARGEST), rows["size"], -1
-        )
         strings = (
-            self._strings_of(rows[name_column], names, category)
+            self._events_of.strings_of(rows[name_column], names, category)
             if name_column
-            else np.full(len(agent), self._strings.intern("allocate"), np.int32)
+            else np.full(len(rows["start"]), self._strings.intern("allocate"), np.int32)
         )
-        self._into.spans.append(
-            Events(
-                record=rows["record"],
-                start=rows["start"],
-                end=rows["end"],
-                track=self._tracks_of(
-                    rows,
-                    ("pid", "agent_id", "stream_id", "queue_id"),
-                    self._device_track,
-                ),
-                name=strings,
-                category=category,
-                size=size if category == "gpu_memcpy" else None,
-                reads=to_host,
-                launch=self._launches(rows),
-            )
-        )
+        self._events_of.add_work(rows, strings, category)
 
     def _regions(self) -> None:
         """Read calls of the runtime, and ranges of the program."""
@@ -308,17 +268,10 @@ class _TableSet:
         if not len(rows["start"]):
             return
         texts = {k: v.lower() for k, v in self._texts.items()}
-        self._into.spans.append(
-            Events(
-                record=rows["record"],
-                start=rows["start"],
-                end=rows["end"],
-                track=self._tracks_of(rows, ("pid", "tid"), self._thread_track),
-                name=self._strings_of(rows["name_id"], self._texts, "region"),
-                category=self._strings_of(rows["category_id"], texts, "region"),
-                launch=self._launches(rows),
-                is_call=True,
-            )
+        self._events_of.add_calls(
+            rows,
+            self._events_of.strings_of(rows["name_id"], self._texts, "region"),
+            self._events_of.strings_of(rows["category_id"], texts, "region"),
         )
 
     def _samples(self) -> None:
@@ -334,14 +287,8 @@ class _TableSet:
         rows = self._good(name, rows)
         if not len(rows["start"]):
             return
-        self._into.markers.append(
-            Events(
-                record=rows["record"],
-                start=rows["start"],
-                end=rows["end"],
-                track=self._tracks_of(rows, ("pid", "tid"), self._sample_track),
-                name=self._strings_of(rows["name_id"], self._texts, "sample"),
-            )
+        self._events_of.add_samples(
+            rows, self._events_of.strings_of(rows["name_id"], self._texts, "sample")
         )
 
     def _performance_counters(self) -> None:
@@ -371,50 +318,12 @@ class _TableSet:
             samples.sort()
             self._into.counters.append(
                 Series(
-                    titles.get(number, f"counter {number}")[:_MOST_NAME],
+                    titles.get(number, f"counter {number}")[:MOST_NAME],
                     "",
                     np.array([time for time, _ in samples], np.int64),
                     np.array([value for _, value in samples], np.float64),
                 )
             )
-
-    # -- tracks ------------------------------------------------------------------
-
-    def _process(self, pid: int) -> str:
-        number, name = self._processes.get(pid, (pid, ""))
-        return f"process {number} {name}".rstrip() if pid != NONE else "process unknown"
-
-    def _device_track(self, pid: int, agent: int, stream: int, queue: int) -> Track:
-        group: tuple[str, ...] = (self._agents.get(agent, "GPU unknown"),)
-        if self._set or len(self._processes) > 1:
-            group = (*group, self._process(pid))
-        if stream != NONE:
-            name = self._streams.get(stream) or f"stream {stream}"
-        elif queue != NONE:
-            name = self._queues.get(queue) or f"queue {queue}"
-        else:
-            name = "queue unknown"
-        return Track(
-            name[:_MOST_NAME],
-            LaneKind.ENGINE,
-            group,
-            (0, self._set, agent, stream, queue),
-        )
-
-    def _thread_track(self, pid: int, tid: int) -> Track:
-        number, name = self._threads.get(tid, (tid, ""))
-        title = f"thread {number} {name}".rstrip() if tid != NONE else "calls"
-        key = (1, self._set, pid, tid, 0)
-        return Track(title, LaneKind.THREAD, (self._process(pid),), key)
-
-    def _sample_track(self, pid: int, tid: int) -> Track:
-        track = self._thread_track(pid, tid)
-        return Track(
-            f"{track.name} · samples",
-            LaneKind.MARKER,
-            track.group,
-            (2, *track.order[1:]),
-        )
 
 
 def _looked_up(ids: I64, values: I64, asked: I64) -> I64:

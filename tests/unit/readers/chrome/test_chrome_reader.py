@@ -23,7 +23,7 @@ from ggscope.model.tables import NO_WAIT, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chrome.events import EventScan
-from ggscope.readers.chrome.text import text_of
+from ggscope.readers.common.packed_text import text_of
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
 from support import ROOT

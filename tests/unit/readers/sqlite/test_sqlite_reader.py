@@ -12,8 +12,9 @@ from ggscope.errors import Cancelled, CorruptError, ReadError
 from ggscope.model.tables import AccessKind, SpanFlag
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.gathered import NONE
 from ggscope.readers.registry import open_trace
-from ggscope.readers.sqlite.database import NONE, Database
+from ggscope.readers.sqlite.database import Database
 
 MADE = {
     "nsys": sqlite_files.nsys,

@@ -3,22 +3,28 @@
 import io
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import ReadError
-from ggscope.readers.chrome import GZIP, ZSTD
+from ggscope.errors import LimitExceededError, ReadError
+from ggscope.readers.api import GZIP, ZSTD
 from ggscope.readers.source import Source, read_at
 
 HEAD_BYTES = 256 << 10
+BLOCK_BYTES = 4 << 20
+LONGEST = 64 << 20
+"""Of what is looked at in one piece, an event or a row."""
 MOST_RATIO, FREE_BYTES = 400, 64 << 20
 """A file may unpack to so many times its size, or to so much in any case. JSON of
 traces packs 8 to 50 times."""
 _PACKED_BYTES = 256 << 10
 _MARK_BYTES = 16 << 20
 """So much text lies between two places at which unpacking can begin."""
+
+Bytes = npt.NDArray[np.uint8]
 
 
 class PackedError(Exception):
@@ -33,7 +39,7 @@ class TraceText(Protocol):
         """How far in the file, for progress."""
         ...
 
-    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+    def read_into(self, buffer: Bytes) -> int:
         """Fill a buffer with what follows; fewer bytes only at the end.
 
         Raises
@@ -111,6 +117,98 @@ def zstd_reader() -> Callable[[Any], Any] | None:
     ).stream_reader(file, read_across_frames=True)
 
 
+class HeadText:
+    """Some bytes as a text."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.packed_at = data, 0
+
+    def read_into(self, buffer: Bytes) -> int:
+        """Fill a buffer."""
+        part = self._data[self.packed_at : self.packed_at + len(buffer)]
+        buffer[: len(part)] = np.frombuffer(part, np.uint8)
+        self.packed_at += len(part)
+        return len(part)
+
+    def opener(self) -> Callable[[int, int], bytes]:
+        """Return what reads anywhere."""
+        return lambda offset, length: self._data[offset : offset + length]
+
+
+class TextBlocks:
+    """The text in blocks; what a scan leaves goes in front of the next one.
+
+    Attributes
+    ----------
+    data : the bytes that are there.
+    offset : of the first one in the text.
+    is_last : whether nothing follows.
+    ended : why unpacking ended too soon; "" = it did not.
+    """
+
+    def __init__(
+        self, text: TraceText, pool: ThreadPoolExecutor, block: int = BLOCK_BYTES
+    ) -> None:
+        self._text, self._pool, self._block = text, pool, block
+        self.ended = ""
+        self.data: Bytes = np.zeros(0, np.uint8)
+        self.offset = 0
+        self.is_last = False
+        self._next: Any = None
+
+    def first(self, length: int) -> Bytes:
+        """Read the first block."""
+        self.data = self._read(length)
+        self._ask()
+        return self.data
+
+    def extend(self, at: int) -> bool:
+        """Drop what stands before `at`, and add the next block; False at the end."""
+        if self.is_last:
+            return False
+        more = self._next.result()
+        self._ask()
+        rest = self.data[at:]
+        self.offset += at
+        if not len(more):
+            self.is_last = True
+            self.data = rest
+            return False
+        self.data = np.concatenate([rest, more]) if len(rest) else more
+        return True
+
+    def _ask(self) -> None:
+        # A long event doubles what is read, or each try would begin from its start.
+        length = max(self._block, len(self.data) if len(self.data) > self._block else 0)
+        self._next = self._pool.submit(self._read, min(length, LONGEST))
+
+    def _read(self, length: int) -> Bytes:
+        if self.ended:
+            return np.zeros(0, np.uint8)
+        block = np.empty(length, np.uint8)
+        done = 0
+        try:
+            while done < length:
+                n = self._text.read_into(block[done:])
+                if not n:
+                    break
+                done += n
+        except PackedError as error:
+            self.ended = str(error)
+        return block[:done]
+
+
+def check_memory() -> None:
+    """Raise LimitExceededError where memory is used up."""
+    from ggscope.readers.memory import available_bytes
+
+    if available_bytes() <= 0:
+        raise LimitExceededError(
+            "not enough memory for its events.",
+            hint="Close other programs, or record a shorter run.",
+        )
+
+
 class _PlainText:
     """A file that is not packed."""
 
@@ -118,7 +216,7 @@ class _PlainText:
         self._source = source
         self.packed_at = 0
 
-    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+    def read_into(self, buffer: Bytes) -> int:
         """Fill a buffer; see `TraceText`."""
         n = self._source.read_into(self.packed_at, buffer)
         self.packed_at += n
@@ -156,7 +254,7 @@ class _GzipText:
         self._bound = _Bound()
         self._marks: list[tuple[int, int, Any]] = [(0, 0, self._engine.copy())]
 
-    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+    def read_into(self, buffer: Bytes) -> int:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
@@ -233,7 +331,7 @@ class _ZstdText:
         """How far in the file."""
         return self._file.at
 
-    def read_into(self, buffer: npt.NDArray[np.uint8]) -> int:
+    def read_into(self, buffer: Bytes) -> int:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
@@ -276,7 +374,7 @@ class _SourceFile(io.RawIOBase):
         return n
 
 
-def _filled(buffer: npt.NDArray[np.uint8], following: Callable[[int], bytes]) -> int:
+def _filled(buffer: Bytes, following: Callable[[int], bytes]) -> int:
     """Fill a buffer with parts of at most so many bytes; return how many came.
 
     Damage behind some bytes is met again by who reads on.

@@ -25,6 +25,8 @@ from ggscope.model.trace import LaneKind, OpTable, Severity
 _MOST_LANES = 16_384
 _MOST_OPS = 32_000
 _MOST_COUNTERS = 512
+NONE = -(1 << 63)
+"""Stands for a number that is not there."""
 FAR = 1 << 60
 """Times beyond are no times."""
 _MOST_ROWID = 1 << 40
@@ -110,14 +112,16 @@ class Series:
 
 @dataclass(slots=True)
 class Gathered:
-    """All that becomes of a database, before it is put in order.
+    """All that becomes of a file, before it is put in order.
 
     Attributes
     ----------
+    op_table : name of the table of ops.
     n_bad : rows without usable times; `bad_place` says where the first one is.
     """
 
     builder: TraceBuilder
+    op_table: str
     tracks: list[Track] = field(default_factory=list)
     spans: list[Events] = field(default_factory=list)
     markers: list[Events] = field(default_factory=list)
@@ -247,7 +251,7 @@ class Gathered:
         texts = [self.builder.strings[int(i)] for i in different[:_MOST_OPS].tolist()]
         if len(different) > _MOST_OPS:
             texts.append("others")
-        self.builder.ops = OpTable("sqlite", tuple(texts), source="spelled")
+        self.builder.ops = OpTable(self.op_table, tuple(texts), source="spelled")
         return np.minimum(place, _MOST_OPS).astype(np.int16)
 
     def _add_copies(self, parts: Sequence[Events], place: I64) -> None:

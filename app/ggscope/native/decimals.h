@@ -1,0 +1,94 @@
+/* Decimal numbers as whole ones: times are never floats. */
+#ifndef GGSCOPE_DECIMALS_H
+#define GGSCOPE_DECIMALS_H
+
+#include "native.h"
+
+enum { MOST_DIGITS = 27, FAR_EXPONENT = 64 };
+#define FARTHEST (INT64_C(1) << 61)
+
+/* A part of a text. */
+typedef struct {
+    const uint8_t *at, *end;     /* between the quotes, of a string */
+    int is_string;
+} Piece;
+
+static inline int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+static inline int is_blank(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* A decimal number times 10^shift, rounded half away from zero; 0 where it is none. */
+static inline int decimal(Piece piece, int shift, int64_t *value)
+{
+    const uint8_t *p = piece.at, *end = piece.end;
+    unsigned __int128 whole = 0;
+    int n = 0, any = 0, behind = 0, half = 0;
+    int64_t scale = shift, exponent = 0;
+    while (p < end && is_blank(*p))
+        p++;
+    const int negative = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    for (; p < end && (is_digit(*p) || (*p == '.' && !behind)); p++) {
+        if (*p == '.') {
+            behind = 1;
+            continue;
+        }
+        any = 1;
+        if (n == MOST_DIGITS) {
+            scale += !behind;
+            continue;
+        }
+        whole = whole * 10 + (unsigned)(*p - '0');
+        n += n || *p != '0';
+        scale -= behind;
+    }
+    if (!any)
+        return 0;
+    if (p < end && (*p | 0x20) == 'e') {
+        const int is_small = ++p < end && *p == '-';
+        p += p < end && (*p == '-' || *p == '+');
+        if (p == end || !is_digit(*p))
+            return 0;
+        for (; p < end && is_digit(*p); p++)
+            exponent = smaller(exponent * 10 + (*p - '0'), INT32_MAX);
+        scale += is_small ? -exponent : exponent;
+    }
+    while (p < end && is_blank(*p))
+        p++;
+    if (p != end)
+        return 0;
+    if (!whole) {
+        *value = 0;
+        return 1;
+    }
+    if (scale > FAR_EXPONENT)
+        return 0;
+    for (; scale > 0; scale--) {
+        whole *= 10;
+        if (whole > FARTHEST)
+            return 0;
+    }
+    for (; scale < 0 && whole; scale++) {
+        half = whole % 10 >= 5;
+        whole /= 10;
+    }
+    whole += (unsigned)(half && !scale);
+    if (whole > FARTHEST)
+        return 0;
+    *value = negative ? -(int64_t)whole : (int64_t)whole;
+    return 1;
+}
+
+/* A number as a float: a counter's value, never a time. 0 where it is none. */
+static inline int real(Piece piece, double *value)
+{
+    int64_t number;
+    for (int shift = 9; shift >= 0; shift -= 3)
+        if (decimal(piece, shift, &number)) {
+            const double scales[] = {1, 1e3, 1e6, 1e9};
+            *value = (double)number / scales[shift / 3];
+            return 1;
+        }
+    return 0;
+}
+
+#endif
