@@ -6,6 +6,7 @@ settings are locked. Only queries are taken.
 """
 
 import math
+import re
 import threading
 import time as time_of_day
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _MEMORY_SHARE = 0.5
 """Of the memory of the machine, for sorting and grouping."""
 _FETCHED = 4096
+_EXPLAIN = re.compile(r"^\s*explain\b(\s+analyze\b|\s*\([^)]*\))?", re.IGNORECASE)
+"""What stands before a query whose plan is asked for."""
 _INTERRUPT_S = 0.02
 HINT = "pip install 'ggscope[sql]', or: pip install duckdb"
 
@@ -82,11 +85,16 @@ class SqlDatabase:
         self._base: DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         self._lock = threading.Lock()
         self._is_busy = self._is_closed = False
+        self._n_queries = 0
         self._select = duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN
+        numbers = np.arange(len(schema.texts), dtype=np.int32)
         for table in self.tables:
             if table.arrays:
                 self._base.register(table.below, dict(table.arrays))
+            for column in table.text_columns.values():
+                self._base.register(column, {"id": numbers, column: schema.texts})
         self._make_lists(schema.lists)
+        self._unused: frozenset[str] = frozenset()
         for table in self.tables:
             self._base.execute(table.view())
         self._base.execute(f"SET memory_limit = '{_memory_limit()}MB'")
@@ -123,16 +131,25 @@ class SqlDatabase:
     def interrupt(self) -> None:
         """Stop the query that runs, which raises Cancelled."""
         # DuckDB forgets what it was told before it has begun: told until it ends.
-        threading.Thread(target=self._interrupt, daemon=True).start()
+        thread = threading.Thread(
+            target=self._interrupt, args=(self._n_queries,), daemon=True
+        )
+        thread.start()
 
-    def _interrupt(self) -> None:
-        while self._is_busy:
-            self._base.interrupt()
+    def _interrupt(self, query: int) -> None:
+        """Stop a query, by its number: the next one may have begun meanwhile."""
+        while True:
+            with self._lock:
+                if not self._is_busy or self._n_queries != query:
+                    return
+                self._base.interrupt()
             time_of_day.sleep(_INTERRUPT_S)
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        self._is_busy = True
+        with self._lock:
+            self._is_busy = True
+            self._n_queries += 1
         try:
             yield
         finally:
@@ -180,6 +197,7 @@ class SqlDatabase:
             if statements[0].type not in self._select:
                 word = statements[0].type.name.replace("_", " ")
                 raise QueryError(f"{word} is no query: the tables can only be read.")
+            self._join_texts(statements[0].query)
             result = self._base.execute(statements[0])
         except self._interrupted:
             raise Cancelled from None
@@ -189,6 +207,32 @@ class SqlDatabase:
         columns = tuple(str(column[0]) for column in described)
         types = tuple(str(column[1]) for column in described)
         return columns, types, self._blocks(result)
+
+    def _join_texts(self, sql: str) -> None:
+        """Make the views join the texts that a query asks for, and no others.
+
+        Joining a text neither adds nor drops a row: what the plan of a query never
+        reads of it, its rows do not depend on.
+        """
+        texts = {text for table in self.tables for text in table.text_columns.values()}
+        if not texts:
+            return
+        self._make_views(frozenset())
+        asked = _EXPLAIN.sub("", sql)
+        try:
+            plan = self._base.execute(f"EXPLAIN (FORMAT json) {asked}").fetchall()
+        except self._errors:
+            return  # the query itself fails in the same way, and says why
+        self._make_views(frozenset(text for text in texts if text not in str(plan)))
+
+    def _make_views(self, unused: frozenset[str]) -> None:
+        changed = self._unused ^ unused
+        self._unused = unused
+        for table in self.tables:
+            of = table.text_columns
+            if not changed.isdisjoint(of.values()):
+                columns = {name for name, text in of.items() if text in unused}
+                self._base.execute(table.view(columns))
 
     def _blocks(self, result: "DuckDBPyConnection") -> Iterator[list[tuple[Any, ...]]]:
         try:

@@ -5,7 +5,7 @@ that mean "none" become NULL, numbers of texts, lanes, ops and codes become thei
 and times carry their unit in their name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 
@@ -37,7 +37,9 @@ class SqlTable:
     ----------
     arrays : columns of the table below, by name; none where the view needs none.
     columns : (name, SQL, meaning) of each column of the view.
-    source : SQL behind FROM.
+    source : SQL behind FROM, without lists and texts.
+    joined : SQL of the number of the text, by the name of each column whose texts are
+        joined.
     """
 
     name: str
@@ -45,16 +47,39 @@ class SqlTable:
     arrays: Mapping[str, Array]
     columns: tuple[tuple[str, str, str], ...]
     source: str
+    joined: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def below(self) -> str:
         """Name of the table of arrays."""
         return below(self.name)
 
-    def view(self) -> str:
-        """Return the SQL that makes the view."""
-        listed = ", ".join(f'{sql} AS "{name}"' for name, sql, _ in self.columns)
-        return f'CREATE VIEW "{self.name}" AS SELECT {listed} FROM {self.source}'
+    @property
+    def text_columns(self) -> dict[str, str]:
+        """Name of the column that holds the texts, by the column that joins them."""
+        return {name: f"text of {self.name}.{name}" for name in self.joined}
+
+    def view(self, unused: Collection[str] = ()) -> str:
+        """Return the SQL that makes the view.
+
+        Texts of columns in `unused` are not joined; such columns are NULL.
+        """
+        listed, source = [], self.source
+        for name, sql, _ in self.columns:
+            if name in unused:
+                sql = "NULL::VARCHAR"
+            elif name in self.joined:
+                texts = self.text_columns[name]
+                sql = f't_{name}."{texts}"'
+                number = self.joined[name]
+                source += f' LEFT JOIN "{texts}" t_{name} ON t_{name}.id = {number}'
+            listed.append(f'{sql} AS "{name}"')
+        if any(sql.startswith(_LISTED) for _, sql, _ in self.columns):
+            source += f', "{LISTS}" m'
+        return (
+            f'CREATE OR REPLACE VIEW "{self.name}" AS SELECT {", ".join(listed)} '
+            f"FROM {source}"
+        )
 
 
 @dataclass(slots=True)
@@ -64,18 +89,23 @@ class SqlSchema:
     Attributes
     ----------
     lists : texts by the name of the column of `LISTS` that holds them.
+    texts : object[n], all texts by number.
     """
 
     tables: list[SqlTable] = field(default_factory=list)
     lists: dict[str, list[str | None]] = field(default_factory=dict)
+    texts: Array = field(default_factory=lambda: np.zeros(0, object))
 
 
 LISTS = "lists of texts"
 """A table of one row, whose columns are lists: looking a number up there costs nothing
 where nobody asks for the text, and less than a join where somebody does."""
 
+_LISTED = "m."
+"""How SQL begins that looks texts up in a list."""
+
 _LONG = 50_000
-"""Texts beyond are joined, which is faster then, but also done where nobody asks."""
+"""Texts beyond are joined, which is faster then, by queries that ask for them."""
 
 
 def below(name: str) -> str:
@@ -98,7 +128,9 @@ class _Schema:
         self._list("lane_titles", lane_titles(trace.lanes))
         n_ops = int(trace.spans.op.max(initial=-1)) + 1
         texts = trace.strings.texts()
+        self.made.texts = _texts(texts)
         self._is_long = len(texts) > _LONG
+        self._text_numbers: dict[str, str] = {}
         if not self._is_long:
             self._list("strings", texts)
         named = trace.tensors.name.tolist()
@@ -168,7 +200,7 @@ class _Schema:
             arrays,
             [*of_span, *what],
             f'"{below("spans")}" s JOIN "{below("span_accesses")}" r '
-            f'ON s.pattern = r.pattern, "{LISTS}" m',
+            "ON s.pattern = r.pattern",
         )
         loose = accesses.loose
         arrays = {
@@ -302,7 +334,7 @@ class _Schema:
                 )
             ],
         )
-        texts = _texts(trace.strings.texts())
+        texts = self.made.texts
         self._add(
             "strings",
             "all texts, by number",
@@ -311,11 +343,6 @@ class _Schema:
         )
 
     # -- parts -----------------------------------------------------------------
-
-    def _text_of(self, raw: str) -> str:
-        if not self._is_long:
-            return _listed("strings", raw)
-        return f'(SELECT t.text FROM "{below("strings")}" t WHERE t.id = {raw})'
 
     def _list(self, name: str, texts: Sequence[str | None]) -> None:
         self.made.lists[name] = list(texts)
@@ -328,9 +355,14 @@ class _Schema:
         columns: Sequence[tuple[str, str, str]],
         source: str = "",
     ) -> None:
-        source = source or f'"{below(name)}" r, "{LISTS}" m'
+        source = source or f'"{below(name)}" r'
+        joined = {
+            column: self._text_numbers[sql]
+            for column, sql, _ in columns
+            if self._is_long and sql in self._text_numbers
+        }
         self.made.tables.append(
-            SqlTable(name, doc, dict(arrays), tuple(columns), source)
+            SqlTable(name, doc, dict(arrays), tuple(columns), source, joined)
         )
 
     def _columns(
@@ -341,7 +373,7 @@ class _Schema:
         for name, column in schema_of(kind).items():
             lacks = name not in arrays and column.width == 1
             for view, sql, doc in self._column(name, column, arrays):
-                is_text = sql.startswith(("m.", "(SELECT"))
+                is_text = sql.startswith(_LISTED)
                 none = f"NULL::{'VARCHAR' if is_text else 'BIGINT'}"
                 made.append((view, none if lacks else sql, doc))
         return made
@@ -357,7 +389,9 @@ class _Schema:
             return
         raw = f'r."{name}"'
         if column.of == "strings":
-            yield name, self._text_of(raw), column.doc
+            text = _listed("strings", raw)
+            self._text_numbers[text] = raw
+            yield name, text, column.doc
         elif column.of == "lanes":
             yield name, _listed("lane_titles", raw), column.doc
             yield f"{name}_id", _known(raw, column), f"{column.doc}: its number"
@@ -418,4 +452,4 @@ def _known(raw: str, column: Column) -> str:
 
 def _listed(name: str, number: str) -> str:
     """Return the text of a number in a list; NULL where it is -1."""
-    return f"m.{name}[{number}::BIGINT + 1]"
+    return f"{_LISTED}{name}[{number}::BIGINT + 1]"
