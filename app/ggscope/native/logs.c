@@ -21,7 +21,7 @@ enum {
     RATE, RELEASE, REPROCESS, CHECKPOINT, RESTORED, ERASED, DRAFT, MEMORY, START, MODEL,
     LISTENING, HTTP, DEVICE, SPLITS, BUFFER, METADATA, REMARK, CANCEL, DEFER, SHIFT,
     CACHE_STATE, DRAFT_ROUNDS, DRAFT_TOKENS, WARM_UP, LOAD_TIME, OP_LIST, THROUGHPUT,
-    QUEUE, SPECULATION, ENGINE, KNOWN, STATISTICS
+    QUEUE, SPECULATION, ENGINE, KV_CACHE, CLEARED, KNOWN, STATISTICS
 };
 
 /* One row per line that tells something. */
@@ -58,8 +58,12 @@ static const Phrase PHRASES[] = {
     PHRASE("new prompt", NEW_PROMPT),
     PHRASE("n_past = ", PAST),
     PHRASE("n_tokens = ", CACHED),
+    PHRASE("cached n_tokens = ", CACHED),
     PHRASE("kv cache rm", CACHED),
     PHRASE("prompt processing progress", PROGRESS),
+    PHRASE("prompt processing done", PROGRESS),
+    PHRASE("prompt processing, n_tokens", PROGRESS),
+    PHRASE("clearing prompt with ", CLEARED),
     PHRASE("n_decoded = ", RATE),
     PHRASE("stop processing", RELEASE),
     PHRASE("slot released", RELEASE),
@@ -661,6 +665,9 @@ static uint8_t classify(Line *line, const uint8_t **behind)
         kind = KNOWN;
     if (kind == NONE && at > first && found(at, end, "buffer size") != NULL)
         kind = BUFFER;
+    if (kind == NONE && at > first && begins(at, end, "size = ") &&
+        found(at, end, " cells, ") != NULL && found(at, end, ", K (") != NULL)
+        kind = KV_CACHE;
     if (kind == NONE && *at == '-' && found(at, end, " MiB free)") != NULL)
         kind = DEVICE;
     if (kind == NONE && begins(at, end, "Device ") && found(at, end, "compute") != NULL)

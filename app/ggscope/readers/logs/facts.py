@@ -52,6 +52,7 @@ class LogFacts:
         self.facts: dict[str, str] = {}
         self._blocks: dict[int, list[MemoryUse]] = {}
         self._buffers: dict[int, dict[str, MemoryUse]] = {}
+        self._cache_run = -1
 
     def memory(self) -> tuple[MemoryUse, ...]:
         """Return the memory of each device and start of the program, in bytes.
@@ -71,7 +72,7 @@ class LogFacts:
             self._add_memory(words, int(run[row]), int(lines.line[row]))
         kinds = (
             Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS,
-            Kind.BUFFER, Kind.LOAD_TIME, Kind.ENGINE,
+            Kind.BUFFER, Kind.LOAD_TIME, Kind.ENGINE, Kind.KV_CACHE,
         )  # fmt: skip
         for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
             kind, words = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
@@ -79,6 +80,8 @@ class LogFacts:
                 self.facts["graph splits"] = f"{lines.value[row, 0]:g}"
             elif kind is Kind.LOAD_TIME and lines.n_values[row]:
                 self.facts["load time"] = f"{lines.value[row, 0]:,.2f} ms"
+            elif kind is Kind.KV_CACHE:
+                self._add_cache(words, int(run[row]))
             elif kind is Kind.BUFFER:
                 self._add_buffer(words, int(run[row]), int(lines.line[row]))
             else:
@@ -130,6 +133,13 @@ class LogFacts:
         devices[use.device] = replace(
             use, used=use.used + size, **{part: getattr(use, part) + size}
         )
+
+    def _add_cache(self, text: str, run: int) -> None:
+        """Note the first KV cache of a start: those of draft models come later."""
+        if run != self._cache_run:
+            self._cache_run = run
+            words = " ".join(text.removeprefix("size =").split())
+            self.facts["KV cache"] = words[:_MOST_WORDS]
 
     def _add_engine(self, text: str) -> None:
         """Note what vLLM says of itself."""

@@ -101,6 +101,10 @@ class Kind(IntEnum):
     """vLLM: tokens accepted at once, percent accepted, drafted tokens/s."""
     ENGINE = 39
     """What vLLM says of itself while it starts."""
+    KV_CACHE = 40
+    """Size of a KV cache that was made."""
+    CLEARED = 41
+    """A slot has dropped its tokens."""
 
 
 class LineText(Protocol):

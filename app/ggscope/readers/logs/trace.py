@@ -19,6 +19,7 @@ from ggscope.model.requests import Requests, ServerLog
 from ggscope.model.tables import I64, CounterShape, Phase, SpanFlag, Spans, schema_of
 from ggscope.model.trace import LaneKind, RecordView, Severity
 from ggscope.model.units import Clock
+from ggscope.readers.logs.cells import CellUse
 from ggscope.readers.logs.drafts import DraftFigures, DraftSums
 from ggscope.readers.logs.facts import LogFacts, http_call
 from ggscope.readers.logs.lines import Clock as LineClock
@@ -109,7 +110,7 @@ class LogTrace:
         """The tick of the newest line."""
         self._placing, self._drafts = Placing(), DraftSums()
         self._order = OrderMoments()
-        self._loading = LoadPhases()
+        self._loading, self._cells = LoadPhases(), CellUse()
         self._clock = None if clock is None else ClockMoments(*clock)
         self._origin: int | None = None
         self._held: PlacedLines | None = None
@@ -544,6 +545,8 @@ class LogTrace:
         new.text[:] = self._add_remarks(text, lines, tick)
         placed.text[n_held:] = new.text
         self._add_counters(lines, tick)
+        rows, percent = self._cells.add(text, lines, new.run)
+        self._count("KV cache used, derived", "%", tick[rows], percent)
         if self.has_clock:
             self._add_loading(text, lines, tick)
         self.facts.add(text, lines, new.run)
