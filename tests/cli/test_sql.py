@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 import sqlite_files
+from recordings import recording
 
 pytest.importorskip("duckdb")
+SAMPLES = Path(__file__).resolve().parents[2] / "resources" / "samples"
 
 
 @pytest.fixture
@@ -64,3 +67,36 @@ def test_errors_are_one_line(run, path):
     assert done.err.count("\n") == 1
     assert "can only be read" in done.err
     assert run("sql", path).code == 2
+
+
+def test_what_a_recording_left_out_is_told_beside_the_rows(run, tmp_path):
+    query = "select count(*) from spans"
+    whole = recording(tmp_path, "whole")
+    part = recording(tmp_path, "part", settings={"layers": [0, 1], "sample_every": 3})
+
+    assert "only" not in run("sql", whole, query).err
+    table, as_csv = run("sql", part, query), run("sql", part, query, "--csv")
+    value = json.loads(run("sql", part, query, "--json").out)
+
+    assert "only layers 0-1" in table.err
+    assert "only 1 of 3 graphs" in table.err
+    assert as_csv.err == table.err
+    assert as_csv.out.splitlines() == ["count_star()", str(value["rows"][0][0])]
+    about = json.loads(run("info", part, "--json").out)
+    assert value["coverage"] == about["coverage"]
+    assert value["warnings"] == about["warnings"]
+    assert value["coverage"]["whole"] is False
+
+
+def test_problems_of_a_file_are_counted_beside_the_rows(run, tmp_path):
+    path = tmp_path / "cut.ggmlviz"
+    path.write_bytes((SAMPLES / "llama.ggmlviz").read_bytes()[:3000])
+
+    done = run("sql", path, "select severity, code from problems", "--json")
+
+    value = json.loads(done.out)
+    listed = [[w["severity"], w["code"]] for w in value["warnings"]]
+    assert sorted(value["rows"]) == sorted(listed)
+    losses = sum(severity == "data_loss" for severity, _ in listed)
+    assert losses
+    assert f"{losses} data loss" in done.err

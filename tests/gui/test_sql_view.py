@@ -23,6 +23,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.views.base.text_table import TextTable
 from ggscope.views.base.view import View
 from panes import pane, settle
+from recordings import recording
 
 pytest.importorskip("duckdb")
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -147,3 +148,17 @@ def test_two_columns_of_numbers_are_plotted(page):
     assert page.table.isVisible()
     page.run("select name, op from spans")
     assert not button.isEnabled()
+
+
+def test_what_a_recording_left_out_stands_beside_the_buttons(
+    opened: Callable[[Path], Document], qtbot: QtBot, tmp_path: Path
+):
+    document = opened(recording(tmp_path, settings={"sample_every": 3}))
+    settle(qtbot, document)
+    document.workspace.show_view("sql")
+    settle(qtbot, document)
+    page = SqlPage(qtbot, document)
+
+    page.run("select 1")
+
+    assert "only 1 of 3 graphs" in page.texts()

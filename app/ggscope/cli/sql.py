@@ -4,9 +4,12 @@ from argparse import Namespace
 
 from ggscope.analysis.sql.database import SqlDatabase, plain_value
 from ggscope.cli import output
+from ggscope.cli.info.facts import coverage_facts, warning_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import load
+from ggscope.descriptions.sql import trace_limits
 from ggscope.errors import QueryError
+from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count
 from ggscope.sanitize import Value, csv_text, one_line
 
@@ -29,11 +32,13 @@ def run(arguments: Namespace) -> int:
             return GOOD
         if arguments.csv:
             _print_csv(database, arguments)
+            _say_limits(trace)
             return GOOD
         limit = arguments.limit
         if limit is None and not arguments.json:
             limit = _SHOWN
         result = database.query(arguments.query, limit)
+    _say_limits(trace)
     if arguments.json:
         output.emit_json(
             {
@@ -42,6 +47,8 @@ def run(arguments: Namespace) -> int:
                 "types": list(result.types),
                 "rows": [[plain_value(value) for value in row] for row in result.rows],
                 "truncated": not result.is_whole,
+                "coverage": coverage_facts(trace),
+                "warnings": [warning_json(warning) for warning in trace.warnings],
             }
         )
         return GOOD
@@ -57,6 +64,11 @@ def run(arguments: Namespace) -> int:
             f"… more than {format_count(limit or 0)} rows; --limit N prints more"
         )
     return GOOD
+
+
+def _say_limits(trace: Trace) -> None:
+    for line in trace_limits(trace):
+        output.say(line)
 
 
 def _print_csv(database: SqlDatabase, arguments: Namespace) -> None:

@@ -242,10 +242,10 @@ class StatusStrip(QFrame):
         worst = max(counts, default=Severity.INFO)
         description = "no problems" if trace is not None else ""
         if counts:
-            description = ", ".join(_count_text(s, n) for s, n in counts.items())
+            description = ", ".join(s.counted(n) for s, n in counts.items())
         text = description
         if worst > Severity.INFO:
-            text, *others = (_count_text(s, n) for s, n in counts.items())
+            text, *others = (s.counted(n) for s, n in counts.items())
             if others and self.width() >= _ALL_COUNTS_PX:
                 text = description
             elif others:
@@ -404,16 +404,6 @@ def problem_counts(trace: Trace | None) -> dict[Severity, int]:
     counts = Counter(warning.severity for warning in trace.warnings)
     worse = {s: n for s, n in counts.items() if s > Severity.INFO}
     return dict(sorted((worse or counts).items(), reverse=True))
-
-
-def _count_text(severity: Severity, n: int) -> str:
-    one, many = {
-        Severity.INFO: ("note", "notes"),
-        Severity.NOTICE: ("notice", "notices"),
-        Severity.DATA_LOSS: ("data loss", "data losses"),
-        Severity.ERROR: ("error", "errors"),
-    }[severity]
-    return f"{n} {one if n == 1 else many}"
 
 
 def _name_of(trace: Trace, path: Path | None) -> str:

@@ -576,6 +576,16 @@ class Severity(IntEnum):
         """The word of the command line's JSON."""
         return self.name.lower()
 
+    def counted(self, n: int) -> str:
+        """Return ``2 data losses``."""
+        one, many = {
+            Severity.INFO: ("note", "notes"),
+            Severity.NOTICE: ("notice", "notices"),
+            Severity.DATA_LOSS: ("data loss", "data losses"),
+            Severity.ERROR: ("error", "errors"),
+        }[self]
+        return f"{n} {one if n == 1 else many}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadWarning:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.sql.database import SqlDatabase, SqlResult, plain_value
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.sql import trace_limits
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
@@ -67,11 +68,18 @@ _NUMBERS = count()
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a query returned, how long it took, and whether more was being read."""
+    """What a query returned, how long it took, and what the trace lacks.
+
+    Attributes
+    ----------
+    is_partial : whether more was being read.
+    limits : what the trace leaves out, and problems of its file.
+    """
 
     result: SqlResult
     seconds: float
     is_partial: bool
+    limits: list[str]
 
 
 class SqlView(View):
@@ -211,7 +219,8 @@ class SqlView(View):
         began = time.monotonic()
         result = self._base.query(sql, MAX_ROWS, partial(watcher.progress, 0, 1))
         is_partial = trace.is_partial or trace.is_running
-        return _Answer(result, time.monotonic() - began, is_partial)
+        seconds = time.monotonic() - began
+        return _Answer(result, seconds, is_partial, trace_limits(trace))
 
     def _forget(self) -> None:
         base, self._base, self._of = self._base, None, None
@@ -230,8 +239,9 @@ class SqlView(View):
         self.table.fit_columns()
         n = format_count(len(result.rows))
         more = "" if result.is_whole else "the first "
-        of = " · of what was read until then" if answer.is_partial else ""
-        self.about.setText(f"{more}{n} rows · {answer.seconds * 1e3:,.0f} ms{of}")
+        parts = [f"{more}{n} rows", f"{answer.seconds * 1e3:,.0f} ms"]
+        parts += ["of what was read until then"] if answer.is_partial else []
+        self.about.setText(" · ".join([*parts, *answer.limits]))
         can_plot = _plotted(result) is not None
         self.plot_button.setEnabled(can_plot)
         self._drop_plot()
