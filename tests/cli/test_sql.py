@@ -84,7 +84,7 @@ def test_what_a_recording_left_out_is_told_beside_the_rows(run, tmp_path):
     assert as_csv.out.splitlines() == ["count_star()", str(value["rows"][0][0])]
     about = json.loads(run("info", part, "--json").out)
     assert value["coverage"] == about["coverage"]
-    assert value["warnings"] == about["warnings"]
+    assert all(warning in about["warnings"] for warning in value["warnings"])
     assert value["coverage"]["whole"] is False
 
 
