@@ -4,11 +4,27 @@ import json
 
 import pytest
 
+import op_files
 from ggscope.analysis.reads.what_if import what_if
 from reads_builder import moe_reads
 from tensor_files import Rec, Src, encode
 
 MOE = "moe_reads()"
+
+
+def test_bytes_of_accesses_without_a_size_are_unknown(run, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(op_files.hexagon(op_files.npu_ops(2)))
+
+    text = run("hot", path).out
+    value = json.loads(run("hot", path, "--json").out)["accesses"]["unknown"]
+    listed = json.loads(run("tensors", path, "--json").out)
+
+    assert "unknown 12 (size unknown)" in text
+    assert " 0 B" not in text
+    assert (value["count"], value["bytes"], value["without_size"]) == (12, None, 12)
+    assert '"accessed_bytes": 0' not in json.dumps(listed)
+    assert " 0 B" not in run("tensors", path).out
 
 
 def test_hot_prints_facts_and_a_ranking(run, built):

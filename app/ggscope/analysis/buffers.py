@@ -7,7 +7,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.op_io import AccessTable, account, loose_bytes
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
+    account,
+    loose_bytes,
+    loose_unsized,
+)
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage
@@ -190,6 +195,7 @@ class BufferUse:
     ----------
     count : int64[n], accesses, each op's once; views are none.
     bytes : int64[n], known bytes of them.
+    unsized : int64[n], accesses whose bytes nothing tells.
     last_span : int64[n], the last span to access it by start; -1 none.
     n_lives : int64[n], buffers with the same address.
     is_open : bool[n], buffers of weights where reads of weights name no buffer: some
@@ -198,6 +204,7 @@ class BufferUse:
 
     count: I64
     bytes: I64
+    unsized: I64
     last_span: I64
     n_lives: I64
     is_open: npt.NDArray[np.bool_]
@@ -225,17 +232,17 @@ def buffer_use(trace: Trace) -> BufferUse:
     alone = trace.buffers.address == 0
     life = np.where(alone, len(life) + np.arange(n), life)
     _, life = np.unique(life, return_inverse=True)
-    count, n_bytes, last = _by_row(trace)
-    shared = (np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64))
-    np.add.at(shared[0], life, count)
-    np.add.at(shared[1], life, n_bytes)
+    *sums, last = _by_row(trace)
+    shared, last_of = np.zeros((len(sums), n), np.int64), np.full(n, -1, np.int64)
+    for total, values in zip(shared, sums, strict=True):
+        np.add.at(total, life, values)
     start = np.where(last >= 0, _starts(trace, last), np.iinfo(np.int64).min)
     order = np.lexsort((last, start))
-    shared[2][life[order]] = last[order]  # the last one written wins
+    last_of[life[order]] = last[order]  # the last one written wins
     n_lives = np.bincount(life, minlength=n)
     holds_weights = trace.buffers.usage == BufferUsage.WEIGHTS
     return BufferUse(
-        shared[0][life], shared[1][life], shared[2][life],
+        shared[0][life], shared[1][life], shared[2][life], last_of[life],
         n_lives[life].astype(np.int64), holds_weights & _has_unnamed_reads(trace),
     )  # fmt: skip
 
@@ -254,16 +261,17 @@ def _starts(trace: Trace, spans: I64) -> I64:
     return trace.spans.start[np.maximum(spans, 0)]
 
 
-def _by_row(trace: Trace) -> tuple[I64, I64, I64]:
-    """Return accesses, bytes and last span of each row of the buffers."""
+def _by_row(trace: Trace) -> tuple[I64, I64, I64, I64]:
+    """Return accesses, bytes, accesses without bytes, and last span of each row."""
     n, found = len(trace.buffers), account(trace)
     row = np.flatnonzero((found.what.buffer >= 0) & found.is_access)
     entry = found.owner[row]
     buffer = found.what.buffer[row].astype(np.int64)
     times = found.occurrences()[entry]
-    count, n_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    count, n_bytes, unsized = np.zeros((3, n), np.int64)
     add_by_group(count, buffer, times * found.counts[row])
     add_by_group(n_bytes, buffer, times * found.known[row])
+    add_by_group(unsized, buffer, times * found.unsized[row])
     last = np.full(n, -1, np.int64)
     if len(row):
         of_entry = _last_spans(trace, found, entry)[entry]
@@ -275,7 +283,8 @@ def _by_row(trace: Trace) -> tuple[I64, I64, I64]:
     of_loose = loose.buffer[kept].astype(np.int64)
     add_by_group(count, of_loose, np.ones(len(kept), np.int64))
     add_by_group(n_bytes, of_loose, loose_bytes(trace)[0][kept])
-    return count, n_bytes, last
+    add_by_group(unsized, of_loose, loose_unsized(trace)[kept].astype(np.int64))
+    return count, n_bytes, unsized, last
 
 
 def _last_spans(trace: Trace, found: AccessTable, wanted: Array) -> I64:

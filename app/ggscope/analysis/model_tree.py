@@ -46,6 +46,8 @@ class TensorReads:
     ----------
     accesses, bytes : int64[n_tensors], known accesses, and bytes read or written by
         them, each op's once. None where the trace records no access.
+    unsized : int64[n_tensors], of `accesses` those whose bytes nothing tells; None as
+        `accesses`.
     ticks : int64[n_tensors], time of the ops that are booked on a tensor, see
         ``weights.booked_on``, summed over threads; `UNKNOWN` where no duration of them
         is known. None where the trace has no time, or says of no op what it reads.
@@ -55,6 +57,7 @@ class TensorReads:
 
     accesses: I64 | None
     bytes: I64 | None
+    unsized: I64 | None
     ticks: I64 | None
     is_open: npt.NDArray[np.bool_]
 
@@ -70,8 +73,8 @@ class TensorSums:
     n_unsized, n_unshaped : int64[k], tensors of which they are not.
     bits : float64[k], bits per element of tensors whose size and elements are known;
         NaN without any.
-    accesses, bytes, ticks : int64[k], as in `TensorReads`; None where that has none.
-        Ticks are `UNKNOWN` where no tensor's are known.
+    accesses, bytes, unsized, ticks : int64[k], as in `TensorReads`; None where that
+        has none. Ticks are `UNKNOWN` where no tensor's are known.
     is_open : bool[k], as in `TensorReads`, of any tensor.
     """
 
@@ -83,6 +86,7 @@ class TensorSums:
     bits: npt.NDArray[np.float64]
     accesses: I64 | None
     bytes: I64 | None
+    unsized: I64 | None
     ticks: I64 | None
     is_open: npt.NDArray[np.bool_]
 
@@ -141,14 +145,14 @@ def tensor_reads(trace: Trace, watcher: Watcher | None = None) -> TensorReads:
     """
     n = len(trace.tensors)
     if not len(trace.spans):
-        return TensorReads(None, None, None, np.zeros(n, np.bool_))
-    accesses = n_bytes = None
+        return TensorReads(None, None, None, None, np.zeros(n, np.bool_))
+    accesses = n_bytes = unsized = None
     is_open = np.full(n, shown_coverage(trace, None).may_hide_reads)
     if len(trace.accesses):
         found = heat(trace)
-        accesses, n_bytes = found.accesses, found.bytes
+        accesses, n_bytes, unsized = found.accesses, found.bytes, found.unsized
         is_open |= _open_reads(found)
-    return TensorReads(accesses, n_bytes, _ticks(trace, watcher), is_open)
+    return TensorReads(accesses, n_bytes, unsized, _ticks(trace, watcher), is_open)
 
 
 def _open_reads(found: Heat) -> npt.NDArray[np.bool_]:
@@ -278,6 +282,7 @@ class _Values:
         self._of_both = np.where(is_both, [self.size, self._elements], 0)
         self._accesses = _at(reads.accesses, rows)
         self._bytes = _at(reads.bytes, rows)
+        self._unsized = _at(reads.unsized, rows)
         self._ticks = _at(reads.ticks, rows)
         self._is_open = reads.is_open[rows]
 
@@ -305,6 +310,7 @@ class _Values:
             bits=bits,
             accesses=None if self._accesses is None else total(self._accesses),
             bytes=None if self._bytes is None else total(self._bytes),
+            unsized=None if self._unsized is None else total(self._unsized),
             ticks=ticks,
             is_open=total(self._is_open) > 0,
         )

@@ -10,6 +10,7 @@ from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
     hot_facts,
@@ -71,7 +72,8 @@ def _print(
         n_bytes = int(groups.bytes[i])
         output.emit(
             f"{names[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
-            f"  {format_bytes(n_bytes):>10}  {format_share(n_bytes / total):>6}"
+            f"  {moved_text(n_bytes, int(groups.unsized[i])):>10}"
+            f"  {format_share(n_bytes / total):>6}"
             + (f"  {_most(int(groups.unknown[i])):>12}" if has_open else "")
         )
 
@@ -106,8 +108,9 @@ def _json(
         "accesses": {
             name.replace(" ", "_"): {
                 "count": count,
-                "bytes": totals.bytes[name],
+                "bytes": known_bytes(totals.bytes[name], totals.unsized[name]),
                 "bytes_unknown": totals.unknown_bytes[name],
+                "without_size": totals.unsized[name],
             }
             for name, count in totals.accesses.items()
         },
@@ -128,7 +131,7 @@ def _json(
             {
                 "key": groups.keys[i],
                 "accesses": int(groups.accesses[i]),
-                "bytes": int(groups.bytes[i]),
+                "bytes": known_bytes(int(groups.bytes[i]), int(groups.unsized[i])),
                 "size": int(groups.size[i]),
                 "layer": int(groups.layer[i]) if int(groups.layer[i]) >= 0 else None,
                 "bytes_unknown": int(groups.unknown[i]),
@@ -161,16 +164,19 @@ def _most(n_bytes: int) -> str:
 def _kv_json(kv: KvTraffic) -> dict[str, object]:
     """Return what ops do with the KV cache; None where no such access is recorded."""
 
-    def side(n: I64, known: I64, unknown: I64) -> dict[str, int] | None:
+    def side(
+        n: I64, known: I64, unknown: I64, unsized: I64
+    ) -> dict[str, int | None] | None:
         if not n.sum():
             return None
         return {
             "accesses": int(n.sum()),
-            "bytes": int(known.sum()),
+            "bytes": known_bytes(int(known.sum()), int(unsized.sum())),
             "bytes_unknown": int(unknown.sum()),
+            "without_size": int(unsized.sum()),
         }
 
     return {
-        "read": side(kv.n_reads, kv.read, kv.unknown_read),
-        "written": side(kv.n_writes, kv.written, kv.unknown_written),
+        "read": side(kv.n_reads, kv.read, kv.unknown_read, kv.unsized_reads),
+        "written": side(kv.n_writes, kv.written, kv.unknown_written, kv.unsized_writes),
     }

@@ -20,6 +20,7 @@ from ggscope.analysis.model_tree import (
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.selected import tensor_name
 from ggscope.descriptions.tensors import (
     access_text,
@@ -187,9 +188,12 @@ def _read(trace: Trace, sums: TensorReads | TensorSums, at: int) -> Record:
         n = None if values is None else int(values[at])
         return None if is_open and not n else n
 
+    unsized = 0 if sums.unsized is None else int(sums.unsized[at])
+    n_bytes = count(sums.bytes)
     return {
         "accesses": count(sums.accesses),
-        "accessed_bytes": count(sums.bytes),
+        "accessed_bytes": None if n_bytes is None else known_bytes(n_bytes, unsized),
+        "accesses_without_size": None if sums.accesses is None else unsized,
         f"total_{trace.clock.unit}": None
         if sums.ticks is None
         else _known(int(sums.ticks[at])),
@@ -277,4 +281,4 @@ def _read_texts(record: Record, reads: TensorReads) -> list[str]:
     text = access_text(n, is_open=record["may_be_more"])[0]
     if size is None:
         return [text, NOT_AVAILABLE if n else text]
-    return [text, format_bytes(size)]
+    return [text, moved_text(size, record["accesses_without_size"] or 0)]

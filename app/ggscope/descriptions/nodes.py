@@ -122,14 +122,16 @@ def _trace_facts(
         facts.append(Fact("time", words))
     times = float(measures.accesses[node])
     if times == times:
-        size = round(float(measures.access_bytes[node]))
+        n_bytes = float(measures.access_bytes[node])
+        is_sized = n_bytes == n_bytes
+        size = round(n_bytes) if is_sized else 0
         facts.append(
             Fact(
                 "its tensor",
                 f"{format_count(round(times))} access"
                 + ("" if times == 1 else "es")
-                + f", {format_bytes(size)}",
-                format_exact_bytes(size),
+                + f", {format_bytes(size) if is_sized else 'size unknown'}",
+                format_exact_bytes(size) if is_sized else "",
             )
         )
     else:

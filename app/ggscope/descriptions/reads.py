@@ -22,7 +22,12 @@ from ggscope.analysis.reads.hotness import (
 )
 from ggscope.analysis.reads.what_if import Answer, WhatIf
 from ggscope.analysis.sessions.join import refused_models
-from ggscope.descriptions.counting import OPEN_EXPERTS, READ_UNRECORDED, counting_rule
+from ggscope.descriptions.counting import (
+    OPEN_EXPERTS,
+    READ_UNRECORDED,
+    counting_rule,
+    moved_text,
+)
 from ggscope.descriptions.coverage import coverage_words, left_out_words
 from ggscope.model.ggml.rules import MOST_SOURCES
 from ggscope.model.tables import I64
@@ -181,7 +186,8 @@ def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
     if not sum(totals.accesses.values()):
         return None
     parts = [
-        f"{name} {format_count(count)} ({_size_words(*_limits(totals, name))})"
+        f"{name} {format_count(count)} "
+        f"({_size_words(*_limits(totals, name), totals.unsized[name])})"
         for name, count in totals.accesses.items()
         if count
     ]
@@ -217,15 +223,23 @@ def _kv(trace: Trace, found: HotCold) -> HotFact | None:
         return None
     words = ", ".join(
         [
-            _moved("read", kv.n_reads, kv.read, kv.unknown_read),
-            _moved("written", kv.n_writes, kv.written, kv.unknown_written),
+            _moved("read", kv.n_reads, kv.read, kv.unknown_read, kv.unsized_reads),
+            _moved(
+                "written",
+                kv.n_writes,
+                kv.written,
+                kv.unknown_written,
+                kv.unsized_writes,
+            ),
         ]
     )
     n = kv.n_tokens(trace)
     known = int(kv.read.sum()) + int(kv.written.sum())
     open_ = int(kv.unknown_read.sum()) + int(kv.unknown_written.sum())
     if n > 1 and known + open_:
-        words += f"; {_size_words(known // n, (known + open_) // n)} per token"
+        unsized = int(kv.unsized_reads.sum()) + int(kv.unsized_writes.sum())
+        size = _size_words(known // n, (known + open_) // n, unsized)
+        words += f"; {size} per token"
     remarks = []
     if kv.unknown_read.any():
         remarks.append("cache views are padded, and attention skips masked positions")
@@ -234,19 +248,23 @@ def _kv(trace: Trace, found: HotCold) -> HotFact | None:
     return HotFact("KV cache", words, "; ".join(remarks))
 
 
-def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
+def _moved(word: str, n: I64, known: I64, unknown: I64, unsized: I64) -> str:
     """Return the bytes read or written, with their limits."""
     if not n.sum():
         return f"no {'reads' if word == 'read' else 'writes'} recorded"
     size = int(known.sum())
-    return f"{_size_words(size, size + int(unknown.sum()))} {word}"
+    limits = _size_words(size, size + int(unknown.sum()), int(unsized.sum()))
+    return f"{limits} {word}"
 
 
-def _size_words(least: int, most: int) -> str:
+def _size_words(least: int, most: int, n_unsized: int) -> str:
     """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 MiB to 3.0 MiB".
 
-    Limits that would round to the same text are in bytes.
+    Limits that would round to the same text are in bytes. Where `n_unsized` accesses
+    have no size there is no upper limit: "≥ 3.0 MiB", or "size unknown".
     """
+    if n_unsized:
+        return moved_text(least, n_unsized) if least else "size unknown"
     if least == most:
         return format_bytes(least)
     if not least:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.analysis.links import expert_ranges, merged_ranges, slices
 from ggscope.analysis.reads.usage import Usage
+from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.spans import Fact, exact_time_text, time_text
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import parse
@@ -239,12 +240,13 @@ def usage_facts(
         return [Fact(label, COUNTING) for label in labels]
     facts = [
         Fact("accesses", format_count(figures.n_accesses)),
-        _bytes_fact("bytes read", figures.bytes_read),
+        _moved_fact("bytes read", figures.bytes_read, figures.unsized_reads),
     ]
     if figures.unknown_read:
         facts.append(_open_fact("possibly also read", figures.unknown_read))
-    if figures.bytes_written:
-        facts.append(_bytes_fact("bytes written", figures.bytes_written))
+    if figures.bytes_written or figures.unsized_writes:
+        n_unsized = figures.unsized_writes
+        facts.append(_moved_fact("bytes written", figures.bytes_written, n_unsized))
     if figures.unknown_written:
         facts.append(_open_fact("possibly written", figures.unknown_written))
     facts.append(Fact("spans", format_count(figures.n_spans)))
@@ -353,6 +355,14 @@ def _bytes_fact(label: str, n: int) -> Fact:
     if n < 0:
         return Fact(label, NOT_AVAILABLE)
     return Fact(label, format_bytes(n), format_exact_bytes(n))
+
+
+def _moved_fact(label: str, n: int, n_unsized: int) -> Fact:
+    """Return a fact about bytes that some accesses move, `n_unsized` without a size."""
+    if not n_unsized:
+        return _bytes_fact(label, n)
+    remark = f"{format_count(n_unsized)} of the accesses without a size"
+    return Fact(label, moved_text(n, n_unsized), remark)
 
 
 def _open_fact(label: str, most: int) -> Fact:

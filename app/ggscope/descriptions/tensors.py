@@ -85,10 +85,11 @@ def total_text(sums: TensorSums, at: int = 0) -> str:
     parts = [format_counted(int(sums.n[at]), "tensor")]
     if sums.elements[at]:
         parts.append(f"{element_text(int(sums.elements[at]))} elements")
-    parts.append(format_bytes(int(sums.size[at])))
+    is_sized = sums.size[at] or not sums.n_unsized[at]
+    parts.append(format_bytes(int(sums.size[at])) if is_sized else "size unknown")
     if not math.isnan(float(sums.bits[at])):
         parts.append(f"{bits_text(float(sums.bits[at]))} bits per element")
-    if sums.n_unsized[at]:
+    if is_sized and sums.n_unsized[at]:
         parts.append(f"{format_count(int(sums.n_unsized[at]))} of unknown size")
     return ", ".join(parts)
 
@@ -97,7 +98,7 @@ def total_text(sums: TensorSums, at: int = 0) -> str:
 def model_facts(trace: Trace) -> tuple[Fact, ...]:
     """Return what a model is: name, architecture, elements, size, types, layers."""
     listing, nothing = model_tensors(trace), np.zeros(len(trace.tensors), np.bool_)
-    reads = TensorReads(None, None, None, nothing)
+    reads = TensorReads(None, None, None, None, nothing)
     known: dict[str, str] = {}
     for model in trace.models:
         known = {**model.metadata, **known}

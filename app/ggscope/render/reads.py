@@ -22,6 +22,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
+from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.reads import (
     answer_words,
     hot_facts,
@@ -151,19 +152,7 @@ def ranked(scene: HotScene) -> Ranking:
     is_open = (whole.maybe > 0) | (whole.unrecorded > 0) | (whole.cut > 0)
     never = np.flatnonzero((whole.accesses == 0) & ~is_open)
     never = never[np.argsort(-whole.size[never], kind="stable")]
-    return Ranking(
-        tuple(whole.keys[i] for i in never.tolist()),
-        whole.accesses[never],
-        whole.bytes[never],
-        whole.size[never],
-        whole.tensor[never],
-        whole.expert[never],
-        whole.layer[never],
-        whole.maybe[never],
-        whole.unknown[never],
-        whole.unrecorded[never],
-        whole.cut[never],
-    )
+    return whole.take(never)
 
 
 def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
@@ -180,6 +169,8 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
             format_count(value)
             if scene.measure == "accesses" and not is_cold
             else format_bytes(value)
+            if is_cold
+            else moved_text(value, int(groups.unsized[i]))
         )
         if not is_cold:
             text += f" · {format_share(value / total)}"
@@ -231,6 +222,8 @@ def layers_scene(scene: HotScene) -> GridScene:
         "time": (found.ticks, "time", lambda v: format_duration(round(v), unit)),
     }[scene.measure]
     values = counts.astype(np.float64)
+    if scene.measure == "bytes":
+        values[(found.bytes == 0) & (found.unsized > 0)] = np.nan
     return GridScene(
         scene.width, scene.height, scene.theme, values,
         color_scale(values, scene.scale_kind),

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ggscope.analysis.reads.hot_cold import HotCold, hot_cold
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.analysis.workers import Watcher
-from ggscope.descriptions.counting import READ_UNRECORDED
+from ggscope.descriptions.counting import READ_UNRECORDED, known_bytes, moved_text
 from ggscope.descriptions.reads import (
     HotFact,
     hot_facts,
@@ -275,8 +275,12 @@ class HotColdView(PaintedView):
         if scene is None or not self._is_list(scene):
             return []
         g = self._ranked(scene)
-        columns = (g.accesses, g.maybe, g.bytes, g.unknown, g.size, g.unrecorded)
-        return list(zip(g.keys, *(c.tolist() for c in columns), strict=True))
+        n_bytes = map(known_bytes, g.bytes.tolist(), g.unsized.tolist())
+        before, behind = (g.accesses, g.maybe), (g.unknown, g.size, g.unrecorded)
+        columns = (
+            *(c.tolist() for c in before), n_bytes, *(c.tolist() for c in behind)
+        )  # fmt: skip
+        return list(zip(g.keys, *columns, strict=True))
 
     def _save(self) -> None:
         self.table_wanted.emit(self.table_file())
@@ -442,7 +446,7 @@ class HotColdView(PaintedView):
             f"layer {layer}" if layer >= 0 else "no layer",
             f"{layers.by} {layers.names[cell[1]]}" if has_token else "no token",
             f"{format_count(int(layers.ops[cell]))} ops",
-            f"{format_both_bytes(int(layers.bytes[cell]))} accessed",
+            _accessed(int(layers.bytes[cell]), int(layers.unsized[cell])),
             f"{format_duration(int(layers.ticks[cell]), unit)}, measured or derived",
         ]
         return "\n".join(lines)
@@ -452,7 +456,7 @@ class HotColdView(PaintedView):
         lines = [
             groups.keys[bar],
             f"{format_count(int(groups.accesses[bar]))} accesses",
-            f"{format_both_bytes(int(groups.bytes[bar]))} accessed",
+            _accessed(int(groups.bytes[bar]), int(groups.unsized[bar])),
             f"{format_both_bytes(int(groups.size[bar]))} size",
         ]
         if groups.unknown[bar]:
@@ -501,3 +505,10 @@ class HotColdView(PaintedView):
         session.queries.set_filter(
             replace(session.queries.filter, tensors=frozenset({name}))
         )
+
+
+def _accessed(n_bytes: int, n_unsized: int) -> str:
+    """Return "3.0 MiB (3,145,728 B) accessed", or what is known of that."""
+    if n_unsized:
+        return f"bytes accessed: {moved_text(n_bytes, n_unsized)}"
+    return f"{format_both_bytes(n_bytes)} accessed"

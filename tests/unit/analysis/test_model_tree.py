@@ -44,7 +44,7 @@ def random_tensors(seed: int) -> list[T]:
 
 
 def no_reads(trace: Trace) -> TensorReads:
-    return TensorReads(None, None, None, np.zeros(len(trace.tensors), np.bool_))
+    return TensorReads(None, None, None, None, np.zeros(len(trace.tensors), np.bool_))
 
 
 def key_of(trace: Trace, row: int, level: str, file: int) -> object:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64, adjacency, leads_back, sorted_by_edges
-from ggscope.analysis.reads.op_io import account, loose_bytes
+from ggscope.analysis.reads.op_io import account, loose_bytes, loose_unsized
 from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import Graph, first_node
@@ -30,7 +30,8 @@ class NodeMeasures:
     quality : uint8[n], the worst `Quality` among its spans.
     rule : uint8[n], the weakest `Rule` by which one of them was found.
     accesses, access_bytes : float64[n], how often its tensor is accessed in the whole
-        trace, and the known bytes of that; NaN = the trace does not know the tensor.
+        trace, and the known bytes of that; NaN = the trace does not know the tensor, or
+        the size of no access.
     tensor : int64[n], row of ``Trace.tensors``, -1 = not known.
     """
 
@@ -145,10 +146,15 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     loose = table.loose
     once = np.ones(len(loose), np.int64)
     more, larger = _by_tensor(loose.what.tensor, once, loose_bytes(trace)[0], n)
+    unsized, _ = _by_tensor(found.what.tensor, times * found.unsized, times, n)
+    is_open = loose.what.tensor[loose_unsized(trace)]
+    unsized += np.bincount(is_open[is_open >= 0], minlength=n)
+    sizes += larger
+    sizes[(sizes == 0) & (unsized > 0)] = np.nan
     known = tensor >= 0
     return (
         np.where(known, (counts + more)[tensor], np.nan),
-        np.where(known, (sizes + larger)[tensor], np.nan),
+        np.where(known, sizes[tensor], np.nan),
     )
 
 

@@ -41,6 +41,7 @@ class KvTraffic:
     unknown_read, unknown_written : at most so many further bytes: reads are of padded
         views, and writes of a few rows.
     n_reads, n_writes : accesses.
+    unsized_reads, unsized_writes : those of them whose bytes nothing tells.
     """
 
     tokens: I64
@@ -50,6 +51,8 @@ class KvTraffic:
     unknown_written: I64
     n_reads: I64
     n_writes: I64
+    unsized_reads: I64
+    unsized_writes: I64
 
     def n_tokens(self, trace: Trace) -> int:
         """Return the number of tokens; a ubatch counts with those that it holds."""
@@ -146,6 +149,8 @@ def kv_traffic(trace: Trace, time: TimeRange | None = None) -> KvTraffic:
             table.unknown_of(Direction.WRITE),
             (table.direction == Direction.READ).astype(np.int64),
             (table.direction == Direction.WRITE).astype(np.int64),
+            np.where(table.direction == Direction.READ, table.unsized, 0),
+            np.where(table.direction == Direction.WRITE, table.unsized, 0),
         )
     ]
     touches = np.append(table.per_entry((is_kv & table.is_access).astype(np.int64)), 0)

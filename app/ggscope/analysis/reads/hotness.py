@@ -4,7 +4,7 @@ And how a run walks through the model file: jumps between reads, and layers on d
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,7 @@ class Heat:
         once; views are none.
     unknown_read, unknown_written : int64[n_tensors], bytes that may be read and
         written besides, at most.
+    unsized : int64[n_tensors], of `accesses` those whose bytes nothing tells.
     tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
     first, last : int64[n_tensors], start of the first and the last op that accesses
         it, ticks; -1 never.
@@ -65,6 +66,7 @@ class Heat:
     bytes_written: I64
     unknown_read: I64
     unknown_written: I64
+    unsized: I64
     tokens: I64
     first: I64
     last: I64
@@ -132,6 +134,7 @@ def heat(
         bytes_written=by_tensor.add(table.known_of(Direction.WRITE)),
         unknown_read=by_tensor.add(table.unknown_of(Direction.READ)),
         unknown_written=by_tensor.add(table.unknown_of(Direction.WRITE)),
+        unsized=by_tensor.add(table.unsized),
         tokens=tokens,
         first=by_tensor.extreme(first[rows], np.minimum),
         last=by_tensor.extreme(last[rows], np.maximum),
@@ -355,6 +358,7 @@ class Ranking:
     unknown : int64[n], bytes that may be read and written besides, at most.
     unrecorded : int64[n], members that are read without a record.
     cut : int64[n], members that may be read as a source that its record leaves out.
+    unsized : int64[n], of `accesses` those whose bytes nothing tells.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """
@@ -370,6 +374,16 @@ class Ranking:
     unknown: I64
     unrecorded: I64
     cut: I64
+    unsized: I64
+
+    def take(self, rows: I64) -> "Ranking":
+        """Return some groups."""
+        columns = {
+            field.name: getattr(self, field.name)[rows]
+            for field in fields(self)
+            if field.name != "keys"
+        }
+        return Ranking(tuple(self.keys[i] for i in rows.tolist()), **columns)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -414,10 +428,12 @@ def ranking(
     is_rest = (expert < 0) & (by == "expert" and not lists_rest)
     group, keys, first = _groups(trace, by, np.where(is_rest, -1, tensor), expert)
     n = len(keys)
-    silent, cut = np.zeros((2, len(tensor)), np.int64)
+    silent, cut, unsized = np.zeros((3, len(tensor)), np.int64)
     silent[: len(units)] = found.unit_unrecorded
     cut[: len(units)] = found.unit_cut
-    columns = (accesses, n_bytes, size, maybe, unknown, silent, cut)
+    # A read of the file without a size counts as one of the whole unit.
+    unsized[len(units) :] = found.unsized[tensor[len(units) :]]
+    columns = (accesses, n_bytes, size, maybe, unknown, silent, cut, unsized)
     sums = np.zeros((len(columns), n), np.int64)
     for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)
@@ -440,6 +456,7 @@ def ranking(
         sums[4][order],
         sums[5][order],
         sums[6][order],
+        sums[7][order],
     )
 
 
@@ -567,12 +584,14 @@ class SpaceTotals:
     accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown"; each
         op's once, the known bytes.
     unknown_bytes : bytes that may be moved besides, at most.
+    unsized : of `accesses` those whose bytes nothing tells.
     is_once : whether each op counts once; see `account.counts_once`.
     """
 
     accesses: dict[str, int]
     bytes: dict[str, int]
     unknown_bytes: dict[str, int]
+    unsized: dict[str, int]
     is_once: bool = True
 
     @property
@@ -607,8 +626,9 @@ def space_totals(trace: Trace, time: TimeRange | None = None) -> SpaceTotals:
         return {name: int(total[part].sum()) for name, part in parts.items()}
 
     return SpaceTotals(
-        sums(found.counts), sums(found.known), sums(found.unknown), counts_once(trace)
-    )
+        sums(found.counts), sums(found.known), sums(found.unknown),
+        sums(found.unsized), counts_once(trace),
+    )  # fmt: skip
 
 
 def _starts_in(trace: Trace, time: TimeRange | None) -> npt.NDArray[np.bool_] | None:

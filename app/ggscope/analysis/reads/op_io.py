@@ -134,6 +134,16 @@ class AccessTable:
         """Whether each row touches memory at all; views do not. bool[n]."""
         return np.asarray(self.direction != Direction.NEITHER, np.bool_)
 
+    @property
+    def unsized(self) -> I64:
+        """Accesses of which nothing tells how many bytes they move, int64[n], 1 or 0.
+
+        The bytes of a view, of experts not chosen and of rows named elsewhere are
+        known without a recorded size.
+        """
+        is_open = (self.what.size < 0) & (self.known + self.unknown + self.passed == 0)
+        return np.where(is_open, self.counts, 0).astype(np.int64)
+
     def entries(self, rows: slice | Array) -> Array:
         """Return the entry of each of some spans; -1 = no access."""
         return self.column[rows]
@@ -209,6 +219,11 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
     known = np.maximum(what.size.astype(np.int64), 0)
     passed = _beyond_slice(trace, what, known)
     return known - passed, passed
+
+
+def loose_unsized(trace: Trace) -> Bools:
+    """Tell which accesses that belong to no pattern have no recorded size, bool[n]."""
+    return np.asarray(trace.accesses.loose.what.size < 0, np.bool_)
 
 
 _with_routing: DerivedCache[Trace, AccessTable] = DerivedCache("accesses with routing")

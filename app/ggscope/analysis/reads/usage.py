@@ -13,7 +13,13 @@ from ggscope.analysis.links import (
     routed_keys,
     tensor_touch,
 )
-from ggscope.analysis.reads.op_io import AccessTable, Direction, account, loose_bytes
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
+    Direction,
+    account,
+    loose_bytes,
+    loose_unsized,
+)
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher, chunks, count_values
 from ggscope.model.graph import locate_node
@@ -36,6 +42,7 @@ class Usage:
         threads tell of it.
     bytes_read, bytes_written : known bytes of these.
     unknown_read, unknown_written : bytes that may be moved besides, at most.
+    unsized_reads, unsized_writes : accesses whose bytes nothing tells.
     n_spans : spans that access it or, for a node, are it.
     time : first to last tick of these spans; None without any.
     n_tokens : distinct tokens of these spans; -1 where the trace has no tokens.
@@ -53,6 +60,8 @@ class Usage:
     bytes_written: int = 0
     unknown_read: int = 0
     unknown_written: int = 0
+    unsized_reads: int = 0
+    unsized_writes: int = 0
 
 
 def usage_of(
@@ -104,6 +113,9 @@ def _of_accesses(
     sums["n_accesses"] = int((times * counts).sum()) + len(of_loose)
     sums["bytes_read"] += int(of_loose[~is_loose_write].sum())
     sums["bytes_written"] += int(of_loose[is_loose_write].sum())
+    is_unsized = loose_unsized(trace)[loose_hits]
+    sums["unsized_reads"] += int((is_unsized & ~is_loose_write).sum())
+    sums["unsized_writes"] += int((is_unsized & is_loose_write).sum())
     entry_hit = np.append(found.per_entry(hits.astype(np.int64)) > 0, False)
     extra = loose.span[loose_hits].astype(np.int64)
     if routed is not None:
@@ -138,6 +150,8 @@ def _sums(found: AccessTable, times: I64, rows: Bools | slice) -> dict[str, int]
         "bytes_written": total(Direction.WRITE, found.known),
         "unknown_read": total(Direction.READ, found.unknown),
         "unknown_written": total(Direction.WRITE, found.unknown),
+        "unsized_reads": total(Direction.READ, found.unsized),
+        "unsized_writes": total(Direction.WRITE, found.unsized),
     }
 
 

@@ -33,6 +33,7 @@ class TokenLayers:
     by : whether columns are tokens as the file claims them, or passes.
     ops : int64[L, T], ops; each counts once, however many threads tell of it.
     bytes : int64[L, T], known bytes that they access, each op's once.
+    unsized : int64[L, T], accesses whose bytes nothing tells.
     ticks : int64[L, T], measured and derived durations; estimated and unfinished
         ones are left out.
     n_left_out : how many these are.
@@ -44,6 +45,7 @@ class TokenLayers:
     by: TokenBy
     ops: I64
     bytes: I64
+    unsized: I64
     ticks: I64
     n_left_out: int
 
@@ -74,9 +76,11 @@ def token_layers(
     n_tokens = len(finder.rows) - 1  # the last row is that of no token
     step = max(-(-n_layers * len(finder.rows) // _MOST_CELLS), 1)
     n_columns = -(-n_tokens // step) + 1
-    sums = np.zeros((3, n_layers * n_columns), np.int64)
+    sums = np.zeros((4, n_layers * n_columns), np.int64)
     table = account(trace)
-    per_entry = np.append(table.per_entry(table.known), 0)
+    n_bytes_of, unsized_of = (
+        np.append(table.per_entry(values), 0) for values in (table.known, table.unsized)
+    )
     n_left_out = done = 0
     for chunk in chunks(len(spans)):
         is_counted = spans.op[chunk] >= 0
@@ -96,14 +100,16 @@ def token_layers(
         duration = (spans.end[chunk] - spans.start[chunk])[row]
         is_own = ~is_repeated(spans.flags[chunk][row])
         add_by_group(sums[0], cell, is_own.astype(np.int64))
-        add_by_group(sums[1], cell, per_entry[table.counted_entries(chunk)[row]])
-        add_by_group(sums[2], cell[good], duration[good])
+        entry = table.counted_entries(chunk)[row]
+        add_by_group(sums[1], cell, n_bytes_of[entry])
+        add_by_group(sums[2], cell, unsized_of[entry])
+        add_by_group(sums[3], cell[good], duration[good])
         n_left_out += int(np.count_nonzero(~good))
         done += chunk.stop - chunk.start
         if watcher is not None:
             watcher.progress(done, len(spans))
     # Layers and tokens without any op are left out.
-    grid = sums.reshape(3, n_layers, n_columns)
+    grid = sums.reshape(4, n_layers, n_columns)
     layers = np.flatnonzero(grid[0].any(axis=1))
     columns = np.flatnonzero(grid[0].any(axis=0))
     numbers = np.append(finder.rows.first, -1)
@@ -112,7 +118,7 @@ def token_layers(
         columns < n_columns - 1, np.minimum(first + step, n_tokens) - 1, first
     )
     called = names if by == "token" else Tokens(None)
-    ops, n_bytes, ticks = (part[np.ix_(layers, columns)] for part in grid)
+    ops, n_bytes, unsized, ticks = (part[np.ix_(layers, columns)] for part in grid)
     return TokenLayers(
         layers - 1,
         numbers[first],
@@ -125,6 +131,7 @@ def token_layers(
         by,
         ops,
         n_bytes,
+        unsized,
         ticks,
         n_left_out,
     )

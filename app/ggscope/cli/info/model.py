@@ -138,8 +138,9 @@ def _elements_text(model: dict[str, Any]) -> str:
 
 def _total(trace: Trace) -> TensorSums:
     """Return the sums over the tensors of the model files."""
-    nothing = TensorReads(None, None, None, np.zeros(len(trace.tensors), np.bool_))
-    return tensor_tree(trace, model_tensors(trace), "tensor", nothing).total
+    nothing = np.zeros(len(trace.tensors), np.bool_)
+    reads = TensorReads(None, None, None, None, nothing)
+    return tensor_tree(trace, model_tensors(trace), "tensor", reads).total
 
 
 def _known(value: float) -> float | None:

@@ -1,6 +1,7 @@
 """Texts of the buffers view: summary, tooltips, gaps of the recording."""
 
 from ggscope.analysis.buffers import BufferUse, Gap, Occupancy, gaps, never_freed
+from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.spans import PENDING
 from ggscope.descriptions.spans import time_text as told
 from ggscope.model.tensors import BufferUsage
@@ -131,7 +132,9 @@ def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
         return [f"accesses {NOT_AVAILABLE}: weight reads name no buffer"]
     n = int(use.count[row])
     words = "1 access, {1}" if n == 1 else "{0} accesses, {1}"
-    words = words.format(format_count(n), format_bytes(int(use.bytes[row])))
+    words = words.format(
+        format_count(n), moved_text(int(use.bytes[row]), int(use.unsized[row]))
+    )
     n_lives = int(use.n_lives[row])
     if n_lives > 1:
         words += " " + f"(of {format_count(n_lives)} buffers with this id)"

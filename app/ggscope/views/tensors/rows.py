@@ -15,6 +15,7 @@ from ggscope.analysis.model_tree import (
     tensor_reads,
     tensor_tree,
 )
+from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.selected import shape_text, tensor_name
 from ggscope.descriptions.tensors import (
     access_text,
@@ -268,7 +269,8 @@ def _read_cells(
         raw = n if n or not is_open else ""
         accesses = Cell(text, sort=n, raw=raw, tip=tip)
         is_known = bool(size) or not (n or is_open)
-        text = format_bytes(size) if is_known else NOT_AVAILABLE if n else text
+        n_unsized = 0 if sums.unsized is None else int(sums.unsized[at])
+        text = moved_text(size, n_unsized) if is_known else NOT_AVAILABLE if n else text
         exact = format_exact_bytes(size) if is_known else ""
         remark = "; ".join(part for part in (exact, tip) if part)
         n_bytes = Cell(text, sort=size, raw=size if is_known else "", tip=remark)
