@@ -17,6 +17,7 @@ import log_files
 import npu_files
 import op_files
 import profile_files
+import rocm_files
 import roofline_files
 import side_files
 import sqlite_files
@@ -280,6 +281,11 @@ def _sqlite(names: Names) -> bytes:
     return sqlite_files.nsys(1, 20, names=names).data
 
 
+def _rocm(names: Names) -> bytes:
+    made = rocm_files.program(1, 20, names=names)
+    return rocm_files.document(rocm_files.process(made))
+
+
 def _ops(names: Names) -> bytes:
     # Names of the scheduler are 20 characters long; those of a logger are whole.
     lists = op_files.vulkan_lists(1, 2, names=names)
@@ -339,6 +345,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "ggml-profile": (".json", _profile),
     "ggml-roofline": (".json", _roofline),
     "sqlite": (".sqlite", _sqlite),
+    "rocprof": (".json", _rocm),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),
     "ggml-opencl": (".csv", _opencl),

@@ -187,6 +187,8 @@ CONDITIONS = {
     "write_ahead_log": "beside a database lies a log with rows that were not read",
     "profiler_*": "what the profiler that wrote a file noted itself",
     "profiler_overhead": "spans of a profiler's own work are among the others",
+    # -- rocprofv3 -------------------------------------------------------------
+    "records_without_times": "records of a list have no begin and end",
     # -- requests to storage --------------------------------------------------
     "ends_without_request": "a request ends and no begin of it is there",
     "extents_without_place": "an extent is compressed, inline or not written yet",

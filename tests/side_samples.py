@@ -14,6 +14,7 @@ import log_files
 import op_files
 import profile_files
 import recordings
+import rocm_files
 import roofline_files
 import side_files
 import sqlite_files
@@ -88,6 +89,10 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
     "SqliteReader": ("report.sqlite", lambda: sqlite_files.nsys().data),
+    "RocprofReader": (
+        "results.json",
+        lambda: rocm_files.document(rocm_files.process(rocm_files.program(1))),
+    ),
     "ChromeReader": ("chrome.json", chrome_files.sample),
     "StorageReader": (
         "blkparse.txt",

@@ -47,6 +47,7 @@ WRITERS = {"html", "csv", "xml"}
 """Modules whose escapes are used by `ggscope.sanitize` alone."""
 READERS = {
     ("render/colors.py", "csv"),
+    ("readers/common/delimited.py", "csv"),
     ("readers/format_hints.py", "csv"),
     ("readers/bench/forms.py", "csv"),
 }

@@ -1,5 +1,6 @@
 """Sound files of every reader, small enough for thousands of mutations a second."""
 
+import gzip
 import json
 from random import Random
 
@@ -13,6 +14,7 @@ import imatrix_files
 import log_files
 import op_files
 import profile_files
+import rocm_files
 import roofline_files
 import side_samples
 import sqlite_files
@@ -39,6 +41,20 @@ SMALL_OF_EACH = 6
 Seed = tuple[str, bytes]
 """A file's name and its content."""
 _SAMPLES = ROOT / "resources" / "samples"
+
+
+def _rocm(n: int) -> list[tuple[str, bytes]]:
+    """Return what rocprofv3 writes of `n` launches, in its forms."""
+    made = rocm_files.program(1, n)
+    counted = rocm_files.with_counters(made)
+    return [
+        ("a.json", rocm_files.document(rocm_files.process(made))),
+        ("counters.json.gz", gzip.compress(rocm_files.document(counted), mtime=0)),
+        ("kernels.csv", rocm_files.kernel_trace(made)),
+        ("counters.csv", rocm_files.counter_collection(made)),
+        ("copies.csv", rocm_files.copy_trace(made)),
+        ("stats.csv", rocm_files.kernel_stats(made)),
+    ]
 
 
 def seeds_of(reader_id: str) -> list[Seed]:
@@ -212,6 +228,7 @@ _SEEDS = {
         ("rocpd.db", sqlite_files.rocpd(1, 8).data),
         ("stamps.db", sqlite_files.rocpd(1, 8, stamps=True).data),
     ],
+    "rocprof": lambda: _rocm(9),
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),
         ("clock.txt", op_files.scheduler(op_files.graphs(2, 2), clock=True)),
@@ -239,6 +256,7 @@ _SEEDS = {
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {
+    "rocprof": lambda: _rocm(2),
     "chrome-json": lambda: [
         ("a.json", chrome_files.sample(1, 4)),
         ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 4))),

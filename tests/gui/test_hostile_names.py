@@ -59,6 +59,7 @@ SESSIONS = {
     "profile": ("ggml-profile",),
     "roofline": ("ggml-roofline",),
     "sqlite": ("sqlite",),
+    "rocm": ("rocprof",),
     "ops": ("ggml-ops",),
     "hexagon": ("ggml-hexagon",),
     "opencl": ("ggml-opencl",),

@@ -11,7 +11,6 @@ enum {
     HAS_TIME = 1, HAS_DURATION = 2, HAS_ID = 4, BINDS_ENCLOSING = 8, OF_PROCESS = 16,
     OF_ALL = 32, IS_NEGATIVE = 64, IS_CPU_TIME = 128,
 };
-enum { MORE, CLOSED, FULL };
 enum { TEXTS_PER_ROW = 5, MOST_LOOKED_AT = 64 };
 #define UNKNOWN (-1)
 
@@ -34,9 +33,7 @@ typedef struct {
 } ChromeValues;
 
 typedef struct {
-    int64_t consumed, status, n_events;
-    int64_t n_broken, first_broken; /* in the block; -1: none */
-    int64_t n_other;             /* elements that are no objects */
+    int64_t n_events;
     int64_t n_bare, first_bare;  /* objects without a phase */
     int64_t phases[128];
 } ChromeTally;
@@ -324,57 +321,25 @@ static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_
 EXPORT int64_t ggscope_chrome_scan(const uint8_t *data, int64_t size, int64_t at,
                                    int64_t is_last, int64_t capacity,
                                    const ChromeRows *rows, ChromeValues *values,
-                                   TextTable *texts, ChromeTally *tally)
+                                   TextTable *texts, ListTally *list,
+                                   ChromeTally *tally)
 {
     Cursor c = {data + at, data + size};
     int64_t n = 0;
     Event e;
     memset(tally, 0, sizeof *tally);
-    tally->first_broken = tally->first_bare = -1;
+    tally->first_bare = -1;
     texts->count = values->count = 0;
-    tally->status = MORE;
-    for (;;) {
-        while (more(&c) && *c.at == ',')
-            c.at++;
-        tally->consumed = c.at - data;
-        if (c.at >= c.end)
-            return n;
-        if (*c.at == ']') {
-            tally->consumed++;
-            tally->status = CLOSED;
-            return n;
-        }
+    begin_list(list);
+    while (next_object(&c, data, is_last != 0, list)) {
         if (n == capacity) {
-            tally->status = FULL;
+            list->status = FULL;
             return n;
         }
         const uint8_t *const begin = c.at;
-        if (*c.at != '{') {
-            Piece other;
-            if (!take_value(&c, &other)) {
-                if (c.at >= c.end && !is_last)
-                    return n;
-                /* A byte that begins no value. */
-                tally->n_broken++;
-                if (tally->first_broken < 0)
-                    tally->first_broken = begin - data;
-                c.at = begin + 1;
-                while (c.at < c.end && *c.at != '{' && *c.at != ']')
-                    c.at++;
-                continue;
-            }
-            tally->n_other++;
-            continue;
-        }
         if (!take_event(&c, &e, texts->secret)) {
-            if (c.at >= c.end)
-                return n; /* more may come; at the end of the file it is cut */
-            tally->n_broken++;
-            if (tally->first_broken < 0)
-                tally->first_broken = begin - data;
-            c.at += c.at == begin;
-            while (c.at < c.end && *c.at != '{')
-                c.at++;
+            if (!skip_damage(&c, data, begin, list))
+                return n;
             continue;
         }
         if (!e.phase) {
@@ -384,79 +349,20 @@ EXPORT int64_t ggscope_chrome_scan(const uint8_t *data, int64_t size, int64_t at
             continue;
         }
         if (!has_use(&e)) {
-            if (e.phase != 'M') {
-                tally->n_broken++;
-                if (tally->first_broken < 0)
-                    tally->first_broken = begin - data;
-            }
+            if (e.phase != 'M')
+                note_broken(list, begin - data);
         } else if (add_event(&e, data, begin - data, n, rows, values, texts)) {
             n++;
         } else if (n) {
-            c.at = begin;
-            tally->status = FULL;
+            list->status = FULL;
             return n;
         } else { /* a single event with more texts than there is room for */
-            tally->n_broken++;
-            if (tally->first_broken < 0)
-                tally->first_broken = begin - data;
+            note_broken(list, begin - data);
         }
         tally->n_events++;
         tally->phases[e.phase]++;
     }
-}
-
-/* Where the next member of an outer object begins and its value: the key between the
- * quotes, and the first byte of the value. 0: the text ends before; -1: no member. */
-EXPORT int64_t ggscope_chrome_member(const uint8_t *data, int64_t size, int64_t at,
-                                     int64_t *place)
-{
-    Cursor c = {data + at, data + size};
-    Piece key;
-    const int follows = next_member(&c);
-    if (follows != 1)
-        return follows ? -1 : 0;
-    if (!take_key(&c, &key))
-        return c.at >= c.end ? 0 : -1;
-    place[0] = key.at - data;
-    place[1] = key.end - data;
-    place[2] = c.at - data;
-    return 1;
-}
-
-/* Go on with a value over blocks; `state` is depth, whether within a string, whether
- * behind a backslash, and whether it began. Returns how far; the value ended where
- * state[3] is 2. */
-EXPORT int64_t ggscope_chrome_skip(const uint8_t *data, int64_t size, int64_t *state)
-{
-    int64_t at = 0;
-    for (; at < size && state[3] != 2; at++) {
-        const uint8_t byte = data[at];
-        if (state[1]) {
-            if (state[2])
-                state[2] = 0;
-            else if (byte == '\\')
-                state[2] = 1;
-            else if (byte == '"') {
-                state[1] = 0;
-                state[3] = state[0] ? 1 : 2;
-            }
-        } else if (byte == '"') {
-            state[1] = state[3] = 1;
-        } else if (byte == '{' || byte == '[') {
-            state[0]++;
-            state[3] = 1;
-        } else if (byte == '}' || byte == ']') {
-            if (!state[0]) { /* behind a number: the object around it ends */
-                state[3] = 2;
-                break;
-            }
-            state[3] = --state[0] ? 1 : 2;
-        } else if (byte == ',' && !state[0]) {
-            state[3] = 2;
-            break;
-        }
-    }
-    return at;
+    return n;
 }
 
 /* ---- what belongs together ---- */

@@ -78,10 +78,41 @@ static inline int decimal(Piece piece, int shift, int64_t *value)
     return 1;
 }
 
+/* A number as the nearest float, where that takes one exact division; 0 where not. */
+static inline int exact_real(Piece piece, double *value)
+{
+    static const double powers[] = {
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
+        1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+    };
+    const uint8_t *p = piece.at, *const end = piece.end;
+    const int negative = p < end && *p == '-';
+    uint64_t whole = 0;
+    int behind = 0, n_behind = 0;
+    p += negative;
+    for (; p < end && (is_digit(*p) || (*p == '.' && !behind)); p++) {
+        if (*p == '.') {
+            behind = 1;
+            continue;
+        }
+        whole = whole * 10 + (unsigned)(*p - '0');
+        n_behind += behind;
+        if (whole > UINT64_C(1) << 53)
+            return 0;
+    }
+    if (p != end || p == piece.at + negative || n_behind > 22)
+        return 0;
+    *value = (double)whole / powers[n_behind];
+    *value = negative ? -*value : *value;
+    return 1;
+}
+
 /* A number as a float: a counter's value, never a time. 0 where it is none. */
 static inline int real(Piece piece, double *value)
 {
     int64_t number;
+    if (exact_real(piece, value))
+        return 1;
     for (int shift = 9; shift >= 0; shift -= 3)
         if (decimal(piece, shift, &number)) {
             const double scales[] = {1, 1e3, 1e6, 1e9};

@@ -448,13 +448,59 @@ class ChromeValues(Struct):
     )  # fmt: skip
 
 
+class ListTally(Struct):
+    """How far a scan of a list of objects came, and what was no object."""
+
+    _fields_ = _names(i64, "consumed", "status", "n_broken", "first_broken", "n_other")
+
+
 class ChromeTally(Struct):
-    """How far a scan of events came, and what it passed over."""
+    """What a scan of events counted."""
 
     _fields_ = (
-        *_names(i64, "consumed", "status", "n_events", "n_broken", "first_broken"),
-        *_names(i64, "n_other", "n_bare", "first_bare"), ("phases", i64 * 128),
+        *_names(i64, "n_events", "n_bare", "first_bare"), ("phases", i64 * 128),
     )  # fmt: skip
+
+
+class FieldPaths(Struct):
+    """Fields that are looked for in each object of a list."""
+
+    _fields_ = (
+        ("n", i64), ("keys", In.u8), *_names(In.i32, "begin", "length"),
+        *_names(In.u8, "depth", "kind"),
+    )  # fmt: skip
+
+
+class FieldRows(Struct):
+    """Values of these fields, and where each object begins."""
+
+    _fields_ = (*_names(Out.i64, "number", "offset"), ("real", Out.f64))
+
+
+class TableLayout(Struct):
+    """What each field of a row is, and the column that it goes to."""
+
+    _fields_ = (
+        *_names(i64, "n_fields", "n_texts", "delimiter"), ("kind", In.u8),
+        ("column", In.i32),
+    )  # fmt: skip
+
+
+class TableRows(Struct):
+    """Columns that rows of a table go to."""
+
+    _fields_ = (
+        ("capacity", i64), *_names(Out.i64, "offset", "number"), ("real", Out.f64),
+        ("text", Out.i32),
+    )  # fmt: skip
+
+
+class TableTally(Struct):
+    """How far a scan of rows came, and which lines were none."""
+
+    _fields_ = _names(
+        i64, "consumed", "status", "n_stray", "first_stray", "has_open_end"
+    )
 
 
 class IoRows(Struct):
@@ -544,10 +590,8 @@ SOURCES = {
         {
             "ggscope_chrome_scan": (
                 i64, In.u8, i64, i64, i64, i64, _in(ChromeRows), _out(ChromeValues),
-                _out(TextTable), _out(ChromeTally),
+                _out(TextTable), _out(ListTally), _out(ChromeTally),
             ),
-            "ggscope_chrome_member": (i64, In.u8, i64, i64, Out.i64),
-            "ggscope_chrome_skip": (i64, In.u8, i64, Out.i64),
             "ggscope_chrome_pair": (
                 i64, i64, In.i32, In.u8, In.i32, Out.i32, Out.i32,
             ),
@@ -559,7 +603,25 @@ SOURCES = {
                 Out.i32,
             ),
         },
-        (ChromeRows, ChromeValues, TextTable, ChromeTally),
+        (ChromeRows, ChromeValues, TextTable, ListTally, ChromeTally),
+    ),
+    "fields": Source(
+        {
+            "ggscope_json_fields": (
+                i64, In.u8, i64, i64, i64, i64, _in(FieldPaths), _in(FieldPaths),
+                _in(FieldRows), Out.i64, _out(ListTally),
+            ),
+            "ggscope_json_member": (i64, In.u8, i64, i64, Out.i64),
+            "ggscope_json_skip": (i64, In.u8, i64, Out.i64),
+            "ggscope_table_rows": (
+                i64, In.u8, i64, i64, _in(TableLayout), _in(TableRows),
+                _out(TextTable), _out(TableTally),
+            ),
+        },
+        (
+            FieldPaths, FieldRows, ListTally, TableLayout, TableRows, TextTable,
+            TableTally,
+        ),
     ),
     "storage": Source(
         {

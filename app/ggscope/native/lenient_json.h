@@ -111,4 +111,75 @@ static inline int next_member(Cursor *c)
     return 2;
 }
 
+/* ---- lists of objects, block by block ---- */
+
+enum { MORE, CLOSED, FULL };     /* why a scan ended: readers/common/text_cursor.py */
+
+typedef struct {
+    int64_t consumed, status;
+    int64_t n_broken, first_broken; /* in the block; -1: none */
+    int64_t n_other;             /* elements that are no objects */
+} ListTally;
+
+static inline void begin_list(ListTally *tally)
+{
+    memset(tally, 0, sizeof *tally);
+    tally->first_broken = -1;
+    tally->status = MORE;
+}
+
+static inline void note_broken(ListTally *tally, int64_t at)
+{
+    tally->n_broken++;
+    if (tally->first_broken < 0)
+        tally->first_broken = at;
+}
+
+/* Go to the next object of the list; 0 where the list or the text ends. */
+static inline int next_object(Cursor *c, const uint8_t *data, int is_last,
+                              ListTally *tally)
+{
+    for (;;) {
+        while (more(c) && *c->at == ',')
+            c->at++;
+        tally->consumed = c->at - data;
+        if (c->at >= c->end)
+            return 0;
+        if (*c->at == '{')
+            return 1;
+        if (*c->at == ']') {
+            tally->consumed++;
+            tally->status = CLOSED;
+            return 0;
+        }
+        const uint8_t *const begin = c->at;
+        Piece other;
+        if (take_value(c, &other)) {
+            tally->n_other++;
+            continue;
+        }
+        if (c->at >= c->end && !is_last)
+            return 0;
+        /* A byte that begins no value. */
+        note_broken(tally, begin - data);
+        c->at = begin + 1;
+        while (c->at < c->end && *c->at != '{' && *c->at != ']')
+            c->at++;
+    }
+}
+
+/* Go on behind the damage of the object that begins here; 0 where the text ends: more
+ * may come, and at the end of the file it is cut. */
+static inline int skip_damage(Cursor *c, const uint8_t *data, const uint8_t *begin,
+                              ListTally *tally)
+{
+    if (c->at >= c->end)
+        return 0;
+    note_broken(tally, begin - data);
+    c->at += c->at == begin;
+    while (c->at < c->end && *c->at != '{')
+        c->at++;
+    return 1;
+}
+
 #endif

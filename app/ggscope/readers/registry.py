@@ -44,6 +44,7 @@ from ggscope.readers import (
     npu,
     opencl,
     recording,
+    rocprof,
     sqlite,
     storage,
     tensor,
@@ -98,6 +99,7 @@ BUILTIN = {
     "ggscope.readers.storage.reader:StorageReader": storage.INFO,
     "ggscope.readers.extents.reader:ExtentsReader": extents.INFO,
     "ggscope.readers.sqlite.reader:SqliteReader": sqlite.INFO,
+    "ggscope.readers.rocprof.reader:RocprofReader": rocprof.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""
 BUILT_IN = "built-in"

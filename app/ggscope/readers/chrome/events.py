@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag
+from enum import IntFlag
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from ggscope.errors import CorruptError
 from ggscope.model.tables import I64, Array, distinct, narrow
-from ggscope.native.declared import ChromeRows, ChromeTally, ChromeValues, TextTable
+from ggscope.native.declared import (
+    ChromeRows,
+    ChromeTally,
+    ChromeValues,
+    ListTally,
+    TextTable,
+)
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
@@ -28,11 +34,10 @@ from ggscope.readers.common.packed_text import (
     TraceText,
     check_memory,
 )
+from ggscope.readers.common.text_cursor import ScanStatus, TextCursor, string_of
 from ggscope.readers.snapshots import SnapshotScheduler
 
 BLOCK_BYTES = 4 << 20
-FIRST_BYTES = 1 << 20
-"""Of the first block, for an early picture."""
 _FACT_BYTES = 1 << 20
 """Values beside the events that are longer are passed over."""
 _MOST_FACTS = 200
@@ -42,7 +47,6 @@ _N_VALUES = 1 << 17
 _EVENTS = "traceEvents"
 OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
-_BOM = b"\xef\xbb\xbf"
 _PHASES = 128
 _NEXT_SECONDS = 0.5
 """Between early pictures, at least."""
@@ -65,14 +69,6 @@ class Mark(IntFlag):
     """Its duration is negative."""
     CPU_TIME = 128
     """Its duration is that of the thread on a core, for want of another."""
-
-
-class _Status(IntEnum):
-    """Why a scan ended."""
-
-    MORE = 0
-    CLOSED = 1
-    FULL = 2
 
 
 @dataclass(slots=True)
@@ -276,79 +272,55 @@ class EventScan:
         )
 
     def _begin(self, blocks: TextBlocks) -> None:
-        data = blocks.first(FIRST_BYTES)
-        text = data[:4096].tobytes()
-        begin = len(text) - len(text.removeprefix(_BOM).lstrip(b" \t\r\n"))
-        if text[begin : begin + 1] == b"[":
+        cursor = TextCursor(blocks, self._context.check_cancelled)
+        byte = cursor.byte()
+        if byte == ord("["):
             self._is_list = True
-            self._take_list(blocks, begin + 1)
-        elif text[begin : begin + 1] == b"{":
-            self._take_outer(blocks, begin + 1)
+            cursor.at += 1
+            self._take_list(cursor)
+        elif byte == ord("{"):
+            self._take_outer(cursor)
         else:
-            raise CorruptError("the text is no JSON object or list.", offset=begin)
+            raise CorruptError(
+                "the text is no JSON object or list.", offset=cursor.offset
+            )
 
-    def _take_outer(self, blocks: TextBlocks, at: int) -> None:
+    def _take_outer(self, cursor: TextCursor) -> None:
         """Take the members of the outer object."""
-        place = np.zeros(3, np.int64)
         has_list = False
-        while True:
-            data = blocks.data
-            follows = library().ggscope_chrome_member(data, len(data), at, place)
-            if follows == 0:
-                if not blocks.extend(at):
-                    break
-                at = 0
+        for key in cursor.members():
+            if key != _EVENTS or cursor.byte() != ord("["):
+                self._take_fact(cursor, key)
                 continue
-            if follows < 0:
-                break
-            key = data[place[0] : place[1]].tobytes().decode("utf-8", "replace")
-            at = int(place[2])
-            if key == _EVENTS and data[at] == ord("["):
-                has_list = True
-                at = self._take_list(blocks, at + 1)
-                if at < 0:
-                    return
-            else:
-                at = self._take_fact(blocks, key, at)
+            has_list = True
+            cursor.at += 1
+            if not self._take_list(cursor):
+                return
         if not has_list:
             raise CorruptError(
                 f"the object has no list {_EVENTS}.",
                 hint="Is this a trace?",
             )
 
-    def _take_fact(self, blocks: TextBlocks, key: str, at: int) -> int:
-        """Take a value beside the events; return where it ends in the data."""
-        state = np.zeros(4, np.int64)
-        parts: list[bytes] = []
-        n = 0
-        while True:
-            rest = blocks.data[at:]
-            used = int(library().ggscope_chrome_skip(rest, len(rest), state))
-            if n <= _FACT_BYTES:
-                parts.append(rest[:used].tobytes())
-            n += used
-            at += used
-            self._context.check_cancelled()
-            if state[3] == 2 or not blocks.extend(at):
-                break
-            at = 0
-        if n > _FACT_BYTES or len(self._facts) >= _MOST_FACTS:
+    def _take_fact(self, cursor: TextCursor, key: str) -> None:
+        """Take a value beside the events."""
+        text = cursor.value(_FACT_BYTES)
+        if text is None or len(self._facts) >= _MOST_FACTS:
             self.faults.left_out.append(key[:80])
-            return at
+            return
         with suppress(ValueError, RecursionError):
-            text = b"".join(parts).decode("utf-8", "replace")
-            self._facts[key[:200]] = json.loads(text, strict=False)
-        return at
+            value = json.loads(text.decode("utf-8", "replace"), strict=False)
+            self._facts[key[:200]] = value
 
-    def _take_list(self, blocks: TextBlocks, at: int) -> int:
-        """Take events; return where their list ends, -1 where the text ends before."""
-        n_blocks = 0
+    def _take_list(self, cursor: TextCursor) -> bool:
+        """Take events; return False where the text ends before their list does."""
+        blocks, n_blocks = cursor.blocks, 0
         while True:
             self._context.progress(self._text.packed_at, self._size)
-            at, status = self._scan(blocks, at)
-            if status is _Status.CLOSED:
+            cursor.at, status = self._scan(blocks, cursor.at)
+            if status is ScanStatus.CLOSED:
                 self.faults.has_end = True
-                return at
+                return True
             n_blocks += 1
             if self._publish is not None and len(self._table):
                 done = self._text.packed_at
@@ -356,15 +328,13 @@ class EventScan:
                     self._pace.timed(self._publish_now, done)
             if n_blocks % _MEMORY_BLOCKS == 0:
                 check_memory()
-            rest = len(blocks.data) - at
-            if rest >= LONGEST:
+            if len(blocks.data) - cursor.at >= LONGEST:
                 # Go on behind it, with whatever looks like an event.
-                self._note_broken(blocks.offset + at)
-                at = len(blocks.data)
-            if not blocks.extend(at):
-                self.faults.cut_at = blocks.offset + at
-                return -1
-            at = 0
+                self._note_broken(cursor.offset)
+                cursor.at = len(blocks.data)
+            if not cursor.extend():
+                self.faults.cut_at = cursor.offset
+                return False
 
     def _publish_now(self) -> None:
         assert self._publish is not None
@@ -375,28 +345,26 @@ class EventScan:
         if self.faults.first_broken < 0:
             self.faults.first_broken = offset
 
-    def _scan(self, blocks: TextBlocks, at: int) -> tuple[int, _Status]:
+    def _scan(self, blocks: TextBlocks, at: int) -> tuple[int, ScanStatus]:
         """Take the events of a block; return where it goes on."""
         data, room = blocks.data, self._room
         while True:
             n = room.scan(data, at, blocks.is_last)
-            tally = room.tally
             faults, start = self.faults, blocks.offset
-            faults.other += tally.n_other
-            for name in ("broken", "bare"):
-                count, first = (
-                    getattr(tally, f"n_{name}"),
-                    getattr(tally, f"first_{name}"),
-                )
-                setattr(faults, name, getattr(faults, name) + count)
-                if first >= 0 and getattr(faults, f"first_{name}") < 0:
-                    setattr(faults, f"first_{name}", start + first)
+            listed, tally = room.list_tally, room.tally
+            faults.other += listed.n_other
+            faults.bare += tally.n_bare
+            if tally.first_bare >= 0 and faults.first_bare < 0:
+                faults.first_bare = start + tally.first_bare
+            faults.broken += listed.n_broken
+            if listed.first_broken >= 0 and faults.first_broken < 0:
+                faults.first_broken = start + listed.first_broken
             self._by_phase += np.ctypeslib.as_array(tally.phases)
             if n:
                 self._add(data, n, start)
-            at = int(tally.consumed)
-            if tally.status != _Status.FULL:
-                return at, _Status(tally.status)
+            at = int(listed.consumed)
+            if listed.status != ScanStatus.FULL:
+                return at, ScanStatus(listed.status)
             self._context.check_cancelled()
 
     def _add(self, data: Bytes, n: int, offset: int) -> None:
@@ -506,14 +474,14 @@ class _Room:
             offset=self._begin,
             length=self._length,
         )
-        self.tally = ChromeTally()
+        self.list_tally, self.tally = ListTally(), ChromeTally()
 
     def scan(self, data: Bytes, at: int, is_last: bool) -> int:
         """Read events; return the number of rows."""
         self._slots[:] = 0
         n = library().ggscope_chrome_scan(
             data, len(data), at, int(is_last), _CAPACITY, self._rows, self.values,
-            self._texts, self.tally,
+            self._texts, self.list_tally, self.tally,
         )  # fmt: skip
         return int(n)
 
@@ -523,10 +491,4 @@ class _Room:
         spans = zip(self._begin[:n].tolist(), self._length[:n].tolist(), strict=True)
         view = data.data
         for begin, length in spans:
-            text = str(view[begin : begin + length], "utf-8", "replace")
-            if "\\" in text:
-                with suppress(ValueError):
-                    text = json.loads(f'"{text}"', strict=False)
-                    # Halves of surrogate pairs are no text.
-                    text = text.encode("utf-8", "replace").decode()
-            yield text
+            yield string_of(view[begin : begin + length])

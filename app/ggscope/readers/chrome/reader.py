@@ -1,12 +1,10 @@
 """Reader of Chrome trace events."""
 
-import json
 from collections.abc import Callable
 
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import Array
-from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.api import (
     GZIP,
@@ -21,15 +19,18 @@ from ggscope.readers.chrome import INFO
 from ggscope.readers.chrome.events import Events, EventScan, scan_head
 from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
-from ggscope.readers.common.packed_text import text_of, unpacked_head, zstd_reader
+from ggscope.readers.common.objects import ObjectRecords
+from ggscope.readers.common.packed_text import (
+    text_of,
+    unpacked_head,
+    warn_of_packing,
+    zstd_reader,
+)
 from ggscope.readers.source import Source
 
-_RECORD_BYTES = 64 << 10
-_SHOWN_BYTES = 4096
 _ROW_BYTES = 220
 """Memory of an event while it is read, measured."""
 _FINAL_BYTES = 50
-_MOST_FIELDS = 200
 _FACTS = (
     "schemaVersion", "displayTimeUnit", "traceName", "trace_id", "cuda_runtime_version",
     "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "nccl_version",
@@ -140,7 +141,7 @@ def _trace(
         note_change(
             builder, source.change(), f"{events.n_events:,} events", source.size
         )
-    builder.records = EventRecords(read, events.offset)
+    builder.records = ObjectRecords(read, events.offset, "event", ("args",))
     info = trace_info(
         INFO,
         source,
@@ -194,12 +195,7 @@ def _warn(
     faults = events.faults
     n = f"{events.n_events:,} events"
     if faults.ended:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "packed_cut",
-            f"{faults.ended}; the {n} before that are shown.",
-            remedy="Copy or record the file again.",
-        )
+        warn_of_packing(builder, faults.ended, n)
     elif faults.cut_at >= 0:
         builder.warn(
             Severity.NOTICE,
@@ -290,65 +286,3 @@ def _warn(
             "“other names”, and keep their names.",
             count=made.n_other_names,
         )
-
-
-class EventRecords:
-    """Gives back single events, with their arguments.
-
-    Parameters
-    ----------
-    read : returns bytes of the text by (offset, length).
-    offset : where each event begins.
-    """
-
-    def __init__(self, read: Callable[[int, int], bytes], offset: Array) -> None:
-        self._read, self._offset = read, offset
-
-    def view(self, record: int) -> RecordView:
-        """Return an event by its number.
-
-        Raises
-        ------
-        ReadError
-            If it is gone.
-        """
-        if not 0 <= record < len(self._offset):
-            raise ReadError(f"there is no event {record:,}.")
-        offset = int(self._offset[record])
-        data = self._read(offset, _RECORD_BYTES)
-        length, fields = _fields(data)
-        if not fields:
-            raise ReadError(
-                f"event {record:,} is no longer at byte {offset:,}.",
-                hint="Reload the file.",
-            )
-        return RecordView(offset, data[: min(length, _SHOWN_BYTES)], tuple(fields))
-
-
-def _fields(data: bytes) -> tuple[int, list[tuple[str, str, int, int]]]:
-    """Return the length of the event that begins here, and its fields."""
-    text = data.decode("utf-8", "replace")
-    try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text)
-    except (ValueError, RecursionError):
-        if not data.startswith(b"{"):
-            return 0, []
-        return len(data), [("text", text[:_SHOWN_BYTES], 0, len(data))]
-    if not isinstance(value, dict):
-        return 0, []
-    fields: list[tuple[str, str, int, int]] = []
-    for key, content in value.items():
-        if key == "args" and isinstance(content, dict):
-            fields += [
-                (f"args · {name}", _shown(inner), -1, 0)
-                for name, inner in content.items()
-            ]
-        else:
-            fields.append((key, _shown(content), -1, 0))
-    return len(text[:end].encode()), fields[:_MOST_FIELDS]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, str):
-        return value[:_SHOWN_BYTES]
-    return json.dumps(value, ensure_ascii=False)[:_SHOWN_BYTES]

@@ -159,6 +159,17 @@ class Gathered:
         times += [int(series.time[0]) for series in self.counters]
         return min(times, default=None)
 
+    def warn_of_times(self) -> None:
+        """Say how many rows have no usable times."""
+        if self.n_bad:
+            self.builder.warn(
+                Severity.DATA_LOSS,
+                "bad_event_time",
+                "rows have no times, or an end before the begin; they are left out.",
+                count=self.n_bad,
+                place=self.bad_place,
+            )
+
     def add_to_builder(self, origin: int) -> None:
         """Add lanes, spans, copies, launches and markers; times count from `origin`."""
         self.spans = [events for events in self.spans if len(events)]

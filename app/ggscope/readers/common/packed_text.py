@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError, ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Severity
 from ggscope.readers.api import GZIP, ZSTD
 from ggscope.readers.source import Source, read_at
 
@@ -29,6 +31,16 @@ Bytes = npt.NDArray[np.uint8]
 
 class PackedError(Exception):
     """Why unpacking ended before the end; the text says it to people."""
+
+
+def warn_of_packing(builder: TraceBuilder, ended: str, read: str) -> None:
+    """Say why unpacking ended too soon, and what was read before, "7 events"."""
+    builder.warn(
+        Severity.DATA_LOSS,
+        "packed_cut",
+        f"{ended}; the {read} before that are shown.",
+        remedy="Copy or record the file again.",
+    )
 
 
 class TraceText(Protocol):

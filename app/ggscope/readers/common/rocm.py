@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64, ranked
 from ggscope.model.trace import LaneKind
-from ggscope.readers.common.gathered import NONE, Events, Gathered, Track, combined
+from ggscope.readers.common.gathered import (
+    NONE,
+    Events,
+    Gathered,
+    Series,
+    Track,
+    combined,
+)
 
 KERNEL, COPY, MEMORY = "kernel", "gpu_memcpy", "gpu_memory"
 """Categories of what a device does."""
@@ -71,12 +78,24 @@ class RocmEvents:
         words = [texts.get(i) or fallback for i in different.tolist()]
         return self._strings.intern_many(words)[place]
 
-    def add_work(self, rows: Rows, name: npt.NDArray[np.int32], category: str) -> None:
-        """Add what a device did: kernels, copies, allocations."""
+    def add_work(
+        self,
+        rows: Rows,
+        name: npt.NDArray[np.int32],
+        category: str,
+        to_host: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Add what a device did: kernels, copies, allocations.
+
+        Parameters
+        ----------
+        to_host : bool[n], whether a copy is for the host; None: the agents tell.
+        """
         none = np.full(len(rows["start"]), NONE)
         target, origin = (rows.get(f"{side}_agent_id", none) for side in ("dst", "src"))
         cpus = [i for i, text in self._names.agents.items() if text.startswith(_CPU)]
-        to_host = np.isin(target, cpus)
+        if to_host is None:
+            to_host = np.isin(target, cpus)
         agent = np.where(to_host, origin, target)
         agent = np.where(rows["agent_id"] != NONE, rows["agent_id"], agent)
         size = rows.get("size", none)
@@ -157,6 +176,8 @@ class RocmEvents:
         if self._number or len(names.processes) > 1:
             group = (*group, self._process(pid))
         if stream != NONE:
+            # What runs in a stream runs in order, in whichever queue.
+            queue = NONE
             name = names.streams.get(stream) or f"stream {stream}"
         elif queue != NONE:
             name = names.queues.get(queue) or f"queue {queue}"
@@ -183,3 +204,37 @@ class RocmEvents:
             track.group,
             (2, *track.order[1:]),
         )
+
+
+def counter_series(
+    start: I64,
+    dispatch: I64,
+    counter: I64,
+    value: npt.NDArray[np.float64],
+    title: Callable[[int], str],
+) -> list[Series]:
+    """Return a series for each counter, with a sample for each dispatch that has one.
+
+    Parameters
+    ----------
+    start : begin of each dispatch.
+    dispatch, counter, value : int64[n], rows of `start`, ids, and values that are added
+        up; NaN counts as none.
+    title : returns the name of a counter by its id.
+    """
+    known = np.flatnonzero(np.isfinite(value))
+    order = known[np.lexsort((start[dispatch[known]], counter[known]))]
+    series = []
+    for part in np.split(order, np.flatnonzero(np.diff(counter[order])) + 1):
+        if not len(part):
+            continue
+        _, first, place = ranked(dispatch[part])
+        with np.errstate(over="ignore"):
+            total = np.bincount(place, value[part]).astype(np.float64)
+        time = start[dispatch[part[first]]]
+        rows = np.argsort(time, kind="stable")
+        rows = rows[np.isfinite(total[rows])]
+        if len(rows):
+            name = title(int(counter[part[0]]))[:MOST_NAME]
+            series.append(Series(name, "", time[rows], total[rows]))
+    return series

@@ -171,14 +171,7 @@ def _warn(gathered: Gathered, database: Database, source: Source) -> None:
             "damaged pages were.",
             place=table,
         )
-    if gathered.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_event_time",
-            "rows have no times, or an end before the begin; they are left out.",
-            count=gathered.n_bad,
-            place=gathered.bad_place,
-        )
+    gathered.warn_of_times()
     log = Path(f"{source.path}-wal")
     try:
         has_log = log.stat().st_size > 0

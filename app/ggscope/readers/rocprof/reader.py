@@ -1,0 +1,242 @@
+"""Reader of what rocprofv3 writes as JSON and CSV."""
+
+from collections.abc import Callable
+
+from ggscope.errors import CorruptError, ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import Severity, Trace
+from ggscope.model.units import Clock
+from ggscope.readers.api import (
+    GZIP,
+    HEAD_BYTES,
+    NOT_MINE,
+    Estimate,
+    Head,
+    ReadContext,
+    Sniff,
+)
+from ggscope.readers.common.delimited import (
+    DelimitedTable,
+    Header,
+    RowRecords,
+    header_of,
+)
+from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.gathered import Gathered
+from ggscope.readers.common.objects import ObjectRecords
+from ggscope.readers.common.packed_text import (
+    TraceText,
+    text_of,
+    unpacked_head,
+    warn_of_packing,
+)
+from ggscope.readers.rocprof import INFO
+from ggscope.readers.rocprof.records import ROOT, JsonRecords
+from ggscope.readers.rocprof.tables import KINDS, CsvRecords, Form, form_of
+from ggscope.readers.source import Source
+
+_RECORD_BYTES = 480
+"""Of a record in JSON, about; rows of CSV have half of that."""
+_FINAL_BYTES, _PEAK_BYTES = 70, 260
+"""Memory of a record, measured."""
+_SPANS = frozenset({"spans"})
+
+
+class RocprofReader:
+    """Reads JSON and CSV of rocprofv3."""
+
+    info = INFO
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its outer key, or by the names of its columns."""
+        data = unpacked_head(head.data)
+        if not data:
+            return NOT_MINE
+        if _is_json(data):
+            return Sniff(95, f"an object with {ROOT}")
+        header = header_of(data)
+        form = None if header is None else form_of(header)
+        if form is None:
+            return NOT_MINE
+        return Sniff(92, f"columns of a table of rocprofv3 ({form.name.lower()})")
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return what reading a file would cost, by its size."""
+        data = unpacked_head(head.data)
+        if not data:
+            return None
+        size = head.size
+        if head.data.startswith(GZIP):
+            size = size * len(data) // max(len(head.data), 1)
+        n = size // (_RECORD_BYTES if _is_json(data) else _RECORD_BYTES // 2)
+        return Estimate(n, n * _FINAL_BYTES, n * _PEAK_BYTES + (64 << 20))
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file.
+
+        Raises
+        ------
+        CorruptError
+            If nothing in it can be shown.
+        ReadError
+            If its rows have no times.
+        LimitExceededError
+            If there is too little memory.
+        """
+        context.progress(0, source.size)
+        text = text_of(source)
+        data = unpacked_head(source.head(HEAD_BYTES)) or b""
+        if _is_json(data):
+            return _read_json(source, context, text)
+        header = header_of(data)
+        form = None if header is None else form_of(header)
+        if header is None or form is None:
+            raise CorruptError("no line names the columns of the table.", offset=0)
+        return _read_csv(source, context, text, header, form)
+
+
+def _is_json(data: bytes) -> bool:
+    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return text.startswith(b"{") and f'"{ROOT}"'.encode() in text
+
+
+def _read_json(source: Source, context: ReadContext, text: TraceText) -> Trace:
+    def made(records: JsonRecords, *, is_last: bool) -> Trace | None:
+        gathered, offset = records.gathered()
+        builder = gathered.builder
+        builder.records = ObjectRecords(text.opener(), offset, "record")
+        if is_last:
+            _warn_of_json(builder, records, len(offset))
+        return _trace(
+            source, gathered, records.counts(), len(offset), records.producer(),
+            is_last=is_last,
+        )  # fmt: skip
+
+    def publish(records: JsonRecords) -> None:
+        some = made(records, is_last=False)
+        if some is not None:
+            context.publish(some)
+
+    records = JsonRecords(
+        text, context, source.size, publish if context.wants_stages else None
+    )
+    records.read()
+    trace = made(records, is_last=True)
+    if trace is None:
+        raise CorruptError(
+            "the file holds no record with a time."
+            + (f" {records.ended}." if records.ended else ""),
+            hint="Was anything traced? Record again with --sys-trace.",
+        )
+    return trace
+
+
+def _read_csv(
+    source: Source, context: ReadContext, text: TraceText, header: Header, form: Form
+) -> Trace:
+    table = DelimitedTable(header, KINDS)
+    records = CsvRecords(form, table)
+    if form is Form.TOTALS:
+        table.read(text, context, source.size)
+        return _totals(source, table, records)
+    if not records.has_times:
+        raise ReadError(
+            "the counters of this table have no times: they cannot be drawn.",
+            hint="Record again with --output-format json, or a later rocprofv3.",
+        )
+
+    def made(*, is_last: bool) -> Trace | None:
+        gathered = records.gathered()
+        gathered.builder.records = RowRecords(header, text.opener(), table.offsets())
+        if is_last:
+            table.warn(gathered.builder)
+        return _trace(
+            source, gathered, records.counts(), len(table), {}, is_last=is_last
+        )
+
+    def publish() -> None:
+        some = made(is_last=False)
+        if some is not None:
+            context.publish(some)
+
+    table.read(text, context, source.size, _wanted(context, publish))
+    trace = made(is_last=True)
+    if trace is None:
+        raise CorruptError(
+            "the table has no row with times.", hint="Was anything traced?"
+        )
+    return trace
+
+
+def _wanted(
+    context: ReadContext, publish: Callable[[], None]
+) -> Callable[[], None] | None:
+    return publish if context.wants_stages else None
+
+
+def _trace(
+    source: Source,
+    gathered: Gathered,
+    counts: dict[str, int],
+    n_records: int,
+    producer: dict[str, str],
+    *,
+    is_last: bool,
+) -> Trace | None:
+    """Return the trace of some events; None where none has a time."""
+    origin = gathered.origin
+    if origin is None:
+        return None
+    gathered.add_to_builder(origin)
+    builder = gathered.builder
+    builder.clock = Clock.of_stamps(origin)
+    if is_last:
+        gathered.warn_of_times()
+        note_change(builder, source.change(), f"{n_records:,} records", source.size)
+    info = trace_info(
+        INFO, source, n_records, producer=producer, summary={"events": counts}
+    )
+    return builder.snapshot(info, frozenset() if is_last else _SPANS)
+
+
+def _totals(source: Source, table: DelimitedTable, records: CsvRecords) -> Trace:
+    """Return a trace of no spans with the totals of a table."""
+    if not len(table):
+        raise CorruptError("the table has no row that can be read.")
+    builder = TraceBuilder()
+    builder.backend_ops = records.totals()
+    table.warn(builder)
+    note_change(builder, source.change(), f"{len(table):,} rows", source.size)
+    return builder.snapshot(
+        trace_info(INFO, source, len(table), summary={"events": records.counts()})
+    )
+
+
+def _warn_of_json(builder: TraceBuilder, records: JsonRecords, n_records: int) -> None:
+    n = f"{n_records:,} records"
+    if records.ended:
+        warn_of_packing(builder, records.ended, n)
+    elif records.is_cut:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "truncated_json",
+            f"the file ends inside its JSON; the {n} before that are shown. Names and "
+            "lists that come later are missing.",
+            remedy="Copy or record the file again.",
+        )
+    faults = records.faults
+    if faults.broken or faults.other:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "broken_event",
+            "records are no JSON; they are left out.",
+            faults.first_broken if faults.first_broken >= 0 else None,
+            faults.broken + faults.other,
+        )
+    if records.hidden:
+        names = ", ".join(dict.fromkeys(records.hidden))
+        builder.warn(
+            Severity.NOTICE,
+            "records_without_times",
+            f"records of {names} have no begin and end; they are not shown.",
+        )
