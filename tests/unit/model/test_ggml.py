@@ -19,6 +19,7 @@ from ggscope.model.ggml.ops import (
     tables,
 )
 from ggscope.model.ggml.rules import ARITY, COMMON, expected_ops, fits_arity
+from ggscope.model.storage import IoKind
 from ggscope.model.trace import OpTable, unknown_op, unknown_op_number
 from support import need_corpus
 from tensor_files import decode
@@ -149,6 +150,9 @@ def test_names_move_with_the_era() -> None:
         ("DMA_LOAD", "move"),
         ("ADD_ID", "moe"),
         ("ROPE_BACK", "rope"),
+        *((kind.name, "storage") for kind in IoKind if kind is not IoKind.OTHER),
+        ("PREFETCH", "storage"),
+        ("OTHER", "other"),
         ("mul_mat", "matmul"),
         ("NONE", "other"),
         ("OP_94?", "other"),

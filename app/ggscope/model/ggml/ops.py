@@ -25,6 +25,7 @@ FAMILIES = (
     "move",
     "moe",
     "rope",
+    "storage",
     "other",
 )
 """What `family_of` may return, in the order of legends."""
@@ -50,6 +51,8 @@ _FAMILY_TEXT = {
     "rope": "ROPE* VE_ROPE* ALIBI",
     "move": """CPY DUP CONT VIEW RESHAPE PERMUTE TRANSPOSE GET_ROWS* SET_ROWS SET CONCAT
         REPEAT* PAD* ROLL DMA DMA_* FILL WIN_* UPSCALE ACC""",
+    "storage": """READ PREFETCH WRITE DISCARD FLUSH MAP FAULT MAJOR_FAULT
+        MINOR_FAULT""",
     "elementwise": """ADD ADD1 SUB MUL DIV SQR SQRT LOG SIN COS SUM SUM_ROWS CUMSUM MEAN
         ARGMAX COUNT_EQUAL SCALE CLAMP UNARY GLU LEAKY_RELU SILU* GELU* RELU ABS SGN NEG
         STEP TANH ELU TRI DIAG DIAG_MASK MAP_* ADD_REL_POS DSV4_* VE_*""",
@@ -170,9 +173,9 @@ def all_op_names() -> frozenset[str]:
 def family_of(op_name: str) -> str:
     """Return the family of an op, one of `FAMILIES`; "other" for unknown names.
 
-    Knows the ops of ggml and the engine ops of NPU traces (``TE_GEMM``,
-    ``DMA_LOAD`` …). The case of letters does not matter. Of fused ops
-    (``RMS_NORM+MUL``) the first counts.
+    Knows the ops of ggml, the engine ops of NPU traces (``TE_GEMM``, ``DMA_LOAD`` …)
+    and what storage is asked for (``READ``, ``MAJOR_FAULT``). The case of letters does
+    not matter. Of fused ops (``RMS_NORM+MUL``) the first counts.
     """
     name = op_name.upper().partition("+")[0]
     for family, patterns in _FAMILY_TEXT.items():
