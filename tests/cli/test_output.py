@@ -1,6 +1,7 @@
 """Colours and progress: only where a terminal wants them."""
 
 import io
+import json
 import sys
 
 import pytest
@@ -83,3 +84,21 @@ def test_table_aligns_numbers_right():
     text = output.table(("op", "n"), [("ADD", "5"), ("MUL_MAT", "1,000")])
 
     assert text.splitlines() == ["op           n", "ADD          5", "MUL_MAT  1,000"]
+
+
+def test_items_of_a_list_are_printed_as_they_come(capsys):
+    printed = []
+
+    def items():
+        for i in range(30_000):
+            printed.append(capsys.readouterr().out)
+            yield [i, None, "ü"]
+
+    output.emit_json_list({"a": {"b": 1}}, "list", items(), lambda: {"n": len(printed)})
+
+    assert any(printed)
+    printed.append(capsys.readouterr().out)
+    value = json.loads("".join(printed))
+    assert value["a"] == {"b": 1}
+    assert value["list"] == [[i, None, "ü"] for i in range(30_000)]
+    assert value["n"] == 30_000

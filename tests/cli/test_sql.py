@@ -30,6 +30,23 @@ def test_json_has_columns_and_rows(run, path):
     assert value["truncated"] is False
 
 
+def test_rows_of_json_are_printed_as_any_json(run, path):
+    query = "select id, name, [1, null], {'a': 'ü\x7f'} from spans order by id"
+    for sql, limit in (
+        (query, ()),
+        (query, ("--limit", "2")),
+        ("select 1 where 0", ()),
+    ):
+        text = run("sql", path, sql, "--json", *limit).out
+        value = json.loads(text)
+
+        assert text == json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n"
+        assert list(value)[:5] == ["path", "columns", "types", "rows", "truncated"]
+        assert value["truncated"] is bool(limit)
+        if limit:
+            assert len(value["rows"]) == 2
+
+
 def test_table_and_csv_have_the_same_rows(run, path):
     query = "select op, count(*) as n from spans group by op order by n desc, op"
 

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -42,6 +42,8 @@ SIGNALLED = 128
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_CODES.values())})m)")
 _CLEAR_LINE = "\r\x1b[K"
+_JSON_BLOCK = 1 << 20
+"""Characters of a list that are printed at once."""
 _own_stdout: TextIO | None = None
 
 
@@ -139,6 +141,42 @@ def emit_json(value: object) -> None:
     # In ASCII, as scripts have always got it.
     text = json.dumps(value, indent=2, allow_nan=False)
     emit(text.replace("\x7f", "\\u007f"))
+
+
+def emit_json_list(
+    before: Mapping[str, object],
+    name: str,
+    items: Iterable[object],
+    after: Callable[[], Mapping[str, object]],
+) -> None:
+    """Print an object with a list of any length, as `emit_json` would.
+
+    Parameters
+    ----------
+    items : the list `name`; read one by one.
+    after : called behind the last item, for the members behind the list.
+    """
+    import json  # not for people
+
+    def text(value: object, indent: str) -> str:
+        lines = json.dumps(value, indent=2, allow_nan=False)
+        return lines.replace("\x7f", "\\u007f").replace("\n", "\n" + indent)
+
+    def member(key: str, value: object) -> str:
+        return f"  {text(key, '')}: {text(value, '  ')}"
+
+    lines = "{\n" + "".join(member(*one) + ",\n" for one in before.items())
+    lines += f"  {text(name, '')}: ["
+    separator = end = ""
+    for item in items:
+        lines += f"{separator}\n    {text(item, '    ')}"
+        separator, end = ",", "\n  "
+        if len(lines) > _JSON_BLOCK:
+            with _explained():
+                _write(_out(), lines)
+            lines = ""
+    lines += f"{end}]" + "".join(",\n" + member(*one) for one in after().items())
+    emit(lines + "\n}")
 
 
 def emit_csv(text: str) -> None:

@@ -1,6 +1,7 @@
 """``ggscope sql``: ask the tables of a trace in SQL."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 
 from ggscope.analysis.sql.database import SqlDatabase, plain_value
 from ggscope.cli import output
@@ -34,24 +35,13 @@ def run(arguments: Namespace) -> int:
             _print_csv(database, arguments)
             _say_limits(trace)
             return GOOD
-        limit = arguments.limit
-        if limit is None and not arguments.json:
-            limit = _SHOWN
+        if arguments.json:
+            _print_json(database, trace, arguments)
+            _say_limits(trace)
+            return GOOD
+        limit = arguments.limit or _SHOWN
         result = database.query(arguments.query, limit)
     _say_limits(trace)
-    if arguments.json:
-        output.emit_json(
-            {
-                "path": str(path),
-                "columns": list(result.columns),
-                "types": list(result.types),
-                "rows": [[plain_value(value) for value in row] for row in result.rows],
-                "truncated": not result.is_whole,
-                "coverage": coverage_facts(trace),
-                "warnings": [warning_json(warning) for warning in trace.warnings],
-            }
-        )
-        return GOOD
     is_number = [
         all(isinstance(row[i], int | float) or row[i] is None for row in result.rows)
         for i in range(len(result.columns))
@@ -60,15 +50,44 @@ def run(arguments: Namespace) -> int:
     left = tuple(i for i, number in enumerate(is_number) if not number)
     output.emit(output.table([one_line(c) for c in result.columns], rows, left=left))
     if not result.is_whole:
-        output.emit(
-            f"… more than {format_count(limit or 0)} rows; --limit N prints more"
-        )
+        output.emit(f"… more than {format_count(limit)} rows; --limit N prints more")
     return GOOD
 
 
 def _say_limits(trace: Trace) -> None:
     for line in trace_limits(trace):
         output.say(line)
+
+
+def _print_json(database: SqlDatabase, trace: Trace, arguments: Namespace) -> None:
+    columns, types, blocks = database.stream(arguments.query)
+    limit, n = arguments.limit, 0
+    is_cut = False
+
+    def rows() -> Iterator[object]:
+        nonlocal n, is_cut
+        for block in blocks:
+            for row in block:
+                if n == limit:
+                    is_cut = True
+                    return
+                n += 1
+                yield [plain_value(value) for value in row]
+
+    output.emit_json_list(
+        {
+            "path": str(arguments.files[0]),
+            "columns": list(columns),
+            "types": list(types),
+        },
+        "rows",
+        rows(),
+        lambda: {
+            "truncated": is_cut,
+            "coverage": coverage_facts(trace),
+            "warnings": [warning_json(warning) for warning in trace.warnings],
+        },
+    )
 
 
 def _print_csv(database: SqlDatabase, arguments: Namespace) -> None:

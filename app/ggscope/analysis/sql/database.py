@@ -21,16 +21,21 @@ import numpy as np
 from ggscope.analysis.sql.tables import LISTS, SqlTable, sql_schema
 from ggscope.errors import Cancelled, QueryError
 from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, Statement
 
 _MEMORY_SHARE = 0.5
 """Of the memory of the machine, for sorting and grouping."""
 _FETCHED = 4096
-_EXPLAIN = re.compile(r"^\s*explain\b(\s+analyze\b|\s*\([^)]*\))?", re.IGNORECASE)
-"""What stands before a query whose plan is asked for."""
 _INTERRUPT_S = 0.02
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
+    r"(?P<explain>explain(?:\s+analyze\b|\s*\([\w\s,]*\)|\b))(?P<query>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What asks for the plan of a query, behind comments."""
 HINT = "pip install 'ggscope[sql]', or: pip install duckdb"
 
 
@@ -71,6 +76,7 @@ class SqlDatabase:
             ) from None
         self._errors: type[Exception] = duckdb.Error
         self._interrupted: type[Exception] = duckdb.InterruptException
+        self._out_of_memory = duckdb.OutOfMemoryException, MemoryError
         schema = sql_schema(trace)
         self.tables: tuple[SqlTable, ...] = tuple(schema.tables)
         config: dict[str, Any] = {
@@ -79,6 +85,8 @@ class SqlDatabase:
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
+            # What does not fit into memory would go into the folder of the user.
+            "temp_directory": "",
         }
         if threads is not None:
             config["threads"] = threads
@@ -86,7 +94,7 @@ class SqlDatabase:
         self._lock = threading.Lock()
         self._is_busy = self._is_closed = False
         self._n_queries = 0
-        self._select = duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN
+        self._types = duckdb.StatementType
         numbers = np.arange(len(schema.texts), dtype=np.int32)
         for table in self.tables:
             if table.arrays:
@@ -97,7 +105,8 @@ class SqlDatabase:
         self._unused: frozenset[str] = frozenset()
         for table in self.tables:
             self._base.execute(table.view())
-        self._base.execute(f"SET memory_limit = '{_memory_limit()}MB'")
+        self._memory_limit = _memory_limit()
+        self._base.execute(f"SET memory_limit = '{self._memory_limit >> 20}MiB'")
         self._base.execute("SET enable_external_access = false")
         self._base.execute("SET lock_configuration = true")
 
@@ -190,19 +199,10 @@ class SqlDatabase:
         self, sql: str
     ) -> tuple[tuple[str, ...], tuple[str, ...], Iterator[list[tuple[Any, ...]]]]:
         """Return columns, types and blocks of rows of a query; raises as `query`."""
-        try:
-            statements = self._base.extract_statements(sql)
-            if len(statements) != 1:
-                raise QueryError("one query at a time, please.")
-            if statements[0].type not in self._select:
-                word = statements[0].type.name.replace("_", " ")
-                raise QueryError(f"{word} is no query: the tables can only be read.")
-            self._join_texts(statements[0].query)
-            result = self._base.execute(statements[0])
-        except self._interrupted:
-            raise Cancelled from None
-        except (self._errors, RuntimeError) as error:
-            raise QueryError(_words(error)) from None
+        with self._own_errors():
+            explain, query = self._query_alone(sql)
+            self._join_texts(query.query)
+            result = self._base.execute(explain + query.query)
         described = result.description or []
         columns = tuple(str(column[0]) for column in described)
         types = tuple(str(column[1]) for column in described)
@@ -218,9 +218,8 @@ class SqlDatabase:
         if not texts:
             return
         self._make_views(frozenset())
-        asked = _EXPLAIN.sub("", sql)
         try:
-            plan = self._base.execute(f"EXPLAIN (FORMAT json) {asked}").fetchall()
+            plan = self._base.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
         except self._errors:
             return  # the query itself fails in the same way, and says why
         self._make_views(frozenset(text for text in texts if text not in str(plan)))
@@ -234,12 +233,50 @@ class SqlDatabase:
                 columns = {name for name, text in of.items() if text in unused}
                 self._base.execute(table.view(columns))
 
+    def _query_alone(self, sql: str) -> "tuple[str, Statement]":
+        """Return the one SELECT in `sql`, and what asks for its plan or ""."""
+        statement = self._statement(sql)
+        kind = statement.type
+        if kind == self._types.SELECT:
+            return "", statement
+        if kind == self._types.EXPLAIN:
+            # EXPLAIN ANALYZE runs whatever stands behind it.
+            explain = _EXPLAIN.fullmatch(statement.query)
+            if explain is None:
+                raise QueryError("write EXPLAIN or EXPLAIN ANALYZE before a query.")
+            _, inner = self._query_alone(explain["query"])
+            return explain["explain"] + " ", inner
+        if kind == self._types.MULTI:
+            raise QueryError(
+                "PIVOT needs its values: PIVOT spans ON op IN ('A', 'B') USING count(*)"
+            )
+        word = kind.name.replace("_", " ")
+        raise QueryError(f"{word} is no query: the tables can only be read.")
+
+    def _statement(self, sql: str) -> "Statement":
+        statements = self._base.extract_statements(sql)
+        if not statements:
+            raise QueryError("write a query, such as: select count(*) from spans")
+        if len(statements) > 1:
+            raise QueryError("one query at a time, please.")
+        return statements[0]
+
     def _blocks(self, result: "DuckDBPyConnection") -> Iterator[list[tuple[Any, ...]]]:
-        try:
+        with self._own_errors():
             while rows := result.fetchmany(_FETCHED):
                 yield rows
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        try:
+            yield
         except self._interrupted:
             raise Cancelled from None
+        except self._out_of_memory:
+            limit = format_bytes(self._memory_limit)
+            raise QueryError(
+                f"the query needs more memory than {limit}, half of this machine's."
+            ) from None
         except (self._errors, RuntimeError) as error:
             raise QueryError(_words(error)) from None
 
@@ -270,8 +307,8 @@ def _words(error: Exception) -> str:
 
 
 def _memory_limit() -> int:
-    """Return MB that a query may take."""
+    """Return bytes that a query may take."""
     import psutil
 
     total: int = psutil.virtual_memory().total
-    return max(int(total * _MEMORY_SHARE) >> 20, 256)
+    return max(int(total * _MEMORY_SHARE), 256 << 20)

@@ -8,6 +8,7 @@ import pytest
 
 import side_samples
 import sqlite_files
+from ggscope.analysis.sql import database as module
 from ggscope.analysis.sql.database import SqlDatabase, plain_value
 from ggscope.errors import Cancelled, QueryError
 from ggscope.model.builder import TraceBuilder
@@ -149,12 +150,41 @@ def test_every_table_of_every_format_can_be_asked(kind, tmp_path):
         "select * from trace",
         "selec 1",
         "",
+        "-- nothing",
+        "explain analyze drop view spans",
+        "explain analyze create temp table t as select 1",
+        "EXPLAIN /* x */ ANALYZE drop view spans",
+        "explain /* /* */ select 1 -- */ drop view spans",
+        "explain (analyze) drop view spans",
+        'explain analyze insert into "lists of texts" select 1',
+        "pivot spans on op using count(*)",
     ],
 )
 def test_whatever_is_no_query_of_the_tables_is_refused(sql, database, tmp_path):
     with pytest.raises(QueryError):
         database.query(sql)
     assert database.query("select count(*) from lanes").rows[0][0] > 0
+    assert database.query("select count(*) from spans").rows[0][0] > 0
+
+
+@pytest.mark.parametrize("words", ["explain", "EXPLAIN ANALYZE", "-- x\nexplain"])
+def test_queries_are_explained(words, database):
+    rows = database.query(f"{words} select count(*) from spans").rows
+    assert "Scan" in rows[0][1] or "SCAN" in rows[0][1].upper()
+
+
+def test_what_does_not_fit_into_memory_is_refused_and_written_nowhere(
+    trace, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "_memory_limit", lambda: 64 << 20)
+
+    with SqlDatabase(trace) as database:
+        with pytest.raises(QueryError, match=r"64\.0 MiB"):
+            database.query("select range from range(30000000) order by hash(range)")
+        assert database.query("select 1").rows == [(1,)]
+
+    assert not list(tmp_path.iterdir())
 
 
 def test_messages_are_one_line_without_the_query(database):
