@@ -20,6 +20,7 @@ from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
     held_colors,
+    totals_words,
     untouched_meanings,
 )
 from ggscope.render.heatmap.figure import HeatmapOptions, heat_scene, heatmap_figure
@@ -450,3 +451,40 @@ def test_fields_without_an_access_say_what_is_known_of_them() -> None:
     assert meanings(trace) == ["never touched"]
     assert meanings(trace, mask) == ["not touched by what is shown"]
     assert meanings(replace(trace, warnings=(cut,))) == ["unknown whether touched"]
+
+
+PARTS = ("axis", "curve", "disk", "held", "heat", "layers", "names", "buffer", "foot")
+
+
+@pytest.mark.parametrize("has_pages", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_no_part_lies_over_another_whatever_the_height(
+    has_pages: bool, scale: float
+) -> None:
+    whole = scene_of()
+    held = np.ones(len(whole.tensor_names)) if has_pages else None
+    for height in range(40, 460, 3):
+        scene = replace(whole, height=height, scale=scale, held=held)
+        place = HeatGeometry(scene)
+        parts = sorted(getattr(place, name) for name in PARTS)
+        parts = [part for part in parts if part[1] > part[0]]
+
+        for above, below in pairwise(parts):
+            assert above[1] <= below[0] + 0.51, (height, above, below)
+        assert place.heat[1] <= height
+        foot = foot_texts(scene)
+        assert all(place.heat[1] <= y <= height for y in foot)
+        assert place.foot[1] > place.foot[0] or not foot
+    assert place.foot[1] > place.foot[0]
+
+
+def foot_texts(scene: HeatScene) -> list[float]:
+    """Return the middles of the texts below the rows."""
+    words = totals_words(HeatGeometry(scene))
+    return [
+        text.y
+        for batch in compose_heatmap(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+        if text.text == words
+    ]

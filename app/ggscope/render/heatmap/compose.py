@@ -304,6 +304,8 @@ def _slices_apart(geometry: HeatGeometry, runs: I64, begin: I64, stop: I64) -> I
 def foot(geometry: HeatGeometry, scale: ColorScale) -> list[Batch]:
     """Return the totals at the left, the colours and their scale at the right."""
     scene, theme = geometry.scene, geometry.scene.theme
+    if geometry.foot[1] <= geometry.foot[0]:
+        return []
     y = (geometry.foot[0] + geometry.foot[1]) / 2
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     low, high = (_amount(scene, v) for v in values)
@@ -578,6 +580,8 @@ def _disk(geometry: HeatGeometry) -> list[Batch]:
     """Return the strip of all rows; untouched units differ from gaps."""
     scene, theme = geometry.scene, geometry.scene.theme
     top, bottom = geometry.disk
+    if bottom <= top:
+        return []
     cells = geometry.levels(of_all_rows=True)
     pixels, _ = _image(cells, scene, 0)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
@@ -849,8 +853,9 @@ def _selected(geometry: HeatGeometry) -> list[Batch]:
     x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _MIN_RANGE_PX)
     rects = RectList()
     if len(x0):
-        _frame(rects, x0, x1, geometry.disk, scene.theme)
-        _frame(rects, x0, x1, geometry.heat, scene.theme)
+        for part in (geometry.disk, geometry.heat):
+            if part[1] > part[0]:
+                _frame(rects, x0, x1, part, scene.theme)
     span = geometry.clip((geometry.disk[0], geometry.heat[1]))
     return rects.batch(clip=span)
 

@@ -192,9 +192,10 @@ class HeatGeometry:
         is_low = scene.height < _LOW
         self.axis = (0.0, AXIS_HEIGHT)
         self.curve = self._below(self.axis[1], 0 if is_low else CURVE_HEIGHT)
-        self.disk = self._below(self.curve[1] + 2, STRIP_HEIGHT)
-        self.held = self._below(self.disk[1], 0 if scene.held is None else HELD_HEIGHT)
-        foot = scene.height - (_AXIS_TITLE if scene.is_figure else FOOT_HEIGHT)
+        disk, held, foot_height = self._strip_heights()
+        self.disk = self._below(self.curve[1] + 2, disk)
+        self.held = self._below(self.disk[1], held)
+        foot = scene.height - foot_height
         self.foot = (foot, scene.height)
         has_place = foot - self.held[1] >= 2 * STRIP_HEIGHT + _LEAST_HEAT
         self.buffer = self._above(foot - 2, STRIP_HEIGHT if has_place else 0)
@@ -204,6 +205,23 @@ class HeatGeometry:
         heat_top = self.x.snap(self.held[1] + GAP)
         bottom = self.x.snap(self.layers[0] - (0 if is_low else 2))
         self.heat = (heat_top, max(bottom, heat_top + 8 / scene.scale))
+
+    def _strip_heights(self) -> tuple[float, float, float]:
+        """Return the heights of the strips above the heat, and of the foot.
+
+        In a low pane the rows go before the foot, the pages held and the disk.
+        """
+        scene = self.scene
+        disk = STRIP_HEIGHT
+        held = 0.0 if scene.held is None else HELD_HEIGHT
+        if scene.is_figure:
+            return disk, held, _AXIS_TITLE
+        room = scene.height - self.curve[1] - 2 - 3 * GAP - _LEAST_HEAT
+        heights = [disk, held, FOOT_HEIGHT]
+        for strip in (2, 1, 0):
+            if sum(heights) > room:
+                heights[strip] = 0.0
+        return heights[0], heights[1], heights[2]
 
     def _is_name_wide(self) -> bool:
         """Whether a tensor is wide enough for its name: else a strip has none."""
