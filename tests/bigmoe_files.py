@@ -14,7 +14,8 @@ _HEAD = (
 )
 
 
-def _text(kind: str, rows: Rows, tail: str = "") -> bytes:
+def table(kind: str, rows: Rows, tail: str = "") -> bytes:
+    """Return a table of some rows."""
     out = io.StringIO()
     out.write(f"# {kind} v1\n{_HEAD}" if kind else "")
     out.write(",".join(rows[0]) + "\n")
@@ -45,7 +46,7 @@ def io_trace(seed: int, n: int = 5) -> tuple[bytes, Rows]:
         for turn, phase, step in _passes(n)
         for _ in range(int(rng.integers(1, 9)))
     ]  # fmt: skip
-    return _text("io_trace", rows), rows
+    return table("io_trace", rows), rows
 
 
 def compute_trace(
@@ -65,7 +66,7 @@ def compute_trace(
         for turn, phase, step in _passes(n)
         for seq in range(8)
     ]  # fmt: skip
-    return _text("compute_trace", rows), rows
+    return table("compute_trace", rows), rows
 
 
 def metrics(seed: int, n: int = 40) -> tuple[bytes, Rows]:
@@ -79,7 +80,7 @@ def metrics(seed: int, n: int = 40) -> tuple[bytes, Rows]:
         }
         for i in range(n)
     ]  # fmt: skip
-    return _text("", rows, "# summary tokens=40 tok/s=5.093\n"), rows
+    return table("", rows, "# summary tokens=40 tok/s=5.093\n"), rows
 
 
 MAKERS = (io_trace, compute_trace, metrics)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ggscope.analysis.reads.file_ranges import RangePart, parts_of_range
 from ggscope.analysis.reads.op_io import (
     AccessTable,
     Direction,
@@ -66,6 +67,9 @@ _ODDITIES = (
     (SpanFlag.ASYNC, "asynchronous: returns before the work is done"),
 )
 
+_MOST_PARTS = 12
+"""Tensors of a range that are listed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -102,7 +106,8 @@ class AccessFact:
         "offset N/A", "buffer N/A" or "N/A".
     layer, expert, address : texts; "N/A" where there is none.
     bytes : size as a number, -1 unknown.
-    tensor : row of ``Trace.tensors``, -1 unknown.
+    tensor : row of ``Trace.tensors``, -1 unknown or several.
+    of_range : tensors that its bytes lie in, with how many, where it names none.
     origin, origin_words : whether it came from disk, shortly and with what that rests
         on; "" where nobody looked at the page cache.
     """
@@ -119,6 +124,7 @@ class AccessFact:
     address: str
     bytes: int
     tensor: int = -1
+    of_range: tuple[str, ...] = ()
     origin: str = ""
     origin_words: str = ""
 
@@ -613,8 +619,17 @@ def _access(
     trace: Trace, accesses: AccessColumns, row: int, direction: Direction
 ) -> AccessFact:
     tensor, size = int(accesses.tensor[row]), int(accesses.size[row])
-    name = trace.strings[int(trace.tensors.name[tensor])] if tensor >= 0 else ""
     space = Space(int(accesses.space[row]))
+    parts: tuple[RangePart, ...] = ()
+    if tensor >= 0:
+        name = trace.strings[int(trace.tensors.name[tensor])]
+    elif space is Space.FILE:
+        parts = parts_of_range(trace, int(accesses.offset[row]), size)
+        name = _range_name(trace, parts)
+        if len({part.tensor for part in parts}) == 1:
+            tensor = parts[0].tensor
+    else:
+        name = ""
     layer, expert = int(accesses.layer[row]), int(accesses.expert[row])
     address = int(accesses.address[row])
     return AccessFact(
@@ -630,7 +645,30 @@ def _access(
         address=format_offset(address) if address else NOT_AVAILABLE,
         bytes=size,
         tensor=tensor,
+        of_range=tuple(_part_text(trace, part) for part in parts[:_MOST_PARTS]),
     )
+
+
+def _range_name(trace: Trace, parts: tuple[RangePart, ...]) -> str:
+    """Return "blk.0.ffn_up_exps.weight[5]" or "output.weight and 2 more"."""
+    if not parts:
+        return ""
+    name = part_name(trace, parts[0])
+    return name if len(parts) == 1 else f"{name} and {len(parts) - 1:,} more"
+
+
+def part_name(trace: Trace, part: RangePart) -> str:
+    """Return the tensor of a part of a range, with the experts whose slices it has."""
+    name = trace.strings[int(trace.tensors.name[part.tensor])]
+    if part.first < 0:
+        return name
+    last = f"–{part.last}" if part.last > part.first else ""
+    return f"{name}[{part.first}{last}]"
+
+
+def _part_text(trace: Trace, part: RangePart) -> str:
+    size = f", {format_exact_bytes(part.n_bytes)}" if part.n_bytes else ""
+    return part_name(trace, part) + size
 
 
 def _place(trace: Trace, accesses: AccessColumns, row: int, space: Space) -> str:

@@ -169,7 +169,7 @@ def _card(trace: Trace, access: AccessFact) -> tuple[str, tuple[str, ...]]:
     if access.tensor < 0 or access.space is not Space.FILE:
         return "", card_words(trace, access.tensor)
     return (
-        place_word(trace, access.tensor),
+        "tensor by offset" if access.of_range else place_word(trace, access.tensor),
         card_words(trace, access.tensor, access.bytes),
     )
 

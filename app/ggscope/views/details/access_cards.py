@@ -199,6 +199,7 @@ def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> s
         ("memory", access.badge),
         ("size", access.exact_size),
         ("place", f"{access.place} ({how})" if how else access.place),
+        *(("bytes of", text) for text in access.of_range),
         *(("page cache", text) for text in [access.origin_words] if text),
         *(("tensor", " · ".join(more)) for _ in more[:1]),
         ("layer", access.layer),
