@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.completeness.coverage import Cause, Omission, trace_coverage
+from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.analysis.summary.summary import summary
+from ggscope.analysis.summary.summary import token_summary
 from ggscope.atomic_write import make_folder, write_file
 from ggscope.errors import TooLargeError, TraceError
 from ggscope.model.trace import Trace
@@ -106,11 +107,8 @@ def quick_summary(run: RunFiles) -> RunSummary:
     except TraceError as error:
         logger.info("%s: %s", run.sidecar.path, error)
         return blank
-    known = _summed(blank, trace)
     # Of ops a sidecar alone has none, which is no statement about the run.
-    return replace(
-        known, format=blank.format, threads=None, families=None, omissions=None
-    )
+    return replace(_with_tokens(blank, trace), format=blank.format)
 
 
 def whole_summary(
@@ -118,10 +116,12 @@ def whole_summary(
     context: ReadContext | None = None,
     *,
     limit_bytes: int = 0,
+    known: RunSummary | None = None,
 ) -> RunSummary:
     """Return all that a run tells; it is read, and nothing of it is kept.
 
     Where it cannot be read, or would not fit into memory, the error is in the result.
+    `known` is the quick summary, where it is there.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def whole_summary(
         if not fit.fits:
             raise too_large(fit, run.path)
 
-    known = quick_summary(run)
+    known = known or quick_summary(run)
     try:
         trace = open_bundle(survey([run.path]), context=context, admit=admit)
         return replace(_summed(known, trace, context), is_read=True)
@@ -169,19 +169,19 @@ def summaries(
     """
     outer = ReadContext(progress=progress, cancel=cancel)
     inner = ReadContext(cancel=cancel)
-    runs, waiting = folder.runs, []
+    runs, waiting = folder.runs, dict[int, RunSummary]()
     for i, run in enumerate(runs):
         outer.check_cancelled()
         cached = None if cache is None else cache.get(run)
-        yield i, cached or quick_summary(run)
         if cached is None:
-            waiting.append(i)
+            waiting[i] = quick_summary(run)
+        yield i, cached or waiting[i]
     if not reads_events:
         return
     total, done = sum(runs[i].size for i in waiting), 0
-    for i in waiting:
+    for i, known in waiting.items():
         outer.progress(done, total)
-        read = whole_summary(runs[i], inner, limit_bytes=limit_bytes)
+        read = whole_summary(runs[i], inner, limit_bytes=limit_bytes, known=known)
         if cache is not None and read.is_read:
             cache.put(runs[i], read)
         yield i, read
@@ -192,21 +192,33 @@ def summaries(
 def _summed(
     known: RunSummary, trace: Trace, context: ReadContext | None = None
 ) -> RunSummary:
-    found = summary(trace, watcher=context)
-    tokens, clock = found.tokens, trace.clock
-    per_s = 1e9 if clock.unit == "ns" else clock.hz
-
-    def rate(per_tick: float | None) -> float | None:
-        return None if per_tick is None or per_s is None else per_tick * per_s
-
+    """Return a summary with what all events of a trace tell."""
     families = None
-    if len(found.ops.rows):
-        rows = stat_table(trace, "family", watcher=context).rows
+    blocks = SpanBlocks(trace)
+    if len(stat_table(trace, "op", blocks=blocks, watcher=context).rows):
+        rows = stat_table(trace, "family", blocks=blocks, watcher=context).rows
         families = tuple(
             (row.key, row.total)
             for row in sorted(rows, key=lambda row: -row.total)
             if row.timed
         )
+    coverage = trace_coverage(trace)
+    return replace(
+        _with_tokens(known, trace),
+        threads=int(trace.lanes.is_thread.sum()) or None,
+        families=families,
+        omissions=None if coverage.is_whole is None else coverage.omissions,
+    )
+
+
+def _with_tokens(known: RunSummary, trace: Trace) -> RunSummary:
+    """Return a summary with what needs no op: tokens, producer, model."""
+    tokens, clock = token_summary(trace), trace.clock
+    per_s = 1e9 if clock.unit == "ns" else clock.hz
+
+    def rate(per_tick: float | None) -> float | None:
+        return None if per_tick is None or per_s is None else per_tick * per_s
+
     prompt, generated = tokens.prompt, tokens.generated
     rates = rate(tokens.prompt_per_tick), rate(tokens.generated_per_tick)
     if tokens.prompt is None and not len(tokens.bars):
@@ -214,8 +226,6 @@ def _summed(
             partial(_of_log, trace), ("prompt", "generated")
         )
         rates = prompt_rate, generated_rate
-    coverage = trace_coverage(trace)
-    lanes = trace.lanes.is_thread
     return replace(
         known,
         format=trace.info.format or known.format,
@@ -225,10 +235,7 @@ def _summed(
         generated=generated,
         prompt_per_s=rates[0],
         generated_per_s=rates[1],
-        threads=int(lanes.sum()) or None,
-        families=families,
         ticks_per_s=per_s,
-        omissions=None if coverage.is_whole is None else coverage.omissions,
     )
 
 

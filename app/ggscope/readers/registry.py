@@ -106,6 +106,8 @@ BUILT_IN = "built-in"
 PLUG_IN = "plug-in"
 SURE = 50
 """From this confidence on a reader is taken without a notice."""
+MOST = 100
+"""The largest confidence."""
 CERTAIN = 90
 """From this confidence of a built-in reader on, no plug-in is asked or waited for."""
 
@@ -291,11 +293,16 @@ def sniff_all(source: Source) -> list[Candidate]:
     Built-in readers are asked where the first bytes allow their format; those of
     records without a signature, and plug-ins, where none of the others is `CERTAIN`;
     and all built-in ones where none takes the file, for the reasons in the error
-    message. A reader whose sniffing fails is not asked again and counts as 0.
+    message. Lines are looked for, which takes longest, where none is sure by magic
+    number or keys. A reader whose sniffing fails is not asked again and counts as 0.
     """
     head = _head(source)
-    allowed = [item for item in _BUILT_IN if item.info.allows(head)]
+    allowed = [item for item in _BUILT_IN if item.info.has_signature(head)]
     judged = _judgements([i for i in allowed if not i.info.is_binary], head)
+    if all(c.sniff.confidence < MOST for c in judged):
+        others = [i for i in _BUILT_IN if i not in allowed and i.info.has_line(head)]
+        judged += _judgements(others, head)
+        allowed += others
     if all(c.sniff.confidence < CERTAIN for c in judged):
         judged += _judgements([i for i in allowed if i.info.is_binary], head)
         judged += _judgements(_plugins(True), head)

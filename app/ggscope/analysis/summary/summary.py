@@ -180,6 +180,12 @@ def summary(
 # -- tokens ------------------------------------------------------------------
 
 
+def token_summary(trace: Trace) -> TokenSummary:
+    """Return what the summary of a trace says of its tokens, and nothing else."""
+    unknown: dict[str, str] = {}
+    return _known_of(trace, _tokens(trace, unknown), unknown)
+
+
 def _tokens(trace: Trace, unknown: dict[str, str]) -> TokenSummary:
     bars = token_bars(trace)
     if not len(bars):

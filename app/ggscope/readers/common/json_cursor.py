@@ -8,6 +8,7 @@ block can be given to a typed decoder in one call of some milliseconds: nobody e
 waits long for the interpreter, and the place of every element is known.
 """
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -553,10 +554,12 @@ class JsonCursor:
         return JsonTooLargeError(self.position, self._value_bytes)
 
 
+@functools.lru_cache(maxsize=1)
 def outer_keys(data: bytes) -> frozenset[str]:
     """Return the keys of the object that a text begins with, as far as they are seen.
 
-    Empty for anything but an object. `data` may be cut anywhere.
+    Empty for anything but an object. `data` may be cut anywhere. Several readers ask
+    for those of one file, one after the other.
     """
     return frozenset(_keys(JsonCursor(MemoryText(data))))
 
@@ -566,6 +569,8 @@ def first_element_keys(data: bytes, key: str) -> frozenset[str]:
 
     Empty where there is none within `data`.
     """
+    if f'"{key}"'.encode() not in data and b"\\u" not in data:
+        return frozenset()
     cursor = JsonCursor(MemoryText(data))
     try:
         for found in cursor.members():

@@ -189,3 +189,18 @@ def test_true_is_no_number() -> None:
     assert integer_of(True) is None
     assert integer_of("3") is None
     assert issubclass(LimitExceededError, ReadError)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"a": 1, "nodes": [{"id": 1, "op": 2}, {"x": 3}]}', {"id", "op"}),
+        ('{"a": "nodes", "b": [{"id": 1}]}', set()),
+        (r'{"\u006eodes": [{"id": 1}]}', {"id"}),
+        (r'{"a\u0020": 1, "b": []}', set()),
+        ('{"nodes": {"id": 1}}', set()),
+        ("[1]", set()),
+    ],
+)
+def test_keys_of_the_first_element_of_a_list(text, keys):
+    assert first_element_keys(text.encode(), "nodes") == keys
