@@ -5,6 +5,7 @@ import pytest
 
 from ggscope.analysis.rows.categories import Categories
 from ggscope.model.ggml.ops import FAMILIES
+from ggscope.model.tables import FAILED_COLOR
 from ggscope.render.colors import category_color, label_color, lightness_step, lut
 from ggscope.render.theme import THEMES, Theme, contrast, theme
 from ggscope.render.timeline.rows import neutral_color
@@ -98,6 +99,16 @@ def test_colours_of_a_legend_differ_for_everybody(
     for (one, a), (other, b) in itertools.combinations(colors.items(), 2):
         away = difference(lab(a, vision), lab(b, vision))
         assert away >= (10 if vision == "usual" else 8), (one, other, round(away, 1))
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_reads_differ_from_the_selection_and_from_failed_ones(
+    vision: str, any_theme: Theme
+) -> None:
+    color = lab(category_color("storage", any_theme), vision)
+
+    for other in (any_theme.selection, FAILED_COLOR):
+        assert difference(color, lab(other, vision)) >= 12
 
 
 @pytest.mark.parametrize("name", ["light", "print"])
