@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
+import ascend_files
 import bench_files
 import bigmoe_files
 import chrome_files
@@ -286,6 +287,10 @@ def _rocm(names: Names) -> bytes:
     return rocm_files.document(rocm_files.process(made))
 
 
+def _ascend(names: Names) -> bytes:
+    return ascend_files.kernel_details(ascend_files.kernels(1, 20, names=names))
+
+
 def _ops(names: Names) -> bytes:
     # Names of the scheduler are 20 characters long; those of a logger are whole.
     lists = op_files.vulkan_lists(1, 2, names=names)
@@ -346,6 +351,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "ggml-roofline": (".json", _roofline),
     "sqlite": (".sqlite", _sqlite),
     "rocprof": (".json", _rocm),
+    "msprof": (".csv", _ascend),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),
     "ggml-opencl": (".csv", _opencl),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import ascend_files
 import bench_files
 import bigmoe_files
 import chrome_files
@@ -89,6 +90,10 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
     "SqliteReader": ("report.sqlite", lambda: sqlite_files.nsys().data),
+    "MsprofReader": (
+        "kernel_details.csv",
+        lambda: ascend_files.kernel_details(ascend_files.kernels(1)),
+    ),
     "RocprofReader": (
         "results.json",
         lambda: rocm_files.document(rocm_files.process(rocm_files.program(1))),

@@ -4,6 +4,7 @@ import gzip
 import json
 from random import Random
 
+import ascend_files
 import bench_files
 import bigmoe_files
 import chrome_files
@@ -55,6 +56,18 @@ def _rocm(n: int) -> list[tuple[str, bytes]]:
         ("copies.csv", rocm_files.copy_trace(made)),
         ("stats.csv", rocm_files.kernel_stats(made)),
     ]
+
+
+def _ascend(n: int) -> list[tuple[str, bytes]]:
+    """Return tables of Ascend's profilers of `n` kernels."""
+    made = ascend_files.kernels(1, n)
+    makers = (
+        ascend_files.kernel_details,
+        ascend_files.op_summary,
+        ascend_files.task_time,
+        ascend_files.op_statistic,
+    )
+    return [(f"{make.__name__}.csv", make(made)) for make in makers]
 
 
 def seeds_of(reader_id: str) -> list[Seed]:
@@ -229,6 +242,7 @@ _SEEDS = {
         ("stamps.db", sqlite_files.rocpd(1, 8, stamps=True).data),
     ],
     "rocprof": lambda: _rocm(9),
+    "msprof": lambda: _ascend(12),
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),
         ("clock.txt", op_files.scheduler(op_files.graphs(2, 2), clock=True)),
@@ -257,6 +271,7 @@ _SEEDS = {
 }
 _SMALL = {
     "rocprof": lambda: _rocm(2),
+    "msprof": lambda: _ascend(3),
     "chrome-json": lambda: [
         ("a.json", chrome_files.sample(1, 4)),
         ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 4))),

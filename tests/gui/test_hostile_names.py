@@ -60,6 +60,7 @@ SESSIONS = {
     "roofline": ("ggml-roofline",),
     "sqlite": ("sqlite",),
     "rocm": ("rocprof",),
+    "ascend": ("msprof",),
     "ops": ("ggml-ops",),
     "hexagon": ("ggml-hexagon",),
     "opencl": ("ggml-opencl",),

@@ -41,6 +41,7 @@ from ggscope.readers import (
     logs,
     maps,
     metadata,
+    msprof,
     npu,
     opencl,
     recording,
@@ -99,6 +100,7 @@ BUILTIN = {
     "ggscope.readers.storage.reader:StorageReader": storage.INFO,
     "ggscope.readers.extents.reader:ExtentsReader": extents.INFO,
     "ggscope.readers.sqlite.reader:SqliteReader": sqlite.INFO,
+    "ggscope.readers.msprof.reader:MsprofReader": msprof.INFO,
     "ggscope.readers.rocprof.reader:RocprofReader": rocprof.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""

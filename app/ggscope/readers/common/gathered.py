@@ -27,8 +27,8 @@ _MOST_OPS = 32_000
 _MOST_COUNTERS = 512
 NONE = -(1 << 63)
 """Stands for a number that is not there."""
-FAR = 1 << 60
-"""Times beyond are no times."""
+FAR = 1 << 61
+"""Times beyond are no times: nanoseconds since 1970 reach it in 2043."""
 _MOST_ROWID = 1 << 40
 """Rows beyond are drawn, but not shown as records."""
 

@@ -1,11 +1,8 @@
 """Reader of what rocprofv3 writes as JSON and CSV."""
 
-from collections.abc import Callable
-
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
-from ggscope.model.units import Clock
 from ggscope.readers.api import (
     GZIP,
     HEAD_BYTES,
@@ -15,20 +12,17 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.delimited import (
-    DelimitedTable,
-    Header,
-    RowRecords,
-    header_of,
-)
-from ggscope.readers.common.file_facts import note_change, trace_info
-from ggscope.readers.common.gathered import Gathered
+from ggscope.readers.common.delimited import DelimitedTable, Header, header_of
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
-    TraceText,
     text_of,
     unpacked_head,
     warn_of_packing,
+)
+from ggscope.readers.common.table_traces import (
+    gathered_trace,
+    table_trace,
+    totals_trace,
 )
 from ggscope.readers.rocprof import INFO
 from ggscope.readers.rocprof.records import ROOT, JsonRecords
@@ -39,7 +33,6 @@ _RECORD_BYTES = 480
 """Of a record in JSON, about; rows of CSV have half of that."""
 _FINAL_BYTES, _PEAK_BYTES = 70, 260
 """Memory of a record, measured."""
-_SPANS = frozenset({"spans"})
 
 
 class RocprofReader:
@@ -84,15 +77,14 @@ class RocprofReader:
             If there is too little memory.
         """
         context.progress(0, source.size)
-        text = text_of(source)
         data = unpacked_head(source.head(HEAD_BYTES)) or b""
         if _is_json(data):
-            return _read_json(source, context, text)
+            return _read_json(source, context)
         header = header_of(data)
         form = None if header is None else form_of(header)
         if header is None or form is None:
             raise CorruptError("no line names the columns of the table.", offset=0)
-        return _read_csv(source, context, text, header, form)
+        return _read_csv(source, context, header, form)
 
 
 def _is_json(data: bytes) -> bool:
@@ -100,15 +92,17 @@ def _is_json(data: bytes) -> bool:
     return text.startswith(b"{") and f'"{ROOT}"'.encode() in text
 
 
-def _read_json(source: Source, context: ReadContext, text: TraceText) -> Trace:
+def _read_json(source: Source, context: ReadContext) -> Trace:
+    text = text_of(source)
+
     def made(records: JsonRecords, *, is_last: bool) -> Trace | None:
         gathered, offset = records.gathered()
         builder = gathered.builder
         builder.records = ObjectRecords(text.opener(), offset, "record")
         if is_last:
             _warn_of_json(builder, records, len(offset))
-        return _trace(
-            source, gathered, records.counts(), len(offset), records.producer(),
+        return gathered_trace(
+            gathered, INFO, source, len(offset), records.counts(), records.producer(),
             is_last=is_last,
         )  # fmt: skip
 
@@ -132,84 +126,20 @@ def _read_json(source: Source, context: ReadContext, text: TraceText) -> Trace:
 
 
 def _read_csv(
-    source: Source, context: ReadContext, text: TraceText, header: Header, form: Form
+    source: Source, context: ReadContext, header: Header, form: Form
 ) -> Trace:
     table = DelimitedTable(header, KINDS)
     records = CsvRecords(form, table)
     if form is Form.TOTALS:
-        table.read(text, context, source.size)
-        return _totals(source, table, records)
+        return totals_trace(
+            INFO, source, context, table, records.totals, records.counts
+        )
     if not records.has_times:
         raise ReadError(
             "the counters of this table have no times: they cannot be drawn.",
             hint="Record again with --output-format json, or a later rocprofv3.",
         )
-
-    def made(*, is_last: bool) -> Trace | None:
-        gathered = records.gathered()
-        gathered.builder.records = RowRecords(header, text.opener(), table.offsets())
-        if is_last:
-            table.warn(gathered.builder)
-        return _trace(
-            source, gathered, records.counts(), len(table), {}, is_last=is_last
-        )
-
-    def publish() -> None:
-        some = made(is_last=False)
-        if some is not None:
-            context.publish(some)
-
-    table.read(text, context, source.size, _wanted(context, publish))
-    trace = made(is_last=True)
-    if trace is None:
-        raise CorruptError(
-            "the table has no row with times.", hint="Was anything traced?"
-        )
-    return trace
-
-
-def _wanted(
-    context: ReadContext, publish: Callable[[], None]
-) -> Callable[[], None] | None:
-    return publish if context.wants_stages else None
-
-
-def _trace(
-    source: Source,
-    gathered: Gathered,
-    counts: dict[str, int],
-    n_records: int,
-    producer: dict[str, str],
-    *,
-    is_last: bool,
-) -> Trace | None:
-    """Return the trace of some events; None where none has a time."""
-    origin = gathered.origin
-    if origin is None:
-        return None
-    gathered.add_to_builder(origin)
-    builder = gathered.builder
-    builder.clock = Clock.of_stamps(origin)
-    if is_last:
-        gathered.warn_of_times()
-        note_change(builder, source.change(), f"{n_records:,} records", source.size)
-    info = trace_info(
-        INFO, source, n_records, producer=producer, summary={"events": counts}
-    )
-    return builder.snapshot(info, frozenset() if is_last else _SPANS)
-
-
-def _totals(source: Source, table: DelimitedTable, records: CsvRecords) -> Trace:
-    """Return a trace of no spans with the totals of a table."""
-    if not len(table):
-        raise CorruptError("the table has no row that can be read.")
-    builder = TraceBuilder()
-    builder.backend_ops = records.totals()
-    table.warn(builder)
-    note_change(builder, source.change(), f"{len(table):,} rows", source.size)
-    return builder.snapshot(
-        trace_info(INFO, source, len(table), summary={"events": records.counts()})
-    )
+    return table_trace(INFO, source, context, table, records.gathered, records.counts)
 
 
 def _warn_of_json(builder: TraceBuilder, records: JsonRecords, n_records: int) -> None:
