@@ -6,57 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Flows, ranked
-from ggscope.native.library import library
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.chrome.pairs import ids_of
+from ggscope.readers.common.nesting import Nesting, flows_of
 
 _BEGIN, _STEP, _END = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Nesting:
-    """The spans of lanes, by lane and start, longer ones first.
-
-    Attributes
-    ----------
-    lane, start, end : int32[n], int64[n] each.
-    parent : int32[n], the span around each, -1 none.
-    reaches_out : uint8[n], whether it ends behind that.
-    """
-
-    lane: npt.NDArray[np.int32]
-    start: I64
-    end: I64
-    parent: npt.NDArray[np.int32]
-    reaches_out: npt.NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, lane: npt.NDArray[np.int32], start: I64, end: I64) -> "Nesting":
-        """Return how spans lie within each other."""
-        parent = np.empty(len(lane), np.int32)
-        reaches_out = np.empty(len(lane), np.uint8)
-        library().ggscope_chrome_nest(len(lane), lane, start, end, parent, reaches_out)
-        return cls(lane, start, end, parent, reaches_out)
-
-    def enclosing(
-        self, lane: I64, time: I64, is_next: npt.NDArray[np.bool_] | None = None
-    ) -> I64:
-        """Return the innermost span of a lane at each time, int64[m], -1 none.
-
-        Where `is_next`, the one that begins then, or that which follows.
-        """
-        order = np.lexsort((time, lane))
-        found = np.empty(len(lane), np.int32)
-        marks = np.zeros(len(lane), np.uint8)
-        if is_next is not None:
-            marks[:] = is_next[order]
-        library().ggscope_chrome_enclosing(
-            len(self.lane), self.lane, self.start, self.end, self.parent, len(lane),
-            lane[order].astype(np.int32), time[order], marks, found,
-        )  # fmt: skip
-        spans = np.empty(len(lane), np.int64)
-        spans[order] = found
-        return spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +87,7 @@ def arrows(
     """
     row = events.of("s", "t", "f")
     if not len(row):
-        return Arrows(_flows(*more), 0)
+        return Arrows(flows_of(*more), 0)
     phase = events.phase[row]
     rank = np.where(phase == ord("s"), _BEGIN, np.where(phase == ord("t"), _STEP, _END))
     is_next = (rank == _END) & ((events.flags[row] & int(Mark.BINDS_ENCLOSING)) == 0)
@@ -162,13 +116,4 @@ def arrows(
     )
     source = np.concatenate([first[is_bound], more[0]])
     target = np.concatenate([last[is_bound], more[1]])
-    return Arrows(_flows(source, target), n_loose)
-
-
-def _flows(source: I64, target: I64) -> Flows:
-    """Return arrows by source and target, each pair once."""
-    order = np.lexsort((target, source))
-    source, target = source[order], target[order]
-    is_new = np.ones(len(source), np.bool_)
-    is_new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
-    return Flows(source[is_new].astype(np.int64), target[is_new].astype(np.int64))
+    return Arrows(flows_of(source, target), n_loose)

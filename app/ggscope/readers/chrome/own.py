@@ -6,38 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, NO_WAIT, Array, SpanFlag
-from ggscope.model.trace import LaneKind
+from ggscope.model.tables import I64, Array, SpanFlag
 from ggscope.model.units import Clock
 from ggscope.readers.chrome.events import OF_OPS, Events, is_own
-from ggscope.readers.chrome.pairs import Intervals
-
-WAIT = "wait"
-"""Name and category of events that are the waits behind ops."""
-NAMELESS = "–"
-ACTIVITIES = "activities"
-"""How the titles of groups end that hold what runs beside threads."""
-_KINDS = {
-    "Graphs": LaneKind.GRAPH,
-    "Engines": LaneKind.ENGINE,
-    "Commands": LaneKind.COMMAND,
-    "Host": LaneKind.COMMAND,
-    "Stalls": LaneKind.STALL,
-    "Memory": LaneKind.MEMORY,
-    "Sequences": LaneKind.SEQUENCE,
-    "Activities": LaneKind.COMMAND,
-    "Tokens": LaneKind.TOKEN,
-    "Threads": LaneKind.THREAD,
-}
-"""Kind of the lanes of a process, by its title."""
-_GROUPS = frozenset({"Host", "Activities"})
-"""Titles that are groups of the trace, not names of kinds."""
-_QUALITIES = {
-    "derived": SpanFlag.INFERRED_END,
-    "estimated": SpanFlag.ESTIMATED,
-    "unfinished": SpanFlag.UNFINISHED,
-}
-_FARTHEST = 1 << 62
+from ggscope.readers.common.nesting import Intervals
+from ggscope.readers.common.own_traces import QUALITIES, WAIT, clock_of, shift_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +36,12 @@ def own_file(facts: Mapping[str, object]) -> OwnFile | None:
     about = facts.get("otherData")
     if not is_own(dict(facts)) or not isinstance(about, dict):
         return None
-    shift, origin = about.get("shift"), str(about.get("origin", ""))
-    if not isinstance(shift, int) or not 0 <= shift < _FARTHEST:
-        shift = 0
-    is_number = origin.lstrip("-").isdecimal() and len(origin) < 20
-    clock = Clock(
-        "cycle" if about.get("clock") == "cycle" else "ns",
-        int(origin) if is_number else 0,
-    )
     return OwnFile(
-        shift, clock, str(about.get("format", ""))[:200], about.get("cat") == "category"
+        shift_of(about),
+        clock_of(about),
+        str(about.get("format", ""))[:200],
+        about.get("cat") == "category",
     )
-
-
-def lane_of(process: str, name: str) -> tuple[LaneKind, tuple[str, ...]]:
-    """Return kind and groups of a lane by the title of its process and its name."""
-    kind = _KINDS.get(process)
-    if kind is None:
-        is_beside = process.endswith(ACTIVITIES)
-        groups = (process,) if is_beside else tuple(process.split(" / "))
-        return LaneKind.COMMAND if is_beside else LaneKind.THREAD, groups
-    if kind is LaneKind.TOKEN and "phase" in name.lower():
-        kind = LaneKind.PHASE
-    return kind, (process,) if process in _GROUPS else ()
 
 
 def is_wait(events: Events, row: I64) -> npt.NDArray[np.bool_]:
@@ -108,28 +64,6 @@ def instants_without_end(events: Events) -> Intervals:
     start = events.time[row].astype(np.int64)
     flags = np.full(len(row), int(SpanFlag.UNFINISHED), np.uint16)
     return Intervals(row, start, start, row, flags)
-
-
-def waits_of(
-    lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
-) -> npt.NDArray[np.uint32] | None:
-    """Return how long each span waited behind its end; None where no wait is told."""
-    if not len(waits) or not len(spans):
-        return None
-    low = min(int(spans.end.min()), int(waits.start.min()))
-    step = max(int(spans.end.max()), int(waits.start.max())) - low + 1
-    if (int(max(lane.max(), wait_lane.max())) + 1) * step >= _FARTHEST:
-        return None
-    key = lane * step + (spans.end - low)
-    order = np.argsort(key, kind="stable")
-    of_wait = wait_lane * step + (waits.start - low)
-    at = np.searchsorted(key[order], of_wait, side="right") - 1
-    span = order[np.maximum(at, 0)]
-    is_behind = (at >= 0) & (key[span] == of_wait)
-    result = np.full(len(spans), NO_WAIT, np.uint32)
-    lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
-    result[span[is_behind]] = lasts[is_behind].astype(np.uint32)
-    return result
 
 
 def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
@@ -156,7 +90,7 @@ def quality_flags(events: Events, row: I64) -> npt.NDArray[np.uint16]:
         np.searchsorted(events.argument_row, row), len(events.argument_row) - 1
     )
     text = np.where(events.argument_row[at] == row, events.text[at], -1)
-    for word, flag in _QUALITIES.items():
+    for word, flag in QUALITIES.items():
         if word in events.texts:
             result[text == events.texts.index(word)] |= np.uint16(flag)
     return result

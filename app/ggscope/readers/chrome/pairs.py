@@ -6,51 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, ranked
-from ggscope.native.library import library
 from ggscope.readers.chrome.events import Events, Mark
+from ggscope.readers.common.nesting import Intervals, Paired, paired
 
 _CLOSING = np.zeros(256, np.bool_)
 _CLOSING[[ord(phase) for phase in "EeFD"]] = True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
-    """Spans before they have a lane, one row each.
-
-    Attributes
-    ----------
-    row : int64[n], the event that each begins with.
-    start, end : int64[n], ns.
-    name_row : int64[n], the event that has its name.
-    flags : uint16[n], `SpanFlag`.
-    """
-
-    row: I64
-    start: I64
-    end: I64
-    name_row: I64
-    flags: npt.NDArray[np.uint16]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Paired:
-    """Begins and ends that belong together, and those left over.
-
-    Attributes
-    ----------
-    spans : pairs, and begins without an end, until the last event.
-    open : events that begin what has no end.
-    orphan : ends without a begin.
-    n_mismatched : ends that close a begin of another name.
-    """
-
-    spans: Intervals
-    open: I64
-    orphan: I64
-    n_mismatched: int
 
 
 def whole(events: Events) -> Intervals:
@@ -135,35 +95,11 @@ def _codes(phases: str) -> Array:
 
 
 def _paired(events: Events, row: I64, group: I64) -> Paired:
-    """Pair the begins and ends of each group like brackets, in the order of time."""
-    time = events.time[row].astype(np.int64)
-    order = np.argsort(time, kind="stable")
-    order = order[np.argsort(group[order], kind="stable")]
-    row, time, group = row[order], time[order], group[order]
-    is_begin = ~_CLOSING[events.phase[row]]
-    name = np.ascontiguousarray(events.name[row], np.int32)
-    partner = np.empty(len(row), np.int32)
-    _, _, place = ranked(group) if len(group) else (group, group, group)
-    n_mismatched = library().ggscope_chrome_pair(
-        len(row), place.astype(np.int32), is_begin.view(np.uint8), name,
-        np.empty(len(row), np.int32), partner,
-    )  # fmt: skip
-    begins = np.flatnonzero(is_begin)
-    other = partner[begins]
-    has_end = other >= 0
-    end = np.where(has_end, time[other], _last_of(place, time)[begins])
-    flags = np.where(has_end, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16)
-    own, closing = row[begins], row[other]
-    name_row = np.where((events.name[own] < 0) & has_end, closing, own)
-    orphan = row[np.flatnonzero(~is_begin & (partner < 0))]
-    spans = Intervals(own, time[begins], end, name_row, flags)
-    return Paired(spans, own[~has_end], np.sort(orphan), int(n_mismatched))
-
-
-def _last_of(group: I64, time: I64) -> I64:
-    """Return the last time of the group of each event; groups are runs."""
-    is_last = np.ones(len(group), np.bool_)
-    is_last[:-1] = group[1:] != group[:-1]
-    lasts = time[is_last]
-    number: I64 = np.cumsum(is_last) - is_last
-    return lasts[number] if len(group) else time
+    """Pair the begins and ends of each group."""
+    return paired(
+        row,
+        events.time[row].astype(np.int64),
+        ~_CLOSING[events.phase[row]],
+        events.name[row],
+        group,
+    )

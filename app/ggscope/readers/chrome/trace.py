@@ -18,26 +18,24 @@ from ggscope.model.tables import (
 )
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.chrome.events import Events, Mark
-from ggscope.readers.chrome.flows import Arrows, Nesting, arrows, launches
+from ggscope.readers.chrome.flows import Arrows, arrows, launches
 from ggscope.readers.chrome.own import (
-    ACTIVITIES,
-    NAMELESS,
     columns_of_ops,
     instants_without_end,
     is_wait,
-    lane_of,
     own_file,
     quality_flags,
-    waits_of,
 )
-from ggscope.readers.chrome.pairs import (
-    Beside,
+from ggscope.readers.chrome.pairs import Beside, beside, nested, whole
+from ggscope.readers.common.nesting import (
     Intervals,
+    Nesting,
     Paired,
-    beside,
-    nested,
-    whole,
+    by_lane_and_start,
+    stacked,
+    taken,
 )
+from ggscope.readers.common.own_traces import ACTIVITIES, NAMELESS, lane_of, waits_of
 
 OP_TABLE_ID = "chrome"
 _MOST_OPS = 32_000
@@ -116,7 +114,7 @@ class ChromeTrace:
         track = np.concatenate([events.track[part.row] for part in parts])
         on_thread = len(track)
         parts.append(self.beside.paired.spans)
-        joined = _stacked(parts)
+        joined = stacked(parts)
         self._lane_of_track = self._add_track_lanes(joined, track.astype(np.int64))
         lane = np.empty(len(joined), np.int64)
         lane[:on_thread] = self._lane_of_track[track]
@@ -128,11 +126,11 @@ class ChromeTrace:
             behind = np.flatnonzero(is_behind)
             on_thread = int(np.searchsorted(rest, on_thread))
             waits = waits_of(
-                lane[rest], _taken(joined, rest), lane[behind], _taken(joined, behind)
+                lane[rest], taken(joined, rest), lane[behind], taken(joined, behind)
             )
-            lane, joined = lane[rest], _taken(joined, rest)
-        order = _by_lane_and_start(lane, joined.start, joined.end)
-        lane, joined = lane[order], _taken(joined, order)
+            lane, joined = lane[rest], taken(joined, rest)
+        order = by_lane_and_start(lane, joined.start, joined.end)
+        lane, joined = lane[order], taken(joined, order)
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
         self._row = joined.row
         flags = joined.flags
@@ -613,40 +611,3 @@ def _first_time(events: Events) -> int:
 def _mapped(string: I64, codes: Array) -> I64:
     """Return the string of each text; -1 for -1."""
     return np.append(string, -1)[codes]
-
-
-def _stacked(parts: Sequence[Intervals]) -> Intervals:
-    return Intervals(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("row", "start", "end", "name_row", "flags")
-        )
-    )
-
-
-def _taken(spans: Intervals, order: I64) -> Intervals:
-    return Intervals(
-        spans.row[order],
-        spans.start[order],
-        spans.end[order],
-        spans.name_row[order],
-        spans.flags[order],
-    )
-
-
-def _by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:
-    """Return spans by lane and start, longer ones first."""
-    order = np.arange(len(lane))
-    if (start[1:] < start[:-1]).any():
-        order = np.argsort(start, kind="stable")
-    if (lane[1:] < lane[:-1]).any():
-        order = order[np.argsort(narrow(lane)[order], kind="stable")]
-    on, begin, stop = lane[order], start[order], end[order]
-    is_tie = (on[1:] == on[:-1]) & (begin[1:] == begin[:-1])
-    if (stop[1:][is_tie] > stop[:-1][is_tie]).any():
-        member = np.zeros(len(order), np.bool_)
-        member[1:] = is_tie
-        member[:-1] |= is_tie
-        at = np.flatnonzero(member)
-        order[at] = order[at[np.lexsort((-stop[at], begin[at], on[at]))]]
-    return order

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ggscope.native.library import library
-from ggscope.readers.chrome.flows import Nesting
+from ggscope.readers.common.nesting import Nesting
 
 
 def random_spans(seed: int, n: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

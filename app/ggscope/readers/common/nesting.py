@@ -1,0 +1,185 @@
+"""Spans within each other: begins with their ends, and what lies around each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array, Flows, SpanFlag, narrow, ranked
+from ggscope.native.library import library
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Spans before they have a lane, one row each.
+
+    Attributes
+    ----------
+    row : int64[n], the event that each begins with.
+    start, end : int64[n], ns.
+    name_row : int64[n], the event that has its name.
+    flags : uint16[n], `SpanFlag`.
+    """
+
+    row: I64
+    start: I64
+    end: I64
+    name_row: I64
+    flags: npt.NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """Begins and ends that belong together, and those left over.
+
+    Attributes
+    ----------
+    spans : pairs, and begins without an end, until the last event.
+    open : events that begin what has no end.
+    orphan : ends without a begin.
+    n_mismatched : ends that close a begin of another name.
+    """
+
+    spans: Intervals
+    open: I64
+    orphan: I64
+    n_mismatched: int
+
+
+def paired(
+    row: I64, time: I64, is_begin: npt.NDArray[np.bool_], name: Array, group: I64
+) -> Paired:
+    """Pair the begins and ends of each group like brackets, in the order of time.
+
+    Parameters
+    ----------
+    row, time, is_begin, name, group : of each event, in the order of the file; `name`
+        is a number, -1 none.
+    """
+    order = np.argsort(time, kind="stable")
+    order = order[np.argsort(group[order], kind="stable")]
+    row, time, group, is_begin = row[order], time[order], group[order], is_begin[order]
+    name = np.ascontiguousarray(name[order], np.int32)
+    partner = np.empty(len(row), np.int32)
+    _, _, place = ranked(group) if len(group) else (group, group, group)
+    n_mismatched = library().ggscope_chrome_pair(
+        len(row), place.astype(np.int32), is_begin.view(np.uint8), name,
+        np.empty(len(row), np.int32), partner,
+    )  # fmt: skip
+    begins = np.flatnonzero(is_begin)
+    other = partner[begins]
+    has_end = other >= 0
+    end = np.where(has_end, time[other], _last_of(place, time)[begins])
+    flags = np.where(has_end, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16)
+    own, closing = row[begins], row[other]
+    name_row = np.where((name[begins] < 0) & has_end, closing, own)
+    orphan = row[np.flatnonzero(~is_begin & (partner < 0))]
+    spans = Intervals(own, time[begins], end, name_row, flags)
+    return Paired(spans, own[~has_end], np.sort(orphan), int(n_mismatched))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nesting:
+    """The spans of lanes, by lane and start, longer ones first.
+
+    Attributes
+    ----------
+    lane, start, end : int32[n], int64[n] each.
+    parent : int32[n], the span around each, -1 none.
+    reaches_out : uint8[n], whether it ends behind that.
+    """
+
+    lane: npt.NDArray[np.int32]
+    start: I64
+    end: I64
+    parent: npt.NDArray[np.int32]
+    reaches_out: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, lane: npt.NDArray[np.int32], start: I64, end: I64) -> "Nesting":
+        """Return how spans lie within each other."""
+        parent = np.empty(len(lane), np.int32)
+        reaches_out = np.empty(len(lane), np.uint8)
+        library().ggscope_chrome_nest(len(lane), lane, start, end, parent, reaches_out)
+        return cls(lane, start, end, parent, reaches_out)
+
+    def enclosing(
+        self, lane: I64, time: I64, is_next: npt.NDArray[np.bool_] | None = None
+    ) -> I64:
+        """Return the innermost span of a lane at each time, int64[m], -1 none.
+
+        Where `is_next`, the one that begins then, or that which follows.
+        """
+        order = np.lexsort((time, lane))
+        found = np.empty(len(lane), np.int32)
+        marks = np.zeros(len(lane), np.uint8)
+        if is_next is not None:
+            marks[:] = is_next[order]
+        library().ggscope_chrome_enclosing(
+            len(self.lane), self.lane, self.start, self.end, self.parent, len(lane),
+            lane[order].astype(np.int32), time[order], marks, found,
+        )  # fmt: skip
+        spans = np.empty(len(lane), np.int64)
+        spans[order] = found
+        return spans
+
+
+def stacked(parts: Sequence[Intervals]) -> Intervals:
+    """Return the spans of several parts, one after the other."""
+    return Intervals(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("row", "start", "end", "name_row", "flags")
+        )
+    )
+
+
+def taken(spans: Intervals, order: I64) -> Intervals:
+    """Return some spans, in this order."""
+    return Intervals(
+        spans.row[order],
+        spans.start[order],
+        spans.end[order],
+        spans.name_row[order],
+        spans.flags[order],
+    )
+
+
+def by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:
+    """Return spans by lane and start, longer ones first."""
+    order = np.arange(len(lane))
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+    if (lane[1:] < lane[:-1]).any():
+        order = order[np.argsort(narrow(lane)[order], kind="stable")]
+    on, begin, stop = lane[order], start[order], end[order]
+    is_tie = (on[1:] == on[:-1]) & (begin[1:] == begin[:-1])
+    if (stop[1:][is_tie] > stop[:-1][is_tie]).any():
+        member = np.zeros(len(order), np.bool_)
+        member[1:] = is_tie
+        member[:-1] |= is_tie
+        at = np.flatnonzero(member)
+        order[at] = order[at[np.lexsort((-stop[at], begin[at], on[at]))]]
+    return order
+
+
+def _last_of(group: I64, time: I64) -> I64:
+    """Return the last time of the group of each event; groups are runs."""
+    is_last = np.ones(len(group), np.bool_)
+    is_last[:-1] = group[1:] != group[:-1]
+    lasts = time[is_last]
+    number: I64 = np.cumsum(is_last) - is_last
+    return lasts[number] if len(group) else time
+
+
+def flows_of(source: I64, target: I64) -> Flows:
+    """Return arrows by source and target, each pair once."""
+    order = np.lexsort((target, source))
+    source, target = source[order], target[order]
+    is_new = np.ones(len(source), np.bool_)
+    is_new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    return Flows(source[is_new].astype(np.int64), target[is_new].astype(np.int64))
