@@ -17,6 +17,7 @@ import imatrix_files
 import log_files
 import npu_files
 import op_files
+import perfetto_files
 import profile_files
 import rocm_files
 import roofline_files
@@ -270,6 +271,10 @@ def _chrome(names: Names) -> bytes:
     return chrome_files.sample(1, 20, names)
 
 
+def _perfetto(names: Names) -> bytes:
+    return perfetto_files.sample(1, 40, names)
+
+
 def _profile(names: Names) -> bytes:
     return profile_files.profile(1, 20, names=names)[0]
 
@@ -343,6 +348,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
     "chrome-json": (".json", _chrome),
+    "perfetto": (".pftrace", _perfetto),
     "cuda-calls": (".jsonl", _calls),
     "llama-log": (".log", _log),
     "storage": (".txt", _storage),

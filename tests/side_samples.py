@@ -13,6 +13,7 @@ import gguf_files
 import imatrix_files
 import log_files
 import op_files
+import perfetto_files
 import profile_files
 import recordings
 import rocm_files
@@ -99,6 +100,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: rocm_files.document(rocm_files.process(rocm_files.program(1))),
     ),
     "ChromeReader": ("chrome.json", chrome_files.sample),
+    "PerfettoReader": ("run.pftrace", perfetto_files.sample),
     "StorageReader": (
         "blkparse.txt",
         lambda: storage_files.blkparse(storage_files.random_io(1, 12)),

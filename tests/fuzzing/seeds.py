@@ -14,6 +14,7 @@ import gguf_files
 import imatrix_files
 import log_files
 import op_files
+import perfetto_files
 import profile_files
 import rocm_files
 import roofline_files
@@ -220,6 +221,12 @@ _SEEDS = {
         ("b.json", chrome_files.text(chrome_files.others(), is_list=True, indent=1)),
         ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 30))),
     ],
+    "perfetto": lambda: [
+        ("a.pftrace", perfetto_files.random_trace(1, 40, clock=64)[0]),
+        ("b.pftrace", perfetto_files.sample(2, 40)),
+        ("c.pftrace.gz", perfetto_files.packed(perfetto_files.others())),
+        ("d.pftrace", perfetto_files.bundled(perfetto_files.others())),
+    ],
     "cuda-calls": lambda: [
         (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
     ],
@@ -275,6 +282,11 @@ _SMALL = {
     "chrome-json": lambda: [
         ("a.json", chrome_files.sample(1, 4)),
         ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 4))),
+    ],
+    "perfetto": lambda: [
+        ("a.pftrace", perfetto_files.random_trace(1, 8, clock=64)[0]),
+        ("b.pftrace", perfetto_files.others()),
+        ("d.pftrace", perfetto_files.bundled(perfetto_files.others())),
     ],
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 1))),

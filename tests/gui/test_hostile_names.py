@@ -53,6 +53,7 @@ SESSIONS = {
                "moe-csv"),
     "calls": ("cuda-calls",),
     "chrome": ("chrome-json",),
+    "perfetto": ("perfetto",),
     "log": ("llama-log",),
     "storage": ("storage", "extent-map"),
     "bench": ("llama-bench",),

@@ -503,6 +503,115 @@ class TableTally(Struct):
     )
 
 
+class PerfettoRows(Struct):
+    """One row per slice event and instant."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"),
+        *_names(Out.i64, "offset", "time", "duration"),
+        *_names(Out.i32, "clock", "track", "name", "category"),
+        *_names(Out.u8, "phase", "flags"),
+        *_names(Out.i32, "layer", "token", "core", "numa"), ("quality", Out.u8),
+    )  # fmt: skip
+
+
+class PerfettoValues(Struct):
+    """One row per sample of a counter."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), ("time", Out.i64),
+        *_names(Out.i32, "clock", "track", "state"), ("value", Out.f64),
+    )  # fmt: skip
+
+
+class PerfettoFlows(Struct):
+    """One row per flow that an event belongs to."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), ("row", Out.i32), ("id", Out.u64),
+        ("role", Out.u8),
+    )  # fmt: skip
+
+
+class PerfettoTracks(Struct):
+    """One row per description of a track, thread or process."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), *_names(Out.i32, "track", "parent"),
+        *_names(Out.i32, "name", "process", "thread", "unit", "merge_key"),
+        *_names(Out.i64, "pid", "tid", "multiplier"), ("rank", Out.i32),
+        *_names(Out.u8, "flags", "unit_code", "ordering"),
+    )  # fmt: skip
+
+
+class PerfettoInterned(Struct):
+    """One row per interned text, and where it stands."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), *_names(Out.i32, "number", "length", "text"),
+        ("offset", Out.i64),
+    )  # fmt: skip
+
+
+class PerfettoSnapshots(Struct):
+    """One row per clock of a snapshot."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), *_names(Out.i32, "snapshot", "clock"),
+        ("time", Out.i64),
+    )  # fmt: skip
+
+
+class PerfettoStates(Struct):
+    """One row per beginning of what a sequence knows."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity"), ("sequence", Out.i32), ("offset", Out.i64),
+    )  # fmt: skip
+
+
+class PerfettoNumbers(Struct):
+    """Small numbers for pairs of large ones."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
+        ("slots", Out.i32), *_names(Out.u64, "first", "second"), ("space", Out.u8),
+    )  # fmt: skip
+
+
+class PerfettoSequences(Struct):
+    """What is known of each sequence of packets."""
+
+    _fields_ = (
+        ("state", Out.i32), *_names(Out.u8, "is_valid", "has_track", "has_thread"),
+        *_names(Out.u8, "has_time", "n_extra", "n_extra_double"),
+        *_names(Out.i64, "clock", "pid", "tid", "time"), ("track", Out.u64),
+        *_names(Out.i32, "extra", "extra_double"),
+    )  # fmt: skip
+
+
+class PerfettoKnown(Struct):
+    """What is known of each clock and interned text."""
+
+    _fields_ = (
+        *_names(Out.i64, "multiplier", "last"), ("is_incremental", Out.u8),
+        ("hash", Out.u64), ("note", Out.u8),
+    )  # fmt: skip
+
+
+class PerfettoTally(Struct):
+    """How far a scan of packets came, and what it passed over."""
+
+    _fields_ = (
+        *_names(i64, "consumed", "status", "needed", "body_at", "body_size"),
+        *_names(i64, "n_packets", "n_states", "n_snapshots", "primary_clock"),
+        *_names(i64, "n_broken", "first_broken", "n_untimed", "first_untimed"),
+        *_names(i64, "n_skipped", "first_skipped", "n_gaps", "first_gap"),
+        *_names(i64, "n_left_out", "first_left_out", "n_uncounted"),
+        ("first_uncounted", i64), ("kinds", i64 * 2048),
+    )  # fmt: skip
+
+
 class IoRows(Struct):
     """One row per line about storage: a step of a request, a read call, a fault."""
 
@@ -621,6 +730,23 @@ SOURCES = {
         (
             FieldPaths, FieldRows, ListTally, TableLayout, TableRows, TextTable,
             TableTally,
+        ),
+    ),
+    "perfetto": Source(
+        {
+            "ggscope_perfetto_scan": (
+                None, In.u8, i64, i64, i64, i64, _out(PerfettoRows),
+                _out(PerfettoValues), _out(PerfettoFlows), _out(PerfettoTracks),
+                _out(PerfettoInterned), _out(PerfettoSnapshots), _out(PerfettoStates),
+                _out(TextTable), *[_out(PerfettoNumbers)] * 4, _out(PerfettoSequences),
+                _out(PerfettoKnown), _out(PerfettoTally),
+            ),
+            "ggscope_perfetto_rehash": (None, _out(PerfettoNumbers)),
+        },
+        (
+            PerfettoRows, PerfettoValues, PerfettoFlows, PerfettoTracks,
+            PerfettoInterned, PerfettoSnapshots, PerfettoStates, TextTable,
+            PerfettoNumbers, PerfettoSequences, PerfettoKnown, PerfettoTally,
         ),
     ),
     "storage": Source(

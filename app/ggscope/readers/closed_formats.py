@@ -157,12 +157,6 @@ CLOSED_FORMATS = (
         suffixes=(".xplane.pb",),
     ),
     ClosedFormat(
-        kind="a Perfetto trace",
-        way="Convert it to Chrome JSON first: ",
-        command="traceconv json {file} {stem}.json",
-        suffixes=(".pftrace", ".perfetto-trace"),
-    ),
-    ClosedFormat(
         kind="a Parquet table",
         way="Write it as CSV first, which opens where a reader knows its columns: ",
         command="duckdb -c {copy_as_csv}",

@@ -44,6 +44,7 @@ from ggscope.readers import (
     msprof,
     npu,
     opencl,
+    perfetto,
     recording,
     rocprof,
     sqlite,
@@ -101,6 +102,7 @@ BUILTIN = {
     "ggscope.readers.extents.reader:ExtentsReader": extents.INFO,
     "ggscope.readers.sqlite.reader:SqliteReader": sqlite.INFO,
     "ggscope.readers.msprof.reader:MsprofReader": msprof.INFO,
+    "ggscope.readers.perfetto.reader:PerfettoReader": perfetto.INFO,
     "ggscope.readers.rocprof.reader:RocprofReader": rocprof.INFO,
 }
 """Classes of the built-in readers, and what is known of them before they are there."""

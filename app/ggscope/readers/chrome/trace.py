@@ -35,10 +35,10 @@ from ggscope.readers.common.nesting import (
     stacked,
     taken,
 )
+from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
 from ggscope.readers.common.own_traces import ACTIVITIES, NAMELESS, lane_of, waits_of
 
 OP_TABLE_ID = "chrome"
-_MOST_OPS = 32_000
 _MOST_BESIDE = 512
 """Lanes of activities beside threads, each for a name; beyond, one for a process."""
 _MOST_SERIES = 4096
@@ -178,7 +178,7 @@ class ChromeTrace:
         """Add the spans of a file of ggscope: the category of events is the op."""
         events, row = self._events, spans.name_row
         category, name = events.category[row], events.name[row]
-        listed = np.unique(category[category >= 0])[:_MOST_OPS]
+        listed = np.unique(category[category >= 0])[:MOST_OPS]
         number = np.full(len(events.texts) + 1, -1, np.int64)
         number[listed] = np.arange(len(listed))
         names = tuple(events.texts[i] for i in listed.tolist())
@@ -208,20 +208,10 @@ class ChromeTrace:
             np.isin(category, around) if around else np.zeros(len(row), np.bool_)
         )
         word = self._op_names(row, name)
-        used = np.zeros(len(events.texts) + 1, np.bool_)
-        used[word[~is_around]] = True
-        used[-1] = False
-        listed = np.flatnonzero(used)
-        number = np.full(len(events.texts) + 1, -1, np.int64)
-        number[listed] = np.minimum(np.arange(len(listed)), _MOST_OPS)
-        texts = [events.texts[i] for i in listed[:_MOST_OPS].tolist()]
-        if len(listed) > _MOST_OPS:
-            texts.append("other names")
-            self.n_other_names = len(listed) - _MOST_OPS
-        self._builder.ops = OpTable(OP_TABLE_ID, tuple(texts), source="spelled")
-        op = number[word]
-        op[is_around] = -1
-        return op.astype(np.int16)
+        ops = ops_of_words(events.texts, word, ~is_around)
+        self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
+        self.n_other_names = ops.n_others
+        return ops.op
 
     def _moved(self, row: I64) -> Array | None:
         """Return the bytes that each span of a device moved; None where none tells."""

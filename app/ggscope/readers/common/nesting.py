@@ -41,10 +41,12 @@ class Paired:
     spans : pairs, and begins without an end, until the last event.
     open : events that begin what has no end.
     orphan : ends without a begin.
+    end_row : int64[n], the event that ends each of `spans`, -1 none.
     n_mismatched : ends that close a begin of another name.
     """
 
     spans: Intervals
+    end_row: I64
     open: I64
     orphan: I64
     n_mismatched: int
@@ -79,7 +81,8 @@ def paired(
     name_row = np.where((name[begins] < 0) & has_end, closing, own)
     orphan = row[np.flatnonzero(~is_begin & (partner < 0))]
     spans = Intervals(own, time[begins], end, name_row, flags)
-    return Paired(spans, own[~has_end], np.sort(orphan), int(n_mismatched))
+    end_row = np.where(has_end, closing, -1)
+    return Paired(spans, end_row, own[~has_end], np.sort(orphan), int(n_mismatched))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -92,6 +92,7 @@ class TextSlots:
     """Room for the texts of a scan, each once."""
 
     table: TextTable
+    slots: npt.NDArray[np.int32]
     begins: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int32]
 
@@ -100,25 +101,34 @@ class TextSlots:
         """Return room for `n` texts, hashed with a secret of its own."""
         n_slots = 1 << (2 * n).bit_length()
         begins, lengths = np.empty(n, np.int64), np.empty(n, np.int32)
+        slots = np.zeros(n_slots, np.int32)
         table = TextTable(
             capacity=n,
             n_slots=n_slots,
             secret=secrets.randbits(64),
-            slots=np.zeros(n_slots, np.int32),
+            slots=slots,
             offset=begins,
             length=lengths,
         )
-        return cls(table, begins, lengths)
+        return cls(table, slots, begins, lengths)
 
-    def texts(self, data: Bytes) -> list[str]:
-        """Return the texts of a block as people read them."""
+    def clear(self) -> None:
+        """Forget all texts."""
+        self.slots[:] = 0
+        self.table.count = 0
+
+    def texts(self, data: Bytes, *, is_escaped: bool = True) -> list[str]:
+        """Return the texts of a block as people read them.
+
+        `is_escaped` : they may have escapes of JSON.
+        """
         n = int(self.table.count)
         found = []
         for begin, length in zip(
             self.begins[:n].tolist(), self.lengths[:n].tolist(), strict=True
         ):
             text = data[begin : begin + length].tobytes().decode("utf-8", "replace")
-            if "\\" in text:
+            if is_escaped and "\\" in text:
                 with suppress(ValueError):
                     text = json.loads(f'"{text}"')
             found.append(text.encode("utf-8", "replace").decode())

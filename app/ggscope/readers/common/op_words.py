@@ -1,0 +1,51 @@
+"""Ops of spans whose names are their ops."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import Array
+
+MOST_OPS = 32_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpWords:
+    """Ops by their names.
+
+    Attributes
+    ----------
+    names : of all ops; more than `MOST_OPS` are one, at the end.
+    op : int16[n], of each span, -1 none.
+    n_others : names that are not told apart.
+    """
+
+    names: tuple[str, ...]
+    op: npt.NDArray[np.int16]
+    n_others: int
+
+
+def ops_of_words(
+    texts: Sequence[str], word: Array, is_work: npt.NDArray[np.bool_]
+) -> OpWords:
+    """Return the op of each span, its name; none for what is no work.
+
+    Parameters
+    ----------
+    word : int[n] into `texts`, -1 none.
+    """
+    used = np.zeros(len(texts) + 1, np.bool_)
+    used[word[is_work]] = True
+    used[-1] = False
+    listed = np.flatnonzero(used)
+    number = np.full(len(texts) + 1, -1, np.int64)
+    number[listed] = np.minimum(np.arange(len(listed)), MOST_OPS)
+    names = [texts[i] for i in listed[:MOST_OPS].tolist()]
+    n_others = max(len(listed) - MOST_OPS, 0)
+    if n_others:
+        names.append("other names")
+    op = number[word]
+    op[~is_work] = -1
+    return OpWords(tuple(names), op.astype(np.int16), n_others)
