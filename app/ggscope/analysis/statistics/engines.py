@@ -36,7 +36,8 @@ class EngineTimes:
 def engine_times(trace: Trace, most: int = MOST_SPANS) -> EngineTimes | None:
     """Return the times of all engines that a trace has; O(n log n) of their spans.
 
-    None where they have more than `most` spans.
+    Where spans have categories, those without an op are left out: they lie around the
+    work, as annotations do. None where engines have more than `most` spans.
     """
     spans, is_engine = trace.spans, trace.lanes.is_engine
     lanes = np.flatnonzero(is_engine)
@@ -45,6 +46,8 @@ def engine_times(trace: Trace, most: int = MOST_SPANS) -> EngineTimes | None:
         for rows in chunks(len(spans)):
             known = quality_of(spans.flags[rows]) <= Quality.DERIVED
             here = is_engine[spans.lane[rows]] & known
+            if spans.category is not None:
+                here &= spans.op[rows] >= 0
             parts.append(np.flatnonzero(here) + rows.start)
     if sum(len(part) for part in parts) > most:
         return None

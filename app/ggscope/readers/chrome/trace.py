@@ -1,7 +1,7 @@
 """From events to the tables of a trace: spans by lane, markers, counters, arrows."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,18 +42,32 @@ OP_TABLE_ID = "chrome"
 _MOST_BESIDE = 512
 """Lanes of activities beside threads, each for a name; beyond, one for a process."""
 _MOST_SERIES = 4096
+_WAITS = frozenset({"cuda_sync"})
 _AROUND = frozenset(
-    {"python_function", "user_annotation", "gpu_user_annotation", "Trace"}
+    {
+        "python_function",
+        "user_annotation",
+        "gpu_user_annotation",
+        "Trace",
+        *_WAITS,
+    }
 )
-"""Categories of spans that lie around the work: frames, annotations, the profiler."""
+"""Categories of spans that lie around the work: frames, annotations, the profiler,
+waits for a device."""
+_STEP = re.compile(r"ProfilerStep#\d+")
+"""An annotation, which torch_npu gives the category of ops."""
+_DERIVED_PROCESS = "Overlap Analysis"
+"""Of msprof: shares of the time of a device, free time too, laid out as threads."""
+_DEVICE_LABEL = re.compile(r"(GPU|NPU)\b")
 _ON_DEVICE = frozenset(
     {
         "kernel",
         "gpu_memcpy",
         "gpu_memset",
         "gpu_user_annotation",
-        "cuda_sync",
+        "cuda_profiler_range",
         "mtia_ccp_events",
+        *_WAITS,
     }
 )
 """Categories of what runs on a device, in streams."""
@@ -203,15 +217,25 @@ class ChromeTrace:
     def _ops(self, row: I64, name: Array, category: Array) -> npt.NDArray[np.int16]:
         """Return the op of each span, its name; none for what lies around the work."""
         events = self._events
-        around = [i for i, text in enumerate(events.texts) if text in _AROUND]
-        is_around = (
-            np.isin(category, around) if around else np.zeros(len(row), np.bool_)
-        )
+        is_around = self._is_around(row, category)
         word = self._op_names(row, name)
         ops = ops_of_words(events.texts, word, ~is_around)
         self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
         self.n_other_names = ops.n_others
         return ops.op
+
+    def _is_around(self, row: I64, category: Array) -> npt.NDArray[np.bool_]:
+        """Return which spans are no work, but lie around it or are derived from it."""
+        events = self._events
+        around = [i for i, text in enumerate(events.texts) if text in _AROUND]
+        result = np.isin(category, around)
+        steps = [i for i, text in enumerate(events.texts) if _STEP.fullmatch(text)]
+        if steps:
+            result |= np.isin(events.name[row], steps)
+        derived = self._metadata.named(_DERIVED_PROCESS)
+        if derived:
+            result |= np.isin(events.tracks[events.track[row], 0], derived)
+        return result
 
     def _moved(self, row: I64) -> Array | None:
         """Return the bytes that each span of a device moved; None where none tells."""
@@ -264,6 +288,7 @@ class ChromeTrace:
         if self.own is not None:
             return self._add_own_lanes(ranked_tracks, on_device)
         titles = metadata.thread_titles(ranked_tracks)
+        kinds = self._kinds(spans, track, on_device)
         for place, i in enumerate(ranked_tracks):
             pid, tid = (self._word(int(code)) for code in events.tracks[i])
             process = processes[int(events.tracks[i, 0])].title
@@ -272,10 +297,10 @@ class ChromeTrace:
                 # Without a name: streams have no threads, nor devices processes.
                 title = f"stream {tid}" if title == f"thread {tid}" else title
                 process = f"device {pid}" if process == f"process {pid}" else process
-            group = (process,) if several or process else ()
+            group = (process or "Events",) if several or process else ()
             lane[i] = self._builder.add_lane(
                 title,
-                LaneKind.ENGINE if on_device[i] else LaneKind.THREAD,
+                kinds[i],
                 group,
                 (place,),
                 pid=pid,
@@ -308,15 +333,42 @@ class ChromeTrace:
 
     def _on_device(self, spans: Intervals, track: I64) -> npt.NDArray[np.bool_]:
         """Return which tracks are streams of a device, and nothing else."""
+        processes = self._metadata.accelerators()
+        is_device = np.isin(self._events.tracks[:, 0], processes)
+        without_category = self._holds_only(spans, track, {""}) & is_device
+        return self._holds_only(spans, track, _ON_DEVICE) | without_category
+
+    def _holds_only(
+        self, spans: Intervals, track: I64, words: Collection[str]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which tracks have spans, all of some categories; "" is none."""
         events, n = self._events, len(self._events.tracks)
         category = events.category[spans.row[: len(track)]]
-        codes = [i for i, text in enumerate(events.texts) if text in _ON_DEVICE]
-        runs = np.isin(category, codes)
+        codes = [i for i, text in enumerate(events.texts) if text in words]
+        runs = np.isin(category, codes + [-1] * ("" in words))
         count = np.bincount(track, minlength=n)
-        is_stream: npt.NDArray[np.bool_] = (count > 0) & (
+        holds: npt.NDArray[np.bool_] = (count > 0) & (
             np.bincount(track[runs], minlength=n) == count
         )
-        return is_stream
+        return holds
+
+    def _kinds(
+        self, spans: Intervals, track: I64, on_device: npt.NDArray[np.bool_]
+    ) -> list[LaneKind]:
+        """Return the kind of the lane of each track."""
+        beside = self._holds_only(spans, track, _WAITS)
+        processes = self._events.tracks[:, 0]
+        beside |= np.isin(processes, self._metadata.named(_DERIVED_PROCESS))
+        return [
+            LaneKind.COMMAND
+            if is_beside
+            else LaneKind.ENGINE
+            if is_stream
+            else LaneKind.THREAD
+            for is_beside, is_stream in zip(
+                beside.tolist(), on_device.tolist(), strict=True
+            )
+        ]
 
     def _add_beside_lanes(self, spans: Intervals, first: int) -> I64:
         """Add lanes of activities beside threads; return those of the spans."""
@@ -549,6 +601,19 @@ class _Metadata:
             order = self._process_order.get(code, 0)
             result[code] = _Process(title, (order, *_natural(pid), place))
         return result
+
+    def named(self, name: str) -> list[int]:
+        """Return the numbers of the texts of the pids of processes of a name."""
+        return [pid for pid, text in self.process_names.items() if text == name]
+
+    def accelerators(self) -> list[int]:
+        """Return those of the processes that are devices by their label."""
+        derived = self.named(_DERIVED_PROCESS)
+        return [
+            pid
+            for pid, label in self._labels.items()
+            if _DEVICE_LABEL.match(label) and pid not in derived
+        ]
 
     def thread_order(self, track: int) -> tuple[int, ...]:
         """Return the place of a thread in its process."""

@@ -6,7 +6,7 @@ import pytest
 from builders import make_info, spans_trace
 from ggscope.analysis.statistics.engines import engine_times
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import LaneKind
+from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.registry import open_trace
 from hostile import SAMPLES
 
@@ -63,3 +63,21 @@ def test_engines_of_more_spans_than_are_sorted_are_not_known() -> None:
 
     assert engine_times(trace, most=576) is not None
     assert engine_times(trace, most=575) is None
+
+
+def test_annotations_on_a_stream_do_not_make_it_busy() -> None:
+    builder = TraceBuilder()
+    builder.ops = OpTable("t", ("gemm",), "spelled")
+    lane = builder.add_lane("stream 7", LaneKind.ENGINE)
+    category = builder.strings.intern_many(["kernel", "gpu_user_annotation"])
+    builder.add_spans(
+        start=np.array([0, 10]), end=np.array([100, 30]),
+        lane=np.full(2, lane, np.int32), name=np.full(2, -1, np.int32),
+        op=np.array([-1, 0], np.int16), category=category[[1, 0]].astype(np.int32),
+    )  # fmt: skip
+
+    found = engine_times(builder.snapshot(make_info()))
+
+    assert found is not None
+    assert found.busy.tolist() == [20]
+    assert found.count.tolist() == [1]

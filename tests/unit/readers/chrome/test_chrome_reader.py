@@ -163,6 +163,50 @@ def test_metadata_name_and_order_lanes(tmp_path):
     ]  # fmt: skip
 
 
+def test_only_work_is_an_op_and_only_streams_are_engines(tmp_path):
+    def event(pid: int, at: int, name: str, category: str = "") -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "ph": "X", "pid": pid, "tid": f"at {at}", "name": name, "ts": 1, "dur": 2,
+        }  # fmt: skip
+        return made | ({"cat": category} if category else {})
+
+    def about(pid: int, what: str, **args: str) -> dict[str, Any]:
+        return {"ph": "M", "pid": pid, "tid": 0, "name": what, "args": args}
+
+    events = [
+        about(1, "process_labels", labels="CPU"),
+        about(2, "process_labels", labels="NPU"),
+        about(3, "process_labels", labels="NPU"),
+        about(3, "process_name", name="Overlap Analysis"),
+        about(4, "process_labels", labels="GPU 0"),
+        event(1, 1, "ProfilerStep#3", "cpu_op"),
+        event(1, 1, "aten::add", "cpu_op"),
+        event(2, 2, "MatMul"),
+        event(3, 3, "Free"),
+        event(4, 4, "Context Sync", "cuda_sync"),
+        event(4, 5, "gemm", "kernel"),
+        event(4, 5, "Stream Wait", "cuda_sync"),
+        event(4, 6, "gemm", "cuda_profiler_range"),
+        event(4, 7, "frame", "python_function"),
+    ]
+    events.append({"ph": "i", "s": "g", "pid": "", "tid": "", "name": "end", "ts": 9})
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    of_kind = {
+        kind: {lane.name for lane in trace.lanes if lane.kind is kind}
+        for kind in (LaneKind.ENGINE, LaneKind.COMMAND)
+    }
+    assert of_kind[LaneKind.ENGINE] == {"at 2", "at 5", "at 6"}
+    assert of_kind[LaneKind.COMMAND] == {"at 3", "at 4"}
+    ops = {
+        trace.span_name(i): trace.op_name(op)
+        for i, op in enumerate(trace.spans.op.tolist())
+        if op >= 0
+    }
+    assert ops == {name: name for name in ("aten::add", "MatMul", "gemm")}
+    assert all(group for lane in trace.lanes for group in lane.group)
+
+
 def test_other_phases_become_counters_markers_and_activities(tmp_path):
     trace = opened(tmp_path / "x.json", chrome_files.text(others()))
 
