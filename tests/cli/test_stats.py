@@ -10,7 +10,7 @@ import pytest
 from builders import llama_like_trace
 from extra_column import add_spread
 from ggscope.analysis.statistics.pivot import PIVOT_MEASURES
-from ggscope.cli import arguments
+from ggscope.cli import arguments, output
 from ggscope.descriptions.statistics import GROUPING_RULES
 from ggscope.model.selection import BY
 from npu_files import document, engine, stall, token
@@ -512,3 +512,21 @@ def test_range_that_cuts_spans_says_how_they_count(run, built):
     assert "cuts count whole" in run(*pivot, "--from", "0.5us", "--to", "300us").err
     assert "cuts count whole" not in run(*pivot).err
     assert "cuts count whole" not in whole.err
+
+
+def test_long_names_leave_room_for_figures_on_a_terminal(run, tmp_path, monkeypatch):
+    name = "void at::native::" + "elementwise_kernel<" * 20
+    path = tmp_path / "x.json"
+    event = {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": 1, "dur": 2}
+    path.write_text(json.dumps([event]))
+    assert name in run("stats", path).out
+    assert name not in run("info", path).out
+
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setattr(output, "width", lambda: 160)
+
+    short = run("stats", path).out
+    assert name[:30] in short
+    assert "total" in short
+    assert name not in short
+    assert name in run("stats", path, "--wide").out

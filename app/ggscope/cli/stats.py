@@ -359,7 +359,8 @@ def _print_table(result: _Result, arguments: Namespace) -> None:
     columns = result.columns
     left = [i for i, column in enumerate(columns) if column.unit == "text"]
     head = [column.title for column in columns]
-    text = output.table(head, _cells(result), left=left)
+    is_short = output.is_terminal() and not arguments.wide
+    text = output.table(head, _cells(result, is_short=is_short), left=left)
     if result.n_left_out:
         text += (
             f"\n… and {format_count(result.n_left_out)} more; --limit N lists more, "
@@ -400,10 +401,12 @@ def _why_empty(result: _Result) -> str:
     return "Nothing to count: no op matches."
 
 
-def _cells(result: _Result) -> list[list[str]]:
+def _cells(result: _Result, *, is_short: bool) -> list[list[str]]:
     """Return the rows as texts; ops without a record come last."""
     facts, columns = result.facts, result.columns
     rows = [[stat_cell(c, row, facts).text for c in columns] for row in result.rows]
+    if is_short:
+        rows = [[output.short_name(cell) for cell in row] for row in rows]
     for op, count in result.unrecorded.items():
         rows.append([cell.text for cell in unrecorded_cells(op, count, columns)])
     return rows
@@ -411,7 +414,7 @@ def _cells(result: _Result) -> list[list[str]]:
 
 def _fitting(result: _Result, width: int) -> _Result:
     """Return the result with the columns that fit side by side."""
-    columns, cells = result.columns, _cells(result)
+    columns, cells = result.columns, _cells(result, is_short=True)
     needs = [
         max([len(c.title), *(len(one_line(row[i])) for row in cells)]) + _GAP
         for i, c in enumerate(columns)

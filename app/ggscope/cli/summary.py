@@ -62,13 +62,20 @@ def _print(
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
     name = bottleneck_name(facts)
-    head = f"{name}: " if name is not None and facts.cause is not None else ""
+    head = (
+        f"{output.short_name(name)}: "
+        if name is not None and facts.cause is not None
+        else ""
+    )
     output.emit(one_line(f"Bottleneck  {head}{bottleneck_text(facts)}"))
     for section in summary_sections(trace, facts):
         output.emit("")
         lines = [line for line in section.lines if line.value]
         output.emit(section.title)
-        rows = [(f"  {line.title}", line.value, line.remark) for line in lines]
+        rows = [
+            (f"  {output.short_name(line.title)}", line.value, line.remark)
+            for line in lines
+        ]
         output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
     if idle is not None:
         _print_gaps(trace, idle)

@@ -8,7 +8,7 @@ from ggscope.cli.info.times import (
     latency_text,
     stalls_text,
 )
-from ggscope.cli.output import styled, table
+from ggscope.cli.output import short_name, styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -394,7 +394,7 @@ def _ops_text(facts: dict[str, Any]) -> str:
         return ""
     total = sum(ops.values())
     rows = [
-        (name or NOT_AVAILABLE, format_count(n), format_share(n / total))
+        (short_name(name or NOT_AVAILABLE), format_count(n), format_share(n / total))
         for name, n in list(ops.items())[:_MAX_OPS]
     ]
     more = len(ops) - _MAX_OPS
