@@ -27,9 +27,15 @@ def test_summary_json_has_the_keys_that_scripts_rely_on(run, built):
         "median_ms", "slowest",
     } <= set(value["tokens"])  # fmt: skip
     assert {"token", "ms"} <= set(value["tokens"]["slowest"])
-    assert {"name", "count", "total_ns", "share", "bytes", "gib_per_s"} == set(
-        value["ops"][0]
-    )
+    assert {
+        "name",
+        "count",
+        "total_ns",
+        "self_ns",
+        "share",
+        "bytes",
+        "gib_per_s",
+    } == set(value["ops"][0])
     assert {"lane", "busy", "wait", "idle"} <= set(value["threads"][0])
     assert {"bytes_per_token", "gib_per_s", "peak_gib_per_s"} == set(value["weights"])
     assert {"what", "because"} == set(value["bottleneck"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
-from ggscope.analysis.summary.bottleneck import Cause, SlowBars
+from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
 from ggscope.analysis.summary.summary import Summary
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality
@@ -27,6 +27,7 @@ TOKENS, PASSES = "Tokens", "Graph passes"
 N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
+_FROM_FIRST_TO_LAST = "the time from its first to its last kernel or copy"
 _MOST = 0.5
 """Share from which one of several is named."""
 
@@ -81,6 +82,8 @@ def bottleneck_name(facts: Summary) -> str | None:
         return seen.op[0]
     if facts.cause is Cause.ENGINE and seen.engine is not None:
         return seen.engine[0]
+    if facts.cause is Cause.DEVICE and seen.device is not None:
+        return seen.device.name
     return None if facts.cause is None else facts.cause.value
 
 
@@ -121,6 +124,8 @@ def bottleneck_text(facts: Summary) -> str:
     if cause is Cause.BANDWIDTH:
         of_peak = format_share(seen.of_peak or 0)
         return f"Weights are read at {of_peak} of the peak memory bandwidth."
+    if cause in (Cause.DEVICE, Cause.HOST) and seen.device is not None:
+        return _device_text(seen.device, cause)
     if seen.engine is not None:
         name, busy = seen.engine
         text = f"{name} is busy {format_share(busy)} of the time, most of all engines"
@@ -131,6 +136,17 @@ def bottleneck_text(facts: Summary) -> str:
     if facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
     return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
+
+
+def _device_text(device: DeviceUse, cause: Cause) -> str:
+    if cause is Cause.DEVICE:
+        busy = format_share(device.busy)
+        return f"{device.name} is busy {busy} of {_FROM_FIRST_TO_LAST}."
+    idle, host = format_share(1 - device.busy), format_share(device.host or 0)
+    return (
+        f"{device.name} is idle {idle} of {_FROM_FIRST_TO_LAST}; "
+        f"{host} of the gaps of its busiest stream passed before the next launch."
+    )
 
 
 def _slow_text(facts: Summary, slow: SlowBars) -> str:
@@ -175,7 +191,10 @@ def _devices(trace: Trace) -> Iterator[SummaryLine]:
 
     unit = trace.clock.unit
     for device in device_times(trace)[:N_LANES]:
-        parts = [f"kernels {format_duration(device.kernels, unit)}"]
+        parts = [
+            f"of {format_duration(device.time, unit)} from first to last",
+            f"kernels {format_duration(device.kernels, unit)}",
+        ]
         if device.n_copies:
             hidden = device.overlap / device.copies if device.copies else 0.0
             parts.append(
@@ -324,8 +343,11 @@ def _ops(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         return
     unit, hz = trace.clock.unit, trace.clock.hz
     timed = [row for row in facts.ops.rows if row.timed]
+    is_self = trace.spans.category is not None and facts.ops.counts_twice[0]
     for row in timed[:N_OPS]:
         remark = format_duration(row.total, unit)
+        if is_self:
+            remark = f"{format_duration(row.self_time or 0, unit)} self"
         if row.rate is not None:
             remark += f", {format_byte_rate(row.rate, unit, hz)}"
         yield SummaryLine(

@@ -93,6 +93,7 @@ def summary_json(
                 "name": row.key,
                 "count": row.count,
                 f"total_{ticks}": row.total if row.timed else None,
+                f"self_{ticks}": row.self_time if row.timed else None,
                 "share": row.share if row.timed else None,
                 "bytes": row.known_bytes,
                 "gib_per_s": gib(row.rate, "ops.gib_per_s"),

@@ -3,8 +3,9 @@
 The causes are looked at in this order, and the first that its evidence supports is
 named: nothing computed between tokens; threads that share cores, so that they wait at
 barriers; a few slow tokens; threads that wait for another one; idle threads; memory at
-its peak rate; the busiest engine; the op that takes most of the time. Each threshold is
-a share of the time that it explains.
+its peak rate; a device that is busy, or waits for the program to launch work; the
+busiest engine; the op that takes most of the time. Each threshold is a share of the
+time that it explains.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from enum import Enum
 _MOST_BETWEEN, _MOST_WAITING, _MOST_IDLE = 0.5, 0.3, 0.5
 _SLOW_EXCESS, _FEW = 0.3, 0.1
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
+_BUSY_DEVICE, _HOST = 0.7, 0.5
 
 
 class Cause(Enum):
@@ -24,6 +26,8 @@ class Cause(Enum):
     WAITING = "waiting at barriers"
     IDLE_THREADS = "idle threads"
     BANDWIDTH = "memory bandwidth"
+    DEVICE = "busy device"
+    HOST = "device waits for the host"
     ENGINE = "busiest engine"
     OP = "one op"
     SPREAD = "no single cause"
@@ -46,6 +50,23 @@ class SlowBars:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """How a device is used from its first to its last kernel or copy.
+
+    Attributes
+    ----------
+    name : of the device.
+    busy : share of the time in which it works.
+    host : share of the idle time of its busiest stream in which the program had not
+        launched yet what follows; None where it is never idle.
+    """
+
+    name: str
+    busy: float
+    host: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the trace tells of the causes; None = not known.
 
@@ -60,6 +81,7 @@ class Evidence:
     waited_for : the thread that the others waited for most, and its share of that.
     waited_op : the op of that thread behind which they waited longest, and its share.
     of_peak : rate of reading weights as a share of the machine's peak.
+    device : the busiest device.
     engine : the busiest engine, and its busy share.
     op : the op of most time, and its share of the time of all ops.
     """
@@ -73,6 +95,7 @@ class Evidence:
     waited_for: tuple[str, float] | None = None
     waited_op: tuple[str, float] | None = None
     of_peak: float | None = None
+    device: DeviceUse | None = None
     engine: tuple[str, float] | None = None
     op: tuple[str, float] | None = None
 
@@ -93,6 +116,11 @@ def cause_of(seen: Evidence) -> Cause | None:
         return Cause.IDLE_THREADS
     if seen.of_peak is not None and seen.of_peak >= _PEAK:
         return Cause.BANDWIDTH
+    device = seen.device
+    if device is not None and device.busy >= _BUSY_DEVICE:
+        return Cause.DEVICE
+    if device is not None and device.host is not None and device.host >= _HOST:
+        return Cause.HOST
     if seen.engine is not None:
         return Cause.ENGINE if seen.engine[1] >= _BUSY_ENGINE else Cause.SPREAD
     if seen.op is not None:

@@ -13,11 +13,13 @@ import numpy.typing as npt
 from ggscope.analysis.completeness.coverage import shown_coverage
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
 from ggscope.analysis.summary.bottleneck import (
     Cause,
+    DeviceUse,
     Evidence,
     SlowBars,
     cause_of,
@@ -102,7 +104,8 @@ class Summary:
 
     Attributes
     ----------
-    ops : by op, longest total first; see `StatTable`.
+    ops : by op, see `StatTable`; longest first, by self time where spans of programs
+        nest, whose shares then are of the self time of all.
     weights : None where the trace does not record what is read.
     peak : bytes per tick that the machine's memory delivers; None = not known.
     never_touched : bytes of the model file that are never read; None = not known.
@@ -144,7 +147,7 @@ def summary(
     unknown: dict[str, str] = {}
     blocks = SpanBlocks(trace) if blocks is None else blocks
     tokens = _known_of(trace, _tokens(trace, unknown), unknown)
-    ops = stat_table(trace, "op", blocks=blocks, watcher=watcher)
+    ops = _ops(trace, blocks, watcher)
     if not ops.all.timed:
         unknown["ops"] = _no_times(trace)
     threads = thread_times(trace, blocks=blocks)
@@ -159,7 +162,7 @@ def summary(
             "not measured; run ggscope machine, or give --peak"
         )
     never = _never_touched(trace, unknown)
-    evidence = _evidence(tokens, ops, threads, weights, peak)
+    evidence = _evidence(tokens, ops, threads, weights, peak, _device(trace))
     cause = cause_of(evidence)
     if cause is None:
         unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
@@ -307,6 +310,28 @@ def _between(bars: TokenBars) -> float | None:
     return 1 - bars.covered(timed) / whole if whole else None
 
 
+# -- ops ---------------------------------------------------------------------
+
+
+def _ops(trace: Trace, blocks: SpanBlocks, watcher: Watcher | None) -> StatTable:
+    """Return the time of each op, once: of calls within calls the inner one's.
+
+    Ranges that lie around the work of other lanes, such as those of NVTX, are left out.
+    """
+    mask = None
+    if trace.spans.category is not None:
+        is_work = lanes_where(trace.lanes, lambda spec: spec.is_work)
+        mask = is_work[trace.spans.lane]
+        mask = None if mask.all() or not mask.any() else mask
+    table = stat_table(trace, "op", mask=mask, blocks=blocks, watcher=watcher)
+    whole = table.all.self_time
+    if trace.spans.category is None or not table.counts_twice[0] or not whole:
+        return table
+    rows = [replace(row, share=(row.self_time or 0) / whole) for row in table.rows]
+    rows.sort(key=lambda row: (-(row.self_time or 0), -row.total, row.key))
+    return replace(table, rows=tuple(rows))
+
+
 # -- the rest ------------------------------------------------------------------
 
 
@@ -388,6 +413,7 @@ def _evidence(
     threads: ThreadTimes,
     weights: WeightTraffic | None,
     peak: float | None,
+    device: DeviceUse | None,
 ) -> Evidence:
     busiest = max(
         (lane for lane in threads.lanes if lane.busy is not None),
@@ -411,9 +437,25 @@ def _evidence(
         waited_for=None if first is None else (first.name, first.waited / waited),
         waited_op=None if first is None else first.op,
         of_peak=rate / peak if rate is not None and peak else None,
+        device=device,
         engine=engine,
         op=None if top is None else (top.key, top.share),
     )
+
+
+def _device(trace: Trace) -> DeviceUse | None:
+    """Return how the busiest device is used; None where there is none."""
+    if trace.spans.category is None or trace.is_partial:
+        return None
+    from ggscope.analysis.summary.devices import device_times  # of few traces
+
+    devices = [one for one in device_times(trace) if one.time and one.n_kernels > 1]
+    if not devices:
+        return None
+    most = max(devices, key=lambda one: one.busy)
+    stream = most.streams[0]
+    host = stream.host / stream.idle if stream.idle else None
+    return DeviceUse(most.name or "device", most.busy / most.time, host)
 
 
 def _slow(tokens: TokenSummary) -> SlowBars | None:
