@@ -3,12 +3,19 @@
 from ggscope.errors import CorruptError
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.model.trace import Trace
+from ggscope.readers.api import Estimate, Head, ReadContext, Sniff
 from ggscope.readers.backend_ops import INFO
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_lines, scan_op_text
-from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lines
+from ggscope.readers.common.op_listing import (
+    listing_of,
+    op_events,
+    ops_estimate,
+    sniff_ops,
+    warn_of_lines,
+    warn_of_others,
+)
 from ggscope.readers.source import Source
 
 _ROW_BYTES = 180
@@ -24,21 +31,12 @@ class BackendOpsReader:
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its lines; a log of requests is the log reader's."""
-        if not head.data:
-            return NOT_MINE
-        lines = scan_op_text(head.data)
-        n = len(lines.rows(*_KINDS))
-        if not n:
-            return NOT_MINE
-        return Sniff(75 if n > 1 else 35, "lines of ggml's scheduler or Vulkan logger")
+        many = Sniff(75, "lines of ggml's scheduler or Vulkan logger")
+        return sniff_ops(head, _KINDS, many, 35)
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by its first lines."""
-        if not head.data:
-            return None
-        lines = scan_op_text(head.data)
-        rows = int((len(lines) + 1) * head.size / len(head.data))
-        return Estimate(rows, rows * _ROW_BYTES, 3 * rows * _ROW_BYTES)
+        return ops_estimate(head, _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of no spans with the listing.
@@ -73,19 +71,9 @@ def _trace(
     builder = TraceBuilder()
     builder.backend_ops = listing
     if not pending:
-        _warn(builder, lines)
+        warn_of_lines(builder, lines)
+        warn_of_others(builder, lines)
     info = trace_info(
         INFO, source, len(listing.ops), summary={"events": op_events(lines)}
     )
     return builder.snapshot(info, pending, read_until=0 if pending else None)
-
-
-def _warn(builder: TraceBuilder, lines: OpLines) -> None:
-    warn_of_lines(builder, lines)
-    if lines.n_other:
-        builder.warn(
-            Severity.INFO,
-            "other_lines",
-            "lines are of another program or of no known form.",
-            count=lines.n_other,
-        )

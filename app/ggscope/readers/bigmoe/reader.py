@@ -43,7 +43,12 @@ from ggscope.readers.api import (
 )
 from ggscope.readers.bigmoe import INFO
 from ggscope.readers.bigmoe.summary import is_summary, summary_trace
-from ggscope.readers.common.csv_rows import CsvBlocks, CsvRows
+from ggscope.readers.common.csv_rows import (
+    CsvBlocks,
+    CsvRows,
+    table_estimate,
+    warn_of_strays,
+)
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.source import Source
 
@@ -98,11 +103,7 @@ class BigMoeReader:
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by the length of its rows."""
-        n_lines = head.data.count(b"\n")
-        if not n_lines:
-            return None
-        records = head.size * n_lines // len(head.data)
-        return Estimate(records, records * _ROW_BYTES, 4 * records * _ROW_BYTES)
+        return table_estimate(head, _ROW_BYTES, 4)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace of a table.
@@ -156,20 +157,7 @@ def _warn(builder: TraceBuilder, n_bad: int, *, has_open_end: bool) -> None:
         "the table has durations and no times: rows follow one another, reads of "
         "several lanes run side by side. When nothing ran is unknown.",
     )
-    if n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "stray_line",
-            "lines that are no rows of the table were skipped.",
-            count=n_bad,
-        )
-    if has_open_end:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "unfinished_line",
-            "the last line has no newline and may be truncated; it was skipped.",
-            remedy="Add a newline if the line is complete.",
-        )
+    warn_of_strays(builder, n_bad, has_open_end=has_open_end)
 
 
 def _layout(data: bytes) -> tuple[Form, tuple[str, ...], int] | None:

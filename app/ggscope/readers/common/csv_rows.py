@@ -7,8 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import CorruptError
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64
-from ggscope.readers.api import ReadContext
+from ggscope.model.trace import Severity
+from ggscope.readers.api import Estimate, Head, ReadContext
 from ggscope.readers.source import Source
 
 Bytes8 = npt.NDArray[np.uint8]
@@ -120,6 +122,49 @@ def _number_slow(text: bytes) -> float:
         return float(text)
     except ValueError:
         return float("nan")
+
+
+def table_estimate(
+    head: Head, row_bytes: int, times: int, fixed: int = 0
+) -> Estimate | None:
+    """Return what reading a table would cost, by the length of its rows.
+
+    Parameters
+    ----------
+    row_bytes, times : memory of a row in the end, and how often as much while it is
+        read.
+    fixed : memory of reading beside rows.
+    """
+    n_lines = head.data.count(b"\n")
+    if not n_lines:
+        return None
+    records = head.size * n_lines // len(head.data)
+    final = records * row_bytes
+    return Estimate(records, final, times * final + fixed)
+
+
+def warn_of_strays(builder: TraceBuilder, n_strays: int, *, has_open_end: bool) -> None:
+    """Warn of lines of a table that were skipped."""
+    if n_strays:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "stray_line",
+            "lines that are no rows of the table were skipped.",
+            count=n_strays,
+        )
+    if has_open_end:
+        warn_of_open_end(builder)
+
+
+def warn_of_open_end(builder: TraceBuilder, place: str = "") -> None:
+    """Warn of a last line that may be cut."""
+    builder.warn(
+        Severity.DATA_LOSS,
+        "unfinished_line",
+        "the last line has no newline and may be truncated; it was skipped.",
+        place=place,
+        remedy="Add a newline if the line is complete.",
+    )
 
 
 class CsvBlocks:

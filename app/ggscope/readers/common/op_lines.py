@@ -6,7 +6,6 @@ Sources of the lines, in ggml: ``ggml_backend_sched_print_assignments`` of
 """
 
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -21,11 +20,10 @@ from ggscope.model.trace import RecordView
 from ggscope.native.declared import OpRows, OpTally, OpTexts
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.text_blocks import line_blocks
 from ggscope.readers.source import Source, read_at
 
 TEXTS, VALUES = 5, 4
-BLOCK_BYTES = 4 << 20
-_LONGEST_LINE = 64 << 20
 _CAPACITY = 1 << 16
 _ROW_BYTES = 24
 """A row has about so many bytes of a line at least."""
@@ -213,7 +211,7 @@ def scan_op_lines(source: Source, context: ReadContext) -> OpLines:
         If that was asked for.
     """
     scan = _Scan()
-    for offset, block, is_last in _blocks(source):
+    for offset, block, is_last in line_blocks(source):
         context.progress(offset, source.size)
         scan.add(offset, block, is_last=is_last)
     return scan.lines()
@@ -224,25 +222,6 @@ def scan_op_text(data: bytes) -> OpLines:
     scan = _Scan()
     scan.add(0, np.frombuffer(data, np.uint8), is_last=True)
     return scan.lines()
-
-
-def _blocks(source: Source) -> Iterator[tuple[int, npt.NDArray[np.uint8], bool]]:
-    """Yield offset, bytes and whether they end the file, cut behind line ends."""
-    offset, size = 0, BLOCK_BYTES
-    while offset < source.size:
-        block = np.empty(min(size, source.size - offset), np.uint8)
-        n = source.read_into(offset, block)
-        if not n:
-            return
-        # Less than was asked for: the file was cut meanwhile.
-        is_last = offset + n >= source.size or n < len(block)
-        stop = n if is_last else block[:n].tobytes().rfind(b"\n") + 1
-        if not stop and n < _LONGEST_LINE:
-            size *= 2
-            continue
-        size = BLOCK_BYTES
-        yield offset, block[: stop or n], is_last
-        offset += stop or n
 
 
 class OpLineRecords:

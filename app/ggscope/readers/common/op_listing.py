@@ -1,6 +1,7 @@
 """The list of ops by backend that lines of ggml make up."""
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +18,8 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import all_op_names
 from ggscope.model.tables import I64
 from ggscope.model.trace import Severity
-from ggscope.readers.common.op_lines import Kind, OpLines
+from ggscope.readers.api import NOT_MINE, Estimate, Head, Sniff
+from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_text
 
 _CUT_OP, _CUT_NAME = 10, 20
 """Characters that the scheduler leaves of names of ops and tensors."""
@@ -311,6 +313,33 @@ def op_events(lines: OpLines) -> dict[str, int]:
         events["ops"], events["batches"] = count(Kind.PROFILED_OP), count(Kind.BATCH)
         events["trace_events"] = count(Kind.EVENT)
     return events
+
+
+def sniff_ops(head: Head, kinds: tuple[Kind, ...], many: Sniff, one: int) -> Sniff:
+    """Judge a file by its lines: `many` of some kinds, or one, with that confidence."""
+    n = len(scan_op_text(head.data).rows(*kinds)) if head.data else 0
+    if n == 1:
+        return replace(many, confidence=one)
+    return many if n else NOT_MINE
+
+
+def ops_estimate(head: Head, row_bytes: int) -> Estimate | None:
+    """Return what reading a list would cost, by its first lines."""
+    if not head.data:
+        return None
+    rows = int((len(scan_op_text(head.data)) + 1) * head.size / len(head.data))
+    return Estimate(rows, rows * row_bytes, 3 * rows * row_bytes)
+
+
+def warn_of_others(builder: TraceBuilder, lines: OpLines) -> None:
+    """Note lines that tell of no op."""
+    if lines.n_other:
+        builder.warn(
+            Severity.INFO,
+            "other_lines",
+            "lines are of another program or of no known form.",
+            count=lines.n_other,
+        )
 
 
 def warn_of_lines(builder: TraceBuilder, lines: OpLines) -> None:

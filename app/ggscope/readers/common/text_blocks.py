@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.native.declared import TextTable
-from ggscope.readers.api import BOM, ReadContext
+from ggscope.readers.api import BOM, Estimate, Head, ReadContext
 from ggscope.readers.source import Source
 
 _Part = TypeVar("_Part")
@@ -46,7 +46,7 @@ def scanned(
     n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
     with ThreadPoolExecutor(n_threads) as pool:
         try:
-            for offset, block, is_last in _blocks(source):
+            for offset, block, is_last in line_blocks(source):
                 pending.append((offset, pool.submit(scan, block, is_last)))
                 if len(pending) > n_threads:
                     first, future = pending.popleft()
@@ -59,8 +59,11 @@ def scanned(
             pool.shutdown(cancel_futures=True)
 
 
-def _blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
-    """Yield offset, bytes and whether they end the file, cut behind line ends."""
+def line_blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
+    """Yield offset, bytes and whether they end the file, cut behind line ends.
+
+    A line that is longer than 64 MiB is cut there, and its rest left out.
+    """
     offset = 3 if source.size >= 3 and source.read(0, 3) == BOM else 0
     size = BLOCK_BYTES
     is_behind_cut = False
@@ -85,6 +88,29 @@ def _blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
         if begin < (stop or n):
             yield offset + begin, block[begin : stop or n], is_last or not stop
         offset += stop or n
+
+
+def whole_lines(head: Head) -> bytes:
+    """Return the lines of a head, without one that is cut where there are others."""
+    data = head.data.removeprefix(BOM)
+    if len(head.data) < head.size:
+        data = data[: data.rfind(b"\n") + 1] or data
+    return data
+
+
+def lines_estimate(
+    head: Head, n_lines: int, n_rows: int, row_bytes: int, reading_bytes: int
+) -> Estimate:
+    """Return what reading a text would cost, by the lines and rows of its head.
+
+    Parameters
+    ----------
+    row_bytes, reading_bytes : memory of a row in the end, and while it is read.
+    """
+    share = head.size / len(head.data)
+    n = int((n_rows + 1) * share)
+    fixed = _MOST_THREADS * 4 * BLOCK_BYTES
+    return Estimate(int(n_lines * share), row_bytes * n, reading_bytes * n + fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,24 +17,28 @@ from ggscope.model.tables import I64
 from ggscope.native.declared import CallRows, CallTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.text_blocks import TextSlots, scanned
+from ggscope.readers.common.line_table import Columns, LineForm, LineTable
+from ggscope.readers.common.text_blocks import Bytes, scanned
 from ggscope.readers.source import Source
 
 UNKNOWN = -(1 << 63)
 NO_RESULT = -(1 << 31)
-_CAPACITY = 1 << 16
-_ROW_BYTES = 32
-"""A line that tells something has about so many bytes at least."""
-_TEXTS_PER_ROW = 3
-_DTYPES = {
-    "line": np.int64, "offset": np.int64, "length": np.int32, "whole": np.int64,
-    "nano": np.int32, "clock": np.uint8, "form": np.uint8, "phase": np.uint8,
-    "flags": np.uint8, "id": np.int64, "pid": np.int64, "tid": np.int64,
-    "depth": np.int16, "name": np.int32, "type": np.int32, "way": np.int32,
-    "result": np.int32, "size": np.int64, "address": np.uint64, "rate": np.float64,
-    "duration": np.float64,
-}  # fmt: skip
-_TEXTS = ("name", "type", "way")
+_FORM = LineForm(
+    {
+        "line": np.int64, "offset": np.int64, "length": np.int32, "whole": np.int64,
+        "nano": np.int32, "clock": np.uint8, "form": np.uint8, "phase": np.uint8,
+        "flags": np.uint8, "id": np.int64, "pid": np.int64, "tid": np.int64,
+        "depth": np.int16, "name": np.int32, "type": np.int32, "way": np.int32,
+        "result": np.int32, "size": np.int64, "address": np.uint64, "rate": np.float64,
+        "duration": np.float64,
+    },
+    row_bytes=32,
+    texts=("name", "type", "way"),
+    texts_per_row=3,
+    counts=("n_lines", "n_broken", "n_repaired", "n_other"),
+    firsts=("first_broken", "first_repaired", "first_other"),
+    is_packed=True,
+)  # fmt: skip
 
 
 class Form(IntEnum):
@@ -165,144 +169,39 @@ def scan_lines(source: Source, context: ReadContext) -> CallLines:
     Cancelled
         If that was asked for.
     """
-    whole = _Whole()
-    for offset, part in scanned(source, context, _scan):
-        whole.add(offset, part)
-    return whole.lines()
+    whole, notes = LineTable(_FORM), Notes()
+    for offset, (block, said) in scanned(source, context, _scan):
+        whole.add(offset, block)
+        notes += said
+    return _lines(whole, notes)
 
 
 def scan_text(data: npt.NDArray[np.uint8]) -> CallLines:
     """Return the events of a text, whose last line may be cut."""
-    whole = _Whole()
-    whole.add(0, _scan(data, is_last=True))
-    return whole.lines()
+    return _lines(*_scan(data, is_last=True))
 
 
-@dataclass(slots=True)
-class _Part:
-    """The rows of a block; `line` and `offset` count from its begin."""
-
-    columns: dict[str, npt.NDArray[Any]]
-    texts: list[str]
-    counts: tuple[int, int, int, int]
-    """Lines: all, broken, repaired, others."""
-    firsts: tuple[int, int, int]
-    """The first broken, repaired and other line; -1 none."""
-    notes: Notes
+def _lines(table: LineTable, notes: Notes) -> CallLines:
+    fields = table.fields()
+    kind = fields["form"] >> 4
+    fields["form"] = fields["form"] & 15
+    return CallLines(**fields, kind=kind, texts=table.texts, notes=notes)
 
 
-class _Whole:
-    """Puts the rows of blocks one behind the other."""
+def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> tuple[LineTable, Notes]:
+    """Return the rows of a block of lines, and what writers say beside them."""
+    block, tally, notes = LineTable(_FORM), CallTally(), Notes()
 
-    def __init__(self) -> None:
-        self._parts: list[dict[str, npt.NDArray[Any]]] = []
-        self._numbers: dict[str, int] = {}
-        self._counts = np.zeros(4, np.int64)
-        self._firsts = [-1, -1, -1]
-        self._notes = Notes()
-
-    def add(self, offset: int, part: _Part) -> None:
-        """Add the rows of the next block, whose first byte is at `offset`."""
-        n_before = int(self._counts[0])
-        part.columns["line"] += n_before
-        part.columns["offset"] += offset
-        numbers = self._numbers
-        table = [numbers.setdefault(text, len(numbers)) for text in part.texts]
-        moved = np.array([*table, -1], np.int32)
-        for name in _TEXTS:
-            part.columns[name] = moved[part.columns[name]]
-        for i, first in enumerate(part.firsts):
-            if first >= 0 and self._firsts[i] < 0:
-                self._firsts[i] = first + n_before
-        for name, column in part.columns.items():
-            part.columns[name] = _packed(column)
-        self._counts += part.counts
-        self._notes += part.notes
-        self._parts.append(part.columns)
-
-    def lines(self) -> CallLines:
-        """Return all rows."""
-        columns: dict[str, Any] = {
-            name: _joined([part.pop(name) for part in self._parts], dtype)
-            for name, dtype in _DTYPES.items()
-        }
-        kind = columns["form"] >> 4
-        columns["form"] = columns["form"] & 15
-        counts = [int(count) for count in self._counts]
-        return CallLines(
-            **columns, kind=kind, texts=tuple(self._numbers),
-            n_lines=counts[0], n_broken=counts[1], n_repaired=counts[2],
-            n_other=counts[3], first_broken=self._firsts[0],
-            first_repaired=self._firsts[1], first_other=self._firsts[2],
-            notes=self._notes,
-        )  # fmt: skip
-
-
-def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column that takes no memory where all of its values are alike."""
-    if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
-        return column
-    return np.broadcast_to(column[0].copy(), len(column))
-
-
-def _joined(parts: list[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
-    """Return columns one behind the other, as `_packed` does."""
-    firsts = [part[0] for part in parts if len(part)]
-    alike = all(not part.strides[0] or len(part) < 2 for part in parts)
-    if len(firsts) and alike and all(first == firsts[0] for first in firsts):
-        return np.broadcast_to(firsts[0], sum(map(len, parts)))
-    return np.concatenate([np.empty(0, dtype), *parts])
-
-
-def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
-    """Return the rows of a block of lines."""
-    parts: list[dict[str, npt.NDArray[Any]]] = []
-    texts: list[str] = []
-    capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
-    n_texts = capacity + _TEXTS_PER_ROW
-    tally, notes = CallTally(), Notes()
-    done, counts, firsts = 0, np.zeros(4, np.int64), [-1, -1, -1]
-    while done < len(data):
-        columns = {name: np.empty(capacity, dtype) for name, dtype in _DTYPES.items()}
-        rest = data[done:]
-        slots = TextSlots.of(n_texts)
-        n = library().ggscope_scan_calls(
-            rest,
-            len(rest),
-            int(is_last),
-            capacity,
-            CallRows(**columns),
-            slots.table,
-            tally,
+    def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
+        nonlocal notes
+        n: int = library().ggscope_scan_calls(
+            rest, len(rest), int(is_last), capacity, CallRows(**columns), texts, tally
         )
-        if not tally.consumed:  # a block without a line end
-            tally.consumed, tally.n_lines = len(rest), 0
-        rows = {name: column[:n].copy() for name, column in columns.items()}
-        rows["line"] += counts[0]
-        rows["offset"] += done
-        for name in _TEXTS:
-            rows[name][rows[name] >= 0] += len(texts)
-        texts += slots.texts(rest)
-        parts.append(rows)
-        here = (tally.first_broken, tally.first_repaired, tally.first_other)
-        for i, first in enumerate(here):
-            if first >= 0 and firsts[i] < 0:
-                firsts[i] = first + int(counts[0])
         notes += _notes(tally)
-        counts += (tally.n_lines, tally.n_broken, tally.n_repaired, tally.n_other)
-        done += tally.consumed
-    joined = {
-        name: np.concatenate([np.empty(0, dtype), *(rows[name] for rows in parts)])
-        for name, dtype in _DTYPES.items()
-    }
-    n_lines, n_broken, n_repaired, n_other = (int(count) for count in counts)
-    return _Part(
-        joined,
-        texts,
-        (n_lines, n_broken, n_repaired, n_other),
-        (firsts[0], firsts[1], firsts[2]),
-        notes,
-    )
+        return n
+
+    block.scan(data, scan, tally)
+    return block, notes
 
 
 def _notes(tally: CallTally) -> Notes:

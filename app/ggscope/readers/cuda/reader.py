@@ -7,6 +7,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock as TraceClock
 from ggscope.readers.api import (
+    BOM,
     NOT_MINE,
     Estimate,
     Head,
@@ -15,6 +16,8 @@ from ggscope.readers.api import (
 )
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.line_records import LineRecords
+from ggscope.readers.common.line_table import warn_broken, warn_stray
+from ggscope.readers.common.text_blocks import lines_estimate, whole_lines
 from ggscope.readers.cuda import INFO, UNIT
 from ggscope.readers.cuda.lines import CallLines, Form, Notes, scan_lines, scan_text
 from ggscope.readers.cuda.pairs import Pairs, pairs_of
@@ -26,7 +29,6 @@ _FIRST_BYTES = 4 << 20
 """Of a long file, shown before the rest is read."""
 _ROW_BYTES = 160
 """Memory of an event while it is read."""
-_BOM = b"\xef\xbb\xbf"
 _WRITERS = {
     Form.HOOK: "a library before libcuda, in lines of JSON",
     Form.PROBE: "bpftrace, in lines of JSON",
@@ -57,11 +59,7 @@ class CudaReader:
         lines = _first_lines(head)
         if lines is None:
             return None
-        share = head.size / len(head.data)
-        n = int((len(lines) + 1) * share)
-        return Estimate(
-            int(lines.n_lines * share), 96 * n, 3 * _ROW_BYTES * n + (64 << 20)
-        )
+        return lines_estimate(head, lines.n_lines, len(lines), 96, 3 * _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of the calls and instants of a file.
@@ -77,7 +75,7 @@ class CudaReader:
         context.progress(0, source.size)
         if context.wants_stages and source.size > 4 * _FIRST_BYTES:
             first = source.read(0, _FIRST_BYTES)
-            first = first[: first.rfind(b"\n") + 1].removeprefix(_BOM)
+            first = first[: first.rfind(b"\n") + 1].removeprefix(BOM)
             if len(some := scan_text(np.frombuffer(first, np.uint8))):
                 pending = frozenset({"spans"})
                 context.publish(_trace(source, context, some, unit, pending))
@@ -93,9 +91,7 @@ class CudaReader:
 
 def _first_lines(head: Head) -> CallLines | None:
     """Return the events of a head; None where there is nothing."""
-    data = head.data.removeprefix(_BOM)
-    if len(head.data) < head.size:  # the last line is cut
-        data = data[: data.rfind(b"\n") + 1] or data
+    data = whole_lines(head)
     return scan_text(np.frombuffer(data, np.uint8)) if data else None
 
 
@@ -145,14 +141,7 @@ def events_of(lines: CallLines, pairs: Pairs, times: Times) -> dict[str, object]
 
 def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -> None:
     """Say what was repaired, guessed and lost."""
-    if lines.n_broken:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "broken_line",
-            "lines begin like an event and cannot be read; they are left out.",
-            count=lines.n_broken,
-            place=f"line {lines.first_broken + 1:,}",
-        )
+    warn_broken(builder, lines)
     _warn_by_notes(builder, lines.notes)
     if lines.n_repaired:
         builder.warn(
@@ -162,14 +151,7 @@ def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -
             count=lines.n_repaired,
             place=f"line {lines.first_repaired + 1:,}",
         )
-    if lines.n_other:
-        builder.warn(
-            Severity.INFO,
-            "stray_line",
-            "lines are no events: banners, summaries, or of another program.",
-            count=lines.n_other,
-            place=f"line {lines.first_other + 1:,}",
-        )
+    warn_stray(builder, lines, "banners, summaries")
     if len(pairs.open):
         builder.warn(
             Severity.NOTICE,

@@ -26,7 +26,13 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.chunked import ChunkedTable
-from ggscope.readers.common.csv_rows import BLOCK_BYTES, CsvBlocks, CsvRows
+from ggscope.readers.common.csv_rows import (
+    BLOCK_BYTES,
+    CsvBlocks,
+    CsvRows,
+    table_estimate,
+    warn_of_open_end,
+)
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
@@ -105,12 +111,7 @@ class MoeCsvReader:
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by the length of its rows."""
-        n_lines = head.data.count(b"\n")
-        if not n_lines:
-            return None
-        records = head.size * n_lines // len(head.data)
-        final = records * _ROW_BYTES
-        return Estimate(records, final, 2 * final + 16 * BLOCK_BYTES)
+        return table_estimate(head, _ROW_BYTES, 2, 16 * BLOCK_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of no spans with the choices of the routers.
@@ -221,13 +222,7 @@ class _RoutingTable:
                 place=f"line {self.first_bad_score + 1:,}",
             )
         if self.has_open_end:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "unfinished_line",
-                "the last line has no newline and may be truncated; it was skipped.",
-                place=f"line {self.n_lines + 1:,}",
-                remedy="Add a newline if the line is complete.",
-            )
+            warn_of_open_end(builder, f"line {self.n_lines + 1:,}")
         if self.layout.n_before:
             builder.warn(
                 Severity.INFO,

@@ -2,18 +2,24 @@
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import Clock
-from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.api import Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.npu_profile import NpuLanes
 from ggscope.readers.common.op_lines import (
     Kind,
     OpLineRecords,
     scan_op_lines,
-    scan_op_text,
 )
-from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lines
+from ggscope.readers.common.op_listing import (
+    listing_of,
+    op_events,
+    ops_estimate,
+    sniff_ops,
+    warn_of_lines,
+    warn_of_others,
+)
 from ggscope.readers.hexagon import INFO
 from ggscope.readers.source import Source
 
@@ -28,20 +34,11 @@ class HexagonReader:
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its lines; a log of requests is the log reader's."""
-        if not head.data:
-            return NOT_MINE
-        n = len(scan_op_text(head.data).rows(*_KINDS))
-        if not n:
-            return NOT_MINE
-        return Sniff(78 if n > 1 else 36, "lines of ggml-hexagon's profile")
+        return sniff_ops(head, _KINDS, Sniff(78, "lines of ggml-hexagon's profile"), 36)
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by its first lines."""
-        if not head.data:
-            return None
-        lines = scan_op_text(head.data)
-        rows = int((len(lines) + 1) * head.size / len(head.data))
-        return Estimate(rows, rows * _ROW_BYTES, 3 * rows * _ROW_BYTES)
+        return ops_estimate(head, _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of ops, batches and events.
@@ -66,13 +63,7 @@ class HexagonReader:
         builder.backend_ops = lanes.add(listing_of(lines))
         builder.records = OpLineRecords(source.path, lines)
         warn_of_lines(builder, lines)
-        if lines.n_other:
-            builder.warn(
-                Severity.INFO,
-                "other_lines",
-                "lines are of another program or of no known form.",
-                count=lines.n_other,
-            )
+        warn_of_others(builder, lines)
         clock = {"NPU clock": f"{lanes.hz / 1e6:,.1f} MHz"} if lanes.hz else {}
         return builder.snapshot(
             trace_info(

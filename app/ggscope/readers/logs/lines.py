@@ -16,21 +16,23 @@ from ggscope.model.tables import I64
 from ggscope.native.declared import LogRows, LogTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.text_blocks import scanned
+from ggscope.readers.common.line_table import Columns, LineForm, LineTable
+from ggscope.readers.common.text_blocks import Bytes, scanned
 from ggscope.readers.source import Source
 
 VALUES = 3
 """Numbers of a line that are read, as in ``logs.c``."""
 NO_NUMBER = -2
-_CAPACITY = 1 << 16
-_ROW_CHARS = 32
-"""A line that tells something has about so many characters at least."""
-_DTYPES = {
-    "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
-    "clock": np.uint8, "level": np.uint8, "kind": np.uint8, "slot": np.int32,
-    "task": np.int64, "value": np.float64, "n_values": np.uint8,
-}  # fmt: skip
-_Columns = dict[str, npt.NDArray[Any]]
+_FORM = LineForm(
+    {
+        "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
+        "clock": np.uint8, "level": np.uint8, "kind": np.uint8, "slot": np.int32,
+        "task": np.int64, "value": np.float64, "n_values": np.uint8,
+    },
+    widths={"value": VALUES},
+    row_bytes=32,
+    counts=("n_lines", "n_known"),
+)  # fmt: skip
 
 
 class Clock(IntEnum):
@@ -162,7 +164,7 @@ class LogLines:
 
     def take(self, rows: npt.NDArray[Any]) -> "LogLines":
         """Return some rows; `n_lines` and `n_known` stay."""
-        columns = {name: getattr(self, name)[rows] for name in _DTYPES}
+        columns = {name: getattr(self, name)[rows] for name in _FORM.dtypes}
         return LogLines(**columns, n_lines=self.n_lines, n_known=self.n_known)
 
     def followed_by(self, more: "LogLines") -> "LogLines":
@@ -171,7 +173,7 @@ class LogLines:
             return more
         columns = {
             name: np.concatenate([getattr(self, name), getattr(more, name)])
-            for name in _DTYPES
+            for name in _FORM.dtypes
         }
         return LogLines(**columns, n_lines=more.n_lines, n_known=more.n_known)
 
@@ -195,16 +197,10 @@ def scan_lines(source: Source, context: ReadContext) -> LogLines:
     Cancelled
         If that was asked for.
     """
-    parts: list[_Columns] = []
-    n_lines = n_known = 0
-    for offset, part in scanned(source, context, _scan):
-        part.columns["line"] += n_lines
-        part.columns["offset"] += offset
-        n_lines += part.n_lines
-        n_known += part.n_known
-        parts.append(part.columns)
-    columns = _joined(parts)
-    return LogLines(**columns, n_lines=n_lines, n_known=n_known)
+    whole = LineTable(_FORM)
+    for offset, block in scanned(source, context, _scan):
+        whole.add(offset, block)
+    return LogLines(**whole.fields())
 
 
 def scan_text(
@@ -216,59 +212,21 @@ def scan_text(
     ----------
     line, offset : number of its first line, and place of its first byte in the file.
     """
-    part = _scan(data, is_last=True)
-    part.columns["line"] += line
-    part.columns["offset"] += offset
-    return LogLines(**part.columns, n_lines=part.n_lines, n_known=part.n_known)
+    fields = _scan(data, is_last=True).fields()
+    fields["line"] += line
+    fields["offset"] += offset
+    return LogLines(**fields)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of a block; `line` and `offset` count from its begin."""
-
-    columns: _Columns
-    n_lines: int
-    n_known: int
-
-
-def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> _Part:
+def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> LineTable:
     """Return the rows of a block of lines."""
-    parts: list[_Columns] = []
-    capacity = min(len(data) // _ROW_CHARS + 64, _CAPACITY)
-    tally = LogTally()
-    done = n_lines = n_known = 0
-    while done < len(data):
-        columns = _empty(capacity)
-        rest = data[done:]
-        n = library().ggscope_scan_log(
+    block, tally = LineTable(_FORM), LogTally()
+
+    def scan(rest: Bytes, capacity: int, columns: Columns, _: object) -> int:
+        n: int = library().ggscope_scan_log(
             rest, len(rest), int(is_last), capacity, LogRows(**columns), tally
         )
-        if not tally.consumed:  # a block without a line end
-            tally.consumed, tally.n_lines = len(rest), 0
-        rows = {name: column[:n].copy() for name, column in columns.items()}
-        rows["line"] += n_lines
-        rows["offset"] += done
-        parts.append(rows)
-        done += tally.consumed
-        n_lines += tally.n_lines
-        n_known += tally.n_known
-    columns = _joined(parts)
-    return _Part(columns, n_lines, n_known)
+        return n
 
-
-def _empty(n: int) -> _Columns:
-    """Return columns of `n` rows to be written."""
-    return {
-        name: np.empty((n, VALUES) if name == "value" else n, dtype)
-        for name, dtype in _DTYPES.items()
-    }
-
-
-def _joined(parts: list[_Columns]) -> _Columns:
-    """Return the rows of parts one behind the other; columns are taken out of these."""
-    if len(parts) == 1:
-        return parts[0]
-    return {
-        name: np.concatenate([empty, *(part.pop(name) for part in parts)])
-        for name, empty in _empty(0).items()
-    }
+    block.scan(data, scan, tally)
+    return block

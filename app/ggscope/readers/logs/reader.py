@@ -17,6 +17,7 @@ from ggscope.readers.common.npu_profile import NpuLanes
 from ggscope.readers.common.op_lines import Kind as OpKind
 from ggscope.readers.common.op_lines import OpLines, scan_op_lines
 from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lines
+from ggscope.readers.common.text_blocks import lines_estimate
 from ggscope.readers.logs import INFO
 from ggscope.readers.logs.lines import Kind, LogLines, scan_lines, scan_text
 from ggscope.readers.logs.trace import LogTrace
@@ -49,10 +50,8 @@ class LogReader:
         if not head.data:
             return None
         lines = scan_text(np.frombuffer(head.data, np.uint8))
-        share = head.size / len(head.data)
-        rows = int((len(lines) + 1) * share)
-        final = rows * _ROW_BYTES
-        return Estimate(int(lines.n_lines * share), final, 3 * final + (64 << 20))
+        n_lines, n_rows = lines.n_lines, len(lines)
+        return lines_estimate(head, n_lines, n_rows, _ROW_BYTES, 3 * _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of the requests, remarks and rates of a log.

@@ -30,7 +30,12 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.csv_rows import CsvBlocks, CsvRows
+from ggscope.readers.common.csv_rows import (
+    CsvBlocks,
+    CsvRows,
+    table_estimate,
+    warn_of_strays,
+)
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.opencl import INFO
 from ggscope.readers.source import Source
@@ -57,11 +62,7 @@ class OpenclReader:
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by the length of its rows."""
-        n_lines = head.data.count(b"\n")
-        if not n_lines:
-            return None
-        records = head.size * n_lines // len(head.data)
-        return Estimate(records, records * _ROW_BYTES, 3 * records * _ROW_BYTES)
+        return table_estimate(head, _ROW_BYTES, 3)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace of a profile, a kernel behind the other.
@@ -106,20 +107,7 @@ def _warn(builder: TraceBuilder, n_bad: int, *, has_open_end: bool) -> None:
         "device did nothing is unknown.",
         remedy="cl_trace.json, which is written with it, has the times.",
     )
-    if n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "stray_line",
-            "lines that are no rows of the table were skipped.",
-            count=n_bad,
-        )
-    if has_open_end:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "unfinished_line",
-            "the last line has no newline and may be truncated; it was skipped.",
-            remedy="Add a newline if the line is complete.",
-        )
+    warn_of_strays(builder, n_bad, has_open_end=has_open_end)
 
 
 class _Kernels:

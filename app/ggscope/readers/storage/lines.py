@@ -12,21 +12,24 @@ from ggscope.model.tables import I64
 from ggscope.native.declared import IoLayout, IoRows, IoTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
-from ggscope.readers.common.text_blocks import Bytes, TextSlots, scanned
+from ggscope.readers.common.line_table import Columns, LineForm, LineTable
+from ggscope.readers.common.text_blocks import Bytes, scanned
 from ggscope.readers.source import Source
 
-_CAPACITY = 1 << 16
-_ROW_BYTES = 40
-"""A line that says something has about so many bytes at least."""
-_TEXTS_PER_ROW = 2
 _LETTERS = 256
-_DTYPES = {
-    "line": np.int64, "offset": np.int64, "time": np.int64, "clock": np.uint8,
-    "form": np.uint8, "action": np.uint8, "kind": np.uint8, "phase": np.uint8,
-    "handle": np.int64, "place": np.int64, "size": np.int64, "extra": np.int64,
-    "pid": np.int32, "name": np.int32, "path": np.int32,
-}  # fmt: skip
-_TEXTS = ("name", "path")
+_FORM = LineForm(
+    {
+        "line": np.int64, "offset": np.int64, "time": np.int64, "clock": np.uint8,
+        "form": np.uint8, "action": np.uint8, "kind": np.uint8, "phase": np.uint8,
+        "handle": np.int64, "place": np.int64, "size": np.int64, "extra": np.int64,
+        "pid": np.int32, "name": np.int32, "path": np.int32,
+    },
+    row_bytes=40,
+    texts=("name", "path"),
+    texts_per_row=2,
+    counts=("n_lines", "n_events", "n_other", "n_broken", "n_hidden"),
+    firsts=("first_other", "first_broken"),
+)  # fmt: skip
 _HEADER = re.compile(
     rb"^[ \t]*TIME\((s|ms)\)[ \t]+[^\n]*LAT\(ms\)[^\n]*$", re.MULTILINE
 )
@@ -154,7 +157,7 @@ class IoLines:
 
     def take(self, rows: I64) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of some rows, by name."""
-        return {name: getattr(self, name)[rows] for name in _DTYPES}
+        return {name: getattr(self, name)[rows] for name in _FORM.dtypes}
 
 
 def scan_lines(source: Source, context: ReadContext, layout: Layout) -> IoLines:
@@ -167,130 +170,62 @@ def scan_lines(source: Source, context: ReadContext, layout: Layout) -> IoLines:
     Cancelled
         If that was asked for.
     """
-    whole = _Whole()
+    whole, letters = LineTable(_FORM), _Letters()
 
-    def scan(data: Bytes, is_last: bool) -> "_Part":
+    def scan(data: Bytes, is_last: bool) -> tuple[LineTable, _Letters]:
         return _scan(data, is_last, layout)
 
-    for offset, part in scanned(source, context, scan):
-        whole.add(offset, part)
-    return whole.lines()
+    for offset, (block, more) in scanned(source, context, scan):
+        whole.add(offset, block)
+        letters.add(more)
+    return _lines(whole, letters)
 
 
 def scan_text(data: bytes, layout: Layout) -> IoLines:
     """Return the lines of a text, whose last one may be cut."""
-    data = data.removeprefix(BOM)
-    whole = _Whole()
-    if data:
-        whole.add(0, _scan(np.frombuffer(data, np.uint8), True, layout))
-    return whole.lines()
+    text = np.frombuffer(data.removeprefix(BOM), np.uint8)
+    return _lines(*_scan(text, True, layout))
 
 
-_COUNTS = ("n_lines", "n_events", "n_other", "n_broken", "n_hidden")
-_FIRSTS = ("first_other", "first_broken")
-
-
-@dataclass(slots=True)
-class _Part:
-    """The rows of a block; `line` and `offset` count from its begin."""
-
-    columns: dict[str, npt.NDArray[Any]]
-    texts: list[str]
-    counts: dict[str, int]
-    firsts: dict[str, int]
-    actions: I64
-    forms: I64
-
-
-class _Whole:
-    """Puts the rows of blocks one behind the other."""
+class _Letters:
+    """How many lines there are of each letter of blkparse, and of each `Form`."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, npt.NDArray[Any]]] = []
-        self._numbers: dict[str, int] = {}
-        self._counts = dict.fromkeys(_COUNTS, 0)
-        self._firsts = dict.fromkeys(_FIRSTS, -1)
-        self._actions = np.zeros(_LETTERS, np.int64)
-        self._forms = np.zeros(len(Form), np.int64)
+        self.actions = np.zeros(_LETTERS, np.int64)
+        self.forms = np.zeros(len(Form), np.int64)
 
-    def add(self, offset: int, part: _Part) -> None:
-        """Add the rows of the next block, whose first byte is at `offset`."""
-        n_before = self._counts["n_lines"]
-        part.columns["line"] += n_before
-        part.columns["offset"] += offset
-        numbers = self._numbers
-        table = [numbers.setdefault(text, len(numbers)) for text in part.texts]
-        moved = np.array([*table, -1], np.int32)
-        for name in _TEXTS:
-            part.columns[name] = moved[part.columns[name]]
-        for name, first in part.firsts.items():
-            if first >= 0 and self._firsts[name] < 0:
-                self._firsts[name] = first + n_before
-        for name, count in part.counts.items():
-            self._counts[name] += count
-        self._actions += part.actions
-        self._forms += part.forms
-        self._parts.append(part.columns)
-
-    def lines(self) -> IoLines:
-        """Return all rows."""
-        columns: dict[str, Any] = {
-            name: np.concatenate(
-                [np.empty(0, dtype), *(part.pop(name) for part in self._parts)]
-            )
-            for name, dtype in _DTYPES.items()
-        }
-        columns |= {**self._counts, **self._firsts}
-        return IoLines(
-            **columns,
-            texts=tuple(self._numbers),
-            actions=self._actions,
-            forms=self._forms,
-        )
+    def add(self, more: "_Letters") -> None:
+        """Add those of another block."""
+        self.actions += more.actions
+        self.forms += more.forms
 
 
-def _scan(data: Bytes, is_last: bool, layout: Layout) -> _Part:
-    """Return the rows of a block of lines."""
-    parts: list[dict[str, npt.NDArray[Any]]] = []
-    texts: list[str] = []
-    capacity = min(len(data) // _ROW_BYTES + 64, _CAPACITY)
-    codes = np.frombuffer(layout.before + layout.behind, np.uint8)
+def _lines(table: LineTable, letters: _Letters) -> IoLines:
+    return IoLines(
+        **table.fields(),
+        texts=table.texts,
+        actions=letters.actions,
+        forms=letters.forms,
+    )
+
+
+def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Letters]:
+    """Return the rows of a block of lines, and how many there are of each kind."""
+    block, letters = LineTable(_FORM), _Letters()
     asked = IoLayout(
         forms=layout.forms,
         n_before=len(layout.before),
         n_behind=len(layout.behind),
-        codes=codes,
+        codes=np.frombuffer(layout.before + layout.behind, np.uint8),
     )
-    actions, forms = np.zeros(_LETTERS, np.int64), np.zeros(len(Form), np.int64)
-    tally = IoTally(actions=actions, forms=forms)
-    counts, firsts = dict.fromkeys(_COUNTS, 0), dict.fromkeys(_FIRSTS, -1)
-    done = 0
-    while done < len(data):
-        columns = {name: np.empty(capacity, dtype) for name, dtype in _DTYPES.items()}
-        rest = data[done:]
-        slots = TextSlots.of(capacity + _TEXTS_PER_ROW)
-        n = library().ggscope_scan_storage(
-            rest, len(rest), int(is_last), capacity, asked, IoRows(**columns),
-            slots.table, tally,
+    tally = IoTally(actions=letters.actions, forms=letters.forms)
+
+    def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
+        n: int = library().ggscope_scan_storage(
+            rest, len(rest), int(is_last), capacity, asked, IoRows(**columns), texts,
+            tally,
         )  # fmt: skip
-        if not tally.consumed:  # a block without a line end
-            tally.consumed, tally.n_lines = len(rest), 0
-        rows = {name: column[:n].copy() for name, column in columns.items()}
-        rows["line"] += counts["n_lines"]
-        rows["offset"] += done
-        for name in _TEXTS:
-            rows[name][rows[name] >= 0] += len(texts)
-        texts += slots.texts(rest)
-        parts.append(rows)
-        for name in _FIRSTS:
-            first = getattr(tally, name)
-            if first >= 0 and firsts[name] < 0:
-                firsts[name] = first + counts["n_lines"]
-        for name in _COUNTS:
-            counts[name] += getattr(tally, name)
-        done += tally.consumed
-    joined = {
-        name: np.concatenate([np.empty(0, dtype), *(rows[name] for rows in parts)])
-        for name, dtype in _DTYPES.items()
-    }
-    return _Part(joined, texts, counts, firsts, actions, forms)
+        return n
+
+    block.scan(data, scan, tally)
+    return block, letters

@@ -26,7 +26,6 @@ from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
 from ggscope.model.units import Clock, format_bytes
 from ggscope.native.library import library
 from ggscope.readers.api import (
-    BOM,
     NOT_MINE,
     Estimate,
     Head,
@@ -36,6 +35,8 @@ from ggscope.readers.api import (
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.line_clock import LineClock, epoch_of, n_backwards, settled
 from ggscope.readers.common.line_records import LineRecords
+from ggscope.readers.common.line_table import warn_broken, warn_stray
+from ggscope.readers.common.text_blocks import lines_estimate, whole_lines
 from ggscope.readers.source import Source
 from ggscope.readers.storage import INFO, PARTITION
 from ggscope.readers.storage.lines import (
@@ -77,7 +78,7 @@ class StorageReader:
         """Judge a file by its lines."""
         if b"\0" in head.data:
             return NOT_MINE
-        lines = scan_text(_whole_lines(head), layout_of(head.data))
+        lines = scan_text(whole_lines(head), layout_of(head.data))
         form = Form(int(np.argmax(lines.forms)))
         n = int(lines.forms[form])
         if not len(lines) or not n:
@@ -92,12 +93,8 @@ class StorageReader:
         """Return what reading a file would cost, by its first lines."""
         if not head.data:
             return None
-        lines = scan_text(_whole_lines(head), layout_of(head.data))
-        share = head.size / len(head.data)
-        n = int((len(lines) + 1) * share)
-        return Estimate(
-            int(lines.n_lines * share), 110 * n, 3 * _ROW_BYTES * n + (64 << 20)
-        )
+        lines = scan_text(whole_lines(head), layout_of(head.data))
+        return lines_estimate(head, lines.n_lines, len(lines), 110, 3 * _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace of the requests of a file.
@@ -128,13 +125,6 @@ class StorageReader:
                 hint="Is this the output of blkparse, biosnoop, strace or perf?",
             )
         return _trace(source, context, lines, layout, partition)
-
-
-def _whole_lines(head: Head) -> bytes:
-    data = head.data.removeprefix(BOM)
-    if len(head.data) < head.size:  # the last line is cut
-        data = data[: data.rfind(b"\n") + 1] or data
-    return data
 
 
 def _has_reads(lines: IoLines) -> bool:
@@ -499,22 +489,8 @@ def _warn(
     has_times: bool,
 ) -> None:
     """Say what was repaired, guessed and lost."""
-    if lines.n_broken:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "broken_line",
-            "lines begin like an event and cannot be read; they are left out.",
-            count=lines.n_broken,
-            place=f"line {lines.first_broken + 1:,}",
-        )
-    if lines.n_other:
-        builder.warn(
-            Severity.INFO,
-            "stray_line",
-            "lines are no events: headers, summaries, or of another program.",
-            count=lines.n_other,
-            place=f"line {lines.first_other + 1:,}",
-        )
+    warn_broken(builder, lines)
+    warn_stray(builder, lines, "headers, summaries")
     if not has_times:
         builder.warn(
             Severity.NOTICE,

@@ -11,7 +11,7 @@ from ggscope.model.backend_ops import BackendOps
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.backend_ops import reader
-from ggscope.readers.common import op_lines
+from ggscope.readers.common import op_lines, text_blocks
 from ggscope.readers.common.op_listing import vulkan_words, whole_op
 from ggscope.readers.registry import open_trace
 from support import corpus_path
@@ -236,7 +236,7 @@ def test_blocks_are_read_as_one_text(tmp_path, monkeypatch):
     data = op_files.scheduler(op_files.graphs(6, 20), clock=True)
     data += op_files.vulkan(op_files.vulkan_lists(6))
     whole = op_lines.scan_op_text(data)
-    monkeypatch.setattr(op_lines, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1000)
 
     trace = opened(tmp_path / "x.txt", data)
 

@@ -25,8 +25,7 @@ from ggscope.model.selection import Filter
 from ggscope.model.tables import FAILED_COLOR, CallKind, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.common import text_blocks
-from ggscope.readers.cuda import lines as lines_module
+from ggscope.readers.common import line_table, text_blocks
 from ggscope.readers.cuda.categories import category_of
 from ggscope.readers.cuda.lines import scan_text
 from ggscope.readers.cuda.reader import CudaReader
@@ -180,7 +179,7 @@ def test_small_blocks_read_the_same(tmp_path, monkeypatch):
     )
     usual = opened(tmp_path, data)
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(lines_module, "_CAPACITY", 7)
+    monkeypatch.setattr(line_table, "BLOCK_ROWS", 7)
 
     again = opened(tmp_path, data)
 

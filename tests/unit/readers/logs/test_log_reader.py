@@ -296,7 +296,7 @@ def test_blocks_of_a_long_log_join_without_a_seam(tmp_path, monkeypatch):
     text = log_files.log(requests)
     whole = opened(tmp_path, text)
     monkeypatch.setattr("ggscope.readers.common.text_blocks.BLOCK_BYTES", 997)
-    monkeypatch.setattr("ggscope.readers.logs.lines._CAPACITY", 3)
+    monkeypatch.setattr("ggscope.readers.common.line_table.BLOCK_ROWS", 3)
 
     pieces = opened(tmp_path, text)
 

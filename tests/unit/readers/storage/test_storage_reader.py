@@ -13,9 +13,8 @@ from ggscope.model.storage import IoKind, IoLevel, IoRequests, Storage
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.common import text_blocks
+from ggscope.readers.common import line_table, text_blocks
 from ggscope.readers.registry import open_trace
-from ggscope.readers.storage import lines as lines_module
 from ggscope.readers.storage.lines import Form, layout_of, scan_text
 from ggscope.readers.storage.reader import StorageReader
 from storage_files import (
@@ -371,7 +370,7 @@ def test_small_blocks_tell_the_same(name, tmp_path, monkeypatch):
     data = dict(storage_files.samples(2, 60))[name]
     whole = opened(tmp_path, data)
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(lines_module, "_CAPACITY", 5)
+    monkeypatch.setattr(line_table, "BLOCK_ROWS", 5)
 
     trace = opened(tmp_path, data)
 
