@@ -208,7 +208,7 @@ def test_cards_say_how_the_place_is_known(view: DetailsView, session: Session) -
 def test_node_lists_predecessors_and_successors_as_links(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
-    session.selection.select_node(1)
+    session.selection.select(Selection("nodes", (1,)))
     before, after = view.groups
     assert [i.text for i in before.items] == ["t0 · ADD"]
     assert [i.text for i in after.items] == ["t2 · MUL_MAT"]
@@ -227,7 +227,7 @@ def test_shared_input_counts_the_readers_that_are_not_listed(
     graph = trace.graphs[0]
     names = [trace.strings[int(i)] for i in graph.name]
 
-    session.selection.select_node(names.index("positions"))
+    session.selection.select(Selection("nodes", (names.index("positions"),)))
 
     readers = view.groups[1]
     assert len(readers.items) == MAX_RELATED
@@ -277,7 +277,7 @@ def test_buffer_without_an_id_cannot_be_filtered_by(
 def test_copy_as_markdown_has_the_facts_of_a_thing(
     view: DetailsView, session: Session
 ) -> None:
-    session.selection.select_node(1)
+    session.selection.select(Selection("nodes", (1,)))
 
     QTest.mouseClick(view.copy_link, LEFT)
 
@@ -307,7 +307,7 @@ def test_things_are_drawn_in_both_themes(
     view: DetailsView, session: Session, name: str
 ) -> None:
     view.set_theme(theme(name))
-    session.selection.select_node(1)
+    session.selection.select(Selection("nodes", (1,)))
 
     picture = view.grab().toImage()
 

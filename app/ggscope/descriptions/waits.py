@@ -250,10 +250,6 @@ def _core_text(trace: Trace, span: int) -> str:
     return f" (core {int(core[span])})"
 
 
-def _share_text(share: float | None) -> str:
-    return NOT_AVAILABLE if share is None else f"{format_share(share)} of op and wait"
-
-
 def _place_text(trace: Trace, before: int, after: int) -> str:
     """Return between or within which tokens a pause lies; "" where it is not known."""
     first, second = token_text(trace, before), token_text(trace, after)

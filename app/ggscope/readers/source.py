@@ -192,10 +192,6 @@ class Source:
             return [(0, self.size)]
         return extents
 
-    def has_changed(self) -> bool:
-        """Tell whether the file's size or time differ from when it was opened."""
-        return self.change() is not Change.NONE
-
     def change(self) -> Change:
         """Return what has happened to the file since it was opened."""
         try:

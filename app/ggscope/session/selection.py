@@ -99,14 +99,6 @@ class SelectionModel(QObject):
         """Select a row of ``Trace.buffers``."""
         self.select(Selection("buffers", (row,)))
 
-    def select_node(self, node: int) -> None:
-        """Select a graph node by its id over all graphs."""
-        self.select(Selection("nodes", (node,)))
-
-    def select_expert(self, key: int) -> None:
-        """Select an expert by its ``model.routing.expert_key``."""
-        self.select(Selection("experts", (key,)))
-
     def select_group(self, group: SpanGroup) -> None:
         """Select a row of statistics: its spans are lit, and one can step through."""
         self.select(Selection("groups", (0,), group), is_listed=True)

@@ -16,7 +16,7 @@ from ggscope.errors import (
     UnsupportedVersionError,
 )
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.source import Source, read_at
+from ggscope.readers.source import Change, Source, read_at
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_reads_are_exact_and_heads_are_short_at_the_end(ten_bytes: Path) -> None
         assert source.read(3, 4) == bytes(range(3, 7))
         assert source.array(8, 100).tolist() == [8, 9]
         assert source.array(100, 5).tolist() == []
-        assert not source.has_changed()
+        assert source.change() is Change.NONE
 
 
 def test_read_beyond_the_end_says_where_the_file_ends(ten_bytes: Path) -> None:
@@ -59,14 +59,14 @@ def test_blocks_stop_where_the_file_was_cut_meanwhile(ten_bytes: Path) -> None:
         read = b"".join(block.tobytes() for _, block in source.blocks(0, 10, block=3))
 
         assert read == bytes(range(4))
-        assert source.has_changed()
+        assert source.change() is not Change.NONE
 
 
 def test_vanished_file_counts_as_changed(ten_bytes: Path) -> None:
     with Source(ten_bytes) as source:
         ten_bytes.unlink()
 
-        assert source.has_changed()
+        assert source.change() is Change.GONE
 
 
 @pytest.mark.parametrize(

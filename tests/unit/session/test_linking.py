@@ -77,8 +77,6 @@ def test_helpers_select_rows_of_their_tables(session: Session) -> None:
     for select, table in (
         (session.selection.select_tensor, "tensors"),
         (session.selection.select_buffer, "buffers"),
-        (session.selection.select_node, "nodes"),
-        (session.selection.select_expert, "experts"),
     ):
         select(3)
         assert session.selection.current == Selection(table, (3,))  # type: ignore[arg-type]
@@ -113,7 +111,7 @@ def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> 
     found = heard(session)
 
     with qtbot.waitSignal(session.linking.linked_changed):
-        session.selection.select_node(0)
+        session.selection.select(Selection("nodes", (0,)))
         assert found == []
 
     assert session.linking.linked.selection == Selection("nodes", (0,))
@@ -259,14 +257,14 @@ def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
 
 
 def test_history_goes_back_through_tables(session: Session) -> None:
-    for select, row in (
-        (session.selection.select_span, 4),
-        (session.selection.select_tensor, 1),
-        (session.selection.select_node, 0),
-        (session.selection.select_expert, 65536),
-        (session.selection.select_buffer, 0),
+    for selection in (
+        Selection("spans", (4,)),
+        Selection("tensors", (1,)),
+        Selection("nodes", (0,)),
+        Selection("experts", (65536,)),
+        Selection("buffers", (0,)),
     ):
-        select(row)
+        session.selection.select(selection)
         session.history.record()
 
     tables = []

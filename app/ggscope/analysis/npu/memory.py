@@ -11,8 +11,6 @@ from ggscope.model.npu import NpuConfig, npu_config
 from ggscope.model.tables import I64, AccessKind, Quality, Space, quality_of
 from ggscope.model.trace import Trace
 
-U8 = npt.NDArray[np.uint8]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accesses:

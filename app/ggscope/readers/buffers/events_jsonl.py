@@ -93,7 +93,6 @@ class _Lines:
         self._builder = builder
         self._values = ValueDecoder(builder)
         self._n_repaired = 0
-        self._n_strays = 0
 
     def take(self, block: Block, file_size: int) -> None:
         """Take the lines of a block."""

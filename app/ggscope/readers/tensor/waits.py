@@ -40,13 +40,12 @@ def has_waits(source: Source, layout: RecordLayout, ranges: Ranges) -> bool:
     """Tell whether records hold waits; a few blocks of them are looked at."""
     if layout is not LAYOUT_256:
         return False
-    n_pairs = n_good = 0
+    n_pairs = 0
     for first in _blocks(ranges):
         pairs, good = _judged(source, first)
         if good < _LEAST_SHARE * pairs:
             return False  # mostly the first block tells
         n_pairs += pairs
-        n_good += good
     return n_pairs > 0
 
 
