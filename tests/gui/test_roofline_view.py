@@ -35,7 +35,7 @@ def view(qtbot: QtBot, session: Session) -> RooflineView:
     view.show()
     qtbot.waitExposed(view)
     settle_view(qtbot, view)
-    assert view.found is not None
+    assert view.chart is not None
     return view
 
 
@@ -62,9 +62,9 @@ def test_click_selects_the_ops_of_a_point_and_lights_their_spans(
 
     QTest.mouseClick(view.canvas, LEFT, NONE, at)
 
-    wanted = view.found.spans_of(point).tolist()
-    assert lit(session) == wanted
-    qtbot.waitUntil(lambda: session.linking.linked.n_spans == len(wanted))
+    expected = view.chart.spans_of(point).tolist()
+    assert lit(session) == expected
+    qtbot.waitUntil(lambda: session.linking.linked.n_spans == len(expected))
     assert view.table.selected_rows() == [point]
     assert view.scene_now().selected == point
 
@@ -73,7 +73,7 @@ def test_arrows_walk_through_points_by_intensity(
     view: RooflineView, session: Session
 ) -> None:
     view.setFocus()
-    points = view.found.points
+    points = view.chart.points
     order = sorted(range(len(points)), key=lambda i: points[i].intensity)
 
     QTest.keyClick(view, Qt.Key.Key_Right)
@@ -85,24 +85,24 @@ def test_arrows_walk_through_points_by_intensity(
     QTest.keyClick(view, Qt.Key.Key_Right)
     assert view.scene_now().selected == order[-1]
     assert points[order[-1]].op in view.accessibleDescription()
-    assert lit(session) == view.found.spans_of(order[-1]).tolist()
+    assert lit(session) == view.chart.spans_of(order[-1]).tolist()
 
 
 def test_rows_are_points_then_what_is_left_out(
     view: RooflineView, session: Session
 ) -> None:
-    found = view.found
-    n = len(found.points)
-    assert view.model.rowCount() == n + len(found.left_out)
+    chart = view.chart
+    n = len(chart.points)
+    assert view.model.rowCount() == n + len(chart.left_out)
 
     view.table.selectRow(1)
-    assert lit(session) == found.spans_of(1).tolist()
+    assert lit(session) == chart.spans_of(1).tolist()
     before = session.selection.current
     view.table.selectRow(n)  # left out: there is nothing to light
     assert session.selection.current == before
     text = view.model.text(range(view.model.rowCount()), "tsv")
-    assert all(x.op in text for x in found.left_out)
-    assert str(found.points[0].ticks) in text
+    assert all(x.op in text for x in chart.left_out)
+    assert str(chart.points[0].ticks) in text
     view.table.setFocus()
     view.table.selectAll()
     QTest.keyClick(view.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)

@@ -83,6 +83,13 @@ def names_tensors(trace: Trace) -> bool:
     return any(bool((part.tensor >= 0).any()) for part in parts)
 
 
+def pending_accesses(trace: Trace) -> str:
+    """Return what accesses wait for while a trace is being read; "" = nothing."""
+    if trace.is_partial or "accesses" in trace.pending:
+        return "Accesses are read after the spans."
+    return "The model is read after the trace." if trace.awaits_files else ""
+
+
 def unnamed_words(trace: Trace) -> str:
     """Return that no access names a tensor; "" if some do, or there are none."""
     n = 0 if names_tensors(trace) else len(trace.accesses)

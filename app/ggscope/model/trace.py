@@ -924,6 +924,11 @@ class Trace:
         return OTHER_FILES in self.pending
 
     @property
+    def awaits_accesses(self) -> bool:
+        """Whether spans, their accesses or the model that these are to follow."""
+        return self.is_partial or self.awaits_files or "accesses" in self.pending
+
+    @property
     def may_read_model(self) -> bool:
         """Whether an access may be to a model file: then a model or map tells more."""
         space = self.accesses.patterns.space

@@ -11,7 +11,6 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
-    QSplitter,
     QVBoxLayout,
     QWidget,
 )
@@ -63,7 +62,6 @@ from ggscope.views.base.safe_text import Label, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable
 from ggscope.views.base.widgets import (
     ControlRow,
-    keeps_key,
     lay_out,
     scaled,
     set_label_color,
@@ -142,6 +140,7 @@ class BenchView(PaintedView):
     passing: ClassVar = {"hover": None, "scroll": 0}
     needs_whole_trace = True
     no_trace_text = ("No trace is open.", "")
+    keys = tuple(_STEPS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -178,12 +177,7 @@ class BenchView(PaintedView):
         self.compared.hide()
         below = QWidget(self)
         lay_out(QVBoxLayout(below), self.compared, self.table, wide=self.table)
-        split = QSplitter(Qt.Orientation.Vertical, self)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self._canvas)
-        split.addWidget(below)
-        split.setStretchFactor(0, 1)
-        split.setStretchFactor(1, 1)
+        split = self.split_with(below, (1, 1), Qt.Orientation.Vertical)
         split.setSizes([_EQUAL, _EQUAL])
         self.box.addWidget(self.controls)
         self.box.addWidget(split, 1)
@@ -472,21 +466,9 @@ class BenchView(PaintedView):
         """Hover, select and scroll."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows before the window's shortcuts while there are points."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        is_known = Qt.Key(event.key()) in _STEPS and event.modifiers() in plain
-        return is_known and self.scene_now() is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Step from point to point, and from curve to curve."""
-        if self._is_mine(event):
-            self.step(*_STEPS[Qt.Key(event.key())])
-        else:
-            super().keyPressEvent(event)
+        self.step(*_STEPS[Qt.Key(event.key())])
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the point at a position."""

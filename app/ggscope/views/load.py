@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ggscope.analysis.load.causes import Cause
 from ggscope.analysis.load.cells import LoadCells
@@ -42,11 +42,11 @@ from ggscope.render.load import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.gestures import CanvasGestures
 from ggscope.views.base.safe_text import Label
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.widgets import ControlRow, choose, keeps_key, scaled
+from ggscope.views.base.widgets import ControlRow, choose, scaled
 
 _KEY, _CELLS_KEY = "load", "load cells"
 _FEW_READS = 200_000
@@ -54,13 +54,6 @@ _FEW_READS = 200_000
 _LOW_PX = 260
 """In a lower pane the answer is one line beside the choices."""
 _MOST_ROWS, _MOST_LIT = 2000, 100_000
-_STEPS = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Right: 1,
-    Qt.Key.Key_Home: -(1 << 40),
-    Qt.Key.Key_End: 1 << 40,
-}
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _BYTES = 2
 """Column by which rows come."""
 
@@ -100,6 +93,7 @@ class LoadView(PaintedView):
     draw_figure = staticmethod(draw_load)
     passing: ClassVar = {"cells": None}
     needs_whole_trace = True
+    keys = (*STEP_KEYS, *ENTER_KEYS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -132,12 +126,7 @@ class LoadView(PaintedView):
         self.table.setAccessibleName("Tensors that were read, and other reads")
         self.table.selectionModel().selectionChanged.connect(self._on_row)
         self.table.row_opened.connect(self._on_row_opened)
-        split = QSplitter(Qt.Orientation.Horizontal, self)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self._canvas)
-        split.addWidget(self.table)
-        split.setStretchFactor(0, 3)
-        split.setStretchFactor(1, 1)
+        split = self.split_with(self.table, (3, 1))
         split.setSizes([scaled(900), scaled(460)])
         self.answer = Label("", self)
         self.answer.setWordWrap(True)
@@ -395,23 +384,11 @@ class LoadView(PaintedView):
         """Select."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts with reads."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        key = Qt.Key(event.key())
-        is_known = key in _STEPS or key in _ENTER
-        return is_known and event.modifiers() in plain and self.scene_now() is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, show the selected read by Enter."""
         key = Qt.Key(event.key())
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key in _STEPS:
-            self.step(_STEPS[key])
+        if key in STEP_KEYS:
+            self.step(STEP_KEYS[key])
         else:
             self.go_to_read()
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QMenu, QSplitter, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.roofline import LeftOutOps, Roofline, RooflinePoint, roofline
 from ggscope.descriptions.roofline import (
@@ -45,22 +45,15 @@ from ggscope.render.roofline import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.gestures import CanvasGestures
 from ggscope.views.base.safe_text import add_action
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.widgets import ControlRow, keeps_key
+from ggscope.views.base.widgets import ControlRow
 
 _KEY = "roofline"
 _MOST_LIT = 100_000
 """Spans of a point that are lit; of more the first ones."""
-_STEPS = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Right: 1,
-    Qt.Key.Key_Home: -(1 << 20),
-    Qt.Key.Key_End: 1 << 20,
-}
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _TIME = 5
 """Column by which rows come."""
 
@@ -103,19 +96,21 @@ class RooflineView(PaintedView):
 
     Attributes
     ----------
-    found : the points; None before they are computed.
+    chart : the points; None before they are computed.
     """
 
     draw_scene = staticmethod(compose_roofline)
     draw_figure = staticmethod(draw_roofline)
     passing: ClassVar = {"hover": -1}
+    needs_whole_trace = True
+    keys = (*STEP_KEYS, *ENTER_KEYS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__("Roofline", session, theme, parent)
         self.setObjectName("roofline")
-        self.found: Roofline | None = None
+        self.chart: Roofline | None = None
         self._of: Trace | None = None
         self._roofs = TraceRoofs(None)
         self._hover = -1
@@ -129,12 +124,7 @@ class RooflineView(PaintedView):
         self.table.clicked.connect(self._on_row)
         self.table.selectionModel().selectionChanged.connect(self._on_row)
         self.table.row_opened.connect(self._on_row_opened)
-        split = QSplitter(Qt.Orientation.Horizontal, self)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self._canvas)
-        split.addWidget(self.table)
-        split.setStretchFactor(0, 3)
-        split.setStretchFactor(1, 2)
+        split = self.split_with(self.table)
         self.box.addWidget(self.controls)
         self.box.addWidget(split, 1)
         self.set_theme(theme)
@@ -142,16 +132,13 @@ class RooflineView(PaintedView):
 
     # -- session ---------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def compute(self, trace: Trace) -> None:
         """Find the points on a worker."""
-        trace = self.session.trace
-        is_unread = trace is None or trace.is_partial or trace.awaits_files
-        if is_unread or "accesses" in getattr(trace, "pending", ()):
-            self._show(None, None)
+        if "accesses" in trace.pending:
+            self.forget()
             return
-        assert trace is not None
         if trace is not self._of and not trace.is_running:
-            self._show(None, None)
+            self.forget()
         self.run(
             _KEY,
             partial(_points_of, trace),
@@ -159,33 +146,37 @@ class RooflineView(PaintedView):
             "Counting float operations",
         )
 
+    def forget(self) -> None:
+        """Show no points."""
+        self._show(None, None)
+
     def _show(
         self, trace: Trace | None, result: tuple[Roofline, TraceRoofs] | None
     ) -> None:
         self._of, self._hover, self._group = trace, -1, None
-        self.found, self._roofs = result or (None, TraceRoofs(None))
+        self.chart, self._roofs = result or (None, TraceRoofs(None))
         text = ""
-        if trace is not None and self.found is not None:
+        if trace is not None and self.chart is not None:
             self.model.set_headings(_headings(trace.clock))
-            if self.found.points:
-                text = roofline_text(trace, self.found, self._roofs)
+            if self.chart.points:
+                text = roofline_text(trace, self.chart, self._roofs)
         self.controls.words.setText(text)
         self._show_rows()
         self.repaint_picture()
 
     def _show_rows(self) -> None:
-        found, trace = self.found, self._of
-        if found is None or trace is None:
+        chart, trace = self.chart, self._of
+        if chart is None or trace is None:
             self.model.set_rows(())
             self.table.setVisible(False)
             return
-        whole = found.ticks + sum(x.ticks for x in found.left_out)
+        whole = chart.ticks + sum(x.ticks for x in chart.left_out)
         rows = [
             _point_cells(trace, point, self._roofs, whole, self.theme)
-            for point in found.points
+            for point in chart.points
         ]
-        rows += [_left_out_cells(trace, x, whole) for x in found.left_out]
-        payloads = [*range(len(found.points)), *(-1 for _ in found.left_out)]
+        rows += [_left_out_cells(trace, x, whole) for x in chart.left_out]
+        payloads = [*range(len(chart.points)), *(-1 for _ in chart.left_out)]
         self.model.set_rows(rows, payloads=payloads)
         self.table.fit_columns()
         self.table.setVisible(bool(rows))
@@ -201,11 +192,11 @@ class RooflineView(PaintedView):
 
     def scene(self, width: float, height: float, scale: float) -> RooflineScene | None:
         """Return the scene of the chart; None without points."""
-        found, trace = self.found, self._of
-        if found is None or trace is None or not found.points:
+        chart, trace = self.chart, self._of
+        if chart is None or trace is None or not chart.points:
             return None
         return RooflineScene(
-            trace, found, self._roofs, width, height, self.theme, scale,
+            trace, chart, self._roofs, width, height, self.theme, scale,
             self._selected(), self._hover,
         )  # fmt: skip
 
@@ -220,18 +211,16 @@ class RooflineView(PaintedView):
         lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
         return roofline_recipe(trace, lacks)
 
-    def empty_words(self) -> tuple[str, str]:
+    def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
-        trace, found = self.session.trace, self.found
-        if trace is None:
-            return "", ""
-        if trace.is_unread or self.is_computing(_KEY) or found is None:
+        chart = self.chart
+        if trace.is_unread or self.is_computing(_KEY) or chart is None:
             return "Counting…", ""
         hint = (
             "Matrix multiplications count where the trace has their reads and times "
             "and a model file (GGUF) or a graph has the shapes."
         )
-        return why_no_points(found).rstrip("."), hint
+        return why_no_points(chart).rstrip("."), hint
 
     # -- points ------------------------------------------------------------------
 
@@ -248,17 +237,17 @@ class RooflineView(PaintedView):
 
     def select(self, point: int) -> None:
         """Select the ops of a point: their spans are lit, and one can step through."""
-        found, trace = self.found, self._of
-        if found is None or trace is None or not 0 <= point < len(found.points):
+        chart, trace = self.chart, self._of
+        if chart is None or trace is None or not 0 <= point < len(chart.points):
             return
         if self._selected() == point:
             return
-        ids = tuple(found.spans_of(point)[:_MOST_LIT].tolist())
-        group = SpanGroup("op", found.points[point].op, ids=ids)
+        ids = tuple(chart.spans_of(point)[:_MOST_LIT].tolist())
+        group = SpanGroup("op", chart.points[point].op, ids=ids)
         self._group = point, group
         self.session.selection.select_group(group)
         self._choose_row(point)
-        lines = point_lines(trace, found.points[point], self._roofs.roofs)
+        lines = point_lines(trace, chart.points[point], self._roofs.roofs)
         self.setAccessibleDescription(". ".join(lines))
 
     def go_to_longest(self) -> None:
@@ -268,11 +257,11 @@ class RooflineView(PaintedView):
 
     def step(self, by: int) -> None:
         """Select a point that many further, from little to much intensity."""
-        found = self.found
-        if found is None or not found.points:
+        chart = self.chart
+        if chart is None or not chart.points:
             return
         order = sorted(
-            range(len(found.points)), key=lambda i: found.points[i].intensity
+            range(len(chart.points)), key=lambda i: chart.points[i].intensity
         )
         now = self._selected()
         at = order.index(now) + by if now >= 0 else (0 if by > 0 else len(order) - 1)
@@ -301,41 +290,29 @@ class RooflineView(PaintedView):
         """Hover and select."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts with points."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        key = Qt.Key(event.key())
-        is_known = key in _STEPS or key in _ENTER
-        return is_known and event.modifiers() in plain and self.scene_now() is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, show the longest span of the selected point by Enter."""
         key = Qt.Key(event.key())
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key in _STEPS:
-            self.step(_STEPS[key])
+        if key in STEP_KEYS:
+            self.step(STEP_KEYS[key])
         else:
             self.go_to_longest()
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the point at a position."""
         point = self.point_under(x, y)
-        if self._of is None or self.found is None or point < 0:
+        if self._of is None or self.chart is None or point < 0:
             return ""
-        lines = point_lines(self._of, self.found.points[point], self._roofs.roofs)
+        lines = point_lines(self._of, self.chart.points[point], self._roofs.roofs)
         return "\n".join(lines)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""
         scene, point = self.scene_now(), self.point_under(x, y)
-        if scene is None or self.found is None or point < 0:
+        if scene is None or self.chart is None or point < 0:
             return None
         menu = QMenu(self)
-        name = point_text(self.found.points[point])
+        name = point_text(self.chart.points[point])
         add_action(menu, f"Select {name}", partial(self.select, point))
 
         def show() -> None:
@@ -407,18 +384,18 @@ def _point_cells(
     )  # fmt: skip
 
 
-def _left_out_cells(trace: Trace, found: LeftOutOps, whole: int) -> tuple[Cell, ...]:
+def _left_out_cells(trace: Trace, ops: LeftOutOps, whole: int) -> tuple[Cell, ...]:
     unit, none = trace.clock.unit, Cell("", is_dim=True)
     time = Cell("")
-    if found.ticks:
-        text = format_duration(found.ticks, unit)
-        tip = format_exact(found.ticks, unit)
-        time = Cell(text, found.ticks, found.ticks, tip, is_dim=True)
-    share = _share_cell(found.ticks, whole) if found.ticks else none
-    reason = REASONS[found.reason]
-    n_ops = Cell(format_count(found.n_ops), found.n_ops, found.n_ops, is_dim=True)
+    if ops.ticks:
+        text = format_duration(ops.ticks, unit)
+        tip = format_exact(ops.ticks, unit)
+        time = Cell(text, ops.ticks, ops.ticks, tip, is_dim=True)
+    share = _share_cell(ops.ticks, whole) if ops.ticks else none
+    reason = REASONS[ops.reason]
+    n_ops = Cell(format_count(ops.n_ops), ops.n_ops, ops.n_ops, is_dim=True)
     return (
-        Cell(found.op, tip=reason, is_dim=True), none, none, none, n_ops, time, share,
+        Cell(ops.op, tip=reason, is_dim=True), none, none, none, n_ops, time, share,
         none, none, none, none, Cell(f"left out: {reason}", tip=reason, is_dim=True),
     )  # fmt: skip
 

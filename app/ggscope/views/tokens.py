@@ -45,24 +45,17 @@ from ggscope.render.tokens import (
 from ggscope.sanitize import Value
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.safe_text import add_action, copy_text
-from ggscope.views.base.widgets import ControlRow, keeps_key
+from ggscope.views.base.widgets import ControlRow
 
 _KEY, _PARTS = "tokens", "parts"
 _ZOOM_STEP = 1.25
 _DRAG_PX = 4.0
 _CHECK_ROWS = 4096
-_STEPS = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Right: 1,
-    Qt.Key.Key_Home: -(1 << 40),
-    Qt.Key.Key_End: 1 << 40,
-}
 _ZOOMS = {Qt.Key.Key_Up: 1 / _ZOOM_STEP, Qt.Key.Key_Down: _ZOOM_STEP}
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 _Measured = tuple[Latency | None, BarParts | None]
@@ -144,6 +137,7 @@ class TokensView(PaintedView):
     needs_whole_trace = True
     draw_figure = staticmethod(draw_tokens)
     passing: ClassVar = {"hover": -1}
+    keys = (*STEP_KEYS, *_ZOOMS, *ENTER_KEYS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -418,24 +412,11 @@ class TokensView(PaintedView):
         """Hover, select, zoom and pan."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts while there are bars."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        key = Qt.Key(event.key())
-        is_known = key in _STEPS or key in _ZOOMS or key in _ENTER
-        has_bars = is_known and event.modifiers() in plain
-        return has_bars and self.scene_now() is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, zoom the axis, go to the selected bar by Enter."""
         key = Qt.Key(event.key())
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key in _STEPS:
-            self.step(_STEPS[key])
+        if key in STEP_KEYS:
+            self.step(STEP_KEYS[key])
         elif key in _ZOOMS:
             self.zoom_axis(_ZOOMS[key])
         elif self.latency is not None and (row := self._selected(self.latency)) >= 0:

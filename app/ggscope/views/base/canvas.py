@@ -11,7 +11,7 @@ import itertools
 import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from PySide6.QtGui import (
     QContextMenuEvent,
     QGuiApplication,
     QHelpEvent,
+    QKeyEvent,
     QMouseEvent,
     QOffscreenSurface,
     QOpenGLContext,
@@ -31,7 +32,7 @@ from PySide6.QtGui import (
     QSinglePointEvent,
 )
 from PySide6.QtOpenGLWidgets import QOpenGLWidget
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QSplitter, QVBoxLayout, QWidget
 
 from ggscope.model.trace import Trace
 from ggscope.render.batch import Align, DisplayList, Face, Text, TextList
@@ -49,7 +50,7 @@ from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
 from ggscope.views.base.safe_text import show_tip
 from ggscope.views.base.view import View, guarded, later
-from ggscope.views.base.widgets import lay_out, pop_up
+from ggscope.views.base.widgets import keeps_key, lay_out, pop_up
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,15 @@ _CARDS = (
 )  # fmt: skip
 _EMPTY_LINE = 20.0
 """Height of a line of what an empty pane says, in pixels."""
+_PLAIN = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+STEP_KEYS: Mapping[Qt.Key, int] = {
+    Qt.Key.Key_Left: -1,
+    Qt.Key.Key_Right: 1,
+    Qt.Key.Key_Home: -(1 << 40),
+    Qt.Key.Key_End: 1 << 40,
+}
+"""How many things further the keys step that go through all of them."""
 _INPUT = {
     QEvent.Type.MouseButtonPress,
     QEvent.Type.MouseButtonRelease,
@@ -335,6 +345,8 @@ class PaintedView(View):
     """Whether nothing is computed of a trace while it is being read."""
     no_trace_text: ClassVar[tuple[str, str]] = ("", "")
     """A headline and a sentence for where there is no trace."""
+    keys: ClassVar[Collection[Qt.Key]] = ()
+    """Keys that the view handles without modifiers, while there is a picture."""
     uses_gl = False
     """Whether the picture gains from OpenGL where there is a graphics card."""
     probe_ms = 0
@@ -399,6 +411,44 @@ class PaintedView(View):
         Use `position_of` for where. Return whether the event is done with.
         """
         return False
+
+    def takes_key(self, event: QKeyEvent) -> bool:
+        """Return whether a key is the view's and not a shortcut of the window."""
+        is_plain = event.modifiers() in _PLAIN
+        is_own = is_plain and Qt.Key(event.key()) in self.keys
+        return is_own and self.scene_now() is not None
+
+    def press_key(self, event: QKeyEvent) -> None:
+        """Do what a key means that `takes_key`."""
+
+    def event(self, event: QEvent) -> bool:
+        """Take keys before the window's shortcuts."""
+        return keeps_key(event, self.takes_key) or super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Handle the keys of the view."""
+        if self.takes_key(event):
+            self.press_key(event)
+        else:
+            super().keyPressEvent(event)
+
+    def split_with(
+        self,
+        widget: QWidget,
+        shares: tuple[int, int] = (3, 2),
+        orientation: Qt.Orientation = Qt.Orientation.Horizontal,
+    ) -> QSplitter:
+        """Return a splitter with the picture and a widget right of it or below.
+
+        The picture must never become one of OpenGL: it gets another parent.
+        """
+        self.box.removeWidget(self._canvas)
+        split = QSplitter(orientation, self)
+        split.setChildrenCollapsible(False)
+        for number, part in enumerate((self._canvas, widget)):
+            split.addWidget(part)
+            split.setStretchFactor(number, shares[number])
+        return split
 
     # -- session ---------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from ggscope.analysis.buffers import (
     BufferUse,
@@ -359,14 +359,7 @@ class BuffersView(PaintedView):
         self.table.opened.connect(self._on_table_opened)
         self.table.table.menu_requested.connect(self._on_table_menu)
         self._make_head()
-        # The canvas never becomes one of OpenGL here, so it may move house.
-        self.box.removeWidget(self.canvas)
-        self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
-        self.splitter.setChildrenCollapsible(False)
-        self.splitter.addWidget(self.canvas)
-        self.splitter.addWidget(self.table)
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 2)
+        self.splitter = self.split_with(self.table)
         self._is_split_by_hand = False
         self.splitter.splitterMoved.connect(self._on_split)
         self.box.addWidget(self._head)

@@ -35,9 +35,9 @@ from ggscope.render.compare.charts import (
 from ggscope.render.compare.rows_chart import RowsGeometry
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, PaintedView
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
-from ggscope.views.base.widgets import ControlRow, keeps_key
+from ggscope.views.base.widgets import ControlRow
 from ggscope.views.compare.compared import Compared
 
 _KEY = "compare-chart"
@@ -82,6 +82,7 @@ class StepsPane(PaintedView):
 
     draw_scene = staticmethod(compose_waterfall)
     passing: ClassVar = {"hover": -1}
+    keys = (*_STEPS, *ENTER_KEYS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -236,21 +237,10 @@ class StepsPane(PaintedView):
         """Hover, click and scroll."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        key = Qt.Key(event.key())
-        is_known = key in _STEPS or key in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        return is_known and not event.modifiers() and self.found is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Go from row to row by arrows, light a step's spans by Enter."""
         key = Qt.Key(event.key())
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key in _STEPS:
+        if key in _STEPS:
             self.go(_STEPS[key])
         else:
             self.light(self._current)

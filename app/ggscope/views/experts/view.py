@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QMenu, QSplitter, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.experts.experts import COUNTED
 from ggscope.analysis.experts.figures import (
@@ -35,7 +35,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.safe_text import add_action, copy_text
-from ggscope.views.base.widgets import keeps_key, pop_up
+from ggscope.views.base.widgets import pop_up
 from ggscope.views.experts import texts as experts_texts
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
 
@@ -85,14 +85,7 @@ class ExpertsView(PaintedView):
         self.cover = CoverPanel(self)
         self.cover.share_changed.connect(self.refresh)
         self.cover.layer_opened.connect(self._on_layer_opened)
-        # The canvas never becomes an OpenGL one here, so it may get another parent.
-        self.box.removeWidget(self.canvas)
-        self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
-        self.splitter.setChildrenCollapsible(False)
-        self.splitter.addWidget(self.canvas)
-        self.splitter.addWidget(self.cover)
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 2)
+        self.splitter = self.split_with(self.cover)
         self.splitter.setSizes([600, 400])
         self.cover.hide()
         self.box.addWidget(self.bar)
@@ -326,11 +319,8 @@ class ExpertsView(PaintedView):
 
     # -- keys ----------------------------------------------------------------------
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts while there are cells."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
+    def takes_key(self, event: QKeyEvent) -> bool:
+        """Return whether a key moves the cursor or selects what is under it."""
         key = Qt.Key(event.key())
         no_mods = event.modifiers() in (
             Qt.KeyboardModifier.NoModifier,
@@ -347,9 +337,9 @@ class ExpertsView(PaintedView):
         result = self.result
         if result is None or not len(result.base.choices):
             super().keyPressEvent(event)
-        elif self._is_mine(event) and key in _STEPS:
+        elif self.takes_key(event) and key in _STEPS:
             self._move_cursor(*_STEPS[key])
-        elif self._is_mine(event) and self._cursor is not None:
+        elif self.takes_key(event) and self._cursor is not None:
             add = event.modifiers() == Qt.KeyboardModifier.ControlModifier
             self.select_cell(self._cursor, add=add)
         elif key == Qt.Key.Key_Menu and self._cursor is not None:

@@ -168,14 +168,12 @@ def is_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> bool:
     return (key in _SCROLLS or key in _PLAIN) and not mods
 
 
-def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
-    """Do what a key means; return whether it means something.
+def run_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> None:
+    """Do what a key means.
 
     W and S zoom (with Shift: rows), A, D and the arrows pan, up and down scroll rows,
     0 and Home show everything, F the selection, Enter filters to what is marked.
     """
-    if not is_heatmap_key(view, event):
-        return False
     key, mods = _Key(event.key()), _mods(event)
     if key in _ZOOMS:
         # Shift is part of "+" on many keyboards.
@@ -192,7 +190,6 @@ def run_key(view: "HeatmapView", event: QKeyEvent) -> bool:
         view.filter_to_mark()
     else:
         _run_plain(view, key)
-    return True
 
 
 def _run_plain(view: "HeatmapView", key: Qt.Key) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidge
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows, row_begins
-from ggscope.descriptions.reads import unnamed_words
+from ggscope.descriptions.reads import pending_accesses, unnamed_words
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -39,13 +39,16 @@ from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.base.view import guarded, later
 from ggscope.views.base.widgets import (
     combo_box,
-    keeps_key,
     lay_out,
     scaled,
     set_label_color,
     words_font,
 )
-from ggscope.views.heatmap.interaction import HeatmapGestures, is_heatmap_key, run_key
+from ggscope.views.heatmap.interaction import (
+    HeatmapGestures,
+    is_heatmap_key,
+    run_heatmap_key,
+)
 from ggscope.views.heatmap.request import (
     HeatLook,
     filter_of_mark,
@@ -295,7 +298,7 @@ class HeatmapView(PaintedView):
     def compute(self, trace: Trace) -> None:
         """Count anew on a worker; the earlier picture stays until then."""
         session = self.session
-        if trace.is_partial or "accesses" in trace.pending or trace.awaits_files:
+        if trace.awaits_accesses:
             return
         if not self._has_chosen_rows:
             self.look = replace(self.look, rows=natural_rows(trace))
@@ -332,10 +335,8 @@ class HeatmapView(PaintedView):
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
-        if trace.is_partial or "accesses" in trace.pending:
-            return "Still reading", "Accesses are read after the spans."
-        if trace.awaits_files:
-            return "Still reading", "The model is read after the trace."
+        if pending := pending_accesses(trace):
+            return "Still reading", pending
         if self.base is None:
             return "Counting accesses", ""
         totals = self.base.totals
@@ -725,14 +726,10 @@ class HeatmapView(PaintedView):
         self.set_mark(None)
         return self.session.replay.end() or was
 
-    def event(self, event: QEvent) -> bool:
-        """Keep keys from the window's commands that mean this view's file axis."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
+    def takes_key(self, event: QKeyEvent) -> bool:
+        """Return whether a key means the file axis."""
         return self.base is not None and is_heatmap_key(self, event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Zoom, pan, scroll, fit, filter."""
-        if self.base is None or not run_key(self, event):
-            super().keyPressEvent(event)
+        run_heatmap_key(self, event)

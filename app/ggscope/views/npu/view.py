@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QMenu, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.analysis.npu.facts import NpuFacts, npu_facts
 from ggscope.analysis.npu.quantisation import OpBits, op_bits
@@ -52,10 +52,10 @@ from ggscope.render.npu.scene import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.safe_text import add_action, set_tip
 from ggscope.views.base.text_table import Heading, TextTable, TextTableModel
-from ggscope.views.base.widgets import ControlRow, combo_box, keeps_key, lay_out
+from ggscope.views.base.widgets import ControlRow, combo_box, lay_out
 from ggscope.views.npu.gestures import NpuGestures
 from ggscope.views.npu.other_run import OtherRun
 from ggscope.views.npu.tables import TABLES, headings, listed_table, table_cell
@@ -70,11 +70,7 @@ _CHARTS: tuple[tuple[str, NpuChart], ...] = (
     ("stalls", "stalls"),
     ("quantisation", "bits"),
 )
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-_KEYS = (
-    Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Home,
-    Qt.Key.Key_End, *_ENTER,
-)  # fmt: skip
+_STEPS = {**STEP_KEYS, Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +101,7 @@ class NpuView(PaintedView):
     needs_whole_trace = True
     no_trace_text = ("No trace is open.", "")
     passing: ClassVar = {"hover": -1, "cursor_tick": None}
+    keys = (*_STEPS, *ENTER_KEYS)
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -146,13 +143,7 @@ class NpuView(PaintedView):
         self.table_box.currentIndexChanged.connect(self._show_rows)
         lay_out(QVBoxLayout(side), self.table_box, self.table, wide=self.table)
         self._side = side
-        self.box.removeWidget(self.canvas)
-        split = QSplitter(Qt.Orientation.Horizontal, self)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self.canvas)
-        split.addWidget(side)
-        split.setStretchFactor(0, 3)
-        split.setStretchFactor(1, 2)
+        split = self.split_with(side)
         split.setSizes([600, 400])
         self.box.addWidget(self.controls)
         self.box.addWidget(split, 1)
@@ -600,32 +591,15 @@ class NpuView(PaintedView):
         """Hover, select, pan and zoom."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take arrows and Enter before the window's shortcuts."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
-        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        is_known = Qt.Key(event.key()) in _KEYS
-        return is_known and event.modifiers() in plain and self.scene_now() is not None
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Step through rows and windows, stalls or points; show what is selected."""
         key = Qt.Key(event.key())
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key in _ENTER:
+        if key in ENTER_KEYS:
             self.show_chosen()
         elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and self.chart == "time":
-            self.step_window(1 if key == Qt.Key.Key_Right else -1)
+            self.step_window(STEP_KEYS[key])
         else:
-            steps = {
-                Qt.Key.Key_Up: -1,
-                Qt.Key.Key_Left: -1,
-                Qt.Key.Key_Home: -(1 << 20),
-                Qt.Key.Key_End: 1 << 20,
-            }
-            self.step(steps.get(key, 1))
+            self.step(_STEPS[key])
 
     def step(self, by: int) -> None:
         """Select the row, stall or point that many further."""

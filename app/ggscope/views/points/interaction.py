@@ -150,10 +150,8 @@ def is_points_key(view: "PointsView", event: QKeyEvent) -> bool:
     return key in _PLAIN and not mods
 
 
-def run_points_key(view: "PointsView", event: QKeyEvent) -> bool:
-    """Do what a key means; return whether it means something."""
-    if not is_points_key(view, event):
-        return False
+def run_points_key(view: "PointsView", event: QKeyEvent) -> None:
+    """Do what a key means."""
     key, camera = _Key(event.key()), view.camera
     if key in _POINT_STEPS and _mods(event) == _CONTROL:
         view.step_point(_POINT_STEPS[key])
@@ -174,7 +172,6 @@ def run_points_key(view: "PointsView", event: QKeyEvent) -> bool:
         view.step_layer(_LAYER_STEPS[key])
     else:
         _run_plain(view, key)
-    return True
 
 
 def _run_plain(view: "PointsView", key: Qt.Key) -> None:

@@ -15,6 +15,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.descriptions.points import layer_text, point_rows, why_no_points
+from ggscope.descriptions.reads import pending_accesses
 from ggscope.model.selection import Filter, Selection, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.render.batch import U32, DisplayList
@@ -35,7 +36,6 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import GlCanvas, PaintedView, RasterCanvas
 from ggscope.views.base.safe_text import tip_table
-from ggscope.views.base.widgets import keeps_key
 from ggscope.views.points.head import PointsHead
 from ggscope.views.points.interaction import (
     PointsGestures,
@@ -147,7 +147,7 @@ class PointsView(PaintedView):
 
     def compute(self, trace: Trace) -> None:
         """Find the points on a worker; earlier ones stay until then."""
-        if trace.is_partial or "accesses" in trace.pending or trace.awaits_files:
+        if trace.awaits_accesses:
             return
         session = self.session
         by, mask = session.display.color_by, session.queries.mask
@@ -232,10 +232,8 @@ class PointsView(PaintedView):
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
-        if trace.is_partial or "accesses" in trace.pending:
-            return "Still reading", "Accesses are read after the spans."
-        if trace.awaits_files:
-            return "Still reading", "The model is read after the trace."
+        if pending := pending_accesses(trace):
+            return "Still reading", pending
         if self.placed is None and self.is_computing(_POINTS):
             return "Counting reads", ""
         return why_no_points(trace, None if self.placed is None else self.placed.points)
@@ -555,17 +553,13 @@ class PointsView(PaintedView):
         """Handle the mouse."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Keep keys from the window's commands that mean this view."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
+    def takes_key(self, event: QKeyEvent) -> bool:
+        """Return whether a key means the picture."""
         return is_points_key(self, event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Turn, pan, zoom, replay and step."""
-        if not run_points_key(self, event):
-            super().keyPressEvent(event)
+        run_points_key(self, event)
 
 
 def _import_gl(context: TaskContext) -> str:

@@ -29,21 +29,14 @@ from ggscope.render.distribution import (
 )
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.gestures import CanvasGestures
 from ggscope.views.base.safe_text import add_action
-from ggscope.views.base.widgets import ControlRow, keeps_key
+from ggscope.views.base.widgets import ControlRow
 from ggscope.views.statistics.counting import Mask, Scope, restricted
 
 _KEY = "histogram"
 _DRAG_PX = 4.0
-_STEPS = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Right: 1,
-    Qt.Key.Key_Home: -(1 << 20),
-    Qt.Key.Key_End: 1 << 20,
-}
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,33 +275,28 @@ class HistogramView(PaintedView):
         """Hover, drag and click."""
         return self._gestures.handle(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Take keys before the window's shortcuts while they mean something here."""
-        return keeps_key(event, self._is_mine) or super().event(event)
-
-    def _is_mine(self, event: QKeyEvent) -> bool:
+    def takes_key(self, event: QKeyEvent) -> bool:
+        """Return whether a key moves the cursor, filters or takes back."""
         key = Qt.Key(event.key())
         if key == Qt.Key.Key_Escape:
             is_ours = bool(self._made) and self.session.queries.filter == self._made
             return is_ours or self.marked is not None or self.bar >= 0
         allowed = Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier
-        is_known = key in _STEPS or key in _ENTER
+        is_known = key in STEP_KEYS or key in ENTER_KEYS
         return is_known and not event.modifiers() & ~allowed and self.found is not None
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def press_key(self, event: QKeyEvent) -> None:
         """Move the cursor, mark with Shift, filter with Enter, take back with Esc."""
         key, scene = Qt.Key(event.key()), self.scene_now()
-        if not self._is_mine(event):
-            super().keyPressEvent(event)
-        elif key == Qt.Key.Key_Escape:
+        if key == Qt.Key.Key_Escape:
             self.take_back()
-        elif key in _ENTER:
+        elif key in ENTER_KEYS:
             self.filter_marked()
         elif scene is not None:
             last = len(scene.bars.counts) - 1
             is_first = self.bar < 0
-            begin = 0 if _STEPS[key] > 0 else last
-            bar = begin if is_first else self.bar + _STEPS[key]
+            begin = 0 if STEP_KEYS[key] > 0 else last
+            bar = begin if is_first else self.bar + STEP_KEYS[key]
             bar = min(max(bar, 0), last)
             has_shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
             if has_shift and not is_first:
