@@ -203,13 +203,15 @@ def set_aside(path: Path) -> Path:
     """
     number = 1
     while True:
-        kept = path.with_name(f"{path.name}.broken{f'-{number}' if number > 1 else ''}")
-        if not os.path.lexists(kept):
+        aside = path.with_name(
+            f"{path.name}.broken{f'-{number}' if number > 1 else ''}"
+        )
+        if not os.path.lexists(aside):
             break
         number += 1
-    with _explained(kept):
-        path.rename(kept)
-    return kept
+    with _explained(aside):
+        path.rename(aside)
+    return aside
 
 
 def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) -> None:
@@ -223,10 +225,10 @@ def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) ->
     """
     try:
         with os.scandir(folder) as entries:
-            found = [entry.name for entry in entries if _OURS.fullmatch(entry.name)]
+            leftovers = [entry.name for entry in entries if _OURS.fullmatch(entry.name)]
     except OSError:
         return
-    for name in found:
+    for name in leftovers:
         path = folder / name
         with contextlib.suppress(OSError), _abandoned(path) as is_abandoned:
             if not is_abandoned:
@@ -676,7 +678,7 @@ def _explained(target: Path, old: os.stat_result | None = None) -> Iterator[None
         why = error.strerror or str(error)
         reason, hint = _REASONS.get(error.errno or 0, ("", _ELSEWHERE))
         reason = f"{reason} ({why})" if reason else why
-        kept = "" if old is None else " What was there is unchanged."
+        unchanged = "" if old is None else " What was there is unchanged."
         raise WriteError(
-            f"{target} cannot be written: {reason}.{kept} {hint}", path=target
+            f"{target} cannot be written: {reason}.{unchanged} {hint}", path=target
         ) from error

@@ -131,21 +131,21 @@ def gaps(trace: Trace) -> tuple[Gap, ...]:
     if not len(buffers):
         return ()
     timed = np.flatnonzero(buffers.allocated != UNKNOWN)
-    found = []
+    result = []
     if len(timed):
         usage = buffers.usage[timed]
         if not (usage == BufferUsage.WEIGHTS).any():
-            found.append(Gap.WEIGHTS)
+            result.append(Gap.WEIGHTS)
         compute = timed[usage == BufferUsage.COMPUTE].tolist()
         if all(_is_kv_cache(trace, row) for row in compute):
-            found.append(Gap.COMPUTE)
+            result.append(Gap.COMPUTE)
         if (buffers.freed[timed] == UNKNOWN).all():
-            found.append(Gap.RELEASES)
+            result.append(Gap.RELEASES)
         if (buffers.size[timed] < 0).any():
-            found.append(Gap.SIZES)
+            result.append(Gap.SIZES)
     if len(timed) < len(buffers):
-        found.append(Gap.ALLOCATIONS)
-    return tuple(found)
+        result.append(Gap.ALLOCATIONS)
+    return tuple(result)
 
 
 def _is_kv_cache(trace: Trace, row: int) -> bool:
@@ -263,38 +263,38 @@ def _starts(trace: Trace, spans: I64) -> I64:
 
 def _by_row(trace: Trace) -> tuple[I64, I64, I64, I64]:
     """Return accesses, bytes, accesses without bytes, and last span of each row."""
-    n, found = len(trace.buffers), account(trace)
-    row = np.flatnonzero((found.what.buffer >= 0) & found.is_access)
-    entry = found.owner[row]
-    buffer = found.what.buffer[row].astype(np.int64)
-    times = found.occurrences()[entry]
+    n, table = len(trace.buffers), account(trace)
+    row = np.flatnonzero((table.what.buffer >= 0) & table.is_access)
+    entry = table.owner[row]
+    buffer = table.what.buffer[row].astype(np.int64)
+    times = table.occurrences()[entry]
     count, n_bytes, unsized = np.zeros((3, n), np.int64)
-    add_by_group(count, buffer, times * found.counts[row])
-    add_by_group(n_bytes, buffer, times * found.known[row])
-    add_by_group(unsized, buffer, times * found.unsized[row])
+    add_by_group(count, buffer, times * table.counts[row])
+    add_by_group(n_bytes, buffer, times * table.known[row])
+    add_by_group(unsized, buffer, times * table.unsized[row])
     last = np.full(n, -1, np.int64)
     if len(row):
-        of_entry = _last_spans(trace, found, entry)[entry]
+        of_entry = _last_spans(trace, table, entry)[entry]
         start = _starts(trace, of_entry)
         order = np.lexsort((of_entry, start, of_entry >= 0))
         last[buffer[order]] = of_entry[order]
     loose = trace.accesses.loose.what
-    kept = np.flatnonzero(loose.buffer >= 0)
-    of_loose = loose.buffer[kept].astype(np.int64)
-    add_by_group(count, of_loose, np.ones(len(kept), np.int64))
-    add_by_group(n_bytes, of_loose, loose_bytes(trace)[0][kept])
-    add_by_group(unsized, of_loose, loose_unsized(trace)[kept].astype(np.int64))
+    rows = np.flatnonzero(loose.buffer >= 0)
+    of_loose = loose.buffer[rows].astype(np.int64)
+    add_by_group(count, of_loose, np.ones(len(rows), np.int64))
+    add_by_group(n_bytes, of_loose, loose_bytes(trace)[0][rows])
+    add_by_group(unsized, of_loose, loose_unsized(trace)[rows].astype(np.int64))
     return count, n_bytes, unsized, last
 
 
-def _last_spans(trace: Trace, found: AccessTable, wanted: Array) -> I64:
+def _last_spans(trace: Trace, table: AccessTable, buffers: Array) -> I64:
     """Return the last span (by start, then row) of the wanted entries, else -1."""
-    is_wanted: npt.NDArray[np.bool_] = np.zeros(len(found) + 1, np.bool_)
-    is_wanted[wanted] = True
-    last = np.full(len(found), -1, np.int64)
-    latest = np.full(len(found), np.iinfo(np.int64).min, np.int64)
+    is_wanted: npt.NDArray[np.bool_] = np.zeros(len(table) + 1, np.bool_)
+    is_wanted[buffers] = True
+    last = np.full(len(table), -1, np.int64)
+    latest = np.full(len(table), np.iinfo(np.int64).min, np.int64)
     for part in chunks(len(trace.spans)):
-        entry = found.entries(part).astype(np.int64)
+        entry = table.entries(part).astype(np.int64)
         hit = np.flatnonzero(is_wanted[entry])
         entry, start = entry[hit], trace.spans.start[part][hit]
         np.maximum.at(latest, entry, start)
@@ -328,12 +328,12 @@ def lives(buffers: Buffers, most: int = 400) -> Lives:
     """
     timed = np.flatnonzero(buffers.allocated != UNKNOWN)
     order = timed[np.argsort(-buffers.size[timed], kind="stable")]
-    kept = order[:most]
-    born = buffers.allocated[kept].tolist()
-    freed = buffers.freed[kept].tolist()
+    shown = order[:most]
+    born = buffers.allocated[shown].tolist()
+    freed = buffers.freed[shown].tolist()
     never = np.iinfo(np.int64).max
     rows: list[list[tuple[int, int]]] = []
-    found = []
+    result = []
     # A picture holds some hundred lives: a loop over them costs less than a frame.
     for begin, stop in zip(born, freed, strict=True):
         end = never if stop == UNKNOWN else max(stop, begin + 1)
@@ -345,5 +345,5 @@ def lives(buffers: Buffers, most: int = 400) -> Lives:
         if place == len(rows):
             rows.append([])
         rows[place].append((begin, end))
-        found.append(place)
-    return Lives(kept, np.array(found, np.int64), len(rows), len(order) - len(kept))
+        result.append(place)
+    return Lives(shown, np.array(result, np.int64), len(rows), len(order) - len(shown))

@@ -236,20 +236,20 @@ def flags(trace: Trace, limit: int | None = None) -> Flags:
     return Flags(limit, placement, layers, profile, threads, coverage, unknown)
 
 
-def _known(name: str, found: Fact | str, unknown: dict[str, str]) -> Fact | None:
+def _known(name: str, fact: Fact | str, unknown: dict[str, str]) -> Fact | None:
     """Return a fact, or None where there is a reason instead, which is noted."""
-    if isinstance(found, str):
-        unknown[name] = found
+    if isinstance(fact, str):
+        unknown[name] = fact
         return None
-    return found
+    return fact
 
 
 # -- which tensors stay on the device --------------------------------------------
 
 
-def device_weights(trace: Trace, found: Heat) -> DeviceWeights | str:
+def device_weights(trace: Trace, heat: Heat) -> DeviceWeights | str:
     """Return the tensors that llama.cpp would put on a device, or why not."""
-    places = found.places
+    places = heat.places
     rows = np.unique(places.tensor[~places.is_traced]).astype(np.int64)
     rows = rows[trace.tensors.name[rows] >= 0]
     if len(rows) > _MOST_TENSORS:
@@ -262,7 +262,7 @@ def device_weights(trace: Trace, found: Heat) -> DeviceWeights | str:
     is_whole = trace.tensors.expert[rows] < 0
     if (np.bincount(of_row[rows][is_whole], minlength=n) > 1).any():
         return "several model files have tensors of the same name"
-    size, read, is_open = _sums(places, found, of_row, rows, n)
+    size, read, is_open = _sums(places, heat, of_row, rows, n)
     in_layer = [_IN_LAYER.match(name) for name in index]
     moved = [_EXPERTS.match(name) for name in index]
     layer = np.array([int(m[1]) if m else -1 for m in in_layer], np.int64)
@@ -274,20 +274,20 @@ def device_weights(trace: Trace, found: Heat) -> DeviceWeights | str:
         ],
         np.bool_,
     )
-    kept = np.flatnonzero(is_kept & (size > 0))
+    candidates = np.flatnonzero(is_kept & (size > 0))
     names = tuple(index)
     return DeviceWeights(
-        tuple(names[i] for i in kept.tolist()),
-        size[kept],
-        read[kept],
-        layer[kept],
-        expert_layer[kept],
-        is_open[kept],
+        tuple(names[i] for i in candidates.tolist()),
+        size[candidates],
+        read[candidates],
+        layer[candidates],
+        expert_layer[candidates],
+        is_open[candidates],
     )
 
 
 def _sums(
-    places: FileMap, found: Heat, of_row: I64, rows: I64, n: int
+    places: FileMap, heat: Heat, of_row: I64, rows: I64, n: int
 ) -> tuple[I64, I64, Bools]:
     """Return size, known bytes read, and whether reads may be missing, by name."""
     size, read = np.zeros((2, n), np.int64)
@@ -295,10 +295,10 @@ def _sums(
     np.add.at(size, of_row[rows], places.stop[rows] - places.first[rows])
     of_unit = of_row[places.tensor]
     unit = np.flatnonzero(of_unit >= 0)
-    np.add.at(read, of_unit[unit], found.unit_bytes[unit])
-    missing = found.unit_unrecorded | found.unit_cut | (found.unit_maybe > 0)
+    np.add.at(read, of_unit[unit], heat.unit_bytes[unit])
+    missing = heat.unit_unrecorded | heat.unit_cut | (heat.unit_maybe > 0)
     is_open[of_unit[unit[missing[unit]]]] = True
-    is_open[of_row[rows[found.unknown_read[rows] > 0]]] = True
+    is_open[of_row[rows[heat.unknown_read[rows] > 0]]] = True
     return size, read, is_open
 
 
@@ -360,13 +360,13 @@ def patterns(names: Sequence[str]) -> list[str]:
     by_layers: dict[tuple[int, ...], list[str]] = {}
     for rest, layers in by_rest.items():
         by_layers.setdefault(tuple(sorted(layers)), []).append(rest)
-    found = [
+    patterns = [
         rf"^blk\.{_any_of(layer_patterns(layers))}\.{_any_of(map(_escaped, rests))}$"
         for layers, rests in sorted(by_layers.items())
     ]
     if single:
-        found.append(f"^{_any_of(map(_escaped, single))}$")
-    return found
+        patterns.append(f"^{_any_of(map(_escaped, single))}$")
+    return patterns
 
 
 def layer_patterns(numbers: Sequence[int]) -> list[str]:
@@ -378,10 +378,10 @@ def layer_patterns(numbers: Sequence[int]) -> list[str]:
     for tens, units in by_tens.items():
         if tens:
             by_units.setdefault(tuple(sorted(units)), []).append(tens)
-    found = [_digits(sorted(by_tens[0]))] if 0 in by_tens else []
+    patterns = [_digits(sorted(by_tens[0]))] if 0 in by_tens else []
     for last, tens_of in by_units.items():
-        found.append(_any_of(layer_patterns(sorted(tens_of))) + _digits(last))
-    return found
+        patterns.append(_any_of(layer_patterns(sorted(tens_of))) + _digits(last))
+    return patterns
 
 
 def _digits(digits: Sequence[int]) -> str:

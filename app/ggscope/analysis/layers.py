@@ -66,5 +66,5 @@ def _layers(trace: Trace) -> I64:
     if column is None:
         return np.zeros(0, np.int64)
     parts = [np.unique(column[chunk]) for chunk in chunks(len(column), CHUNK_ROWS)]
-    found = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
-    return found[found >= 0].astype(np.int64)
+    layers = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+    return layers[layers >= 0].astype(np.int64)

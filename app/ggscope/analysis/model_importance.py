@@ -47,11 +47,11 @@ def tensor_importance(trace: Trace) -> TensorImportance | None:
     Entries and tensors belong together by name; slice k of n lies at k / n of the
     bytes of its tensor.
     """
-    found = trace.importance
-    if found is None or not len(trace.tensors):
+    importance = trace.importance
+    if importance is None or not len(trace.tensors):
         return None
     names, tensors = trace.strings, trace.tensors
-    entry_of = {name: i for i, name in enumerate(found.names)}
+    entry_of = {name: i for i, name in enumerate(importance.names)}
     is_slice = tensors.expert >= 0
     entry = np.array(
         [
@@ -61,11 +61,11 @@ def tensor_importance(trace: Trace) -> TensorImportance | None:
         np.int64,
     )
     rows = np.flatnonzero(entry >= 0)
-    n = found.n_matrices[entry[rows]]
+    n = importance.n_matrices[entry[rows]]
     of = np.repeat(np.arange(len(rows)), n)
     number = ranges(0, n)
-    at = found.first[entry[rows]][of] + number
-    square, count = found.mean_square[at], found.count[at]
+    at = importance.first[entry[rows]][of] + number
+    square, count = importance.mean_square[at], importance.count[at]
     size = np.maximum(tensors.size[rows].astype(np.int64), 0)[of]
     # In two parts: a product of bytes and experts may be too large.
     whole, rest = np.divmod(size, n[of])
@@ -75,7 +75,9 @@ def tensor_importance(trace: Trace) -> TensorImportance | None:
     return TensorImportance(
         mean_square=_spread(_means(of, square, len(rows)), rows, t),
         count=_spread(_sums(of, count, len(rows)), rows, t),
-        n_unused=_unused(found.is_seen[at], found.is_split[entry[rows]], of, rows, t),
+        n_unused=_unused(
+            importance.is_seen[at], importance.is_split[entry[rows]], of, rows, t
+        ),
         slice_row=rows[of],
         slice_first=first,
         slice_stop=stop,
@@ -89,8 +91,8 @@ def _means(of: I64, values: F64, n: int) -> F64:
     known = ~np.isnan(values)
     total = np.bincount(of[known], values[known], n)
     count = np.bincount(of[known], minlength=n)
-    found: F64 = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
-    return found
+    means: F64 = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
+    return means
 
 
 def _sums(of: I64, values: F64, n: int) -> F64:
@@ -99,9 +101,9 @@ def _sums(of: I64, values: F64, n: int) -> F64:
 
 
 def _spread(values: F64, rows: I64, n: int) -> F64:
-    found = np.full(n, np.nan)
-    found[rows] = values
-    return found
+    spread = np.full(n, np.nan)
+    spread[rows] = values
+    return spread
 
 
 def _unused(
@@ -113,6 +115,6 @@ def _unused(
 ) -> I64:
     n_unused = np.bincount(of, seen == 0, len(rows)).astype(np.int64)
     is_open = np.bincount(of, seen < 0, len(rows)) > 0
-    found = np.full(n, -1, np.int64)
-    found[rows] = np.where(is_split & ~is_open, n_unused, -1)
-    return found
+    unused = np.full(n, -1, np.int64)
+    unused[rows] = np.where(is_split & ~is_open, n_unused, -1)
+    return unused

@@ -149,18 +149,18 @@ def tensor_reads(trace: Trace, watcher: Watcher | None = None) -> TensorReads:
     accesses = n_bytes = unsized = None
     is_open = np.full(n, shown_coverage(trace, None).may_hide_reads)
     if len(trace.accesses):
-        found = heat(trace)
-        accesses, n_bytes, unsized = found.accesses, found.bytes, found.unsized
-        is_open |= _open_reads(found)
+        measured = heat(trace)
+        accesses, n_bytes, unsized = measured.accesses, measured.bytes, measured.unsized
+        is_open |= _open_reads(measured)
     return TensorReads(accesses, n_bytes, unsized, _ticks(trace, watcher), is_open)
 
 
-def _open_reads(found: Heat) -> npt.NDArray[np.bool_]:
+def _open_reads(heat: Heat) -> npt.NDArray[np.bool_]:
     """Tell of which tensors there may be further accesses, bool[n_tensors]."""
-    is_open = found.unknown_read + found.unknown_written > 0
-    units = found.unit_unrecorded | found.unit_cut | (found.unit_maybe > 0)
-    np.logical_or.at(is_open, found.places.tensor, units)
-    return np.asarray(is_open | (found.n_lost > 0), np.bool_)
+    is_open = heat.unknown_read + heat.unknown_written > 0
+    units = heat.unit_unrecorded | heat.unit_cut | (heat.unit_maybe > 0)
+    np.logical_or.at(is_open, heat.places.tensor, units)
+    return np.asarray(is_open | (heat.n_lost > 0), np.bool_)
 
 
 def _ticks(trace: Trace, watcher: Watcher | None) -> I64 | None:

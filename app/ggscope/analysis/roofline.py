@@ -362,10 +362,10 @@ def _element_bytes(types: I64, tensor: Array) -> tuple[I64, Bools]:
     """
     numbers = np.where(tensor >= 0, types[np.maximum(tensor, 0)], -1)
     used, which = np.unique(numbers, return_inverse=True)
-    found = [find_type(int(number)) for number in used]
+    known_types = [find_type(int(number)) for number in used]
     width = [
         F32_BYTES if number < 0 else t.bytes if t is not None and t.block == 1 else 0
-        for number, t in zip(used.tolist(), found, strict=True)
+        for number, t in zip(used.tolist(), known_types, strict=True)
     ]
     return np.array(width, np.int64)[which], numbers < 0
 
@@ -378,9 +378,9 @@ def _tokens_of(trace: Trace, spans: I64) -> I64:
         return unknown
     order = np.argsort(bars.key, kind="stable")
     keys, n_tokens = bars.key[order], bars.n_tokens[order]
-    wanted = key[spans].astype(np.int64)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[at] == wanted) & (wanted >= 0), n_tokens[at], unknown)
+    codes = key[spans].astype(np.int64)
+    at = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+    return np.where((keys[at] == codes) & (codes >= 0), n_tokens[at], unknown)
 
 
 def _experts_used(
@@ -395,14 +395,14 @@ def _experts_used(
     text = stated.pop() if len(stated) == 1 else ""
     if text.isdecimal():
         return np.full(len(spans), int(text), np.int64), tokens
-    found, used = choosing(trace), np.zeros(len(spans), np.int64)
-    if not len(found.spans):
+    choices, used = choosing(trace), np.zeros(len(spans), np.int64)
+    if not len(choices.spans):
         return used, tokens
-    at = np.minimum(np.searchsorted(found.spans, spans), len(found.spans) - 1)
-    choice = np.where(found.spans[at] == spans, found.choice[at], -1)
+    at = np.minimum(np.searchsorted(choices.spans, spans), len(choices.spans) - 1)
+    choice = np.where(choices.spans[at] == spans, choices.choice[at], -1)
     known = (choice >= 0) & (tokens == 1)
-    known[known] &= found.more[choice[known]] == 0
-    used[known] = np.diff(found.first)[choice[known]]
+    known[known] &= choices.more[choice[known]] == 0
+    used[known] = np.diff(choices.first)[choice[known]]
     return used, tokens
 
 
@@ -458,12 +458,12 @@ def _places(values: I64) -> tuple[I64, I64]:
     """
     top = int(values.max(initial=0))
     if top > _SMALL:
-        found, _, which = ranked(values)
-        return found, which
-    found = np.flatnonzero(np.bincount(values, minlength=top + 1))
+        distinct, _, which = ranked(values)
+        return distinct, which
+    distinct = np.flatnonzero(np.bincount(values, minlength=top + 1))
     table = np.zeros(top + 1, np.int64)
-    table[found] = np.arange(len(found))
-    return found, table[values]
+    table[distinct] = np.arange(len(distinct))
+    return distinct, table[values]
 
 
 def _left_out(trace: Trace, counts: _Counts, ticks: I64) -> tuple[LeftOutOps, ...]:
@@ -473,7 +473,7 @@ def _left_out(trace: Trace, counts: _Counts, ticks: I64) -> tuple[LeftOutOps, ..
     total = np.zeros(len(kinds), np.int64)
     add_by_group(total, which, np.maximum(ticks[at], 0))
     n_ops = np.bincount(which, minlength=len(kinds))
-    found = [
+    ops = [
         LeftOutOps(
             trace.op_name(int(kind) // len(_REASONS)),
             _REASONS[int(kind) % len(_REASONS)],
@@ -482,4 +482,4 @@ def _left_out(trace: Trace, counts: _Counts, ticks: I64) -> tuple[LeftOutOps, ..
         )
         for kind, n, time in zip(kinds, n_ops, total, strict=True)
     ]
-    return tuple(sorted(found, key=lambda x: (-x.ticks, x.op, x.reason.value)))
+    return tuple(sorted(ops, key=lambda x: (-x.ticks, x.op, x.reason.value)))

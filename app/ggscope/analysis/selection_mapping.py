@@ -29,8 +29,8 @@ def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
         return selection
     if selection.table == "markers":
         # Markers come in the order of the file: those that are known stay.
-        kept = tuple(i for i in selection.ids if i < len(new.markers))
-        return Selection("markers", kept) if kept else Selection()
+        ids = tuple(i for i in selection.ids if i < len(new.markers))
+        return Selection("markers", ids) if ids else Selection()
     if selection.gap is not None:
         gap = selection.gap
         around = _same_spans((gap.before, gap.after), old, new)
@@ -39,8 +39,8 @@ def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
         return Selection("gaps", around[:1], gap=Gap(gap.time, *around))
     if selection.table not in ("spans", "waits"):
         return _reselected_thing(selection, old, new)
-    kept = _same_spans(selection.ids, old, new)
-    return Selection(selection.table, kept) if kept else Selection()
+    ids = _same_spans(selection.ids, old, new)
+    return Selection(selection.table, ids) if ids else Selection()
 
 
 def _same_spans(ids: tuple[int, ...], old: Trace, new: Trace) -> tuple[int, ...]:
@@ -48,10 +48,10 @@ def _same_spans(ids: tuple[int, ...], old: Trace, new: Trace) -> tuple[int, ...]
     if old.spans.record is None or new.spans.record is None:
         return tuple(i for i in ids if i < len(new.spans))
     known = [i for i in ids[:MAX_SPANS] if i < len(old.spans)]
-    wanted = [int(old.spans.record[i]) for i in known]
-    found = _spans_of(wanted, known, new.spans.record)
+    records = [int(old.spans.record[i]) for i in known]
+    spans = _spans_of(records, known, new.spans.record)
     # Only of spans that were made of a record of the file.
-    return tuple(found[record] for record in wanted if record >= 0 and record in found)
+    return tuple(spans[record] for record in records if record >= 0 and record in spans)
 
 
 def _reselected_thing(selection: Selection, old: Trace, new: Trace) -> Selection:
@@ -60,17 +60,17 @@ def _reselected_thing(selection: Selection, old: Trace, new: Trace) -> Selection
     if table in ("experts", "groups"):
         return selection
     if table == "tensors":
-        kept = _same_names(old.tensors.name, new.tensors.name, ids)
+        rows = _same_names(old.tensors.name, new.tensors.name, ids)
     elif table == "buffers":
-        kept = _same_names(old.buffers.address, new.buffers.address, ids)
+        rows = _same_names(old.buffers.address, new.buffers.address, ids)
     elif table == "nodes":
         before, after = _node_names(old), _node_names(new)
-        kept = tuple(
+        rows = tuple(
             i for i in ids if i < min(len(before), len(after)) and before[i] == after[i]
         )
     else:
-        kept = ()
-    return Selection(table, kept) if kept else Selection()
+        rows = ()
+    return Selection(table, rows) if rows else Selection()
 
 
 def _same_names(before: Array, after: Array, rows: tuple[int, ...]) -> tuple[int, ...]:
@@ -78,16 +78,16 @@ def _same_names(before: Array, after: Array, rows: tuple[int, ...]) -> tuple[int
 
     The same row where it has that value, else the first that does.
     """
-    found: list[int] = []
+    same: list[int] = []
     for row in rows:
         if row >= len(before):
             continue
         if row < len(after) and after[row] == before[row]:
-            found.append(row)
+            same.append(row)
             continue
         hits = np.flatnonzero(after == before[row])
-        found += hits[:1].tolist()
-    return tuple(dict.fromkeys(found))
+        same += hits[:1].tolist()
+    return tuple(dict.fromkeys(same))
 
 
 def _node_names(trace: Trace) -> Array:
@@ -96,18 +96,18 @@ def _node_names(trace: Trace) -> Array:
 
 def _spans_of(records: list[int], guesses: list[int], column: Array) -> dict[int, int]:
     """Return record -> first span id, for the records that `column` has."""
-    found = {
+    spans = {
         record: guess
         for record, guess in zip(records, guesses, strict=True)
         if guess < len(column) and int(column[guess]) == record
     }
-    missing = np.array(sorted(set(records) - found.keys()), np.int64)
+    missing = np.array(sorted(set(records) - spans.keys()), np.int64)
     for first in range(0, len(column), _BLOCK):
         if not len(missing):
             break
         part = np.asarray(column[first : first + _BLOCK], np.int64)
         rows = np.flatnonzero(np.isin(part, missing))
         for row in rows[::-1].tolist():  # the first of a record wins
-            found[int(part[row])] = first + row
+            spans[int(part[row])] = first + row
         missing = np.setdiff1d(missing, part[rows])
-    return found
+    return spans

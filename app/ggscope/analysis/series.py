@@ -123,8 +123,8 @@ def _delta(series: CounterSeries, edges: I64) -> SeriesColumns:
     n = np.searchsorted(series.time, edges, "left")
     total = np.diff(_running(np.where(np.isnan(series.value), 0.0, series.value))[n])
     low, high = _extremes(series.value, n[:-1], _stops(series, edges))
-    said = np.where(np.isnan(low), np.nan, total)
-    return SeriesColumns(low, high, said, total, np.diff(n))
+    value = np.where(np.isnan(low), np.nan, total)
+    return SeriesColumns(low, high, value, total, np.diff(n))
 
 
 def _stops(series: CounterSeries, edges: I64) -> I64:

@@ -538,8 +538,8 @@ class _Bench:
         if view is None:
             return None
         kinds = (GlCanvas, RasterCanvas)
-        found = [w for w in view.findChildren(QWidget) if isinstance(w, kinds)]
-        return next((w for w in found if w.isVisible()), None)
+        canvases = [w for w in view.findChildren(QWidget) if isinstance(w, kinds)]
+        return next((w for w in canvases if w.isVisible()), None)
 
     # -- moving ------------------------------------------------------------
 

@@ -56,17 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Never raises: a fault of the program itself is one line on stderr, with the
     traceback where ``-v`` asks for it.
     """
-    with raised_signals() as heard:
+    with raised_signals() as signals:
         try:
             return _main(argv)
         except KeyboardInterrupt:
-            if heard.number:
+            if signals.number:
                 output.abandon()  # what is still buffered might wait for a reader
-            if heard.number in (0, INTERRUPTED - SIGNALLED):
+            if signals.number in (0, INTERRUPTED - SIGNALLED):
                 output.say("interrupted.")
                 return INTERRUPTED
-            output.say(f"ended by {heard.name}.")
-            return SIGNALLED + heard.number
+            output.say(f"ended by {signals.name}.")
+            return SIGNALLED + signals.number
 
 
 def _main(argv: Sequence[str] | None) -> int:
@@ -197,15 +197,15 @@ def raised_signals() -> Iterator[_Signals]:
     Signals that are ignored, as under nohup, stay so. A second one of the same kind
     ends the program at once.
     """
-    heard = _Signals()
+    signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
-        yield heard
+        yield signals
         return
     usual = (signal.SIG_DFL, signal.default_int_handler)
     before = {}
 
     def end(number: int, _: FrameType | None) -> None:
-        heard.number = number
+        signals.number = number
         signal.signal(number, signal.SIG_DFL)
         raise KeyboardInterrupt
 
@@ -214,7 +214,7 @@ def raised_signals() -> Iterator[_Signals]:
         if number is not None and signal.getsignal(number) in usual:
             before[number] = signal.signal(number, end)
     try:
-        yield heard
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -274,10 +274,10 @@ def _configure(arguments: Namespace) -> None:
         config.tell(reloader.current)
 
     def reload() -> None:
-        found = reloader.poll()
-        if found is not None:
-            config.apply(found)
-            for text in (*found.problems, *found.notices):
+        settings = reloader.poll()
+        if settings is not None:
+            config.apply(settings)
+            for text in (*settings.problems, *settings.notices):
                 logger.warning("%s", text)
 
     arguments.configuration = reloader.current

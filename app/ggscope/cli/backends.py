@@ -87,13 +87,13 @@ def _table(
     limit: int,
 ) -> None:
     # Columns of which the file tells nothing are left out.
-    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    filled = [i for i in range(len(head)) if any(row[i] for row in rows)]
     output.emit(f"\n{title}")
     output.emit(
         output.table(
-            [head[i] for i in kept],
-            [[row[i] for i in kept] for row in rows[:limit]],
-            left=tuple(place for place, i in enumerate(kept) if i in left),
+            [head[i] for i in filled],
+            [[row[i] for i in filled] for row in rows[:limit]],
+            left=tuple(place for place, i in enumerate(filled) if i in left),
         )
     )
     if len(rows) > limit:

@@ -25,14 +25,14 @@ def run(arguments: Namespace) -> int:
         time = None
         if arguments.range is not None:
             time = parse_range(arguments.range, trace.extent, trace.clock.unit)
-        found = what_if(trace, time, with_row_reads=arguments.with_row_reads)
+        reads = what_if(trace, time, with_row_reads=arguments.with_row_reads)
         given = [
-            answer(found, size, k=arguments.read_ahead, pin_share=arguments.pin / 100)
-            for size in _sizes(found, arguments)
+            answer(reads, size, k=arguments.read_ahead, pin_share=arguments.pin / 100)
+            for size in _sizes(reads, arguments)
         ]
         if not arguments.json:
-            _print(path, found, given, arguments)
-        return GOOD, _json(path, found, given)
+            _print(path, reads, given, arguments)
+        return GOOD, _json(path, reads, given)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -40,33 +40,33 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def _sizes(found: WhatIf, arguments: Namespace) -> list[int]:
+def _sizes(reads: WhatIf, arguments: Namespace) -> list[int]:
     if arguments.cache_size:
         return sorted(set(arguments.cache_size))
-    whole = found.working_set
+    whole = reads.working_set
     return [whole * i // _PARTS for i in range(1, _PARTS + 1)] if whole else []
 
 
 def _print(
-    path: Path, found: WhatIf, given: list[Answer], arguments: Namespace
+    path: Path, reads: WhatIf, given: list[Answer], arguments: Namespace
 ) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    if not found.curve.n_reads:
+    if not reads.curve.n_reads:
         output.emit("This trace tells no reads of a model file.")
     elif arguments.cache_size:
         for one in given:
-            for line in answer_words(found, one):
+            for line in answer_words(reads, one):
                 output.emit(one_line(line))
             output.emit("")
     else:
-        _print_table(found, given)
-    for line in rests_on(found):
+        _print_table(reads, given)
+    for line in rests_on(reads):
         output.say(line)
 
 
-def _print_table(found: WhatIf, given: list[Answer]) -> None:
-    asked = max(found.curve.bytes_asked, 1)
+def _print_table(reads: WhatIf, given: list[Answer]) -> None:
+    asked = max(reads.curve.bytes_asked, 1)
     head = (
         f"{'page cache':>10}  {'from disk':>10}   share  {'waits':>12}  {'optimum':>10}"
     )
@@ -81,15 +81,15 @@ def _print_table(found: WhatIf, given: list[Answer]) -> None:
         if one.ahead is not None:
             line += f"  {format_bytes(one.ahead.bytes_read):>10}"
         output.emit(line)
-    who = "The run asks" if found.has_all else "What is recorded of the run asks"
+    who = "The run asks" if reads.has_all else "What is recorded of the run asks"
     output.emit(
-        f"{who} for {asked_words(found)}; "
-        f"{format_bytes(found.working_set)} are first reads."
+        f"{who} for {asked_words(reads)}; "
+        f"{format_bytes(reads.working_set)} are first reads."
     )
 
 
-def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
-    curve = found.curve
+def _json(path: Path, reads: WhatIf, given: list[Answer]) -> dict[str, object]:
+    curve = reads.curve
     return {
         "path": str(path),
         "reads": curve.n_reads,
@@ -97,20 +97,20 @@ def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
         "cold_misses": curve.cold_misses,
         "cold_bytes": curve.cold_bytes,
         "left_out": {
-            "row_reads": found.sequence.n_row_reads,
-            "without_place": found.sequence.n_lost,
-            "unknown_experts": found.sequence.n_maybe,
-            "unknown_expert_bytes": found.sequence.unknown_bytes,
-            "not_recorded_units": found.n_unrecorded,
-            "not_recorded_bytes": found.unrecorded_size,
+            "row_reads": reads.sequence.n_row_reads,
+            "without_place": reads.sequence.n_lost,
+            "unknown_experts": reads.sequence.n_maybe,
+            "unknown_expert_bytes": reads.sequence.unknown_bytes,
+            "not_recorded_units": reads.n_unrecorded,
+            "not_recorded_bytes": reads.unrecorded_size,
         },
-        "coverage": coverage_json(found.coverage),
-        "refused": list(found.refused),
-        "answers": [_answer_json(found, one) for one in given],
+        "coverage": coverage_json(reads.coverage),
+        "refused": list(reads.refused),
+        "answers": [_answer_json(reads, one) for one in given],
     }
 
 
-def _answer_json(found: WhatIf, one: Answer) -> dict[str, object]:
+def _answer_json(reads: WhatIf, one: Answer) -> dict[str, object]:
     ahead, pins = one.ahead, one.pins
     return {
         "cache_bytes": one.capacity,
@@ -130,10 +130,10 @@ def _answer_json(found: WhatIf, one: Answer) -> dict[str, object]:
         else {
             "slices": [
                 {
-                    "layer": int(found.places.layer[u]),
-                    "expert": int(found.places.expert[u]),
-                    "offset": int(found.places.offset[u]),
-                    "size": int(found.places.size[u]),
+                    "layer": int(reads.places.layer[u]),
+                    "expert": int(reads.places.expert[u]),
+                    "offset": int(reads.places.offset[u]),
+                    "size": int(reads.places.size[u]),
                 }
                 for u in pins.units.tolist()
             ],

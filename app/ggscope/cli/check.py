@@ -49,16 +49,16 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = with_troubles(load(path, arguments))
-        found = completeness(trace)
-        trace = with_completeness(trace, found)
+        result = completeness(trace)
+        trace = with_completeness(trace, result)
         verdict = judge(trace, path)
-        verdict["completeness"] = completeness_json(trace, found)
+        verdict["completeness"] = completeness_json(trace, result)
         is_true = all(f.agrees is not False for _, f in trace.stated_figures())
         doubt = complete = ""
         if verdict["ok"] and not is_true:
             doubt = ", but what it says of itself is not what it holds"
         if len(trace.spans):
-            complete = f"Complete: {one_line(completeness_words(found))}."
+            complete = f"Complete: {one_line(completeness_words(result))}."
         words[str(path)] = doubt, complete
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
@@ -232,8 +232,8 @@ def _summary(verdict: dict[str, Any], words: _Words) -> str:
     doubt, complete = words[verdict["path"]]
     word = ("Good" if verdict["ok"] else "Not good") + doubt
     n_records = verdict["records"] - verdict["graph_records"]
-    said = (
+    sentence = (
         f"{word}: {n_records:,} records, "
         f"{verdict['spans']:,} spans, read as {verdict['reader']}."
     )
-    return f"{said} {complete}".rstrip()
+    return f"{sentence} {complete}".rstrip()

@@ -95,25 +95,25 @@ def flags_of(arguments: Namespace) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def apply(found: Configuration) -> None:
+def apply(configuration: Configuration) -> None:
     """Let the settings count from now on."""
-    settings = found.settings
+    settings = configuration.settings
     line = LogLine(
         has_time=settings.log_timestamp,
         has_thread=settings.log_thread_id,
         prefix=settings.log_prefix,
     )
-    set_up(found.least_level, line)
+    set_up(configuration.least_level, line)
     OPTIONS.output = settings.ggmlviz
-    OPTIONS.output_source = found.origin("ggmlviz").source
+    OPTIONS.output_source = configuration.origin("ggmlviz").source
     OPTIONS.poll_s = settings.poll_interval_ms / 1000
 
 
-def tell(found: Configuration) -> None:
+def tell(configuration: Configuration) -> None:
     """Say what is wrong in the file or the environment, and what is passed over."""
-    for problem in found.problems:
+    for problem in configuration.problems:
         output.complain(f"{problem}; it is left out")
-    for notice in found.notices:
+    for notice in configuration.notices:
         output.say(f"note: {notice}")
 
 
@@ -122,14 +122,14 @@ def run(arguments: Namespace) -> int:
     from ggscope.session.settings import Settings
     from ggscope.session.settings_store import IniStore, MemoryStore
 
-    found = _resolved(arguments, (*TRACER, *VIEWER))
-    tell(found)
+    configuration = _resolved(arguments, (*TRACER, *VIEWER))
+    tell(configuration)
     settings = Settings(MemoryStore() if arguments.safe_mode else IniStore())
     own = list(_own(settings))
-    code = ERROR if found.problems else GOOD
+    code = ERROR if configuration.problems else GOOD
     if arguments.json:
         output.emit_json(
-            as_json(found)
+            as_json(configuration)
             | {
                 name: {
                     "value": value,
@@ -143,15 +143,15 @@ def run(arguments: Namespace) -> int:
             }
         )
         return code
-    rows = as_rows(found)
+    rows = as_rows(configuration)
     rows += [
         (name, formatted(value), source, _NAMES.get(name, ""))
         for name, value, source, _ in own
     ]
     n = 4 if arguments.explain else 3
     head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 26)
-    if found.path is not None:
-        output.emit(f"file: {one_line(str(found.path))}")
+    if configuration.path is not None:
+        output.emit(f"file: {one_line(str(configuration.path))}")
     lines = table(head[:n], [row[:n] for row in rows], output.width(), least[:n])
     output.emit("\n".join([output.styled(lines[0], "bold"), *lines[1:]]))
     return code

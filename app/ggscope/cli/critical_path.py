@@ -33,12 +33,14 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        found = token_path(trace, _chosen(trace, arguments.token), correlate(trace))
+        path_of_token = token_path(
+            trace, _chosen(trace, arguments.token), correlate(trace)
+        )
         if not arguments.json:
             if len(arguments.files) > 1:
                 output.emit(one_line(str(path)))
-            _print(trace, found)
-        return GOOD, path_json(path, trace, found)
+            _print(trace, path_of_token)
+        return GOOD, path_json(path, trace, path_of_token)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -79,31 +81,31 @@ def _row_of(trace: Trace, bars: TokenBars, token: str) -> int:
     raise QueryError(f"There is no {noun} {token!r}. There are: {listed}.")
 
 
-def path_json(path: Path, trace: Trace, found: TokenPath) -> dict[str, object]:
+def path_json(path: Path, trace: Trace, critical: TokenPath) -> dict[str, object]:
     """Return what ``critical-path --json`` prints of one file."""
     ticks = "ns" if trace.clock.unit == "ns" else "cycles"
-    reason, wall = path_reason(found), None
-    if found.time is not None:
-        wall = found.time.duration
-    length = None if reason else found.length
+    reason, wall = path_reason(critical), None
+    if critical.time is not None:
+        wall = critical.time.duration
+    length = None if reason else critical.length
     return {
         "path": str(path),
-        "token": path_title(trace, found) if found.bar >= 0 else None,
-        "span": found.bar if found.bar >= 0 else None,
+        "token": path_title(trace, critical) if critical.bar >= 0 else None,
+        "span": critical.bar if critical.bar >= 0 else None,
         f"wall_{ticks}": wall,
         f"length_{ticks}": length,
         "share": length / wall if length is not None and wall else None,
-        "is_lower_bound": None if reason else found.is_lower_bound,
-        "quality": None if reason else found.quality.word,
-        "untimed_spans": None if reason else found.n_untimed,
-        "open_reads": None if reason else found.n_open,
-        "steps": [] if reason else _span_rows(trace, found.path, ticks),
+        "is_lower_bound": None if reason else critical.is_lower_bound,
+        "quality": None if reason else critical.quality.word,
+        "untimed_spans": None if reason else critical.n_untimed,
+        "open_reads": None if reason else critical.n_open,
+        "steps": [] if reason else _span_rows(trace, critical.path, ticks),
         "slack": []
         if reason
         else [
             {"span": span, f"slack_{ticks}": slack}
             for span, slack in zip(
-                found.spans.tolist(), found.slack.tolist(), strict=True
+                critical.spans.tolist(), critical.slack.tolist(), strict=True
             )
         ],
         "unknown": {f"length_{ticks}": reason} if reason else {},
@@ -125,13 +127,13 @@ def _span_rows(trace: Trace, ids: I64, ticks: str) -> list[dict[str, object]]:
     ]
 
 
-def _print(trace: Trace, found: TokenPath) -> None:
-    output.emit(one_line(path_text(trace, found)))
-    if found.unknown is not None:
+def _print(trace: Trace, critical: TokenPath) -> None:
+    output.emit(one_line(path_text(trace, critical)))
+    if critical.unknown is not None:
         return
-    for note in path_notes(found):
+    for note in path_notes(critical):
         output.emit(f"  {note}")
-    spans, path, unit = trace.spans, found.path, trace.clock.unit
+    spans, path, unit = trace.spans, critical.path, trace.clock.unit
     lasted = (spans.end[path] - spans.start[path]).astype(np.int64)
     titles = lane_titles(trace.lanes)
     for head, names in (
@@ -147,7 +149,7 @@ def _print(trace: Trace, found: TokenPath) -> None:
                 f"  {name}",
                 format_count(count),
                 format_duration(ticks, unit),
-                format_share(ticks / found.length) if found.length else "",
+                format_share(ticks / critical.length) if critical.length else "",
             )
             for name, (count, ticks) in sorted(
                 total.items(), key=lambda item: -item[1][1]

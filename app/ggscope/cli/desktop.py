@@ -145,16 +145,16 @@ def _contents(words: tuple[str, ...]) -> dict[str, bytes]:
     source = assets.path("desktop")
     places = {"desktop": _ENTRY, "thumbnailer": f"thumbnailers/{APPLICATION_ID}"}
     places["thumbnailer"] += ".thumbnailer"
-    found = {
+    contents = {
         place: _with_program((source / f"{APPLICATION_ID}.{kind}").read_text(), words)
         for kind, place in places.items()
     }
     types = f"{APPLICATION_ID}.xml"
-    found[f"mime/packages/{types}"] = (source / types).read_bytes()
+    contents[f"mime/packages/{types}"] = (source / types).read_bytes()
     icons = source / "hicolor"
     for path in sorted(icons.rglob(f"{APPLICATION_ID}.*")):
-        found[f"icons/hicolor/{path.relative_to(icons)}"] = path.read_bytes()
-    return found
+        contents[f"icons/hicolor/{path.relative_to(icons)}"] = path.read_bytes()
+    return contents
 
 
 def _with_program(text: str, words: tuple[str, ...]) -> bytes:
@@ -193,28 +193,28 @@ def _update(data: Path, *, is_gone: bool = False) -> Iterator[str]:
     for folder, (tool, *flags), package, loss, made in _DATABASES:
         if not (data / folder).is_dir():
             continue
-        found = shutil.which(tool)
-        if found is None and is_gone:
+        program = shutil.which(tool)
+        if program is None and is_gone:
             if (data / folder / made).exists():
                 yield (
                     f"{tool} is not there: what it made of these files stays until it "
                     f"runs for {data / folder}. It is in the package {package}."
                 )
             continue
-        if found is None:
+        if program is None:
             yield (
                 f"{tool} is not there: until it has run, {loss}. It is in the package "
                 f"{package}; then call this again."
             )
             continue
-        yield _outcome(tool, [found, *flags, str(data / folder)])
+        yield _outcome(tool, [program, *flags, str(data / folder)])
     icons = data / "icons" / "hicolor"
     if not icons.is_dir():
         return
     tool = "gtk-update-icon-cache"
-    found = shutil.which(tool)
-    if found is not None and (icons / "icon-theme.cache").exists():
-        yield _outcome(tool, [found, "-q", "-t", "-f", str(icons)])
+    program = shutil.which(tool)
+    if program is not None and (icons / "icon-theme.cache").exists():
+        yield _outcome(tool, [program, "-q", "-t", "-f", str(icons)])
     else:
         # A cache where there is none hides icons that others add later; desktops look
         # again when the folder is newer.
@@ -359,9 +359,9 @@ def _package(data: Path) -> Path | None:
     """Return the entry of a package that is installed for everybody."""
     folders = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
     for folder in folders.split(":"):
-        found = Path(folder) / _ENTRY
-        if folder and Path(folder) != data and found.is_file():
-            return found
+        package = Path(folder) / _ENTRY
+        if folder and Path(folder) != data and package.is_file():
+            return package
     return None
 
 

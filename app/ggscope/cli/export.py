@@ -117,7 +117,7 @@ def _work(
         todo = [(v, targets[path, v]) for v in views if targets[path, v] not in done]
         code, trace = GOOD, None
         noted.clear()
-        found: list[dict[str, str]] = []
+        records: list[dict[str, str]] = []
         for view, target in todo:
             if target not in captions:  # the same file may be named twice
                 trace = load(path, arguments) if trace is None else trace
@@ -134,31 +134,31 @@ def _work(
                     # One view with nothing to draw does not stop the others.
                     output.complain(f"{view}: {error}")
                     code = max(code, code_of(error))
-                    found.append({"view": view, "error": str(error)})
+                    records.append({"view": view, "error": str(error)})
                     continue
                 say(f"{target} written.")
             caption = captions[target]
-            found.append({"view": view, "output": str(target), "caption": caption})
+            records.append({"view": view, "output": str(target), "caption": caption})
         if n_left := len(views) - len(todo):
             are = "is" if n_left == 1 else "are"
             say(f"{path}: {n_left} of {len(views)} {are} there already.")
-        if len(views) > 1 or not found:
-            return code, {"path": str(path), "figures": found}
-        del found[0]["view"]
-        return code, {"path": str(path), **found[0]}
+        if len(views) > 1 or not records:
+            return code, {"path": str(path), "figures": records}
+        del records[0]["view"]
+        return code, {"path": str(path), **records[0]}
 
     return work
 
 
 def _captions(results: Results) -> list[str]:
     """Return the captions of all figures that were written, in their order."""
-    found: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for value in results.objects:
-        said: Any = value
-        for figure in said.get("figures", [said]):
+        names: Any = value
+        for figure in names.get("figures", [names]):
             if "caption" in figure:
-                found[figure["output"]] = figure["caption"]
-    return list(found.values())
+                captions[figure["output"]] = figure["caption"]
+    return list(captions.values())
 
 
 def write_captions(text: str, arguments: Namespace) -> None:
@@ -331,16 +331,16 @@ def _stems(paths: list[Path]) -> dict[Path, str]:
     Its name without the suffix; with it, and then with its folder, where several files
     would have the same.
     """
-    found: dict[Path, str] = {}
+    stems: dict[Path, str] = {}
     for name_of in (
         lambda path: path.stem,
         lambda path: path.name,
         lambda path: f"{Path(os.path.realpath(path)).parent.name}-{path.name}",
     ):
-        names = {path: name_of(path) for path in paths if path not in found}
-        counts = Counter([*names.values(), *found.values()])
-        found |= {path: name for path, name in names.items() if counts[name] == 1}
-    return {path: path.name for path in paths} | found
+        names = {path: name_of(path) for path in paths if path not in stems}
+        counts = Counter([*names.values(), *stems.values()])
+        stems |= {path: name for path, name in names.items() if counts[name] == 1}
+    return {path: path.name for path in paths} | stems
 
 
 def _targets(arguments: Namespace, folder: Path | None) -> dict[tuple[Path, str], Path]:

@@ -25,12 +25,12 @@ def run(arguments: Namespace) -> int:
         check_target(target, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
-        found = flags(load(path, arguments), arguments.vram)
+        result = flags(load(path, arguments), arguments.vram)
         if target is not None:
-            _write(found, target, overwrite=arguments.force)
+            _write(result, target, overwrite=arguments.force)
         if not arguments.json:
-            _print(found, target)
-        return GOOD, flags_json(path, found, target)
+            _print(result, target)
+        return GOOD, flags_json(path, result, target)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -38,18 +38,18 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def _write(found: Flags, target: Path, *, overwrite: bool) -> None:
-    if found.profile is None:
-        reason = found.unknown["moe_cache_profile"]
+def _write(flags: Flags, target: Path, *, overwrite: bool) -> None:
+    if flags.profile is None:
+        reason = flags.unknown["moe_cache_profile"]
         raise ExportError(f"there is no cache profile to write: {reason}.")
-    write_file(target, found.profile.lines(), overwrite=overwrite)
+    write_file(target, flags.profile.lines(), overwrite=overwrite)
     output.say(f"{target} written.")
 
 
-def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, object]:
+def flags_json(path: Path, flags: Flags, target: Path | None) -> dict[str, object]:
     """Return what ``flags --json`` prints of a file."""
     facts: dict[str, dict[str, object] | None] = dict.fromkeys(UNKNOWN_FLAGS)
-    if (placement := found.placement) is not None:
+    if (placement := flags.placement) is not None:
         facts["override_tensor"] = {
             "value": placement.expression,
             "device_tensors": list(placement.device),
@@ -60,7 +60,7 @@ def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, objec
             "cpu_read_bytes": placement.host_read,
             "tensors_with_unknown_reads": placement.n_open,
         }
-    if (layers := found.cpu_layers) is not None:
+    if (layers := flags.cpu_layers) is not None:
         facts["n_cpu_moe"] = {
             "value": layers.n,
             "expert_layers": layers.n_layers,
@@ -68,7 +68,7 @@ def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, objec
             "cpu_bytes": layers.host_size,
             "cpu_read_bytes": layers.host_read,
         }
-    if (profile := found.profile) is not None:
+    if (profile := flags.profile) is not None:
         facts["moe_cache_profile"] = {
             "value": None if target is None else str(target),
             "choices": profile.hits,
@@ -77,35 +77,35 @@ def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, objec
             "choices_not_listed": profile.n_more,
             "divided_by": profile.divisor or None,
         }
-    if (threads := found.threads) is not None:
+    if (threads := flags.threads) is not None:
         facts["threads"] = {
             "value": threads.n,
             "recorded": threads.n_threads,
             "cores": threads.n_cores or None,
             "waiting": threads.waiting,
         }
-    for text in flag_texts(found):
+    for text in flag_texts(flags):
         one = facts[text.key]
         assert one is not None
         one["rests_on"] = {"quality": text.quality.word, "text": text.rests_on}
     return {
         "path": str(path),
-        "vram_bytes": found.limit,
+        "vram_bytes": flags.limit,
         **facts,
-        "coverage": coverage_json(found.coverage),
-        "unknown": found.unknown,
+        "coverage": coverage_json(flags.coverage),
+        "unknown": flags.unknown,
     }
 
 
-def _print(found: Flags, target: Path | None) -> None:
-    if found.limit is not None and (found.placement or found.cpu_layers):
+def _print(flags: Flags, target: Path | None) -> None:
+    if flags.limit is not None and (flags.placement or flags.cpu_layers):
         output.emit(
-            f"For {format_bytes(found.limit)} of weights on the device, with -ngl 99; "
+            f"For {format_bytes(flags.limit)} of weights on the device, with -ngl 99; "
             "KV cache and compute buffers need room besides."
         )
-    if found.placement and found.cpu_layers:
+    if flags.placement and flags.cpu_layers:
         output.emit("Take -ot or --n-cpu-moe, not both.")
-    texts = flag_texts(found, "FILE.csv" if target is None else str(target))
+    texts = flag_texts(flags, "FILE.csv" if target is None else str(target))
     for text in texts:
         if text.key == "moe_cache_profile" and target is None:
             effect = f"{text.effect}; -o FILE.csv writes it"
@@ -114,7 +114,7 @@ def _print(found: Flags, target: Path | None) -> None:
         output.emit(one_line(text.argument))
         output.emit(one_line(f"  {effect}"))
         output.emit(one_line(f"  rests on ({text.quality.word}): {text.rests_on}"))
-    if found.unknown:
+    if flags.unknown:
         output.emit("\nNot known" if texts else "Not known")
-        for line in unknown_lines(found):
+        for line in unknown_lines(flags):
             output.emit(one_line(f"  {line}"))

@@ -30,11 +30,11 @@ def run(arguments: Namespace) -> int:
         time = None
         if arguments.range is not None:
             time = parse_range(arguments.range, trace.extent, trace.clock.unit)
-        found = hot_cold(trace, time)
-        groups = ranking(trace, found.heat, arguments.by)
+        ranked = hot_cold(trace, time)
+        groups = ranking(trace, ranked.heat, arguments.by)
         if not arguments.json:
-            _print(path, trace, found, groups, arguments)
-        return GOOD, _json(path, trace, found, groups, arguments)
+            _print(path, trace, ranked, groups, arguments)
+        return GOOD, _json(path, trace, ranked, groups, arguments)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -43,11 +43,11 @@ def run(arguments: Namespace) -> int:
 
 
 def _print(
-    path: Path, trace: Trace, found: HotCold, groups: Ranking, arguments: Namespace
+    path: Path, trace: Trace, ranked: HotCold, groups: Ranking, arguments: Namespace
 ) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    facts = hot_facts(trace, found)
+    facts = hot_facts(trace, ranked)
     if not facts:
         output.emit(
             unnamed_words(trace)
@@ -79,14 +79,14 @@ def _print(
 
 
 def _json(
-    path: Path, trace: Trace, found: HotCold, groups: Ranking, arguments: Namespace
+    path: Path, trace: Trace, ranked: HotCold, groups: Ranking, arguments: Namespace
 ) -> dict[str, object]:
-    part, totals = found.cold, found.totals
+    part, totals = ranked.cold, ranked.totals
     n = min(arguments.limit, len(groups))
     return {
         "path": str(path),
         "by": arguments.by,
-        "coverage": coverage_json(found.coverage),
+        "coverage": coverage_json(ranked.coverage),
         "refused": [
             {"file": name, "why": why} for name, why in refused_models(trace).items()
         ],
@@ -114,18 +114,18 @@ def _json(
             }
             for name, count in totals.accesses.items()
         },
-        "kv_cache": _kv_json(found.kv),
+        "kv_cache": _kv_json(ranked.kv),
         "model_bytes": {
-            "read": int(found.heat.unit_bytes.sum()),
-            "unknown": found.heat.unknown_file_bytes,
-            "not_chosen": found.heat.passed_bytes,
+            "read": int(ranked.heat.unit_bytes.sum()),
+            "unknown": ranked.heat.unknown_file_bytes,
+            "not_chosen": ranked.heat.passed_bytes,
         },
-        "embedding_rows": [_rows_json(trace, rows) for rows in found.rows],
-        "sequential_share": found.seeks.share_sequential if found.seeks.n else None,
-        "order_on_disk": found.order.kind,
+        "embedding_rows": [_rows_json(trace, rows) for rows in ranked.rows],
+        "sequential_share": ranked.seeks.share_sequential if ranked.seeks.n else None,
+        "order_on_disk": ranked.order.kind,
         "facts": [
             {"title": f.title, "words": f.words, "remark": f.remark}
-            for f in hot_facts(trace, found)
+            for f in hot_facts(trace, ranked)
         ],
         "rows": [
             {

@@ -42,12 +42,12 @@ def run_files(arguments: Namespace, paths: Sequence[Path]) -> Results:
     """
     batch = _Batch(arguments, paths)
     try:
-        found = batch.run()
+        outcomes = batch.run()
     finally:
         batch.end()
     results = Results()
     for path in arguments.files:  # the same file may be named twice
-        code, value = found[path]
+        code, value = outcomes[path]
         results.code = max(results.code, code)
         results.objects.append(value)
     return results
@@ -111,11 +111,11 @@ class _Batch:
         needed = _PROCESS_BYTES
         for path in (self._paths[number], *self._arguments.beside):
             try:
-                found = estimate(path, reader_id=self._arguments.reader)
+                estimated = estimate(path, reader_id=self._arguments.reader)
             except TraceError:  # its process tells
-                found = None
-            if found is not None:
-                needed += judge(found, options).needed_bytes
+                estimated = None
+            if estimated is not None:
+                needed += judge(estimated, options).needed_bytes
             else:
                 needed += _UNKNOWN_BYTES + _UNKNOWN_FACTOR * _size(path)
         return needed
@@ -152,11 +152,11 @@ class _Batch:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def _take(self, number: int, said: str, told: str) -> None:
+    def _take(self, number: int, printed: str, errors: str) -> None:
         """Keep what a process has said that has ended."""
         child, path = self._running.pop(number), self._paths[number]
         code = child.process.returncode
-        value = _json_of(said)
+        value = _json_of(printed)
         if child.was_beside and _is_too_large(value):
             # The others had the memory: it is read again when nothing else is.
             self._alone.add(number)
@@ -164,10 +164,10 @@ class _Batch:
             return
         if self._is_shown:
             output.rewrite_line("")
-        output.tell(told)
+        output.tell(errors)
         if value is None or code < 0:
-            error = TraceError(f"{path}: {_why(code, told)}")
-            if code < 0 or not told:
+            error = TraceError(f"{path}: {_why(code, errors)}")
+            if code < 0 or not errors:
                 output.complain(str(error))
             code, value = ERROR, failure_json(path, error)
         self._found[path] = code, value
@@ -197,10 +197,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _json_of(said: str) -> object:
+def _json_of(output: str) -> object:
     """Return what a process printed; None where it printed no JSON."""
     try:
-        value: object = json.loads(said)
+        value: object = json.loads(output)
     except ValueError:
         return None
     return value
@@ -211,7 +211,7 @@ def _is_too_large(value: object) -> bool:
     return isinstance(error, dict) and error.get("code") == "too_large"
 
 
-def _why(code: int, told: str) -> str:
+def _why(code: int, errors: str) -> str:
     """Return why a process told nothing of its file."""
     number = -code if code < 0 else code - 128
     if code < 0 or code == INTERRUPTED or number in (1, 15):
@@ -226,5 +226,5 @@ def _why(code: int, told: str) -> str:
             f"the process that drew its figures was ended by {name}.{hint} Figures "
             "that it had finished are whole; --resume writes the others."
         )
-    last = told.strip().rpartition("\n")[2].removeprefix("ggscope: ")
+    last = errors.strip().rpartition("\n")[2].removeprefix("ggscope: ")
     return last or f"the process that drew its figures ended with {code}."

@@ -52,9 +52,9 @@ def run(arguments: Namespace) -> int:
         finally:
             source.close()
         if arguments.save:
-            kept = source.status().kept
+            location = source.status().kept
             saved = save_recording(
-                kept, Path(arguments.save), lambda *_: None, lambda: None
+                location, Path(arguments.save), lambda *_: None, lambda: None
             )
             output.say(f"{saved.words()}.")
     finally:

@@ -34,10 +34,13 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        found = _load(path, trace, arguments)
+        load_timeline = _load(path, trace, arguments)
         if not arguments.json:
-            _print(path, trace, found, arguments)
-        return GOOD, {"path": str(path), **load_json(trace, found, arguments.limit)}
+            _print(path, trace, load_timeline, arguments)
+        return GOOD, {
+            "path": str(path),
+            **load_json(trace, load_timeline, arguments.limit),
+        }
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -56,26 +59,26 @@ def _load(path: Path, trace: Trace, arguments: Namespace) -> Load:
     if key not in keys:
         there = ", ".join(f"{one} ({level_text(one)})" for one in keys)
         raise QueryError(f"{path.name} has no {level_text(key)}; there are {there}.")
-    found = load_of(trace, key)
-    assert found is not None
+    load = load_of(trace, key)
+    assert load is not None
     if arguments.file is None:
-        return found
+        return load
     numbers = [
         i
-        for i, file in enumerate(found.whole.files)
+        for i, file in enumerate(load.whole.files)
         if ("/" + file.path).endswith("/" + arguments.file)
     ]
     if len(numbers) != 1:
-        names = ", ".join(file.path for file in found.whole.files[:8])
+        names = ", ".join(file.path for file in load.whole.files[:8])
         how = "several files are" if numbers else "no file is"
         raise QueryError(f"{how} called {arguments.file}; there are {names}.")
-    return load_of(trace, key, numbers[0] if numbers else ALL_FILES) or found
+    return load_of(trace, key, numbers[0] if numbers else ALL_FILES) or load
 
 
-def _print(path: Path, trace: Trace, found: Load, arguments: Namespace) -> None:
+def _print(path: Path, trace: Trace, load: Load, arguments: Namespace) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    facts, unit = found.facts, trace.clock.unit
+    facts, unit = load.facts, trace.clock.unit
     output.emit(one_line(f"{level_text(facts.key)}: {load_text(trace, facts)}"))
     limit = arguments.limit or _MAX_SHOWN
     if facts.latency:
@@ -101,7 +104,7 @@ def _print(path: Path, trace: Trace, found: Load, arguments: Namespace) -> None:
     ]  # fmt: skip
     output.emit("")
     output.emit(output.table(["file", "reads", "bytes", "different"], lines, left=(0,)))
-    tensors = found.by_tensor(limit)
+    tensors = load.by_tensor(limit)
     if tensors:
         lines = [
             [one_line(trace.strings[int(trace.tensors.name[row.tensor])]),
@@ -116,5 +119,5 @@ def _print(path: Path, trace: Trace, found: Load, arguments: Namespace) -> None:
         )
     if facts.key != "op":
         output.emit("\nWhat caused the reads")
-        lines = [[text, format_count(n)] for text, n in cause_lines(found)]
+        lines = [[text, format_count(n)] for text, n in cause_lines(load)]
         output.emit(output.table(["", "reads"], lines, left=(0,)))

@@ -83,7 +83,7 @@ def prepare() -> None:
 
 
 @contextlib.contextmanager
-def own_stdout(wanted: bool) -> Iterator[None]:
+def own_stdout(to_stderr: bool) -> Iterator[None]:
     """Keep stdout for what this module prints, while the body runs.
 
     Whatever else writes to it, prints of plug-ins and their threads, libraries in C
@@ -91,13 +91,13 @@ def own_stdout(wanted: bool) -> Iterator[None]:
     not the process's own.
     """
     global _own_stdout
-    if not wanted or not _is_process_stdout():
+    if not to_stderr or not _is_process_stdout():
         yield
         return
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved = os.dup(1)
     os.dup2(2, 1)
-    own = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    own = open(saved, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     _own_stdout = _plain_stream(own)
     try:
         yield
@@ -105,7 +105,7 @@ def own_stdout(wanted: bool) -> Iterator[None]:
         _own_stdout = None
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-        os.dup2(kept, 1)
+        os.dup2(saved, 1)
         try:
             own.flush()
         except OSError:  # told already, or a pipe that nobody reads
@@ -287,12 +287,12 @@ def _forget(stream: TextIO) -> None:
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     """Return `text` in a style where the stream is a terminal that wants colours."""
     target = stream or _out()
-    wanted = (
+    is_styled = (
         target.isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM") != "dumb"
     )
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if wanted else text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if is_styled else text
 
 
 def unstyled(text: str) -> str:

@@ -77,21 +77,21 @@ def _list_ops(*, as_json: bool) -> int:
 def _news() -> list[str]:
     """Return what each table has and the one before it had not, and the reverse."""
     tables = [era.table.names for era in eras()]
-    found = []
+    news = []
     for names, before in zip(tables, [*tables[1:], ()], strict=True):
         new = [name for name in names if name not in before]
         gone = [name for name in before if name not in names]
         if not before:
-            found.append("")
+            news.append("")
             continue
         words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
         if not words:
             words = ["another order"]
         more = len(words) - _SHOWN
-        found.append(
+        news.append(
             " ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         )
-    return found
+    return news
 
 
 def _where() -> str:

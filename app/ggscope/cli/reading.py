@@ -120,28 +120,28 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
     It is not read unasked: it may be that of another run.
     """
     role = role_of(trace.info.reader_id)
-    wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
-    if not wanted or (role == TRACE and not trace.may_read_model):
+    roles = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
+    if not roles or (role == TRACE and not trace.may_read_model):
         return
     from ggscope.readers.discovery import beside
 
-    sides = beside(path, roles=wanted).sides
-    for option, kind in zip(("--gguf", "--with"), wanted, strict=False):
-        found = [side.path for side in sides if side.role == kind]
-        if not found:
+    sides = beside(path, roles=roles).sides
+    for option, kind in zip(("--gguf", "--with"), roles, strict=False):
+        paths = [side.path for side in sides if side.role == kind]
+        if not paths:
             continue
         import shlex  # only where there is something to say
 
-        name = found[0].name
-        if len(found) == 1:
-            added = f"{option} {shlex.quote(str(found[0]))} adds it"
-            told = f"{name} lies beside it and is not read; {added}."
+        name = paths[0].name
+        if len(paths) == 1:
+            added = f"{option} {shlex.quote(str(paths[0]))} adds it"
+            sentence = f"{name} lies beside it and is not read; {added}."
         else:
-            told = (
-                f"{len(found)} files such as {name} lie beside it and are not read; "
+            sentence = (
+                f"{len(paths)} files such as {name} lie beside it and are not read; "
                 f"{option} FILE adds the one of this run."
             )
-        output.say(f"{path}: {told}")
+        output.say(f"{path}: {sentence}")
         return
 
 

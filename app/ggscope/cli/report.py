@@ -230,9 +230,9 @@ def _key_facts(
         yield "Duration", duration
         for phase in facts["latency"]:
             yield _phase_title(phase), _phase_cell(phase, unit)
-        found = summary(trace, peak=peak_of(trace))
-        if found.cause is not None:
-            yield "Bottleneck", Cell(bottleneck_text(found))
+        run_summary = summary(trace, peak=peak_of(trace))
+        if run_summary.cause is not None:
+            yield "Bottleneck", Cell(bottleneck_text(run_summary))
         if ops.rows and ops.rows[0].timed:
             top = ops.rows[0]
             text = f"{top.key}: {format_share(top.share)} of the op time"
@@ -335,11 +335,11 @@ def _picture(
 
 
 def _spots(
-    trace: Trace, found: "tuple[HitRegions, ...]", max_bytes: int
+    trace: Trace, regions: "tuple[HitRegions, ...]", max_bytes: int
 ) -> tuple[tuple[HitRegion, ...], list[str]]:
     """Return the regions with a tooltip, and notes on how many fit."""
     kinds: dict[str, list[HitRegions]] = {}
-    for group in found:
+    for group in regions:
         kinds.setdefault(group.what, []).append(group)
     spots, notes = list[HitRegion](), list[str]()
     for what, groups in kinds.items():
@@ -357,15 +357,15 @@ def _spots(
 
 
 def _widest(
-    trace: Trace, found: "HitRegions", max_bytes: int, n_all: int
+    trace: Trace, regions: "HitRegions", max_bytes: int, n_all: int
 ) -> list[HitRegion]:
     """Return the widest regions with their tooltips, as many as fit."""
-    left, spots = max_bytes * len(found.ids) // max(n_all, 1), list[HitRegion]()
-    words = found.words or partial(_span_words, trace)
-    for i in np.argsort(-found.width, kind="stable").tolist():
+    left, spots = max_bytes * len(regions.ids) // max(n_all, 1), list[HitRegion]()
+    words = regions.words or partial(_span_words, trace)
+    for i in np.argsort(-regions.width, kind="stable").tolist():
         spot = HitRegion(
-            float(found.x[i]), float(found.y[i]), float(found.width[i]),
-            float(found.height[i]), words(int(found.ids[i])),
+            float(regions.x[i]), float(regions.y[i]), float(regions.width[i]),
+            float(regions.height[i]), words(int(regions.ids[i])),
         )  # fmt: skip
         left -= len(spot_markup(spot).encode())
         if left < 0:
@@ -491,11 +491,11 @@ def _longest(trace: Trace) -> ReportTable | None:
 
 
 def _hot(trace: Trace) -> Section | None:
-    found = hot_cold(trace, None)
-    facts = hot_facts(trace, found)
+    ranked = hot_cold(trace, None)
+    facts = hot_facts(trace, ranked)
     if not facts:
         return None
-    groups = ranking(trace, found.heat, "tensor")
+    groups = ranking(trace, ranked.heat, "tensor")
     total = int(groups.bytes.sum()) or 1
     rows = [
         [
@@ -518,10 +518,10 @@ def _hot(trace: Trace) -> Section | None:
     return Section("Hot and cold tensors", tables=tuple(tables))
 
 
-def _problems(trace: Trace, found: Completeness) -> Section:
+def _problems(trace: Trace, completeness: Completeness) -> Section:
     notes = []
     if len(trace.spans):
-        notes.append(f"Complete: {completeness_words(found)}.")
+        notes.append(f"Complete: {completeness_words(completeness)}.")
     if not trace.warnings:
         return Section("Problems", notes=("No problems found.", *notes))
     rows = [

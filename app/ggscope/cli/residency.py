@@ -111,10 +111,10 @@ def _print(
     output.emit(f"{'tensor':<{width}}  {'in memory':>10}  {'size':>10}   share")
     for name, i in zip(names, order.tolist(), strict=True):
         size, held = int(sizes[i]), int(resident[i])
-        told = "not known" if held < 0 else format_bytes(held)
+        cached = "not known" if held < 0 else format_bytes(held)
         share = "" if held < 0 else format_share(held / size)
         output.emit(
-            f"{name:<{width}}  {told:>10}  {format_bytes(size):>10}  {share:>6}"
+            f"{name:<{width}}  {cached:>10}  {format_bytes(size):>10}  {share:>6}"
         )
 
 

@@ -34,14 +34,14 @@ def run(arguments: Namespace) -> int:
         raise QueryError(f"{folder} is no folder.")
     with Progress(folder.name) as progress:
         update = progress.update if progress.is_shown else None
-        found = run_folder(folder)
+        folder_of_runs = run_folder(folder)
         cache = None if arguments.no_cache else default_cache(__version__)
-        runs = _summaries(found, cache, arguments, update)
+        runs = _summaries(folder_of_runs, cache, arguments, update)
     _sort(folder, runs, arguments.sort)
     if arguments.json:
-        output.emit_json(runs_json(found, runs))
+        output.emit_json(runs_json(folder_of_runs, runs))
     else:
-        _print(found, runs)
+        _print(folder_of_runs, runs)
     return ERROR if any(run.error for run in runs) else GOOD
 
 
@@ -129,9 +129,9 @@ def _print(folder: RunFolder, runs: Sequence[RunSummary]) -> None:
         left = [i for i, column in enumerate(columns) if not column.is_number]
         cells = [[row[column.key].text for column in columns] for row in rows]
         output.emit(output.table([c.title for c in columns], cells, left=left))
-    for told in runs:
-        if told.error:
-            output.emit(one_line(f"{run_name(folder.folder, told)}: {told.error}"))
+    for run in runs:
+        if run.error:
+            output.emit(one_line(f"{run_name(folder.folder, run)}: {run.error}"))
     n = len(folder.skipped)
     if n:
         reason = folder.skipped[0]

@@ -67,10 +67,10 @@ def samples() -> list[Path]:
     """Return the files and folders that come with the program to be opened."""
     suffixes = {suffix for info in infos() for suffix in info.suffixes}
     folder = assets.path("samples")
-    found = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())
-    if not found:
+    paths = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())
+    if not paths:
         raise TraceError("bundled samples are missing; reinstall ggscope.")
-    return found
+    return paths
 
 
 def _try_sample(sample: Path) -> None:

@@ -335,8 +335,8 @@ def _print_pivot(result: _Result, arguments: Namespace) -> None:
         needs = [max(map(len, column)) + _GAP for column in zip(*lines, strict=True)]
         room = output.width() - needs[0] - needs[-1] + _GAP
         n_columns = int(np.searchsorted(np.cumsum(needs[1:-1]), room, "right"))
-    kept = [[*line[: n_columns + 1], line[-1]] for line in lines]
-    output.emit(output.table(kept[0], kept[1:]))
+    shown = [[*line[: n_columns + 1], line[-1]] for line in lines]
+    output.emit(output.table(shown[0], shown[1:]))
     if more := table.n_rows - len(table.rows):
         output.say(f"note: {format_count(more)} more rows; --limit N lists more.")
     if more := table.n_columns - n_columns:

@@ -115,12 +115,14 @@ def _print_gaps(trace: Trace, idle: Gaps) -> None:
     output.emit(output.table(head, rows, left=(0, 3, 4)))
 
 
-def _print_tokens(trace: Trace, found: TokenThreads) -> None:
-    unit, bars = trace.clock.unit, found.bars
-    output.emit(f"\nSlowest tokens  {token_threads_text(found) or 'none is recorded'}")
-    if not len(found):
+def _print_tokens(trace: Trace, token_threads: TokenThreads) -> None:
+    unit, bars = trace.clock.unit, token_threads.bars
+    output.emit(
+        f"\nSlowest tokens  {token_threads_text(token_threads) or 'none is recorded'}"
+    )
+    if not len(token_threads):
         return
-    parts = (found.busy, found.wait, found.idle)
+    parts = (token_threads.busy, token_threads.wait, token_threads.idle)
     rows = [
         (
             f"  {bar_text(trace, bars, row)}",
@@ -131,8 +133,8 @@ def _print_tokens(trace: Trace, found: TokenThreads) -> None:
                 for part in parts
             ),
         )
-        for row in range(len(found))
-        for lane, name in enumerate(found.lanes)
+        for row in range(len(token_threads))
+        for lane, name in enumerate(token_threads.lanes)
     ]
     head = (f"  {bars.noun}", "latency", "thread", "work", "wait", "idle")
     output.emit(output.table(head, rows, left=(0, 2)))

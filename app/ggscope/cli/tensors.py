@@ -59,12 +59,12 @@ def run(arguments: Namespace) -> int:
                 f"{path.name} names no tensors. --gguf MODEL adds the model file."
             )
         listing, reads = model_tensors(trace), tensor_reads(trace)
-        found = tensors_json(path, trace, listing, reads, arguments, matches)
+        record = tensors_json(path, trace, listing, reads, arguments, matches)
         if not arguments.json:
             if len(arguments.files) > 1:
                 output.emit(one_line(str(path)))
-            _print(trace, listing, reads, found, arguments)
-        return GOOD, found
+            _print(trace, listing, reads, record, arguments)
+        return GOOD, record
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -216,7 +216,7 @@ def _print(
     trace: Trace,
     listing: ModelTensors,
     reads: TensorReads,
-    found: Record,
+    record: Record,
     arguments: Namespace,
 ) -> None:
     whole = tensor_tree(trace, listing, "tensor", reads).total
@@ -224,31 +224,31 @@ def _print(
                  if "general.name" in m.metadata), "")  # fmt: skip
     output.emit(one_line(" · ".join(filter(None, (name, total_text(whole))))))
     if arguments.metadata:
-        for file, metadata in found["metadata"].items():
+        for file, metadata in record["metadata"].items():
             output.emit("")
             output.emit(one_line(file))
             width = max(map(len, metadata), default=0)
             for key, value in metadata.items():
                 output.emit(one_line(f"  {key:<{width}}  {value}"))
-    if found["matched"]:
+    if record["matched"]:
         output.emit("")
-        output.emit(_table(trace, found, reads, int(whole.size[0])))
+        output.emit(_table(trace, record, reads, int(whole.size[0])))
     else:
         output.emit("No tensor matches.")
-    left = found["matched"] - len(found["rows"])
+    left = record["matched"] - len(record["rows"])
     if left > 0:
         output.emit(f"… and {format_count(left)} more; --limit N lists more")
 
 
-def _table(trace: Trace, found: Record, reads: TensorReads, whole: int) -> str:
-    is_list, unit = found["by"] == "tensor", trace.clock.unit
-    head = ["tensor", "type", "shape"] if is_list else [found["by"], "tensors"]
+def _table(trace: Trace, listing: Record, reads: TensorReads, whole: int) -> str:
+    is_list, unit = listing["by"] == "tensor", trace.clock.unit
+    head = ["tensor", "type", "shape"] if is_list else [listing["by"], "tensors"]
     head += ["elements", "bits", "size", "share"]
     head += ["offset"] if is_list else []
     head += ["accesses", "read"] if reads.accesses is not None else []
     head += ["time"] if reads.ticks is not None else []
     rows = []
-    for record in found["rows"]:
+    for record in listing["rows"]:
         size, n = record["size"], record["elements"]
         bits = float("nan") if record["bits"] is None else record["bits"]
         row = [record["name"]]

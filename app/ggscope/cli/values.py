@@ -183,12 +183,12 @@ def _asked(text: str, parse: str) -> Any:
 def json_object(text: str) -> dict[str, object]:
     """Return a JSON object."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"invalid JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('expected a JSON object, e.g. {"by": "op"}')
-    return found
+    return value
 
 
 def bytes_of(text: str) -> int:

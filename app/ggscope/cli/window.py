@@ -64,8 +64,12 @@ def follow_where_wanted(arguments: Namespace) -> None:
     ggml-viz is called ``--live [options] FILE``. Live mode of a file of settings opens
     several files as they are.
     """
-    found = arguments.configuration
-    if arguments.live is None and found is not None and found.settings.live:
+    configuration = arguments.configuration
+    if (
+        arguments.live is None
+        and configuration is not None
+        and configuration.settings.live
+    ):
         arguments.live = (
             "" if len(arguments.files) <= 1 and not arguments.demo else None
         )

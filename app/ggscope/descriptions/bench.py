@@ -55,10 +55,10 @@ def verdict(change: BenchChange) -> str:
 
 def change_interval_text(change: BenchChange) -> str:
     """Return the interval of a change: ``+1.1 % … +7.3 %``; "" = unknown."""
-    found = relative_interval(change)
-    if found is None:
+    interval = relative_interval(change)
+    if interval is None:
         return ""
-    return f"{change_text(found.low)} … {change_text(found.high)}"
+    return f"{change_text(interval.low)} … {change_text(interval.high)}"
 
 
 def comparison_lines(of: TestComparison) -> list[str]:

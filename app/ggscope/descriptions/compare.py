@@ -268,13 +268,15 @@ def steps_spread_text(runs: Sequence[Fraction], unit: Unit) -> str:
     return f"{low} … {high} over {format_count(len(runs))} runs"
 
 
-def waterfall_text(found: Waterfall, unit: Unit) -> str:
+def waterfall_text(waterfall: Waterfall, unit: Unit) -> str:
     """Return the totals of a waterfall in a sentence, or why there is none."""
-    if found.total is None:
-        return f"No steps: {found.reason}."
-    total = found.total
-    phase = {"generated": "generated ", "prompt": "prompt "}.get(found.tokens, "")
-    what = "Whole run" if found.noun == "run" else f"Time per {phase}{found.noun}"
+    if waterfall.total is None:
+        return f"No steps: {waterfall.reason}."
+    total = waterfall.total
+    phase = {"generated": "generated ", "prompt": "prompt "}.get(waterfall.tokens, "")
+    what = (
+        "Whole run" if waterfall.noun == "run" else f"Time per {phase}{waterfall.noun}"
+    )
     a, b = ticks_text(total.mean_a, unit), ticks_text(total.mean_b, unit)
     change = ticks_text(total.change, unit, signed=True)
     share = float(total.change / total.mean_a) if total.mean_a else None
@@ -284,18 +286,18 @@ def waterfall_text(found: Waterfall, unit: Unit) -> str:
     return f"{text}."
 
 
-def waterfall_notes(found: Waterfall) -> list[str]:
+def waterfall_notes(waterfall: Waterfall) -> list[str]:
     """Return what steps mean where their names do not tell."""
-    keys = {step.key for step in found.steps}
+    keys = {step.key for step in waterfall.steps}
     notes = []
     if OVERLAP in keys:
         notes.append(
             f"“{OVERLAP}” takes off what ops of several groups running at once count "
             "twice."
         )
-    if found.has_untimed:
+    if waterfall.has_untimed:
         notes.append(f"“{NO_OP}” may hold ops whose time is not known.")
-    if found.hides_idle:
+    if waterfall.hides_idle:
         notes.append(
             "Idle time cannot be told from ops here: ends are derived, or part of the "
             "run is not recorded."

@@ -25,9 +25,9 @@ _UNKNOWN: Mapping[Amount, str] = {
 }
 
 
-def noun_of(found: Distribution, n: int = 2) -> str:
+def noun_of(distribution: Distribution, n: int = 2) -> str:
     """Return what is counted: "spans" or "ops"."""
-    noun = "span" if found.of == "duration" else "op"
+    noun = "span" if distribution.of == "duration" else "op"
     return noun if n == 1 else f"{noun}s"
 
 
@@ -40,26 +40,33 @@ def amount_text(trace: Trace, of: Amount, value: float) -> str:
     return format_byte_rate(value / PER_RATE, trace.clock.unit, trace.clock.hz)
 
 
-def distribution_text(trace: Trace, found: Distribution) -> str:
+def distribution_text(trace: Trace, distribution: Distribution) -> str:
     """Return what is counted, and what is not: "1,234 spans, 2 µs – 3 ms"."""
-    text = f"{format_count(found.n)} {noun_of(found, found.n)}"
-    if found.n:
-        low, high = (amount_text(trace, found.of, v) for v in (found.low, found.high))
+    text = f"{format_count(distribution.n)} {noun_of(distribution, distribution.n)}"
+    if distribution.n:
+        low, high = (
+            amount_text(trace, distribution.of, v)
+            for v in (distribution.low, distribution.high)
+        )
         text += f", {low} – {high}"
-    if found.n_unknown:
-        text += f"; not {format_count(found.n_unknown)} {_UNKNOWN[found.of]}"
+    if distribution.n_unknown:
+        text += (
+            f"; not {format_count(distribution.n_unknown)} {_UNKNOWN[distribution.of]}"
+        )
     return text
 
 
-def bars_text(trace: Trace, found: Distribution, bars: Bars, a: int, b: int) -> str:
+def bars_text(
+    trace: Trace, distribution: Distribution, bars: Bars, a: int, b: int
+) -> str:
     """Return what the bars from `a` to below `b` hold."""
     low, stop = int(bars.edges[a]), int(bars.edges[b])
     n = int(bars.counts[a:b].sum())
-    first, last = (amount_text(trace, found.of, v) for v in (low, stop))
-    lines = [f"{first} – {last}", f"{format_count(n)} {noun_of(found, n)}"]
-    if found.n:
-        lines[-1] += f", {n / found.n:.1%} of all"
-    if found.group is not None:
-        key = " · ".join([found.group.key, *(found.group.also or ())[1:]])
+    first, last = (amount_text(trace, distribution.of, v) for v in (low, stop))
+    lines = [f"{first} – {last}", f"{format_count(n)} {noun_of(distribution, n)}"]
+    if distribution.n:
+        lines[-1] += f", {n / distribution.n:.1%} of all"
+    if distribution.group is not None:
+        key = " · ".join([distribution.group.key, *(distribution.group.also or ())[1:]])
         lines.append(f"{format_count(int(bars.own[a:b].sum()))} of {key}")
     return "\n".join(lines)

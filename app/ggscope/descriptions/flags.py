@@ -48,7 +48,7 @@ class FlagText:
     rests_on: str
 
 
-def flag_texts(found: Flags, profile: str = "FILE.csv") -> list[FlagText]:
+def flag_texts(flags: Flags, profile: str = "FILE.csv") -> list[FlagText]:
     """Return the flags that the trace gives evidence for.
 
     Parameters
@@ -56,27 +56,27 @@ def flag_texts(found: Flags, profile: str = "FILE.csv") -> list[FlagText]:
     profile : name of the file of the cache profile.
     """
     texts = []
-    if found.placement is not None:
-        texts.append(_placement(found.placement, found))
-    if found.cpu_layers is not None:
-        texts.append(_cpu_layers(found.cpu_layers))
-    if found.profile is not None:
-        texts.append(_profile(found.profile, found, profile))
-    if found.threads is not None:
-        texts.append(_threads(found.threads))
+    if flags.placement is not None:
+        texts.append(_placement(flags.placement, flags))
+    if flags.cpu_layers is not None:
+        texts.append(_cpu_layers(flags.cpu_layers))
+    if flags.profile is not None:
+        texts.append(_profile(flags.profile, flags, profile))
+    if flags.threads is not None:
+        texts.append(_threads(flags.threads))
     return texts
 
 
-def unknown_lines(found: Flags) -> list[str]:
+def unknown_lines(flags: Flags) -> list[str]:
     """Return which flags the trace does not tell, and why."""
-    return [f"{NAMES[key]}: {reason}" for key, reason in found.unknown.items()]
+    return [f"{NAMES[key]}: {reason}" for key, reason in flags.unknown.items()]
 
 
 def _argument(key: str, value: str) -> str:
     return f"{NAMES[key]} {shlex.quote(value)}"
 
 
-def _placement(one: Placement, found: Flags) -> FlagText:
+def _placement(one: Placement, flags: Flags) -> FlagText:
     n, n_device = len(one.device) + len(one.host), len(one.device)
     share = one.device_read / max(one.device_read + one.host_read, 1)
     effect = (
@@ -93,7 +93,7 @@ def _placement(one: Placement, found: Flags) -> FlagText:
         _argument("override_tensor", one.expression),
         effect,
         one.quality,
-        rests + _left_out(found),
+        rests + _left_out(flags),
     )
 
 
@@ -115,7 +115,7 @@ def _cpu_layers(one: CpuLayers) -> FlagText:
     )
 
 
-def _profile(one: CacheProfile, found: Flags, name: str) -> FlagText:
+def _profile(one: CacheProfile, flags: Flags, name: str) -> FlagText:
     effect = (
         f"{format_counted(one.hits, 'choice')} of {format_count(one.n_experts)} of "
         f"{format_counted(one.n_slots, 'expert')}, for the expert cache of the fork "
@@ -139,7 +139,7 @@ def _profile(one: CacheProfile, found: Flags, name: str) -> FlagText:
         _argument("moe_cache_profile", name),
         effect,
         one.quality,
-        rests + _left_out(found),
+        rests + _left_out(flags),
     )
 
 
@@ -160,6 +160,6 @@ def _threads(one: ThreadCount) -> FlagText:
     )
 
 
-def _left_out(found: Flags) -> str:
-    words = coverage_words(found.coverage)
+def _left_out(flags: Flags) -> str:
+    words = coverage_words(flags.coverage)
     return f"; the trace leaves out: {words}" if words else ""

@@ -56,19 +56,19 @@ def load_sentences(trace: Trace, facts: LoadFacts) -> list[str]:
         return _fault_sentences(trace, facts)
     if not facts.n_sized:
         return _unsized_sentences(trace, facts)
-    found = [_amount(trace, facts)]
+    sentences = [_amount(trace, facts)]
     limit = _limit(trace, facts)
     if limit:
-        found.append(limit)
+        sentences.append(limit)
     again = _again(facts)
     if again:
-        found.append(again)
+        sentences.append(again)
     if facts.n_maps:
-        found.append(
+        sentences.append(
             f"{format_counted(facts.n_maps, 'mapping')} of {format_bytes(facts.mapped)}"
             ": what is read through them are page faults, which strace does not see."
         )
-    return found
+    return sentences
 
 
 def _took(trace: Trace, ticks: float) -> str:
@@ -198,8 +198,8 @@ def bucket_text(bucket: SizeBucket) -> str:
 def cause_lines(load: Load) -> list[tuple[str, int]]:
     """Return what caused reads, with how many, most first; those that have any."""
     counts = zip(Cause, load.cause_counts, strict=True)
-    found = [(CAUSES[cause], n) for cause, n in counts if n]
-    return sorted(found, key=lambda line: -line[1])
+    lines = [(CAUSES[cause], n) for cause, n in counts if n]
+    return sorted(lines, key=lambda line: -line[1])
 
 
 def level_text(key: str) -> str:

@@ -59,19 +59,19 @@ class HotFact:
     remark: str = ""
 
 
-def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
+def hot_facts(trace: Trace, ranked: HotCold) -> tuple[HotFact, ...]:
     """Return all facts, the most asked for first."""
     facts = [
-        _never_touched(trace, found.cold, is_read=found.heat.places.is_read),
-        _left_out(found.coverage),
-        _coverage(found.heat),
-        _spaces(found.totals, part_words(found.coverage)),
-        _of_file(found.heat),
-        _kv(trace, found),
-        *(_rows(trace, rows, found.coverage) for rows in found.rows),
-        _order(found.order),
-        _jumps(found.seeks),
-        _lost(trace, found.heat),
+        _never_touched(trace, ranked.cold, is_read=ranked.heat.places.is_read),
+        _left_out(ranked.coverage),
+        _coverage(ranked.heat),
+        _spaces(ranked.totals, part_words(ranked.coverage)),
+        _of_file(ranked.heat),
+        _kv(trace, ranked),
+        *(_rows(trace, rows, ranked.coverage) for rows in ranked.rows),
+        _order(ranked.order),
+        _jumps(ranked.seeks),
+        _lost(trace, ranked.heat),
     ]
     return tuple(fact for fact in facts if fact is not None)
 
@@ -158,15 +158,15 @@ def _never_touched(
     return HotFact("Never touched", words, "; ".join(remarks))
 
 
-def _left_out(found: TraceCoverage) -> HotFact | None:
-    words = left_out_words(found)
+def _left_out(coverage: TraceCoverage) -> HotFact | None:
+    words = left_out_words(coverage)
     return HotFact("Left out", words, "") if words else None
 
 
-def _coverage(found: Heat) -> HotFact | None:
+def _coverage(heat: Heat) -> HotFact | None:
     # Ranked by bytes, so bytes are what it measures: accesses of small tensors are
     # as many as those of large ones.
-    curve = coverage(found)
+    curve = coverage(heat)
     if not curve.bytes[-1]:
         return None
     size = curve.size_for(0.8, of_bytes=True)
@@ -174,19 +174,19 @@ def _coverage(found: Heat) -> HotFact | None:
     return HotFact(
         "Coverage",
         f"80.0 % of read bytes hit {format_bytes(size)} ({format_share(share)} of all "
-        f"{'' if found.places.is_complete else 'touched '}tensors)",
-        f"Gini {gini(found.unit_bytes, found.places.size):.2f}; 0 = all bytes are read "
+        f"{'' if heat.places.is_complete else 'touched '}tensors)",
+        f"Gini {gini(heat.unit_bytes, heat.places.size):.2f}; 0 = all bytes are read "
         "equally often; reads are spread evenly inside a tensor",
     )
 
 
 def part_words(coverage: TraceCoverage) -> str:
     """Return "in records 0:10%, in the range 1 ms – 2 ms"; "" for a whole trace."""
-    found = [
+    parts = [
         f"in {_PARTS[omission.cause]} {omission.detail}".rstrip()
         for omission in coverage.of(*_PARTS)
     ]
-    return ", ".join(found)
+    return ", ".join(parts)
 
 
 def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
@@ -212,20 +212,20 @@ def _limits(totals: SpaceTotals, name: str) -> tuple[int, int]:
     return known, known + totals.unknown_bytes[name]
 
 
-def _of_file(found: Heat) -> HotFact | None:
-    if not found.unit_bytes.any() and not found.unknown_file_bytes:
+def _of_file(heat: Heat) -> HotFact | None:
+    if not heat.unit_bytes.any() and not heat.unknown_file_bytes:
         return None
-    words = f"{format_bytes(int(found.unit_bytes.sum()))} read"
-    if found.unknown_file_bytes:
-        words += f"; up to {format_bytes(found.unknown_file_bytes)} more unknown"
-    remark = counting_rule(found.passed_bytes, is_once=found.is_once)
-    if found.passed_bytes:
-        remark += f"; {format_bytes(found.passed_bytes)} lie in experts not chosen"
+    words = f"{format_bytes(int(heat.unit_bytes.sum()))} read"
+    if heat.unknown_file_bytes:
+        words += f"; up to {format_bytes(heat.unknown_file_bytes)} more unknown"
+    remark = counting_rule(heat.passed_bytes, is_once=heat.is_once)
+    if heat.passed_bytes:
+        remark += f"; {format_bytes(heat.passed_bytes)} lie in experts not chosen"
     return HotFact("Bytes of the model", words, remark)
 
 
-def _kv(trace: Trace, found: HotCold) -> HotFact | None:
-    kv = found.kv
+def _kv(trace: Trace, ranked: HotCold) -> HotFact | None:
+    kv = ranked.kv
     if not len(kv.tokens):
         return None
     words = ", ".join(
@@ -326,42 +326,42 @@ def _order(order: DiskOrder) -> HotFact | None:
     return HotFact("Order on disk", words, remark)
 
 
-def _jumps(found: Seeks) -> HotFact | None:
-    if not found.n:
+def _jumps(seeks: Seeks) -> HotFact | None:
+    if not seeks.n:
         return None
-    n_jumps = found.n_forward + found.n_backward
+    n_jumps = seeks.n_forward + seeks.n_backward
     return HotFact(
         "Sequence of reads",
-        f"{format_share(found.share_sequential)} sequential; "
-        f"{format_count(n_jumps)} jumps ({format_count(found.n_backward)} back), "
-        f"{format_bytes(found.total)} in total",
+        f"{format_share(seeks.share_sequential)} sequential; "
+        f"{format_count(n_jumps)} jumps ({format_count(seeks.n_backward)} back), "
+        f"{format_bytes(seeks.total)} in total",
         "by time over all threads, without row look-ups",
     )
 
 
-def _lost(trace: Trace, found: Heat) -> HotFact | None:
-    if not found.n_lost:
+def _lost(trace: Trace, heat: Heat) -> HotFact | None:
+    if not heat.n_lost:
         return None
     return HotFact(
         "Without offset",
-        f"{format_count(found.n_lost)} accesses to weights with unknown file offset",
+        f"{format_count(heat.n_lost)} accesses to weights with unknown file offset",
         _advice(trace),
     )
 
 
-def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
+def answer_words(reads: WhatIf, given: Answer) -> tuple[str, ...]:
     """Return what a cache of some size would save, the answer itself first."""
-    curve = found.curve
+    curve = reads.curve
     if not curve.n_reads:
         return ("This trace has no reads of a model file.",)
     share = given.bytes_read / max(curve.bytes_asked, 1)
-    run = "this run reads" if found.has_all else "the recorded part of this run reads"
+    run = "this run reads" if reads.has_all else "the recorded part of this run reads"
     lines = [
         f"With {format_bytes(given.capacity)} of page cache {run} "
         f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of "
-        f"{asked_words(found)}.",
+        f"{asked_words(reads)}.",
         f"Compulsory misses (first reads): {format_bytes(curve.cold_bytes)}. "
-        f"A cache of {format_bytes(found.working_set)} reads nothing twice.",
+        f"A cache of {format_bytes(reads.working_set)} reads nothing twice.",
         f"Optimum (Belady, knows the future): {format_bytes(given.best)}; no cache of "
         "this size reads less.",
     ]
@@ -377,13 +377,13 @@ def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def asked_words(found: WhatIf) -> str:
+def asked_words(reads: WhatIf) -> str:
     """Return the bytes that the run requests, with what they count."""
-    sequence = found.sequence
+    sequence = reads.sequence
     rule = counting_rule(
         sequence.passed_bytes, sequence.n_row_reads, is_once=sequence.is_once
     )
-    return f"{format_bytes(found.curve.bytes_asked)} ({rule})"
+    return f"{format_bytes(reads.curve.bytes_asked)} ({rule})"
 
 
 def _pin_words(given: Answer) -> list[str]:
@@ -405,22 +405,22 @@ def _pin_words(given: Answer) -> list[str]:
     ]
 
 
-def rests_on(found: WhatIf) -> tuple[str, ...]:
+def rests_on(reads: WhatIf) -> tuple[str, ...]:
     """Return the assumptions of the answers and what they leave out."""
-    lines = list(found.refused)
-    if left_out := coverage_words(found.coverage):
+    lines = list(reads.refused)
+    if left_out := coverage_words(reads.coverage):
         lines.append(f"Not in the trace: {left_out}.")
-    if found.n_unrecorded:
+    if reads.n_unrecorded:
         lines.append(
-            f"Not counted: {format_count(found.n_unrecorded)} tensors and expert "
-            f"slices ({format_bytes(found.unrecorded_size)}) {READ_UNRECORDED}."
+            f"Not counted: {format_count(reads.n_unrecorded)} tensors and expert "
+            f"slices ({format_bytes(reads.unrecorded_size)}) {READ_UNRECORDED}."
         )
-    if found.curve.n_reads:
+    if reads.curve.n_reads:
         lines.append(
             "Derived: LRU over whole tensors and expert slices in trace order. Other "
             "files, memory pressure and the kernel's read-ahead are not modelled."
         )
-    sequence = found.sequence
+    sequence = reads.sequence
     if sequence.n_row_reads:
         lines.append(
             f"Not counted: {format_count(sequence.n_row_reads)} row look-ups "

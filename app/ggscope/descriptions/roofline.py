@@ -164,36 +164,36 @@ def roofs_text(trace: Trace, roofs: Roofs) -> str:
     )
 
 
-def roofline_text(trace: Trace, found: Roofline, of: TraceRoofs) -> str:
+def roofline_text(trace: Trace, roofline: Roofline, of: TraceRoofs) -> str:
     """Return what the points cover, and the roofs or why there are none."""
-    left_out = sum(x.ticks for x in found.left_out)
-    whole = found.ticks + left_out
-    parts = [format_counted(len(found.points), "point")]
+    left_out = sum(x.ticks for x in roofline.left_out)
+    whole = roofline.ticks + left_out
+    parts = [format_counted(len(roofline.points), "point")]
     if whole:
-        parts.append(f"{format_share(found.ticks / whole)} of op time")
+        parts.append(f"{format_share(roofline.ticks / whole)} of op time")
     parts.append(roofs_text(trace, of.roofs) if of.roofs else of.why_not)
     if hidden := hidden_ops(trace) or hidden_graphs(trace):
         parts.append(hidden)
     return " · ".join(parts)
 
 
-def left_out_lines(trace: Trace, found: Roofline, most: int = 8) -> list[str]:
+def left_out_lines(trace: Trace, roofline: Roofline, most: int = 8) -> list[str]:
     """Return the ops that are in no point, each with its time and the reason."""
     lines = [
         f"{x.op}: {format_counted(x.n_ops, 'op')}, "
         f"{format_duration(x.ticks, trace.clock.unit)}, {REASONS[x.reason]}"
-        for x in found.left_out[:most]
+        for x in roofline.left_out[:most]
     ]
-    if (n := len(found.left_out) - most) > 0:
+    if (n := len(roofline.left_out) - most) > 0:
         lines.append(f"and {format_count(n)} more")
     return lines
 
 
-def why_no_points(found: Roofline) -> str:
+def why_no_points(roofline: Roofline) -> str:
     """Return why there is no point, a sentence."""
-    if found.is_too_long:
+    if roofline.is_too_long:
         return TOO_LONG
-    reasons = {x.reason for x in found.left_out}
+    reasons = {x.reason for x in roofline.left_out}
     if Reason.NO_SHAPE in reasons:
         return "The shapes of the weights are not known."
     if Reason.NO_READS in reasons:

@@ -219,15 +219,15 @@ def command_differences(commands: Sequence[str]) -> list[str]:
         for name in names
         if len({o.get(name) for o, c in zip(known, commands, strict=True) if c}) > 1
     ]
-    found = []
+    differences = []
     for command, options, program in zip(commands, known, programs, strict=True):
         parts = [program] if program else []
         parts += [
             f"{name} {options[name]}".strip() if name in options else f"no {name}"
             for name in differing
         ]
-        found.append(" ".join(parts[:_MAX_DIFFERENCES]) if command else "")
-    return found
+        differences.append(" ".join(parts[:_MAX_DIFFERENCES]) if command else "")
+    return differences
 
 
 def _options(command: str) -> dict[str, str]:
@@ -235,17 +235,17 @@ def _options(command: str) -> dict[str, str]:
 
     The text of a command line has no quotes: a value goes on to the next option.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     name = ""
     for word in command.split(" ")[1:]:
         if _OPTION.match(word):
             name = word
-            found[name] = ""
+            options[name] = ""
         elif name:
-            found[name] = f"{found[name]} {word}".strip()
+            options[name] = f"{options[name]} {word}".strip()
     return {
         name: os.path.basename(value) or value if "/" in value else value
-        for name, value in found.items()
+        for name, value in options.items()
     }
 
 

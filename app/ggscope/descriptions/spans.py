@@ -230,15 +230,15 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     """Return what a span accesses, in the order of the file."""
     what = trace.accesses.of_span(span)
     directions = directions_of(trace, span, what)
-    found = tuple(
+    facts = tuple(
         _access(trace, what, row, direction) for row, direction in enumerate(directions)
     )
     if trace.residency is None:
-        return found
-    origins = (origin_words(trace, span, row) for row in range(len(found)))
+        return facts
+    origins = (origin_words(trace, span, row) for row in range(len(facts)))
     return tuple(
         replace(fact, origin=short, origin_words=words)
-        for fact, (short, words) in zip(found, origins, strict=True)
+        for fact, (short, words) in zip(facts, origins, strict=True)
     )
 
 
@@ -463,11 +463,9 @@ def _launch_facts(trace: Trace, span: int) -> list[Fact]:
 
 
 def _lane_fact(trace: Trace, lane: int) -> Fact:
-    found = trace.lanes[lane]
-    raw = found.attributes.get("raw")
-    return Fact(
-        "lane", found.name, f"{found.name}, id {raw} in the file" if raw else ""
-    )
+    name = trace.lanes[lane]
+    raw = name.attributes.get("raw")
+    return Fact("lane", name.name, f"{name.name}, id {raw} in the file" if raw else "")
 
 
 def _op_source(trace: Trace, op: int) -> str:
@@ -537,8 +535,8 @@ def _wait_facts(trace: Trace, span: int) -> list[Fact]:
 
 
 def _byte_facts(trace: Trace, span: int) -> list[Fact]:
-    found = account_of(trace, span)
-    if not len(found.known):
+    table = account_of(trace, span)
+    if not len(table.known):
         missing = PENDING if "accesses" in trace.pending else NOT_AVAILABLE
         return [Fact("bytes", missing)]
     facts: list[Fact] = []
@@ -546,11 +544,11 @@ def _byte_facts(trace: Trace, span: int) -> list[Fact]:
         (Direction.READ, "bytes read"),
         (Direction.WRITE, "bytes written"),
     ):
-        facts += _moved_facts(found, direction, label)
-    is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
+        facts += _moved_facts(table, direction, label)
+    is_known = bool((table.knowledge == Knowledge.KNOWN)[table.is_access].any())
     # What is known of an op that moves more is no measure of its rate.
-    is_known &= not found.unknown[found.is_access].any()
-    n_bytes = int(found.known.sum()) if is_known else None
+    is_known &= not table.unknown[table.is_access].any()
+    n_bytes = int(table.known.sum()) if is_known else None
     events = _event_facts(trace, span)
     # They may be a part of what the op moves.
     return [*facts, *events, *_rate_facts(trace, span, None if events else n_bytes)]
@@ -568,15 +566,15 @@ def _event_facts(trace: Trace, span: int) -> list[Fact]:
     return [Fact("memory events", ", ".join(parts))] if parts else []
 
 
-def _moved_facts(found: AccessTable, direction: Direction, label: str) -> list[Fact]:
+def _moved_facts(table: AccessTable, direction: Direction, label: str) -> list[Fact]:
     """Return the bytes that a span reads or writes, known and possible."""
-    chosen = found.direction == direction
+    chosen = table.direction == direction
     if not chosen.any():
         return []
-    open_ = int(found.unknown[chosen].sum())
+    open_ = int(table.unknown[chosen].sum())
     facts = []
-    if (found.knowledge[chosen] == Knowledge.KNOWN).any():
-        n = int(found.known[chosen].sum())
+    if (table.knowledge[chosen] == Knowledge.KNOWN).any():
+        n = int(table.known[chosen].sum())
         facts.append(Fact(label, format_bytes(n), format_exact_bytes(n)))
     elif not open_:
         facts.append(Fact(label, NOT_AVAILABLE))

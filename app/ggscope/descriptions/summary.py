@@ -238,9 +238,9 @@ def _requests(trace: Trace) -> Iterator[SummaryLine]:
         ("to the first token", times.first_token_ms, " ms"),
         ("wait in the slot", times.queued_ms, " ms"),
     ):
-        if found := percentiles(values):
-            remark = f"p99 {found[99]:,.1f}{unit}"
-            yield SummaryLine(title, f"{found[50]:,.1f}{unit}", f"median; {remark}")
+        if latencies := percentiles(values):
+            remark = f"p99 {latencies[99]:,.1f}{unit}"
+            yield SummaryLine(title, f"{latencies[50]:,.1f}{unit}", f"median; {remark}")
     again = requests.n_reprocessed
     if (n := int(again[again > 0].sum())) or requests.is_forced.any():
         forced = format_count(int(requests.is_forced.sum()))

@@ -43,24 +43,24 @@ def threads_text(times: ThreadTimes) -> str:
     return " · ".join(parts)
 
 
-def token_threads_text(found: TokenThreads) -> str:
+def token_threads_text(tokens: TokenThreads) -> str:
     """Return how the threads spend the time of all listed tokens, in one line."""
-    n, noun = len(found), found.bars.noun
+    n, noun = len(tokens), tokens.bars.noun
     if not n:
         return ""
     parts = [f"{format_count(n)} {noun if n == 1 else plural(noun)}"]
-    whole = int(found.bars.duration.sum()) * len(found.lanes)
+    whole = int(tokens.bars.duration.sum()) * len(tokens.lanes)
     for word, values, reason in (
-        ("work", found.busy, found.hidden_work),
-        ("waits", found.wait, found.hidden_work or NOT_RECORDED),
-        ("idle", found.idle, found.hidden_idle),
+        ("work", tokens.busy, tokens.hidden_work),
+        ("waits", tokens.wait, tokens.hidden_work or NOT_RECORDED),
+        ("idle", tokens.idle, tokens.hidden_idle),
     ):
         if values is None:
             parts.append(f"{word} unknown: {reason}")
         elif whole:
             parts.append(f"{word} {format_share(int(values.sum()) / whole)}")
-    if found.hidden_work:  # the same reason for all
-        parts[1:] = [f"work, waits and idle time unknown: {found.hidden_work}"]
+    if tokens.hidden_work:  # the same reason for all
+        parts[1:] = [f"work, waits and idle time unknown: {tokens.hidden_work}"]
     return " · ".join(parts)
 
 
@@ -86,11 +86,11 @@ def imbalance_reason(times: ThreadTimes) -> str:
     return "The trace is too long to find the spans of each op."
 
 
-def touches_text(found: ThreadTouches, window: int, unit: Unit) -> str:
+def touches_text(touches: ThreadTouches, window: int, unit: Unit) -> str:
     """Return how many tensors threads hand over within a window, in one line."""
-    n, of = format_count(len(found)), format_counted(found.n_tensors, "tensor")
+    n, of = format_count(len(touches)), format_counted(touches.n_tensors, "tensor")
     text = f"{n} of {of} handed over within {format_duration(window, unit)}"
-    return f"at least {text}: {found.hidden}" if found.hidden else text
+    return f"at least {text}: {touches.hidden}" if touches.hidden else text
 
 
 def barriers_reason(times: ThreadTimes) -> str:

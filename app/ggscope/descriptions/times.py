@@ -38,12 +38,12 @@ def fused_ops(trace: Trace) -> dict[str, int]:
 
 def fused_words(trace: Trace) -> str:
     """Return which ops include the node behind them, which was fused; "" for none."""
-    found = fused_ops(trace)
-    if not found:
+    fused = fused_ops(trace)
+    if not fused:
         return ""
-    listed = ", ".join(f"{name} {format_count(n)}" for name, n in found.items())
+    listed = ", ".join(f"{name} {format_count(n)}" for name, n in fused.items())
     return (
-        f"{format_count(sum(found.values()))} ops were fused with the node behind them "
+        f"{format_count(sum(fused.values()))} ops were fused with the node behind them "
         f"and include its time and bytes ({listed})."
     )
 

@@ -91,10 +91,10 @@ def _spans(events: Events) -> Iterator[str]:
     }
 
     def quoted(text: str) -> str:
-        found = known.get(text)
-        if found is None:
-            found = known[text] = json_text(text)
-        return found
+        quote = known.get(text)
+        if quote is None:
+            quote = known[text] = json_text(text)
+        return quote
 
     by_category = has_categories(events)
     for slice_ in events.slices(with_waits=True):

@@ -208,12 +208,12 @@ class _Writer:
     def _iid(self, packet: Any, table: str, text: str) -> int:
         """Return the number of a text, which the packet tells where it is new."""
         known = self._iids.setdefault(table, {})
-        found = known.get(text)
-        if found is None:
-            found = known[text] = len(known) + 1
+        iid = known.get(text)
+        if iid is None:
+            iid = known[text] = len(known) + 1
             entry = getattr(packet.interned_data, table).add()
-            entry.iid, entry.name = found, text
-        return found
+            entry.iid, entry.name = iid, text
+        return iid
 
 
 def _text(name: str) -> str:

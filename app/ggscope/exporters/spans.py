@@ -184,17 +184,17 @@ class _Moved:
         self._has_any = is_read and len(accesses.patterns) + len(accesses.loose) > 0
         if not self._has_any:
             return
-        self._account = found = account(trace)
+        self._account = table = account(trace)
         self._sums = {
-            "bytes_read": found.known_of(Direction.READ),
-            "bytes_written": found.known_of(Direction.WRITE),
-            "bytes_unknown": found.unknown,
+            "bytes_read": table.known_of(Direction.READ),
+            "bytes_written": table.known_of(Direction.WRITE),
+            "bytes_unknown": table.unknown,
         }
         self._sums = {
-            name: np.append(found.per_entry(values), 0)
+            name: np.append(table.per_entry(values), 0)
             for name, values in self._sums.items()
         }
-        is_known = np.diff(found.first) > 0
+        is_known = np.diff(table.first) > 0
         self._is_known = np.append(is_known, False)
         self._loose = accesses.loose
         self._texts: dict[tuple[int, str], str | None] = {}
@@ -216,15 +216,15 @@ class _Moved:
 
     def _of(self, name: str, ids: Array) -> I64:
         """Return bytes of spans, with those of accesses that name their span."""
-        found = self._sums[name][self._account.counted_entries(ids)].astype(np.int64)
+        sums = self._sums[name][self._account.counted_entries(ids)].astype(np.int64)
         what, span = self._loose.what, self._loose.span
         kind = {"bytes_read": AccessKind.READ, "bytes_written": AccessKind.WRITE}
         if name in kind and len(span):
             mine = np.flatnonzero((span >= 0) & (what.kind == kind[name]))
             per_span = np.zeros(len(self._trace.spans), np.int64)
             np.add.at(per_span, span[mine], np.maximum(what.size[mine], 0))
-            found += per_span[ids]
-        return found
+            sums += per_span[ids]
+        return sums
 
     def _counts(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Tell of which spans something is recorded that is counted with them."""

@@ -228,11 +228,15 @@ def _gaps_json(
 
 
 def _tokens_json(
-    trace: Trace, found: TokenThreads, ticks: str
+    trace: Trace, token_threads: TokenThreads, ticks: str
 ) -> list[dict[str, object]]:
     """Return a value per token, in the order of time."""
-    parts = (("busy", found.busy), ("wait", found.wait), ("idle", found.idle))
-    bars = found.bars
+    parts = (
+        ("busy", token_threads.busy),
+        ("wait", token_threads.wait),
+        ("idle", token_threads.idle),
+    )
+    bars = token_threads.bars
     return [
         {
             "token": bar_text(trace, bars, row),
@@ -248,8 +252,8 @@ def _tokens_json(
                         for word, values in parts
                     },
                 }
-                for lane, name in enumerate(found.lanes)
+                for lane, name in enumerate(token_threads.lanes)
             ],
         }
-        for row in range(len(found))
+        for row in range(len(token_threads))
     ]

@@ -76,14 +76,14 @@ class Experts:
 
     def _latest(self, layer: I64, time: I64) -> I64:
         """Return the last choice of a layer up to a time; -1 none."""
-        found = np.full(len(layer), -1, np.int64)
+        latest = np.full(len(layer), -1, np.int64)
         for number in np.unique(layer).tolist():
             low, high = np.searchsorted(self._layer, [number, number + 1])
             here = layer == number
             at = low + np.searchsorted(self._time[low:high], time[here], "right") - 1
             if high > low:
-                found[here] = np.where(at >= low, self._order[np.maximum(at, low)], -1)
-        return found
+                latest[here] = np.where(at >= low, self._order[np.maximum(at, low)], -1)
+        return latest
 
     def _text(self, number: int) -> str:
         experts = self._lists[number].tolist() if number >= 0 else []
@@ -109,7 +109,7 @@ def _source(trace: Trace, claims: RawFileValues, row: int) -> dict[str, object]:
     a = trace.accesses.patterns
     layer, size = int(claims.source_layer[row]), int(a.size[row])
     space, index = int(a.space[row]), int(claims.source_index[row])
-    found: dict[str, object] = {
+    source: dict[str, object] = {
         "name": trace.strings[int(claims.source_name[row])],
         "tensor_ptr": hex(int(a.address[row])),
         "size_bytes": None if size < 0 else size,
@@ -119,13 +119,13 @@ def _source(trace: Trace, claims: RawFileValues, row: int) -> dict[str, object]:
     if space == Space.FILE:
         offset = int(a.offset[row])
         none = 0 if claims.source_is_zero[row] else None
-        found["disk_offset"] = none if offset < 0 else offset
+        source["disk_offset"] = none if offset < 0 else offset
     elif space == Space.BUFFER:
         buffer = int(a.buffer[row])
-        found["buffer_id"] = 0 if buffer < 0 else int(trace.buffers.address[buffer])
+        source["buffer_id"] = 0 if buffer < 0 else int(trace.buffers.address[buffer])
     if index >= 0:
-        found["tensor_idx"] = index
-    return found
+        source["tensor_idx"] = index
+    return source
 
 
 def _accesses_apart(
@@ -134,7 +134,7 @@ def _accesses_apart(
     """Return each access of an op as an entry of its own."""
     del pattern
     a = trace.accesses.patterns
-    found = []
+    accesses = []
     for row in range(first, stop):
         layer, index = int(claims.source_layer[row]), int(claims.source_index[row])
         size = int(a.size[row])
@@ -146,8 +146,8 @@ def _accesses_apart(
             "file_offset": max(int(a.offset[row]), 0),
         }
         text = _indented(fields).removeprefix("\n")
-        found.append((str(_NO_LAYER_128 if layer < 0 else layer), text))
-    return tuple(found)
+        accesses.append((str(_NO_LAYER_128 if layer < 0 else layer), text))
+    return tuple(accesses)
 
 
 def _indented(fields: dict[str, object]) -> str:
@@ -363,31 +363,31 @@ def _by_token(trace: Trace) -> tuple[TokenFile, ...]:
 
 
 def _losses(trace: Trace, claims: RawFileValues, schema: str) -> tuple[str, ...]:
-    found = []
+    losses = []
     is_op = trace.spans.op >= 0
     inferred = SpanFlag.INFERRED_END | SpanFlag.UNFINISHED
     n_measured = int(np.count_nonzero((trace.spans.flags[is_op] & inferred) == 0))
     if n_measured:
-        found.append(
+        losses.append(
             f"{n_measured:,} measured duration{'s are' if n_measured > 1 else ' is'} "
             "left out: the schema has no place for them."
         )
     if claims.has_results and schema == "128":
-        found.append(
+        losses.append(
             "names of results, buffers and where sources lie are left out: the "
             "128-byte schema has one entry per source."
         )
         n_empty = int(np.count_nonzero(trace.accesses.counts()[is_op] == 0))
         if n_empty:
             ops, are = ("op", "is") if n_empty == 1 else ("ops", "are")
-            found.append(f"{n_empty:,} {ops} without sources {are} left out.")
+            losses.append(f"{n_empty:,} {ops} without sources {are} left out.")
     if len(trace.routing.listed()) and not (
         schema == "1024" and claims.lists_experts.any()
     ):
-        found.append("the experts that were chosen are left out.")
+        losses.append("the experts that were chosen are left out.")
     if trace.info.summary.get("extension_records"):
-        found.append("extension records are left out.")
-    return tuple(found)
+        losses.append("extension records are left out.")
+    return tuple(losses)
 
 
 def _printed(trace: Trace, op: int) -> str:

@@ -52,9 +52,9 @@ def joined_nodes(trace: Trace, listing: BackendOps) -> NodeJoin:
     where there is a multiple of them. Of several graphs the one with the most counts.
     """
     ops = listing.ops
-    found = NodeJoin(np.full(len(ops), -1, np.int64), np.zeros(len(ops), np.uint8))
+    join = NodeJoin(np.full(len(ops), -1, np.int64), np.zeros(len(ops), np.uint8))
     if not trace.graphs or not len(ops):
-        return found
+        return join
     keys = [_GraphKeys(trace, graph, listing.cut_names) for graph in trace.graphs]
     order = np.argsort(ops.graph, kind="stable")
     starts = np.searchsorted(ops.graph[order], np.arange(listing.n_graphs + 1))
@@ -66,8 +66,8 @@ def joined_nodes(trace: Trace, listing: BackendOps) -> NodeJoin:
         signature = b"".join(part.astype(np.int32).tobytes() for part in parts)
         if signature not in known:
             known[signature] = _best(trace, listing, rows, keys)
-        found.node[rows], found.rule[rows] = known[signature]
-    return found
+        join.node[rows], join.rule[rows] = known[signature]
+    return join
 
 
 def _best(

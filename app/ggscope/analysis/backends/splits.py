@@ -217,9 +217,9 @@ def _copied(listing: BackendOps) -> tuple[I64, I64, I64, I64]:
 
 
 def _added(at: npt.NDArray[np.integer], values: I64, n: int) -> I64:
-    found = np.zeros(n, np.int64)
-    np.add.at(found, at, values)
-    return found
+    sums = np.zeros(n, np.int64)
+    np.add.at(sums, at, values)
+    return sums
 
 
 def _matching(listing: BackendOps, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
@@ -306,5 +306,5 @@ def on_cpu_beside_others(listing: BackendOps) -> npt.NDArray[np.bool_]:
     splits = listing.splits
     others = [*(text != CPU for text in listing.texts), False]
     has_others[splits.graph[np.array(others)[splits.backend]]] = True
-    found: npt.NDArray[np.bool_] = is_node & is_cpu & has_others[ops.graph]
-    return found
+    is_alone: npt.NDArray[np.bool_] = is_node & is_cpu & has_others[ops.graph]
+    return is_alone

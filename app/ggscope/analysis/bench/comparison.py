@@ -225,13 +225,15 @@ def change_labels(comparison: BenchComparison) -> tuple[str, ...]:
 
 def _by_key(runs: BenchRuns, keys: Sequence[str]) -> dict[Key, tuple[str, Speed]]:
     """Return the speed of each test by its key; repeats of a test are pooled."""
-    found: dict[Key, list[int]] = {}
+    rows_by_key: dict[Key, list[int]] = {}
     for i in range(len(runs)):
         row = runs.row(i)
-        found.setdefault(tuple(_plain(row.get(key)) for key in keys), []).append(i)
+        rows_by_key.setdefault(tuple(_plain(row.get(key)) for key in keys), []).append(
+            i
+        )
     return {
         key: (runs.test(rows[0]), _pooled([speed_of(runs, i) for i in rows]))
-        for key, rows in found.items()
+        for key, rows in rows_by_key.items()
     }
 
 

@@ -107,15 +107,15 @@ def curves(table: BenchTable, tests: I64, axis: str) -> tuple[BenchCurve, ...]:
     x = _values(table, axis, tests)
     order = np.lexsort((np.arange(len(tests)), x, group))
     labels = _labels(table, tests, group, rest, axis)
-    found = []
+    result = []
     for rows in _parts(group[order]):
         part = order[rows]
         points = [
             _point(table, float(x[part[same][0]]), tests[part[same]])
             for same in _parts(x[part])
         ]
-        found.append(BenchCurve(labels[int(group[part[0]])], tuple(points)))
-    return tuple(sorted(found, key=lambda curve: -len(curve.points)))
+        result.append(BenchCurve(labels[int(group[part[0]])], tuple(points)))
+    return tuple(sorted(result, key=lambda curve: -len(curve.points)))
 
 
 def repetitions(table: BenchTable, tests: I64) -> tuple[BenchCurve, ...]:
@@ -130,8 +130,8 @@ def repetitions(table: BenchTable, tests: I64) -> tuple[BenchCurve, ...]:
 
 def _values(table: BenchTable, key: str, tests: I64) -> F64:
     column = table.columns[key]
-    found: F64 = np.append(column.numbers, np.nan)[column.code[tests]]
-    return found
+    values: F64 = np.append(column.numbers, np.nan)[column.code[tests]]
+    return values
 
 
 def _on_axis(table: BenchTable, key: str, tests: I64) -> npt.NDArray[np.bool_]:

@@ -54,8 +54,8 @@ def student_quantiles(freedom: npt.ArrayLike) -> F64:
         t = t + step
         if (np.abs(step) <= 1e-13 * t).all():
             break
-    found: F64 = t[inverse.reshape(-1)].reshape(np.shape(freedom))
-    return found
+    quantiles: F64 = t[inverse.reshape(-1)].reshape(np.shape(freedom))
+    return quantiles
 
 
 def mean_intervals(sample: F64, first: npt.NDArray[np.int64]) -> tuple[F64, F64]:

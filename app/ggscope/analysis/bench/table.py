@@ -52,8 +52,8 @@ class BenchColumn:
     def number(self, i: int) -> float | None:
         """Return the value of a test as a number; None where it is none."""
         code = int(self.code[i])
-        found = float(self.numbers[code]) if code >= 0 else np.nan
-        return None if np.isnan(found) else found
+        number = float(self.numbers[code]) if code >= 0 else np.nan
+        return None if np.isnan(number) else number
 
     @property
     def varies(self) -> bool:
@@ -109,8 +109,10 @@ class BenchTable:
         fastest = np.zeros(len(self.columns[TEST].texts))
         np.maximum.at(fastest, code, np.nan_to_num(self.mean))
         best = fastest[code]
-        found: F64 = np.divide(self.mean, best, out=np.zeros(len(self)), where=best > 0)
-        return found
+        shares: F64 = np.divide(
+            self.mean, best, out=np.zeros(len(self)), where=best > 0
+        )
+        return shares
 
     def samples(self, i: int) -> F64:
         """Return the speed of each repetition of a test."""
@@ -149,23 +151,23 @@ class BenchTable:
         QueryError
             If a comparison names no column, or compares words by size.
         """
-        found = np.ones(len(self), np.bool_)
+        is_match = np.ones(len(self), np.bool_)
         for term in _terms(text):
             match = _TERM.fullmatch(term)
-            found &= (
+            is_match &= (
                 self._has_word(term)
                 if match is None
                 else self._compared(*match.groups())
             )
-        return found
+        return is_match
 
     def _has_word(self, word: str) -> Bools:
-        found, wanted = np.zeros(len(self), np.bool_), word.casefold()
+        is_match, needle = np.zeros(len(self), np.bool_), word.casefold()
         for column in self.columns.values():
-            hit = [wanted in text.casefold() for text in column.texts]
+            hit = [needle in text.casefold() for text in column.texts]
             if any(hit):
-                found |= np.append(hit, False)[column.code]
-        return found
+                is_match |= np.append(hit, False)[column.code]
+        return is_match
 
     def _compared(self, key: str, sign: str, text: str) -> Bools:
         if key == SPEED:
@@ -175,8 +177,8 @@ class BenchTable:
             known = ", ".join([SPEED, *self.columns])
             raise QueryError(f"{key} is no column. Columns: {known}.")
         if sign in ("=", "!="):
-            wanted = text.casefold()
-            same = [value.casefold() == wanted for value in column.texts]
+            needle = text.casefold()
+            same = [value.casefold() == needle for value in column.texts]
             hit = np.array(same, np.bool_)
             hit |= column.numbers == _number_or_nan(text)
             is_same = np.append(hit, False)[column.code]
@@ -291,5 +293,5 @@ _SIGNS: dict[str, Callable[[F64, float], Any]] = {
 
 
 def _compare(values: F64, sign: str, number: float) -> Bools:
-    found: Bools = _SIGNS[sign](values, number)
-    return found
+    holds: Bools = _SIGNS[sign](values, number)
+    return holds

@@ -114,15 +114,15 @@ def differences(traces: Sequence[Trace], n_a: int) -> tuple[Difference, ...]:
         ("op table", lambda trace: "" if trace.ops is None else trace.ops.id),
         ("model", _models),
     )
-    found = []
+    result = []
     for what, fact in facts:
         a, b = (
             ", ".join(sorted({fact(trace) for trace in side}))
             for side in (traces[:n_a], traces[n_a:])
         )
         if a and b and a != b:
-            found.append(Difference(what, a, b))
-    return tuple(found)
+            result.append(Difference(what, a, b))
+    return tuple(result)
 
 
 def _models(trace: Trace) -> str:

@@ -154,14 +154,14 @@ def _ids_by_lane(
 ) -> list[tuple[int, I64]]:
     """Return the spans of each lane of a kind that has some."""
     lane, op = trace.spans.lane, trace.spans.op
-    found = []
+    parts = []
     for number in np.flatnonzero(is_kind).tolist():
         ids = np.flatnonzero(lane == number)
         if only_ops:
             ids = ids[op[ids] >= 0]
         if len(ids):
-            found.append((number, ids))
-    return found
+            parts.append((number, ids))
+    return parts
 
 
 def _union(time: TokenTime, start: I64, end: I64) -> int:

@@ -85,12 +85,12 @@ def skipped_tokens(trace: Trace) -> SkippedTokens:
     of_lane = trace.lanes.is_token
     if token is None or not of_lane.any() or trace.pending or has_ubatches(trace):
         return NO_SKIPS
-    found = [
+    parts = [
         rows.start
         + np.flatnonzero(of_lane[trace.spans.lane[rows]] & (token[rows] >= 0))
         for rows in chunks(len(trace.spans))
     ]
-    spans = np.concatenate([np.zeros(0, np.int64), *found])
+    spans = np.concatenate([np.zeros(0, np.int64), *parts])
     of_phase = np.full(len(spans), -1) if phase is None else phase[spans]
     gaps: list[TokenGap] = []
     for which in distinct(of_phase).tolist():
@@ -123,9 +123,9 @@ def _numbers_between(trace: Trace, low: int, high: int) -> I64:
     """Return the token numbers from low to high that any span has, ascending."""
     token = trace.spans.token
     assert token is not None
-    found = np.zeros(0, np.int64)
+    numbers = np.zeros(0, np.int64)
     for rows in chunks(len(token)):
         part = token[rows]
         part = distinct(part[(part >= low) & (part <= high)])
-        found = distinct(np.append(found, part.astype(np.int64)))
-    return found
+        numbers = distinct(np.append(numbers, part.astype(np.int64)))
+    return numbers

@@ -59,28 +59,28 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
     Spans that do the same accesses for the same token are counted first, so the
     cost is one look at each span and one at each distinct access and token.
     """
-    found = account(trace)
+    table = account(trace)
     layer, expert = _experts_of(
-        trace, found.what.tensor, found.what.layer, found.what.expert
+        trace, table.what.tensor, table.what.layer, table.what.expert
     )
-    is_one = (expert >= 0) & (expert < most) & found.is_access
+    is_one = (expert >= 0) & (expert < most) & table.is_access
     row = np.flatnonzero(is_one)
-    of_row = np.searchsorted(found.first, row, "right") - 1
-    entry, token, n_times = _repeats(trace, found, of_row)
+    of_row = np.searchsorted(table.first, row, "right") - 1
+    entry, token, n_times = _repeats(trace, table, of_row)
     begin = np.searchsorted(of_row, entry)
     n_rows = np.searchsorted(of_row, entry, "right") - begin
     at = row[ranges(begin, n_rows)]
-    times, size = np.repeat(n_times, n_rows), found.known[at]
+    times, size = np.repeat(n_times, n_rows), table.known[at]
     loose = trace.accesses.loose
     what = loose.what
     loose_layer, loose_expert = _experts_of(trace, what.tensor, what.layer, what.expert)
-    kept = np.flatnonzero((loose_expert >= 0) & (loose_expert < most))
+    rows = np.flatnonzero((loose_expert >= 0) & (loose_expert < most))
     return _grouped(
-        np.concatenate([np.repeat(token, n_rows), loose.token[kept].astype(np.int64)]),
-        np.concatenate([layer[at], loose_layer[kept]]),
-        np.concatenate([expert[at], loose_expert[kept]]),
-        np.concatenate([times, np.ones(len(kept), np.int64)]),
-        np.concatenate([times * size, loose_bytes(trace)[0][kept]]),
+        np.concatenate([np.repeat(token, n_rows), loose.token[rows].astype(np.int64)]),
+        np.concatenate([layer[at], loose_layer[rows]]),
+        np.concatenate([expert[at], loose_expert[rows]]),
+        np.concatenate([times, np.ones(len(rows), np.int64)]),
+        np.concatenate([times * size, loose_bytes(trace)[0][rows]]),
     )
 
 
@@ -104,16 +104,16 @@ def _experts_of(
     )
 
 
-def _repeats(trace: Trace, found: AccessTable, entries: I64) -> tuple[I64, I64, I64]:
+def _repeats(trace: Trace, table: AccessTable, entries: I64) -> tuple[I64, I64, I64]:
     """Return (entry, token, number of ops) of ops that do these entries."""
     spans = trace.spans
-    wanted = np.zeros(len(found) + 1, np.bool_)
-    wanted[entries] = True
-    wanted[-1] = False  # what -1 finds
+    is_repeated = np.zeros(len(table) + 1, np.bool_)
+    is_repeated[entries] = True
+    is_repeated[-1] = False  # what -1 finds
     parts: list[tuple[I64, I64]] = []
     for part in chunks(len(spans)):
-        entry = found.counted_entries(part)
-        hit = np.flatnonzero(wanted[entry])
+        entry = table.counted_entries(part)
+        hit = np.flatnonzero(is_repeated[entry])
         token = (
             np.full(len(hit), -1, np.int64)
             if spans.token is None
@@ -347,51 +347,51 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
     routing = trace.routing
     usable = (routing.layer >= 0) & (routing.expert >= 0)
     usable &= (routing.expert < MOST_EXPERTS) & (routing.layer < MOST_LAYERS)
-    kept = slice(None) if usable.all() else np.flatnonzero(usable)
-    layer, expert = routing.layer[kept], routing.expert[kept]
+    rows = slice(None) if usable.all() else np.flatnonzero(usable)
+    layer, expert = routing.layer[rows], routing.expert[rows]
     n = len(layer)
-    implied = 0 if routing.is_implied is None else int(routing.is_implied[kept].sum())
-    more = None if routing.n_more is None else routing.n_more[kept].astype(np.int64)
+    implied = 0 if routing.is_implied is None else int(routing.is_implied[rows].sum())
+    more = None if routing.n_more is None else routing.n_more[rows].astype(np.int64)
     return _choices(
         trace,
         slices,
         layer,
         expert,
-        routing.token[kept],
+        routing.token[rows],
         source=ExpertSource.SIZES if implied == n > 0 else ExpertSource.ROUTING,
-        rank=routing.rank[kept].astype(np.int16),
-        score=routing.score[kept],
-        is_used=routing.is_used[kept],
+        rank=routing.rank[rows].astype(np.int16),
+        score=routing.score[rows],
+        is_used=routing.is_used[rows],
         weight=np.ones(n, np.int64),
         bytes=None,
         n_left_out=len(routing) - n,
         more=more if more is not None and more.any() else None,
         n_implied=implied,
-        row=None if routing.row is None else routing.row[kept],
+        row=None if routing.row is None else routing.row[rows],
     )
 
 
 def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
-    found = accessed_experts(trace, MOST_EXPERTS)
+    accessed = accessed_experts(trace, MOST_EXPERTS)
     source = ExpertSource.ACCESSES
-    if not len(found.layer):
+    if not len(accessed.layer):
         stacked = touches_stacks(trace)
         source = ExpertSource.STACKS if stacked else ExpertSource.NONE
-    kept = found.layer < MOST_LAYERS
-    n = int(np.count_nonzero(kept))
+    keep = accessed.layer < MOST_LAYERS
+    n = int(np.count_nonzero(keep))
     return _choices(
         trace,
         slices,
-        found.layer[kept],
-        found.expert[kept],
-        found.token[kept],
+        accessed.layer[keep],
+        accessed.expert[keep],
+        accessed.token[keep],
         source=source,
         rank=np.full(n, -1, np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),
-        weight=found.n_accesses[kept],
-        bytes=found.bytes[kept],
-        n_left_out=found.n_left_out + int(found.n_accesses[~kept].sum()),
+        weight=accessed.n_accesses[keep],
+        bytes=accessed.bytes[keep],
+        n_left_out=accessed.n_left_out + int(accessed.n_accesses[~keep].sum()),
     )
 
 
@@ -460,9 +460,9 @@ def _number_of_experts(
 ) -> tuple[int, CountSource]:
     """Return the experts per layer, at least as many as were seen."""
     seen = int(expert.max(initial=-1)) + 1
-    told = stated_experts(trace)
-    if told and seen <= told <= MOST_EXPERTS:
-        return told, CountSource.MODEL
+    stated = stated_experts(trace)
+    if stated and seen <= stated <= MOST_EXPERTS:
+        return stated, CountSource.MODEL
     if slices.n_experts and slices.n_experts >= seen:
         return slices.n_experts, CountSource.TENSORS
     if trace.routing.n_experts and trace.routing.n_experts >= seen:

@@ -144,19 +144,19 @@ def expert_sets(choices: Choices) -> ExpertSets:
     """Return the sets of experts that computed; rows without a token are left out."""
     n_layers, n_experts = max(len(choices.layers), 1), max(choices.n_experts, 1)
     order = choices.order
-    kept = choices.is_used & (order.unit >= 0)
-    key = order.unit[kept] * n_layers + choices.layer[kept]
-    key = np.sort(key * n_experts + choices.expert[kept])
+    keep = choices.is_used & (order.unit >= 0)
+    key = order.unit[keep] * n_layers + choices.layer[keep]
+    key = np.sort(key * n_experts + choices.expert[keep])
     key = key[np.append(True, key[1:] != key[:-1])[: len(key)]]
     group, expert = np.divmod(key, n_experts)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
     group = group[starts]
     unit, layer = np.divmod(group, n_layers)
     token, previous = order.column[unit], order.before[unit]
-    wanted = previous * n_layers + layer
-    at = np.minimum(np.searchsorted(group, wanted), max(len(group) - 1, 0))
+    keys = previous * n_layers + layer
+    at = np.minimum(np.searchsorted(group, keys), max(len(group) - 1, 0))
     is_there = previous >= 0
-    is_there[is_there] = group[at[is_there]] == wanted[is_there]
+    is_there[is_there] = group[at[is_there]] == keys[is_there]
     first = np.append(starts, len(key)).astype(np.int64)
     open_layer, open_token, _ = choices.open_pairs()
     is_whole = ~np.isin(token * n_layers + layer, open_token * n_layers + open_layer)
@@ -192,9 +192,9 @@ def overlap(choices: Choices, sets: ExpertSets) -> Overlap:
     n_experts, size = max(choices.n_experts, 1), np.diff(sets.first)
     of_set = np.repeat(np.arange(len(sets)), size)
     key = of_set * n_experts + sets.expert
-    wanted = sets.before[of_set] * n_experts + sets.expert
-    at = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
-    is_again = (sets.before[of_set] >= 0) & (key[at] == wanted)
+    keys = sets.before[of_set] * n_experts + sets.expert
+    at = np.minimum(np.searchsorted(key, keys), max(len(key) - 1, 0))
+    is_again = (sets.before[of_set] >= 0) & (key[at] == keys)
     n_again = np.bincount(of_set[is_again], minlength=len(sets))
     share = n_again[after] / size[after]
     shape = (len(choices.layers), len(choices.tokens))
@@ -210,8 +210,8 @@ def _means(group: I64, values: F64, n: int) -> F64:
     """Return the mean of the values of each group; NaN without any."""
     count = np.bincount(group, minlength=n)
     total = np.bincount(group, values, minlength=n)
-    found: F64 = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
-    return found
+    means: F64 = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
+    return means
 
 
 def transitions(choices: Choices, sets: ExpertSets, layer: int | None = None) -> I64:
@@ -309,11 +309,11 @@ def rank_split(choices: Choices, layer: int, expert: int, token: int | None) -> 
     `layer` and `token` are rows; `token` None = all. Choices without a rank, and
     those that did not compute, are left out.
     """
-    kept = (choices.layer == layer) & (choices.expert == expert)
-    kept &= choices.is_used & (choices.rank >= 0)
+    keep = (choices.layer == layer) & (choices.expert == expert)
+    keep &= choices.is_used & (choices.rank >= 0)
     if token is not None:
-        kept &= choices.token == token
-    return np.bincount(choices.rank[kept]).astype(np.int64)
+        keep &= choices.token == token
+    return np.bincount(choices.rank[keep]).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +342,8 @@ class Cover:
         return self.count / self.total if self.total else math.nan
 
 
-def covers(choices: Choices, count: I64, wanted: float) -> tuple[Cover, ...]:
-    """Return for each layer which experts to pin for `wanted` (0..1) of its choices.
+def covers(choices: Choices, count: I64, share: float) -> tuple[Cover, ...]:
+    """Return for each layer which experts to pin for `share` (0..1) of its choices.
 
     Parameters
     ----------
@@ -352,21 +352,21 @@ def covers(choices: Choices, count: I64, wanted: float) -> tuple[Cover, ...]:
     Raises
     ------
     ValueError
-        If `wanted` is not within 0..1.
+        If `share` is not within 0..1.
     """
-    if not 0 <= wanted <= 1:
-        raise ValueError(f"a share is within 0..1, not {wanted}")
-    exact = Fraction(str(wanted))
+    if not 0 <= share <= 1:
+        raise ValueError(f"a share is within 0..1, not {share}")
+    exact = Fraction(str(share))
     size = choices.slices.sizes(choices.layers, choices.n_experts)
     order = np.argsort(-count, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(count, order, axis=1), axis=1)
-    found = []
+    result = []
     for row, layer in enumerate(choices.layers.tolist()):
         total = int(count[row].sum())
         needed = math.ceil(exact * total)
         n = int(np.searchsorted(reached[row], needed)) + 1 if needed else 0
         experts = order[row, :n]
-        found.append(
+        result.append(
             Cover(
                 layer,
                 tuple(experts.tolist()),
@@ -376,7 +376,7 @@ def covers(choices: Choices, count: I64, wanted: float) -> tuple[Cover, ...]:
                 _whole(size[row]),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _whole(sizes: I64) -> int:
@@ -459,7 +459,7 @@ def experts_result(
     token: int | None,
     layer: int | None,
     beside: Beside,
-    wanted: float = 0.9,
+    share: float = 0.9,
     context: Watcher | None = None,
 ) -> ExpertsResult:
     """Return the numbers of a picture; `base` is that of an earlier one, where known.
@@ -472,7 +472,7 @@ def experts_result(
     choices = base.choices
     grid = expert_grid(choices, token)
     matrix = scores = curve = None
-    found: tuple[Cover, ...] = ()
+    shown: tuple[Cover, ...] = ()
     if beside is Beside.OVERLAP:
         matrix = base.overlap.share
     elif beside is Beside.TRANSITION:
@@ -485,10 +485,10 @@ def experts_result(
         scores = score_histogram(choices, layer)
     else:
         curve = hotness_curve(grid.count)
-        found = covers(choices, grid.count, wanted)
+        shown = covers(choices, grid.count, share)
     figures = expert_figures(grid.count, grid.more)
     return ExpertsResult(
-        base, token, layer, beside, grid, figures, matrix, scores, curve, found, wanted
+        base, token, layer, beside, grid, figures, matrix, scores, curve, shown, share
     )
 
 

@@ -33,8 +33,8 @@ class ExpertSlices:
 
     def of(self, layer: int, expert: int) -> I64:
         """Return the rows of an expert's slices."""
-        wanted = expert_key(layer, expert)
-        low, high = np.searchsorted(self.key, [wanted, wanted + 1])
+        key = expert_key(layer, expert)
+        low, high = np.searchsorted(self.key, [key, key + 1])
         return np.arange(low, high)
 
     def sizes(self, layers: I64, n_experts: int) -> I64:
@@ -92,8 +92,8 @@ def expert_slices(trace: Trace) -> ExpertSlices:
 
 def stated_experts(trace: Trace) -> int:
     """Return how many experts the model file says a layer has; 0 where it does not."""
-    told = [m.metadata.get("n_experts", "") for m in trace.models]
-    numbers = [int(text) for text in told if text.isascii() and text.isdecimal()]
+    stated = [m.metadata.get("n_experts", "") for m in trace.models]
+    numbers = [int(text) for text in stated if text.isascii() and text.isdecimal()]
     return max(numbers, default=0)
 
 

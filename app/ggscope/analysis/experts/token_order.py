@@ -65,27 +65,27 @@ def tokens_before(trace: Trace) -> I64:
     not accepted, it is the last one.
     """
     tokens, sequences = trace.batch_tokens, trace.token_sequences
-    found = np.full(len(tokens), -1, np.int64)
+    before = np.full(len(tokens), -1, np.int64)
     at = sequences.token.astype(np.int64)
     position = tokens.position[at].astype(np.int64)
     known = position >= 0
     at, position = at[known], position[known]
     if not len(at):
-        return found
+        return before
     context = tokens.context[at].astype(np.int64)
     which = context << 32 | sequences.sequence[known].astype(np.int64)
     _, which = np.unique(which, return_inverse=True)
     width, n = int(position.max()) + 2, len(tokens)
     if (int(which.max()) + 1) * width >= _MOST_KEY // n:
-        return found
+        return before
     place = which * width + position
     key = np.sort(place * n + at)
     # The last of those one position earlier that came before.
-    wanted = (place - 1) * n + at
-    hit = np.maximum(np.searchsorted(key, wanted, "left") - 1, 0)
-    is_found = (position > 0) & (key[hit] // n == place - 1) & (key[hit] < wanted)
-    found[at[is_found]] = key[hit][is_found] % n
-    return found
+    keys = (place - 1) * n + at
+    hit = np.maximum(np.searchsorted(key, keys, "left") - 1, 0)
+    is_found = (position > 0) & (key[hit] // n == place - 1) & (key[hit] < keys)
+    before[at[is_found]] = key[hit][is_found] % n
+    return before
 
 
 def _by_number(number: Array, row: Array | None, numbers: I64) -> TokenOrder:
@@ -140,7 +140,7 @@ def _rows_of(tokens: BatchTokens, number: I64, layer: I64, row: Array) -> I64:
     mine = n_rows[key]
     whole = known & (mine == n_all[at])
     part = known & ~whole & (mine == n_output[at])
-    found = np.full(len(number), -1, np.int64)
-    found[whole] = order[first[at[whole]] + row[whole]]
-    found[part] = outputs[first_output[at[part]] + row[part]]
-    return found
+    rows = np.full(len(number), -1, np.int64)
+    rows[whole] = order[first[at[whole]] + row[whole]]
+    rows[part] = outputs[first_output[at[part]] + row[part]]
+    return rows

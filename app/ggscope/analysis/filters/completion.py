@@ -79,22 +79,22 @@ def complete(
     values : takes a field of `Filter`, returns which of its values occur.
     """
     before = text[:cursor]
-    found = _VALUE.search(before)
-    if found is not None:
-        field = ALIASES.get(found["field"].lower())
+    match = _VALUE.search(before)
+    if match is not None:
+        field = ALIASES.get(match["field"].lower())
         if field is None:
             return Completion(cursor, cursor)
-        begun = found["begun"].removeprefix('"')
-        start = found.start("begun")
+        begun = match["begun"].removeprefix('"')
+        start = match.start("begun")
         return Completion(start, cursor, _fitting(_values(field, values), begun))
-    found = _FIELD.search(before)
-    if found is None or (not found["begun"] and before.strip()):
+    match = _FIELD.search(before)
+    if match is None or (not match["begun"] and before.strip()):
         return Completion(cursor, cursor)
     offered = [f"{name}{sign}" for name, sign in FIELDS.items()]
-    if before[: found.start("begun")].strip():
+    if before[: match.start("begun")].strip():
         offered += _WORDS
-    words = _fitting(offered, found["begun"], only_beginnings=True)
-    return Completion(found.start("begun"), cursor, words)
+    words = _fitting(offered, match["begun"], only_beginnings=True)
+    return Completion(match.start("begun"), cursor, words)
 
 
 def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
@@ -108,13 +108,13 @@ def _fitting(
     words: Sequence[str], begun: str, *, only_beginnings: bool = False
 ) -> tuple[str, ...]:
     """Return the words that begin so, then those that hold it; not it alone."""
-    wanted = begun.casefold()
+    prefix = begun.casefold()
     first, then = list[str](), list[str]()
     for word in words:
         plain = word.casefold().strip('"')
-        if plain.startswith(wanted):
+        if plain.startswith(prefix):
             first.append(word)
-        elif wanted in plain and not only_beginnings:
+        elif prefix in plain and not only_beginnings:
             then.append(word)
-    found = (*first, *then)[:MOST]
-    return () if found == (begun,) else found
+    fitting = (*first, *then)[:MOST]
+    return () if fitting == (begun,) else fitting

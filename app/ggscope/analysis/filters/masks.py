@@ -344,11 +344,11 @@ class GrowingMask:
         self._rows = Growing(np.bool_)
         self._rows.append(mask)
 
-    def extended_to(self, trace: Trace, wanted: Filter) -> Bools:
+    def extended_to(self, trace: Trace, where: Filter) -> Bools:
         """Return bool[n_spans] of `trace`, whose first spans are the known ones."""
         n = len(self._rows)
         if n < len(trace.spans):
-            new = filter_mask(trace, wanted, first=n)
+            new = filter_mask(trace, where, first=n)
             self._rows.append(
                 np.ones(len(trace.spans) - n, np.bool_) if new is None else new
             )

@@ -183,10 +183,10 @@ class _Parser:
 
     def _alternatives(self) -> Filter:
         """Parse alternatives joined by ``or``."""
-        found = [self._together()]
+        filters = [self._together()]
         while self._takes("or"):
-            found.append(self._together())
-        return _any_of(found)
+            filters.append(self._together())
+        return _any_of(filters)
 
     def _together(self) -> Filter:
         """Parse conditions joined by ``and`` or spaces."""
@@ -230,9 +230,9 @@ class _Parser:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             _refuse(token, f"nested too deeply (at most {_MAX_DEPTH} levels)")
-        found = read()
+        where = read()
         self._depth -= 1
-        return found
+        return where
 
     def _word(self) -> str:
         """Return "and", "or" or "not" where one is next, else ""."""
@@ -298,39 +298,39 @@ def both(a: Filter, b: Filter) -> Filter:
     return replace(a, **changes, clauses=tuple(clauses))
 
 
-def negated(wanted: Filter) -> Filter:
+def negated(where: Filter) -> Filter:
     """Return the negation of a filter."""
-    if len(wanted.clauses) == 1 and wanted == Filter(clauses=wanted.clauses):
-        clause = wanted.clauses[0]
+    if len(where.clauses) == 1 and where == Filter(clauses=where.clauses):
+        clause = where.clauses[0]
         if isinstance(clause, Not):
             return clause.of
-    return Filter(clauses=(Not(wanted),))
+    return Filter(clauses=(Not(where),))
 
 
-def _any_of(found: list[Filter]) -> Filter:
+def _any_of(filters: list[Filter]) -> Filter:
     """Return the disjunction of filters."""
-    found = list(dict.fromkeys(found))
-    if len(found) == 1:
-        return found[0]
+    filters = list(dict.fromkeys(filters))
+    if len(filters) == 1:
+        return filters[0]
     names = {
         f.name
-        for one in found
+        for one in filters
         for f in fields(Filter)
         if getattr(one, f.name) != f.default
     }
     (name, *more) = names
-    first = getattr(found[0], name)
+    first = getattr(filters[0], name)
     if not more and isinstance(first, frozenset):
-        union = frozenset[Any]().union(*(getattr(one, name) for one in found))
+        union = frozenset[Any]().union(*(getattr(one, name) for one in filters))
         return _one_part(name, union)
-    return Filter(clauses=(AnyOf(tuple(found)),))
+    return Filter(clauses=(AnyOf(tuple(filters)),))
 
 
-def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str], ...]:
+def describe_filter(where: Filter, unit: Unit = "ns") -> tuple[tuple[str, str], ...]:
     """Return (field, short text) per part, for chips: ("layers", "layer 0–21")."""
     chips: list[tuple[str, str]] = []
     for f in fields(Filter):
-        value = getattr(wanted, f.name)
+        value = getattr(where, f.name)
         if value == f.default:
             continue
         if f.name == "clauses":
@@ -412,14 +412,14 @@ def _clause_words(clause: Clause, unit: Unit) -> str:
     return " or ".join(parts)
 
 
-def format_filter(wanted: Filter) -> str:
-    """Return an expression that `parse_filter` turns into `wanted` again.
+def format_filter(where: Filter) -> str:
+    """Return an expression that `parse_filter` turns into `where` again.
 
     An empty set ("nothing matches") has no expression and is left out.
     """
     parts: list[str] = []
     for f in fields(Filter):
-        value = getattr(wanted, f.name)
+        value = getattr(where, f.name)
         if value == f.default:
             continue
         if f.name == "clauses":
@@ -491,7 +491,7 @@ def text_matcher(text: str) -> Callable[[str], bool]:
             f"{MAX_PATTERN_LENGTH}."
         )
     try:
-        found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
+        search = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
         if _repeats_within_repeats(expression):
             raise QueryError(
                 f"regular expression /{expression}/ has nested quantifiers such as "
@@ -504,7 +504,7 @@ def text_matcher(text: str) -> Callable[[str], bool]:
         raise QueryError(
             f"invalid regular expression /{expression}/{where}: {reason}."
         ) from error
-    return lambda string: found(string) is not None
+    return lambda string: search(string) is not None
 
 
 def _repeats_within_repeats(expression: str) -> bool:
@@ -791,8 +791,8 @@ def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
 
 def _split_list(text: str) -> list[str]:
     """Split at commas that are not quoted."""
-    kept = rf"({_QUOTED}|(?:(?<=^)|(?<=[,\s])){_REGEX}(?=\s*(?:,|$)))"
-    return re.sub(f"{kept}|,", lambda m: m[1] or "\0", text).split("\0")
+    whole = rf"({_QUOTED}|(?:(?<=^)|(?<=[,\s])){_REGEX}(?=\s*(?:,|$)))"
+    return re.sub(f"{whole}|,", lambda m: m[1] or "\0", text).split("\0")
 
 
 def _unquoted(text: str) -> str:

@@ -369,11 +369,11 @@ class _Search:
             for row in self._read_rows(span, what):
                 if writer[row] < 0:
                     continue
-                found, name = ops_of.get(writer[row], []), self._base_name(what, row)
-                if len(found) == 1:
-                    self._add(found[0], position, EdgeSource.RECORDED)
-                elif found:
-                    n = len(found)
+                writers, name = ops_of.get(writer[row], []), self._base_name(what, row)
+                if len(writers) == 1:
+                    self._add(writers[0], position, EdgeSource.RECORDED)
+                elif writers:
+                    n = len(writers)
                     self._leave_open(position, name, NoProducer.AMBIGUOUS, n)
                 else:
                     self._leave_open(position, name, NoProducer.NOT_RECORDED)

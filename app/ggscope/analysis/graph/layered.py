@@ -123,14 +123,14 @@ def ranks(
         for follower in out.of(node):
             if rank[follower] < below:
                 rank[follower] = below
-    found = np.array(rank, np.int64)
+    ranks = np.array(rank, np.int64)
     if (pinned == TOP).any():
-        _make_room_on_top(found, pinned)
-    _pull_down(found, order, source[forth], target[forth], out, pinned)
+        _make_room_on_top(ranks, pinned)
+    _pull_down(ranks, order, source[forth], target[forth], out, pinned)
     if (pinned == BOTTOM).any():
-        inside = found[pinned != BOTTOM]
-        found[pinned == BOTTOM] = int(inside.max(initial=-1)) + 1
-    return found
+        inside = ranks[pinned != BOTTOM]
+        ranks[pinned == BOTTOM] = int(inside.max(initial=-1)) + 1
+    return ranks
 
 
 def _make_room_on_top(rank: I64, pinned: I64) -> None:
@@ -260,12 +260,12 @@ def _thread(made: Rows, level: Level) -> None:
     for edge in np.flatnonzero(~made.is_stub).tolist():
         source, target, weight = sources[edge], targets[edge], weights[edge]
         thread = waypoints.setdefault((source, ports[edge]), [])
-        wanted = made.rank[target] - made.rank[source] - 1
-        while len(thread) < wanted:
+        n_between = made.rank[target] - made.rank[source] - 1
+        while len(thread) < n_between:
             thread.append(_waypoint(made, source, ports[edge], thread, weight))
-        made.chain[edge] = thread[:wanted]
-        last = thread[wanted - 1] if wanted else source
-        leave = 0.0 if wanted else leaves[edge]
+        made.chain[edge] = thread[:n_between]
+        last = thread[n_between - 1] if n_between else source
+        leave = 0.0 if n_between else leaves[edge]
         _link(made, last, target, weight, leave - enters[edge])
 
 
@@ -309,9 +309,9 @@ def reduce_crossings(made: Rows, watcher: Watcher | None = None) -> None:
             _sort_row(made, row, made.above if is_down else made.below)
         if watcher is not None:
             watcher.progress(sweep + 2, 12)
-        found = crossings(made) if counts else 0
-        if found < fewest or not counts:
-            fewest, best = found, [row[:] for row in made.rows]
+        n_crossings = crossings(made) if counts else 0
+        if n_crossings < fewest or not counts:
+            fewest, best = n_crossings, [row[:] for row in made.rows]
     made.rows = best
     made.number()
 

@@ -178,31 +178,31 @@ def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> ShownG
     target = graph.target[edge].astype(np.int64)
     row, layer = np.arange(len(graph)), layers.layer
     root = _roots(graph, layers, choice)
-    kept = root == row
+    keep = root == row
     source = root[source]
-    shown = kept[target] & (source != target)
+    shown = keep[target] & (source != target)
     edge, source, target = edge[shown], source[shown], target[shown]
     if choice.repeats_inputs:
         copied = layers.is_shared[source]
         first = len(row)
-        kept[source[copied]] = False
-        kept[target] = True  # a leaf that an edge enters all the same keeps its box
+        keep[source[copied]] = False
+        keep[target] = True  # a leaf that an edge enters all the same keeps its box
         row = np.concatenate([row, source[copied]])
         layer = np.concatenate([layer, layer[target[copied]]])
         source = source.copy()
         source[copied] = first + np.arange(int(copied.sum()))
-        kept = np.concatenate([kept, np.ones(len(row) - first, np.bool_)])
+        keep = np.concatenate([keep, np.ones(len(row) - first, np.bool_)])
     if choice.layer is not None:
         inside = layer == choice.layer
         used = np.zeros(len(row), np.bool_)
         used[source[inside[target]]] = True
-        kept &= inside | (used & layers.is_shared[row])
-    number = np.cumsum(kept) - 1
-    both = kept[source] & kept[target]
+        keep &= inside | (used & layers.is_shared[row])
+    number = np.cumsum(keep) - 1
+    both = keep[source] & keep[target]
     return ShownGraph(
-        row[kept],
-        layer[kept],
-        layers.is_input[row[kept]],
+        row[keep],
+        layer[keep],
+        layers.is_input[row[keep]],
         number[source[both]],
         number[target[both]],
         edge[both],
@@ -520,8 +520,8 @@ class GraphLayout:
 
     def box_of_layer(self, layer: int) -> int:
         """Return the box or frame of a layer; -1 where it is not shown."""
-        found = np.flatnonzero((self.layer == layer) & (self.kind != BoxKind.NODE))
-        return int(found[0]) if len(found) else -1
+        boxes = np.flatnonzero((self.layer == layer) & (self.kind != BoxKind.NODE))
+        return int(boxes[0]) if len(boxes) else -1
 
     def lines_of(self, edges: Flags) -> I64:
         """Return the rows of `segments` that the marked edges (bool[m]) consist of."""
@@ -551,18 +551,18 @@ def lay_out_graph(
     Cancelled
         From the watcher.
     """
-    wanted = opening_choice(graph) if choice is None else choice
+    opening = opening_choice(graph) if choice is None else choice
     known = graph_layers(graph) if layers is None else layers
-    kept: Cache = {} if cache is None else cache
-    if len(kept) > MAX_CACHED:
-        kept.clear()
-    drawn = drawn_part(graph, known, wanted)
-    items = items_of(drawn, wanted)
+    cached: Cache = {} if cache is None else cache
+    if len(cached) > MAX_CACHED:
+        cached.clear()
+    drawn = drawn_part(graph, known, opening)
+    items = items_of(drawn, opening)
     frames = {
-        item: frame_of(drawn, items, item, kept, watcher, across=wanted.across)
+        item: frame_of(drawn, items, item, cached, watcher, across=opening.across)
         for item in np.flatnonzero(items.is_open).tolist()
     }
-    level, edge, hop = outer_level(drawn, items, frames, across=wanted.across)
+    level, edge, hop = outer_level(drawn, items, frames, across=opening.across)
     outer = place(level, 0.0, watcher)
     parts = _Parts(len(drawn.edge))
     parts.hops[edge, 1] = hop
@@ -574,8 +574,8 @@ def lay_out_graph(
         parts.add(frame.placed, x, y, frame.arrives)
     sizes = np.stack([level.width, level.height], 1)
     boxes = _boxes(drawn, items, frames, outer, sizes)
-    made = _assembled(graph, known, wanted, drawn, parts, outer, boxes)
-    return _turned(made) if wanted.across else made
+    made = _assembled(graph, known, opening, drawn, parts, outer, boxes)
+    return _turned(made) if opening.across else made
 
 
 def _turned(layout: GraphLayout) -> GraphLayout:
@@ -679,9 +679,9 @@ def _assembled(
     drawn: ShownGraph,
     parts: _Parts,
     outer: Placed,
-    found: _Boxes,
+    placed: _Boxes,
 ) -> GraphLayout:
-    boxes, places = found
+    boxes, places = placed
     is_stub = np.concatenate(parts.is_stub)
     ends = np.concatenate(parts.ends)
     tips = ends[np.concatenate(parts.arrives) & ~is_stub, 2:]

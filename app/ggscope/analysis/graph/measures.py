@@ -138,15 +138,20 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     missing = np.full(len(tensor), np.nan)
     if not n or not (len(table.patterns) or len(table.loose)):
         return missing, missing
-    found = account(trace)
-    times = found.row_times()
+    access_table = account(trace)
+    times = access_table.row_times()
     counts, sizes = _by_tensor(
-        found.what.tensor, times * found.counts, times * found.known, n
+        access_table.what.tensor,
+        times * access_table.counts,
+        times * access_table.known,
+        n,
     )
     loose = table.loose
     once = np.ones(len(loose), np.int64)
     more, larger = _by_tensor(loose.what.tensor, once, loose_bytes(trace)[0], n)
-    unsized, _ = _by_tensor(found.what.tensor, times * found.unsized, times, n)
+    unsized, _ = _by_tensor(
+        access_table.what.tensor, times * access_table.unsized, times, n
+    )
     is_open = loose.what.tensor[loose_unsized(trace)]
     unsized += np.bincount(is_open[is_open >= 0], minlength=n)
     sizes += larger

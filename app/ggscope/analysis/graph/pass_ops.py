@@ -63,13 +63,13 @@ def pass_ops(trace: Trace, span: int) -> PassOps | NoPass:
     -----
     O(spans); that of the last pass is cached.
     """
-    found = _key(trace, span)
-    if isinstance(found, NoPass):
-        return found
+    ops = _key(trace, span)
+    if isinstance(ops, NoPass):
+        return ops
     last = _last.get(trace)
-    if last is not None and last.key == found:
+    if last is not None and last.key == ops:
         return last
-    made = _made(trace, found)
+    made = _made(trace, ops)
     if isinstance(made, PassOps):
         _last[trace] = made
     return made

@@ -104,8 +104,8 @@ class FileMap:
 
     def part_at(self, offset: int) -> FilePart | None:
         """Return the file that holds a global offset."""
-        found = (part for part in self.parts if part.begin <= offset < part.end)
-        return next(found, None)
+        parts = (part for part in self.parts if part.begin <= offset < part.end)
+        return next(parts, None)
 
     def units_of(self, tensor: int) -> tuple[int, int]:
         """Return the first unit of a tensor and the one behind its last."""
@@ -241,8 +241,8 @@ def _accessed(trace: Trace) -> tuple[I64, I64]:
         np.minimum.at(low, what.tensor[rows], offset[rows])
         ends = offset[rows] + np.maximum(size[rows], 0)
         np.maximum.at(high, what.tensor[rows], ends)
-    found = high >= 0
-    return np.where(found, low, -1), np.where(found, high, -1)
+    is_accessed = high >= 0
+    return np.where(is_accessed, low, -1), np.where(is_accessed, high, -1)
 
 
 def _part_begins(trace: Trace, stop: I64) -> tuple[I64, tuple[FilePart, ...]]:

@@ -259,7 +259,7 @@ def _numbers(column: Array | None) -> I64:
     """Return the numbers >= 0 of a column, ascending."""
     if column is None:
         return np.zeros(0, np.int64)
-    found = []
+    labels = []
     for chunk in chunks(len(column)):
         part = column[chunk]
         low, high = int(part.min(initial=0)), int(part.max(initial=-1))
@@ -267,8 +267,8 @@ def _numbers(column: Array | None) -> I64:
             seen = np.flatnonzero(np.bincount(part[part >= 0], minlength=1))
         else:
             seen = distinct(part)
-        found.append(seen.astype(np.int64))
-    values = distinct(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        labels.append(seen.astype(np.int64))
+    values = distinct(np.concatenate(labels)) if labels else np.zeros(0, np.int64)
     return values[values >= 0]
 
 
@@ -320,9 +320,9 @@ class HeatAxis:
         inside = np.minimum(unit, len(self.files) - 1)
         size = self.files.size[inside]
         whole, rest = np.divmod(size, UNIT_WIDTH)
-        found = self.files.offset[inside] + whole * part + rest * part // UNIT_WIDTH
-        found = np.where(at <= 0, 0, found)
-        return np.where(at >= self.extent, self.files.extent, found)
+        offsets = self.files.offset[inside] + whole * part + rest * part // UNIT_WIDTH
+        offsets = np.where(at <= 0, 0, offsets)
+        return np.where(at >= self.extent, self.files.extent, offsets)
 
     def positions(self, offsets: I64) -> I64:
         """Return the position of each offset; of one between units the next unit's."""

@@ -71,7 +71,7 @@ def models_of(trace: Trace, files: tuple[StorageFile, ...]) -> I64:
     By its name; where both tell a size, it must be the same. A file of another name
     counts where exactly one model has its size, to the byte.
     """
-    found = np.full(len(files), -1, np.int64)
+    models = np.full(len(files), -1, np.int64)
     for i, file in enumerate(files):
         same_size = [
             k for k, m in enumerate(trace.models) if m.size == file.size and m.size > 0
@@ -79,12 +79,12 @@ def models_of(trace: Trace, files: tuple[StorageFile, ...]) -> I64:
         for k, model in enumerate(trace.models):
             has_name = model.name.rpartition("/")[2] == file.name
             if has_name and (min(model.size, file.size) < 0 or k in same_size):
-                found[i] = k
+                models[i] = k
                 break
         else:
             if len(same_size) == 1:
-                found[i] = same_size[0]
-    return found
+                models[i] = same_size[0]
+    return models
 
 
 def tensor_reads(trace: Trace, rows: LoadRows) -> TensorReads:
@@ -183,7 +183,7 @@ def _reading_spans(trace: Trace) -> I64:
 
 def _reader_at(trace: Trace, spans: I64, rows: LoadRows, which: I64) -> I64:
     """Return the span that read the bytes of each read when it was issued, -1 none."""
-    found = np.full(len(which), -1, np.int64)
+    reader = np.full(len(which), -1, np.int64)
     start = rows.start[which]
     low = rows.offset[which]
     high = low + np.maximum(rows.size[which], 1)
@@ -193,11 +193,11 @@ def _reader_at(trace: Trace, spans: I64, rows: LoadRows, which: I64) -> I64:
         mine = mine[np.argsort(trace.spans.start[mine], kind="stable")]
         at = np.searchsorted(trace.spans.start[mine], start, "right") - 1
         candidate = mine[np.maximum(at, 0)]
-        runs = (at >= 0) & (start <= trace.spans.end[candidate]) & (found < 0)
+        runs = (at >= 0) & (start <= trace.spans.end[candidate]) & (reader < 0)
         rest = np.flatnonzero(runs)
         hits = _overlaps(trace, candidate[rest], low[rest], high[rest])
-        found[rest[hits]] = candidate[rest[hits]]
-    return found
+        reader[rest[hits]] = candidate[rest[hits]]
+    return reader
 
 
 def _overlaps(trace: Trace, spans: I64, low: I64, high: I64) -> npt.NDArray[np.bool_]:

@@ -200,13 +200,13 @@ def _buckets(size: I64) -> tuple[SizeBucket, ...]:
     some = size > 0
     # Exact: the bits that a number has, without logarithms.
     power[some] = np.frexp(size[some].astype(np.float64))[1]
-    found = []
+    buckets = []
     for code in np.flatnonzero(np.bincount(power)).tolist():
         mine = size[power == code]
-        found.append(
+        buckets.append(
             SizeBucket(int(mine.min()), int(mine.max()), len(mine), int(mine.sum()))
         )
-    return tuple(found)
+    return tuple(buckets)
 
 
 def _percentiles(took: I64) -> tuple[int, ...]:
@@ -232,7 +232,7 @@ def _files(rows: LoadRows) -> tuple[FileShare, ...]:
     order = np.argsort(rows.file, kind="stable")
     numbers = rows.file[order]
     edges = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
-    found = []
+    files = []
     for begin, stop in zip(
         edges.tolist(), [*edges[1:].tolist(), len(numbers)], strict=True
     ):
@@ -242,7 +242,7 @@ def _files(rows: LoadRows) -> tuple[FileShare, ...]:
         size, offset = rows.size[mine], rows.offset[mine]
         has_sizes = bool((size >= 0).any())
         is_placed = number >= 0 and has_sizes and bool((offset >= 0).all())
-        found.append(
+        files.append(
             FileShare(
                 rows.files[number].path if number >= 0 else "",
                 len(mine),
@@ -251,7 +251,7 @@ def _files(rows: LoadRows) -> tuple[FileShare, ...]:
                 rows.files[number].size if number >= 0 else -1,
             )
         )
-    return tuple(sorted(found, key=lambda share: (-share.bytes, -share.n, share.name)))
+    return tuple(sorted(files, key=lambda share: (-share.bytes, -share.n, share.name)))
 
 
 def distinct_bytes(offset: I64, size: I64) -> int:
@@ -274,9 +274,9 @@ def amounts_by_column(rows: LoadRows, edges: I64) -> I64:
     """
     weight, at = _weights(rows), _column_of(rows.end, edges)
     inside = at >= 0
-    found = np.zeros(len(edges) - 1, np.int64)
-    np.add.at(found, at[inside], weight[inside])
-    return found
+    amounts = np.zeros(len(edges) - 1, np.int64)
+    np.add.at(amounts, at[inside], weight[inside])
+    return amounts
 
 
 def depth_by_column(rows: LoadRows, edges: I64) -> tuple[F64, I64]:

@@ -61,13 +61,13 @@ class LoadRows:
 
 def load_keys(trace: Trace) -> tuple[str, ...]:
     """Return as what reads were recorded, what is nearest to storage first."""
-    found = []
+    keys = []
     if trace.storage is not None:
         levels = set(np.flatnonzero(np.bincount(trace.storage.requests.level)).tolist())
-        found += [KEYS[level] for level in sorted(levels)]
+        keys += [KEYS[level] for level in sorted(levels)]
     if _has_file_reads(trace):
-        found.append(OPS)
-    return tuple(found)
+        keys.append(OPS)
+    return tuple(keys)
 
 
 def load_rows(trace: Trace, key: str) -> LoadRows:

@@ -102,18 +102,18 @@ class Bandwidth:
         -------
         float64[k], NaN where no window with a stated figure lies.
         """
-        found = self.channel(name)
+        channel = self.channel(name)
         highest = np.full(len(begin), np.nan)
-        if found is None:
+        if channel is None:
             return highest
-        rows = np.flatnonzero(~np.isnan(found.rate))
-        rows = rows[np.argsort(found.rate[rows], kind="stable")]
+        rows = np.flatnonzero(~np.isnan(channel.rate))
+        rows = rows[np.argsort(channel.rate[rows], kind="stable")]
         # Of the windows over a column the last one in that order is the highest.
         first = np.searchsorted(stop, self.time[rows], "right")
         last = np.searchsorted(begin, self.time[rows] + self.window[rows], "left")
         owner = latest_owner(first, last, len(begin))
         inside = owner >= 0
-        highest[inside] = found.rate[rows[owner[inside]]]
+        highest[inside] = channel.rate[rows[owner[inside]]]
         return highest
 
     def at(self, tick: int) -> I64:

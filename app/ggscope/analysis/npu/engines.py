@@ -147,7 +147,7 @@ def concurrency(trace: Trace) -> tuple[Concurrency, ...]:
     Spans without length do not count.
     """
     engines, spans = engines_of(trace), trace.spans
-    found = []
+    result = []
     for kind in dict.fromkeys(
         k
         for k, lane in zip(engines.kinds, engines.lane.tolist(), strict=True)
@@ -159,8 +159,8 @@ def concurrency(trace: Trace) -> tuple[Concurrency, ...]:
             if k == kind and lane >= 0
         ]
         is_mine = np.isin(spans.lane, mine)
-        found.append(_concurrency(kind, spans.start[is_mine], spans.end[is_mine]))
-    return tuple(found)
+        result.append(_concurrency(kind, spans.start[is_mine], spans.end[is_mine]))
+    return tuple(result)
 
 
 def _concurrency(kind: str, start: I64, end: I64) -> Concurrency:
@@ -259,9 +259,9 @@ def stall_reasons(trace: Trace) -> tuple[StallReason, ...]:
     parts = np.split(
         ids[order], np.cumsum(np.bincount(group, minlength=len(keys)))[:-1]
     )
-    found = []
+    result = []
     for i, k in enumerate(keys.tolist()):
         engine, name = divmod(k, n_names + 1)
         reason = trace.strings[name - 1] if name else ""
-        found.append(StallReason(engine, reason, parts[i], int(ticks[i])))
-    return tuple(sorted(found, key=lambda r: (-r.ticks, r.engine, r.reason)))
+        result.append(StallReason(engine, reason, parts[i], int(ticks[i])))
+    return tuple(sorted(result, key=lambda r: (-r.ticks, r.engine, r.reason)))

@@ -55,11 +55,11 @@ def op_bits(trace: Trace) -> tuple[OpBits, ...]:
     counts = np.bincount(group, minlength=len(keys))
     parts = np.split(ids[order], np.cumsum(counts)[:-1]) if len(keys) else []
     moved = spans.moved
-    found = []
+    result = []
     for k, mine in zip(keys.tolist(), parts, strict=True):
         sizes = np.zeros(0, np.int64) if moved is None else moved[mine].astype(np.int64)
         sizes = sizes[sizes >= 0]
-        found.append(
+        result.append(
             OpBits(
                 trace.op_name(k // 128),
                 k % 128,
@@ -69,4 +69,4 @@ def op_bits(trace: Trace) -> tuple[OpBits, ...]:
                 len(sizes),
             )
         )
-    return tuple(sorted(found, key=lambda x: (x.op, x.bits)))
+    return tuple(sorted(result, key=lambda x: (x.op, x.bits)))

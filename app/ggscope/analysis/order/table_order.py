@@ -93,9 +93,9 @@ def partition(
     """
     dtype = np.int32 if n < 1 << 31 and (ids is None or ids.itemsize <= 4) else np.int64
     of = codes or (lambda rows: coder.encode(values(rows)))
-    found = _encoded(n, ids, of, watcher)
-    placed, counts = _by_code(found, ids, dtype, watcher, n)
-    del found
+    encoded = _encoded(n, ids, of, watcher)
+    placed, counts = _by_code(encoded, ids, dtype, watcher, n)
+    del encoded
     edges = _edges(counts)
     if not coder.is_exact:
         edges = _refined(placed, edges, values, watcher)
@@ -437,8 +437,8 @@ class Buckets:
         ids = self._ids[begin:end]
         if len(ids) > 2 * MAX_UNSORTED:
             return self._merge(ids).row_of(span)
-        found = np.flatnonzero(self._sorted(begin, end, 0, end - begin) == span)
-        return int(found[0]) if len(found) else None
+        rows = np.flatnonzero(self._sorted(begin, end, 0, end - begin) == span)
+        return int(rows[0]) if len(rows) else None
 
 
 class RowOrder:
@@ -662,16 +662,16 @@ def _listed(
     # Spans that came since the mask was made wait for theirs.
     n = len(trace.spans) if mask is None else min(len(mask), len(trace.spans))
     dtype = np.int32 if n < 1 << 31 else np.int64
-    found: dict[int, Array] = {}
+    listed: dict[int, Array] = {}
 
     def look(_: int, rows: slice) -> None:
         keep = lanes[trace.spans.lane[rows]]
         if mask is not None:
             keep &= mask[rows]
-        found[rows.start] = (np.flatnonzero(keep) + rows.start).astype(dtype)
+        listed[rows.start] = (np.flatnonzero(keep) + rows.start).astype(dtype)
 
     share_out(look, chunks(n), watcher)
-    return np.concatenate([np.zeros(0, dtype), *(found[k] for k in sorted(found))])
+    return np.concatenate([np.zeros(0, dtype), *(listed[k] for k in sorted(listed))])
 
 
 def _lookup_table(trace: Trace, column: str) -> I64:

@@ -226,14 +226,14 @@ def _run(start: I64, run: slice | Array) -> _Run:
 def _edges(trace: Trace) -> I64 | None:
     """Return where runs begin and end; None where there are too many."""
     start, lane, n = trace.spans.start, trace.spans.lane, len(trace.spans)
-    found = [np.zeros(1, np.int64)]
+    edges = [np.zeros(1, np.int64)]
     n_found = 0
     for rows in chunks(max(n - 1, 0)):
         here = slice(rows.start, rows.stop)
         after = slice(rows.start + 1, rows.stop + 1)
         breaks = (start[after] < start[here]) | (lane[after] != lane[here])
-        found.append(np.flatnonzero(breaks) + rows.start + 1)
-        n_found += len(found[-1])
+        edges.append(np.flatnonzero(breaks) + rows.start + 1)
+        n_found += len(edges[-1])
         if n_found > MAX_RUNS:
             return None
-    return np.concatenate([*found, [n]]) if n else np.zeros(1, np.int64)
+    return np.concatenate([*edges, [n]]) if n else np.zeros(1, np.int64)

@@ -79,18 +79,18 @@ def _shares(
     overlap = np.maximum(high - low, 0)
     upto_entry = np.concatenate([[0], np.cumsum(overlap)])
     covered = np.diff(upto_entry[first])
-    wanted = size[owner]
+    of_owner = size[owner]
     before = upto_entry[:-1] - upto_entry[first[:-1]][owner]
     total = np.maximum(covered[owner], 1)
     # A running floor: differences of one monotone function add up exactly.
-    up_to_end = scaled(before + overlap, wanted, total)
-    exact = up_to_end - scaled(before, wanted, total)
-    return np.where(wanted == covered[owner], overlap, exact)
+    up_to_end = scaled(before + overlap, of_owner, total)
+    exact = up_to_end - scaled(before, of_owner, total)
+    return np.where(of_owner == covered[owner], overlap, exact)
 
 
-def scaled(part: I64, wanted: I64, total: I64) -> I64:
+def scaled(part: I64, target: I64, total: I64) -> I64:
     """Return ``part * wanted // total`` without overflow, monotone in `part`."""
-    whole, rest = np.divmod(wanted, total)
+    whole, rest = np.divmod(target, total)
     share = np.floor(part.astype(np.float64) / total * rest).astype(np.int64)
     return part * whole + np.where(part == total, rest, share)
 
@@ -207,16 +207,16 @@ def _chosen(
     Those look up rows only.
     """
     spans = trace.spans
-    wanted = np.append(is_used, False)[pattern]
+    is_requested = np.append(is_used, False)[pattern]
     if time is not None:
-        wanted &= (spans.start >= time.start) & (spans.start < time.end)
+        is_requested &= (spans.start >= time.start) & (spans.start < time.end)
     n_row = 0
     row_ops = [op for op in distinct(spans.op).tolist() if trace.op_name(op) in ROW_OPS]
     if row_ops and not with_row_reads:
-        is_row = np.isin(spans.op, row_ops) & wanted
+        is_row = np.isin(spans.op, row_ops) & is_requested
         n_row = int(np.count_nonzero(is_row))
-        wanted &= ~is_row
+        is_requested &= ~is_row
     order = merged_order(spans.start)
     if order is None:
         order = np.argsort(spans.start, kind="stable")
-    return order[wanted[order]], n_row
+    return order[is_requested[order]], n_row

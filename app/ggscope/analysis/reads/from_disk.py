@@ -81,23 +81,23 @@ def evidence(trace: Trace, span: int, row: int) -> Evidence | None:
     -----
     Looks through at most a million spans before this one.
     """
-    found, what = trace.residency, trace.accesses.of_span(span)
-    if found is None or int(what.space[row]) != Space.FILE:
+    residency, what = trace.residency, trace.accesses.of_span(span)
+    if residency is None or int(what.space[row]) != Space.FILE:
         return None
     tensor = int(what.tensor[row])
-    column = found.column_of(tensor)
+    column = residency.column_of(tensor)
     if column < 0:
         return None
-    if not found.is_mapped(int(what.address[row])):
+    if not residency.is_mapped(int(what.address[row])):
         return Evidence(Origin.COPIED)
     start, end = int(trace.spans.start[span]), int(trace.spans.end[span])
-    before = int(np.searchsorted(found.end, start, "right")) - 1
-    after = int(np.searchsorted(found.begin, end, "left"))
-    after = after if after < len(found) else -1
+    before = int(np.searchsorted(residency.end, start, "right")) - 1
+    after = int(np.searchsorted(residency.begin, end, "left"))
+    after = after if after < len(residency) else -1
     size = int(trace.tensors.size[tensor])
-    held_before = found.bytes_at(before, column) if before >= 0 else -1
-    held_after = found.bytes_at(after, column) if after >= 0 else -1
-    read, faults = _between(found, before, after)
+    held_before = residency.bytes_at(before, column) if before >= 0 else -1
+    held_after = residency.bytes_at(after, column) if after >= 0 else -1
+    read, faults = _between(residency, before, after)
     is_part = trace.op_name(int(trace.spans.op[span])) in _PART_OPS
     is_part = is_part or 0 <= int(what.size[row]) < size
     if before < 0:
@@ -118,14 +118,14 @@ def evidence(trace: Trace, span: int, row: int) -> Evidence | None:
         origin = Origin.NO_FIGURES
     elif max(read, faults) == 0:
         origin = Origin.NOBODY
-    elif _was_read(trace, span, tensor, int(found.begin[before])):
+    elif _was_read(trace, span, tensor, int(residency.begin[before])):
         origin = Origin.EARLIER
     else:
         origin = Origin.DISK
     return Evidence(origin, before, after, size, held_before, held_after, read, faults)
 
 
-def _between(found: Residency, before: int, after: int) -> tuple[int, int]:
+def _between(residency: Residency, before: int, after: int) -> tuple[int, int]:
     """Return what the process read between two samples, and its major faults."""
     if min(before, after) < 0:
         return -1, -1
@@ -133,7 +133,7 @@ def _between(found: Residency, before: int, after: int) -> tuple[int, int]:
         int(column[after]) - int(column[before])
         if min(int(column[after]), int(column[before])) >= 0
         else -1
-        for column in (found.read_bytes, found.major_faults)
+        for column in (residency.read_bytes, residency.major_faults)
     )
     return max(first, -1), max(second, -1)
 

@@ -316,18 +316,18 @@ class UntouchedBytes:
         return self.unknown_size / self.size if self.size else 0.0
 
 
-def cold(found: Heat, coverage: TraceCoverage | None = None) -> UntouchedBytes:
+def cold(heat: Heat, coverage: TraceCoverage | None = None) -> UntouchedBytes:
     """Return how much of the model file is never touched.
 
     Parameters
     ----------
     coverage : what the trace leaves out, and what was looked at of it.
     """
-    places = found.places
-    never = found.unit_accesses == 0
-    unrecorded = never & found.unit_unrecorded
-    unknown = never & ~unrecorded & (found.unit_maybe > 0)
-    cut = never & ~unrecorded & ~unknown & found.unit_cut
+    places = heat.places
+    never = heat.unit_accesses == 0
+    unrecorded = never & heat.unit_unrecorded
+    unknown = never & ~unrecorded & (heat.unit_maybe > 0)
+    cut = never & ~unrecorded & ~unknown & heat.unit_cut
     never &= ~unknown & ~unrecorded & ~cut
     return UntouchedBytes(
         n_units=len(places),
@@ -391,7 +391,7 @@ class Ranking:
 
 def ranking(
     trace: Trace,
-    found: Heat,
+    heat: Heat,
     by: GroupBy = "tensor",
     *,
     measure: Literal["bytes", "accesses"] = "bytes",
@@ -409,30 +409,30 @@ def ranking(
         cache) too.
     lists_rest : by expert, make a group of each tensor that is of no expert.
     """
-    units = found.places
+    units = heat.places
     tensor = units.tensor.astype(np.int64)
-    accesses, n_bytes, size = found.unit_accesses, found.unit_bytes, units.size
-    expert, maybe = units.expert.astype(np.int64), found.unit_maybe
-    unknown = _unknown_of(found, tensor, by)
+    accesses, n_bytes, size = heat.unit_accesses, heat.unit_bytes, units.size
+    expert, maybe = units.expert.astype(np.int64), heat.unit_maybe
+    unknown = _unknown_of(heat, tensor, by)
     if not only_file:
-        rest = np.setdiff1d(np.flatnonzero(found.accesses > 0), tensor)
+        rest = np.setdiff1d(np.flatnonzero(heat.accesses > 0), tensor)
         tensor = np.concatenate([tensor, rest])
-        accesses = np.concatenate([accesses, found.accesses[rest]])
-        n_bytes = np.concatenate([n_bytes, found.bytes[rest]])
+        accesses = np.concatenate([accesses, heat.accesses[rest]])
+        n_bytes = np.concatenate([n_bytes, heat.bytes[rest]])
         known = np.maximum(trace.tensors.size[rest], 0)
         size = np.concatenate([size, known])
         expert = np.concatenate([expert, np.full(len(rest), -1)])
         maybe = np.concatenate([maybe, np.zeros(len(rest), np.int64)])
-        open_ = found.unknown_read + found.unknown_written
+        open_ = heat.unknown_read + heat.unknown_written
         unknown = np.concatenate([unknown, open_[rest]])
     is_rest = (expert < 0) & (by == "expert" and not lists_rest)
     group, keys, first = _groups(trace, by, np.where(is_rest, -1, tensor), expert)
     n = len(keys)
     silent, cut, unsized = np.zeros((3, len(tensor)), np.int64)
-    silent[: len(units)] = found.unit_unrecorded
-    cut[: len(units)] = found.unit_cut
+    silent[: len(units)] = heat.unit_unrecorded
+    cut[: len(units)] = heat.unit_cut
     # A read of the file without a size counts as one of the whole unit.
-    unsized[len(units) :] = found.unsized[tensor[len(units) :]]
+    unsized[len(units) :] = heat.unsized[tensor[len(units) :]]
     columns = (accesses, n_bytes, size, maybe, unknown, silent, cut, unsized)
     sums = np.zeros((len(columns), n), np.int64)
     for total, values in zip(sums, columns, strict=True):
@@ -460,7 +460,7 @@ def ranking(
     )
 
 
-def _unknown_of(found: Heat, tensor: I64, by: GroupBy) -> I64:
+def _unknown_of(heat: Heat, tensor: I64, by: GroupBy) -> I64:
     """Return the bytes that may be read of each unit besides, at most, int64[n].
 
     Where a unit is part of a stack nobody knows which part: all is said of the
@@ -468,13 +468,13 @@ def _unknown_of(found: Heat, tensor: I64, by: GroupBy) -> I64:
     """
     _, first = np.unique(tensor, return_index=True)
     unknown = np.zeros(len(tensor), np.int64)
-    unknown[first] = found.unknown_read[tensor[first]]
+    unknown[first] = heat.unknown_read[tensor[first]]
     if by != "expert":
         return unknown
-    is_open = found.unit_maybe > 0
+    is_open = heat.unit_maybe > 0
     return np.where(
-        found.places.expert >= 0,
-        np.where(is_open, found.unit_maybe * found.places.size, 0),
+        heat.places.expert >= 0,
+        np.where(is_open, heat.unit_maybe * heat.places.size, 0),
         unknown,
     )
 
@@ -535,32 +535,36 @@ class Coverage:
         were asked for.
         """
         total = self.bytes if of_bytes else self.accesses
-        wanted = share * float(total[-1])
-        i = int(np.searchsorted(total, wanted - 1e-9))
+        n_bytes = share * float(total[-1])
+        i = int(np.searchsorted(total, n_bytes - 1e-9))
         if not total[-1] or i == 0:
             return 0
-        part = (wanted - float(total[i - 1])) / float(total[i] - total[i - 1])
+        part = (n_bytes - float(total[i - 1])) / float(total[i] - total[i - 1])
         length = int(self.size[i] - self.size[i - 1])
         return int(self.size[i - 1]) + math.ceil(min(part, 1.0) * length - 1e-9)
 
 
-def coverage(found: Heat, *, by_place: bool = False, of_bytes: bool = True) -> Coverage:
+def coverage(
+    measured: Heat, *, by_place: bool = False, of_bytes: bool = True
+) -> Coverage:
     """Return the cumulative curve, units ordered by heat per byte, or by place.
 
     Heat is what the curve is read for: bytes, or accesses where `of_bytes` is False.
     """
-    units = found.places
+    units = measured.places
     if by_place:
         order = np.arange(len(units))
     else:
-        heat = found.unit_bytes if of_bytes else found.unit_accesses
+        heat = measured.unit_bytes if of_bytes else measured.unit_accesses
         density = heat / np.maximum(units.size, 1)
         order = np.argsort(-density, kind="stable")
 
     def upto(values: I64) -> I64:
         return np.concatenate([[0], np.cumsum(values[order])])
 
-    return Coverage(upto(units.size), upto(found.unit_accesses), upto(found.unit_bytes))
+    return Coverage(
+        upto(units.size), upto(measured.unit_accesses), upto(measured.unit_bytes)
+    )
 
 
 def gini(values: Array, size: Array) -> float:
@@ -609,10 +613,10 @@ def space_totals(trace: Trace, time: TimeRange | None = None) -> SpaceTotals:
     ----------
     time : only ops that start in it.
     """
-    found = account(trace)
-    what, times = found.what, found.row_times(_starts_in(trace, time))
+    table = account(trace)
+    what, times = table.what, table.row_times(_starts_in(trace, time))
     weights = np.asarray(what.space) == Space.FILE
-    cache = ~weights & is_cache(trace, found)
+    cache = ~weights & is_cache(trace, table)
     others = ~weights & ~cache & (np.asarray(what.space) == Space.BUFFER)
     parts = {
         "weights": weights,
@@ -626,8 +630,8 @@ def space_totals(trace: Trace, time: TimeRange | None = None) -> SpaceTotals:
         return {name: int(total[part].sum()) for name, part in parts.items()}
 
     return SpaceTotals(
-        sums(found.counts), sums(found.known), sums(found.unknown),
-        sums(found.unsized), counts_once(trace),
+        sums(table.counts), sums(table.known), sums(table.unknown),
+        sums(table.unsized), counts_once(trace),
     )  # fmt: skip
 
 
@@ -639,9 +643,9 @@ def _starts_in(trace: Trace, time: TimeRange | None) -> npt.NDArray[np.bool_] | 
     return np.asarray((start >= time.start) & (start < time.end))
 
 
-def is_cache(trace: Trace, found: AccessTable) -> npt.NDArray[np.bool_]:
+def is_cache(trace: Trace, table: AccessTable) -> npt.NDArray[np.bool_]:
     """Tell which rows of an account are accesses to the KV cache, bool[n]."""
-    tensor = found.what.tensor
+    tensor = table.what.tensor
     marks = np.zeros(len(trace.tensors) + 1, np.bool_)
     for row in np.unique(tensor[tensor >= 0]).tolist():
         marks[row] = _component(trace, row) == "cache"
@@ -730,11 +734,11 @@ def disk_order(places: FileMap) -> DiskOrder:
     """
     known = places.layer >= 0
     layer, offset = places.layer[known].astype(np.int64), places.offset[known]
-    found, first = np.unique(layer, return_index=True)
-    if len(found) < 3:
-        return DiskOrder("unknown", tuple(found.tolist()))
+    layers, first = np.unique(layer, return_index=True)
+    if len(layers) < 3:
+        return DiskOrder("unknown", tuple(layers.tolist()))
     # Units ascend by offset, so the first one of a layer is its lowest.
-    order = tuple(found[np.argsort(offset[first], kind="stable")].tolist())
+    order = tuple(layers[np.argsort(offset[first], kind="stable")].tolist())
     if order == tuple(sorted(order)):
         return DiskOrder("numeric", order)
     if order == tuple(sorted(order, key=str)):
@@ -787,22 +791,22 @@ def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowRe
     the whole tensor. Then the ids of the tokens that an op looks up tell it, where a
     recording lists them; else only the number of ops is known.
     """
-    found = account(trace)
-    what = found.what
-    times = found.row_times(_starts_in(trace, time)) * found.counts
+    table = account(trace)
+    what = table.what
+    times = table.row_times(_starts_in(trace, time)) * table.counts
     mine = what.tensor == tensor
     base, size = int(trace.tensors.offset[tensor]), int(trace.tensors.size[tensor])
     shape = None if trace.tensors.shape is None else trace.tensors.shape[tensor]
     n_rows = 0 if shape is None else int(np.prod(shape[1:]))
     is_cut = size > 0 and n_rows > 0 and size % n_rows == 0
     placed = mine & (what.offset >= base) & (what.size >= 0) & (what.size < size)
-    looked_up = mine & (found.is_rows | placed)
+    looked_up = mine & (table.is_rows | placed)
     n_ops = int(times[looked_up].sum())
     none = np.zeros(0, np.int64)
     reads = RowReads(
         tensor, none, none, n_ops, 0, n_ops,
         n_rows if is_cut else 0, size // n_rows if is_cut else 0,
-        is_whole=bool(times[mine & ~looked_up & found.is_access].any()),
+        is_whole=bool(times[mine & ~looked_up & table.is_access].any()),
     )  # fmt: skip
     if base < 0 or not is_cut:
         return reads
@@ -810,13 +814,13 @@ def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowRe
         row = (what.offset[placed] - base) // reads.row_bytes
         n_placed = int(times[placed].sum())
         return replace(_with_rows(reads, row, times[placed]), n_placed=n_placed)
-    return _by_ids(trace, reads, found, mine & found.is_rows, time)
+    return _by_ids(trace, reads, table, mine & table.is_rows, time)
 
 
 def _by_ids(
     trace: Trace,
     reads: RowReads,
-    found: AccessTable,
+    table: AccessTable,
     rows: npt.NDArray[np.bool_],
     time: TimeRange | None,
 ) -> RowReads:
@@ -829,8 +833,8 @@ def _by_ids(
     spans, tokens = trace.spans, trace.batch_tokens
     if not len(tokens) or spans.token is None or not rows.any():
         return reads
-    entry = np.append(found.per_entry(rows.astype(np.int64)) > 0, False)
-    chosen = entry[found.counted_entries()]
+    entry = np.append(table.per_entry(rows.astype(np.int64)) > 0, False)
+    chosen = entry[table.counted_entries()]
     if (starts := _starts_in(trace, time)) is not None:
         chosen &= starts
     ubatches = spans.token[chosen]

@@ -75,12 +75,12 @@ def uncomputed_results(trace: Trace) -> tuple[str, ...]:
     texts = list(number)
     computed = {texts[i] for i in distinct(result[computes]).tolist()}
     fused = {part for part in _FUSED.values() if part and _any_has(computed, part)}
-    found = {
+    results = {
         match[1]
         for i in distinct(source).tolist()
         if texts[i] not in computed and (match := _RESULT.fullmatch(texts[i]))
     }
-    return tuple(k for k in _FUSED if k in found and _FUSED[k] not in fused)
+    return tuple(k for k in _FUSED if k in results and _FUSED[k] not in fused)
 
 
 def _any_has(names: set[str], part: str) -> bool:

@@ -29,11 +29,11 @@ _FEW_LOST = 0.25
 
 def computed_nodes(trace: Trace, graph: int) -> npt.NDArray[np.bool_]:
     """Return which nodes of a graph do work that a record could tell of."""
-    found = trace.graphs[graph]
+    nodes = trace.graphs[graph]
     passive = np.uint8(NodeFlag.LEAF | NodeFlag.UNDECLARED)
-    names = {op: trace.op_name(op) for op in np.unique(found.op).tolist()}
+    names = {op: trace.op_name(op) for op in np.unique(nodes.op).tolist()}
     idle = [op for op, name in names.items() if op < 0 or name in NO_WORK]
-    return np.asarray(((found.flags & passive) == 0) & ~np.isin(found.op, idle))
+    return np.asarray(((nodes.flags & passive) == 0) & ~np.isin(nodes.op, idle))
 
 
 def with_nodes(
@@ -136,11 +136,11 @@ def lost_nodes(trace: Trace) -> I64:
 
 def unrecorded_ops(trace: Trace) -> dict[str, int]:
     """Return the number of graph ops without a record by op name, most first."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for join in trace.joins:
         for op, count in join.silent.items():
-            found[op] = found.get(op, 0) + count
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+            counts[op] = counts.get(op, 0) + count
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def silent_words(join: MatchReport) -> str:

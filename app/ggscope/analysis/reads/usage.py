@@ -101,22 +101,22 @@ def _of_accesses(
     routed: I64 | None,
     watcher: Watcher | None,
 ) -> Usage:
-    spans, found, loose = trace.spans, account(trace), trace.accesses.loose
-    hits, loose_hits = touch(found.what) & found.is_access, touch(loose.what)
-    times = found.row_times()[hits]
+    spans, table, loose = trace.spans, account(trace), trace.accesses.loose
+    hits, loose_hits = touch(table.what) & table.is_access, touch(loose.what)
+    times = table.row_times()[hits]
     # Of a stack of experts each of them is one; of a tensor the access counts once.
     ones = np.ones(len(times), np.int64)
-    counts = found.counts[hits] if routed is None else ones
+    counts = table.counts[hits] if routed is None else ones
     of_loose = loose_bytes(trace)[0][loose_hits]
     is_loose_write = loose.what.kind[loose_hits] == AccessKind.WRITE
-    sums = _sums(found, times, hits)
+    sums = _sums(table, times, hits)
     sums["n_accesses"] = int((times * counts).sum()) + len(of_loose)
     sums["bytes_read"] += int(of_loose[~is_loose_write].sum())
     sums["bytes_written"] += int(of_loose[is_loose_write].sum())
     is_unsized = loose_unsized(trace)[loose_hits]
     sums["unsized_reads"] += int((is_unsized & ~is_loose_write).sum())
     sums["unsized_writes"] += int((is_unsized & is_loose_write).sum())
-    entry_hit = np.append(found.per_entry(hits.astype(np.int64)) > 0, False)
+    entry_hit = np.append(table.per_entry(hits.astype(np.int64)) > 0, False)
     extra = loose.span[loose_hits].astype(np.int64)
     if routed is not None:
         extra = np.concatenate([extra, routed])
@@ -124,7 +124,7 @@ def _of_accesses(
     column = spans.tensor if own is not None else None
     seen = _Seen(trace)
     for rows in chunks(len(spans)):
-        mask = entry_hit[found.entries(rows)]
+        mask = entry_hit[table.entries(rows)]
         is_own = mask[:0]
         if column is not None and own is not None:
             is_own = own[column[rows]]
@@ -138,20 +138,20 @@ def _of_accesses(
     return seen.usage(sums)
 
 
-def _sums(found: AccessTable, times: I64, rows: Bools | slice) -> dict[str, int]:
+def _sums(table: AccessTable, times: I64, rows: Bools | slice) -> dict[str, int]:
     """Return the bytes that some accesses move, by the names of `Usage`."""
 
     def total(direction: Direction, values: I64) -> int:
-        mine = found.direction[rows] == direction
+        mine = table.direction[rows] == direction
         return int((times * values[rows])[mine].sum())
 
     return {
-        "bytes_read": total(Direction.READ, found.known),
-        "bytes_written": total(Direction.WRITE, found.known),
-        "unknown_read": total(Direction.READ, found.unknown),
-        "unknown_written": total(Direction.WRITE, found.unknown),
-        "unsized_reads": total(Direction.READ, found.unsized),
-        "unsized_writes": total(Direction.WRITE, found.unsized),
+        "bytes_read": total(Direction.READ, table.known),
+        "bytes_written": total(Direction.WRITE, table.known),
+        "unknown_read": total(Direction.READ, table.unknown),
+        "unknown_written": total(Direction.WRITE, table.unknown),
+        "unsized_reads": total(Direction.READ, table.unsized),
+        "unsized_writes": total(Direction.WRITE, table.unsized),
     }
 
 
@@ -172,11 +172,11 @@ def _of_node(
         return seen.usage({})
     seen.add(ids)
     seen.add_time(ids)
-    found = account(trace)
-    entry_times = count_values(found.counted_entries(ids), len(found))
-    times = np.repeat(entry_times, np.diff(found.first))
-    sums = _sums(found, times, slice(None))
-    return seen.usage(sums | {"n_accesses": int((times * found.counts).sum())})
+    table = account(trace)
+    entry_times = count_values(table.counted_entries(ids), len(table))
+    times = np.repeat(entry_times, np.diff(table.first))
+    sums = _sums(table, times, slice(None))
+    return seen.usage(sums | {"n_accesses": int((times * table.counts).sum())})
 
 
 class _Seen:

@@ -67,7 +67,7 @@ def attributed(trace: Trace) -> npt.NDArray[np.int32]:
     """
     booked, pattern = booked_on(trace), trace.accesses.pattern
     own = booked.computed
-    found = np.empty(len(trace.spans), np.int32)
+    weight = np.empty(len(trace.spans), np.int32)
     per_pattern = booked.per_pattern.astype(np.int32)
 
     def attribute(_: int, rows: slice) -> None:
@@ -81,10 +81,10 @@ def attributed(trace: Trace) -> npt.NDArray[np.int32]:
             computed = own[rows]
             is_own = (tensor == NOT_RECORDED) & (computed >= 0)
             tensor[is_own] = computed[is_own]
-        found[rows] = tensor
+        weight[rows] = tensor
 
-    share_out(attribute, chunks(len(found), _PIECE_ROWS))
-    return found
+    share_out(attribute, chunks(len(weight), _PIECE_ROWS))
+    return weight
 
 
 def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
@@ -111,13 +111,13 @@ def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
     The bytes of several accesses to one tensor, such as slices of a stack of
     experts, count together.
     """
-    found = np.full(n, NO_WEIGHT, np.int64)
+    weight = np.full(n, NO_WEIGHT, np.int64)
     # It may read the file; nobody says which tensor, or where that lies.
     is_open = (what.space == Space.FILE) & (what.tensor < 0)
-    found[owner[is_open | (what.space == Space.UNKNOWN)]] = NOT_RECORDED
+    weight[owner[is_open | (what.space == Space.UNKNOWN)]] = NOT_RECORDED
     rows = np.flatnonzero(is_weight(trace, what))
     if not len(rows):
-        return found
+        return weight
     of, tensor = owner[rows].astype(np.int64), what.tensor[rows].astype(np.int64)
     width = int(tensor.max()) + 1
     pair, first, place = ranked(of * width + tensor)
@@ -126,5 +126,5 @@ def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
     of, tensor = np.divmod(pair, width)
     # The last of each owner is the heaviest, and of equals the one recorded first.
     order = np.lexsort((-first, size, of))
-    found[of[order]] = tensor[order]
-    return found
+    weight[of[order]] = tensor[order]
+    return weight

@@ -71,18 +71,18 @@ def stack_distances(unit: Array, size: I64, watcher: Watcher | None = None) -> I
     """
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
-    n_units, found = len(size), np.empty(len(unit), np.int64)
+    n_units, distances = len(size), np.empty(len(unit), np.int64)
     places = max(4 * n_units, 1024)
     state, tree = np.zeros(2, np.int64), np.zeros(places + 1, np.int64)
     slot, owner = np.full(n_units, -1, np.int64), np.full(places, -1, np.int64)
     for rows in chunks(len(unit), _BLOCK):
-        part, out = unit[rows], found[rows]
+        part, out = unit[rows], distances[rows]
         library().ggscope_reuse_distances(
             part, len(part), size, n_units, places, state, tree, slot, owner, out
         )
         if watcher is not None:
             watcher.progress(rows.stop, len(unit))
-    return found
+    return distances
 
 
 def miss_curve(unit: Array, size: I64, watcher: Watcher | None = None) -> MissCurve:
@@ -123,9 +123,9 @@ def _steps(distance: I64, size: I64) -> tuple[I64, I64, I64]:
 def next_reads(unit: Array, n_units: int) -> I64:
     """Return where the unit of each read is read next, int64[n]; n = never again."""
     unit = np.ascontiguousarray(unit, np.int32)
-    found, last = np.empty(len(unit), np.int64), np.empty(n_units, np.int64)
-    library().ggscope_reuse_next(unit, len(unit), n_units, last, found)
-    return found
+    following, last = np.empty(len(unit), np.int64), np.empty(n_units, np.int64)
+    library().ggscope_reuse_next(unit, len(unit), n_units, last, following)
+    return following
 
 
 def optimum(
@@ -148,16 +148,16 @@ def optimum(
     """
     size = np.ascontiguousarray(size, np.int64)
     unit = np.ascontiguousarray(unit, np.int32)
-    wanted = np.asarray(capacities, np.int64)
-    bytes_read, misses = np.zeros((2, len(wanted)), np.int64)
+    sizes = np.asarray(capacities, np.int64)
+    bytes_read, misses = np.zeros((2, len(sizes)), np.int64)
     following = next_reads(unit, len(size))
 
     def work(_: int, part: slice) -> None:
         for i in range(part.start, part.stop):
-            found = _optimum(unit, following, size, int(wanted[i]))
-            bytes_read[i], misses[i] = found
+            n_misses = _optimum(unit, following, size, int(sizes[i]))
+            bytes_read[i], misses[i] = n_misses
 
-    share_out(work, chunks(len(wanted), 1), watcher)
+    share_out(work, chunks(len(sizes), 1), watcher)
     return bytes_read, misses
 
 
@@ -386,7 +386,7 @@ def what_if(
 
 
 def best_possible(
-    found: WhatIf, n: int = N_OPTIMUM, watcher: Watcher | None = None
+    reads: WhatIf, n: int = N_OPTIMUM, watcher: Watcher | None = None
 ) -> Optimum:
     """Return Belady's rule at `n` sizes up to the working set.
 
@@ -395,13 +395,13 @@ def best_possible(
     Cancelled
         From the watcher.
     """
-    sizes = np.unique(np.linspace(0, found.working_set, n + 1).astype(np.int64))
-    read, misses = optimum(found.sequence.unit, found.sequence.size, sizes, watcher)
+    sizes = np.unique(np.linspace(0, reads.working_set, n + 1).astype(np.int64))
+    read, misses = optimum(reads.sequence.unit, reads.sequence.size, sizes, watcher)
     return Optimum(sizes, read, misses)
 
 
 def answer(
-    found: WhatIf,
+    reads: WhatIf,
     capacity: int,
     *,
     k: int = 0,
@@ -420,12 +420,12 @@ def answer(
     Cancelled
         From the watcher.
     """
-    sequence = found.sequence
+    sequence = reads.sequence
     unit, size = sequence.unit, sequence.size
-    read, misses = found.curve.at(capacity)
+    read, misses = reads.curve.at(capacity)
     best, _ = optimum(unit, size, np.array([capacity]), watcher)
     ahead = with_read_ahead(unit, size, sequence.follow, k, capacity) if k else None
-    is_expert = found.places.expert >= 0
+    is_expert = reads.places.expert >= 0
     pins = pinned(unit, size, is_expert, pin_share) if is_expert.any() else None
     fits = pins is not None and 0 < pins.size <= capacity
     return Answer(

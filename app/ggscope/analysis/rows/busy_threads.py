@@ -61,10 +61,12 @@ def busy_threads(
         columns = index.row_columns(key, by)
         if columns:
             rows.append(columns[index.work_row(key)])
-    found = query(rows)
-    if not found:
+    answers = query(rows)
+    if not answers:
         return np.zeros(0)
-    total: npt.NDArray[np.float64] = np.sum([columns.busy for columns in found], axis=0)
+    total: npt.NDArray[np.float64] = np.sum(
+        [columns.busy for columns in answers], axis=0
+    )
     return total
 
 

@@ -205,10 +205,10 @@ def phase_names(trace: Trace) -> dict[Phase, str]:
     for rows in chunks(len(spans)):
         bands = np.flatnonzero(np.isin(spans.lane[rows], lanes)) + rows.start
         for phase in sorted(missing):
-            found = bands[spans.phase[bands] == phase][:1].tolist()
-            if found and spans.name[found[0]] >= 0:
-                names[phase] = trace.strings[int(spans.name[found[0]])]
-            missing -= {phase} if found else set()
+            first = bands[spans.phase[bands] == phase][:1].tolist()
+            if first and spans.name[first[0]] >= 0:
+                names[phase] = trace.strings[int(spans.name[first[0]])]
+            missing -= {phase} if first else set()
         if not missing:
             break
     return names
@@ -410,10 +410,12 @@ def expert_categories(trace: Trace) -> Categories:
     is not known, or one is named and nobody knows whether there are others, the
     experts are not known.
     """
-    found, by_choice = account(trace), choosing(trace)
-    column = found.what.expert.astype(np.int64)
+    access_table, by_choice = account(trace), choosing(trace)
+    column = access_table.what.expert.astype(np.int64)
     named = column >= 0
-    of_entry, n_of_entry = _only(found.owner[named], column[named], len(found))
+    of_entry, n_of_entry = _only(
+        access_table.owner[named], column[named], len(access_table)
+    )
     n_choices = len(by_choice.more)
     owner = np.repeat(np.arange(n_choices), np.diff(by_choice.first))
     of_choice, n_of_choice = _only(owner, by_choice.expert, n_choices)
@@ -421,7 +423,9 @@ def expert_categories(trace: Trace) -> Categories:
     several, unknown, none = top + 1, top + 2, top + 3
     codes = np.where(n_of_entry == 0, none, np.where(n_of_entry > 1, several, of_entry))
     table = np.append(codes, none).astype(np.uint16)
-    index = _mapped(len(trace.spans), lambda r: table[found.entries(r)], np.uint16)
+    index = _mapped(
+        len(trace.spans), lambda r: table[access_table.entries(r)], np.uint16
+    )
     is_several = (n_of_choice > 1) | (by_choice.more > 0)
     codes = np.where(is_several, several, of_choice)
     codes[~is_several & (by_choice.more == UNKNOWN_MORE)] = unknown
@@ -529,8 +533,8 @@ def _count_codes(column: Array) -> dict[int, int]:
     counts = count_codes(np.ascontiguousarray(column))
     present = np.flatnonzero(counts)
     values = present.astype(f"u{column.itemsize}").view(column.dtype)
-    found = zip(values.tolist(), counts[present].tolist(), strict=True)
-    return dict(sorted(found))
+    pairs = zip(values.tolist(), counts[present].tolist(), strict=True)
+    return dict(sorted(pairs))
 
 
 def _count_wide(column: Array) -> dict[int, int]:
@@ -544,8 +548,8 @@ def _count_wide(column: Array) -> dict[int, int]:
         shifted = column[rows].astype(np.int64) - low
         counts += np.bincount(shifted, minlength=len(counts))
     present = np.flatnonzero(counts)
-    found = zip((present + low).tolist(), counts[present].tolist(), strict=True)
-    return dict(found)
+    pairs = zip((present + low).tolist(), counts[present].tolist(), strict=True)
+    return dict(pairs)
 
 
 def _table(column: Array, meaning: dict[int, int]) -> npt.NDArray[np.uint16]:
@@ -573,12 +577,12 @@ def _present(
 ) -> Categories:
     """Return the colouring with only the entries that occur, in their order."""
     counts = count_values(index, len(entries))
-    kept = np.flatnonzero(counts)
+    present = np.flatnonzero(counts)
     place = np.zeros(1 << (8 * index.itemsize), np.uint16)
-    place[kept] = np.arange(len(kept))
-    dtype = np.uint8 if len(kept) <= 256 else np.uint16
+    place[present] = np.arange(len(present))
+    dtype = np.uint8 if len(present) <= 256 else np.uint16
     narrow = _looked_up(index, place, dtype)
-    return _published(by, narrow, [entries[i] for i in kept.tolist()])
+    return _published(by, narrow, [entries[i] for i in present.tolist()])
 
 
 def _published(
@@ -596,6 +600,6 @@ def _distinct_colors(color: Array | None) -> npt.NDArray[np.uint32]:
     """Return the colours that the file asks for, ascending, without 0."""
     if color is None:
         return np.zeros(0, np.uint32)
-    found = [distinct(color[rows]) for rows in chunks(len(color))]
-    every = distinct(np.concatenate([np.zeros(0, np.uint32), *found]))
+    parts = [distinct(color[rows]) for rows in chunks(len(color))]
+    every = distinct(np.concatenate([np.zeros(0, np.uint32), *parts]))
     return np.asarray(every[every != 0], np.uint32)

@@ -244,13 +244,13 @@ class RowColumns:
             kept_waits = None if waits is None else make_waits(chosen, waits.wait)
             return RowColumns(chosen, self._by_id, self._n_categories, waits=kept_waits)
         keep = row.values_of(mask)
-        kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
-        covered = np.zeros(len(kept), np.int64)
-        library().ggscope_rows_kept(row.start, row.end, keep, len(row), kept, covered)
+        prefix = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
+        covered = np.zeros(len(prefix), np.int64)
+        library().ggscope_rows_kept(row.start, row.end, keep, len(row), prefix, covered)
         summed = self.summed
         sums = None if summed is None else RunningSums(summed, keep)
         kept_waits = None if waits is None else make_waits(row, waits.wait, keep)
-        return self.under(FilteredRow(mask, keep, kept, covered, sums, kept_waits))
+        return self.under(FilteredRow(mask, keep, prefix, covered, sums, kept_waits))
 
     @property
     def can_hold_back(self) -> bool:
@@ -272,10 +272,10 @@ class RowColumns:
         result._waits, result._pointers = waits, None
         return result
 
-    def under(self, kept: FilteredRow) -> "RowColumns":
+    def under(self, filtered: FilteredRow) -> "RowColumns":
         """Return the same for the spans that a filter keeps."""
         result = copy(self)
-        result._filter = kept
+        result._filter = filtered
         result._pointers = result._lengths = None
         return result
 
@@ -310,15 +310,15 @@ class RowColumns:
     def _plain(self) -> "RowColumns":
         """Return the kept spans as a row of their own (a copy of them)."""
         if self._selected is None and self._filter is not None:
-            kept = self._row.select(self._filter.mask)
-            self._selected = RowColumns(kept, self._by_id, self._n_categories)
+            row = self._row.select(self._filter.mask)
+            self._selected = RowColumns(row, self._by_id, self._n_categories)
         return self if self._selected is None else self._selected
 
     def _make_pointers(self) -> KernelRow:
-        row, colors, kept = self._row, self._colors, self._filter
+        row, colors, filtered = self._row, self._colors, self._filter
         ids = row.id
         sums = None if colors.dominant is None else colors.dominant.sums
-        sums = sums if kept is None else kept.sums
+        sums = sums if filtered is None else filtered.sums
         runs = None if colors.dominant is None else colors.dominant.elements
         merged = runs if runs is not None and runs.bounds is not None else None
         first_id, listed = _listed(ids)
@@ -335,9 +335,9 @@ class RowColumns:
             names=colors.names,
             fine=None if sums is None else sums.fine,
             base=None if sums is None else sums.base,
-            keep=None if kept is None else kept.keep,
-            kept=None if kept is None else kept.kept,
-            kept_covered=None if kept is None else kept.covered,
+            keep=None if filtered is None else filtered.keep,
+            kept=None if filtered is None else filtered.kept,
+            kept_covered=None if filtered is None else filtered.covered,
             bounds=None if merged is None else merged.bounds,
             element_category=None if merged is None else merged.category,
             wait=None if waits is None else waits.wait,
@@ -461,8 +461,8 @@ def query_many(
     px = max(len(edges) - 1, 0)
     asked = [row for row in rows if px and row.n_spans]
     levels = [n for row, n in zip(rows, n_levels, strict=bool(n_levels)) if row.n_spans]
-    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), levels))
-    return [next(found) if px and row.n_spans else _idle(px) for row in rows]
+    answers = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), levels))
+    return [next(answers) if px and row.n_spans else _idle(px) for row in rows]
 
 
 def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, int]]:
@@ -476,12 +476,12 @@ def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, i
     if not asked:
         return [(0, -1)] * len(rows)
     covered, waited = _kernel(asked, edges)[3:5]
-    found = iter(
+    answers = iter(
         (int(covered[at, 0]), -1 if waited is None or row.waits is None
          else int(waited[at, 0]))
         for at, row in enumerate(asked)
     )  # fmt: skip
-    return [next(found) if row.n_spans else (0, -1) for row in rows]
+    return [next(answers) if row.n_spans else (0, -1) for row in rows]
 
 
 def add_ticks(rows: Sequence[RowColumns], edges: I64, ticks: I64) -> list[Columns]:
@@ -497,8 +497,8 @@ def add_ticks(rows: Sequence[RowColumns], edges: I64, ticks: I64) -> list[Column
     asked = [row for row in rows if row.n_spans]
     if not asked or px < 1:
         return [_idle(max(px, 0)) for _ in rows]
-    found = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), (), ticks))
-    return [next(found) if row.n_spans else _idle(px) for row in rows]
+    answers = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), (), ticks))
+    return [next(answers) if row.n_spans else _idle(px) for row in rows]
 
 
 def _kernel(
@@ -543,8 +543,8 @@ def _asked(
     """Yield the columns of rows that have spans, where there are columns."""
     if not rows or len(edges) < 2:
         return
-    found = _kernel(rows, edges, n_levels, ticks)
-    busy, category, count, covered, waited, first, answered, levels, level_at = found
+    answers = _kernel(rows, edges, n_levels, ticks)
+    busy, category, count, covered, waited, first, answered, levels, level_at = answers
     px = len(edges) - 1
     table = ColumnTable(
         busy=busy, category=category, count=count, first=first, waited=waited,

@@ -510,10 +510,12 @@ class _Held:
         block = valid // PREFIX_STEP
         first = block * PREFIX_STEP
         start, end = spans.start[first:], spans.end[first:]
-        kept = np.empty(len(start) // PREFIX_STEP + 1, np.uint32)
-        covered = np.empty(len(kept), np.int64)
-        library().ggscope_rows_kept(start, end, keep[first:], len(start), kept, covered)
-        self._kept.put(block + 1, (kept + self._kept.view()[block])[1:])
+        prefix = np.empty(len(start) // PREFIX_STEP + 1, np.uint32)
+        covered = np.empty(len(prefix), np.int64)
+        library().ggscope_rows_kept(
+            start, end, keep[first:], len(start), prefix, covered
+        )
+        self._kept.put(block + 1, (prefix + self._kept.view()[block])[1:])
         self._covered.put(block + 1, (covered + self._covered.view()[block])[1:])
         waits = row.waits
         if waits is None:
@@ -587,9 +589,9 @@ class _GrowingCategories:
             if not self._appended(trace, by):
                 self._begin_anew(trace, by)
             self._n = n
-        found = self._found
-        assert found is not None
-        self._found = replace(found, index=self._index.view())
+        earlier = self._found
+        assert earlier is not None
+        self._found = replace(earlier, index=self._index.view())
         return self._found
 
     def _appended(self, trace: Trace, by: ColorBy) -> bool:
@@ -602,10 +604,10 @@ class _GrowingCategories:
             return False
         part = coloring(by).categorize(_part(trace, self._n))
         place = {key: i for i, key in enumerate(before.keys)}
-        wanted = [place.get(key, -1) for key in part.keys]
-        if min(wanted) < 0 or len(place) < len(before.keys):
+        places = [place.get(key, -1) for key in part.keys]
+        if min(places) < 0 or len(place) < len(before.keys):
             return False
-        table = np.array(wanted, self._index.dtype)
+        table = np.array(places, self._index.dtype)
         self._index.append(table[part.index])
         return True
 

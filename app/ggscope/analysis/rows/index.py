@@ -219,8 +219,8 @@ class TraceIndex:
         is_op = spans.op >= 0
         np.minimum.at(outermost, spans.lane[is_op], depth[is_op])
         outermost[outermost == _NO_DEPTH] = 0
-        wanted = chosen[spans.lane] & (depth == outermost[spans.lane])
-        return np.flatnonzero(wanted)
+        is_work = chosen[spans.lane] & (depth == outermost[spans.lane])
+        return np.flatnonzero(is_work)
 
     def overlay_rows(self, key: str) -> tuple[Row, ...]:
         """Return the rows of the stalls over lane `key`; () for none."""
@@ -301,7 +301,7 @@ class TraceIndex:
 
         None where the trace does not grow, or a lane is too deep to tell.
         """
-        found: list[int] = []
+        grown: list[int] = []
         for lane in np.flatnonzero(lanes).tolist():
             ids = self._groups("lane").ids(lane)
             known = np.asarray(ids) if isinstance(ids, np.ndarray) else None
@@ -315,8 +315,8 @@ class TraceIndex:
             for row in rows:
                 at = int(np.searchsorted(row.start, tick, "left"))
                 if at and int(row.end[at - 1]) > tick:
-                    found.append(int(row.id[at - 1]))
-        return found
+                    grown.append(int(row.id[at - 1]))
+        return grown
 
     def lane_counts(self) -> I64:
         """Return how many spans each lane of the trace has, int64[n_lanes]."""
@@ -426,12 +426,12 @@ class TraceIndex:
             for key, rows in zip(keys, columns, strict=True)
             if rows
         ]
-        found = iter(totals(asked, low, high))
+        answers = iter(totals(asked, low, high))
         uses = []
         for rows in columns:
             use = LaneUse(0.0, None)
             if rows:
-                covered, waited = next(found)
+                covered, waited = next(answers)
                 waiting = None if waited < 0 else waited / (high - low)
                 use = LaneUse(covered / (high - low), waiting)
             uses.append(use)
@@ -517,13 +517,13 @@ class TraceIndex:
         if not 0 <= row < len(rows):
             return None
         low, high = tick - max_distance_ticks, tick + max_distance_ticks + 1
-        found = rows[row]
-        first, stop = found.touching(low, high)
+        nearest = rows[row]
+        first, stop = nearest.touching(low, high)
         if first == stop:
             return None
-        part = np.minimum(found.end[first:stop], high)
-        part -= np.maximum(found.start[first:stop], low)
-        return int(found.id[first + int(np.argmax(part))])
+        part = np.minimum(nearest.end[first:stop], high)
+        part -= np.maximum(nearest.start[first:stop], low)
+        return int(nearest.id[first + int(np.argmax(part))])
 
     def nearest_edge(
         self, key: str, row: int, tick: int, max_distance_ticks: int
@@ -536,8 +536,8 @@ class TraceIndex:
         if not 0 <= row < len(rows) or not len(rows[row]):
             return None
         start, end = rows[row].start, rows[row].end
-        found = int(np.searchsorted(start, tick))
-        near = range(max(found - 1, 0), min(found + 1, len(start)))
+        place = int(np.searchsorted(start, tick))
+        near = range(max(place - 1, 0), min(place + 1, len(start)))
         edges = sorted({int(part[i]) for i in near for part in (start, end)})
         edge = min(edges, key=lambda edge: abs(edge - tick))
         return edge if abs(edge - tick) <= max_distance_ticks else None
@@ -547,7 +547,7 @@ class TraceIndex:
 
         In any row of a lane; `by` > 0 = after. None where there is none.
         """
-        found: list[int] = []
+        candidates: list[int] = []
         for row in self.rows(key):
             for edges in (row.start, row.end):
                 if by > 0:
@@ -555,8 +555,8 @@ class TraceIndex:
                 else:
                     at = int(np.searchsorted(edges, tick, "left")) - 1
                 if 0 <= at < len(edges):
-                    found.append(int(edges[at]))
-        return min(found, key=lambda edge: abs(edge - tick), default=None)
+                    candidates.append(int(edges[at]))
+        return min(candidates, key=lambda edge: abs(edge - tick), default=None)
 
     def _grown(self, ask: Callable[[Growth], _T | None]) -> _T | None:
         """Return what the growth of the trace tells; None where it does not grow."""

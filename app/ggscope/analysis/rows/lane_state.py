@@ -5,19 +5,19 @@ from ggscope.analysis.rows.lanes import LaneState
 
 def lane_state_data(state: LaneState) -> dict[str, object]:
     """Return `state` as JSON takes it, without what is as by default."""
-    found: dict[str, object] = {}
+    data: dict[str, object] = {}
     if state.collapsed is not None:
-        found["collapsed"] = sorted(state.collapsed)
+        data["collapsed"] = sorted(state.collapsed)
     if state.hidden:
-        found["hidden"] = sorted(state.hidden)
+        data["hidden"] = sorted(state.hidden)
     for name in ("pinned", "order"):
         if keys := getattr(state, name):
-            found[name] = list(keys)
+            data[name] = list(keys)
     if state.heights:
-        found["heights"] = [list(pair) for pair in state.heights]
+        data["heights"] = [list(pair) for pair in state.heights]
     if state.names:
-        found["names"] = [list(pair) for pair in state.names]
-    return found
+        data["names"] = [list(pair) for pair in state.names]
+    return data
 
 
 def read_lane_state(data: object) -> LaneState:

@@ -158,8 +158,8 @@ class TimelineLanes(Sequence[TimelineLane]):
 
     def positions(self, keys: Sequence[str]) -> I64:
         """Return which lanes have these keys; those that are not there are left out."""
-        found = (self._position.get(key, -1) for key in keys)
-        return np.array([i for i in found if i >= 0], np.int64)
+        positions = (self._position.get(key, -1) for key in keys)
+        return np.array([i for i in positions if i >= 0], np.int64)
 
     def of_track(self, value: Callable[[TrackSpec], Any]) -> Any:
         """Return what `value` is for the track of each lane, an array of n."""
@@ -505,10 +505,10 @@ def _reordered(columns: TimelineLanes, members: I64, order: tuple[str, ...]) -> 
     """Return the lanes with those in `order` sorted among the places they hold."""
     if not order:
         return members
-    wanted = columns.positions(tuple(dict.fromkeys(reversed(order)))[::-1])
-    is_moved = np.isin(members, wanted)
+    positions = columns.positions(tuple(dict.fromkeys(reversed(order)))[::-1])
+    is_moved = np.isin(members, positions)
     result = members.copy()
-    result[is_moved] = wanted[np.isin(wanted, members)]
+    result[is_moved] = positions[np.isin(positions, members)]
     return result
 
 
@@ -908,13 +908,13 @@ def _with_unique_keys(keys: Sequence[str]) -> tuple[Sequence[str], dict[str, int
     result: list[str] = []
     taken: set[str] = set()
     last: dict[str, int] = {}
-    for wanted in keys:
-        key, number = wanted, last.get(wanted, 1)
+    for base in keys:
+        key, number = base, last.get(base, 1)
         while key in taken:
             number += 1
-            key = f"{wanted}#{number}"
+            key = f"{base}#{number}"
         taken.add(key)
-        if key != wanted:
-            last[wanted] = number
+        if key != base:
+            last[base] = number
         result.append(key)
     return result, dict(zip(result, range(len(result)), strict=True))

@@ -59,16 +59,19 @@ class SpanIds:
             return np.arange(first + begin, first + stop, step, dtype=self.dtype)
         if isinstance(at, int | np.integer):
             return self.first + range(self._n)[int(at)]
-        wanted = np.asarray(at)
-        if wanted.dtype == np.bool_:
-            if len(wanted) != self._n:
-                raise IndexError(f"{len(wanted)} marks for {self._n} ids")
-            wanted = np.flatnonzero(wanted)
-        wanted = wanted.astype(np.int64)
-        wanted = np.where(wanted < 0, wanted + self._n, wanted)
-        if wanted.size and not 0 <= int(wanted.min()) <= int(wanted.max()) < self._n:
+        positions = np.asarray(at)
+        if positions.dtype == np.bool_:
+            if len(positions) != self._n:
+                raise IndexError(f"{len(positions)} marks for {self._n} ids")
+            positions = np.flatnonzero(positions)
+        positions = positions.astype(np.int64)
+        positions = np.where(positions < 0, positions + self._n, positions)
+        if (
+            positions.size
+            and not 0 <= int(positions.min()) <= int(positions.max()) < self._n
+        ):
             raise IndexError(f"positions beyond {self._n} ids")
-        return (wanted + self.first).astype(self.dtype)
+        return (positions + self.first).astype(self.dtype)
 
     def __contains__(self, span: object) -> bool:
         is_number = isinstance(span, int | np.integer)
@@ -191,8 +194,8 @@ class Row:
         """Return where span `span`, which starts at `start`, lies in the row."""
         first = int(np.searchsorted(self.start, start, "left"))
         stop = int(np.searchsorted(self.start, start, "right"))
-        found = np.flatnonzero(self.id[first:stop] == span)
-        return first + int(found[0]) if len(found) else None
+        positions = np.flatnonzero(self.id[first:stop] == span)
+        return first + int(positions[0]) if len(positions) else None
 
 
 def make_row(start: I64, end: I64, ids: Ids) -> Row:
@@ -240,8 +243,8 @@ def stack(start: I64, end: I64, ids: Ids) -> tuple[Row, ...]:
     n_levels = int(depth.max()) + 1
     n_plain = n_levels if n_levels <= MAX_ROWS else MAX_ROWS - 1
     bounds = np.searchsorted(depth[by_depth], np.arange(n_plain + 1))
-    found = (by_depth[a:b] for a, b in pairwise(bounds))
-    rows = tuple(make_row(start[r], end[r], ids[r]) for r in found)
+    levels = (by_depth[a:b] for a, b in pairwise(bounds))
+    rows = tuple(make_row(start[r], end[r], ids[r]) for r in levels)
     if n_levels == n_plain:
         return rows
     deep = np.sort(by_depth[bounds[-1] :])
@@ -347,8 +350,8 @@ def _outermost_first(start: I64, end: I64) -> Array | None:
         start, end = start[order], end[order]
     if _ties_stand(start, end, np.flatnonzero(start[1:] == start[:-1])):
         return order
-    found = np.lexsort((-end, end > start, start))
-    return found if order is None else order[found]
+    by_start = np.lexsort((-end, end > start, start))
+    return by_start if order is None else order[by_start]
 
 
 def _ties_stand(start: I64, end: I64, ties: Array) -> bool:

@@ -73,8 +73,8 @@ def gap_at(row: Row, waits: Waits | None, tick: int) -> Gap | None:
 
 def next_wait(row: Row, waits: Waits, position: int, by: int) -> int | None:
     """Return the next (+1) or previous (-1) span of a row with a wait behind it."""
-    found = _next(len(row), position, by, lambda at: waits.behind(row, at) > 0)
-    return None if found is None else int(row.id[found])
+    waiting = _next(len(row), position, by, lambda at: waits.behind(row, at) > 0)
+    return None if waiting is None else int(row.id[waiting])
 
 
 def next_gap(row: Row, waits: Waits | None, position: int, by: int) -> Gap | None:
@@ -85,8 +85,8 @@ def next_gap(row: Row, waits: Waits | None, position: int, by: int) -> Gap | Non
         idle: npt.NDArray[np.bool_] = row.start[at + 1] > row.end[at] + waited
         return idle
 
-    found = _next(len(row) - 1, position, by, is_before_gap)
-    return None if found is None else _gap_behind(row, waits, found)
+    before_gap = _next(len(row) - 1, position, by, is_before_gap)
+    return None if before_gap is None else _gap_behind(row, waits, before_gap)
 
 
 def wait_time(trace: Trace, span: int) -> TimeRange:

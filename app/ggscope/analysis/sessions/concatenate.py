@@ -73,9 +73,9 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
     QueryError
         If what was said is no time.
     """
-    said = other.info.options.get(SHIFT_OPTION)
-    if said is not None and has_times(other):
-        return parsed_shift(said, main.clock.unit), ()
+    stated = other.info.options.get(SHIFT_OPTION)
+    if stated is not None and has_times(other):
+        return parsed_shift(stated, main.clock.unit), ()
     if not has_times(other) or not has_times(main):
         return 0, ()
     begin, end = raw_range(main)
@@ -181,8 +181,8 @@ def is_same_run(a: Trace, b: Trace) -> bool:
     sample = b.spans.start[::step] + (b.clock.origin - a.clock.origin)
     if int(sample.max()) < a.extent.start or int(sample.min()) > a.extent.end:
         return False
-    found = np.isin(sample, a.spans.start)
-    return int(np.count_nonzero(found)) * 10 >= len(sample) * 9
+    is_shared = np.isin(sample, a.spans.start)
+    return int(np.count_nonzero(is_shared)) * 10 >= len(sample) * 9
 
 
 def _prepared(trace: Trace, *, is_first: bool) -> Trace:

@@ -439,7 +439,7 @@ def _counted(
     runs: Runs,
     match_of_run: Array,
     matches: list[Match],
-    found: npt.NDArray[np.bool_],
+    is_matched: npt.NDArray[np.bool_],
     is_borrowed: npt.NDArray[np.bool_],
 ) -> Correlation:
     """Return the correlation with its counts."""
@@ -455,7 +455,7 @@ def _counted(
         n_found=int(per_rule[1:].sum()),
         n_all=int((times * n_ops).sum()),
         n_borrowed=int((borrowed * n_ops).sum()),
-        found=found,
+        found=is_matched,
         _trace=trace,
         _runs=runs,
         _match_of_run=match_of_run,

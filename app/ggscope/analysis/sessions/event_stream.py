@@ -65,7 +65,7 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     spans = replace(trace.spans, token=token, phase=phase, record=record)
     is_op = trace.spans.op >= 0
     n_matched = int(np.count_nonzero(is_op & (graph >= 0)))
-    found = replace(
+    joined = replace(
         trace,
         lanes=lanes,
         spans=stacked(spans, replace(others, end=end)),
@@ -87,15 +87,15 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     first, last = trace.extent.start, trace.extent.end
     if len(others):
         first = min(first, int(others.start.min()))
-        last = max(last, found.spans.last_tick())
-    found = replace(found, extent=TimeRange(first, last))
-    found.freeze()
-    return found
+        last = max(last, joined.spans.last_tick())
+    joined = replace(joined, extent=TimeRange(first, last))
+    joined.freeze()
+    return joined
 
 
 def _graph_of(trace: Trace, run: Run, by: int) -> I64:
     """Return the row of the graph that each span is in, int64[n]; -1 = in none."""
-    spans, found = trace.spans, np.full(len(trace.spans), -1, np.int64)
+    spans, graph = trace.spans, np.full(len(trace.spans), -1, np.int64)
     slots = np.full(len(trace.lanes), -1, np.int64)
     for i in np.flatnonzero(trace.lanes.is_thread).tolist():
         raw = trace.lanes.attributes[i].get("raw", "")
@@ -110,5 +110,5 @@ def _graph_of(trace: Trace, run: Run, by: int) -> I64:
         place = np.searchsorted(run.begin[graphs], start, "right") - 1
         is_in = place >= 0
         is_in[is_in] = start[is_in] <= run.end[graphs[place[is_in]]]
-        found[at[is_in]] = graphs[place[is_in]]
-    return found
+        graph[at[is_in]] = graphs[place[is_in]]
+    return graph

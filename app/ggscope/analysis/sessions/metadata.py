@@ -29,40 +29,40 @@ def with_metadata(trace: Trace, side: TraceInfo) -> Trace:
         key if key not in trace.info.producer else f"{side.name} {key}": text
         for key, text in side.producer.items()
     }
-    told = replace(side, stated=_figures(trace, side.producer))
+    stated = replace(side, stated=_figures(trace, side.producer))
     *parts, last = trace.parts
     return replace(
         trace,
         info=replace(trace.info, producer={**trace.info.producer, **producer}),
-        parts=(*parts, JoinedFile(told, last.role, last.shift)),
+        parts=(*parts, JoinedFile(stated, last.role, last.shift)),
     )
 
 
 def _figures(trace: Trace, facts: Mapping[str, str]) -> tuple[DeclaredMetric, ...]:
     layout = _BYTES.match(trace.info.format_version)
     n_threads = int(trace.lanes.is_thread.sum())
-    found: list[DeclaredMetric | None] = []
+    metrics: list[DeclaredMetric | None] = []
     for key, text in facts.items():
         word = key.rpartition(".")[2].lower()
         if not text.isascii() or not text.isdecimal():
             continue
         number = int(text)
         if word in _RECORDS:
-            found.append(
+            metrics.append(
                 stated_figure("records", number, trace.info.n_records, place=key,
                               basis="records of the trace")
             )  # fmt: skip
         elif word in _SIZES:
             size = float(layout[0]) if layout else None
-            found.append(
+            metrics.append(
                 stated_figure("size of a record", number, size, unit="B", place=key,
                               basis="its layout")
             )  # fmt: skip
         elif word in _THREADS:
-            found.append(
+            metrics.append(
                 stated_figure("threads", number, n_threads or None, place=key,
                               basis="threads with records", at_least=True)
             )  # fmt: skip
-    figures = (figure for figure in found if figure is not None)
+    figures = (figure for figure in metrics if figure is not None)
     # Two keys may state the same, such as n_records and total_entries.
     return tuple({(f.name, f.stated): f for f in figures}.values())

@@ -97,8 +97,8 @@ class Move:
                 by = self.ticks
                 moved[name] = moved_ticks(values, by) if keeps else values + by
             elif len(numbers := self.places.get(column.of, ())):
-                found = looked_up(np.asarray(numbers), values)
-                moved[name] = found.astype(column.dtype, copy=False)
+                targets = looked_up(np.asarray(numbers), values)
+                moved[name] = targets.astype(column.dtype, copy=False)
         return replace(table, **moved)
 
 
@@ -183,14 +183,14 @@ def joined_ops(
     lacking the table is `a` itself. The second result is indexed by the numbers of
     `b`, int16; -1 for those that are not used.
     """
-    wanted = distinct(used[used >= 0]).tolist() if len(used) else []
-    place = np.full(max(wanted, default=-1) + 1, -1, np.int16)
+    codes = distinct(used[used >= 0]).tolist() if len(used) else []
+    place = np.full(max(codes, default=-1) + 1, -1, np.int16)
     if b is None or a is None or a.names == b.names:
-        place[wanted] = wanted
+        place[codes] = codes
         return a or b, place
     number = {name: i for i, name in reversed(list(enumerate(a.names))) if name}
     extra: list[str] = []
-    for op in wanted:
+    for op in codes:
         name = b.name(op)
         if name not in number:
             number[name] = len(a.names) + len(extra)

@@ -213,11 +213,11 @@ def with_places(trace: Trace) -> Trace:
     )
     notes = tuple(_notes(storage, placement, int(np.count_nonzero(is_device))))
     codes = {note.code for note in notes}
-    kept = tuple(w for w in trace.warnings if w.code not in codes)
+    others = tuple(w for w in trace.warnings if w.code not in codes)
     return replace(
         trace,
         storage=replace(storage, requests=requests),
-        warnings=(*kept, *notes),
+        warnings=(*others, *notes),
     )
 
 

@@ -143,19 +143,19 @@ def distribution(
         keep &= values >= 0
         if of == "duration":
             keep &= quality_of(s.flags[rows]) <= worst_used
-        kept = values[keep]
-        if not len(kept):
+        chosen = values[keep]
+        if not len(chosen):
             return
-        low[worker] = min(low[worker], kept.min())
-        high[worker] = max(high[worker], kept.max())
+        low[worker] = min(low[worker], chosen.min())
+        high[worker] = max(high[worker], chosen.max())
         kernel = library().ggscope_statistics_bucket
-        kernel(kept, len(kept), MANTISSA, counts[worker])
+        kernel(chosen, len(chosen), MANTISSA, counts[worker])
         if tests:
             row_ids = row_ids[keep]
             member = np.ones(len(row_ids), np.bool_)
             for is_member in tests:
                 member &= is_member(row_ids)
-            kernel(kept[member], int(np.count_nonzero(member)), MANTISSA, own[worker])
+            kernel(chosen[member], int(np.count_nonzero(member)), MANTISSA, own[worker])
 
     blocks = SpanBlocks(trace) if blocks is None else blocks
     share_out(count, blocks.touching(time), watcher)
@@ -211,6 +211,6 @@ def _log_edges(low: int, high: int, most: int) -> I64:
     whole = sorted(set(edges))
     at_most_low = [edge for edge in whole if edge <= low]
     above_high = [edge for edge in whole if edge > high]
-    kept = [e for e in whole if e >= (at_most_low[-1] if at_most_low else 0)]
-    kept = [e for e in kept if not above_high or e <= above_high[0]]
-    return np.array([0, *kept] if low == 0 else kept, np.int64)
+    log_edges = [e for e in whole if e >= (at_most_low[-1] if at_most_low else 0)]
+    log_edges = [e for e in log_edges if not above_high or e <= above_high[0]]
+    return np.array([0, *log_edges] if low == 0 else log_edges, np.int64)

@@ -547,9 +547,9 @@ def _with_rest(
         (share.after, one),
         (share.whole, one),
     )
-    group, kept, more, *parts = (np.insert(a, at, b) for a, b in columns)
+    group, counts, more, *parts = (np.insert(a, at, b) for a, b in columns)
     first = np.concatenate([[0], np.cumsum(np.maximum(n, 1))]).astype(np.int64)
-    return Split(first, group, kept, more, Share(*parts), sizes)
+    return Split(first, group, counts, more, Share(*parts), sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

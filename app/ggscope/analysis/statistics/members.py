@@ -108,8 +108,8 @@ def _longest(spans: Spans, ids: I64) -> int:
 
 def filter_of_spans(group: SpanGroup) -> Filter:
     """Return the filter for the spans of a row, or of a cell of a pivot table."""
-    wanted = filter_of_group(group.by, group.key)
-    return wanted if group.also is None else wanted.merged(filter_of_group(*group.also))
+    where = filter_of_group(group.by, group.key)
+    return where if group.also is None else where.merged(filter_of_group(*group.also))
 
 
 def filter_of_group(by: By, key: str) -> Filter:
@@ -123,8 +123,8 @@ def filter_of_group(by: By, key: str) -> Filter:
     if by == "phase":
         values = {phase.name.lower(): int(phase) for phase in Phase} | {NONE: -1}
         return Filter(phases=frozenset({values[key]}))
-    if by == "token" and (wanted := _filter_of_token(key)) is not None:
-        return wanted
+    if by == "token" and (where := _filter_of_token(key)) is not None:
+        return where
     is_none = key in (NONE, OPEN_LABEL) and by != "expert"
     if key.isdecimal() or is_none:
         numbers = frozenset({-1 if is_none else int(key)})

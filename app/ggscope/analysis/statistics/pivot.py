@@ -83,7 +83,7 @@ class Pivot:
         """Return the first rows and columns, and the sums of all."""
         rows = [*range(min(n_rows, len(self.rows))), -1]
         columns = [*range(min(n_columns, len(self.columns))), -1]
-        kept = {
+        arrays = {
             name: getattr(self, name)[np.ix_(rows, columns)]
             for name in ("count", "timed", "ops", "total", "bytes")
         }
@@ -91,7 +91,7 @@ class Pivot:
             self,
             rows=self.rows[: len(rows) - 1],
             columns=self.columns[: len(columns) - 1],
-            **kept,
+            **arrays,
         )
 
 
@@ -195,8 +195,8 @@ def _crossed(
         one, other = (b, a) if shares_columns else (a, b)
         span = np.arange(len(part)) if one.span is None else one.span
         place = other.place(len(part))[span]
-        kept = np.flatnonzero(place >= 0)
-        span, group, place = span[kept], one.group[kept], place[kept]
+        in_place = np.flatnonzero(place >= 0)
+        span, group, place = span[in_place], one.group[in_place], place[in_place]
         if shares_columns:
             group, place = place, group
         cell = group * len(columns) + place
@@ -206,20 +206,20 @@ def _crossed(
         if one.share is not None:
             whole = np.maximum(s.end[part] - s.start[part], 0)
             of_all = np.arange(len(part)) if one.span is None else one.span
-            ticks = one.share.of(whole[of_all])[kept]
+            ticks = one.share.of(whole[of_all])[in_place]
         figures = np.stack(
             [
                 np.ones_like(ticks),
                 used,
                 ~is_repeated(s.flags[row]),
                 np.where(used, ticks, 0),
-                one.bytes[kept],
+                one.bytes[in_place],
             ],
             axis=1,
         ).astype(np.int64)
-        found = _summed(cell, figures)
-        cells.append(found[0])
-        parts.append(found[1])
+        summed = _summed(cell, figures)
+        cells.append(summed[0])
+        parts.append(summed[1])
     return _summed(np.concatenate(cells), np.concatenate(parts))
 
 
@@ -257,8 +257,8 @@ def _table(
             (row_place, np.full(len(cell), shape[1] - 1)),
             (np.full(len(cell), shape[0] - 1), column_place),
         ):
-            kept = (r >= 0) & (c >= 0)
-            np.add.at(table, (r[kept], c[kept]), values[kept])
+            keep = (r >= 0) & (c >= 0)
+            np.add.at(table, (r[keep], c[keep]), values[keep])
         table[-1, -1] = values.sum()
         if len(values) and values.min() < 0:
             table[:] = -1

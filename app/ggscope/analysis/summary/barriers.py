@@ -155,23 +155,23 @@ def barriers(
     """
     if trace.spans.wait is None or hidden_threads(trace):
         return None, ()
-    found = ops.ending_in(time)
-    lane = trace.spans.lane[found.last].astype(np.int64)
+    ending = ops.ending_in(time)
+    lane = trace.spans.lane[ending.last].astype(np.int64)
     n_last = np.bincount(lane, minlength=len(trace.lanes))
     ticks = np.zeros(len(trace.lanes), np.int64)
-    add_by_group(ticks, lane, found.waited)
+    add_by_group(ticks, lane, ending.waited)
     titles = lane_titles(trace.lanes)
     last = [
         WaitedFor(
             titles[i],
             int(n_last[i]),
             int(ticks[i]),
-            _longest_op(trace, found, lane == i),
+            _longest_op(trace, ending, lane == i),
         )
         for i in np.flatnonzero(n_last).tolist()
     ]
     last.sort(key=lambda one: (-one.waited, -one.n_last, one.name))
-    return len(found), tuple(last)
+    return len(ending), tuple(last)
 
 
 def _longest_op(

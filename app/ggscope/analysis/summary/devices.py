@@ -120,8 +120,10 @@ def launching_calls(trace: Trace, ids: I64) -> I64:
     order = np.lexsort((spans.start[source], target))
     source, target = source[order], target[order]
     at = np.searchsorted(target, ids, side="right") - 1
-    found = (at >= 0) & (target[np.maximum(at, 0)] == ids) if len(target) else at >= 0
-    call[found] = source[at[found]]
+    is_launch = (
+        (at >= 0) & (target[np.maximum(at, 0)] == ids) if len(target) else at >= 0
+    )
+    call[is_launch] = source[at[is_launch]]
     return call
 
 

@@ -61,7 +61,7 @@ def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
     most = np.zeros(n_kinds, np.int64)
     add_by_group(most, op, ops.most)
     means = np.bincount(op, weights=mean, minlength=n_kinds)
-    found = [
+    listed = [
         OpImbalance(
             trace.op_name(number),
             count,
@@ -74,4 +74,4 @@ def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
             kind[first].tolist(), n.tolist(), worst.tolist(), strict=True
         )
     ]
-    return tuple(sorted(found, key=lambda one: (-one.lost, one.name)))
+    return tuple(sorted(listed, key=lambda one: (-one.lost, one.name)))

@@ -385,12 +385,12 @@ def _never_touched(trace: Trace, unknown: dict[str, str]) -> int | None:
         unknown["never_touched_bytes"] = "the trace does not record what ops read"
         return None
     places = file_map(trace)
-    found = cold(heat(trace, places=places), shown_coverage(trace, None))
-    if found.is_known:
-        return found.cold_size
+    untouched = cold(heat(trace, places=places), shown_coverage(trace, None))
+    if untouched.is_known:
+        return untouched.cold_size
     unknown["never_touched_bytes"] = (
         "reads may be missing from the trace"
-        if found.is_listed
+        if untouched.is_listed
         else "no model file or map lists all tensors"
     )
     return None

@@ -83,8 +83,8 @@ class ThreadTimes:
         """Return how often a lane came last; None where barriers are not known."""
         if self.n_barriers is None:
             return None
-        found = (one for one in self.last if one.name == name)
-        return next(found, WaitedFor(name, 0, 0))
+        times = (one for one in self.last if one.name == name)
+        return next(times, WaitedFor(name, 0, 0))
 
     @property
     def imbalance(self) -> float | None:

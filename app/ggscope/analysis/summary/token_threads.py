@@ -108,9 +108,9 @@ def _computing_lanes(trace: Trace) -> list[int]:
     spans, n = trace.spans, len(trace.lanes)
     is_thread = trace.lanes.is_thread
     counts = np.bincount(spans.lane[spans.op >= 0], minlength=n)
-    found = np.flatnonzero(is_thread & (counts > 0))
-    if len(found) or is_thread.any():
-        return found.tolist()
+    lanes = np.flatnonzero(is_thread & (counts > 0))
+    if len(lanes) or is_thread.any():
+        return lanes.tolist()
     counts = np.bincount(spans.lane, minlength=n)
     is_engine = trace.lanes.of_kind(LaneKind.ENGINE)
     return np.flatnonzero(is_engine & (counts > 0)).tolist()
@@ -149,7 +149,7 @@ def _within(bars: TokenBars, start: I64, end: I64) -> I64:
         for times, before in zip((begins, ends), sums, strict=True):
             n = np.searchsorted(times, tick, "right")
             parts.append(n * tick - before[n])
-        found: I64 = parts[0] - parts[1]
-        return found
+        covered: I64 = parts[0] - parts[1]
+        return covered
 
     return until(bars.end) - until(bars.start)

@@ -108,7 +108,7 @@ def warning_json(warning: ReadWarning) -> dict[str, object]:
     }
 
 
-def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
+def completeness_json(trace: Trace, completeness: Completeness) -> dict[str, object]:
     """Return how many of the expected records are there, and where some are missing.
 
     ``share`` is None where the expected number is unknown; ``why`` says why.
@@ -118,21 +118,21 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
     numbers of their neighbours, None = none; ``time`` is in ticks.
     """
     return {
-        "known": found.is_known,
-        "why": found.why,
-        "share": found.share,
-        "there": found.n_there,
-        "missing": found.n_missing,
+        "known": completeness.is_known,
+        "why": completeness.why,
+        "share": completeness.share,
+        "there": completeness.n_there,
+        "missing": completeness.n_missing,
         "missing_range": [
-            found.n_missing - found.n_fewer,
-            found.n_missing + found.n_more,
+            completeness.n_missing - completeness.n_fewer,
+            completeness.n_missing + completeness.n_more,
         ],
-        "expected": found.n_expected,
-        "passes": found.n_passes,
-        "varying_ops": found.n_varying,
-        "altered": found.n_altered,
-        "missing_lists": found.n_lists,
-        "rests_on": list(found.rests_on),
+        "expected": completeness.n_expected,
+        "passes": completeness.n_passes,
+        "varying_ops": completeness.n_varying,
+        "altered": completeness.n_altered,
+        "missing_lists": completeness.n_lists,
+        "rests_on": list(completeness.rests_on),
         "missing_tokens": [
             {
                 "first": gap.first,
@@ -140,9 +140,9 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
                 "phase": None if gap.phase < 0 else Phase(gap.phase).name.lower(),
                 "time": gap.time,
             }
-            for gap in found.tokens.gaps
+            for gap in completeness.tokens.gaps
         ],
-        "words": completeness_words(found),
+        "words": completeness_words(completeness),
         "gaps": [
             {
                 "name": gap.name,
@@ -151,7 +151,7 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
                 "before": None if gap.before < 0 else trace.record_of(gap.before),
                 "time": gap.time,
             }
-            for gap in found.gaps
+            for gap in completeness.gaps
         ],
     }
 

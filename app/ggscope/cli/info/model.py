@@ -205,11 +205,11 @@ def _grouped(
     names: list[str], sizes: Array, wholes: Array
 ) -> dict[str, dict[str, int]]:
     """Return tensors and bytes by name, the largest first; slices count as one."""
-    found: dict[str, dict[str, int]] = {}
+    groups: dict[str, dict[str, int]] = {}
     seen: set[int] = set()
     for name, size, whole in zip(names, sizes.tolist(), wholes.tolist(), strict=True):
-        group = found.setdefault(name, {"tensors": 0, "bytes": 0})
+        group = groups.setdefault(name, {"tensors": 0, "bytes": 0})
         group["tensors"] += whole not in seen
         group["bytes"] += size
         seen.add(whole)
-    return dict(sorted(found.items(), key=lambda pair: -pair[1]["bytes"]))
+    return dict(sorted(groups.items(), key=lambda pair: -pair[1]["bytes"]))

@@ -122,12 +122,12 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
     """
     from ggscope.analysis.statistics.engines import engine_times
 
-    found = engine_times(trace)
-    if found is None:
+    times = engine_times(trace)
+    if times is None:
         return None
     rows = zip(
-        found.lane.tolist(), found.count.tolist(), found.busy.tolist(),
-        found.idle.tolist(), strict=True,
+        times.lane.tolist(), times.count.tolist(), times.busy.tolist(),
+        times.idle.tolist(), strict=True,
     )  # fmt: skip
     return [
         {
@@ -135,8 +135,8 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
             "spans": count,
             "busy": busy,
             "idle": idle,
-            "busy_share": busy / found.extent if found.extent else None,
-            "idle_share": idle / found.extent if found.extent else None,
+            "busy_share": busy / times.extent if times.extent else None,
+            "idle_share": idle / times.extent if times.extent else None,
         }
         for lane, count, busy, idle in rows
     ]
@@ -173,21 +173,21 @@ def calls_json(trace: Trace) -> dict[str, object] | None:
     """Return what the program's calls take, in ticks; None where none is recorded."""
     from ggscope.analysis.statistics.calls import call_times
 
-    found = call_times(trace)
-    if found is None:
+    times = call_times(trace)
+    if times is None:
         return None
-    middle: list[float | None] = [None] * (len(found.names) + 1)
-    if found.per_decode is not None:
-        middle = np.median(found.per_decode, axis=0).tolist()
+    middle: list[float | None] = [None] * (len(times.names) + 1)
+    if times.per_decode is not None:
+        middle = np.median(times.per_decode, axis=0).tolist()
     rows = zip(
-        found.names, found.count.tolist(), found.own.tolist(), middle, strict=False
+        times.names, times.count.tolist(), times.own.tolist(), middle, strict=False
     )
     return {
-        "time": found.time,
-        "decodes": len(found.decode),
-        "between": found.between,
+        "time": times.time,
+        "decodes": len(times.decode),
+        "between": times.between,
         "between_median_per_decode": middle[-1],
-        "per_decode": _per_decode_json(trace, found),
+        "per_decode": _per_decode_json(trace, times),
         "calls": [
             {"name": name, "count": count, "own": own, "median_per_decode": per_decode}
             for name, count, own, per_decode in rows
@@ -196,20 +196,20 @@ def calls_json(trace: Trace) -> dict[str, object] | None:
 
 
 def _per_decode_json(
-    trace: Trace, found: "CallTimes"
+    trace: Trace, call_times: "CallTimes"
 ) -> list[dict[str, object]] | None:
     """Return what each decode takes until the next one begins: all of it adds up."""
-    if found.per_decode is None:
+    if call_times.per_decode is None:
         return None
-    begin = trace.spans.start[found.decode[:_MAX_DECODES]].tolist()
+    begin = trace.spans.start[call_times.decode[:_MAX_DECODES]].tolist()
     return [
         {
             "begin": start,
             "time": sum(times),
-            "calls": dict(zip(found.names, times, strict=False)),
+            "calls": dict(zip(call_times.names, times, strict=False)),
             "between": times[-1],
         }
-        for start, times in zip(begin, found.per_decode.tolist(), strict=False)
+        for start, times in zip(begin, call_times.per_decode.tolist(), strict=False)
     ]
 
 
