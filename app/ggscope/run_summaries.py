@@ -242,8 +242,8 @@ def _with_tokens(known: RunSummary, trace: Trace) -> RunSummary:
 def _of_log(trace: Trace, phase: str) -> tuple[int | None, float | None]:
     """Return the tokens of all requests of a log, and how many they are per second."""
     events = trace.info.summary.get("events")
-    found = events if isinstance(events, dict) else {}
-    n, ms = found.get(f"{phase}_tokens"), found.get(f"{phase}_ms")
+    counts = events if isinstance(events, dict) else {}
+    n, ms = counts.get(f"{phase}_tokens"), counts.get(f"{phase}_ms")
     if not isinstance(n, int):
         return None, None
     return n, n / ms * 1000 if isinstance(ms, int | float) and ms > 0 else None

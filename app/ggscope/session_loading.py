@@ -191,8 +191,8 @@ def open_parts(
 
     if context.options.get(NAMES_OPTION, NAMES_CHOICES[0]) != NAMES_CHOICES[0]:
         # A sidecar names all nodes: who asked for fewer names gets the records alone.
-        kept = tuple(m for m in bundle.sides if m.role != RECORDING)
-        bundle = replace(bundle, sides=kept)
+        side_files = tuple(m for m in bundle.sides if m.role != RECORDING)
+        bundle = replace(bundle, sides=side_files)
     # Where spans change once the sidecar is there, they are called incomplete before.
     has_sidecar = any(m.role == RECORDING for m in bundle.sides)
     is_alone = len(bundle.mains) == 1 and not has_sidecar
@@ -222,7 +222,7 @@ def open_parts(
     return replace(opened, trace=with_troubles(opened.trace, context))
 
 
-def named_shifts(bundle: FileSet, said: Sequence[tuple[str, str]]) -> dict[Path, str]:
+def named_shifts(bundle: FileSet, stated: Sequence[tuple[str, str]]) -> dict[Path, str]:
     """Return what is added to the times of which file, named by the end of its path.
 
     Raises
@@ -231,9 +231,9 @@ def named_shifts(bundle: FileSet, said: Sequence[tuple[str, str]]) -> dict[Path,
         If a name is that of no file or of several, there is no other file against
         which one could be moved, or a shift is a time of no clock.
     """
-    found: dict[Path, str] = {}
+    shifts: dict[Path, str] = {}
     paths = [member.path for member in bundle.members]
-    for name, by in said:
+    for name, by in stated:
         parts = Path(name).parts
         own = [path for path in paths if path.parts[-len(parts) :] == parts]
         if len(own) != 1:
@@ -246,8 +246,8 @@ def named_shifts(bundle: FileSet, said: Sequence[tuple[str, str]]) -> dict[Path,
             parsed_shift(by, "cycle")
         except QueryError:
             parsed_shift(by, "ns")
-        found[own[0]] = by
-    return found
+        shifts[own[0]] = by
+    return shifts
 
 
 def with_more(opened: Opened, bundle: FileSet, context: ReadContext) -> Opened:
@@ -338,13 +338,13 @@ def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
 
 def _moved(piece: LoadedFile, shifts: Mapping[Path, str]) -> LoadedFile:
     """Return a file with what was said of its clock; itself where nothing is new."""
-    said = shifts.get(piece.path)
+    shift = shifts.get(piece.path)
     info = piece.trace.info
-    if said is None or said == info.options.get(SHIFT_OPTION, ""):
+    if shift is None or shift == info.options.get(SHIFT_OPTION, ""):
         return piece
     options = {k: v for k, v in info.options.items() if k != SHIFT_OPTION}
-    if said:
-        options[SHIFT_OPTION] = said
+    if shift:
+        options[SHIFT_OPTION] = shift
     moved = replace(piece.trace, info=replace(info, options=options))
     return replace(piece, trace=moved)
 
@@ -570,11 +570,11 @@ def _unreadable(member: SessionFile, error: ReadError) -> ReadWarning:
 
 def _rightly_empty(bundle: FileSet, sides: Sequence[LoadedFile]) -> set[str]:
     """Return the names of files without records, whose sidecars tell of none."""
-    told = {p.path for p in sides if p.trace.run and not p.trace.run.n_records}
+    empty = {p.path for p in sides if p.trace.run and not p.trace.run.n_records}
     return {
         skipped.path.name
         for skipped in bundle.skipped
-        if skipped.is_fault and sidecar_path(skipped.path) in told
+        if skipped.is_fault and sidecar_path(skipped.path) in empty
     }
 
 
@@ -587,13 +587,13 @@ def _notes_of(bundle: FileSet) -> tuple[ReadWarning, ...]:
         reasons: dict[str, list[str]] = {}
         for skipped in others[:_MAX_NAMED]:
             reasons.setdefault(skipped.reason, []).append(skipped.path.name)
-        told = " ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items())
+        reasons_text = " ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items())
         more = "" if len(others) <= _MAX_NAMED else " And more."
         notes.append(
             ReadWarning(
                 Severity.INFO,
                 "files_passed_over",
-                f"Ignored files: {told}{more}",
+                f"Ignored files: {reasons_text}{more}",
                 len(others),
                 place=others[0].path.name,
             )

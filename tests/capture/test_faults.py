@@ -368,7 +368,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
             child.stdin.write(b"\n" * 16)  # the program goes on to its end
         wait_for(lambda: heard(20 * NODES))
         wait_for(lambda: not heard(0) and viewer.status().state is State.ENDED)
-        kept = viewer.status().kept
+        kept = viewer.status().recording
         made = save_recording(kept, saved, lambda *_: None, lambda: None)
     finally:
         viewer.close()

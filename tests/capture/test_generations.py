@@ -397,7 +397,7 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
             assert time.monotonic() < until
             source.poll()
             program.poll()
-    kept = source.status().kept.place
+    kept = source.status().recording.place
     source.close()
     assert kept == first.folder
 

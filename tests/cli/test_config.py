@@ -11,7 +11,7 @@ import pytest
 from ggscope import cli
 from ggscope.cli.arguments import parse
 from ggscope.cli.config import apply, reloader
-from ggscope.cli.window import follow_where_wanted
+from ggscope.cli.window import follow_where_configured
 from ggscope.gui.single_instance.client import make_request
 from ggscope.live import open_source
 from ggscope.live.options import OPTIONS
@@ -215,7 +215,7 @@ def test_changed_file_counts_while_a_program_is_followed(tmp_path, monkeypatch):
 def opened(*words: str) -> tuple[object, list[str]]:
     arguments = parse([*words])
     cli._set_up(arguments)
-    follow_where_wanted(arguments)
+    follow_where_configured(arguments)
     return arguments.live, list(map(str, arguments.files))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import log_files
 from ggscope.cli.arguments import parse
-from ggscope.cli.window import follow_where_wanted
+from ggscope.cli.window import follow_where_configured
 from ggscope.gui.single_instance.client import make_request
 from ggscope.live.open_source import follow
 from ggscope_capture.ring_format import FrameType
@@ -253,7 +253,7 @@ def test_log_is_followed_by_lines_and_requests(run, tmp_path):
 def test_option_follows_the_file_named(words):
     arguments = parse(words)
     arguments.configuration = None
-    follow_where_wanted(arguments)
+    follow_where_configured(arguments)
 
     assert arguments.live == "a.log"
     assert arguments.files == []

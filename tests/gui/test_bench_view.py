@@ -41,7 +41,7 @@ def settled(document: Document, qtbot: QtBot) -> BenchView:
     settle(qtbot, document)
     found = pane(document, "bench")
     assert isinstance(found, BenchView)
-    qtbot.waitUntil(lambda: found.found is not None)
+    qtbot.waitUntil(lambda: found.bench is not None)
     return found
 
 
@@ -69,15 +69,15 @@ def wait(view: BenchView, qtbot: QtBot) -> None:
 
 
 def test_first_chart_is_over_the_key_that_varies(view: BenchView) -> None:
-    assert view.found is not None
-    assert view.found.chart == "n_depth"
-    assert {len(curve.points) for curve in view.found.curves} == {3}
+    assert view.bench is not None
+    assert view.bench.chart == "n_depth"
+    assert {len(curve.points) for curve in view.bench.curves} == {3}
     assert view.model.rowCount() == 12
 
 
 def test_click_selects_the_row_and_a_second_one_compares(view: BenchView) -> None:
-    assert view.found is not None
-    first, second = view.found.curves[0].points[:2]
+    assert view.bench is not None
+    first, second = view.bench.curves[0].points[:2]
 
     QTest.mouseClick(view.canvas, LEFT, NONE, place(view, (0, 0)))
     assert view.selected() == first.tests
@@ -90,17 +90,17 @@ def test_click_selects_the_row_and_a_second_one_compares(view: BenchView) -> Non
 
 
 def test_arrows_walk_along_a_line_and_to_the_next(view: BenchView) -> None:
-    assert view.found is not None
+    assert view.bench is not None
     view.setFocus()
 
     QTest.keyClick(view, Qt.Key.Key_Right)
     QTest.keyClick(view, Qt.Key.Key_Right)
-    assert view.selected() == view.found.curves[0].points[1].tests
+    assert view.selected() == view.bench.curves[0].points[1].tests
     QTest.keyClick(view, Qt.Key.Key_Down)
-    assert view.selected() == view.found.curves[1].points[1].tests
+    assert view.selected() == view.bench.curves[1].points[1].tests
     for _ in range(9):
         QTest.keyClick(view, Qt.Key.Key_Right)
-    assert view.selected() == view.found.curves[1].points[2].tests
+    assert view.selected() == view.bench.curves[1].points[2].tests
     assert "tokens/s" in view.accessibleDescription()
 
 
@@ -110,8 +110,8 @@ def test_filter_lists_and_draws_what_passes(view: BenchView, qtbot: QtBot) -> No
 
     assert all("tg" in text and "@ d" in text for text in column(view, "test"))
     assert view.model.rowCount() == 4
-    assert view.found is not None
-    assert {len(curve.points) for curve in view.found.curves} == {2}
+    assert view.bench is not None
+    assert {len(curve.points) for curve in view.bench.curves} == {2}
     view.filter_line.setText("n_nothing>3")
     assert "n_nothing is no column" in view.controls.words.full_text
     assert view.model.rowCount() == 4
@@ -168,7 +168,7 @@ def test_two_dropped_files_are_one_tab_that_compares_them(
     assert document is not None
     qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
     view = settled(document, qtbot)
-    qtbot.waitUntil(lambda: view.found is not None and view.found.chart == CHANGES)
+    qtbot.waitUntil(lambda: view.bench is not None and view.bench.chart == CHANGES)
 
     assert len(window.documents) == 1
     assert view.model.rowCount() == 12
@@ -196,8 +196,8 @@ def test_file_of_repeated_tests_pools_them(
     box.setCurrentIndex(max(box.findData("n_prompt"), 0))
     wait(view, qtbot)
 
-    assert view.found is not None
-    points = [point for curve in view.found.curves for point in curve.points]
+    assert view.bench is not None
+    points = [point for curve in view.bench.curves for point in curve.points]
     assert all(len(point.tests) == 2 for point in points)
     assert all(len(point.samples) == 6 for point in points)
     assert np.isfinite([point.mean for point in points]).all()

@@ -87,14 +87,14 @@ class Desk:
         self.show("steps")
         page = self.view.page("steps")
         assert isinstance(page, StepsPane)
-        self.qtbot.waitUntil(lambda: page.found is not None)
+        self.qtbot.waitUntil(lambda: page.waterfall is not None)
         return page
 
     def durations(self) -> DurationsPane:
         self.show("durations")
         page = self.view.page("durations")
         assert isinstance(page, DurationsPane)
-        self.qtbot.waitUntil(lambda: page.found is not None)
+        self.qtbot.waitUntil(lambda: page.histogram is not None)
         return page
 
 
@@ -344,18 +344,20 @@ def test_a_row_lights_its_spans_in_both(desk: Desk, qtbot: QtBot) -> None:
 def test_steps_are_those_of_the_analysis(desk: Desk, qtbot: QtBot) -> None:
     page = desk.steps()
     page.by.setCurrentIndex(page.by.findData("part"))
-    qtbot.waitUntil(lambda: page.found is not None and page.found.by == "part")
+    qtbot.waitUntil(lambda: page.waterfall is not None and page.waterfall.by == "part")
 
     expected = waterfall([A, B], align([A, B]), 1, "part")
-    assert page.found is not None
-    assert page.found.steps == expected.steps
-    assert page.found.total == expected.total
+    assert page.waterfall is not None
+    assert page.waterfall.steps == expected.steps
+    assert page.waterfall.total == expected.total
 
 
 def test_a_click_on_a_step_lights_its_spans(desk: Desk, qtbot: QtBot) -> None:
     page = desk.steps()
-    assert page.found is not None
-    row = next(i for i, step in enumerate(page.found.steps, 1) if step.key == "matmul")
+    assert page.waterfall is not None
+    row = next(
+        i for i, step in enumerate(page.waterfall.steps, 1) if step.key == "matmul"
+    )
     y = RowsGeometry(waterfall_rows(page.scene_now())).y(row) + 5
     qtbot.mouseClick(page.canvas, LEFT, NONE, QPoint(300, round(y)))
 
@@ -366,13 +368,13 @@ def test_a_click_on_a_step_lights_its_spans(desk: Desk, qtbot: QtBot) -> None:
 
 def test_arrows_go_through_steps_and_enter_lights_one(desk: Desk, qtbot: QtBot) -> None:
     page = desk.steps()
-    assert page.found is not None
+    assert page.waterfall is not None
     for _ in range(2):
         qtbot.keyClick(page, Qt.Key.Key_Down)
     said = page.accessibleDescription()
     qtbot.keyClick(page, Qt.Key.Key_Return)
 
-    step = page.found.steps[0]
+    step = page.waterfall.steps[0]
     assert step.key in said
     group = desk.own.selection.current.group
     assert group is not None
@@ -381,9 +383,9 @@ def test_arrows_go_through_steps_and_enter_lights_one(desk: Desk, qtbot: QtBot) 
 
 def test_every_row_of_steps_has_its_figures(desk: Desk) -> None:
     page = desk.steps()
-    assert page.found is not None
+    assert page.waterfall is not None
 
-    texts = [page.row_text(row) for row in range(len(page.found.steps) + 2)]
+    texts = [page.row_text(row) for row in range(len(page.waterfall.steps) + 2)]
     assert all(texts)
     assert texts[0].startswith("A: ")
     assert texts[-1].startswith("B: other")
@@ -397,15 +399,17 @@ def test_durations_are_those_of_the_selected_row(
     key = desk.view.model.row(1)[0].text
     page = desk.durations()
     page.axis_box.setCurrentIndex(page.axis_box.findData(is_log))
-    qtbot.waitUntil(lambda: page.found is not None and page.found.is_log is is_log)
+    qtbot.waitUntil(
+        lambda: page.histogram is not None and page.histogram.is_log is is_log
+    )
 
     expected = duration_histogram(
         [A, B], align([A, B]), 1, "op", [key, key], is_log=is_log
     )
-    assert page.found is not None
-    assert page.found.key == key
-    assert page.found.a.counts.tolist() == expected.a.counts.tolist()
-    assert page.found.b.counts.tolist() == expected.b.counts.tolist()
+    assert page.histogram is not None
+    assert page.histogram.key == key
+    assert page.histogram.a.counts.tolist() == expected.a.counts.tolist()
+    assert page.histogram.b.counts.tolist() == expected.b.counts.tolist()
     size = page.canvas_size()
     assert "A:" in page.tooltip_at(size.width() / 2, size.height() / 2)
 

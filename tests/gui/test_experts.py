@@ -68,7 +68,7 @@ def settled(qtbot: QtBot, view: ExpertsView) -> None:
             and view.session.tasks.is_idle
             and view.result is not None
             and view.result.beside is view.beside
-            and view.result.wanted == view.cover.share
+            and view.result.share == view.cover.share
         )
     )
 

@@ -516,7 +516,7 @@ def test_layers_menu_opens_all_and_repeats_inputs(
 
 def test_view_is_exported_from_its_menu(view: GraphView, tmp_path: Path) -> None:
     wanted: list[Figure] = []
-    view.figure_wanted.connect(wanted.append)
+    view.figure_requested.connect(wanted.append)
     view.head.view_menu.aboutToShow.emit()
     actions_of(view.head.view_menu)["Export the whole graph…"].trigger()  # type: ignore[attr-defined]
 

@@ -443,7 +443,7 @@ def test_shown_picture_is_exported_without_the_mouse(
     menu = heatmap_menu(view, QPointF(500, 200))
     assert menu is not None
     wanted: list[Figure] = []
-    view.figure_wanted.connect(wanted.append)
+    view.figure_requested.connect(wanted.append)
 
     next(e for e in menu.actions() if e.text() == "Export figure…").trigger()
     wanted[0].write(path)

@@ -42,7 +42,7 @@ def view(qtbot: QtBot, session: Session) -> StatisticsView:
     view.show()
     qtbot.waitExposed(view)
     view.head.histogram.click()
-    qtbot.waitUntil(lambda: view.histogram.found is not None)
+    qtbot.waitUntil(lambda: view.histogram.distribution is not None)
     settle(qtbot, view)
     return view
 
@@ -54,7 +54,7 @@ def settle(qtbot: QtBot, view: StatisticsView) -> None:
             and view.result is not None
             and view.result.scope == view.scope()
             and view.result.where == view.session.queries.filter
-            and view.histogram.found is not None
+            and view.histogram.distribution is not None
         )
     )
     qtbot.wait(20)
@@ -98,7 +98,9 @@ def test_drag_filters_by_what_the_bars_hold_and_back_takes_it_away(
     histogram = view.histogram
     histogram.of_box.setCurrentIndex(histogram.of_box.findData(of))
     histogram.axis_box.setCurrentIndex(histogram.axis_box.findData(is_log))
-    qtbot.waitUntil(lambda: histogram.found is not None and histogram.found.of == of)
+    qtbot.waitUntil(
+        lambda: histogram.distribution is not None and histogram.distribution.of == of
+    )
     if histogram.scene_now() is None:
         pytest.skip("the trace has none of it")
     bars: Bars = scene_of(histogram).bars
@@ -113,8 +115,8 @@ def test_drag_filters_by_what_the_bars_hold_and_back_takes_it_away(
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)
     if wanted:
         settle(qtbot, view)
-        assert histogram.found is not None
-        assert histogram.found.n == wanted
+        assert histogram.distribution is not None
+        assert histogram.distribution.n == wanted
 
     session.navigator.back()
     assert session.queries.filter == Filter()
@@ -192,10 +194,11 @@ def test_selected_row_is_told_apart(
     row = view.result.rows[1]
     qtbot.waitUntil(
         lambda: (
-            view.histogram.found is not None and view.histogram.found.group is not None
+            view.histogram.distribution is not None
+            and view.histogram.distribution.group is not None
         )
     )
-    found = view.histogram.found
+    found = view.histogram.distribution
     assert found is not None
     assert found.own.sum() == row.timed
     assert found.bars(is_log=True).own.sum() == row.timed
@@ -203,39 +206,42 @@ def test_selected_row_is_told_apart(
 
     session.clear_selection()
     qtbot.waitUntil(
-        lambda: view.histogram.found is not None and view.histogram.found.group is None
+        lambda: (
+            view.histogram.distribution is not None
+            and view.histogram.distribution.group is None
+        )
     )
 
 
 def test_histogram_follows_the_range_and_the_filter(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    whole = view.histogram.found
+    whole = view.histogram.distribution
     assert whole is not None
     session.ranges.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
     settle(qtbot, view)
     assert view.result is not None
-    marked = view.histogram.found
+    marked = view.histogram.distribution
     assert marked is not None
     assert marked.n == view.result.table.all.timed < whole.n
 
     session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
     settle(qtbot, view)
     assert view.result is not None
-    assert view.histogram.found is not None
-    assert view.histogram.found.n == view.result.table.all.timed < marked.n
+    assert view.histogram.distribution is not None
+    assert view.histogram.distribution.n == view.result.table.all.timed < marked.n
 
 
 def test_hidden_histogram_counts_nothing(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    found = view.histogram.found
+    found = view.histogram.distribution
     view.head.histogram.click()
     assert not view.histogram.isVisible()
     session.ranges.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
     settle(qtbot, view)
 
-    assert view.histogram.found is found
+    assert view.histogram.distribution is found
 
 
 def test_bars_have_the_height_of_their_counts(view: StatisticsView) -> None:
@@ -260,7 +266,10 @@ def test_amount_that_nobody_knows_says_so(
     settle(qtbot, view)
     view.histogram.of_box.setCurrentIndex(view.histogram.of_box.findData("rate"))
     qtbot.waitUntil(
-        lambda: view.histogram.found is not None and view.histogram.found.of == "rate"
+        lambda: (
+            view.histogram.distribution is not None
+            and view.histogram.distribution.of == "rate"
+        )
     )
     amount = amounts(trace_of(session), "rate")(slice(0, 3))
     assert (amount < 0).all()

@@ -720,7 +720,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     document.save_recording()
     qtbot.waitUntil(lambda: len(told) == 2, timeout=10_000)
     assert told[1] == f"Saved as {target}.bin: 400 ops, none lost."
-    folder = document.live.kept.place
+    folder = document.live.recording.place
     window.close_document(document)
     qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
 
@@ -975,7 +975,7 @@ def test_tab_that_closes_after_detaching_lets_go_of_all(
 ):
     document = followed(writer)
     qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
-    folder = document.live.kept.place
+    folder = document.live.recording.place
     detached(document, qtbot)
     assert folder.exists()
     assert listeners()

@@ -679,7 +679,7 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     view = document.workspace.views("graph")[0]
     qtbot.waitUntil(lambda: view.figure() is not None)
 
-    view.figure_wanted.emit(view.figure())
+    view.figure_requested.emit(view.figure())
     (dialog,) = window.findChildren(FigureDialog)
     assert dialog.view.currentText() == "Graph"
     qtbot.waitUntil(lambda: dialog.preview is not None)

@@ -67,7 +67,7 @@ def document(
     return made
 
 
-def test_place_of_w_zooms_where_that_is_wanted(
+def test_place_of_w_zooms_where_that_is_chosen(
     window: MainWindow, document: Document
 ) -> None:
     before = document.session.viewport.visible

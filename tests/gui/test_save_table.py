@@ -341,7 +341,7 @@ def test_every_pane_with_rows_saves_them(
     qtbot.waitUntil(lambda: bool(filled()), timeout=20_000)
     table = filled()[0]
 
-    text, _ = saved(lambda: view.table_wanted.emit(table), "rows.json")
+    text, _ = saved(lambda: view.table_requested.emit(table), "rows.json")
     rows = json.loads(text)
 
     assert len(rows) == table.n > 0

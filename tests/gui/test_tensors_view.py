@@ -352,7 +352,7 @@ def test_many_tensors_list_the_largest_and_say_so(
     assert view.count.full_text == "largest 4 of 6"
     file = view.table_file()
     assert file is not None
-    assert (file.n, file.n_wanted) == (4, 6)
+    assert (file.n, file.n_all) == (4, 6)
 
 
 def test_map_gives_way_to_the_list_in_a_low_pane(

@@ -289,13 +289,13 @@ def _by_row(trace: Trace) -> tuple[I64, I64, I64, I64]:
 
 def _last_spans(trace: Trace, table: AccessTable, buffers: Array) -> I64:
     """Return the last span (by start, then row) of the wanted entries, else -1."""
-    is_wanted: npt.NDArray[np.bool_] = np.zeros(len(table) + 1, np.bool_)
-    is_wanted[buffers] = True
+    is_requested: npt.NDArray[np.bool_] = np.zeros(len(table) + 1, np.bool_)
+    is_requested[buffers] = True
     last = np.full(len(table), -1, np.int64)
     latest = np.full(len(table), np.iinfo(np.int64).min, np.int64)
     for part in chunks(len(trace.spans)):
         entry = table.entries(part).astype(np.int64)
-        hit = np.flatnonzero(is_wanted[entry])
+        hit = np.flatnonzero(is_requested[entry])
         entry, start = entry[hit], trace.spans.start[part][hit]
         np.maximum.at(latest, entry, start)
         is_last = start == latest[entry]

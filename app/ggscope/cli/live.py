@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
         finally:
             source.close()
         if arguments.save:
-            location = source.status().kept
+            location = source.status().recording
             saved = save_recording(
                 location, Path(arguments.save), lambda *_: None, lambda: None
             )

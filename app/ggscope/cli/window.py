@@ -22,7 +22,7 @@ def run(arguments: Namespace) -> int:
     if arguments.follow and (arguments.live or len(arguments.files) != 1):
         output.complain("--follow takes one file.")
         return USAGE
-    follow_where_wanted(arguments)
+    follow_where_configured(arguments)
     missing = [path for path in arguments.files if is_missing(path)]
     if missing and len(missing) == len(arguments.files):
         return ERROR
@@ -58,7 +58,7 @@ def is_missing(path: Path) -> bool:
     return error is not None
 
 
-def follow_where_wanted(arguments: Namespace) -> None:
+def follow_where_configured(arguments: Namespace) -> None:
     """Let ``--live``, ``--follow`` or the settings' live mode be about the file named.
 
     ggml-viz is called ``--live [options] FILE``. Live mode of a file of settings opens

@@ -56,7 +56,7 @@ class WindowContext(Protocol):
     def add_dialog(self) -> None:
         """Ask for files and add them to the session in front."""
 
-    def follow(self, wanted: str = "") -> "Document":
+    def follow(self, target: str = "") -> "Document":
         """Follow a program that runs in a new tab."""
 
     def record(

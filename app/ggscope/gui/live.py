@@ -160,7 +160,7 @@ class LiveStrip(QFrame):
         can_again = follower.can_follow_again
         self._reading.setCurrentWidget(self.again if can_again else self.detach)
         is_whole = run is not None and run.has_recording
-        self.save.setEnabled(is_whole or follower.kept.place is not None)
+        self.save.setEnabled(is_whole or follower.recording.place is not None)
         is_stoppable = run is not None and run.is_running and not run.is_stopped
         self.stop.setEnabled(is_stoppable)
         self.follow.setChecked(follower.follows and follower.is_on)
@@ -202,12 +202,12 @@ def _joined(*parts: str) -> str:
 class DiagnosisRequest:
     """Look for what keeps records from coming, on a worker."""
 
-    wanted: str | None
+    target: str | None
     tool: int | None
 
     def __call__(self, context: TaskContext) -> tuple[Step, ...]:
         """Return the steps to a first record."""
-        return diagnose(self.wanted, self.tool, context.check_cancelled)
+        return diagnose(self.target, self.tool, context.check_cancelled)
 
 
 @guarded
@@ -414,19 +414,19 @@ def sentence(message: str) -> str:
     return f"{message[:1].upper()}{message[1:].rstrip('.')}."
 
 
-def command_for(wanted: str | None) -> str:
+def command_for(target: str | None) -> str:
     """Return the command that makes what is waited for; "" = none can be named."""
-    if wanted is None:
+    if target is None:
         return _RUN
-    if wanted.endswith(".ggmlviz"):
-        return _RUN.replace(" -- ", f" --ggmlviz '{one_line(wanted)}' -- ")
-    if wanted.endswith(".bin"):
-        return _RUN.replace(" -- ", f" -o '{one_line(wanted)}' -- ")
-    if is_log_name(wanted):
-        return f"llama-server -m model.gguf --log-file '{one_line(wanted)}'"
+    if target.endswith(".ggmlviz"):
+        return _RUN.replace(" -- ", f" --ggmlviz '{one_line(target)}' -- ")
+    if target.endswith(".bin"):
+        return _RUN.replace(" -- ", f" -o '{one_line(target)}' -- ")
+    if is_log_name(target):
+        return f"llama-server -m model.gguf --log-file '{one_line(target)}'"
     return ""
 
 
-def is_log_name(wanted: str) -> bool:
+def is_log_name(name: str) -> bool:
     """Tell whether a path is that of a log by its name."""
-    return wanted.endswith((".log", ".txt", ".jsonl"))
+    return name.endswith((".log", ".txt", ".jsonl"))

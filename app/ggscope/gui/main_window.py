@@ -206,7 +206,7 @@ class MainWindow(QMainWindow):
         first, second = self.open_path(a), self.open_path(b)
         PendingComparison(first, second, self._open_traces, self._bring_to_front)
 
-    def follow(self, wanted: str = "") -> "Document":
+    def follow(self, target: str = "") -> "Document":
         """Follow a running program in a new tab; see `live.open_source.path_to_follow`.
 
         "" is the ring of the environment, else the newest there is, or the next.
@@ -215,11 +215,11 @@ class MainWindow(QMainWindow):
 
         for document in self._documents:
             live = document.live
-            if live is not None and live.is_on and (live.target or "") == wanted:
+            if live is not None and live.is_on and (live.target or "") == target:
                 self._bring_to_front(document)
                 return document
-        path = Path(wanted or title_of(None))
-        return self._add_document(path.absolute(), None, (), wanted)
+        path = Path(target or title_of(None))
+        return self._add_document(path.absolute(), None, (), target)
 
     def record(
         self, wish: "LaunchSpec", check: "TraceabilityCheck | None" = None
@@ -451,10 +451,10 @@ class MainWindow(QMainWindow):
         if self.document is not None:
             self.ask_and_close(self.document)
 
-    def close_others(self, kept: "Document | None" = None) -> None:
+    def close_others(self, current: "Document | None" = None) -> None:
         """Close all tabs but one; None = but that in front."""
-        kept = kept or self.document
-        self.ask_and_close(*(d for d in self.documents if d is not kept))
+        current = current or self.document
+        self.ask_and_close(*(d for d in self.documents if d is not current))
 
     def close_right(self, of: "Document | None" = None) -> None:
         """Close the tabs to the right of one; None = of that in front."""
@@ -881,7 +881,7 @@ class MainWindow(QMainWindow):
     def _on_shown(self) -> None:
         document = self._tab(self.sender())
         if document is not None:
-            self._show_wanted(document)
+            self._show_requested(document)
             if document is self.document and not _is_typing():
                 document.focus_page()
 
@@ -889,15 +889,15 @@ class MainWindow(QMainWindow):
         document = self._tab(self.sender())
         if document is not None:
             self.settings.add_recent(*document.parts.opened_as)
-            self._show_wanted(document)
+            self._show_requested(document)
             document.setProperty("timeRange", "")
 
-    def _show_wanted(self, document: "Document") -> None:
+    def _show_requested(self, document: "Document") -> None:
         """Show the range of the command line, until the person goes elsewhere."""
-        wanted, session = str(document.property("timeRange") or ""), document.session
+        time, session = str(document.property("timeRange") or ""), document.session
         last = document.property("timeShown")
-        if wanted and last in (None, session.viewport.visible):
-            self._show_range(session, wanted)
+        if time and last in (None, session.viewport.visible):
+            self._show_range(session, time)
             document.setProperty("timeShown", session.viewport.visible)
 
     def _show_range(self, session: "Session", text: str) -> None:

@@ -126,10 +126,10 @@ def malloc_trim() -> Any | None:  # a function of ctypes
     """Return glibc's ``malloc_trim``; None elsewhere."""
     if sys.platform != "linux":
         return None
-    found = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if found is not None:
-        found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-    return found
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
+    return trim
 
 
 class MainThreadCollector(QObject):

@@ -41,16 +41,16 @@ class SaveRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveKeptRequest:
+class SaveRecordingRequest:
     """Write what was heard so far of a program that may go on, on a worker."""
 
-    kept: RecordingLocation
+    recording: RecordingLocation
     target: Path
 
     def __call__(self, context: TaskContext) -> Saved:
         """Return what was written; raises LiveError, WriteError."""
         return save_recording(
-            self.kept, self.target, context.progress, context.check_cancelled
+            self.recording, self.target, context.progress, context.check_cancelled
         )
 
 
@@ -58,15 +58,15 @@ def ask_and_save(document: "Document") -> None:
     """Ask for a name and save what was recorded there; what runs goes on."""
     run, live = document.run, document.live
     is_whole = run is not None and run.has_recording
-    kept = RecordingLocation() if live is None else live.kept
+    recording = RecordingLocation() if live is None else live.recording
     session = document.session
-    if not is_whole and kept.place is None:
-        session.status_message.emit(_sentence(kept.why))
+    if not is_whole and recording.place is None:
+        session.status_message.emit(_sentence(recording.why))
         return
     if run is not None and run.output:
         proposed = run.output
-    elif kept.place is not None and kept.n_bytes >= 0:
-        proposed = kept.place.name
+    elif recording.place is not None and recording.n_bytes >= 0:
+        proposed = recording.place.name
     else:
         stem = file_name(f"recording-{time.strftime('%Y%m%d-%H%M%S')}", ".bin")
         proposed = str(Path.home() / stem)
@@ -85,7 +85,7 @@ def ask_and_save(document: "Document") -> None:
     target = Path(name)
     if target.suffix != suffix:
         target = target.with_name(f"{target.name}{suffix}")
-    request = SaveKeptRequest(kept, target)
+    request = SaveRecordingRequest(recording, target)
     session.tasks.run(
         "save-recording",
         SaveRequest(Path(run.output), target)

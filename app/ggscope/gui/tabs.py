@@ -65,8 +65,8 @@ def distinct_titles(names: Sequence[TabName]) -> list[str]:
     titles = [name.title for name in names]
     for alike in groups.values():
         if len(alike) > 1:
-            told = _told_apart([names[i] for i in alike])
-            for position, title in zip(alike, told, strict=True):
+            apart = _told_apart([names[i] for i in alike])
+            for position, title in zip(alike, apart, strict=True):
                 titles[position] = title
     return titles
 
@@ -78,7 +78,7 @@ def differing_options(commands: Sequence[tuple[str, ...]]) -> list[str]:
     """
     options = [_options(command) for command in commands]
     programs = [command[:1] for command in commands]
-    found = []
+    differing = []
     for own, program in zip(options, programs, strict=True):
         alike = [o for o, p in zip(options, programs, strict=True) if p == program]
         differ = [
@@ -86,8 +86,8 @@ def differing_options(commands: Sequence[tuple[str, ...]]) -> list[str]:
             for name, value in own.items()
             if any(other.get(name) != value for other in alike)
         ]
-        found.append(" ".join(differ[:2])[:_MOST_OPTIONS])
-    return found
+        differing.append(" ".join(differ[:2])[:_MOST_OPTIONS])
+    return differing
 
 
 def recording_options(commands: Sequence[str]) -> list[str]:
@@ -105,28 +105,28 @@ def recording_options(commands: Sequence[str]) -> list[str]:
 
 def _options(command: tuple[str, ...]) -> dict[str, str]:
     """Return the values of options by their names, "" for those without."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for word, value in pairwise((*command[1:], "")):
         if word.startswith("-"):
             is_value = value and (not value.startswith("-") or value[1:2].isdigit())
-            found[word] = Path(value).name or value if is_value else ""
-    return found
+            options[word] = Path(value).name or value if is_value else ""
+    return options
 
 
 def _told_apart(names: Sequence[TabName]) -> list[str]:
     depth = max(len(name.folders) for name in names)
     for up in range(1, depth + 1):
-        told = [_under(name, up) for name in names]
-        if len(set(told)) == len(names):
-            return told
+        titles = [_under(name, up) for name in names]
+        if len(set(titles)) == len(names):
+            return titles
     # Files of one path, or programs: what can be told apart by folders is, as well.
-    told = [f"{n.title} · {n.sign}" if n.sign else _under(n, 1) for n in names]
+    titles = [f"{n.title} · {n.sign}" if n.sign else _under(n, 1) for n in names]
     seen: defaultdict[str, int] = defaultdict(int)
-    for position, title in enumerate(told):
+    for position, title in enumerate(titles):
         seen[title] += 1
         if seen[title] > 1:
-            told[position] = f"{title} ({seen[title]})"
-    return told
+            titles[position] = f"{title} ({seen[title]})"
+    return titles
 
 
 def _under(name: TabName, up: int) -> str:

@@ -354,7 +354,7 @@ class ThemeManager(QObject):
         assert self._current is not None
         return self._current
 
-    def wanted(self) -> str:
+    def chosen_name(self) -> str:
         """Return "dark" or "light": command line, then settings, then system."""
         name = self._override or self._settings.appearance.theme
         if name in ("dark", "light"):
@@ -363,7 +363,7 @@ class ThemeManager(QObject):
 
     def apply(self) -> None:
         """Style the application; nothing happens where it looks so already."""
-        chosen = theme(self.wanted())
+        chosen = theme(self.chosen_name())
         scale = self._settings.appearance.font_scale
         is_calm = self._settings.appearance.reduced_motion
         if (chosen, scale, is_calm) == (self._current, self._scale, self._is_calm):

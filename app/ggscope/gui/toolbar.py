@@ -148,10 +148,10 @@ class SearchField(QFrame):
         self._show_count()
 
     def _show_count(self, _: object = None) -> None:
-        found = self._session.queries.hits
+        hits = self._session.queries.hits
         n, position = self._session.queries.n_hits, self._session.queries.position
         trace = self._session.trace
-        if found is None or (trace is not None and not len(trace.spans)):
+        if hits is None or (trace is not None and not len(trace.spans)):
             text = ""  # of a model alone, the pane of tensors says what matches
         elif position >= 0:
             text = f"{format_count(position + 1)} of {format_count(n)}"

@@ -56,18 +56,18 @@ class Choices:
         limit = n_experts or _MAX_NUMBER
         if int(experts.min()) < 0 or int(experts.max()) >= limit:
             return
-        found = np.zeros(n, CHOICE)
-        found["time"], found["layer"] = tick, layer
+        rows = np.zeros(n, CHOICE)
+        rows["time"], rows["layer"] = tick, layer
         # Graphs without tokens must not share a key.
-        found["token"] = graph if token < 0 else token
-        found["row"] = head.first_row + np.arange(n) // used
-        found["rank"] = np.arange(n) % used
-        found["expert"], found["score"] = experts, np.nan
+        rows["token"] = graph if token < 0 else token
+        rows["row"] = head.first_row + np.arange(n) // used
+        rows["rank"] = np.arange(n) % used
+        rows["expert"], rows["score"] = experts, np.nan
         has_scores = frame.type == FrameType.ROUTER
         if has_scores:
-            found["score"] = np.clip(np.frombuffer(raw_scores, "<f4"), 0, 1)
+            rows["score"] = np.clip(np.frombuffer(raw_scores, "<f4"), 0, 1)
         self._n_experts = max(self._n_experts, n_experts)
-        self._waiting.setdefault(graph, ([], []))[has_scores].append(found)
+        self._waiting.setdefault(graph, ([], []))[has_scores].append(rows)
         self._tokens[graph] = token
 
     def end(self, graph: int) -> None:
@@ -97,23 +97,25 @@ class Choices:
         # A graph may tell of its end twice: damage.
         parts = [self._of(g) for g in dict.fromkeys(self._ended) if g in self._waiting]
         self._ended, self._ending = self._ending, []
-        found = np.concatenate([np.zeros(0, CHOICE), *parts])
-        if not len(found):
+        choices = np.concatenate([np.zeros(0, CHOICE), *parts])
+        if not len(choices):
             return False
-        found = found[
-            np.lexsort((found["rank"], found["row"], found["layer"], found["time"]))
+        choices = choices[
+            np.lexsort(
+                (choices["rank"], choices["row"], choices["layer"], choices["time"])
+            )
         ]
         self._grown.append(
             Routing(
-                time=found["time"].copy(),
-                span=self._op_before(found),
-                token=found["op"].astype(np.int32),
-                layer=found["layer"].astype(np.int16),
-                expert=found["expert"].astype(np.int16),
-                rank=found["rank"].astype(np.int16),
-                score=found["score"].copy(),
-                is_used=np.ones(len(found), np.bool_),
-                row=found["row"].astype(np.int32),
+                time=choices["time"].copy(),
+                span=self._op_before(choices),
+                token=choices["op"].astype(np.int32),
+                layer=choices["layer"].astype(np.int16),
+                expert=choices["expert"].astype(np.int16),
+                rank=choices["rank"].astype(np.int16),
+                score=choices["score"].copy(),
+                is_used=np.ones(len(choices), np.bool_),
+                row=choices["row"].astype(np.int32),
             )
         )
         self._builder.routing = replace(self._grown.table(), n_experts=self._n_experts)
@@ -124,16 +126,16 @@ class Choices:
             np.concatenate([np.zeros(0, CHOICE), *lists])
             for lists in self._waiting.pop(graph)
         )
-        found = merged_choices(self._builder, computed, routed)
-        found["op"] = self._tokens.pop(graph)
-        return found
+        merged = merged_choices(self._builder, computed, routed)
+        merged["op"] = self._tokens.pop(graph)
+        return merged
 
-    def _op_before(self, found: Array) -> Array:
+    def _op_before(self, choices: Array) -> Array:
         """Return the op of each choice: the last that began by then in its layer."""
         ops = self._ops[np.argsort(self._ops[:, 0], kind="stable")]
         if not len(ops):
-            return np.full(len(found), -1, np.int64)
-        at = np.searchsorted(ops[:, 0], found["time"], "right") - 1
+            return np.full(len(choices), -1, np.int64)
+        at = np.searchsorted(ops[:, 0], choices["time"], "right") - 1
         row = ops[np.maximum(at, 0)]
-        fits = (at >= 0) & (row[:, 2] == found["layer"])
+        fits = (at >= 0) & (row[:, 2] == choices["layer"])
         return np.where(fits, row[:, 1], -1)

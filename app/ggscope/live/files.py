@@ -129,7 +129,7 @@ class GrowingFile(ABC):
         has_news = self._n_records > before
         if has_news:
             self._changed = now
-        self.writers.poll(now, is_wanted=not self._is_removed)
+        self.writers.poll(now, is_requested=not self._is_removed)
         records = self._before + self._n_records
         lag, is_least = self._lag_now() if has_news else (-1, False)
         self._status = replace(
@@ -144,7 +144,7 @@ class GrowingFile(ABC):
             fill=self._fill,
             tokens=self._n_tokens,
             message=self._message(now),
-            kept=self._kept(),
+            recording=self._recording(),
         )
         self._has_caught_up = self._has_caught_up or self._is_at_end()
         return has_news or self._is_changed
@@ -196,7 +196,7 @@ class GrowingFile(ABC):
     def forget(self) -> None:  # noqa: B027
         """Do nothing: the file is its writer's."""
 
-    def _kept(self) -> RecordingLocation:
+    def _recording(self) -> RecordingLocation:
         """Return how much of the file can be copied, which is all that was read."""
         if self._is_removed:
             return RecordingLocation(why=f"the file {self.path} was removed")
@@ -359,10 +359,10 @@ class GgmlvizSource(GrowingFile):
             samples[code, label] += 1
 
     def _infer_table(self, samples: Counter[tuple[int, str]]) -> None:
-        found = [
+        op_samples = [
             ggml.OpSample(code, label, count=n) for (code, label), n in samples.items()
         ]
-        self._builder.ops, self._samples = infer_table(found), None
+        self._builder.ops, self._samples = infer_table(op_samples), None
 
     def _is_at_end(self) -> bool:
         return self._layout is not None and not self._is_behind
@@ -457,13 +457,13 @@ class GgmlvizSource(GrowingFile):
         return self._lanes[thread]
 
     def _open_spans(self, until: int) -> Spans:
-        found = [
+        begins = [
             (graph.begin, self._lane(thread))
             for thread, graphs in self._open.items()
             for graph in graphs
             if graph.pointer != -1
         ]
-        return _unfinished(found, self._builder.strings.intern("graph"), until)
+        return _unfinished(begins, self._builder.strings.intern("graph"), until)
 
 
 class RecordsSource(GrowingFile):
@@ -530,17 +530,17 @@ class RecordsSource(GrowingFile):
 
     def _count_tokens(self, records: Array) -> None:
         """Count generated tokens; how many a prompt has is not in its records."""
-        found = np.unique(records["token_id"][records["phase"] == _GENERATE])
-        self._tokens.update(found.tolist())
+        tokens = np.unique(records["token_id"][records["phase"] == _GENERATE])
+        self._tokens.update(tokens.tolist())
         is_known = 0 < len(self._tokens) < _MOST_TOKENS
         self._n_tokens = len(self._tokens) if is_known else -1
 
-    def _kept(self) -> RecordingLocation:
+    def _recording(self) -> RecordingLocation:
         if self._has_wrapped:
             return RecordingLocation(
                 why=f"the file {self.path} goes round: its first records are gone"
             )
-        return super()._kept()
+        return super()._recording()
 
     def _take_last_again(self, file: BinaryIO, layout: RecordLayout) -> None:
         """Read the newest record once more: it may have been half written."""
@@ -683,15 +683,15 @@ class RecordsSource(GrowingFile):
         return ids[which]
 
     def _name_id(self, raw: bytes) -> int:
-        found = self._names.get(raw)
-        if found is None:
+        name = self._names.get(raw)
+        if name is None:
             text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
-            found = self._builder.strings.intern(text) if text else -1
-            self._names[raw] = found
-        return found
+            name = self._builder.strings.intern(text) if text else -1
+            self._names[raw] = name
+        return name
 
     def _open_spans(self, until: int) -> Spans:
-        found = [
+        begins = [
             # Every layout begins with the stamp.
             (
                 min(int.from_bytes(record[:8], "little"), _FAR) - (self._origin or 0),
@@ -700,7 +700,7 @@ class RecordsSource(GrowingFile):
             for thread, record in self._last.items()
             if (lane := self._lanes.get(thread)) is not None
         ]
-        return _unfinished(found, -1, until)
+        return _unfinished(begins, -1, until)
 
 
 class _Patterns:
@@ -744,8 +744,8 @@ class _Patterns:
             numbers = distinct[~np.array(known, np.bool_)][order].tolist()
             self._numbers |= {number: n + i for i, number in enumerate(numbers)}
             self._add(np.ascontiguousarray(records[new[order]]), n)
-        found = [self._numbers.get(number, -1) for number in distinct.tolist()]
-        return np.array(found, np.int32)[which]
+        given = [self._numbers.get(number, -1) for number in distinct.tolist()]
+        return np.array(given, np.int32)[which]
 
     def _add(self, records: Array, n_before: int) -> None:
         builder, decoder = self._builder, self._decoder
@@ -798,12 +798,12 @@ def _ends_pass(records: Array) -> Array:
     return np.asarray(begins)
 
 
-def _unfinished(found: list[tuple[int, int]], name: int, until: int) -> Spans:
+def _unfinished(begins: list[tuple[int, int]], name: int, until: int) -> Spans:
     """Return spans of one name that have begun on lanes and not ended."""
-    if not found:
+    if not begins:
         return Spans.blank()
-    start, lane = np.array(found, np.int64).T
-    n = len(found)
+    start, lane = np.array(begins, np.int64).T
+    n = len(begins)
     return Spans(
         start=start.copy(),
         end=np.maximum(start, until),

@@ -191,11 +191,11 @@ class LogSource(GrowingFile):
     def _by_kind(self) -> dict[str, int]:
         return {"requests": len(self._log), "lines": self._before + self._n_records}
 
-    def _kept(self) -> RecordingLocation:
+    def _recording(self) -> RecordingLocation:
         if self._n_files > 1:
             why = f"the log {self.path} was rotated: its first lines are elsewhere"
             return RecordingLocation(why=why)
-        return super()._kept()
+        return super()._recording()
 
     def _message(self, now: int) -> str:
         if self._is_removed or not self._n_records:

@@ -109,14 +109,14 @@ def own_pids() -> Iterator[int]:
 
 def mapped_files(pid: int) -> tuple[MappedFile, ...]:
     """Return the files that a process has mapped, each once."""
-    found: dict[tuple[str, int], bool] = {}
+    files: dict[tuple[str, int], bool] = {}
     for line in _read(pid, "maps").splitlines():
         words = line.split(None, 5)
         if len(words) == 6 and words[5].startswith(b"/"):
             key = os.fsdecode(words[5]), int(words[4])
             is_written = words[1][1:2] == b"w" and words[1][3:4] == b"s"
-            found[key] = found.get(key, False) or is_written
-    return tuple(MappedFile(*key, is_written) for key, is_written in found.items())
+            files[key] = files.get(key, False) or is_written
+    return tuple(MappedFile(*key, is_written) for key, is_written in files.items())
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -149,7 +149,7 @@ def writers_of(path: Path) -> tuple[Process, ...]:
 
 def written_files(pid: int) -> tuple[str, ...]:
     """Return the files that a process has open for writing."""
-    folder, found = PROC / str(pid), []
+    folder, files = PROC / str(pid), []
     try:
         numbers = os.listdir(folder / "fd")
     except OSError:
@@ -160,8 +160,8 @@ def written_files(pid: int) -> tuple[str, ...]:
         except OSError:
             continue
         if path.startswith("/") and _opened_to_write(folder, number):
-            found.append(path)
-    return tuple(found)
+            files.append(path)
+    return tuple(files)
 
 
 def has_for_writing(pid: int, full: str, status: os.stat_result) -> bool:

@@ -184,7 +184,7 @@ class ProgramSource:
             model_bytes=of,
             read_bytes=read,
             major_faults=faults,
-            kept=self._kept(ring) if may_look else self._status.kept,
+            recording=self._recording(ring) if may_look else self._status.recording,
             run=self._trace.facts() if may_look else self._status.run,
             program=ring.program,
             began=ring.value("t0_real") / NANO,
@@ -194,7 +194,7 @@ class ProgramSource:
             # The other process writes what it took, and removes it then.
             own = None if self._mirror is None else self._mirror.copy(ring)
             if own is not None:
-                self._status = replace(self._status, kept=RecordingLocation(own))
+                self._status = replace(self._status, recording=RecordingLocation(own))
         elif self._status.state is not State.RUNNING:
             self._status = replace(self._status, state=State.RUNNING, message="")
             has_news = True
@@ -234,7 +234,7 @@ class ProgramSource:
             self._mirror.remove()
             self._mirror = None
 
-    def _kept(self, ring: Ring) -> RecordingLocation:
+    def _recording(self, ring: Ring) -> RecordingLocation:
         """Return where what this trace is made of can be saved from."""
         if not ring.is_owner and self._writer is None:
             folder = folder_of(self.path, ring.identity.hex())
@@ -824,5 +824,5 @@ def _rows_of_ubatch(ubatch: UbatchBody) -> dict[str, Any]:
 def _segments(batch: RingBatch) -> Iterator[tuple[int, int, int]]:
     """Yield (lane, where its records end, how many) of each lane that has some."""
     stops = np.cumsum(batch.counts).tolist()
-    found = zip(batch.lanes.tolist(), stops, batch.counts.tolist(), strict=True)
-    return ((lane, stop, n) for lane, stop, n in found if n)
+    segments = zip(batch.lanes.tolist(), stops, batch.counts.tolist(), strict=True)
+    return ((lane, stop, n) for lane, stop, n in segments if n)

@@ -161,9 +161,9 @@ class RecordingFolder:
     def drop(self, name: str) -> None:
         """Remove a file, or a link, of this user from the folder; raises OSError."""
         with contextlib.suppress(FileNotFoundError):
-            found = self._status(name)
-            is_file = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
-            if is_file and found.st_uid == os.geteuid():
+            status = self._status(name)
+            is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+            if is_file and status.st_uid == os.geteuid():
                 os.unlink(name, dir_fd=self._descriptor)
 
     def holds_what_is_gone(self) -> bool:
@@ -206,10 +206,10 @@ def read_note(path: Path | str, folder: int | None = None) -> Note | None:
     `folder` : descriptor of the one that `path` is a name in.
     """
     try:
-        told = read_json(path, _MAX_NOTE_BYTES, folder=folder, is_own=True)
+        note = read_json(path, _MAX_NOTE_BYTES, folder=folder, is_own=True)
     except (OSError, ValueError):
         return None
-    place, identity = told.get("folder"), told.get("identity")
+    place, identity = note.get("folder"), note.get("identity")
     if not isinstance(place, str) or not isinstance(identity, str):
         return None
     is_path = os.path.isabs(place) and "\0" not in place

@@ -114,20 +114,20 @@ class CachedFile:
             return None
         mincore, address = _mincore(), int(self._bytes.ctypes.data)
         assert mincore is not None
-        found = np.zeros(-(-self.size // mmap.PAGESIZE), np.uint8)
-        for first in range(0, len(found), _CHUNK_PAGES):
+        pages = np.zeros(-(-self.size // mmap.PAGESIZE), np.uint8)
+        for first in range(0, len(pages), _CHUNK_PAGES):
             if is_over():
                 return None
-            n = min(_CHUNK_PAGES, len(found) - first)
+            n = min(_CHUNK_PAGES, len(pages) - first)
             begin = address + first * mmap.PAGESIZE
             # The library lets go of the interpreter's lock while it is called.
-            if mincore(begin, n * mmap.PAGESIZE, found.ctypes.data + first):
+            if mincore(begin, n * mmap.PAGESIZE, pages.ctypes.data + first):
                 self.why = (
                     f"the system does not tell: {os.strerror(ctypes.get_errno())}"
                 )
                 return None
-        found &= 1
-        return found
+        pages &= 1
+        return pages
 
 
 def resident_bytes(pages: Pages | None, size: int, begin: I64, stop: I64) -> I64:
@@ -152,9 +152,9 @@ def resident_bytes(pages: Pages | None, size: int, begin: I64, stop: I64) -> I64
         at, rest = np.divmod(edges[low:high] - first * page, page)
         below[low:high] = total + before[at] * page + part[at] * rest
         total += int(before[-1]) * page
-    found = below[which[len(begin) :]] - below[which[: len(begin)]]
+    resident = below[which[len(begin) :]] - below[which[: len(begin)]]
     inside = (begin >= 0) & (begin <= stop) & (stop <= size)
-    return np.where(inside, found, -1)
+    return np.where(inside, resident, -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,8 +215,8 @@ class ResidencySampler(threading.Thread):
     def take(self) -> list[Sample]:
         """Return the samples since the last call."""
         with self._lock:
-            found, self._samples = self._samples, []
-        return found
+            samples, self._samples = self._samples, []
+        return samples
 
     def why(self) -> str:
         """Return why some file is not known; "" where all are."""
@@ -512,12 +512,12 @@ def _mincore() -> Callable[[int, int, int], int] | None:
     if sys.platform == "win32":
         return None
     try:
-        found = ctypes.CDLL(None, use_errno=True).mincore
+        mincore = ctypes.CDLL(None, use_errno=True).mincore
     except (OSError, AttributeError):
         return None
-    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-    found.restype = ctypes.c_int
-    return found
+    mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    mincore.restype = ctypes.c_int
+    return mincore
 
 
 def _may_write(path: Path) -> bool:

@@ -151,8 +151,8 @@ class Ring:
         else:
             # What the owner has taken lies there until it is written over; some room
             # is left for what comes before the first look.
-            kept = self._records.shape[1] * 15 // 16
-            self._tail = np.maximum(self._lanes["head"].astype(np.int64) - kept, 0)
+            n_kept = self._records.shape[1] * 15 // 16
+            self._tail = np.maximum(self._lanes["head"].astype(np.int64) - n_kept, 0)
             self._events_tail = self.value("events_oldest")
         self.n_before = int(self._tail.sum())
 
@@ -479,18 +479,18 @@ class Ring:
         # Some may have been overwritten while they were copied.
         torn = max(self.value("events_oldest") - first, 0)
         self._events_tail = head
-        found = list(frames(data[torn:]))
-        whole = [frame for frame, _ in found if frame is not None]
-        raw = data[torn : torn + found[-1][1]] if found else b""
-        if len(whole) < len(found):  # what fills room may be damage for others
+        events = list(frames(data[torn:]))
+        whole = [frame for frame, _ in events if frame is not None]
+        raw = data[torn : torn + events[-1][1]] if events else b""
+        if len(whole) < len(events):  # what fills room may be damage for others
             raw = b"".join(frame.packed() for frame in whole)
         return whole, raw
 
     def _definitions(self) -> tuple[list[Frame], bytes]:
         """Return the definitions that are new, and the bytes of all that were read."""
         data, self._defs_at = self._read_definitions(self._defs_at, None)
-        found = [frame for frame, _ in frames(data) if frame is not None]
-        return [frame for frame in found if self._seen.is_new(frame)], data
+        definitions = [frame for frame, _ in frames(data) if frame is not None]
+        return [frame for frame in definitions if self._seen.is_new(frame)], data
 
     def _read_definitions(self, begin: int, end: int | None) -> tuple[bytes, int]:
         """Return whole frames of the file beside the ring, and where they end.
@@ -519,8 +519,8 @@ class Ring:
             # Some of it may have been given back while it was copied.
             given_back = max(self.value("defs_first") - begin, 0)
             data, begin = data[given_back:], begin + given_back
-        found = list(frames(data))
-        n_whole = found[-1][1] if found else 0
+        definitions = list(frames(data))
+        n_whole = definitions[-1][1] if definitions else 0
         return data[:n_whole], begin + n_whole
 
 

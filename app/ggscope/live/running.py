@@ -105,15 +105,15 @@ class ProgramList:
 
         What `check_cancelled` raises ends the look.
         """
-        found: dict[int, RunningProgram] = {}
+        programs: dict[int, RunningProgram] = {}
         heads = _rings(check_cancelled)
         pids = dict.fromkeys([*(h.pid for h, _ in heads if h.is_running), *_pids()])
         for pid in pids:
             check_cancelled()
             if (program := self._program(pid, heads)) is not None:
-                found[pid] = program
+                programs[pid] = program
         ended = [_ended(h, path) for h, path in heads if not h.is_running]
-        every = [*_without_wrappers(found), *ended]
+        every = [*_without_wrappers(programs), *ended]
         order = list(Tracing)
         every.sort(key=lambda p: (order.index(p.tracing), -(p.began or 0), p.pid))
         return tuple(every)
@@ -190,19 +190,19 @@ def _prepared(
 
 
 def _rings(check_cancelled: Callable[[], None]) -> list[tuple[RingHead, Path]]:
-    found = []
+    traced = []
     for path in rings():
         check_cancelled()
         if (head := ring_head(path)) is not None:
-            found.append((head, path))
-    return found
+            traced.append((head, path))
+    return traced
 
 
 def _pids() -> list[int]:
     """Return the numbers of this person's processes."""
-    found = list(own_pids())
-    if found or os.name != "posix":
-        return found
+    candidates = list(own_pids())
+    if candidates or os.name != "posix":
+        return candidates
     own = os.getuid()
     pids = []
     for each in psutil.process_iter():  # where there is no /proc
@@ -216,9 +216,9 @@ def _identity(pid: int) -> tuple[str, tuple[str, ...], float | None]:
     """Return name, command and start of a process."""
     name, command, began = process(pid).name, (), None
     with contextlib.suppress(psutil.Error, OSError):
-        told = psutil.Process(pid)
-        began = told.create_time()
-        command = tuple(told.cmdline())
+        program = psutil.Process(pid)
+        began = program.create_time()
+        command = tuple(program.cmdline())
     if command and not Path(command[0]).name:
         command = ()
     return name, command, began
@@ -237,17 +237,17 @@ def _stream(pid: int, mapped: tuple[MappedFile, ...]) -> str:
     return next((p for p in (*written, *written_files(pid)) if _STREAM.search(p)), "")
 
 
-def _without_wrappers(found: Mapping[int, RunningProgram]) -> list[RunningProgram]:
+def _without_wrappers(programs: Mapping[int, RunningProgram]) -> list[RunningProgram]:
     """Leave out shells and scripts whose child is the program that is meant."""
     parents: set[int] = set()
-    for pid in found:
+    for pid in programs:
         with contextlib.suppress(psutil.Error):
             parents.update(p.pid for p in psutil.Process(pid).parents())
-    kept = (Tracing.TRACED, Tracing.STREAM)
+    traced = (Tracing.TRACED, Tracing.STREAM)
     return [
         program
-        for pid, program in found.items()
-        if program.tracing in kept or pid not in parents
+        for pid, program in programs.items()
+        if program.tracing in traced or pid not in parents
     ]
 
 

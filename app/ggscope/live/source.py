@@ -76,7 +76,7 @@ class SourceStatus:
     resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
-    kept : where all of it can be saved from.
+    recording : where all of it can be saved from.
     run : what the program tells of itself and its graphs, by what each is called.
     program : its file, and `began` : when its ring was made, in seconds since 1970; ""
         and 0 = not told.
@@ -97,7 +97,7 @@ class SourceStatus:
     model_bytes: int = -1
     read_bytes: int = -1
     major_faults: int = -1
-    kept: RecordingLocation = _NOTHING
+    recording: RecordingLocation = _NOTHING
     run: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     began: float = 0.0

@@ -50,7 +50,7 @@ class WriterWatch:
         self._began = self._looked = self._asked = 0
         self._look: _Look | None = None
 
-    def poll(self, now: int, *, is_wanted: bool = True) -> None:
+    def poll(self, now: int, *, is_requested: bool = True) -> None:
         """Take what was found, and look again where it is time.
 
         Parameters
@@ -67,7 +67,7 @@ class WriterWatch:
                 self.state = Writing.GONE
         pause = _LOOK_NS[now - self._began > _FIRST_NS]
         is_due = not self._looked or now - self._looked >= pause
-        if is_wanted and is_due and self._look is None:
+        if is_requested and is_due and self._look is None:
             self._looked = now
             self._look = _Look(self.path, self._find)
             self._look.start()
@@ -85,9 +85,9 @@ class WriterWatch:
     def _take(self) -> None:
         if self._look is None or self._look.is_alive():
             return
-        found, self._look = self._look.found, None
-        if found:
-            self.writer = found[-1] if self.writer not in found else self.writer
+        processes, self._look = self._look.processes, None
+        if processes:
+            self.writer = processes[-1] if self.writer not in processes else self.writer
             self.state = Writing.OPEN
         elif self.writer is not None and self.writer.is_running:
             self.state = Writing.CLOSED
@@ -101,8 +101,8 @@ class _Look(threading.Thread):
     def __init__(self, path: Path, find: Callable[[Path], tuple[Process, ...]]) -> None:
         super().__init__(name="ggscope-writers", daemon=True)
         self._path, self._find = path, find
-        self.found: tuple[Process, ...] = ()
+        self.processes: tuple[Process, ...] = ()
 
     def run(self) -> None:
         """Look."""
-        self.found = self._find(self._path)
+        self.processes = self._find(self._path)

@@ -53,8 +53,10 @@ class BenchRuns:
 
     def test(self, i: int) -> str:
         """Return what llama-bench calls a test: ``pp512``, ``tg128 @ d4096``."""
-        said = self._number("n_prompt", i), self._number("n_gen", i)
-        parts = [f"{what}{n}" for what, n in zip(("pp", "tg"), said, strict=True) if n]
+        stated = self._number("n_prompt", i), self._number("n_gen", i)
+        parts = [
+            f"{what}{n}" for what, n in zip(("pp", "tg"), stated, strict=True) if n
+        ]
         depth = self._number("n_depth", i)
         return "+".join(parts) + (f" @ d{depth}" if depth else "")
 

@@ -325,15 +325,15 @@ class TraceBuilder:
         """
         if self._grown is None:
             spans, markers, accesses = self._stacked()
-            found = _extent(spans, markers, accesses, self._counters)
+            whole = _extent(spans, markers, accesses, self._counters)
         else:
             spans, markers, accesses = self._grown.tables()
-            found = self._grown.extent(self._counters)
+            whole = self._grown.extent(self._counters)
         self._generation += 1
         trace = Trace(
             info=info,
             clock=self.clock,
-            extent=_widened(found, extent),
+            extent=_widened(whole, extent),
             strings=self.strings,
             lanes=self._lanes.lanes(),
             spans=spans,
@@ -422,18 +422,18 @@ class _Grown:
         writer: Array | None,
     ) -> int:
         """Add patterns; return the number of the first one."""
-        found, n = len(self._first) - 1, len(self._rows)
+        number, n = len(self._first) - 1, len(self._rows)
         self._has_results |= result is not None
         none = np.full(len(lengths), -1, np.int64)
         self._result.append(none if result is None else result)
         self._has_writers |= writer is not None
         of_pattern = np.full(len(rows), -1, np.int32)
         if writer is not None:
-            of_pattern[:] = np.where(writer >= 0, writer + found, -1)
+            of_pattern[:] = np.where(writer >= 0, writer + number, -1)
         self._writer.append(of_pattern)
         self._rows.append(rows)
         self._first.append(np.cumsum(lengths, dtype=np.int64) + n)
-        return found
+        return number
 
     def tables(self) -> tuple[Spans, Markers, Accesses]:
         """Return all that is there."""
@@ -480,10 +480,10 @@ def _rows(table: type[_T], n: int, **columns: Array | int | None) -> _T:
     return table(**given)
 
 
-def _widened(found: TimeRange, announced: TimeRange | None) -> TimeRange:
+def _widened(extent: TimeRange, announced: TimeRange | None) -> TimeRange:
     if announced is None:
-        return found
-    return TimeRange(min(found.start, announced.start), max(found.end, announced.end))
+        return extent
+    return TimeRange(min(extent.start, announced.start), max(extent.end, announced.end))
 
 
 def _extent(

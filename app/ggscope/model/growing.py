@@ -26,10 +26,10 @@ def _widening() -> int:
     if os.name != "posix":
         return 2
     try:
-        told = Path("/proc/sys/vm/overcommit_memory").read_text("ascii")
+        mode = Path("/proc/sys/vm/overcommit_memory").read_text("ascii")
     except OSError:
         return 64
-    return 2 if told.strip() == "2" else 64
+    return 2 if mode.strip() == "2" else 64
 
 
 _FIRST = cycle(range(1 << 10, 1 << 11, 1 << 6))
@@ -76,9 +76,9 @@ class Growing:
 
     def view(self) -> Array:
         """Return the rows so far, read-only."""
-        found = self._array[: self._n]
-        found.flags.writeable = False
-        return found
+        view = self._array[: self._n]
+        view.flags.writeable = False
+        return view
 
     def append(self, values: Array) -> None:
         """Add rows at the end, in a wider type where these need it."""

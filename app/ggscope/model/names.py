@@ -234,9 +234,9 @@ def _split(name: str) -> tuple[int, int, tuple[str, ...], bool]:
 
 def _layer_digits(name: str, base: str, begin: int) -> tuple[int, int]:
     """Return where the digits of the layer stand in `name`."""
-    found = _digits(_LAYER_PATH, name)
-    if found[1] or base.startswith(("leaf_", "node_")):
-        return found
+    digits = _digits(_LAYER_PATH, name)
+    if digits[1] or base.startswith(("leaf_", "node_")):
+        return digits
     first, last = _digits(_LAYER_TAIL, base)
     return (first + begin, last + begin) if last else (0, 0)
 

@@ -46,8 +46,8 @@ class Residency:
 
     def column_of(self, tensor: int) -> int:
         """Return the column of a row of ``Trace.tensors``; -1 for none."""
-        found = np.flatnonzero(self.tensors == tensor)
-        return int(found[0]) if tensor >= 0 and len(found) else -1
+        columns = np.flatnonzero(self.tensors == tensor)
+        return int(columns[0]) if tensor >= 0 and len(columns) else -1
 
     def bytes_at(self, sample: int, column: int) -> int:
         """Return the bytes of a tensor that a sample found in memory; -1 not known."""
@@ -64,13 +64,13 @@ class Residency:
         -------
         float64[n], 0..1; -1 not known.
         """
-        found = np.full(len(sizes), -1.0)
+        shares = np.full(len(sizes), -1.0)
         if len(self):
             held, size = self.resident[int(self.state[-1])], sizes[self.tensors]
             is_known = (held >= 0) & (size > 0)
             share = np.minimum(held[is_known] / size[is_known], 1.0)
-            found[self.tensors[is_known]] = share
-        return found
+            shares[self.tensors[is_known]] = share
+        return shares
 
     def is_mapped(self, address: int) -> bool:
         """Tell whether `address` lies in a file that the program mapped."""

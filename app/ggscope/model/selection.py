@@ -216,8 +216,8 @@ class Filter:
         """
         number = part.partition(":")[2]
         if number:
-            kept = (c for i, c in enumerate(self.clauses) if i != int(number))
-            return replace(self, clauses=tuple(kept))
+            clauses = (c for i, c in enumerate(self.clauses) if i != int(number))
+            return replace(self, clauses=tuple(clauses))
         changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}
         return replace(self, **{part: changes[part]})
 

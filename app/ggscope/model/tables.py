@@ -96,16 +96,16 @@ _EMPTY: dict[type, Any] = {}
 
 def schema_of(table: type) -> dict[str, Column]:
     """Return the columns that a table declares, by name, in their order."""
-    found = _SCHEMAS.get(table)
-    if found is None:
+    schema = _SCHEMAS.get(table)
+    if schema is None:
         hints = get_type_hints(table, include_extras=True)
-        found = _SCHEMAS[table] = {
+        schema = _SCHEMAS[table] = {
             name: column
             for name, hint in hints.items()
             for column in getattr(hint, "__metadata__", ())
             if isinstance(column, Column)
         }
-    return found
+    return schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -835,9 +835,9 @@ def distinct(values: Array) -> Array:
         is_there = np.zeros(width, np.bool_)
         is_there[values - values.dtype.type(low)] = True
         # Unsigned numbers may be beyond what the type of positions holds.
-        found: Array = np.flatnonzero(is_there).astype(values.dtype)
-        found += values.dtype.type(low)
-        return found
+        uniques: Array = np.flatnonzero(is_there).astype(values.dtype)
+        uniques += values.dtype.type(low)
+        return uniques
     ranked: Array = np.sort(values)
     is_first: Array = np.concatenate([[True], ranked[1:] != ranked[:-1]])
     return np.asarray(ranked[is_first])
@@ -978,12 +978,12 @@ class StringTable:
 
     def intern(self, text: str) -> int:
         """Return the id of `text`, adding it where it is new."""
-        found = self.find(text)
-        if found == MISSING:
-            found = len(self._texts)
+        number = self.find(text)
+        if number == MISSING:
+            number = len(self._texts)
             self._texts.append(text)
-            self._ids[text] = found
-        return found
+            self._ids[text] = number
+        return number
 
     def intern_many(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
         """Return the ids of `texts`, int32[len(texts)]."""
@@ -1009,10 +1009,10 @@ class StringTable:
 
     def find(self, text: str) -> int:
         """Return the id of `text`, or -1 where it never occurred."""
-        found = self._ids.get(text, MISSING)
+        number = self._ids.get(text, MISSING)
         n = self._n_unlisted
-        if found != MISSING or not n:
-            return found
+        if number != MISSING or not n:
+            return number
         self._n_walks += 1
         if n > _FEW and self._n_walks <= _MOST_WALKS:
             try:

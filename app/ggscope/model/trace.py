@@ -899,9 +899,9 @@ class Trace:
             (len(self.lanes), "lane"),
             (len(self.warnings), "warning"),
         )
-        told = ", ".join(f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts)
+        counted = ", ".join(f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts)
         took = format_duration(self.extent.duration, self.clock.unit)
-        return one_line(f"<Trace {self.info.format} {names!r}: {told}, {took}>")
+        return one_line(f"<Trace {self.info.format} {names!r}: {counted}, {took}>")
 
     @property
     def is_partial(self) -> bool:

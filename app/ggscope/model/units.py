@@ -444,10 +444,10 @@ def parse_time(text: str, clock: Clock, *, absolute: bool = False) -> int:
     """
     start = clock.wall(0) if absolute else None
     plain = re.sub(r"[\s,_]", "", text).lower()
-    found = _WALL.fullmatch(plain) if start is not None else None
-    if start is None or found is None:
+    match = _WALL.fullmatch(plain) if start is not None else None
+    if start is None or match is None:
         return parse_duration(text, clock.unit) - clock.shift(absolute)
-    year, month, day, time = found.groups()
+    year, month, day, time = match.groups()
     within = parse_duration(time if time.count(":") == 2 else time + ":00")
     if within >= _DAY:
         raise ValueError(f"no day has 24 hours on its clock: {text!r}")

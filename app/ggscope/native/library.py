@@ -30,8 +30,8 @@ def library() -> ctypes.CDLL:
     if not path.is_file():
         raise NativeError(f"the compiled part of ggscope is missing ({path}).")
     try:
-        found = ctypes.CDLL(str(path))
-        built = found.ggscope_native_version
+        loaded = ctypes.CDLL(str(path))
+        built = loaded.ggscope_native_version
         built.restype = ctypes.c_char_p
         made_from = built().decode().split()
     except (OSError, AttributeError) as error:
@@ -45,6 +45,6 @@ def library() -> ctypes.CDLL:
         )
     for source in SOURCES.values():
         for name, (result, *arguments) in source.functions.items():
-            function = getattr(found, name)
+            function = getattr(loaded, name)
             function.restype, function.argtypes = result, arguments
-    return found
+    return loaded

@@ -185,8 +185,8 @@ def memory_limit(limit_bytes: int) -> int:
     That is `limit_bytes`, else what the environment says.
     """
     text = os.environ.get(LIMIT_VARIABLE, "")
-    said = int(text) << 20 if text.isascii() and text.isdigit() else 0
-    return limit_bytes or said
+    stated = int(text) << 20 if text.isascii() and text.isdigit() else 0
+    return limit_bytes or stated
 
 
 def _limit_free_bytes() -> list[int]:

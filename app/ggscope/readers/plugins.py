@@ -203,8 +203,8 @@ def _ask(ident: int, error: type[BaseException] | None) -> None:
     """Have `error` raised in a thread at its next step; None takes that back."""
     import ctypes  # not imported for those who have no plug-in
 
-    wanted = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), wanted)
+    exception = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), exception)
 
 
 def _forget_asking() -> None:
@@ -369,7 +369,7 @@ def load_all(taken: Mapping[str, str], waits: bool = True) -> tuple[Loaded, ...]
             loading = _LOADINGS[key] = _Loading(taken, key)
     if waits:
         loading.wait()
-    return loading.found
+    return loading.readers
 
 
 def reload() -> None:
@@ -383,13 +383,13 @@ class _Loading:
 
     Attributes
     ----------
-    found : what there is by now.
+    readers : what there is by now.
     """
 
     def __init__(self, taken: Mapping[str, str], searched: tuple[Path, ...]) -> None:
         self._taken = dict(taken)
         waiting = list(_guests_in(searched)) if searched else []
-        self.found = tuple(item for item, _ in waiting)
+        self.readers = tuple(item for item, _ in waiting)
         self._is_done = threading.Event()
         if not waiting:
             self._is_done.set()
@@ -409,9 +409,13 @@ class _Loading:
                 sys.modules.setdefault(f"ggscope.model.{old}", home)
             for k, (item, load) in enumerate(waiting):
                 made = tuple(map(self._admitted, _visited(item, load)))
-                n_known = len(self.found) - (len(waiting) - k)
+                n_known = len(self.readers) - (len(waiting) - k)
                 # One assignment: others read it at any moment.
-                self.found = (*self.found[:n_known], *made, *self.found[n_known + 1 :])
+                self.readers = (
+                    *self.readers[:n_known],
+                    *made,
+                    *self.readers[n_known + 1 :],
+                )
         finally:
             self._is_done.set()
 
@@ -480,11 +484,11 @@ def _may_offer(place: str) -> bool:
 def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
     """Load what stands behind an item; yield an item for each reader in it."""
     try:
-        found, changes = run(load, seconds=limit_seconds())
+        readers, changes = run(load, seconds=limit_seconds())
     except GuestError as error:
         yield Loaded(None, item.path, str(error))
         return
-    for reader in found:
+    for reader in readers:
         if isinstance(reader, str):
             yield Loaded(None, item.path, reader, changes)
         else:
@@ -518,13 +522,13 @@ def _from_file(file: Path) -> _Loaded:
     ]
     if not classes:
         return ["no class with info, sniff and read"]
-    found: _Loaded = []
+    loaded: _Loaded = []
     for cls in classes:
         try:
-            found.append(made(cls))
+            loaded.append(made(cls))
         except Exception as error:  # noqa: BLE001 - the other classes still work
-            found.append(one_line(error))
-    return found
+            loaded.append(one_line(error))
+    return loaded
 
 
 def _import_file(file: Path) -> ModuleType:

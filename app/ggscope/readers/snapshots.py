@@ -24,7 +24,7 @@ class SnapshotScheduler:
         self,
         first_s: float,
         *,
-        is_wanted: bool = True,
+        is_requested: bool = True,
         short_s: float = 0.0,
         most: float = math.inf,
         growth: float = 2.0,
@@ -32,7 +32,7 @@ class SnapshotScheduler:
         cost_share: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._is_wanted = is_wanted
+        self._is_requested = is_requested
         self._first_s, self._short_s = first_s, short_s
         self._most, self._growth = most, growth
         self._largest_share, self._cost_share = largest_share, cost_share
@@ -43,7 +43,7 @@ class SnapshotScheduler:
 
     def is_due(self, done: int, total: int) -> bool:
         """Return whether to publish, with `done` of `total` records or bytes read."""
-        if not self._is_wanted or self._count >= self._most or not 0 < done < total:
+        if not self._is_requested or self._count >= self._most or not 0 < done < total:
             return False
         if done < self._growth * self._last or done > self._largest_share * total:
             return False
@@ -68,4 +68,4 @@ class SnapshotScheduler:
     def is_slow(self) -> bool:
         """Whether reading is slow enough to publish the last stages one by one."""
         elapsed = self._clock() - self._began
-        return self._is_wanted and (self._count > 0 or elapsed >= self._short_s)
+        return self._is_requested and (self._count > 0 or elapsed >= self._short_s)

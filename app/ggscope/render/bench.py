@@ -119,7 +119,7 @@ class BenchScene:
 
     Attributes
     ----------
-    found : the chart.
+    bench : the chart.
     is_log : whether the axis of speeds is logarithmic.
     scroll : rows that are scrolled away.
     selected : tests of the table, for `CHANGES` changes.
@@ -129,7 +129,7 @@ class BenchScene:
     width: float
     height: float
     theme: Theme
-    found: BenchChart
+    bench: BenchChart
     is_log: bool = False
     scale: float = 1.0
     scroll: int = 0
@@ -140,17 +140,17 @@ class BenchScene:
     @property
     def chart(self) -> str:
         """A key of the configuration, `REPETITIONS` or `CHANGES`."""
-        return self.found.chart
+        return self.bench.chart
 
     @property
     def curves(self) -> tuple[BenchCurve, ...]:
         """What is drawn over the key, or a curve of one point for each test."""
-        return self.found.curves
+        return self.bench.curves
 
     @property
     def changes(self) -> tuple[BenchChange, ...]:
         """What is drawn of two files."""
-        return self.found.changes[:MAX_ROWS]
+        return self.bench.changes[:MAX_ROWS]
 
     @property
     def has_rows(self) -> bool:
@@ -160,7 +160,7 @@ class BenchScene:
     @property
     def n_rows(self) -> int:
         """Rows of a chart that has some."""
-        return self.found.n_drawn
+        return self.bench.n_drawn
 
 
 def compose_bench(scene: BenchScene) -> DisplayList:
@@ -354,7 +354,7 @@ class _RowGeometry:
         self.stop = min(self.first + room, n)
         rows = range(self.first, self.stop)
         self.labels = [
-            scene.found.labels[i] if scene.chart == CHANGES else scene.curves[i].label
+            scene.bench.labels[i] if scene.chart == CHANGES else scene.curves[i].label
             for i in rows
         ]
         self.words = [_words(scene, i) for i in rows]
@@ -391,9 +391,9 @@ def _row_axis(scene: BenchScene) -> Axis:
     if scene.chart == CHANGES:
         ends = [0.0]
         for change in scene.changes:
-            found = relative_interval(change)
+            interval = relative_interval(change)
             ends.append(change.relative or 0.0)
-            ends += [] if found is None else [found.low, found.high]
+            ends += [] if interval is None else [interval.low, interval.high]
         pad = (max(ends) - min(ends)) * 0.06 or 0.01
         label = "change from A to B (95 % intervals)"
         return Axis(min(ends) - pad, max(ends) + pad, label, change_text)
@@ -458,9 +458,9 @@ def _row_marks(
         if change.relative is None:
             return
         color = visible_on(_change_color(change, theme), theme.pane)
-        found = relative_interval(change)
-        if found is not None:
-            low, high = geometry.x([found.low, found.high]).tolist()
+        interval = relative_interval(change)
+        if interval is not None:
+            low, high = geometry.x([interval.low, interval.high]).tolist()
             bars.add_level(y, low, high, color, is_dashed=False)
         _discs(means, geometry.x([change.relative]), np.array([y]), _MEAN_PX, color)
         return
@@ -529,29 +529,29 @@ def bench_chart(table: BenchTable, tests: I64, chart: str, kind: str) -> BenchCh
         files = table.runs.files
         return BenchChart(chart, (), compared, labels, len(labels), files)
     if chart == REPETITIONS:
-        found = repetitions(table, tests[:MAX_ROWS])
-        return BenchChart(chart, found, n_curves=len(tests))
-    found = curves(table, tests, chart)
-    return BenchChart(chart, found[:MAX_CURVES], n_curves=len(found))
+        listed = repetitions(table, tests[:MAX_ROWS])
+        return BenchChart(chart, listed, n_curves=len(tests))
+    listed = curves(table, tests, chart)
+    return BenchChart(chart, listed[:MAX_CURVES], n_curves=len(listed))
 
 
-def wants_log(found: BenchChart) -> bool:
+def wants_log(bench: BenchChart) -> bool:
     """Tell whether the speeds are so far apart that a logarithmic axis shows more."""
-    means = [point.mean for curve in found.curves for point in curve.points]
+    means = [point.mean for curve in bench.curves for point in curve.points]
     low, high = min(means, default=1.0), max(means, default=1.0)
     return low > 0 and high / low >= _LOG_SPEEDS_FROM
 
 
-def about_chart(found: BenchChart) -> str:
+def about_chart(bench: BenchChart) -> str:
     """Return what a chart shows, in a sentence without its full stop."""
-    if found.chart == CHANGES:
-        text = f"{format_counted(found.n_curves, 'test')} in both files"
-    elif found.chart == REPETITIONS:
-        text = f"{format_counted(found.n_curves, 'test')}, dots are repetitions"
+    if bench.chart == CHANGES:
+        text = f"{format_counted(bench.n_curves, 'test')} in both files"
+    elif bench.chart == REPETITIONS:
+        text = f"{format_counted(bench.n_curves, 'test')}, dots are repetitions"
     else:
-        text = f"{format_counted(found.n_curves, 'line')} over {found.chart}"
-    if found.n_curves > found.n_drawn:
-        text += f", the first {found.n_drawn} are drawn"
+        text = f"{format_counted(bench.n_curves, 'line')} over {bench.chart}"
+    if bench.n_curves > bench.n_drawn:
+        text += f", the first {bench.n_drawn} are drawn"
     return text
 
 
@@ -570,22 +570,23 @@ def draw_bench(scene: BenchScene, look: FigureStyle, name: str) -> RenderedFigur
         for i, curve in enumerate(scene.curves)
         if not scene.has_rows
     ]
-    wanted = max(width * 0.5, 240.0)
+    natural_height = max(width * 0.5, 240.0)
     if scene.has_rows:
-        wanted = scene.n_rows * ROW_PX + _TOP_PX + _FOOT_PX
+        natural_height = scene.n_rows * ROW_PX + _TOP_PX + _FOOT_PX
     spread = (
         "Bars are 95 % intervals of the mean (Student's t), dashed ones one standard "
         "deviation"
     )
     if scene.chart == CHANGES:
         spread = "Bars are 95 % intervals of the difference of the means (Welch)"
-    if scene.found.files:
-        name = " → ".join(scene.found.files)
-    notes = (f"Tests of llama-bench of {name}", about_chart(scene.found), spread)
+    if scene.bench.files:
+        name = " → ".join(scene.bench.files)
+    notes = (f"Tests of llama-bench of {name}", about_chart(scene.bench), spread)
     return framed(
         look, f"{name} · benchmarks",
         lambda height: compose_bench(replace(scene, height=height)), width=width,
-        wanted=wanted, entries=entries, description=". ".join(notes) + ".",
+        natural_height=natural_height, entries=entries,
+        description=". ".join(notes) + ".",
     )  # fmt: skip
 
 
@@ -636,12 +637,12 @@ def bench_figure(trace: Trace, options: BenchOptions = BenchOptions()) -> Figure
     def draw(look: FigureStyle) -> RenderedFigure:
         if runs is None:
             raise NothingToDrawError("No results of llama-bench in this file.")
-        found = _chart_for(runs, options)
+        bench = _chart_for(runs, options)
         is_log = (
-            wants_log(found) if options.speeds == "auto" else options.speeds == "log"
+            wants_log(bench) if options.speeds == "auto" else options.speeds == "log"
         )
         scene = BenchScene(
-            1000.0, 500.0, theme_named(look.theme), found, is_log, look.scale
+            1000.0, 500.0, theme_named(look.theme), bench, is_log, look.scale
         )
         return draw_bench(scene, look, trace_name(trace))
 

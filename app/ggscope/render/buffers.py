@@ -575,7 +575,8 @@ def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedF
     n, by = len(scene.trace.buffers), scene.by
     return framed(
         look, f"{name} · buffers", compose, width=width,
-        wanted=_LEGEND + _AXIS + _USUAL_AREA + rows * ROW_HEIGHT + 10, entries=entries,
+        natural_height=_LEGEND + _AXIS + _USUAL_AREA + rows * ROW_HEIGHT + 10,
+        entries=entries,
         description="" if peak is None else f"Buffers of {name} by {by}, {n:,} in "
         f"all; at most {format_both_bytes(peak.bytes)} in {len(peak.alive):,} of them.",
         left_out=left_out,
@@ -616,14 +617,14 @@ def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> 
         raise ExportError(f"Buffers can be told apart by {known}, not {by}.")
 
     def draw(look: FigureStyle) -> RenderedFigure:
-        found = occupancy(trace, by)
-        if found.peak is None:
+        usage = occupancy(trace, by)
+        if usage.peak is None:
             raise NothingToDrawError(
                 "No allocation of a buffer is recorded in this trace."
             )
         scene = BuffersScene(
             trace=trace,
-            occupancy=found,
+            occupancy=usage,
             lives=lives(trace.buffers),
             visible=_whole(trace) if visible is None else visible,
             width=1400.0,

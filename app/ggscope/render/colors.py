@@ -235,9 +235,9 @@ def colors(name: str = DEFAULT) -> U32:
     does not have.
     """
     if name.endswith(_REVERSED):
-        found = np.ascontiguousarray(colors(name.removesuffix(_REVERSED))[::-1])
-        found.flags.writeable = False
-        return found
+        packed = np.ascontiguousarray(colors(name.removesuffix(_REVERSED))[::-1])
+        packed.flags.writeable = False
+        return packed
     # Importing pyqtgraph takes a quarter of a second; only its tables are needed.
     spec = find_spec("pyqtgraph")
     # A bundle has the tables without the package: then this is no place of a module.
@@ -252,9 +252,9 @@ def colors(name: str = DEFAULT) -> U32:
     at = np.linspace(0, len(table) - 1, N_COLORS)
     channels = [np.interp(at, np.arange(len(table)), table[:, c]) for c in range(3)]
     red, green, blue = (np.rint(c * 255).astype(np.uint32) for c in channels)
-    found = (0xFF000000 | red << 16 | green << 8 | blue).astype(np.uint32)
-    found.flags.writeable = False
-    return found
+    packed = (0xFF000000 | red << 16 | green << 8 | blue).astype(np.uint32)
+    packed.flags.writeable = False
+    return packed
 
 
 def map_on(name: str, theme: Theme) -> str:
@@ -284,19 +284,19 @@ class ColorScale:
     def shares(self, values: Array) -> npt.NDArray[np.float64]:
         """Return the place of each number, 0..1; NaN where it is not above zero."""
         numbers = np.asarray(values, np.float64)
-        found = np.full(numbers.shape, np.nan)
+        shares = np.full(numbers.shape, np.nan)
         above = numbers > 0
         part = numbers[above]
         if self.quantiles is not None:
-            found[above] = _ranks(part, self.quantiles)
+            shares[above] = _ranks(part, self.quantiles)
         elif self.kind is ScaleKind.LOG and self.high > self.low:
             # Differences of logarithms: quotients may be too large for a float.
             low = np.log(self.low)
             width = np.log(self.high) - low
-            found[above] = np.clip((np.log(part) - low) / width, 0, 1)
+            shares[above] = np.clip((np.log(part) - low) / width, 0, 1)
         else:
-            found[above] = np.clip(part / self.high, 0, 1)
-        return found
+            shares[above] = np.clip(part / self.high, 0, 1)
+        return shares
 
     def value_at(self, share: float) -> float:
         """Return the number at a place, the inverse of `shares`."""
@@ -320,10 +320,10 @@ def _ranks(
     ranks = np.linspace(0, 1, len(quantiles))
     first = np.searchsorted(quantiles, numbers * (1 - _LIKE), "left")
     last = np.searchsorted(quantiles, numbers * (1 + _LIKE), "right") - 1
-    found = np.interp(numbers, quantiles, ranks)
+    shares = np.interp(numbers, quantiles, ranks)
     has_like = last >= first
-    found[has_like] = (ranks[first[has_like]] + ranks[last[has_like]]) / 2
-    return found
+    shares[has_like] = (ranks[first[has_like]] + ranks[last[has_like]]) / 2
+    return shares
 
 
 _LIKE = 0.03
@@ -361,10 +361,10 @@ def texels(
     """
     shares = scale.shares(values)
     known = ~np.isnan(shares)
-    found = np.full(shares.shape, background, np.uint32)
+    pixels = np.full(shares.shape, background, np.uint32)
     steps = np.rint(shares[known] * (N_COLORS - 1)).astype(np.int64)
-    found[known] = colors(name)[steps]
-    return found
+    pixels[known] = colors(name)[steps]
+    return pixels
 
 
 def color_bar(x: float, y: float, width: float, height: float, name: str) -> ImageBatch:

@@ -31,7 +31,7 @@ class DistributionScene:
     """
 
     trace: Trace
-    found: Distribution
+    distribution: Distribution
     width: float
     height: float
     theme: Theme
@@ -44,21 +44,21 @@ class DistributionScene:
     @property
     def bars(self) -> Bars:
         """The bars."""
-        return self.found.bars(is_log=self.is_log)
+        return self.distribution.bars(is_log=self.is_log)
 
 
 def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
     """Return the axes of the picture."""
-    of, trace = scene.found.of, scene.trace
+    of, trace = scene.distribution.of, scene.trace
     low, high = float(bars.edges[0]), float(bars.edges[-1])
     if scene.is_log:
         low = max(low, _LEAST_LOG)
     x = Axis(
-        low, high, f"{AMOUNT_NAMES[of]} per {noun_of(scene.found, 1)}",
+        low, high, f"{AMOUNT_NAMES[of]} per {noun_of(scene.distribution, 1)}",
         lambda value: amount_text(trace, of, value), scene.is_log, of != "duration",
     )  # fmt: skip
     most = float(bars.counts.max(initial=1)) * 1.04
-    noun = noun_of(scene.found) if scene.height >= _TITLED_PX else ""
+    noun = noun_of(scene.distribution) if scene.height >= _TITLED_PX else ""
     return ChartScene(
         scene.width, scene.height, scene.theme, x, Axis(0, most, noun),
         scale=scene.scale,
@@ -87,7 +87,7 @@ def compose_distribution(scene: DistributionScene) -> DisplayList:
     chart = distribution_chart(scene, bars)
     geometry = ChartGeometry(chart)
     edges = edges_px(scene, bars, geometry)
-    has_group = scene.found.group is not None
+    has_group = scene.distribution.group is not None
     color = mix(theme.pane, theme.accent, 0.4) if has_group else theme.accent
     marks = [_lit(scene, edges, geometry)]
     marks.append(_columns(edges, bars.counts, geometry, color))

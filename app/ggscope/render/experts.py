@@ -315,8 +315,8 @@ def _cover_chart(scene: ExpertsScene, curve: F64, frame: Rect) -> ChartScene:
         Curve(x, curve, scene.theme.accent, "choices", fills=True),
     )  # fmt: skip
     rules = (
-        Rule(in_percent(scene.result.wanted), y=scene.result.wanted),
-        *_where_covered(curve, scene.result.wanted),
+        Rule(in_percent(scene.result.share), y=scene.result.share),
+        *_where_covered(curve, scene.result.share),
     )
     return ChartScene(
         frame.width,
@@ -331,10 +331,10 @@ def _cover_chart(scene: ExpertsScene, curve: F64, frame: Rect) -> ChartScene:
     )
 
 
-def _where_covered(curve: F64, wanted: float) -> tuple[Rule, ...]:
+def _where_covered(curve: F64, share: float) -> tuple[Rule, ...]:
     if np.isnan(curve).any():
         return ()
-    n = int(np.searchsorted(curve, wanted - 1e-12))
+    n = int(np.searchsorted(curve, share - 1e-12))
     return (Rule(f"{n:,} slots", x=float(n)),)
 
 
@@ -375,7 +375,7 @@ def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedF
         f"{name} · experts",
         compose,
         width=width,
-        wanted=480.0 if is_wide or not scene.with_second else 560.0,
+        natural_height=480.0 if is_wide or not scene.with_second else 560.0,
         entries=grid_entries(*grids),
         bars=[bar for grid in grids for bar in grid_bars(grid)],
         description=f"Experts of {name}: {figures.n_active:,} of {figures.n_slots:,} "

@@ -421,8 +421,8 @@ def _svg(picture: DisplayList, title: str, description: str, zoom: float) -> byt
 def _without_repeats(svg: str) -> str:
     """Return an SVG of Qt without what says nothing: it repeats all for each shape."""
 
-    def short(found: re.Match[str]) -> str:
-        block: str = found[0]
+    def short(match: re.Match[str]) -> str:
+        block: str = match[0]
         return block if "<text" in block else _FONT.sub("", block)
 
     svg = _SHAPES.sub(short, svg)
@@ -432,19 +432,19 @@ def _without_repeats(svg: str) -> str:
     svg = _EMPTY.sub("", svg.replace(" \n>\n", ">\n").replace("\n>\n", ">\n"))
     first: dict[str, str] = {}
     for name, path in _CLIP.findall(svg):
-        kept = first.setdefault(path, name)
-        if kept != name:
-            svg = svg.replace(f'"url(#{name})"', f'"url(#{kept})"')
+        earlier = first.setdefault(path, name)
+        if earlier != name:
+            svg = svg.replace(f'"url(#{name})"', f'"url(#{earlier})"')
     return _CLIP.sub(lambda found: found[0] if first[found[2]] == found[1] else "", svg)
 
 
-def _css_family(found: re.Match[str]) -> str:
+def _css_family(match: re.Match[str]) -> str:
     """Return a list of families that ends in one that every browser has.
 
     The first is the one that was measured. Qt may name it by an alias that is no
     family of CSS, such as "Sans Serif".
     """
-    name = found[1].strip("' ")
+    name = match[1].strip("' ")
     is_mono = "mono" in name.lower() or "courier" in name.lower()
     if name.lower() in ("", "sans serif", "sans-serif", "sans", "monospace"):
         name = QFontInfo(font(Face.NUMBERS if is_mono else Face.WORDS, 12.0)).family()
@@ -480,10 +480,10 @@ def _pdf(picture: DisplayList, title: str, description: str, zoom: float) -> byt
 def sized_pdf(content: bytes, width: float, height: float) -> bytes:
     """Return a PDF of one page with its exact size in points; Qt rounds it."""
 
-    def sized(found: re.Match[bytes]) -> bytes:
-        top = float(found[1])
+    def sized(match: re.Match[bytes]) -> bytes:
+        top = float(match[1])
         box = f"/MediaBox [0 {top - height:.4f} {width:.4f} {top:g}]".encode()
-        return box.ljust(len(found[0]))
+        return box.ljust(len(match[0]))
 
     box = rb"/MediaBox \[0 0 [\d.]+ ([\d.]+)\]"
     return re.sub(box, sized, content, count=1)
@@ -496,7 +496,7 @@ def dated_pdf(content: bytes, stamp: datetime) -> bytes:
     """
 
     def replaced(text: bytes) -> Callable[[re.Match[bytes]], bytes]:
-        return lambda found: (found[1] + text + found[2]).ljust(len(found[0]))
+        return lambda match: (match[1] + text + match[2]).ljust(len(match[0]))
 
     content = re.sub(
         rb"(/(?:CreationDate|ModDate) \()D:[^)]*(\))",
@@ -508,10 +508,10 @@ def dated_pdf(content: bytes, stamp: datetime) -> bytes:
         replaced(stamp.strftime("%Y-%m-%dT%H:%M:%SZ").encode()),
         content,
     )
-    found = re.search(rb'xmpMM:DocumentID="uuid:([^"]*)"', content)
-    if found is None:
+    match = re.search(rb'xmpMM:DocumentID="uuid:([^"]*)"', content)
+    if match is None:
         return content
-    old = found[1]
+    old = match[1]
     blank = content.replace(old, bytes(len(old))).replace(
         old.hex().encode(), bytes(2 * len(old))
     )

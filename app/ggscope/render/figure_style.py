@@ -59,11 +59,11 @@ def parse_length(text: str) -> Length:
     ExportError
         If it names none, or none from 1 mm to 10 m.
     """
-    found = _LENGTH.fullmatch(text.strip().lower())
-    if found is None:
+    match = _LENGTH.fullmatch(text.strip().lower())
+    if match is None:
         raise ExportError(f"{text!r} is no length; write it as 88mm, 1600px or 3.5in.")
-    unit: Unit = next(unit for unit in UNITS if unit == found[2])
-    length = Length(float(found[1]), unit)
+    unit: Unit = next(unit for unit in UNITS if unit == match[2])
+    length = Length(float(match[1]), unit)
     if not length.value:
         raise ExportError(f"{text!r}: a figure without width or height shows nothing.")
     return length
@@ -71,13 +71,13 @@ def parse_length(text: str) -> Length:
 
 def parse_font(text: str) -> float:
     """Return the points that ``7pt`` or ``7`` names; ExportError if it names none."""
-    found = _FONT.fullmatch(text.strip().lower())
-    if found is None or not MIN_FONT <= float(found[1]) <= MAX_FONT:
+    match = _FONT.fullmatch(text.strip().lower())
+    if match is None or not MIN_FONT <= float(match[1]) <= MAX_FONT:
         raise ExportError(
             f"{text!r} is no size of letters; write it as 7pt, from "
             f"{MIN_FONT:g}pt to {MAX_FONT:g}pt."
         )
-    return float(found[1])
+    return float(match[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,15 +131,15 @@ class FigureStyle:
             return None
         return max(round(length.inches(self.dpi) * self.dpi), 1)
 
-    def width_or(self, wanted: float) -> float:
+    def width_or(self, natural: float) -> float:
         """Return the width in pixels of the design, or this one where none is asked."""
-        found = self.pixels(self.width)
-        return wanted if found is None else found / self.scale
+        stated = self.pixels(self.width)
+        return natural if stated is None else stated / self.scale
 
-    def height_or(self, wanted: float) -> float:
+    def height_or(self, natural: float) -> float:
         """Return the height in pixels of the design; see `width_or`."""
-        found = self.pixels(self.height)
-        return wanted if found is None else found / self.scale
+        stated = self.pixels(self.height)
+        return natural if stated is None else stated / self.scale
 
     def size_or(self, width: float, height: float) -> tuple[float, float]:
         """Return the size in pixels of the design; see `width_or`."""
@@ -176,11 +176,11 @@ PRESET_WORDS: Mapping[str, str] = MappingProxyType(
 
 def preset(name: str) -> FigureStyle:
     """Return the look of this name; ExportError with the list for an unknown one."""
-    found = PRESETS.get(name)
-    if found is None:
+    preset = PRESETS.get(name)
+    if preset is None:
         listed = ", ".join(PRESETS)
         raise ExportError(f"There is no preset {name!r}. Presets: {listed}.")
-    return found
+    return preset
 
 
 def look_words(look: FigureStyle) -> list[str]:

@@ -199,7 +199,7 @@ def framed(
     compose: Callable[[float], DisplayList],
     *,
     width: float,
-    wanted: float,
+    natural_height: float,
     entries: Sequence[Entry] = (),
     bars: Sequence[ColorBar] = (),
     description: str = "",
@@ -212,12 +212,12 @@ def framed(
     name : its title where the look has none of its own.
     description : begins with what it shows, and of which trace.
     compose : returns the picture for a height, `width` wide.
-    wanted : the height at which all of it fits.
+    natural_height : the height at which all of it fits.
     left_out : read after `compose`, which may add to it.
     """
     title = name if look.title is None else look.title
     frame = Frame(look, width, title=title, entries=entries, bars=bars)
-    body = compose(frame.body_height(wanted))
+    body = compose(frame.body_height(natural_height))
     return RenderedFigure(
         frame.around(body),
         title or name,

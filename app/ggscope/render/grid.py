@@ -331,28 +331,28 @@ def _side(place: GridGeometry) -> list[Batch]:
 
 def _row_labels(place: GridGeometry) -> list[Text]:
     scene, edges = place.scene, place.row_edges()
-    found = []
+    labels = []
     for row in _labelled(place.n_rows, edges, _ROW_SPACE):
         middle = float(edges[row] + edges[row + 1]) / 2
-        found.append(
+        labels.append(
             Text(place.left - 6, middle, scene.row_labels[row], scene.theme.dim,
                  LABEL_SIZE, Face.NUMBERS, Align.RIGHT, width=place.left - 8)
         )  # fmt: skip
-    return found
+    return labels
 
 
 def _column_labels(place: GridGeometry) -> list[Text]:
     scene, edges = place.scene, place.column_edges()
     longest = max((len(label) for label in scene.column_labels), default=0)
     space = longest * _CHARACTER + _COLUMN_GAP
-    found = []
+    labels = []
     for column in _labelled(place.n_columns, edges, space):
         middle = float(edges[column] + edges[column + 1]) / 2
-        found.append(
+        labels.append(
             Text(middle, place.bottom + 9, scene.column_labels[column],
                  scene.theme.dim, LABEL_SIZE, Face.NUMBERS, Align.CENTER)
         )  # fmt: skip
-    return found
+    return labels
 
 
 def _labelled(n: int, edges: F64, space: float) -> range:
@@ -370,7 +370,7 @@ def _heads(place: GridGeometry) -> list[Text]:
     scene, theme = place.scene, place.scene.theme
     middle = (place.left + place.right) / 2
     room = place.right - place.left
-    found = [
+    texts = [
         Text(middle, place.bottom + 23, scene.column_title, theme.dim, LABEL_SIZE,
              align=Align.CENTER, width=room),
         Text(6, place.bottom + 23, scene.row_title, theme.dim, LABEL_SIZE,
@@ -379,17 +379,17 @@ def _heads(place: GridGeometry) -> list[Text]:
              width=max(room * 0.5 if scene.show_bar else room, 1.0)),
     ]  # fmt: skip
     if scene.side is not None and scene.values.size:
-        found.append(
+        texts.append(
             Text(place.right + _SIDE_GAP, place.bottom + 9, scene.side.title,
                  theme.dim, LABEL_SIZE, width=_SIDE)
         )  # fmt: skip
     if np.isnan(scene.values).all():
         y = (place.top + place.bottom) / 2
-        found.append(
+        texts.append(
             Text(middle, y, scene.missing, theme.dim, 12.0, align=Align.CENTER,
                  width=room)
         )  # fmt: skip
-    return [text for text in found if text.text]
+    return [text for text in texts if text.text]
 
 
 def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
@@ -434,12 +434,12 @@ def grid_bars(scene: GridScene) -> list[ColorBar]:
 
 def grid_entries(*scenes: GridScene) -> list[Entry]:
     """Return the legend of the cells of matrices that have no colour of the scale."""
-    found, theme = [], scenes[0].theme
+    entries, theme = [], scenes[0].theme
     if any((scene.values == 0).any() for scene in scenes):
-        found.append(Entry("none", nothing_color(theme)))
+        entries.append(Entry("none", nothing_color(theme)))
     if any(np.isnan(scene.values).any() for scene in scenes):
-        found.append(Entry("not known", theme.idle, pattern=Pattern.FAINT_HATCH))
-    return found
+        entries.append(Entry("not known", theme.idle, pattern=Pattern.FAINT_HATCH))
+    return entries
 
 
 def unit_scale() -> ColorScale:

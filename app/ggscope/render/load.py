@@ -123,12 +123,12 @@ def panels_of(scene: LoadScene) -> Panels:
     if scene.width >= _NARROW_PX and scene.load.facts.buckets:
         width -= _SIDE_PX
     has_depth = scene.load.facts.max_depth > 0
-    wanted = [True, has_depth, scene.faults is not None]
+    is_shown = [True, has_depth, scene.faults is not None]
     if scene.height < _FLAT_PX:
-        wanted[1:] = [False, False]
+        is_shown[1:] = [False, False]
     if scene.height < _LOWEST_PX:
-        wanted[0] = False
-    lower = [_PANEL_PX if is_there else 0.0 for is_there in wanted]
+        is_shown[0] = False
+    lower = [_PANEL_PX if is_there else 0.0 for is_there in is_shown]
     heat = max(scene.height - sum(lower), 60.0)
     tops = np.cumsum([heat, *lower]).tolist()
     return Panels(
@@ -238,13 +238,13 @@ def _enlarged(grid: npt.NDArray[np.int64], px: int) -> npt.NDArray[np.int64]:
     """
     if px < 2 or np.count_nonzero(grid) > grid.size * _SPARSE_SHARE:
         return grid
-    found = grid.copy()
+    enlarged = grid.copy()
     for down in range(px):
         for right in range(px):
-            part = found[down:, right:]
+            part = enlarged[down:, right:]
             source = grid[: grid.shape[0] - down, : grid.shape[1] - right]
             np.copyto(part, source, where=(part == 0) & (source > 0))
-    return found
+    return enlarged
 
 
 def _heat(scene: LoadScene, cells: LoadCells) -> list[Batch]:
@@ -387,14 +387,14 @@ def reads_at(scene: LoadScene, x: float, y: float, reach: float = 3.0) -> np.nda
     where = positions(rows)
     inside = (rows.end >= first) & (rows.end <= stop) & (where < high)
     inside &= (where >= 0) & (where + np.maximum(rows.size, 1) > low)
-    found = np.flatnonzero(inside)
+    reads = np.flatnonzero(inside)
     geometry = heat_geometry(scene)
-    across = np.abs(geometry.px(rows.end[found]) - x)
-    below = geometry.py(where[found])
-    above = geometry.py(where[found] + np.maximum(rows.size[found], 1))
+    across = np.abs(geometry.px(rows.end[reads]) - x)
+    below = geometry.py(where[reads])
+    above = geometry.py(where[reads] + np.maximum(rows.size[reads], 1))
     up = np.maximum(above - y, 0) + np.maximum(y - below, 0)
     away = np.floor(np.hypot(across, up))
-    return np.asarray(found[np.lexsort((-rows.size[found], away))])
+    return np.asarray(reads[np.lexsort((-rows.size[reads], away))])
 
 
 def cell_lines(scene: LoadScene, x: float, y: float) -> list[str]:
@@ -512,7 +512,7 @@ def draw_load(scene: LoadScene, look: FigureStyle, name: str) -> RenderedFigure:
     return framed(
         look, f"{name} · load timeline",
         lambda height: compose_load(replace(scene, height=height)),
-        width=width, wanted=height, entries=entries, bars=[bar],
+        width=width, natural_height=height, entries=entries, bars=[bar],
         description=f"Load timeline of {name}, {level_text(facts.key)}. "
         f"{load_text(scene.trace, facts)} {COLUMNS_NOTE[:1].upper()}"
         f"{COLUMNS_NOTE[1:]}. {causes}.",

@@ -228,25 +228,27 @@ def _add_slices(
 
     Slices that were never used are hatched.
     """
-    found, tensors, theme = scene.importance, scene.tensors, scene.theme
-    assert found is not None
+    importance, tensors, theme = scene.importance, scene.tensors, scene.theme
+    assert importance is not None
     order = np.argsort(tensors.rows)
     at = order[
-        np.searchsorted(tensors.rows, found.slice_row, sorter=order) % len(order)
+        np.searchsorted(tensors.rows, importance.slice_row, sorter=order) % len(order)
     ]
-    here = (tensors.rows[at] == found.slice_row) & (tensors.file[at] == file)
+    here = (tensors.rows[at] == importance.slice_row) & (tensors.file[at] == file)
     here &= tensors.offset[at] >= 0
     rows = np.flatnonzero(here)
     rows = rows[np.argsort(np.nan_to_num(values[rows], nan=-1.0), kind="stable")]
     end, room = int(tensors.ends[file]), _room(scene)
     begin = tensors.offset[at[rows]]
-    x0 = PAD_PX + (begin + found.slice_first[rows]) / end * room
-    x1 = PAD_PX + (begin + found.slice_stop[rows]) / end * room
+    x0 = PAD_PX + (begin + importance.slice_first[rows]) / end * room
+    x1 = PAD_PX + (begin + importance.slice_stop[rows]) / end * room
     x0, x1 = _snapped(x0, scene.scale), _snapped(x1, scene.scale)
     x1 = np.maximum(x1, x0 + 1 / scene.scale)
     name = map_on(DEFAULT, theme)
     fill = texels(values[rows], _scale_of(values), name, theme.lane)
-    unused = (found.slice_count[rows] == 0) | np.isnan(found.slice_square[rows])
+    unused = (importance.slice_count[rows] == 0) | np.isnan(
+        importance.slice_square[rows]
+    )
     pattern = np.where(unused, int(Pattern.FAINT_HATCH), int(Pattern.SOLID))
     fill = np.where(unused, theme.line, fill)
     into.add(x0, x1, *edges, fill, pattern=pattern)

@@ -379,8 +379,8 @@ def pattern_marks(
     low = np.maximum(left, along - bottom)
     high = np.minimum(right, along - top)
     lines = np.stack([low, along - low, high, along - high], axis=1)
-    found: npt.NDArray[np.float64] = lines[high > low]
-    return found
+    marks: npt.NDArray[np.float64] = lines[high > low]
+    return marks
 
 
 def _dots(
@@ -395,8 +395,8 @@ def _dots(
     x1 = np.minimum(left + size, x + width)
     y1 = np.minimum(top + size, y + height)
     seen = (x1 > x0) & (y1 > y0)
-    found: npt.NDArray[np.float64] = np.stack([x0, y0, x1 - x0, y1 - y0], 1)[seen]
-    return found
+    dots: npt.NDArray[np.float64] = np.stack([x0, y0, x1 - x0, y1 - y0], 1)[seen]
+    return dots
 
 
 def _draw_marks(
@@ -463,7 +463,7 @@ def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
     columns in rows that touch are one.
     """
     pixels, width = batch.pixels, (batch.x1 - batch.x0) / max(batch.pixels.shape[1], 1)
-    found: list[tuple[QRectF, int]] = []
+    boxes: list[tuple[QRectF, int]] = []
     above: dict[tuple[int, int, int, bool], QRectF] = {}
     above_y1 = float("nan")
     for row, (y0, y1) in enumerate(
@@ -490,8 +490,8 @@ def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
             reaches = reaches and runs[number + 1] not in known
             x0, x1 = batch.x0 + left * width, batch.x0 + (end + reaches) * width
             above[run] = rect = QRectF(x0, y0, x1 - x0, y1 - y0)
-            found.append((rect, argb))
-    return found
+            boxes.append((rect, argb))
+    return boxes
 
 
 def _draw_boxes(batch: ImageBatch, painter: QPainter) -> None:

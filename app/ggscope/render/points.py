@@ -224,7 +224,7 @@ def places(points: AccessPoints, axis: LayerAxis) -> F32:
 class PointsCache:
     """What one picture hands to the next: its points, and what they were made of."""
 
-    kept: list[tuple[tuple[object, ...], tuple[object, ...], U32]] = field(
+    pictures: list[tuple[tuple[object, ...], tuple[object, ...], U32]] = field(
         default_factory=list
     )
 
@@ -586,7 +586,7 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     scene = geometry.scene
     arrays = (scene.xyz, scene.colors, scene.is_lit)
     key = (scene.camera, scene.n_shown, width, height, scene.theme.name)
-    for old, old_key, pixels in scene.cache.kept:
+    for old, old_key, pixels in scene.cache.pictures:
         if key == old_key and all(a is b for a, b in zip(arrays, old, strict=True)):
             return pixels
     # The picture has whole pixels, of which the last may lie beyond the box.
@@ -604,7 +604,7 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     library().ggscope_points_resolve(
         cells, cells.size, np.ascontiguousarray(scene.shown_colors()), pixels
     )
-    scene.cache.kept[:] = [(arrays, key, pixels)]
+    scene.cache.pictures[:] = [(arrays, key, pixels)]
     return pixels
 
 
@@ -726,7 +726,7 @@ def draw_points(scene: PointsScene, look: FigureStyle, name: str) -> RenderedFig
     return framed(
         look, f"{name} · 3D view",
         lambda height: compose_points(replace(scene, height=height)), width=width,
-        wanted=max(width * 0.6, 300.0), entries=scene.entries,
+        natural_height=max(width * 0.6, 300.0), entries=scene.entries,
         description=f"Reads of the model file of {name} over time, layer and offset: "
         f"{text}.",
     )  # fmt: skip

@@ -116,7 +116,7 @@ class HotScene:
     """The inputs of a picture of hot and cold tensors."""
 
     trace: Trace
-    found: HotCold
+    hot_cold: HotCold
     width: float
     height: float
     theme: Theme
@@ -141,12 +141,12 @@ def ranked(scene: HotScene) -> Ranking:
     if scene.picture != "cold":
         return ranking(
             scene.trace,
-            scene.found.heat,
+            scene.hot_cold.heat,
             scene.by,
             measure="accesses" if scene.measure == "accesses" else "bytes",
             only_file=scene.only_file,
         )
-    whole = ranking(scene.trace, scene.found.heat, scene.by, lists_rest=True)
+    whole = ranking(scene.trace, scene.hot_cold.heat, scene.by, lists_rest=True)
     # Unlisted experts, ops without a record and sources beyond those of a record may
     # touch a tensor: it is not known to be cold.
     is_open = (whole.maybe > 0) | (whole.unrecorded > 0) | (whole.cut > 0)
@@ -214,12 +214,12 @@ def compose_hot(scene: HotScene, groups: Ranking | None = None) -> DisplayList:
 
 def layers_scene(scene: HotScene) -> GridScene:
     """Return the matrix of layers by tokens."""
-    found = scene.found.layers
+    layers = scene.hot_cold.layers
     unit = scene.trace.clock.unit
     counts, title, words = {
-        "bytes": (found.bytes, "bytes accessed", in_bytes),
-        "accesses": (found.ops, "ops", plain),
-        "time": (found.ticks, "time", lambda v: format_duration(round(v), unit)),
+        "bytes": (layers.bytes, "bytes accessed", in_bytes),
+        "accesses": (layers.ops, "ops", plain),
+        "time": (layers.ticks, "time", lambda v: format_duration(round(v), unit)),
     }[scene.measure]
     values = counts.astype(np.float64)
     if scene.measure == "bytes":
@@ -227,9 +227,9 @@ def layers_scene(scene: HotScene) -> GridScene:
     return GridScene(
         scene.width, scene.height, scene.theme, values,
         color_scale(values, scene.scale_kind),
-        [str(n) if n >= 0 else "none" for n in found.layers.tolist()],
-        list(found.names),
-        row_title="layer", column_title=found.by, value_title=title,
+        [str(n) if n >= 0 else "none" for n in layers.layers.tolist()],
+        list(layers.names),
+        row_title="layer", column_title=layers.by, value_title=title,
         title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
         show_bar=not scene.is_figure,
     )  # fmt: skip
@@ -241,13 +241,13 @@ def chart_of(scene: HotScene) -> ChartScene:
         return _coverage(scene)
     if scene.picture == "kv":
         return _kv(scene)
-    return _jumps(scene, scene.found.seeks)
+    return _jumps(scene, scene.hot_cold.seeks)
 
 
 def _coverage(scene: HotScene) -> ChartScene:
     by_place = scene.picture == "place"
     of_bytes = scene.measure != "accesses"
-    curve = coverage(scene.found.heat, by_place=by_place, of_bytes=of_bytes)
+    curve = coverage(scene.hot_cold.heat, by_place=by_place, of_bytes=of_bytes)
     size = curve.size.astype(np.float64)
     amount = (curve.bytes if of_bytes else curve.accesses).astype(np.float64)
     share = amount / (amount[-1] or 1.0)
@@ -292,7 +292,7 @@ def _jumps(scene: HotScene, seeks: Seeks) -> ChartScene:
 
 
 def _kv(scene: HotScene) -> ChartScene:
-    kv, theme = scene.found.kv, scene.theme
+    kv, theme = scene.hot_cold.kv, scene.theme
     token = kv.tokens.astype(np.float64)
     low = float(token[0]) if len(token) else 0.0
     high = float(token[-1]) + 1 if len(token) else 1.0
@@ -334,7 +334,7 @@ class CacheScene:
     in_bytes : amounts on the y axis, else shares of what the run asks for.
     """
 
-    found: WhatIf
+    what_if: WhatIf
     width: float
     height: float
     theme: Theme
@@ -349,8 +349,8 @@ class CacheScene:
 
 def chart_of_cache(scene: CacheScene) -> ChartScene:
     """Return the chart."""
-    curve, theme = scene.found.curve, scene.theme
-    widest = max(scene.found.working_set * 1.08, scene.capacity * 1.02, 1.0)
+    curve, theme = scene.what_if.curve, scene.theme
+    widest = max(scene.what_if.working_set * 1.08, scene.capacity * 1.02, 1.0)
     asked = float(max(curve.bytes_asked, 1))
     unit = 1.0 if scene.in_bytes else asked
     x, y = _thinned(curve.capacity, curve.bytes_read)
@@ -410,7 +410,9 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
     if not look.seen:
         scene = replace(scene, lit=frozenset(), scroll=0)
     what = _HOT_TITLES[scene.picture]
-    fact_texts = [f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)]
+    fact_texts = [
+        f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.hot_cold)
+    ]
     facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *fact_texts))
     title = f"{name} · {what}"
     if scene.picture in ("ranking", "cold"):
@@ -423,7 +425,7 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
         entries = curve_entries(chart_of(scene))
     return framed(
         look, title, lambda height: compose_hot(replace(scene, height=height)),
-        width=width, wanted=max(width * 0.5, 220.0), entries=entries, bars=bars,
+        width=width, natural_height=max(width * 0.5, 220.0), entries=entries, bars=bars,
         description=facts,
     )  # fmt: skip
 
@@ -453,7 +455,7 @@ def _draw_bars(
 
     return framed(
         look, title, compose, width=scene.width,
-        wanted=top + min(n, _USUAL_BARS) * BAR_HEIGHT + 4,
+        natural_height=top + min(n, _USUAL_BARS) * BAR_HEIGHT + 4,
         entries=_component_entries(drawn, scene.theme),
         description=facts, left_out=left_out,
     )  # fmt: skip
@@ -532,16 +534,16 @@ def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigur
         scene, width=width, theme=theme_named(look.theme), scale=look.scale, title="",
         hover=None, is_figure=True,
     )  # fmt: skip
-    lines = list(rests_on(scene.found))
+    lines = list(rests_on(scene.what_if))
     if scene.capacity >= 0:
         lines = [
-            *answer_words(scene.found, answer(scene.found, scene.capacity)),
+            *answer_words(scene.what_if, answer(scene.what_if, scene.capacity)),
             *lines,
         ]
     return framed(
         look, f"{name} · read from disk by size of the page cache",
         lambda height: compose_cache(replace(scene, height=height)), width=width,
-        wanted=max(width * 0.45, 200.0),
+        natural_height=max(width * 0.45, 200.0),
         entries=curve_entries(chart_of_cache(scene)),
         description=" ".join(
             (f"Bytes that {name} reads from disk by size of the page cache.", *lines)

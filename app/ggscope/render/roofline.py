@@ -63,7 +63,7 @@ class RooflineScene:
     """
 
     trace: Trace
-    found: Roofline
+    roofline: Roofline
     roofs: TraceRoofs
     width: float
     height: float
@@ -76,7 +76,7 @@ class RooflineScene:
 
 def points_xy(scene: RooflineScene) -> tuple[F64, F64]:
     """Return operations per byte, and operations per second (or cycle), float64[n]."""
-    points, by = scene.found.points, per_second(scene.trace.clock)
+    points, by = scene.roofline.points, per_second(scene.trace.clock)
     x = np.array([point.intensity for point in points], np.float64)
     return x, np.array([point.rate * by for point in points], np.float64)
 
@@ -132,13 +132,13 @@ def op_color(op: str, theme: Theme) -> int:
 
 
 def _op_entries(scene: RooflineScene) -> list[Entry]:
-    there = {point.op for point in scene.found.points}
+    there = {point.op for point in scene.roofline.points}
     return [Entry(op, op_color(op, scene.theme)) for op in _OPS if op in there]
 
 
-def radii(found: Roofline) -> F64:
+def radii(roofline: Roofline) -> F64:
     """Return the radius of each point, px: its area grows with its time."""
-    ticks = np.array([point.ticks for point in found.points], np.float64)
+    ticks = np.array([point.ticks for point in roofline.points], np.float64)
     share = ticks / max(float(ticks.sum()), 1.0)
     return np.asarray(_SMALL_PX + (_LARGE_PX - _SMALL_PX) * np.sqrt(share), np.float64)
 
@@ -159,8 +159,8 @@ def _places(scene: RooflineScene, geometry: ChartGeometry) -> tuple[F64, F64]:
 def _discs(scene: RooflineScene, geometry: ChartGeometry) -> list[Batch]:
     """Return the points, those of most time below, then what is pointed at."""
     px, py = _places(scene, geometry)
-    radius, batches, theme = radii(scene.found), list[Batch](), scene.theme
-    for i, point in enumerate(scene.found.points):
+    radius, batches, theme = radii(scene.roofline), list[Batch](), scene.theme
+    for i, point in enumerate(scene.roofline.points):
         color = op_color(point.op, theme)
         fill = with_alpha(color, _FILL_SHARE)
         batches += _disc(geometry, px[i], py[i], radius[i], fill, color)
@@ -184,11 +184,11 @@ def _disc(
 def _names(scene: RooflineScene, geometry: ChartGeometry) -> list[Batch]:
     """Return the names of the points of most time, where they hide nothing."""
     px, py = _places(scene, geometry)
-    radius, texts = radii(scene.found), TextList()
+    radius, texts = radii(scene.roofline), TextList()
     taken = [
         (x - r, x + r, y - r, y + r) for x, y, r in zip(px, py, radius, strict=True)
     ]
-    for i, point in enumerate(scene.found.points[:_MAX_NAMED]):
+    for i, point in enumerate(scene.roofline.points[:_MAX_NAMED]):
         text = point_text(point)
         width = len(text) * _LETTER_PX
         for left in (px[i] + radius[i] + 4, px[i] - radius[i] - 4 - width):
@@ -216,7 +216,7 @@ def point_at(scene: RooflineScene, x: float, y: float) -> int:
     """Return the point at a position, the smallest where several are; -1 = none."""
     geometry = ChartGeometry(chart_of_roofline(scene))
     px, py = _places(scene, geometry)
-    radius = radii(scene.found)
+    radius = radii(scene.roofline)
     away = np.hypot(px - x, py - y)
     near = np.flatnonzero(away <= radius + _REACH_PX)
     if not len(near):
@@ -238,20 +238,20 @@ def draw_roofline(scene: RooflineScene, look: FigureStyle, name: str) -> Rendere
         scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
         selected=scene.selected if look.seen else -1, is_figure=True,
     )  # fmt: skip
-    if not scene.found.points:
-        raise NothingToDrawError(why_no_points(scene.found))
+    if not scene.roofline.points:
+        raise NothingToDrawError(why_no_points(scene.roofline))
     entries = _op_entries(scene)
     if scene.roofs.roofs is not None:
         label = roofs_text(scene.trace, scene.roofs.roofs)
         entries.append(Entry(label, scene.theme.text, Sign.LINE))
-    notes = [roofline_text(scene.trace, scene.found, scene.roofs), BYTES_NOTE]
-    if any(point.is_f32_assumed for point in scene.found.points):
+    notes = [roofline_text(scene.trace, scene.roofline, scene.roofs), BYTES_NOTE]
+    if any(point.is_f32_assumed for point in scene.roofline.points):
         notes.append(F32_NOTE)
-    left_out = left_out_lines(scene.trace, scene.found)
+    left_out = left_out_lines(scene.trace, scene.roofline)
     return framed(
         look, f"{name} · roofline",
         lambda height: compose_roofline(replace(scene, height=height)), width=width,
-        wanted=max(width * 0.5, 240.0),
+        natural_height=max(width * 0.5, 240.0),
         entries=entries,
         description=". ".join((f"Roofline of {name}", *notes)) + ".",
         left_out=[f"Left out: {line}." for line in left_out],

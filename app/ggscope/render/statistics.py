@@ -159,7 +159,7 @@ def _drawn(
 
     return framed(
         look, f"{name} · {measure} by {by}", compose, width=width,
-        wanted=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
+        natural_height=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
         description=" ".join([about, *_notes(trace, table, rows, column, facts)]),
         left_out=left_out,
     )  # fmt: skip
@@ -226,18 +226,18 @@ def _left_out(
     table: StatTable, rows: Sequence[tuple[StatRow, float]], measure: str
 ) -> list[str]:
     """Return sentences on what no bar tells of."""
-    found = []
+    texts = []
     untimed = table.all.count - table.all.timed
     if measures()[measure].unit == "time" and untimed:
         spans = format_counted(untimed, "estimated or unfinished span")
-        found.append(f"Left out: {spans}.")
+        texts.append(f"Left out: {spans}.")
     if unknown := len(table.rows) - len(rows):
         groups = format_counted(unknown, "group")
-        found.append(f"Left out: {groups} of which this is not known.")
+        texts.append(f"Left out: {groups} of which this is not known.")
     if table.unrecorded:
         listed = ", ".join(table.unrecorded)
-        found.append(f"Ops that the graph computes and no record tells of: {listed}.")
-    return found
+        texts.append(f"Ops that the graph computes and no record tells of: {listed}.")
+    return texts
 
 
 def _notes(

@@ -525,31 +525,31 @@ def _column_batches(
     latency, pixel = scene.latency, 1 / scene.scale
     duration = latency.bars.duration[rows]
     column = _column_of(geometry, number)
-    found = columns_of(column, _kinds(scene, rows), duration)
-    x0 = _snapped(geometry, geometry.left + found.column * pixel)
-    high = np.minimum(_snapped(geometry, geometry.py(found.high)),
+    columns = columns_of(column, _kinds(scene, rows), duration)
+    x0 = _snapped(geometry, geometry.left + columns.column * pixel)
+    high = np.minimum(_snapped(geometry, geometry.py(columns.high)),
                       geometry.bottom - pixel)  # fmt: skip
-    low = np.maximum(_snapped(geometry, geometry.py(found.low)), high + pixel)
-    fill, pattern = _fills(found.kind, scene.theme)
+    low = np.maximum(_snapped(geometry, geometry.py(columns.low)), high + pixel)
+    fill, pattern = _fills(columns.kind, scene.theme)
     pale = np.array(
         [mix(scene.theme.pane, int(color), _BODY_SHARE) for color in fill], np.uint32
     )
     of_column, mean_shares = _mean_shares(scene, column, rows)
     batches: list[Batch] = []
-    for rank in range(int(found.rank.max()) + 1):
-        boxes, is_here = RectList(), found.rank == rank
-        at = is_here & (found.kind != _SPLIT)
-        split = is_here & (found.kind == _SPLIT)
-        shares = mean_shares[np.searchsorted(of_column, found.column[split])]
+    for rank in range(int(columns.rank.max()) + 1):
+        boxes, is_here = RectList(), columns.rank == rank
+        at = is_here & (columns.kind != _SPLIT)
+        split = is_here & (columns.kind == _SPLIT)
+        shares = mean_shares[np.searchsorted(of_column, columns.column[split])]
         left = x0[split]
         _add_stacks(
-            boxes, scene, geometry, left, left + pixel, found.high[split], shares
+            boxes, scene, geometry, left, left + pixel, columns.high[split], shares
         )
         boxes.add(x0[at], x0[at] + pixel, low[at], geometry.bottom, pale[at])
         boxes.add(x0[at], x0[at] + pixel, high[at], low[at], fill[at],
                   pattern=pattern[at])  # fmt: skip
         batches += boxes.batch(clip=geometry.clip)
-        is_cut = is_here & (found.high > geometry.scene.y.high)
+        is_cut = is_here & (columns.high > geometry.scene.y.high)
         batches += _breaks(scene, geometry, x0[is_cut], x0[is_cut] + pixel)
     is_slow = latency.is_outlier[rows]
     if is_slow.any():
@@ -662,7 +662,7 @@ def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFig
     return framed(
         look, f"{name} · {what}",
         lambda height: compose_tokens(replace(scene, height=height)), width=width,
-        wanted=max(width * 0.4, 200.0),
+        natural_height=max(width * 0.4, 200.0),
         entries=[*legend(scene), *fitted],
         description=". ".join((f"L{what[1:]} of {name}", *texts)) + ".",
     )  # fmt: skip

@@ -42,7 +42,7 @@ def free_in_steps(trace: Trace, *others: object) -> None:
 
 def large_arrays(*roots: object) -> list[AnyArray]:
     """Return the large arrays that our own objects under `roots` hold."""
-    found: dict[int, AnyArray] = {}
+    arrays: dict[int, AnyArray] = {}
     seen: set[int] = set()
     todo = list(roots)
     while todo:
@@ -50,11 +50,11 @@ def large_arrays(*roots: object) -> list[AnyArray]:
         if isinstance(here, np.ndarray):
             owner = here if here.base is None else here.base
             if isinstance(owner, np.ndarray) and owner.nbytes >= _LARGE_BYTES:
-                found[id(owner)] = owner
+                arrays[id(owner)] = owner
         elif id(here) not in seen and _is_walked(here):
             seen.add(id(here))
             todo += gc.get_referents(here)
-    return list(found.values())
+    return list(arrays.values())
 
 
 def _is_walked(here: object) -> bool:

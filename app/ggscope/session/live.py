@@ -367,9 +367,9 @@ class LiveSession(QObject):
         return self._thread is not None
 
     @property
-    def kept(self) -> RecordingLocation:
+    def recording(self) -> RecordingLocation:
         """Where the recording lies."""
-        return self.metrics.status.kept
+        return self.metrics.status.recording
 
     @property
     def n_unseen(self) -> int:
@@ -478,7 +478,7 @@ class LiveSession(QObject):
         if update.metrics.phase.is_over:
             self._thread, self.is_paused, self.follows = None, False, False
         is_other_phase = self.metrics.phase is not update.metrics.phase
-        recorded_at = self.kept.place
+        recorded_at = self.recording.place
         self.metrics = update.metrics
         if update.trace is not None:
             try:
@@ -487,7 +487,7 @@ class LiveSession(QObject):
                 self._frames.frame_shown()
         if self._thread is None:
             self._note_anchor()
-        if is_other_phase or recorded_at != self.kept.place:
+        if is_other_phase or recorded_at != self.recording.place:
             self._emit_mode()
         else:
             self._metrics_client.request()

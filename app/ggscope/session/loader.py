@@ -112,10 +112,10 @@ class LoadRequest:
         """Raise SeveralRunsError where the folder has several runs."""
         from ggscope.readers.discovery import run_folder
 
-        found = run_folder(self.path, context.check_cancelled)
-        if found.has_several:
-            text = f"{self.path.name} has {len(found.runs)} runs."
-            raise SeveralRunsError(text, runs=found, path=self.path)
+        folder = run_folder(self.path, context.check_cancelled)
+        if folder.has_several:
+            text = f"{self.path.name} has {len(folder.runs)} runs."
+            raise SeveralRunsError(text, runs=folder, path=self.path)
 
     def _read_alone(self, reading: "ReadContext") -> Trace:
         """Return what one file holds."""

@@ -192,54 +192,54 @@ class Queries(QObject):
 
     # -- filter ------------------------------------------------------------
 
-    def set_filter(self, wanted: Filter) -> None:
+    def set_filter(self, where: Filter) -> None:
         """Show only what matches; the mask follows with `mask_changed`.
 
         A filter that is not understood is reported and the old one stays.
         """
-        if wanted == self.filter:
+        if where == self.filter:
             return
-        self.filter = wanted
+        self.filter = where
         if self._current.trace is None or self._is_small:
-            self._filter_now(wanted)
+            self._filter_now(where)
         else:
-            self.filter_changed.emit(wanted)
+            self.filter_changed.emit(where)
             self._refilter()
 
-    def _filter_now(self, wanted: Filter) -> None:
+    def _filter_now(self, where: Filter) -> None:
         mask: Mask | None = None
         trace = self._current.trace
         try:
-            if trace is not None and wanted:
-                mask = filter_mask(trace, wanted)
+            if trace is not None and where:
+                mask = filter_mask(trace, where)
         except QueryError as error:
             self.filter = self._mask_filter
             self.filter_rejected.emit(str(error))
             return
-        self.filter_changed.emit(wanted)
-        self._on_mask(wanted, mask)
+        self.filter_changed.emit(where)
+        self._on_mask(where, mask)
 
     def _refilter(self) -> None:
         """Compute the mask of the current filter for the current trace."""
-        wanted, trace = self.filter, self._current.trace
-        if trace is None or not wanted:
+        where, trace = self.filter, self._current.trace
+        if trace is None or not where:
             self._tasks.cancel("filter")
-            self._on_mask(wanted, None)
+            self._on_mask(where, None)
             return
 
         def on_result(mask: Mask | None) -> None:
-            self._on_mask(wanted, mask)
+            self._on_mask(where, mask)
 
         def on_error(failure: TaskFailure) -> None:
             self.filter = self._mask_filter
             self.filter_changed.emit(self.filter)
             self.failed.emit(failure)
 
-        request = partial(filter_mask, trace, wanted)
+        request = partial(filter_mask, trace, where)
         self._run("filter", "Filtering", request, on_result, on_error)
 
-    def _on_mask(self, wanted: Filter, mask: Mask | None) -> None:
-        self._growing_mask, self._mask_filter = None, wanted
+    def _on_mask(self, where: Filter, mask: Mask | None) -> None:
+        self._growing_mask, self._mask_filter = None, where
         self.mask = None if mask is None else self._grown_mask(mask)
         self.mask_changed.emit(None)
 
@@ -301,7 +301,7 @@ class Queries(QObject):
         if self._growing_hits is None:
             self._growing_hits = GrowingHits(hits.hits, hits.n_spans)
         grown = ordered(trace, self._growing_hits.extended_to(trace))
-        if self.position >= self._growing_hits.kept:
+        if self.position >= self._growing_hits.n_same:
             self._set_position(-1)
         return grown
 

@@ -159,7 +159,7 @@ class Session(QObject):
             self.frames.is_appending = False
 
     def _set_trace(
-        self, trace: Trace, change: TraceChange, wanted: TimeRange | None
+        self, trace: Trace, change: TraceChange, time: TimeRange | None
     ) -> None:
         old = self.trace
         showed_all = old is None or self.viewport.visible == self.viewport.fitted
@@ -190,11 +190,11 @@ class Session(QObject):
         if is_new:
             self.history.clear()
         viewport = self.viewport
-        if wanted is None:
-            wanted = viewport.fitted if is_new or showed_all else viewport.visible
+        if time is None:
+            time = viewport.fitted if is_new or showed_all else viewport.visible
         else:  # it follows a program: no step of the person's
-            showed_all = wanted != viewport.visible
-        viewport.set_visible(wanted)
+            showed_all = time != viewport.visible
+        viewport.set_visible(time)
         self.queries.ask_again(is_appended=is_appended)
         if is_new:
             self.navigator.note()

@@ -21,14 +21,14 @@ def fitted(extent: TimeRange) -> TimeRange:
     return _widened(extent)
 
 
-def clamped(wanted: TimeRange, limits: TimeRange) -> TimeRange:
-    """Return `wanted`, at least 16 ticks wide, moved into `limits`.
+def clamped(time: TimeRange, limits: TimeRange) -> TimeRange:
+    """Return `time`, at least 16 ticks wide, moved into `limits`.
 
     Wider than the limits becomes the limits.
     """
-    wanted = _widened(wanted)
-    width = min(wanted.duration, limits.duration)
-    start = max(limits.start, min(wanted.start, limits.end - width))
+    time = _widened(time)
+    width = min(time.duration, limits.duration)
+    start = max(limits.start, min(time.start, limits.end - width))
     return TimeRange(start, start + width)
 
 
@@ -72,8 +72,8 @@ def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
     None where nothing is selected that lies in time; rows that do not exist are
     left out.
     """
-    if found := pauses(trace, selection):
-        times = [time for _, time in found]
+    if gaps := pauses(trace, selection):
+        times = [time for _, time in gaps]
         return TimeRange(min(t.start for t in times), max(t.end for t in times))
     if selection.table == "spans":
         start, end = trace.spans.start, trace.spans.end
@@ -94,9 +94,9 @@ def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
     return TimeRange(int(start[ids].min()), int(end[ids].max()))
 
 
-def _widened(wanted: TimeRange) -> TimeRange:
-    missing = MIN_TICKS - wanted.duration
+def _widened(time: TimeRange) -> TimeRange:
+    missing = MIN_TICKS - time.duration
     if missing <= 0:
-        return wanted
-    start = wanted.start - missing // 2
+        return time
+    start = time.start - missing // 2
     return TimeRange(start, start + MIN_TICKS)

@@ -141,7 +141,7 @@ def _table(
     nothing: str = "",
 ) -> TableContents:
     """Return rows without the columns of which the file tells nothing."""
-    kept = [k for k in range(len(columns)) if any(cells[k].text for cells, _ in rows)]
+    filled = [k for k in range(len(columns)) if any(cells[k].text for cells, _ in rows)]
     headings = tuple(
         Heading(
             columns[k],
@@ -151,14 +151,14 @@ def _table(
             words=columns[k] in _WORDS,
             largest_first=columns[k] not in _WORDS,
         )
-        for k in kept
+        for k in filled
     )
     shown = rows[:MAX_ROWS]
     if len(shown) < len(rows):
         about += f"; the first {format_count(len(shown))} rows are listed"
     return TableContents(
         headings,
-        tuple(tuple(cells[k] for k in kept) for cells, _ in shown),
+        tuple(tuple(cells[k] for k in filled) for cells, _ in shown),
         [things for _, things in shown],
         len(rows),
         about,

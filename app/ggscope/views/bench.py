@@ -132,7 +132,7 @@ class BenchView(PaintedView):
     Attributes
     ----------
     table_data : the tests; None before they are read.
-    found : the chart; None before it is computed.
+    bench : the chart; None before it is computed.
     """
 
     draw_scene = staticmethod(compose_bench)
@@ -148,7 +148,7 @@ class BenchView(PaintedView):
         super().__init__("Benchmarks", session, theme, parent)
         self.setObjectName("bench")
         self.table_data: BenchTable | None = None
-        self.found: BenchChart | None = None
+        self.bench: BenchChart | None = None
         self._tests: I64 = np.zeros(0, np.int64)
         self._hover: tuple[int, int] | None = None
         self._cursor: tuple[int, int] | None = None
@@ -224,7 +224,7 @@ class BenchView(PaintedView):
 
     def forget(self) -> None:
         """Show no tests."""
-        self.table_data = self.found = None
+        self.table_data = self.bench = None
         self._tests = np.zeros(0, np.int64)
         self._hover = self._cursor = None
         self.model.set_rows(())
@@ -279,10 +279,10 @@ class BenchView(PaintedView):
         headings, keys = _headings(data)
         self._list(headings, partial(_cells, data, keys), _TestOrder(data, keys), mask)
 
-    def _list_changes(self, found: BenchChart) -> None:
-        mask = np.ones(len(found.changes), np.bool_)
-        make = partial(_change_cells, found)
-        self._list(_CHANGE_HEADINGS, make, _ChangeOrder(found), mask)
+    def _list_changes(self, bench: BenchChart) -> None:
+        mask = np.ones(len(bench.changes), np.bool_)
+        make = partial(_change_cells, bench)
+        self._list(_CHANGE_HEADINGS, make, _ChangeOrder(bench), mask)
 
     def _list(
         self,
@@ -298,24 +298,24 @@ class BenchView(PaintedView):
             self.table.fit_columns()
         self._on_rows()
 
-    def _show_chart(self, found: BenchChart) -> None:
-        kind = (found.chart, self.kind_box.currentData())
+    def _show_chart(self, bench: BenchChart) -> None:
+        kind = (bench.chart, self.kind_box.currentData())
         is_new, self._kind = kind != self._kind, kind
-        self.found = found
+        self.bench = bench
         self._hover = self._cursor = None
         if is_new:
             self.log_box.blockSignals(True)
-            self.log_box.setChecked(wants_log(found))
+            self.log_box.setChecked(wants_log(bench))
             self.log_box.blockSignals(False)
-        if found.chart == CHANGES:
-            self._list_changes(found)
-        self.log_box.setEnabled(found.chart != CHANGES)
+        if bench.chart == CHANGES:
+            self._list_changes(bench)
+        self.log_box.setEnabled(bench.chart != CHANGES)
         self._say()
         self._on_rows()
 
     def _say(self) -> None:
-        data, found = self.table_data, self.found
-        if data is None or found is None:
+        data, bench = self.table_data, self.bench
+        if data is None or bench is None:
             return
         text = format_counted(len(data), "test")
         if len(self._tests) < len(data):
@@ -323,7 +323,7 @@ class BenchView(PaintedView):
         n = data.runs.n_repetitions
         if n:
             text += f", {format_counted(n, 'repetition')}"
-        self.controls.words.setText(f"{text} · {about_chart(found)}")
+        self.controls.words.setText(f"{text} · {about_chart(bench)}")
 
     # -- two rows ----------------------------------------------------------------
 
@@ -340,11 +340,11 @@ class BenchView(PaintedView):
 
     def _compared_lines(self) -> list[str]:
         """Return what is known of the two files, or of two rows."""
-        data, found, chosen = self.table_data, self.found, self.selected()
-        if data is None or found is None:
+        data, bench, chosen = self.table_data, self.bench, self.selected()
+        if data is None or bench is None:
             return []
         if self._has_changes():
-            compared = found.compared
+            compared = bench.compared
             return [] if compared is None else files_lines(data.runs.files, compared)
         if len(chosen) != 2:
             return []
@@ -368,22 +368,22 @@ class BenchView(PaintedView):
 
     def scene(self, width: float, height: float, scale: float) -> BenchScene | None:
         """Return the scene of the chart; None without tests."""
-        found = self.found
-        if found is None or not found.n_drawn:
+        bench = self.bench
+        if bench is None or not bench.n_drawn:
             return None
         return BenchScene(
-            width, height, self.theme, found, self.log_box.isChecked(), scale,
+            width, height, self.theme, bench, self.log_box.isChecked(), scale,
             self._scroll, self.selected(), self._hover or self._cursor,
         )  # fmt: skip
 
     def recipe(self, trace: Trace, scene: BenchScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
-        found = scene.found
+        bench = scene.bench
         speeds = "auto"
-        if found.chart != CHANGES and scene.is_log != wants_log(found):
+        if bench.chart != CHANGES and scene.is_log != wants_log(bench):
             speeds = "log" if scene.is_log else "linear"
         options = BenchOptions(
-            chart=found.chart, kind=self.kind_box.currentData(), speeds=speeds,
+            chart=bench.chart, kind=self.kind_box.currentData(), speeds=speeds,
             filter=self.filter_line.text(),
         )  # fmt: skip
         return bench_recipe(trace, options, (NOT_MARKED,) if scene.selected else ())
@@ -397,7 +397,7 @@ class BenchView(PaintedView):
                 "No results of llama-bench in this file.",
                 "Open what llama-bench -o json, jsonl, csv, md or sql printed.",
             )
-        if self.found is None:
+        if self.bench is None:
             return "Reading…", ""
         return "No test fits.", "Change the filter, or choose other tests."
 
@@ -414,13 +414,13 @@ class BenchView(PaintedView):
 
     def select(self, place: tuple[int, int], *, adds: bool = False) -> None:
         """Select the rows of a point; `adds` keeps those that are."""
-        found = self.found
-        if found is None:
+        bench = self.bench
+        if bench is None:
             return
         self._cursor = place
         tests: Sequence[int] = (place[0],)
-        if found.chart != CHANGES:
-            tests = found.curves[place[0]].points[place[1]].tests
+        if bench.chart != CHANGES:
+            tests = bench.curves[place[0]].points[place[1]].tests
         rows = [row for row in map(self.model.row_of, tests) if row >= 0]
         chosen = QItemSelection()
         for row in rows:
@@ -445,15 +445,15 @@ class BenchView(PaintedView):
 
     def step(self, curves: int, points: int) -> None:
         """Select a point that many curves (or rows) and points further."""
-        found, scene = self.found, self.scene_now()
-        if found is None or scene is None:
+        bench, scene = self.bench, self.scene_now()
+        if bench is None or scene is None:
             return
         curve, point = self._cursor or (0, 0)
         if self._cursor is not None:
             curve = min(max(curve + curves, 0), scene.n_rows - 1)
             point += points
         if not scene.has_rows:
-            point = min(max(point, 0), len(found.curves[curve].points) - 1)
+            point = min(max(point, 0), len(bench.curves[curve].points) - 1)
         else:
             point = 0
             room = most_rows(scene.height)
@@ -476,14 +476,14 @@ class BenchView(PaintedView):
         return "" if place is None else "\n".join(self._lines_of(place))
 
     def _lines_of(self, place: tuple[int, int]) -> list[str]:
-        found = self.found
-        if found is None:
+        bench = self.bench
+        if bench is None:
             return []
-        if found.chart == CHANGES:
-            lines = change_lines(found.changes[place[0]])
-            return [found.labels[place[0]], *lines[1:]]
-        curve = found.curves[place[0]]
-        axis = "" if found.chart == REPETITIONS else found.chart
+        if bench.chart == CHANGES:
+            lines = change_lines(bench.changes[place[0]])
+            return [bench.labels[place[0]], *lines[1:]]
+        curve = bench.curves[place[0]]
+        axis = "" if bench.chart == REPETITIONS else bench.chart
         return point_lines(curve, curve.points[place[1]], axis)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
@@ -534,8 +534,8 @@ class _TestOrder:
 class _ChangeOrder:
     """The order of changes by a column of the table."""
 
-    def __init__(self, found: BenchChart) -> None:
-        self._found = found
+    def __init__(self, bench: BenchChart) -> None:
+        self._found = bench
 
     def __call__(self, column: int, is_down: bool) -> I64:
         n = len(self._found.changes)
@@ -636,12 +636,12 @@ _CHANGE_HEADINGS = (
 )  # fmt: skip
 
 
-def _change_cells(found: BenchChart, i: int) -> tuple[Cell, ...]:
-    change: BenchChange = found.changes[i]
+def _change_cells(bench: BenchChart, i: int) -> tuple[Cell, ...]:
+    change: BenchChange = bench.changes[i]
     relative = change.relative
     low = None if change.difference is None else change.difference.low
     return (
-        Cell(found.labels[i], sort=found.labels[i]),
+        Cell(bench.labels[i], sort=bench.labels[i]),
         Cell(speed_text(change.a.mean), change.a.mean, change.a.mean),
         Cell(speed_text(change.b.mean), change.b.mean, change.b.mean),
         Cell("" if relative is None else change_text(relative), relative, relative),

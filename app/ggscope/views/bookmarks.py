@@ -213,8 +213,8 @@ class BookmarkTable(TextTable):
             return None
         pressed = event.keyCombination()
         plain = pressed.keyboardModifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        wanted = QKeySequence(plain.value | pressed.key().value)
-        return next((run for keys, run in self._commands if keys == wanted), None)
+        sequence = QKeySequence(plain.value | pressed.key().value)
+        return next((run for keys, run in self._commands if keys == sequence), None)
 
     def edit_column(self, column: int) -> None:
         """Begin to write the name or the note of the current bookmark."""
@@ -284,8 +284,8 @@ class BookmarksView(View):
         self.color_button = tool_button(head, "Colour", tip, menu=self._colors)
         undo = "Undo"
         self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
-        self.kept = ElidedLabel(head)
-        self.kept.setFont(words_font(12))
+        self.location = ElidedLabel(head)
+        self.location.setFont(words_font(12))
         menu = QMenu(self)
         add_action(menu, "Copy as TSV", partial(self._copy_all, "tsv"))
         add_action(menu, "Copy as Markdown", partial(self._copy_all, "markdown"))
@@ -300,11 +300,11 @@ class BookmarksView(View):
             self.color_button,
             self.undo_button,
             8,
-            self.kept,
+            self.location,
             self._copy,
             margins=(8, 4, 8, 4),
             spacing=4,
-            wide=self.kept,
+            wide=self.location,
         )
         return head
 
@@ -341,7 +341,7 @@ class BookmarksView(View):
         super().set_theme(theme)
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
-        set_label_color(self.kept, theme.dim)
+        set_label_color(self.location, theme.dim)
         style = (
             tool_button_style(theme, theme.text)
             + f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
@@ -382,7 +382,7 @@ class BookmarksView(View):
         tip = f"Undo: {undo} (Ctrl+Z)" if undo else "Undo"
         set_tip(self.undo_button, tip)
         self._copy.setEnabled(self.model.rowCount() > 0)
-        self.kept.setText(session.bookmarks.location)
+        self.location.setText(session.bookmarks.location)
 
     def _say_empty(self) -> None:
         if self.session.trace is None:
@@ -501,7 +501,7 @@ class BookmarksView(View):
 
     def _save_all(self) -> None:
         rows = range(self.model.rowCount())
-        self.table_wanted.emit(self.model.file("bookmarks", rows))
+        self.table_requested.emit(self.model.file("bookmarks", rows))
 
     def _on_menu(self, place: QPoint) -> None:
         row = self.table.rowAt(place.y())

@@ -283,7 +283,7 @@ class HotColdView(PaintedView):
         return list(zip(g.keys, *columns, strict=True))
 
     def _save(self) -> None:
-        self.table_wanted.emit(self.table_file())
+        self.table_requested.emit(self.table_file())
 
     # -- picture ---------------------------------------------------------------
 
@@ -337,12 +337,12 @@ class HotColdView(PaintedView):
 
     def _has_anything(self, scene: HotScene) -> bool:
         if scene.picture == "layers":
-            return bool(scene.found.layers.ops.size)
+            return bool(scene.hot_cold.layers.ops.size)
         if scene.picture == "kv":
-            return len(scene.found.kv.tokens) > 0
+            return len(scene.hot_cold.kv.tokens) > 0
         if self._is_list(scene):
             return len(self._ranked(scene)) > 0
-        return bool(scene.found.heat.unit_accesses.any())
+        return bool(scene.hot_cold.heat.unit_accesses.any())
 
     # -- input -----------------------------------------------------------------
 
@@ -436,7 +436,7 @@ class HotColdView(PaintedView):
         return self._bar_tooltip(scene, bar) if bar >= 0 else ""
 
     def _cell_tooltip(self, scene: HotScene, x: float, y: float) -> str:
-        layers = scene.found.layers
+        layers = scene.hot_cold.layers
         cell = GridGeometry(layers_scene(scene)).cell_at(x, y)
         if cell is None:
             return ""
@@ -471,7 +471,7 @@ class HotColdView(PaintedView):
             lines.append("possibly read as a source missing from the op's record")
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
-            heat = scene.found.heat
+            heat = scene.hot_cold.heat
             offset = int(trace.tensors.offset[tensor])
             if offset >= 0:
                 lines.append(f"at {format_offset(offset)}")

@@ -254,7 +254,7 @@ def test_log_that_is_rotated_goes_on(tmp_path, way):
         trace = source.snapshot()
         assert "log_rotated" in {w.code for w in trace.warnings}
         assert source.status().restarts == 0
-        assert source.status().kept.place is None
+        assert source.status().recording.place is None
         assert trace.log is not None
         assert (np.diff(trace.log.requests.line) > 0).all()
         assert trace.records is not None

@@ -41,7 +41,7 @@ PER_GRAPH = 4 * N_NODES
 def saved(source, target: Path):
     told = []
     made = save_recording(
-        source.status().kept, target, lambda *done: told.append(done), lambda: None
+        source.status().recording, target, lambda *done: told.append(done), lambda: None
     )
     return made, told
 
@@ -192,7 +192,7 @@ def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
         "source = ProgramSource(Path(sys.argv[1])); source._open()\n"
         "source._ring._makes_room &= sys.argv[2] == 'True'\n"
         "source._next_look = 0; source.poll()\n"
-        "print(source.status().kept.place, flush=True)\n"
+        "print(source.status().recording.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     words = [sys.executable, "-c", script, str(path), str(is_told)]
@@ -226,7 +226,7 @@ def test_viewer_goes_on_with_what_a_killed_one_kept(
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     assert (made.records, made.lost) == (2 * PER_GRAPH + 160, 0)
     assert n_records(tmp_path / "out.bin") == made.records
     assert n_graphs(tmp_path / "out.bin") == 3
@@ -276,12 +276,12 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
         polled(source)
         assert not source._ring.is_owner
         before = source.status().records
-        folder = source.status().kept.place
+        folder = source.status().recording.place
         writer.graph(20)
         polled(source)  # the owner does not come to it any more
         owner.kill()
         owner.wait()
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     writer.graph(108)  # each lane is full
     polled(source)
     assert source._ring.is_owner
@@ -291,7 +291,7 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert writer.dropped == source.status().lost == 0
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     assert source.status().records == before + 4 * 428
     lost = 4 if overwrites else 0  # of each lane one that may be written just now
     assert (made.records, made.lost) == (4 * 528 - lost, lost)
@@ -328,7 +328,7 @@ def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert source.status().state is State.ENDED
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     assert (made.records, made.lost) == (PER_GRAPH + 120, 0)
     source.close()
     source.forget()
@@ -366,10 +366,10 @@ def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert source.status().kept.place not in (None, folder)
+    assert source.status().recording.place not in (None, folder)
     assert made.records == 120
     place = json.loads(note_path(path).read_bytes())
-    assert place["folder"] == str(source.status().kept.place)
+    assert place["folder"] == str(source.status().recording.place)
 
 
 def test_launcher_goes_on_with_a_recording_that_was_cut(path, tmp_path, capsys):
@@ -398,7 +398,7 @@ def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
     writer.control["reader_pid"] = 0
     polled(source)
 
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
 
 
@@ -445,7 +445,7 @@ def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
         viewer = ProgramSource(path)
         polled(viewer)
 
-        assert viewer.status().kept.place not in (None, folder)
+        assert viewer.status().recording.place not in (None, folder)
         assert {each.read_text() for each in folder.iterdir()} == {"words"}
         viewer.close()
         viewer.forget()
@@ -474,7 +474,7 @@ def test_what_a_launcher_removed_at_its_end_is_saved(path, tmp_path):
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
     source = ProgramSource(path)
     polled(source)
-    assert source.status().kept.place == folder
+    assert source.status().recording.place == folder
     writer.graph()
     writer.end()
     polled(source)
@@ -482,7 +482,7 @@ def test_what_a_launcher_removed_at_its_end_is_saved(path, tmp_path):
     assert source.status().state is State.ENDED
     recorder.finish()
     shutil.rmtree(folder)
-    own = source.status().kept.place
+    own = source.status().recording.place
     source.close()
     assert not path.exists()
 
@@ -513,8 +513,8 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     polled(source)
 
     assert source.status().records == PER_GRAPH + 80
-    assert source.status().kept.place is None
-    assert "another process took the first records" in source.status().kept.why
+    assert source.status().recording.place is None
+    assert "another process took the first records" in source.status().recording.why
     writer.graph()
     polled(source)
     assert writer.dropped == source.status().lost == 0
@@ -560,7 +560,7 @@ def test_what_is_kept_goes_with_the_tab(path):
     source = ProgramSource(path)
     Writer(path).graph()
     polled(source)
-    folder = source.status().kept.place
+    folder = source.status().recording.place
     place = note_path(path)
     assert folder.is_dir()
     assert place.exists()
@@ -626,8 +626,8 @@ def test_full_disk_ends_keeping_and_not_following(
     polled(source)
 
     assert source.status().records == 2 * PER_GRAPH
-    assert source.status().kept.place is None
-    assert "recording stopped" in source.status().kept.why
+    assert source.status().recording.place is None
+    assert "recording stopped" in source.status().recording.why
     assert recovered_after(source, path, tmp_path) == (PER_GRAPH, PER_GRAPH)
 
 
@@ -645,7 +645,7 @@ def test_record_that_no_longer_fits_ends_keeping_and_counts(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    assert "recording stopped" in source.status().kept.why
+    assert "recording stopped" in source.status().recording.why
     assert source.status().records == 2 * PER_GRAPH
     kept = PER_GRAPH + 7
     assert recovered_after(source, path, tmp_path) == (kept, PER_GRAPH - 7)
@@ -689,7 +689,7 @@ def test_cancelled_saving_leaves_nothing(source, path, tmp_path):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        save_recording(source.status().kept, target, lambda *_: None, check)
+        save_recording(source.status().recording, target, lambda *_: None, check)
     for thread in threading.enumerate():
         if thread.name == "launch":
             thread.join()
@@ -704,7 +704,7 @@ def test_file_that_grows_is_copied_as_far_as_it_was_read(tmp_path):
     path.write_bytes(sample.read_bytes())
     source = GgmlvizSource(path)
     source.poll()
-    n = source.status().kept.n_bytes
+    n = source.status().recording.n_bytes
     with path.open("ab") as file:
         file.write(b"half an event")
 

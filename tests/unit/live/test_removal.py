@@ -59,7 +59,7 @@ def test_following_leaves_nothing_where_a_link_stands_for_the_note(
     writer.graph(10)
 
     source.poll()
-    folder = source.status().kept.place
+    folder = source.status().recording.place
     source.close()
     source.forget()
 

@@ -345,7 +345,7 @@ def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
         polled(polled(source))
         assert source.status().records == 4 * N_NODES
         assert source.status().state is State.ENDED
-        assert source.status().kept.place is not None
+        assert source.status().recording.place is not None
         source.close()
         source.forget()
 

@@ -37,7 +37,7 @@ def followed(path: Path) -> tuple[int, str]:
     try:
         source.poll()
         source.snapshot()
-        kept = source.status().kept
+        kept = source.status().recording
         if kept.n_bytes >= 0:
             save_recording(kept, path.with_name("copy"), lambda *_: None, lambda: None)
     except LiveError as error:

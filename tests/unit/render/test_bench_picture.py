@@ -119,7 +119,7 @@ def test_many_lines_are_cut_and_counted(tmp_path: Path) -> None:
     scene = scene_of(open_trace(path), "n_depth")
 
     assert len(scene.curves) == MAX_CURVES
-    assert scene.found.n_curves == MAX_CURVES + 5
+    assert scene.bench.n_curves == MAX_CURVES + 5
     figure = ggscope.figure(open_trace(path), "bench", chart="n_depth")
     caption = figure.save(tmp_path / "x.svg")
     assert f"the first {MAX_CURVES} are drawn" in caption

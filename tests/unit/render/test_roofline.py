@@ -37,7 +37,7 @@ def test_points_lie_inside_the_axes_at_their_numbers(seed: int) -> None:
 
     x, y = points_xy(scene)
 
-    for point, at_x, at_y in zip(scene.found.points, x, y, strict=True):
+    for point, at_x, at_y in zip(scene.roofline.points, x, y, strict=True):
         assert at_x == point.flops / point.bytes
         assert at_y == pytest.approx(point.flops / point.ticks * 1e9)
         assert chart.x.low < at_x < chart.x.high
@@ -64,7 +64,7 @@ def test_each_point_is_found_where_it_is_drawn(seed: int) -> None:
     scene = scene_of(seed)
     geometry = ChartGeometry(chart_of_roofline(scene))
     x, y = points_xy(scene)
-    radius = radii(scene.found)
+    radius = radii(scene.roofline)
 
     for i in range(len(x)):
         px, py = float(geometry.px(x[i])), float(geometry.py(y[i]))

@@ -318,7 +318,7 @@ def rank_split(choices: Choices, layer: int, expert: int, token: int | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The fewest experts of a layer that cover a wanted share of its choices.
+    """The fewest experts of a layer that cover a share of its choices.
 
     Attributes
     ----------
@@ -437,7 +437,7 @@ class ExpertsResult:
     grid, figures : of that token.
     matrix : float64, overlap [L, T], transitions or pairs [E, E].
     scores, curve : of SCORES and COVER.
-    covers : per layer, for COVER: what to pin for `wanted` of that grid.
+    covers : per layer, for COVER: what to pin for `share` of that grid.
     """
 
     base: ExpertsBase
@@ -450,7 +450,7 @@ class ExpertsResult:
     scores: ScoreHistogram | None = None
     curve: F64 | None = None
     covers: tuple[Cover, ...] = ()
-    wanted: float = 0.9
+    share: float = 0.9
 
 
 def experts_result(

@@ -364,7 +364,7 @@ class GrowingHits:
 
     Attributes
     ----------
-    kept : how many of the first hits are as they were before the last `extended_to`.
+    n_same : how many of the first hits are as they were before the last `extended_to`.
     """
 
     def __init__(self, hits: SearchHits, n: int) -> None:
@@ -372,7 +372,7 @@ class GrowingHits:
         self._ids, self._times = Growing(hits.ids.dtype), Growing(np.int64)
         self._ids.append(hits.ids)
         self._times.append(hits.times)
-        self.kept = len(hits.ids)
+        self.n_same = len(hits.ids)
 
     def extended_to(self, trace: Trace) -> SearchHits:
         """Return the hits in `trace`, whose first spans are the known ones."""
@@ -384,7 +384,7 @@ class GrowingHits:
             ids = ids[np.argsort(trace.spans.start[ids], kind="stable")]
             self._ids.put(at, ids)
             self._times.put(at, trace.spans.start[ids])
-        self._n, self.kept = len(trace.spans), at
+        self._n, self.n_same = len(trace.spans), at
         return SearchHits(self._text, self._ids.view(), self._times.view(), new.markers)
 
 

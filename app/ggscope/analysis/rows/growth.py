@@ -485,8 +485,8 @@ class _Held:
 
     def _begin_anew(self) -> None:
         self._keep = Growing(np.bool_)
-        self._kept, self._covered = Growing(np.uint32), Growing(np.int64)
-        self._kept.append(np.zeros(1, np.uint32))
+        self._prefix, self._covered = Growing(np.uint32), Growing(np.int64)
+        self._prefix.append(np.zeros(1, np.uint32))
         self._covered.append(np.zeros(1, np.int64))
         self._sums: _Sums | None = None
         self._waits: _Waits | None = None
@@ -515,7 +515,7 @@ class _Held:
         library().ggscope_rows_kept(
             start, end, keep[first:], len(start), prefix, covered
         )
-        self._kept.put(block + 1, (prefix + self._kept.view()[block])[1:])
+        self._prefix.put(block + 1, (prefix + self._prefix.view()[block])[1:])
         self._covered.put(block + 1, (covered + self._covered.view()[block])[1:])
         waits = row.waits
         if waits is None:
@@ -533,7 +533,7 @@ class _Held:
             sums = self._sums.extended_to(summed, valid, keep)
         return row.under(
             FilteredRow(
-                mask, keep, self._kept.view(), self._covered.view(), sums, kept_waits
+                mask, keep, self._prefix.view(), self._covered.view(), sums, kept_waits
             )
         )
 

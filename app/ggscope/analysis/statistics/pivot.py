@@ -245,8 +245,10 @@ def _table(
     max_columns: int | None,
 ) -> Pivot:
     row, column = cell // max(len(columns), 1), cell % max(len(columns), 1)
-    row_ids, row_labels, row_place = _kept(rows, row, sums, max_rows)
-    column_ids, column_labels, column_place = _kept(columns, column, sums, max_columns)
+    row_ids, row_labels, row_place = _shown_groups(rows, row, sums, max_rows)
+    column_ids, column_labels, column_place = _shown_groups(
+        columns, column, sums, max_columns
+    )
     shape = len(row_labels) + 1, len(column_labels) + 1
     tables = []
     for k in range(sums.shape[1]):
@@ -270,7 +272,7 @@ def _table(
     )  # fmt: skip
 
 
-def _kept(
+def _shown_groups(
     groups: Grouping, group: I64, sums: I64, most: int | None
 ) -> tuple[I64, tuple[str, ...], I64]:
     """Return (groups that occur, labels of those kept, place of each cell's or -1)."""

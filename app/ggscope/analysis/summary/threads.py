@@ -197,18 +197,18 @@ def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[Lan
 def _of_range(trace: Trace, kind: LaneKind, time: TimeRange) -> list[LaneTimes]:
     """Return the times within a range of all lanes of a kind that have spans."""
     spans, n = trace.spans, len(trace.lanes)
-    is_wanted = trace.lanes.of_kind(kind)[spans.lane]
+    is_requested = trace.lanes.of_kind(kind)[spans.lane]
     if kind is LaneKind.THREAD:
-        is_wanted &= spans.op >= 0
-    n_spans = np.bincount(spans.lane[is_wanted], minlength=n)
-    is_timed = is_wanted & (quality_of(spans.flags) <= Quality.DERIVED)
+        is_requested &= spans.op >= 0
+    n_spans = np.bincount(spans.lane[is_requested], minlength=n)
+    is_timed = is_requested & (quality_of(spans.flags) <= Quality.DERIVED)
     n_timed = np.bincount(spans.lane[is_timed], minlength=n)
     n_waits = np.zeros(n, np.int64)
     if spans.wait is not None:
-        is_waiting = is_wanted & (spans.wait != NO_WAIT)
+        is_waiting = is_requested & (spans.wait != NO_WAIT)
         n_waits = np.bincount(spans.lane[is_waiting], minlength=n)
     # A wait lies behind its span, so a span before the range may have one within.
-    ids = np.flatnonzero(is_wanted & (spans.start < time.end))
+    ids = np.flatnonzero(is_requested & (spans.start < time.end))
     end = spans.end[ids].astype(np.int64)
     wait = np.zeros(len(ids), np.int64)
     if spans.wait is not None:

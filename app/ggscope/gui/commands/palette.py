@@ -70,15 +70,15 @@ def fuzzy_score(pattern: str, text: str) -> int:
     All letters must occur in order, in any case. Beginnings of words, runs of
     letters and short texts score higher. Blanks in the pattern match anything.
     """
-    wanted = pattern.lower().replace(" ", "")
-    if not wanted:
+    letters = pattern.lower().replace(" ", "")
+    if not letters:
         return 1
     lower = text.lower()
-    best, start = 0, lower.find(wanted[0])
+    best, start = 0, lower.find(letters[0])
     # A greedy walk from every place where the first letter occurs.
     while start >= 0:
-        best = max(best, _walk(wanted, lower, start))
-        start = lower.find(wanted[0], start + 1)
+        best = max(best, _walk(letters, lower, start))
+        start = lower.find(letters[0], start + 1)
     if not best:
         return 0
     return max(1, best * 4 - len(lower) // 8)
@@ -92,9 +92,9 @@ def _fit(pattern: str, entry: Entry) -> int:
     )
 
 
-def _walk(wanted: str, lower: str, start: int) -> int:
+def _walk(letters: str, lower: str, start: int) -> int:
     score, last, at = 0, start - 1, start
-    for letter in wanted:
+    for letter in letters:
         at = lower.find(letter, last + 1)
         if at < 0:
             return 0
@@ -133,13 +133,13 @@ class EntryModel(QAbstractListModel):
     def set_pattern(self, pattern: str) -> None:
         """Show what fits; an empty pattern keeps the given order."""
         self.beginResetModel()
-        found = self._find(pattern)
+        matching = self._find(pattern)
         if pattern.strip():
-            scored = [(_fit(pattern, e), i) for i, e in enumerate(found)]
+            scored = [(_fit(pattern, e), i) for i, e in enumerate(matching)]
             scored.sort(key=lambda pair: (-pair[0], pair[1]))
-            self._shown = [found[i] for score, i in scored[:MAX_SHOWN] if score]
+            self._shown = [matching[i] for score, i in scored[:MAX_SHOWN] if score]
         else:
-            self._shown = list(found[:MAX_SHOWN])
+            self._shown = list(matching[:MAX_SHOWN])
         self.endResetModel()
 
     def entry(self, row: int) -> Entry | None:

@@ -64,7 +64,7 @@ class Places:
         if typed is None or go is None:
             return []
         trace, noun = self.index.trace, token_noun(self.index.trace)
-        found = []
+        tokens = []
         places = np.flatnonzero(self.tokens.number == int(typed[1]))
         for place in places[:MAX_SHOWN].tolist():
             span, time = int(self.tokens.span[place]), self.tokens.range_of(place)
@@ -72,27 +72,27 @@ class Places:
             length = format_duration(time.duration, trace.clock.unit)
             title = f"{phase}{noun} {typed[1]}"
             detail = f"#{typed[1]} · {length}"
-            found.append(Entry(title, partial(go, place), detail))
-        return found
+            tokens.append(Entry(title, partial(go, place), detail))
+        return tokens
 
     def _places(self, pattern: str) -> list[Entry]:
         if len(self) <= FEW:
             return [self._entry(i) for i in range(len(self))]
         if not pattern.strip():
             return [self._entry(i) for i in range(MAX_CANDIDATES)]
-        wanted, lines = pattern.strip().lower(), self.lines
-        found = list(
-            islice((i for i, x in enumerate(lines) if wanted in x), MAX_CANDIDATES)
+        needle, lines = pattern.strip().lower(), self.lines
+        candidates = list(
+            islice((i for i, x in enumerate(lines) if needle in x), MAX_CANDIDATES)
         )
-        letters = ".*?".join(map(re.escape, wanted.replace(" ", "")))
-        search, known = re.compile(letters, re.DOTALL).search, frozenset(found)
+        letters = ".*?".join(map(re.escape, needle.replace(" ", "")))
+        search, known = re.compile(letters, re.DOTALL).search, frozenset(candidates)
         scattered = (
             i
             for i, line in enumerate(islice(lines, MAX_SCATTERED))
             if i not in known and search(line)
         )
-        found += islice(scattered, MAX_CANDIDATES - len(found))
-        return [self._entry(i) for i in found]
+        candidates += islice(scattered, MAX_CANDIDATES - len(candidates))
+        return [self._entry(i) for i in candidates]
 
     def _entry(self, i: int) -> Entry:
         title, key = self.titles[i], self.keys[i]
@@ -132,10 +132,12 @@ class PlacesRequest:
         if context is not None:
             context.check_cancelled()
         names = trace.tensors.name
-        told = [trace.strings[i] for i in names[names >= 0].tolist()]
-        titles += told
-        keys += [""] * len(told)
-        details += [QCoreApplication.translate("GoTo", "tensor")] * len(told)
+        names_of_tensors = [trace.strings[i] for i in names[names >= 0].tolist()]
+        titles += names_of_tensors
+        keys += [""] * len(names_of_tensors)
+        details += [QCoreApplication.translate("GoTo", "tensor")] * len(
+            names_of_tensors
+        )
         lines: list[str] = []
         if len(titles) > FEW:
             both = zip(titles, details, strict=True)

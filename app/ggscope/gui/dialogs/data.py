@@ -75,8 +75,8 @@ class DataRequest:
         write_file(self.path, told())
         n, n_all = forms.n_spans(events, self.form), len(self.trace.spans)
         of = f" of {format_count(n_all)}" if n < n_all else ""
-        said = saved_words(self.path, f"{format_count(n)}{of} spans")
-        return " ".join((said, *forms.losses(events, self.form)))
+        sentence = saved_words(self.path, f"{format_count(n)}{of} spans")
+        return " ".join((sentence, *forms.losses(events, self.form)))
 
 
 TABLE_FORMS: Mapping[str, tuple[str, CopyForm]] = {
@@ -100,8 +100,8 @@ class TableRequest:
         table = self.table
         _, form = TABLE_FORMS[self.path.suffix.lower()]
         write_file(self.path, table.text(form, context).encode())
-        if table.n < table.n_wanted:
-            rows = f"{format_count(table.n)} of {format_count(table.n_wanted)} rows"
+        if table.n < table.n_all:
+            rows = f"{format_count(table.n)} of {format_count(table.n_all)} rows"
             return f"{saved_words(self.path, rows)} {table.rest}"
         rows = "1 row" if table.n == 1 else "{0} rows"
         return saved_words(self.path, rows.format(format_count(table.n)))
@@ -142,7 +142,7 @@ class ReportRequest:
         try:
             while True:
                 try:
-                    _, said = child.communicate(timeout=_POLL_S)
+                    _, errors = child.communicate(timeout=_POLL_S)
                     break
                 except subprocess.TimeoutExpired:
                     context.check_cancelled()
@@ -151,7 +151,7 @@ class ReportRequest:
                 child.terminate()
                 child.communicate()
         if child.returncode:
-            last = said.strip().rpartition("\n")[2].removeprefix("ggscope: ")
+            last = errors.strip().rpartition("\n")[2].removeprefix("ggscope: ")
             raise ExportError(
                 last or f"ggscope report failed with exit code {child.returncode}."
             )
@@ -166,7 +166,7 @@ class DataDialog(Dialog):
     wanted(str, bool, bool) : Save was pressed: form, this range only, filter only.
     """
 
-    wanted = Signal(str, bool, bool)
+    save_requested = Signal(str, bool, bool)
 
     def __init__(self, session: Session, parent: QWidget) -> None:
         super().__init__(parent)
@@ -259,4 +259,6 @@ class DataDialog(Dialog):
 
     def _on_save(self) -> None:
         form: str = self.form.currentData()
-        self.wanted.emit(form, bool(self.part.currentData()), self.filtered.isChecked())
+        self.save_requested.emit(
+            form, bool(self.part.currentData()), self.filtered.isChecked()
+        )

@@ -430,7 +430,8 @@ def choose_ops(trace: Trace, parent: QWidget | None) -> str | None:
     now = trace.ops
     choices = [(AUTO_OPS, "from the file, otherwise detected from its content")]
     choices += [
-        (found.id, f"{found.id}  ·  {len(found.names)} ops") for found in tables()
+        (op_table.id, f"{op_table.id}  ·  {len(op_table.names)} ops")
+        for op_table in tables()
     ]
     text = "Reloads the file with this op table."
     if now is not None and now.margin is not None:

@@ -174,7 +174,7 @@ class FigureDialog(Dialog):
     export_wanted(Figure, Look) : Export was pressed.
     """
 
-    export_wanted = Signal(object, object)
+    export_requested = Signal(object, object)
 
     def __init__(
         self,
@@ -458,17 +458,17 @@ class FigureDialog(Dialog):
 
     def _recall(self) -> None:
         """Begin with what was chosen last."""
-        kept = self._settings.figures
-        look = PRESETS.get(kept.preset, PRESETS["double"])
+        stored = self._settings.figures
+        look = PRESETS.get(stored.preset, PRESETS["double"])
         self.set_look(
             replace(
                 look,
-                theme=kept.theme,
-                seen=kept.is_seen,
-                legend=kept.has_legend,
-                color_bar=kept.has_color_bar,
-                notes=kept.has_notes,
-                transparent=kept.is_transparent,
+                theme=stored.theme,
+                seen=stored.is_seen,
+                legend=stored.has_legend,
+                color_bar=stored.has_color_bar,
+                notes=stored.has_notes,
+                transparent=stored.is_transparent,
             )
         )
 
@@ -633,7 +633,7 @@ class FigureDialog(Dialog):
     def _on_export(self) -> None:
         if self._figure is not None:
             self._keep()
-            self.export_wanted.emit(self._figure, self.look())
+            self.export_requested.emit(self._figure, self.look())
 
     def _on_copy(self) -> None:
         if self._figure is None:

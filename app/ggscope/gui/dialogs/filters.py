@@ -64,19 +64,21 @@ class ChoicesRequest:
 
     def __call__(self, context: TaskContext) -> Choices:
         """Return ops, layers, tokens, tensors and so on that occur."""
-        found: dict[str, tuple[Choice, ...]] = {}
+        choices: dict[str, tuple[Choice, ...]] = {}
         for name, by in _COLUMNS:
             context.check_cancelled()
-            found[name] = tuple(_of_categories(self.index, by))
+            choices[name] = tuple(_of_categories(self.index, by))
         trace = self.index.trace
         is_work = lanes_where(trace.lanes, lambda spec: spec.is_work)
-        found["threads"] = tuple((name, name) for name in trace.lanes.names_of(is_work))
+        choices["threads"] = tuple(
+            (name, name) for name in trace.lanes.names_of(is_work)
+        )
         context.check_cancelled()
-        found["tensors"] = tuple(_tensors(trace))
-        found["experts"] = tuple(_experts(trace))
-        found["buffers"] = tuple(_buffers(trace))
-        found["categories"] = tuple(_span_categories(trace))
-        return Choices(found)
+        choices["tensors"] = tuple(_tensors(trace))
+        choices["experts"] = tuple(_experts(trace))
+        choices["buffers"] = tuple(_buffers(trace))
+        choices["categories"] = tuple(_span_categories(trace))
+        return Choices(choices)
 
 
 _COLUMNS: tuple[tuple[str, ColorBy], ...] = (
@@ -154,7 +156,7 @@ def _tensors(trace: Trace) -> Iterable[Choice]:
 
 def _experts(trace: Trace) -> Iterable[Choice]:
     """Yield the numbers of experts that are accessed or routed to."""
-    found = np.unique(
+    keys = np.unique(
         np.concatenate(
             [
                 trace.accesses.patterns.expert,
@@ -164,7 +166,7 @@ def _experts(trace: Trace) -> Iterable[Choice]:
             ]
         )
     )
-    yield from ((f"expert {i}", i) for i in found[found >= 0].tolist())
+    yield from ((f"expert {i}", i) for i in keys[keys >= 0].tolist())
 
 
 def _buffers(trace: Trace) -> Iterable[Choice]:
@@ -320,11 +322,11 @@ class FilterPopup(QFrame):
     def _on_edited(self, text: str) -> None:
         """Offer what may come next; Down chooses, Tab takes the first."""
         self._say("")
-        found = complete(text, self.edit.cursorPosition(), self._values)
-        self._completion, model = found, self.completer.model()
+        completion = complete(text, self.edit.cursorPosition(), self._values)
+        self._completion, model = completion, self.completer.model()
         assert isinstance(model, QStringListModel)
-        model.setStringList([one_line(word) for word in found.words])
-        if found.words:
+        model.setStringList([one_line(word) for word in completion.words])
+        if completion.words:
             self.completer.complete()
             self.completions.setCurrentIndex(QModelIndex())
         else:
@@ -335,10 +337,10 @@ class FilterPopup(QFrame):
 
     def _on_completed(self, word: str) -> None:
         """Put a completed word in the place of what was typed of it."""
-        found = self._completion
+        completion = self._completion
         text = self.edit.text()
-        self.edit.setText(text[: found.start] + word + text[found.end :])
-        self.edit.setCursorPosition(found.start + len(word))
+        self.edit.setText(text[: completion.start] + word + text[completion.end :])
+        self.edit.setCursorPosition(completion.start + len(word))
         if word[-1:] in "=>~":  # a field: its values come next
             self._on_edited(self.edit.text())
 
@@ -456,10 +458,10 @@ def saved_filter(settings: Settings, name: str, session: Session) -> Filter | No
 
 def apply_saved(settings: Settings, session: Session, name: str) -> None:
     """Filter by a saved filter, or end that where it is the present one."""
-    wanted = saved_filter(settings, name, session)
-    if wanted is not None:
+    where = saved_filter(settings, name, session)
+    if where is not None:
         session.queries.set_filter(
-            Filter() if wanted == session.queries.filter else wanted
+            Filter() if where == session.queries.filter else where
         )
 
 

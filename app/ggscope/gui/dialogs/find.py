@@ -118,15 +118,15 @@ class FindLine(QFrame):
         self, text: str, begin: int, most: int, until: int | None = None
     ) -> list[QTextCursor]:
         """Return places of a text that begin from `begin` on, before `until`."""
-        found: list[QTextCursor] = []
+        cursors: list[QTextCursor] = []
         document = self._browser.document()
         cursor = document.find(text, begin) if text.strip() else QTextCursor()
-        while not cursor.isNull() and len(found) < most:
+        while not cursor.isNull() and len(cursors) < most:
             if until is not None and cursor.selectionStart() >= until:
                 break
-            found.append(QTextCursor(cursor))
+            cursors.append(QTextCursor(cursor))
             cursor = document.find(text, cursor)
-        return found
+        return cursors
 
     def _mark(self) -> None:
         color = self._browser.palette().highlight().color()

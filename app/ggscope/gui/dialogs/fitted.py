@@ -23,8 +23,8 @@ class Dialog(QDialog):
         if visible and not self.isVisible():
             self.ensurePolished()
             has_size = self.testAttribute(Qt.WidgetAttribute.WA_Resized)
-            wanted = self.size() if has_size else self.sizeHint()
-            self.resize(wanted.boundedTo(room_for(self)))
+            size = self.size() if has_size else self.sizeHint()
+            self.resize(size.boundedTo(room_for(self)))
         super().setVisible(visible)
 
 

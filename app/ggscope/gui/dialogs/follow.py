@@ -143,7 +143,7 @@ class FollowDialog(Dialog):
     record_requested : a program is to be started under the tracer.
     """
 
-    wanted = Signal(str)
+    follow_requested = Signal(str)
     record_requested = Signal()
 
     def __init__(self, parent: QWidget) -> None:
@@ -281,7 +281,7 @@ class FollowDialog(Dialog):
             self._take(program.target)
 
     def _take(self, target: str) -> None:
-        self.wanted.emit(target)
+        self.follow_requested.emit(target)
         self.close()
 
     def _on_next(self) -> None:

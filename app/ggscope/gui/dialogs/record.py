@@ -119,7 +119,7 @@ class RecordDialog(Dialog):
     wanted(LaunchSpec, TraceabilityCheck or None) : Start was pressed.
     """
 
-    wanted = Signal(object, object)
+    start_requested = Signal(object, object)
 
     def __init__(
         self, settings: Settings, parent: QWidget, again: LaunchSpec | None = None
@@ -136,12 +136,12 @@ class RecordDialog(Dialog):
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(780, 640)
-        kept = settings.capture
+        stored = settings.capture
         if again is not None:
-            kept = replace(
-                kept,
-                programs=_newest(again.target.path, kept.programs),
-                models=_newest(again.model, kept.models),
+            stored = replace(
+                stored,
+                programs=_newest(again.target.path, stored.programs),
+                models=_newest(again.model, stored.models),
                 prompt=again.prompt,
                 tokens=again.tokens,
                 threads=again.threads,
@@ -153,14 +153,14 @@ class RecordDialog(Dialog):
         self.recorded.addItem("Calls of the CUDA driver (not yet run on a GPU)", True)
         if again is not None and again.records_calls:
             self.recorded.setCurrentIndex(1)
-        self.program = _line_of("Program", kept.programs, self)
-        self.model = _line_of("Model", kept.models, self)
+        self.program = _line_of("Program", stored.programs, self)
+        self.model = _line_of("Model", stored.models, self)
         self.program_words = _words(3, self)
         self.model_words = _words(1, self)
-        self.prompt = _field(kept.prompt, "Prompt", self)
-        self.tokens = _number(kept.tokens, MAX_TOKENS, "Tokens", self)
-        self.threads = _number(kept.threads, MAX_THREADS, "Threads", self)
-        self.more = _field(kept.more, "Extra arguments", self)
+        self.prompt = _field(stored.prompt, "Prompt", self)
+        self.tokens = _number(stored.tokens, MAX_TOKENS, "Tokens", self)
+        self.threads = _number(stored.threads, MAX_THREADS, "Threads", self)
+        self.more = _field(stored.more, "Extra arguments", self)
         self.more.setPlaceholderText("as in a shell, e.g. --temp 0")
         self.output = _field("", "Save trace to", self)
         self.checks = CheckLines(self)
@@ -316,13 +316,13 @@ class RecordDialog(Dialog):
             )
         self._show()
 
-    def _on_targets(self, found: tuple[Target, ...]) -> None:
+    def _on_targets(self, targets: tuple[Target, ...]) -> None:
         typed = self.program.currentText()
         known = {self.program.itemText(i) for i in range(self.program.count())}
-        self.program.addItems([t.path for t in found if t.path not in known])
+        self.program.addItems([t.path for t in targets if t.path not in known])
         self.program.setEditText(typed)
-        if not typed and found:
-            self.program.setEditText(found[0].path)
+        if not typed and targets:
+            self.program.setEditText(targets[0].path)
         elif not typed:
             self._say(
                 self.program_words,
@@ -446,18 +446,18 @@ class RecordDialog(Dialog):
     def _on_start(self) -> None:
         if not self.start.isEnabled():
             return
-        wish, kept = self.wish(), self._settings.capture
+        wish, stored = self.wish(), self._settings.capture
         self._settings.change(
             "capture",
-            programs=_newest(self.program.currentText().strip(), kept.programs),
-            models=_newest(self.model.currentText().strip(), kept.models),
+            programs=_newest(self.program.currentText().strip(), stored.programs),
+            models=_newest(self.model.currentText().strip(), stored.models),
             prompt=wish.prompt,
             tokens=wish.tokens,
             threads=wish.threads,
             more=wish.more,
             folder=os.path.dirname(wish.output),
         )
-        self.wanted.emit(wish, self._check)
+        self.start_requested.emit(wish, self._check)
         self.close()
 
 
@@ -482,10 +482,10 @@ def _path(text: str) -> str:
     return os.path.expanduser(text.strip())
 
 
-def _newest(text: str, kept: tuple[str, ...]) -> tuple[str, ...]:
+def _newest(text: str, values: tuple[str, ...]) -> tuple[str, ...]:
     if not text:
-        return kept
-    return (text, *(other for other in kept if other != text))[:MAX_KEPT]
+        return values
+    return (text, *(other for other in values if other != text))[:MAX_KEPT]
 
 
 def _sentence(words: str) -> str:

@@ -213,8 +213,8 @@ class WindowDialogs(QObject):
 
         def made() -> QDialog:
             dialog = FigureDialog(sources, first, self._context.settings, self._window)
-            dialog.export_wanted.connect(
-                lambda figure, look: self._on_export_wanted(
+            dialog.export_requested.connect(
+                lambda figure, look: self._on_export_requested(
                     document, dialog, figure, look
                 )
             )
@@ -241,7 +241,7 @@ class WindowDialogs(QObject):
             (f for f in (view.figure() for view in views) if f is not None), None
         )
 
-    def _on_export_wanted(
+    def _on_export_requested(
         self,
         document: Document,
         dialog: "FigureDialog",
@@ -276,7 +276,9 @@ class WindowDialogs(QObject):
         def made() -> QDialog:
             dialog = DataDialog(document.session, self._window)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.wanted.connect(partial(self._on_data_wanted, document, dialog))
+            dialog.save_requested.connect(
+                partial(self._on_save_requested, document, dialog)
+            )
             document.destroyed.connect(dialog.close)
             return dialog
 
@@ -284,7 +286,7 @@ class WindowDialogs(QObject):
             one.close()  # of another file, perhaps
         self.show("data", made)
 
-    def _on_data_wanted(
+    def _on_save_requested(
         self, document: Document, dialog: "DataDialog", name: str, *_: object
     ) -> None:
         from ggscope.exporters.forms import FORMS
@@ -518,8 +520,8 @@ class WindowDialogs(QObject):
 
     def show(self, name: str, make: Callable[[], QDialog]) -> None:
         """Bring the dialog to the front that is open; else show what `make` returns."""
-        found = self._window.findChildren(QDialog, name)
-        dialog = next((one for one in found if one.isVisible()), None) or make()
+        dialogs = self._window.findChildren(QDialog, name)
+        dialog = next((one for one in dialogs if one.isVisible()), None) or make()
         dialog.setObjectName(name)
         dialog.show()
         dialog.activateWindow()
@@ -558,7 +560,7 @@ class WindowDialogs(QObject):
 
         def made() -> RecordDialog:
             dialog = RecordDialog(self._context.settings, self._window, wish)
-            dialog.wanted.connect(self._context.record)
+            dialog.start_requested.connect(self._context.record)
             return dialog
 
         self.show("record", made)
@@ -569,7 +571,7 @@ class WindowDialogs(QObject):
 
         def made() -> FollowDialog:
             dialog = FollowDialog(self._window)
-            dialog.wanted.connect(self._context.follow)
+            dialog.follow_requested.connect(self._context.follow)
             dialog.record_requested.connect(self.show_record)
             return dialog
 
@@ -694,8 +696,8 @@ class WindowDialogs(QObject):
             return None
         session = document.session
         for view in document.workspace.views("timeline"):
-            if isinstance(view, TimelineView) and (found := view.pointed_bookmarks()):
-                return found[0]
+            if isinstance(view, TimelineView) and (pointed := view.pointed_bookmarks()):
+                return pointed[0]
         time = session.navigator.bookmark_subject().time
         position = nearest(session.bookmarks.items, time, session.viewport.visible)
         if position is None:

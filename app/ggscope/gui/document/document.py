@@ -112,7 +112,7 @@ class Document(QWidget):
         self._settings = settings
         self._lanes_reader = ""
         self._guessed = ""
-        self._wanted_range: TimeRange | None = None
+        self._requested_range: TimeRange | None = None
         # What is followed is no file that could be read again.
         self.session = Session(path if live is None else None, self)
         self.run = self.session.run = run
@@ -174,7 +174,7 @@ class Document(QWidget):
         if self.live is not None:
             self.followed = FollowedProgram(self, self.live, run, settings)
         self._export = export
-        self.workspace.export_wanted.connect(export)
+        self.workspace.export_requested.connect(export)
         self.toolbar.export_requested.connect(export)
         self.parts = DocumentFiles(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
@@ -299,7 +299,7 @@ class Document(QWidget):
             page.open_requested.connect(self._on_run_opened)
             page.compare_requested.connect(self.compare_requested)
             page.join_requested.connect(self._on_join_requested)
-            page.table_wanted.connect(self._export)
+            page.table_requested.connect(self._export)
             self._stack.addWidget(page)
         return self._runs_page
 
@@ -325,13 +325,13 @@ class Document(QWidget):
 
     def show_when_read(self, time: TimeRange) -> None:
         """Show a range once the file is read, unless the person has gone elsewhere."""
-        self._wanted_range = time
+        self._requested_range = time
 
-    def _show_wanted_range(self) -> None:
-        wanted, self._wanted_range = self._wanted_range, None
+    def _show_requested_range(self) -> None:
+        time, self._requested_range = self._requested_range, None
         trace, session = self.session.trace, self.session
-        if wanted and trace is not None and session.viewport.visible == trace.extent:
-            session.viewport.set_visible(wanted)
+        if time and trace is not None and session.viewport.visible == trace.extent:
+            session.viewport.set_visible(time)
 
     @property
     def waiting_page(self) -> "WaitingPage":
@@ -550,7 +550,7 @@ class Document(QWidget):
             self._show_part()
         if state is LoadState.READY:
             self._say_if_guessed()
-            self._show_wanted_range()
+            self._show_requested_range()
         if state in (LoadState.READY, LoadState.SEVERAL_RUNS):
             self.ready.emit()
         self.status.set_part(self.part)
@@ -613,8 +613,8 @@ class Document(QWidget):
     def _on_read_all(self) -> None:
         """Read the whole file; where it would not fit, the page asks again."""
         part = ("range", "names")
-        kept = {k: v for k, v in self.loader.options.items() if k not in part}
-        self.loader.open(self.loader.reader_id, kept)
+        options = {k: v for k, v in self.loader.options.items() if k not in part}
+        self.loader.open(self.loader.reader_id, options)
 
     def _say_if_guessed(self) -> None:
         """Offer another reader, once per format; not for the samples."""
@@ -703,10 +703,10 @@ class Document(QWidget):
         """
         if self._lanes_reader != trace.info.reader_id:
             self._lanes_reader = trace.info.reader_id
-            kept = self._settings.lane_state(self._lanes_reader)
+            lane_state = self._settings.lane_state(self._lanes_reader)
             names = self.session.lanes.state.names
             self.session.lanes.set_state(
-                replace(kept, hidden=frozenset(), names=names), is_step=False
+                replace(lane_state, hidden=frozenset(), names=names), is_step=False
             )
 
     def _on_lanes_changed(self, _: object) -> None:

@@ -85,10 +85,10 @@ class DocumentFiles(QObject):
             text = "Reset the time shift of {0}."
         trace = self._document.session.trace
         unit = "ns" if trace is None else trace.clock.unit
-        told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
+        shift = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
         undo = partial(self._document.loader.shift, path, before)
         self._document.messages.say(
-            text.format(path.name, told), Action("Undo", undo), key=_PARTS
+            text.format(path.name, shift), Action("Undo", undo), key=_PARTS
         )
 
     def forget_offer(self) -> None:
@@ -152,11 +152,11 @@ class DocumentFiles(QObject):
         )
 
     def _names(self, trace: Trace, came: tuple[Path, ...]) -> list[str]:
-        wanted = {os.path.realpath(path) for path in came}
+        paths = {os.path.realpath(path) for path in came}
         return [
             part.info.name
             for part in trace.parts
-            if part.info.paths and os.path.realpath(part.info.paths[0]) in wanted
+            if part.info.paths and os.path.realpath(part.info.paths[0]) in paths
         ]
 
     def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:

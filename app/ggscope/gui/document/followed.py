@@ -51,7 +51,7 @@ class FollowedProgram(QObject):
     def has_recording(self) -> bool:
         """Whether there is a recording that can be saved."""
         is_complete = self._run is not None and self._run.has_recording
-        return is_complete or self._live.kept.place is not None
+        return is_complete or self._live.recording.place is not None
 
     def report_saved(self, saved: "Saved") -> None:
         """Report a saved recording, and offer to open it."""

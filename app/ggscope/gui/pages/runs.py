@@ -33,7 +33,7 @@ def _listed(folder: RunFolder, limit_bytes: int, context: TaskContext) -> Known:
     """Return the summary of each run; those that are quick are published first."""
     cache = default_cache(__version__)
     known: list[RunSummary | None] = [None] * len(folder.runs)
-    found = summaries(
+    listed = summaries(
         folder,
         cache,
         limit_bytes=limit_bytes,
@@ -41,7 +41,7 @@ def _listed(folder: RunFolder, limit_bytes: int, context: TaskContext) -> Known:
         cancel=context.cancel,
     )
     try:
-        for i, run in found:
+        for i, run in listed:
             known[i] = run
             context.publish(tuple(known))
     finally:

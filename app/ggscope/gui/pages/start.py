@@ -73,14 +73,14 @@ def samples() -> tuple[Path, ...]:
     """Return the bundled samples, files and folders; none where they are missing."""
     try:
         folder = assets.path("samples")
-        found = [
+        paths = [
             p
             for p in folder.iterdir()
             if p.suffix in SAMPLE_SUFFIXES or os.path.isdir(p)
         ]
     except OSError:
         return ()
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 @guarded

@@ -89,9 +89,9 @@ class Floats(QObject):
         for window in self._windows.values():
             set_title(window, self._window_title(window))
 
-    def show_only(self, wanted: Iterable[str], places: Iterable[str]) -> None:
+    def show_only(self, view_ids: Iterable[str], places: Iterable[str]) -> None:
         """Let exactly these views float."""
-        ids = tuple(wanted)
+        ids = tuple(view_ids)
         for view_id in [i for i in self._windows if i not in ids]:
             self._drop(self._windows.pop(view_id))
         for view_id in ids:

@@ -510,14 +510,14 @@ def host_of(trace: TracebackType | None) -> ViewHost | None:
 
     The innermost frame whose ``self`` is a widget inside a pane decides.
     """
-    found: ViewHost | None = None
+    view_host: ViewHost | None = None
     while trace is not None:
         owner = trace.tb_frame.f_locals.get("self")
         if isinstance(owner, QObject):
             host = _enclosing_host(owner)
-            found = host or found
+            view_host = host or view_host
         trace = trace.tb_next
-    return found
+    return view_host
 
 
 def _enclosing_host(owner: QObject) -> ViewHost | None:

@@ -61,8 +61,8 @@ def placed_cells(layout: Layout, has_data: Callable[[str], bool]) -> dict[int, s
     """
     count = {"dual": 2, "grid": GRID_CELLS, "single": 1}[layout.name]
     first = _first_cell(layout)
-    wanted = {place: layout.cells[place] for place in range(first, first + count)}
-    docked = {p: i for p, i in wanted.items() if i not in layout.floating} or wanted
+    cells = {place: layout.cells[place] for place in range(first, first + count)}
+    docked = {p: i for p, i in cells.items() if i not in layout.floating} or cells
     seen = {*docked.values(), *layout.floating}
     spare = [v for v in _STAND_INS if v not in seen and has_data(v)]
     if not spare and not any(map(has_data, docked.values())):

@@ -112,7 +112,7 @@ class Workspace(QWidget):
     full_screen_changed = Signal(bool)
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
-    export_wanted = Signal(object)  # Figure or TableFile
+    export_requested = Signal(object)  # Figure or TableFile
     add_requested = Signal()  # files for a view that has nothing to show
 
     def __init__(
@@ -284,9 +284,9 @@ class Workspace(QWidget):
 
     def dock_view(self, view_id: str) -> None:
         """Bring a floating view back to its place."""
-        kept = tuple(i for i in self._layout.floating if i != view_id)
-        if kept != self._layout.floating:
-            self._change(floating=kept)
+        floating = tuple(i for i in self._layout.floating if i != view_id)
+        if floating != self._layout.floating:
+            self._change(floating=floating)
             self.drawer.show_tab(view_id, opens=False)
 
     def toggle_float(self, view_id: str) -> None:
@@ -533,10 +533,10 @@ class Workspace(QWidget):
         focus = QApplication.focusWidget()
         had_focus = focus is not None and self._centre.isAncestorOf(focus)
         self._placed = placed_cells(self._layout, self._has_data)
-        wanted = tuple(self._placed.values())
-        hosts = {vid: self._hosts.get(vid) or self._new_host(vid) for vid in wanted}
+        view_ids = tuple(self._placed.values())
+        hosts = {vid: self._hosts.get(vid) or self._new_host(vid) for vid in view_ids}
         old_root = self._root
-        self._cells = [hosts[vid] for vid in wanted]
+        self._cells = [hosts[vid] for vid in view_ids]
         self._splits = []
         self._root = self._arranged(self._cells)
         self._centre_box.addWidget(self._root)
@@ -668,11 +668,11 @@ class Workspace(QWidget):
         chosen, zoom = self._layout.bottom_height, self._zoom()
         share = DRAWER_SHARE if self._session.run is None else RUN_SHARE
         share = round(share * self.window().height())
-        wanted = chosen or max(share, round(DRAWER_ROOM * zoom))
+        height = chosen or max(share, round(DRAWER_ROOM * zoom))
         if TIMELINE in self._hosts:
             lanes = max(room - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
-            wanted = min(wanted, room - round(min(lanes, TIMELINE_ROOM * zoom)))
-        return min(wanted, round(room * _MOST_OF_DRAWER))
+            height = min(height, room - round(min(lanes, TIMELINE_ROOM * zoom)))
+        return min(height, round(room * _MOST_OF_DRAWER))
 
     def _share_centre(self) -> None:
         """Share the height of the centre among its rows, and the width of each."""
@@ -769,8 +769,8 @@ class Workspace(QWidget):
         view.first_painted.connect(self.filler.start)
         view.renderer_changed.connect(self.renderer_changed)
         view.renderer_failed.connect(self.renderer_failed)
-        view.figure_wanted.connect(self.export_wanted)
-        view.table_wanted.connect(self.export_wanted)
+        view.figure_requested.connect(self.export_requested)
+        view.table_requested.connect(self.export_requested)
         view.set_zoom(self._zoom())
         view.use_settings(self._settings)
         view.set_drawing(self._settings.drawing)

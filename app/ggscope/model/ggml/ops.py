@@ -105,9 +105,9 @@ def table(table_id: str) -> OpTable:
     KeyError
         If there is none.
     """
-    for found in (*tables(mainline=False), TRACER_PRIVATE):
-        if found.id == table_id:
-            return found
+    for op_table in (*tables(mainline=False), TRACER_PRIVATE):
+        if op_table.id == table_id:
+            return op_table
     raise KeyError(table_id)
 
 
@@ -143,10 +143,10 @@ def eras() -> tuple[Era, ...]:
     """Return from when to when each table of the main lines was valid, newest first."""
     rows = json.loads(assets.path("ggml/op_tables.json").read_text("utf-8"))
     return tuple(
-        Era(found, row["since"], row["until"])
+        Era(op_table, row["since"], row["until"])
         for row in rows
         if row["mainline"]
-        for found in (table(row["id"]),)
+        for op_table in (table(row["id"]),)
     )
 
 
@@ -159,7 +159,7 @@ def mark_of(table_id: str) -> int:
 @cache
 def marked_tables() -> Mapping[int, OpTable]:
     """Return the tables by their marks, see `mark_of`."""
-    return {mark_of(found.id): found for found in tables(mainline=False)}
+    return {mark_of(op_table.id): op_table for op_table in tables(mainline=False)}
 
 
 @cache

@@ -47,8 +47,8 @@ def type_name(number: int) -> str:
     """Return ``q4_K`` for 12; "" for -1, ``type#N`` for an unknown number."""
     if number < 0:
         return ""
-    found = find_type(number)
-    return f"type#{number}" if found is None else found.name
+    known = find_type(number)
+    return f"type#{number}" if known is None else known.name
 
 
 def type_number(name: str) -> int:

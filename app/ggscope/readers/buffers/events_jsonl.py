@@ -50,10 +50,10 @@ class BufferStatsReader:
         """Judge a file by the keys of its first line that looks like an event."""
         if b"\0" in head.data:
             return NOT_MINE
-        found = _LINE.search(head.data)
-        if found is None or not outer_keys(found[1]) >= _KEYS:
+        match = _LINE.search(head.data)
+        if match is None or not outer_keys(match[1]) >= _KEYS:
             return NOT_MINE
-        begins = head.data.removeprefix(BOM).lstrip().startswith(found[1][:64])
+        begins = head.data.removeprefix(BOM).lstrip().startswith(match[1][:64])
         return Sniff(90 if begins else 60, "lines of buffer events")
 
     def read(self, source: Source, context: ReadContext) -> Trace:
@@ -166,12 +166,12 @@ def _is_begun(data: bytes) -> bool:
 
 def _salvaged(data: bytes) -> dict[str, object] | None:
     """Return an allocation whose names break the JSON, by the order of its fields."""
-    found = _SALVAGE.fullmatch(data.decode("utf-8", "replace"))
-    if found is None:
+    match = _SALVAGE.fullmatch(data.decode("utf-8", "replace"))
+    if match is None:
         return None
-    value: dict[str, object] = dict(found.groupdict())
-    value["timestamp_ms"] = Decimal(found["timestamp_ms"])
+    value: dict[str, object] = dict(match.groupdict())
+    value["timestamp_ms"] = Decimal(match["timestamp_ms"])
     for key in ("buffer_id", "size", "usage", "layer"):
-        value[key] = int(found[key]) if len(found[key]) < 20 else -1
-    value["buffer_id"] = int(found["buffer_id"][:40])
+        value[key] = int(match[key]) if len(match[key]) < 20 else -1
+    value["buffer_id"] = int(match["buffer_id"][:40])
     return value

@@ -73,8 +73,8 @@ class BufferTimelineReader:
         )
         n_events, n_entries = len(timeline.events), len(registry)
         if walked.fault is not None:
-            kept = f"{n_entries:,} buffers and {n_events:,} events"
-            note_fault(builder, source, walked.fault, kept, n_entries + n_events)
+            loaded = f"{n_entries:,} buffers and {n_events:,} events"
+            note_fault(builder, source, walked.fault, loaded, n_entries + n_events)
         if not walked.lists:
             raise CorruptError(
                 "no buffers and no timeline in this JSON.",
@@ -130,8 +130,10 @@ class _Timeline:
         peak, claimed = max(max(level), 0), facts.get("peak_occupancy_bytes")
         wrong = [
             i
-            for i, (stated, found) in enumerate(zip(self._stated, level, strict=True))
-            if stated not in (-1, found)
+            for i, (stated, computed) in enumerate(
+                zip(self._stated, level, strict=True)
+            )
+            if stated not in (-1, computed)
         ]
         if wrong:
             first = wrong[0]
@@ -191,13 +193,13 @@ def _metadata(facts: dict[str, object]) -> dict[str, int | Decimal]:
     metadata = facts.get("metadata")
     if not isinstance(metadata, dict):
         return {}
-    found: dict[str, int | Decimal] = {}
+    typed: dict[str, int | Decimal] = {}
     for key, value in metadata.items():
         number: int | Decimal | None = integer_of(value)
         number = value if isinstance(value, Decimal) else number
         if number is not None and -_MAX_FIGURE < number < _MAX_FIGURE:
-            found[key] = number
-    return found
+            typed[key] = number
+    return typed
 
 
 def _stated(
@@ -228,12 +230,12 @@ def _stated(
     ]
     metadata = root.get("metadata")
     usages = metadata.get("usage_breakdown") if isinstance(metadata, dict) else None
-    found = registry.by_usage()
+    by_usage = registry.by_usage()
     figures += [
         stated_figure(
             f"{str(name)[:40]} buffers",
             number,
-            found.get(str(name).upper(), 0),
+            by_usage.get(str(name).upper(), 0),
             basis="its list of buffers",
             place="metadata.usage_breakdown",
         )
@@ -248,14 +250,14 @@ def _check_counts(
     n_events: int,
     n_entries: int,
 ) -> None:
-    for key, found in (("total_events", n_events), ("total_buffers", n_entries)):
+    for key, computed in (("total_events", n_events), ("total_buffers", n_entries)):
         stated = facts.get(key)
-        if stated is not None and stated != found:
+        if stated is not None and stated != computed:
             builder.warn(
                 Severity.NOTICE,
                 f"{key}_mismatch",
                 f"{key.removeprefix('total_')} count does not match: file says "
-                f"{stated:,}, found {found:,}.",
+                f"{stated:,}, found {computed:,}.",
                 place=f"metadata.{key}",
                 remedy="Re-export it from the tracer's file.",
             )

@@ -155,10 +155,10 @@ class Events:
 
     def of(self, *phases: str) -> I64:
         """Return the rows of some phases, ascending, that have a time."""
-        wanted = np.zeros(256, np.bool_)
-        wanted[[ord(phase) for phase in phases]] = True
+        is_of = np.zeros(256, np.bool_)
+        is_of[[ord(phase) for phase in phases]] = True
         has_time = (self.flags & Mark.TIME) != 0
-        return np.flatnonzero(wanted[self.phase] & has_time).astype(np.int64)
+        return np.flatnonzero(is_of[self.phase] & has_time).astype(np.int64)
 
     def counts(self) -> dict[str, int]:
         """Return the number of events by phase."""

@@ -68,12 +68,12 @@ def instants_without_end(events: Events) -> Intervals:
 
 def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
     """Return layer, token, core and NUMA node of spans, where the file has them."""
-    found = events.of_ops
-    if not found:
+    ops = events.of_ops
+    if not ops:
         return {}
-    at = np.minimum(np.searchsorted(found["row"], row), len(found["row"]) - 1)
-    has_any = found["row"][at] == row
-    columns = {name: np.where(has_any, found[name][at], -1) for name in OF_OPS}
+    at = np.minimum(np.searchsorted(ops["row"], row), len(ops["row"]) - 1)
+    has_any = ops["row"][at] == row
+    columns = {name: np.where(has_any, ops[name][at], -1) for name in OF_OPS}
     low = {name: values for name, values in columns.items() if (values >= 0).any()}
     return {
         name: np.where(values < 1 << 15, values, -1) if name != "token" else values

@@ -170,14 +170,16 @@ def _producer(events: Events, made: ChromeTrace) -> dict[str, str]:
     facts = events.facts
     if made.own is not None:
         return {"written by": "ggscope", "read from": made.own.format}
-    found = {key: str(facts[key])[:200] for key in _FACTS if _is_plain(facts.get(key))}
+    producer = {
+        key: str(facts[key])[:200] for key in _FACTS if _is_plain(facts.get(key))
+    }
     devices = facts.get("deviceProperties")
     if isinstance(devices, list):
         for place, device in enumerate(devices[:64]):
             if isinstance(device, dict) and isinstance(device.get("name"), str):
                 number = device.get("id", place)
-                found[f"device {str(number)[:20]}"] = device["name"][:200]
-    return found
+                producer[f"device {str(number)[:20]}"] = device["name"][:200]
+    return producer
 
 
 def _is_plain(value: object) -> bool:

@@ -248,8 +248,8 @@ class ChromeTrace:
         )
         is_told = events.argument_row[known][at] == row
         is_told &= np.isin(self.nesting.lane, self._streams)
-        found = np.where(is_told, events.number[known][at], -1)
-        return narrow(found) if is_told.any() else None
+        number = np.where(is_told, events.number[known][at], -1)
+        return narrow(number) if is_told.any() else None
 
     def _op_names(self, row: I64, name: Array) -> Array:
         """Return the text that names the op: ONNX Runtime has it in the arguments."""
@@ -499,14 +499,14 @@ class ChromeTrace:
 
     def _memory_values(self, rows: I64, key: str) -> npt.NDArray[np.float64]:
         """Return an argument of each of some instants; NaN where it has none."""
-        events, found = self._events, np.full(len(rows), np.nan)
+        events, values = self._events, np.full(len(rows), np.nan)
         if key in events.texts:
             at = np.flatnonzero(events.value_key == events.texts.index(key))
             place = np.searchsorted(rows, events.value_row[at])
             place = np.minimum(place, len(rows) - 1)
             is_mine = rows[place] == events.value_row[at]
-            found[place[is_mine]] = events.value[at[is_mine]]
-        return found
+            values[place[is_mine]] = events.value[at[is_mine]]
+        return values
 
     def _counter_names(
         self, rows: I64, pid: I64, word: I64, parts: Sequence[I64]
@@ -538,9 +538,9 @@ class ChromeTrace:
         """Add the arrows between spans."""
         on_device = np.isin(self.nesting.lane, self._streams)
         more = launches(self._events, self._row, on_device)
-        found = arrows(self._events, self.nesting, self._lane_of_track, more)
-        self._builder.flows = found.flows
-        return found
+        flows = arrows(self._events, self.nesting, self._lane_of_track, more)
+        self._builder.flows = flows.flows
+        return flows
 
 
 class _Metadata:
@@ -650,8 +650,8 @@ def _natural(word: str) -> tuple[int, int]:
 
 def _unit_of(name: str) -> tuple[str, str]:
     """Return a counter's name and unit: ``memory (MiB)`` has one behind it."""
-    found = re.fullmatch(r"(.*\S) \(([^()]{1,12})\)", name)
-    return (found[1], found[2]) if found else (name, "")
+    match = re.fullmatch(r"(.*\S) \(([^()]{1,12})\)", name)
+    return (match[1], match[2]) if match else (name, "")
 
 
 def _first_time(events: Events) -> int:

@@ -206,11 +206,11 @@ def _note_pairing(
             "the earlier buffer is inferred.",
         ),
     ):
-        found = np.flatnonzero(rows)
-        if len(found):
-            record = int(events.record[found[0]])
+        numbers = np.flatnonzero(rows)
+        if len(numbers):
+            record = int(events.record[numbers[0]])
             place = f"{record_word} {record:,}" if record >= 0 else ""
-            builder.warn(severity, code, message, count=len(found), place=place)
+            builder.warn(severity, code, message, count=len(numbers), place=place)
 
 
 def _note_gaps(builder: TraceBuilder) -> None:

@@ -45,7 +45,7 @@ def refuse_larger(source: Source, most: int, hint: str) -> None:
 def note_change(
     builder: TraceBuilder,
     change: Change,
-    kept: str,
+    loaded: str,
     position: int,
     *,
     severity: Severity = Severity.DATA_LOSS,
@@ -54,13 +54,13 @@ def note_change(
 
     Parameters
     ----------
-    kept, position : what was read, such as "7 events", and up to which byte.
+    loaded, position : what was read, such as "7 events", and up to which byte.
     """
     if change is not Change.NONE:
         builder.warn(
             severity,
             "file_changed",
-            f"{CHANGES[change]}; loaded: {kept}, up to byte {position:,}.",
+            f"{CHANGES[change]}; loaded: {loaded}, up to byte {position:,}.",
             position,
             remedy="Reload the file when it is complete.",
         )

@@ -281,14 +281,14 @@ class GgufHeader:
 
     def integer(self, key: str) -> int:
         """Return the integer under `key`; -1 where there is none."""
-        found = self.fields.get(key)
-        value = None if found is None else found.value
+        entry = self.fields.get(key)
+        value = None if entry is None else entry.value
         return value if type(value) is int else -1
 
     def text(self, key: str) -> str:
         """Return the text under `key`; "" where there is none."""
-        found = self.fields.get(key)
-        value = None if found is None else found.value
+        entry = self.fields.get(key)
+        value = None if entry is None else entry.value
         return value if isinstance(value, str) else ""
 
     def warn(
@@ -392,7 +392,7 @@ class _Walk:
             key = self._text(f"key {i}", _KEY_BYTES)
             if not key:
                 raise HeaderFault(f"key {i} has no name", start)
-            found = self._value(self._cursor.u32(f"the type of {key}"), key, start)
+            entry = self._value(self._cursor.u32(f"the type of {key}"), key, start)
             if key in header.fields:
                 header.warn(
                     Severity.NOTICE,
@@ -401,7 +401,7 @@ class _Walk:
                     start,
                 )
             else:
-                header.fields[key] = found
+                header.fields[key] = entry
 
     def tensors(self) -> None:
         """Read the table of tensors."""
@@ -461,8 +461,10 @@ class _Walk:
         n = cursor.count(f"the length of {key}")
         if n <= _SHORT_ARRAY and (kind in _CODES or kind == _STRING):
             items = [self._value(kind, key, start).value for _ in range(n)]
-            kept = tuple(v for v in items if v is not None and not isinstance(v, tuple))
-            return GgufField(kept if len(kept) == n else None, n, True, start)
+            listed = tuple(
+                v for v in items if v is not None and not isinstance(v, tuple)
+            )
+            return GgufField(listed if len(listed) == n else None, n, True, start)
         head: tuple[Scalar, ...] = ()
         if kind == _STRING:
             cursor.check_strings(n, key)
@@ -520,14 +522,14 @@ def _note_fault(header: GgufHeader, fault: HeaderFault) -> None:
     n_fields, n_tensors = len(header.fields), len(header.tensors)
     in_fields = not header.tensors and n_fields < header.n_fields
     place = f"key {n_fields}" if in_fields else f"tensor {n_tensors}"
-    kept = (
+    loaded = (
         f"{n_fields:,} of {header.n_fields:,} keys and {n_tensors:,} of "
         f"{header.n_tensors:,} tensors were read"
     )
     header.warn(
         Severity.DATA_LOSS,
         "gguf_cut_header" if fault.at_end else "gguf_broken_header",
-        f"Incomplete header: {fault.what}. {kept}. The start of the data "
+        f"Incomplete header: {fault.what}. {loaded}. The start of the data "
         "section is unknown, so tensors have no file offsets.",
         fault.offset,
         place=place,
@@ -539,14 +541,14 @@ def _set_alignment(header: GgufHeader) -> None:
     """Take the alignment that the file states, if it makes sense."""
     if ALIGNMENT_KEY not in header.fields:
         return
-    found = header.fields[ALIGNMENT_KEY]
+    entry = header.fields[ALIGNMENT_KEY]
     stated = header.integer(ALIGNMENT_KEY)
     if stated <= 0 or stated > 1 << 30:
         header.warn(
             Severity.NOTICE,
             "gguf_alignment",
-            f"invalid general.alignment {found.value}; using {DEFAULT_ALIGNMENT}.",
-            found.offset,
+            f"invalid general.alignment {entry.value}; using {DEFAULT_ALIGNMENT}.",
+            entry.offset,
         )
         return
     header.alignment = stated
@@ -556,5 +558,5 @@ def _set_alignment(header: GgufHeader) -> None:
             "gguf_alignment",
             f"general.alignment {stated} is not a power of two; llama.cpp "
             "rejects such files.",
-            found.offset,
+            entry.offset,
         )

@@ -107,15 +107,15 @@ class Block:
         if before != (b"" if self.first else b",") or after:
             return None
         # Brackets are put around the elements in place instead of copying them.
-        buffer, kept = self.buffer, self.buffer[[begin, finish + 1]]
+        buffer, ends = self.buffer, self.buffer[[begin, finish + 1]]
         buffer[begin], buffer[finish + 1] = ord("["), ord("]")
         try:
-            found = decoder.decode(buffer[begin : finish + 2].data)
+            values = decoder.decode(buffer[begin : finish + 2].data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         finally:
-            buffer[begin], buffer[finish + 1] = kept
-        return found
+            buffer[begin], buffer[finish + 1] = ends
+        return values
 
     def decode_lines(self, decoder: msgspec.json.Decoder[T]) -> list[T] | None:
         """Return the values of the lines, decoded in one call; None as above."""
@@ -123,11 +123,11 @@ class Block:
         if (begins != ord("{")).any() or (ends != ord("}")).any():
             return None
         try:
-            found = decoder.decode_lines(self.data[: self.length].data)
+            values = decoder.decode_lines(self.data[: self.length].data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # The decoder takes any white space between values as a line break.
-        return found if len(found) == len(self.start) else None
+        return values if len(values) == len(self.start) else None
 
     def elements(self) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of every element of an array, plain values too.
@@ -242,7 +242,7 @@ def cut_lines(
 def _marks(data: Bytes8) -> tuple[I64, npt.NDArray[np.bool_]]:
     """Return the positions of all brackets, and which bytes are unescaped quotes."""
     quote = np.empty(len(data), np.bool_)
-    found: list[I64] = [np.zeros(0, np.int64)]
+    marks: list[I64] = [np.zeros(0, np.int64)]
     has_escapes = False
     # Pieces that stay in the processor's cache: four times as fast as whole blocks.
     for start in range(0, len(data), _CACHE_BYTES):
@@ -251,12 +251,12 @@ def _marks(data: Bytes8) -> tuple[I64, npt.NDArray[np.bool_]]:
         has_escapes = has_escapes or bool((piece == _BACKSLASH).any())
         # Bit 5 is all that tells "[" from "{" and "]" from "}".
         folded = piece | 0x20
-        found.append(
+        marks.append(
             np.flatnonzero((folded == ord("{")) | (folded == ord("}"))) + start
         )
     if has_escapes:
         quote[_escaped(data)] = False
-    return np.concatenate(found), quote
+    return np.concatenate(marks), quote
 
 
 def _escaped(data: Bytes8) -> I64:
@@ -430,13 +430,13 @@ class JsonCursor:
             data = buffer[1:-1]
             if not len(data):
                 return
-            found = (
+            lines = (
                 cut(buffer, self.position, at_end, number) if cut is not None else None
             )
-            if found is not None:
-                number += found[1]
-                self.position += found[0].length
-                yield found[0]
+            if lines is not None:
+                number += lines[1]
+                self.position += lines[0].length
+                yield lines[0]
                 want = self._block_bytes
                 continue
             breaks = np.flatnonzero(data == _NEWLINE)
@@ -521,11 +521,11 @@ class JsonCursor:
         while True:
             buffer, at_end = self._read(want)
             data = buffer[1:-1].tobytes()
-            found = pattern.match(data)
+            match = pattern.match(data)
             # A string ends with its quote; a number could go on in what follows.
-            if found and (pattern is _STRING or at_end or found.end() < len(data)):
-                return found.group()
-            if at_end or (found is None and pattern is not _STRING):
+            if match and (pattern is _STRING or at_end or match.end() < len(data)):
+                return match.group()
+            if at_end or (match is None and pattern is not _STRING):
                 raise fault_in(data, self.position, at_end=at_end)
             if want >= self._value_bytes:
                 raise JsonTooLargeError(self.position, self._value_bytes)
@@ -573,8 +573,8 @@ def first_element_keys(data: bytes, key: str) -> frozenset[str]:
         return frozenset()
     cursor = JsonCursor(MemoryText(data))
     try:
-        for found in cursor.members():
-            if found != key:
+        for member in cursor.members():
+            if member != key:
                 cursor.value()
                 continue
             if cursor.peek() != b"[":

@@ -204,13 +204,13 @@ class TolerantDecoder:
         return None
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             if not self.n_repeated:
                 counts = Counter(key for key, _ in pairs)
                 self.repeated = counts.most_common(1)[0][0]
-            self.n_repeated += len(pairs) - len(found)
-        return found
+            self.n_repeated += len(pairs) - len(members)
+        return members
 
 
 def without_half_pairs(text: str) -> str:
@@ -266,8 +266,8 @@ def fault_in(
         )
         return JsonSyntaxError(error.msg, offset + where, at_end=cut)
     except NotANumberError as error:
-        found = _NOT_A_NUMBER.search(prefix + data)
-        where = found.start(1) - len(prefix) if found else 0
+        match = _NOT_A_NUMBER.search(prefix + data)
+        where = match.start(1) - len(prefix) if match else 0
         return JsonSyntaxError(str(error), offset + max(where, 0))
     except RecursionError:
         return JsonSyntaxError("Nested too deeply", offset)
@@ -282,15 +282,15 @@ def without_paste(data: bytes) -> bytes:
     return _PASTED.sub(_blank, data)
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
-    text = found.group()
+def _blank(match: re.Match[bytes]) -> bytes:
+    text = match.group()
     if text.startswith(b'"'):
         return text
     return re.sub(rb"[^\r\n]", b" ", text)
 
 
-def _whole_pair(found: re.Match[str]) -> str:
-    return "\\ufffd" if found.lastgroup == "half" else found.group()
+def _whole_pair(match: re.Match[str]) -> str:
+    return "\\ufffd" if match.lastgroup == "half" else match.group()
 
 
 def _characters(part: npt.NDArray[np.uint8]) -> int:
@@ -342,15 +342,15 @@ def repeats(data: _Bytes, start: I64, end: I64) -> Repeats | None:
     begin = int(start[0])
     part = np.ascontiguousarray(data[begin : int(end[-1])])
     place = np.zeros(2, np.int64)
-    found = library().ggscope_json_repeats(part, len(part), place)
-    if found < 0:
+    n = library().ggscope_json_repeats(part, len(part), place)
+    if n < 0:
         return _repeats_slow(data, start, end)
-    if not found:
+    if not n:
         return None
     at, length = place.tolist()
     element = int(np.searchsorted(start, begin + at, "right")) - 1
     key = part[at : at + length].tobytes().decode("utf-8", "replace")
-    return Repeats(found, element, key)
+    return Repeats(n, element, key)
 
 
 def repeats_in(text: bytes) -> Repeats | None:

@@ -225,13 +225,13 @@ def note_bad_text(builder: TraceBuilder, offset: int) -> None:
 
 
 def note_fault(
-    builder: TraceBuilder, source: Source, fault: JsonSyntaxError, kept: str, n: int
+    builder: TraceBuilder, source: Source, fault: JsonSyntaxError, loaded: str, n: int
 ) -> None:
     """Say where a walk ended and what was kept.
 
     Parameters
     ----------
-    kept : what was read before the fault, e.g. "940 nodes".
+    loaded : what was read before the fault, e.g. "940 nodes".
     n : how much that is; 0 raises.
 
     Raises
@@ -243,7 +243,7 @@ def note_fault(
     where = f"line {place.line:,} column {place.column:,}"
     is_cut = fault.at_end or fault.offset >= source.size
     what = "the file ends inside its JSON" if is_cut else "invalid JSON"
-    message = f"{what} ({fault.text}: {where}); {kept} before that."
+    message = f"{what} ({fault.text}: {where}); {loaded} before that."
     if not n:
         kind: type[ReadError] = TruncatedError if is_cut else CorruptError
         raise kind(message, offset=fault.offset)
@@ -270,16 +270,16 @@ def note_repeated(builder: TraceBuilder, place: str, offset: int, n: int = 1) ->
     )
 
 
-def names_a_key_twice(block: Block, found: Sequence[object]) -> bool:
+def names_a_key_twice(block: Block, members: Sequence[object]) -> bool:
     """Tell whether an object of a block has a key twice, or is too deep to tell.
 
     Parameters
     ----------
-    found : what a decoder made of the block: it keeps the last value of each key and
+    members : what a decoder made of the block: it keeps the last value of each key and
         says nothing.
     """
     try:
-        return n_members(block.data[: block.length]) != sum(map(_n_keys, found))
+        return n_members(block.data[: block.length]) != sum(map(_n_keys, members))
     except RecursionError:
         return True
 
@@ -302,10 +302,10 @@ class _Elements:
     def _decoded(self, block: Block) -> list[dict[str, object]] | None:
         if block.length > _DECODED_BYTES:
             return None
-        found = block.decode_array(_MANY)
-        if found is None:
+        decoded = block.decode_array(_MANY)
+        if decoded is None:
             return None
-        return None if names_a_key_twice(block, found) else found
+        return None if names_a_key_twice(block, decoded) else decoded
 
     def _one_by_one(self, block: Block) -> Iterator[object]:
         for start, end in block.elements():

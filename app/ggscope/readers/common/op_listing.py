@@ -77,8 +77,8 @@ class _Listing:
         moved = np.append(np.arange(len(self._lines.texts)), -1)
         for old, new in table.items():
             moved[old] = new
-        found: I64 = moved[numbers]
-        return found
+        mapped: I64 = moved[numbers]
+        return mapped
 
     def _splits(self) -> Splits:
         lines, rows = self._lines, self._split_rows
@@ -192,24 +192,24 @@ class _Listing:
             matches = [one for one in whole if _is_cut(text, one)]
             if text not in whole and len(matches) == 1:
                 table[number] = self._number(matches[0])
-        found = self._mapped(backend, table)
+        numbers = self._mapped(backend, table)
         rows = np.flatnonzero((of_split >= 0) & (backend >= 0))
         own = self._lines.text[self._split_rows[of_split[rows]], 0].astype(np.int64)
         pairs = np.stack([backend[rows], own], axis=1)
         for pair in np.unique(pairs, axis=0).tolist() if len(rows) else ():
             cut, name = pair
             if name >= 0 and (cut == name or _is_cut(texts[cut], texts[name])):
-                found[rows[(pairs == pair).all(axis=1)]] = name
-        return found
+                numbers[rows[(pairs == pair).all(axis=1)]] = name
+        return numbers
 
     def _words(self, names: I64) -> tuple[I64, I64, I64]:
         """Return op, shape and type of names of Vulkan's logger."""
         different, place = np.unique(names, return_inverse=True)
-        found = []
+        parts = []
         for number in different.tolist():
             words = vulkan_words(self._lines.texts[number] if number >= 0 else "")
-            found.append([self._number(word) for word in words])
-        columns = np.array(found, np.int64).reshape(-1, 3)[place.reshape(-1)]
+            parts.append([self._number(word) for word in words])
+        columns = np.array(parts, np.int64).reshape(-1, 3)[place.reshape(-1)]
         return columns[:, 0], columns[:, 1], columns[:, 2]
 
     def _results(self, names: I64) -> I64:

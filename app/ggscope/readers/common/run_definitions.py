@@ -105,14 +105,14 @@ class Definitions:
         if self._has_tensors:
             stated = np.zeros(len(self._tensors), np.bool_)
             stated[list(self._stated)] = True
-            found = self._tensors.table(
+            table = self._tensors.table(
                 self._builder.strings,
                 place=Place.STATED,
                 size_source=np.where(stated, SizeSource.STATED, SizeSource.TRACED),
             )
             place = np.where(stated, Place.STATED, Place.TRACED)
-            place[found.offset < 0] = Place.UNKNOWN
-            self._builder.tensors = replace(found, place=place.astype(np.uint8))
+            place[table.offset < 0] = Place.UNKNOWN
+            self._builder.tensors = replace(table, place=place.astype(np.uint8))
         if self._has_buffers:
             columns = np.array(list(self._buffers.values()), np.int64).T
             name, usage, size, allocated, freed, address = columns
@@ -263,13 +263,13 @@ class Definitions:
         sized: list[tuple[int, int]] = []
         _, firsts = np.unique(source, return_index=True)
         for i in source[np.sort(firsts)].tolist():
-            told = parse(names[i])
-            experts[i] = told.expert if told.expert < _MOST_LAYERS else -1
+            parsed = parse(names[i])
+            experts[i] = parsed.expert if parsed.expert < _MOST_LAYERS else -1
             if is_weight[i]:
                 key = int(tensors["model"][i]), int(tensors["weight"][i])
                 rows[i] = self._of_weight.get(key, -1)
             if rows[i] < 0 and names[i]:
-                name = told.base or f"({told.suffixes[0]})"
+                name = parsed.base or f"({parsed.suffixes[0]})"
                 place = int(offset[i]) if is_weight[i] else -1
                 rows[i] = self._named(name, place, int(size[i]))
                 sized.append((int(rows[i]), i))
@@ -356,9 +356,9 @@ def _writers(tensors: Array, n_nodes: int) -> I64:
 
 def _bounded(numbers: Array) -> I64:
     """Return sizes or places; -1 where one is not known or cannot be."""
-    found = numbers.astype(np.int64)
-    found[numbers >= _MOST_BYTES] = -1
-    return found
+    values = numbers.astype(np.int64)
+    values[numbers >= _MOST_BYTES] = -1
+    return values
 
 
 def _usage(number: int) -> int:

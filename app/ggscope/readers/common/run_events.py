@@ -122,13 +122,13 @@ class RunEvents:
         **attributes: str,
     ) -> int:
         """Return a lane of the trace, made where it is new."""
-        found = self._lanes.get((kind, number))
-        if found is None:
-            found = self._builder.add_lane(
+        lane = self._lanes.get((kind, number))
+        if lane is None:
+            lane = self._builder.add_lane(
                 name, lane_kind, group, (number,), **attributes
             )
-            self._lanes[kind, number] = found
-        return found
+            self._lanes[kind, number] = lane
+        return lane
 
     def thread(self, number: int, slot: int, index: int) -> int:
         """Return the lane of a thread; `number` tells it from all others."""
@@ -183,12 +183,12 @@ class RunEvents:
             for other, known in list(self._ubatches.items()):
                 if other != token and not known.n_open and known.lane == lane:
                     self._end_ubatch(other)
-            found = self._ubatches.get(token)
-            if found is None:
-                found = self._ubatches[token] = _Ubatch(tick, tick, phase, lane)
+            ubatch = self._ubatches.get(token)
+            if ubatch is None:
+                ubatch = self._ubatches[token] = _Ubatch(tick, tick, phase, lane)
                 self.n_ubatches += 1
-            found.n_open += 1
-            found.is_asynchronous |= self._is_other(backend)
+            ubatch.n_open += 1
+            ubatch.is_asynchronous |= self._is_other(backend)
             if len(self._ubatches) > _MOST_OPEN:  # ends were lost
                 self._end_ubatch(next(iter(self._ubatches)))
         return graph
@@ -210,11 +210,11 @@ class RunEvents:
         The first such call behind its graphs is its end, where a backend may go on
         when the call that starts a graph has returned.
         """
-        found = self._ubatches.get(ubatch)
-        if found is None or found.n_open or not found.is_asynchronous:
+        begun = self._ubatches.get(ubatch)
+        if begun is None or begun.n_open or not begun.is_asynchronous:
             return
-        if not found.has_result and begin >= found.end:
-            found.end, found.has_result = max(begin, end), True
+        if not begun.has_result and begin >= begun.end:
+            begun.end, begun.has_result = max(begin, end), True
 
     def end_graph(self, number: int, tick: int) -> None:
         """Note that a graph ended."""
@@ -252,16 +252,16 @@ class RunEvents:
         return f"ubatch {number} · {words}" if words else f"ubatch {number}"
 
     def _end_ubatch(self, number: int) -> None:
-        found = self._ubatches.pop(number)
+        begun = self._ubatches.pop(number)
         inputs = self._put_tokens(number)
-        phase = found.phase if inputs is None else inputs.phase
+        phase = begun.phase if inputs is None else inputs.phase
         name = self._name_of(number, inputs)
         self.add(
-            found.begin, found.end, self._of_ubatches(), name, found.flags, number,
+            begun.begin, begun.end, self._of_ubatches(), name, begun.flags, number,
             phase,
         )  # fmt: skip
         if inputs is not None:
-            self._add_sequences(number, found, inputs)
+            self._add_sequences(number, begun, inputs)
 
     def _put_tokens(self, number: int) -> UbatchTokens | None:
         """Give the builder the tokens of a ubatch; return them where they are known."""
@@ -331,24 +331,26 @@ class RunEvents:
             self._backends[number] = f"{name}{on}{what}"
             self._backend_names[number] = name
 
-    def add_self_test(self, graph: int, found: int, expected: int) -> None:
+    def add_self_test(self, graph: int, n_found: int, expected: int) -> None:
         """Note what the tracer's look at its first graph found; the last one counts."""
-        self._self_test = f"graph {graph}: {found} of {expected} expected records seen"
+        self._self_test = (
+            f"graph {graph}: {n_found} of {expected} expected records seen"
+        )
 
     def facts(self) -> dict[str, str]:
         """Return what is told of the run as a whole, for `TraceInfo.producer`."""
-        found = {"self-test": self._self_test} if self._self_test else {}
+        facts = {"self-test": self._self_test} if self._self_test else {}
         if self._backends:
             known = self._backends
             counts = [(name, self._n_graphs.get(i, 0)) for i, name in known.items()]
             rest = sum(n for i, n in self._n_graphs.items() if i not in known)
             if rest:
                 counts.append(("not told", rest))
-            found["backends"] = "; ".join(
+            facts["backends"] = "; ".join(
                 f"{name}: {format_count(n)} {'graph' if n == 1 else 'graphs'}"
                 for name, n in counts
             )
-        return found
+        return facts
 
     def call(self, name: str, begin: int, end: int) -> None:
         """Add a call of the program's own thread."""
@@ -413,26 +415,26 @@ class RunEvents:
 
     def open_spans(self, until: int) -> Spans:
         """Return the graphs and ubatches that have begun and not ended."""
-        found = [
+        spans = [
             (g.begin, g.lane, g.name, g.token, g.phase) for g in self._open.values()
         ]
         if self._ubatches:
             lane = self._of_ubatches()
-            found += [
+            spans += [
                 (u.begin, lane, self._name_of(i, self._inputs.get(i)), i, u.phase)
                 for i, u in self._ubatches.items()
             ]
-        if not found:
+        if not spans:
             return Spans.blank()
-        begin, lanes, names, tokens, phases = zip(*found, strict=True)
+        begin, lanes, names, tokens, phases = zip(*spans, strict=True)
         start = np.array(begin, np.int64)
         return Spans(
             start=start,
             end=np.maximum(start, until),
             lane=np.array(lanes, np.int16),
             name=self._builder.strings.intern_many(names),
-            op=np.full(len(found), -1, np.int16),
-            flags=np.full(len(found), SpanFlag.UNFINISHED, np.uint16),
+            op=np.full(len(spans), -1, np.int16),
+            flags=np.full(len(spans), SpanFlag.UNFINISHED, np.uint16),
             token=np.array(tokens, np.int32),
             phase=np.array(phases, np.int8),
         )

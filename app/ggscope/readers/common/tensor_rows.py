@@ -68,12 +68,12 @@ class TensorRows:
         at: int = -1,
     ) -> None:
         """Append a row; what it does not say is taken from its name."""
-        told = parse(name)
+        parsed = parse(name)
         self.name.append(name)
         self.offset.append(offset if 0 <= offset <= MAX_OFFSET else -1)
         self.size.append(size if 0 <= size <= MAX_OFFSET else -1)
         self.layer.append(_small(layer if layer >= 0 else layer_of(name)))
-        self.expert.append(_small(expert if expert >= 0 else told.expert))
+        self.expert.append(_small(expert if expert >= 0 else parsed.expert))
         self.type.append(_small(type_number))
         self.shape.append(tuple(shape[:N_DIMS]))
         self.file.append(file)
@@ -134,8 +134,8 @@ def n_experts_of(name: str, shape: Sequence[int]) -> int:
 
 def slice_of(name: str) -> tuple[str, int]:
     """Return (``blk.0.ffn_up_exps.weight``, 4) for ``…[4]``; (name, -1) for others."""
-    found = _SLICE.search(name)
-    return (name[: found.start()], int(found[1])) if found else (name, -1)
+    match = _SLICE.search(name)
+    return (name[: match.start()], int(match[1])) if match else (name, -1)
 
 
 def shape_column(shapes: Sequence[Sequence[int]]) -> Array:

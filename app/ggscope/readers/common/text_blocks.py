@@ -149,7 +149,7 @@ class TextSlots:
         `is_escaped` : they may have escapes of JSON.
         """
         n = int(self.table.count)
-        found = []
+        texts = []
         for begin, length in zip(
             self.begins[:n].tolist(), self.lengths[:n].tolist(), strict=True
         ):
@@ -157,5 +157,5 @@ class TextSlots:
             if is_escaped and "\\" in text:
                 with suppress(ValueError):
                     text = json.loads(f'"{text}"')
-            found.append(text.encode("utf-8", "replace").decode())
-        return found
+            texts.append(text.encode("utf-8", "replace").decode())
+        return texts

@@ -170,9 +170,9 @@ def scan_lines(source: Source, context: ReadContext) -> CallLines:
         If that was asked for.
     """
     whole, notes = LineTable(_FORM), Notes()
-    for offset, (block, said) in scanned(source, context, _scan):
+    for offset, (block, more) in scanned(source, context, _scan):
         whole.add(offset, block)
-        notes += said
+        notes += more
     return _lines(whole, notes)
 
 

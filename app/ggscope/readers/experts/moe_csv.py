@@ -277,9 +277,9 @@ class _RoutingTable:
 
 def _layout(source: Source) -> TableColumns:
     head = source.head(HEAD_BYTES)
-    found = _layout_with_names(head)
-    if found is not None:
-        return found
+    table_columns = _layout_with_names(head)
+    if table_columns is not None:
+        return table_columns
     start = len(BOM) if head.startswith(BOM) else 0
     return TableColumns({"layer": 0, "expert": 1}, 2, start=start)
 
@@ -288,10 +288,10 @@ def _layout_with_names(head: bytes) -> TableColumns | None:
     """Return the layout that a line of column names tells; None if there is none."""
     start, n_before = len(BOM) if head.startswith(BOM) else 0, 0
     for line in head[start:].splitlines(keepends=True):
-        found = _HEADER.match(line.rstrip(b"\n"))
+        match = _HEADER.match(line.rstrip(b"\n"))
         start += len(line)
-        if found is not None:
-            names = tuple(n.strip().decode().lower() for n in found[1].split(b","))
+        if match is not None:
+            names = tuple(n.strip().decode().lower() for n in match[1].split(b","))
             position = {
                 column: names.index(name)
                 for column, spellings in _COLUMNS.items()

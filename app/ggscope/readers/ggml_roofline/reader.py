@@ -144,8 +144,8 @@ class _Rows:
         self.name.append(shown[:_MOST_NAME])
         self.layer.append(layer if known and layer is not None else -1)
         self.kernels.append(kernels)
-        if (found := row.get("tokens_per_expert")) is not None:
-            self.counts.take(self.layer[-1], weight, found)
+        if (counts := row.get("tokens_per_expert")) is not None:
+            self.counts.take(self.layer[-1], weight, counts)
 
     def add_to(self, builder: TraceBuilder) -> None:
         """Add ops and kernels, one behind the other."""
@@ -232,9 +232,9 @@ class _Counts:
 
 def _kernels(row: dict[str, object]) -> list[tuple[str, int]]:
     """Return name and nanoseconds of the kernels of a row; [] where one is damaged."""
-    found = row.get("kernels")
+    listed = row.get("kernels")
     kernels: list[tuple[str, int]] = []
-    for kernel in found[:_MOST_KERNELS] if isinstance(found, list) else ():
+    for kernel in listed[:_MOST_KERNELS] if isinstance(listed, list) else ():
         if not isinstance(kernel, dict):
             return []
         ns, name = _nanoseconds(kernel.get("gpu_time_us")), kernel.get("name")
@@ -258,8 +258,8 @@ def _weight(row: dict[str, object]) -> str:
     """Return the name of the weight that an op reads; "" where none is named."""
     names = row.get("in_names")
     texts = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
-    found = next((n for n in texts if n.endswith(".weight")), "")
-    return found[:_MOST_NAME]
+    weight = next((n for n in texts if n.endswith(".weight")), "")
+    return weight[:_MOST_NAME]
 
 
 def _shape(row: dict[str, object], op: str) -> str:

@@ -187,7 +187,7 @@ class Labels:
         # Zeros fill labels up; they are no letters of a name.
         if len(letters) and not 0 < int(letters.min()) <= int(letters.max()) < 0x80:
             return None
-        found: list[str] = []
+        texts: list[str] = []
         # By a zero between two, which is many times faster than piece by piece; and not
         # all at once, since nothing else runs meanwhile.
         for first in range(0, self.n, _LABELS_AT_ONCE):
@@ -198,8 +198,8 @@ class Labels:
             is_letter[between + np.arange(len(between))] = False
             text = np.zeros(len(is_letter), np.uint8)
             text[is_letter] = letters[begin:end]
-            found += text.tobytes().decode("ascii").split("\0")
-        return found
+            texts += text.tobytes().decode("ascii").split("\0")
+        return texts
 
 
 def grown(array: Array, n: int, room: int) -> Array:
@@ -285,17 +285,17 @@ class EventCollector:
 
     def __init__(
         self,
-        wanted: EventOptions,
+        options: EventOptions,
         capacity: int,
         layout: EventLayout,
         *,
         window_bytes: int = _STRETCH_BYTES,
     ) -> None:
-        self.columns = StreamColumns(capacity, wanted.memory_bytes)
+        self.columns = StreamColumns(capacity, options.memory_bytes)
         self.places = ThreadPlaces()
         self.labels = Labels()
         self.window_bytes = window_bytes
-        self._wanted = wanted
+        self._requested = options
         most = window_bytes // int(layout.body_bytes.min()) + 1
         self._starts = np.empty(most, np.int64)
         self._hashes = {name: np.empty(0, np.uint64) for name in ("place", "label")}
@@ -305,8 +305,8 @@ class EventCollector:
             fields=_field_table(layout),
             secret=new_secret(),
             starts=self._starts,
-            skip=wanted.first,
-            names_every=wanted.names_every,
+            skip=options.first,
+            names_every=options.names_every,
         )
 
     @property
@@ -319,7 +319,7 @@ class EventCollector:
         struct, window = self._struct, walk.window
         struct.data, struct.end = window.data, window.end - window.base
         struct.at, struct.max_label = at - window.base, walk.max_label
-        room, last = len(self._starts), self._wanted.stop
+        room, last = len(self._starts), self._requested.stop
         struct.n_starts = 0
         struct.start_room = room if last is None else min(room, last - self.row)
         while True:
@@ -331,14 +331,14 @@ class EventCollector:
                 break
         # What has grown since, or is let go elsewhere, is not kept from here.
         struct.let_go("data", *_GROWING)
-        found = self._starts[: struct.n_starts] + window.base
+        starts = self._starts[: struct.n_starts] + window.base
         stop = Stop.END if code == _FULL else _STOPS[code]
-        return found, int(struct.at) + window.base, stop
+        return starts, int(struct.at) + window.base, stop
 
     def drop(self, n: int) -> None:
         """Forget the last `n` events."""
         struct = self._struct
-        n_kept = max(struct.row - self._wanted.first, 0)
+        n_kept = max(struct.row - self._requested.first, 0)
         self.columns.drop(min(n, n_kept))
         struct.skip += n - min(n, n_kept)
         struct.row -= n
@@ -465,11 +465,11 @@ class Events:
         """Return the rows of events of types `first` to `last`, in time order."""
         kind, order = self.kind, self.order
 
-        def is_wanted(block: slice) -> Array:
+        def is_requested(block: slice) -> Array:
             some = kind[block] if order is None else kind[order[block]]
             return (some >= first) & (some <= last)
 
-        at = context.chunked.find(len(self), is_wanted)
+        at = context.chunked.find(len(self), is_requested)
         return at if order is None else order[at]
 
 
@@ -633,10 +633,10 @@ def _texts(
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return the string id of the labels in `rows`, then -1; and which are no UTF-8."""
     broken = np.zeros(len(rows) + 1, np.bool_)
-    found: list[str] | None = labels.texts()
-    if found is not None:
+    cached: list[str] | None = labels.texts()
+    if cached is not None:
         # The bytes of labels are distinct, and so are their texts.
-        texts = _taken(found, rows)
+        texts = _taken(cached, rows)
         return narrow(np.append(strings.add_distinct(texts), np.int32(-1))), broken
     texts = []
     for i, data in enumerate(_taken(labels.raw(), rows)):

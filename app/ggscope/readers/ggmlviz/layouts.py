@@ -293,13 +293,13 @@ class _Judgement:
 
 def _judge(head: bytes, size: int, layout: EventLayout) -> _Judgement:
     events: list[RawEvent] = []
-    reached, wanted = HEADER_BYTES, min(size, len(head))
+    reached, n_looked_at = HEADER_BYTES, min(size, len(head))
     for event in walk(head, HEADER_BYTES, layout):
         is_padding = event.type == 0 and not any(
             head[event.offset : event.offset + ZERO_RUN]
         )
         if is_padding or len(events) == _DETECT_EVENTS:
-            reached = wanted
+            reached = n_looked_at
             break
         if event.type > MAX_TYPE:
             break
@@ -315,7 +315,7 @@ def _judge(head: bytes, size: int, layout: EventLayout) -> _Judgement:
         layout,
         len(events),
         max(points, 0.0) * in_order / len(events),
-        (reached - HEADER_BYTES) / (wanted - HEADER_BYTES),
+        (reached - HEADER_BYTES) / (n_looked_at - HEADER_BYTES),
     )
 
 

@@ -78,13 +78,13 @@ def pair_graphs(events: Events, trace_end: int, context: ReadContext) -> Graphs:
     thread = events.thread_of[events.place[rows]]
     by_thread = np.argsort(narrow(thread), kind="stable")
     is_begin = events.kind[rows] == EventType.GRAPH_BEGIN
-    found = _nested(
+    pairs = _nested(
         thread[by_thread], events.pointer[rows[by_thread]], is_begin[by_thread], context
     )
     # Back to the order of time.
     place = np.append(by_thread, -1)
-    columns = np.empty((len(found), len(rows)), np.int64)
-    for column, values in zip(columns, found, strict=True):
+    columns = np.empty((len(pairs), len(rows)), np.int64)
+    for column, values in zip(columns, pairs, strict=True):
         column[by_thread] = place[values]
     partner, closer, innermost = columns
     start = events.time[rows]
@@ -120,9 +120,9 @@ def _open_after(is_begin: _Bools, bracket: I64, level: I64) -> I64:
     place = level[begins] * n + begins
     order = np.argsort(place)
     # The bracket around is the last one before that opened one level further out.
-    found = np.searchsorted(place[order], place - n) - 1
+    before = np.searchsorted(place[order], place - n) - 1
     outer = np.full(len(level), -1, np.int64)
-    outer[begins] = np.where(found >= 0, begins[order][found], -1)
+    outer[begins] = np.where(before >= 0, begins[order][before], -1)
     innermost = np.where(is_begin, np.arange(len(level)), -1)
     ends = np.flatnonzero(~is_begin & (bracket >= 0))
     innermost[ends] = outer[bracket[ends]]
@@ -330,8 +330,8 @@ class Intervals:
 
     def has(self, flag: IntervalFlag) -> npt.NDArray[np.bool_]:
         """Tell which intervals have a flag."""
-        found: npt.NDArray[np.bool_] = (self.flags & np.uint8(flag)) != 0
-        return found
+        is_inside: npt.NDArray[np.bool_] = (self.flags & np.uint8(flag)) != 0
+        return is_inside
 
     def arrange(self, order: Array, context: ReadContext) -> None:
         """Bring the rows into another order, with memory for one more column."""
@@ -496,7 +496,7 @@ def add_memory(
     return summary
 
 
-def _lists(pointer: Array, found: Allocations, origin: int) -> dict[str, object]:
+def _lists(pointer: Array, allocations: Allocations, origin: int) -> dict[str, object]:
     """Return peak, leaks, mistaken frees and pointers that were allocated again.
 
     Each list is cut at `LISTED`; the numbers beside them are of all.
@@ -506,30 +506,30 @@ def _lists(pointer: Array, found: Allocations, origin: int) -> dict[str, object]
         return [
             {
                 "pointer": f"0x{int(pointer[row]):x}",
-                **({"bytes": int(found.size[row])} if has_size else {}),
-                "at": int(found.time[row]) - origin,
+                **({"bytes": int(allocations.size[row])} if has_size else {}),
+                "at": int(allocations.time[row]) - origin,
             }
             for row in rows[:LISTED].tolist()
         ]
 
-    at = int(np.argmax(found.live))
-    allocs, ended = found.allocs, found.ended
+    at = int(np.argmax(allocations.live))
+    allocs, ended = allocations.allocs, allocations.ended
     alive = allocs[(allocs <= at) & ((ended < 0) | (ended > at))]
-    alive = alive[found.size[alive] > 0]
+    alive = alive[allocations.size[alive] > 0]
     return {
-        "peak_bytes": found.peak_bytes,
-        "peak_at": int(found.time[at]) - origin,
+        "peak_bytes": allocations.peak_bytes,
+        "peak_at": int(allocations.time[at]) - origin,
         "alive_at_peak": len(alive),
         "peak": listed(alive),
-        "leaked": len(found.leaks),
-        "leak_bytes": found.leak_bytes,
-        "leaks": listed(found.leaks),
-        "double_freed": len(found.doubles),
-        "double_frees": listed(found.doubles, has_size=False),
-        "stray_freed": len(found.strays),
-        "stray_frees": listed(found.strays, has_size=False),
-        "reused": len(found.reused),
-        "reuses": listed(found.reused),
+        "leaked": len(allocations.leaks),
+        "leak_bytes": allocations.leak_bytes,
+        "leaks": listed(allocations.leaks),
+        "double_freed": len(allocations.doubles),
+        "double_frees": listed(allocations.doubles, has_size=False),
+        "stray_freed": len(allocations.strays),
+        "stray_frees": listed(allocations.strays, has_size=False),
+        "reused": len(allocations.reused),
+        "reuses": listed(allocations.reused),
     }
 
 
@@ -542,19 +542,19 @@ def _named(pointer: Array) -> str:
 
 
 def _warn_memory(
-    builder: TraceBuilder, found: Allocations, title: str, pointer: Array
+    builder: TraceBuilder, allocations: Allocations, title: str, pointer: Array
 ) -> None:
     place = title.lower()
     for severity, code, rows, message in (
-        (Severity.NOTICE, "free_without_alloc", found.strays,
+        (Severity.NOTICE, "free_without_alloc", allocations.strays,
          "free without an allocation in the file: {0}."),
-        (Severity.NOTICE, "double_free", found.doubles,
+        (Severity.NOTICE, "double_free", allocations.doubles,
          "double free: {0}."),
-        (Severity.NOTICE, "bad_size", found.oversized,
+        (Severity.NOTICE, "bad_size", allocations.oversized,
          "an allocation size is out of range; it counts as 0 bytes."),
-        (Severity.INFO, "never_freed", found.leaks,
-         f"{found.leak_bytes:,} bytes were still allocated at the end: {{0}}."),
-        (Severity.INFO, "pointers_reused", found.reused,
+        (Severity.INFO, "never_freed", allocations.leaks,
+         f"{allocations.leak_bytes:,} bytes were still allocated at the end: {{0}}."),
+        (Severity.INFO, "pointers_reused", allocations.reused,
          "pointer allocated more than once: {0}."),
     ):  # fmt: skip
         if len(rows):
@@ -563,20 +563,26 @@ def _warn_memory(
 
 
 def _add_buffers(
-    builder: TraceBuilder, events: Events, rows: I64, found: Allocations, origin: int
+    builder: TraceBuilder,
+    events: Events,
+    rows: I64,
+    allocations: Allocations,
+    origin: int,
 ) -> None:
-    pointer = events.pointer[rows[found.allocs]]
+    pointer = events.pointer[rows[allocations.allocs]]
     codes, distinct, _ = encode(pointer)
     texts = [f"buffer 0x{address:x}" for address in distinct.tolist()]
-    label = events.string_of[events.label[rows[found.allocs]]]
-    freed = np.where(found.ended >= 0, found.time[found.ended] - origin, -1)
-    n = len(found.allocs)
+    label = events.string_of[events.label[rows[allocations.allocs]]]
+    freed = np.where(
+        allocations.ended >= 0, allocations.time[allocations.ended] - origin, -1
+    )
+    n = len(allocations.allocs)
     builder.buffers = Buffers(
         name=np.where(label >= 0, label, builder.strings.intern_many(texts)[codes]),
         backend=np.full(n, -1, np.int32),
         usage=np.zeros(n, np.uint8),
-        size=found.size[found.allocs],
-        allocated=found.time[found.allocs] - origin,
+        size=allocations.size[allocations.allocs],
+        allocated=allocations.time[allocations.allocs] - origin,
         freed=freed,
         address=pointer,
     )

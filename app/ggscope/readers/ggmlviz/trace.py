@@ -127,12 +127,12 @@ def _name_lanes(builder: TraceBuilder, events: Events, places: I64) -> Array:
 
 def _group_names(backends: Array) -> list[str]:
     """Name backends in the order of their first events; NULL is the CPU."""
-    found: list[str] = []
+    names: list[str] = []
     n_others = 0
     for pointer in backends.tolist():
         n_others += pointer != 0
-        found.append(f"Backend {n_others}" if pointer else "CPU backend")
-    return found
+        names.append(f"Backend {n_others}" if pointer else "CPU backend")
+    return names
 
 
 def type_name(kind: int, *, is_sure: bool = True) -> str:
@@ -311,65 +311,65 @@ def _add_tensors(
     used = np.flatnonzero(is_used[:-1])
     strings = builder.strings
     base = np.array(events.string_of[used], np.int32)
-    told = strings.texts()
-    if not np.array_equal(base, np.arange(len(told))):
-        told = [told[i] for i in base.tolist()]
-    shapes, which = names.shapes_of(told)
+    labels = strings.texts()
+    if not np.array_equal(base, np.arange(len(labels))):
+        labels = [labels[i] for i in base.tolist()]
+    shapes, which = names.shapes_of(labels)
     tensor, layer = np.full(n, -1, np.int32), np.full(n, -1, np.int16)
     # Names of one shape are equally long. Most have no suffix: they are their own base.
     has_suffix = np.zeros(len(shapes), np.bool_)
     sample = np.zeros(len(shapes), np.int64)
-    sample[which] = np.arange(len(told))
+    sample[which] = np.arange(len(labels))
     for k, (s, i) in enumerate(zip(shapes, sample.tolist(), strict=True)):
-        has_suffix[k] = s.end - s.begin != len(told[i])
+        has_suffix[k] = s.end - s.begin != len(labels[i])
     for i in np.flatnonzero(has_suffix[which]).tolist():
         s = shapes[which[i]]
-        base[i] = strings.intern(told[i][s.begin : s.end])
+        base[i] = strings.intern(labels[i][s.begin : s.end])
     tensor[used], distinct, first = encode(base)
-    layer[used] = _numbers(told, which, [s.layer for s in shapes])
+    layer[used] = _numbers(labels, which, [s.layer for s in shapes])
     builder.tensors = Tensors(
         name=distinct.astype(np.int32),
         offset=np.full(len(distinct), -1, np.int64),
         size=np.full(len(distinct), -1, np.int64),
         layer=layer[used][first],
-        expert=_numbers(told, which, [s.expert for s in shapes])[first],
+        expert=_numbers(labels, which, [s.expert for s in shapes])[first],
     )
     return narrow(tensor), narrow(layer)
 
 
 def _numbers(
-    told: Sequence[str], which: Array, digits: Sequence[tuple[int, int]]
+    labels: Sequence[str], which: Array, digits: Sequence[tuple[int, int]]
 ) -> Array:
     """Return the number in each name, int16[n]; -1 where its shape has none.
 
     `which` tells the shape of each name, `digits` where a number stands in each shape.
     """
-    found = np.full(len(told), -1, np.int16)
+    numbers = np.full(len(labels), -1, np.int16)
     has_digits = np.array([stop > 0 for _, stop in digits], np.bool_)
     rows = np.flatnonzero(has_digits[which])
-    found[rows] = [
-        names.number_at(told[i], digits[k])
+    numbers[rows] = [
+        names.number_at(labels[i], digits[k])
         for i, k in zip(rows.tolist(), which[rows].tolist(), strict=True)
     ]
-    return found
+    return numbers
 
 
 def choose_ops(
-    builder: TraceBuilder, events: Events, wanted: str, context: ReadContext
+    builder: TraceBuilder, events: Events, choice: str, context: ReadContext
 ) -> OpTable | None:
     """Return the table that names the op numbers; None where there are no ops.
 
     Parameters
     ----------
-    wanted : "auto", or the id or date of a table.
+    choice : "auto", or the id or date of a table.
 
     Raises
     ------
     KeyError
         If there is no such table.
     """
-    if wanted != "auto":
-        return replace(ggml.find_table(wanted), source="override", margin=None)
+    if choice != "auto":
+        return replace(ggml.find_table(choice), source="override", margin=None)
     rows = _some_ops(events, context)
     if not len(rows):
         return None
@@ -471,7 +471,7 @@ class GgmlvizRecords:
     def _fields(self, event: RawEvent) -> tuple[tuple[str, str, int, int], ...]:
         kinds = {int(kind): kind.name for kind in EventType}
         named = kinds.get(event.type, "unknown")
-        found = [
+        fields = [
             ("type", f"{event.type} {named}", 0, 1),
             ("timestamp_ns", str(event.timestamp_ns), 1, 8),
             ("thread_id", str(event.thread_id), 9, 4),
@@ -479,14 +479,14 @@ class GgmlvizRecords:
         for name, at, width in self._layout.member(event.type):
             value = event.values[name]
             text = f"0x{value:x}" if name.endswith("ptr") else str(value)
-            found.append((name, text, PREFIX_BYTES + at, width))
+            fields.append((name, text, PREFIX_BYTES + at, width))
         flag = int(self._layout.body_bytes[event.type]) - 1
-        found.append(("has_label", str(int(event.label is not None)), flag, 1))
+        fields.append(("has_label", str(int(event.label is not None)), flag, 1))
         if event.label is not None:
             n = len(event.label)
             text = event.label.decode("utf-8", "replace")
-            found += [("label_len", str(n), flag + 1, 4), ("label", text, flag + 5, n)]
-        return tuple(found)
+            fields += [("label_len", str(n), flag + 1, 4), ("label", text, flag + 5, n)]
+        return tuple(fields)
 
 
 _FIRST, _STEP = int(EventType.BACKEND_BUFFER_ALLOC), 2
@@ -494,7 +494,7 @@ WAITS, LIVES = "Stalls", "Thread lives"
 
 
 def renumber(
-    builder: TraceBuilder, events: Events, n_of_kind: I64, wanted: str
+    builder: TraceBuilder, events: Events, n_of_kind: I64, choice: str
 ) -> bool:
     """Give barrier and thread events the numbers 8 to 10; tell whether they are sure.
 
@@ -506,7 +506,7 @@ def renumber(
     high = n_of_kind[_FIRST + 3 : _FIRST + 5].sum()
     if not (low or middle or high):
         return True
-    if wanted == "8-10" or (wanted == "auto" and high):
+    if choice == "8-10" or (choice == "auto" and high):
         return True
     memory = np.flatnonzero(is_memory(events.kind))
     is_old = events.kind[memory] >= _FIRST
@@ -514,13 +514,13 @@ def renumber(
     is_bare = not (
         events.pointer[rows].any() or events.sizes[: len(memory)][is_old].any()
     )
-    if wanted == "auto" and not (low and is_bare):
+    if choice == "auto" and not (low and is_bare):
         return not middle
     later = np.flatnonzero(events.kind == _FIRST + _STEP)
     events.sizes = events.sizes[: len(memory)][~is_old]
     moved = np.concatenate([rows, later])
     events.kind[moved] += np.uint8(_STEP)
-    if wanted == "auto":
+    if choice == "auto":
         builder.warn(
             Severity.NOTICE,
             "old_numbering",

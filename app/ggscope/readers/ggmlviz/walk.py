@@ -106,9 +106,9 @@ class Window:
             self.base = self.end = first
             self._allocate(last - first)
         if self.base <= first < self.end:
-            kept = self.data[first - self.base : self.end - self.base]
+            rest = self.data[first - self.base : self.end - self.base]
             # The parts may overlap; numpy sees to it.
-            self.data[: len(kept)] = kept
+            self.data[: len(rest)] = rest
             self.base = first
         else:
             self.base = self.end = first
@@ -182,13 +182,13 @@ class Walk:
 
     def are_padding(self, at: I64) -> Bools:
         """Tell of each place what `is_padding` tells of one."""
-        found = np.zeros(len(at), np.bool_)
+        is_padding = np.zeros(len(at), np.bool_)
         words = self.window.words[at - self.window.base].view("<u4")
         maybe = np.flatnonzero(words == 0)
         # Few are left: a zero as type and in all of the time stamp.
         for i in maybe[self.stamps(at[maybe]) == 0].tolist():
-            found[i] = self.is_padding(int(at[i]))
-        return found
+            is_padding[i] = self.is_padding(int(at[i]))
+        return is_padding
 
     def bounds(self, at: I64) -> tuple[I64, Bools]:
         """Return the next places, and which events are sound, padding among them."""
@@ -226,16 +226,16 @@ class Walk:
 
         The only loop over events in Python: for a small part of a file.
         """
-        found: list[int] = []
+        starts: list[int] = []
         stop: Stop | None = None
         base = self.window.base
         data, body = self.window.data.data, self.body.tolist()
         while at < until and stop is None:
             after, stop = self._fault(data, body, at - base)
             if stop is None:
-                found.append(at)
+                starts.append(at)
                 at = after + base
-        return np.array(found, np.int64), at, stop or Stop.END
+        return np.array(starts, np.int64), at, stop or Stop.END
 
     def _fault(
         self, data: memoryview, body: list[int], at: int
@@ -311,8 +311,8 @@ def resume(
     if stop is Stop.ZEROS and not n_dropped:
         # The first bytes of an event may be zeros, too: its type and stamp.
         begin = max(start, first_nonzero(walk, start, context) - 8)
-    found = search.first(begin, min(walk.end, begin + REACH_BYTES))
-    return None if found is None else Resumption(n_dropped, start, found)
+    place = search.first(begin, min(walk.end, begin + REACH_BYTES))
+    return None if place is None else Resumption(n_dropped, start, place)
 
 
 def first_in(walk: Walk, begin: int, end: int, middle: int) -> int | None:
@@ -502,8 +502,8 @@ class StreamScan:
             context.check_cancelled()
             self._look_ahead(taker.window_bytes)
             until = min(walk.whole_until(), self.position + taker.window_bytes)
-            found, self.position, self.stop = taker.take(walk, self.position, until)
-            self._add(found)
+            starts, self.position, self.stop = taker.take(walk, self.position, until)
+            self._add(starts)
             if self.count > context.limits.records:
                 raise LimitExceededError(
                     f"the file has more than {context.limits.records:,} events.",
@@ -544,11 +544,11 @@ class StreamScan:
         if not is_inside or (ahead < n_bytes // 2 and last < self._walk.end):
             window.cover(self.position, self.position + n_bytes + self._walk.reach)
 
-    def _add(self, found: I64) -> None:
+    def _add(self, starts: I64) -> None:
         # A copy, because takers may use their memory again.
-        self._anchors.append(found[-self.count % STRIDE :: STRIDE].copy())
-        self.count += len(found)
-        self._recent = np.append(self._recent, found[-RECENT:])[-RECENT:]
+        self._anchors.append(starts[-self.count % STRIDE :: STRIDE].copy())
+        self.count += len(starts)
+        self._recent = np.append(self._recent, starts[-RECENT:])[-RECENT:]
 
     def _go_on(self, taker: Taker, context: ReadContext) -> bool:
         """Leave out damage; tell whether events follow behind it."""
@@ -570,6 +570,6 @@ class StreamScan:
         """Take back the last events that were damage, and note the gap."""
         self.count -= way.n_dropped
         self._recent = self._recent[: len(self._recent) - way.n_dropped]
-        kept = np.concatenate([*self._anchors, np.zeros(0, np.int64)])
-        self._anchors = [kept[: -(-self.count // STRIDE)]]
+        anchors = np.concatenate([*self._anchors, np.zeros(0, np.int64)])
+        self._anchors = [anchors[: -(-self.count // STRIDE)]]
         self.gaps.append(Gap(self.count, way.start, way.end, self.stop))

@@ -77,13 +77,13 @@ class SplitModel:
     ----------
     count : parts that there should be; 1 for a model that is not split.
     number : of the opened one, from 0.
-    found : parts that exist, by number; the opened one among them.
+    files : parts that exist, by number; the opened one among them.
     missing : names of files that do not.
     """
 
     count: int
     number: int
-    found: tuple[SplitFile, ...]
+    files: tuple[SplitFile, ...]
     missing: tuple[str, ...] = ()
 
 
@@ -120,8 +120,8 @@ def find_split(path: Path, header: GgufHeader) -> SplitModel:
         for i in range(count)
         if i not in present
     ]
-    found = tuple(SplitFile(present[i], i) for i in sorted(present))
-    return SplitModel(count, number, found, tuple(missing))
+    files = tuple(SplitFile(present[i], i) for i in sorted(present))
+    return SplitModel(count, number, files, tuple(missing))
 
 
 def note_missing(parts: SplitModel, header: GgufHeader) -> None:
@@ -178,11 +178,11 @@ def _compare(header: GgufHeader, count: int, number: int) -> None:
 
 def _present(path: Path, named: re.Match[str]) -> dict[int, Path]:
     """Return the parts beside `path` by number."""
-    found: dict[int, Path] = {}
+    present: dict[int, Path] = {}
     try:
         siblings = list(path.parent.iterdir())
     except OSError:
-        return found
+        return present
     for other in siblings:
         match = _NAME.match(other.name)
         if (
@@ -190,8 +190,8 @@ def _present(path: Path, named: re.Match[str]) -> dict[int, Path]:
             and (match["stem"], match["count"]) == (named["stem"], named["count"])
             and 0 < int(match["no"]) <= int(match["count"])
         ):
-            found[int(match["no"]) - 1] = other
-    return found
+            present[int(match["no"]) - 1] = other
+    return present
 
 
 _REFETCH = (
@@ -396,11 +396,11 @@ def _read(path: Path) -> GgufHeader:
         alignment=int(reader.alignment),
         data_offset=int(reader.data_offset),
     )
-    for key, found in reader.fields.items():
+    for key, entry in reader.fields.items():
         if not key.startswith(_OWN):
-            is_array = found.types[0] == GGUFValueType.ARRAY
+            is_array = entry.types[0] == GGUFValueType.ARRAY
             header.fields[key] = _field(
-                found.contents(), found.offset, len(found.data) if is_array else -1
+                entry.contents(), entry.offset, len(entry.data) if is_array else -1
             )
     for tensor in reader.tensors:
         header.tensors.append(
@@ -443,17 +443,17 @@ def model_facts(header: GgufHeader) -> dict[str, str]:
     kind = file_type_name(header.integer("general.file_type"))
     if kind:
         facts["file_type"] = kind
-    for key, found in header.fields.items():
+    for key, entry in header.fields.items():
         if len(facts) >= MAX_FACTS:
             header.warn(
                 Severity.NOTICE,
                 "gguf_many_keys",
                 f"The file has {len(header.fields):,} metadata keys; the first "
                 f"{MAX_FACTS:,} are listed.",
-                found.offset,
+                entry.offset,
             )
             break
-        facts[key] = _text(found)
+        facts[key] = _text(entry)
     return facts
 
 
@@ -473,19 +473,19 @@ def _n_vocab(header: GgufHeader) -> int:
     return -1
 
 
-def _text(found: GgufField) -> str:
-    value = found.value
+def _text(entry: GgufField) -> str:
+    value = entry.value
     if isinstance(value, tuple):
         text = f"[{', '.join(map(_scalar, value))}]"
-        return text if len(text) <= _MAX_TEXT else _begin(value, found.length)
-    if value is None and found.is_array:
-        return _begin(found.head, found.length)
+        return text if len(text) <= _MAX_TEXT else _begin(value, entry.length)
+    if value is None and entry.is_array:
+        return _begin(entry.head, entry.length)
     if value is None:
-        return f"{found.length:,} bytes of text"
+        return f"{entry.length:,} bytes of text"
     text = _scalar(value)
     if len(text) <= _MAX_TEXT:
         return text
-    return f"{found.length:,} bytes of text: {text[:_MAX_TEXT]}…"
+    return f"{entry.length:,} bytes of text: {text[:_MAX_TEXT]}…"
 
 
 def _begin(values: Sequence[Scalar], length: int) -> str:
@@ -625,7 +625,7 @@ class GgufReader:
         build = _Build(choice)
         header = _header(source, context, choice)
         parts = find_split(source.path, header)
-        for part in parts.found:
+        for part in parts.files:
             context.check_cancelled()
             if part.number == parts.number:
                 build.add(header, source, parts, part.number)
@@ -777,12 +777,12 @@ def _stated(header: GgufHeader, tensors: Tensors) -> tuple[DeclaredMetric, ...]:
         stated_figure(
             name,
             None if (n := header.integer(f"{architecture}.{key}")) < 0 else n,
-            found,
+            counted,
             basis=basis,
             place=f"{architecture}.{key}",
             at_least=True,
         )
-        for name, key, found, basis in (
+        for name, key, counted, basis in (
             ("layers", "block_count", len(layers), "layers of its tensors"),
             ("experts", "expert_count", n_experts, "its stacks of experts"),
         )

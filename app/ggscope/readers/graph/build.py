@@ -126,7 +126,7 @@ def _viewed(nodes: Sequence[Node], wrong: list[int], links: Links) -> dict[int, 
     is_wrong[wrong] = True
     edges = np.flatnonzero(is_wrong[links.target])
     slot_of = {i: _VIEWED_SLOT.get(op_name(nodes[i].operation), -1) for i in wrong}
-    found: dict[int, int] = {}
+    viewed: dict[int, int] = {}
     for source, target, slot in zip(
         links.source[edges].tolist(),
         links.target[edges].tolist(),
@@ -135,8 +135,8 @@ def _viewed(nodes: Sequence[Node], wrong: list[int], links: Links) -> dict[int, 
     ):
         same = split_suffixes(nodes[source].name)[0] == nodes[target].name.strip()
         if slot == slot_of[target] and source != target and same:
-            found[target] = source
-    return found
+            viewed[target] = source
+    return viewed
 
 
 def build_graph(
@@ -397,6 +397,6 @@ def title_of(path: Path, stated: object = None) -> tuple[int, str]:
     number = integer_of(stated)
     if number is not None:
         token = number if 0 <= number <= _MAX_TOKEN else -1
-    elif found := _TOKEN_NAME.search(path.stem):
-        token = int(found[1])
+    elif match := _TOKEN_NAME.search(path.stem):
+        token = int(match[1])
     return token, f"token {token}" if token >= 0 else path.name

@@ -158,8 +158,8 @@ class _StatementCollector:
                 builder.warn(severity, code, message, count=n)
 
     def _take_edge(self, draft: GraphDraft, edge: EdgeStatement) -> None:
-        found = _SLOT.match(edge.attributes.get("label", ""))
-        slot = int(found[1]) if found else UNKNOWN_SLOT
+        match = _SLOT.match(edge.attributes.get("label", ""))
+        slot = int(match[1]) if match else UNKNOWN_SLOT
         if not 0 <= slot <= MAX_SLOT:
             self._n_unlabelled += 1
             slot = UNKNOWN_SLOT

@@ -94,9 +94,9 @@ class Tokens:
     def next(self) -> Token:
         """Return the next token; END, again and again, behind the last one."""
         text = self._text
-        while (found := _TOKEN.match(text, self.at)) is not None:
-            at, self.at = self.at, found.end()
-            group = found.lastgroup
+        while (match := _TOKEN.match(text, self.at)) is not None:
+            at, self.at = self.at, match.end()
+            group = match.lastgroup
             if group == "blank":
                 continue
             if group == "comment":
@@ -106,8 +106,8 @@ class Tokens:
             if group == "html":
                 return self._html(at)
             if group != "text":
-                return Token(_KINDS[group or ""], found.group(), at)
-            inner = found.group()[1:-1]
+                return Token(_KINDS[group or ""], match.group(), at)
+            inner = match.group()[1:-1]
             if "\\" in inner:
                 inner = _QUOTED_PIECE.sub(_unquoted, inner)
             return Token(Kind.WORD, inner, at, True)
@@ -119,10 +119,10 @@ class Tokens:
     def _html(self, at: int) -> Token:
         """Return the balanced ``<…>`` that begins at `at`."""
         depth = 0
-        for found in _ANGLE.finditer(self._text, at, at + _MAX_HTML):
-            depth += 1 if found.group() == "<" else -1
+        for angle in _ANGLE.finditer(self._text, at, at + _MAX_HTML):
+            depth += 1 if angle.group() == "<" else -1
             if depth == 0:
-                self.at = found.end()
+                self.at = angle.end()
                 return Token(Kind.WORD, self._text[at : self.at], at, True)
         return Token(Kind.STRAY, "<", at)
 
@@ -130,8 +130,8 @@ class Tokens:
 _KINDS = {"word": Kind.WORD, "arrow": Kind.ARROW, "sign": Kind.SIGN}
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    return '"' if found[1] == '"' else ""
+def _unquoted(match: re.Match[str]) -> str:
+    return '"' if match[1] == '"' else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,18 +272,20 @@ class DotParser:
         if not self._now.is_quoted:
             return False
         if edge := _GGML_EDGE.match(self._text, at):
-            found: Statement = EdgeStatement(
+            statement: Statement = EdgeStatement(
                 edge[1], edge[2], {"label": edge[3]}, True, at
             )
             end = edge.end()
         elif node := _GGML_NODE.match(self._text, at):
-            found = NodeStatement(node[1], {"fillcolor": node[2], "label": node[3]}, at)
+            statement = NodeStatement(
+                node[1], {"fillcolor": node[2], "label": node[3]}, at
+            )
             end = node.end()
             if '"' in node[3] and _BARE_QUOTE.search(node[3]):
                 self.faults.quotes.add(at)
         else:
             return False
-        self._found.append(found)
+        self._found.append(statement)
         self._tokens.at = end
         self._now = self._tokens.next()
         return True
@@ -357,16 +359,16 @@ class DotParser:
             self._statement()
             self._check_size(0)
         named: dict[str, None] = {}
-        for found in self._found[first:]:
-            if isinstance(found, NodeStatement):
-                named[found.id] = None
-            elif isinstance(found, EdgeStatement):
-                named[found.source] = named[found.target] = None
+        for statement in self._found[first:]:
+            if isinstance(statement, NodeStatement):
+                named[statement.id] = None
+            elif isinstance(statement, EdgeStatement):
+                named[statement.source] = named[statement.target] = None
         return list(named)
 
     def _attributes(self) -> dict[str, str]:
         """Take any number of ``[ key = value; … ]``."""
-        found: dict[str, str] = {}
+        attributes: dict[str, str] = {}
         while self._is_sign("["):
             self._next()
             while not self._is_sign("]"):
@@ -377,10 +379,10 @@ class DotParser:
                 if self._is_sign("="):
                     self._next()
                     value = self._word()
-                if len(found) < _MAX_ATTRIBUTES:
-                    found[key] = value
+                if len(attributes) < _MAX_ATTRIBUTES:
+                    attributes[key] = value
             self._next()
-        return found
+        return attributes
 
     def _check_size(self, n_more: int) -> None:
         """Refuse a statement of more than `MAX_STATEMENT` nodes and edges."""

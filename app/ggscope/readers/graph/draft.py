@@ -229,8 +229,8 @@ def op_number(operation: str) -> int:
     """
     text = operation.strip()
     numbers = _numbers()
-    found = numbers.get(_symbols().get(_unescaped(text), ""), -1)
-    return found if found >= 0 else numbers.get(text.removeprefix("GGML_OP_"), -1)
+    number = numbers.get(_symbols().get(_unescaped(text), ""), -1)
+    return number if number >= 0 else numbers.get(text.removeprefix("GGML_OP_"), -1)
 
 
 def op_name(operation: str) -> str:
@@ -280,12 +280,12 @@ def parse_record(text: str) -> RecordLabel | None:
     """Return what a record's label says; None where it is no such label."""
     fields = _BAR.split(text)
     for k, part in enumerate(fields):
-        found = _SHAPE.match(_without_port(part))
-        if found is None:
+        match = _SHAPE.match(_without_port(part))
+        if match is None:
             continue
         name, dtype = _name_and_type("|".join(fields[:k]))
-        shape = dimensions(found[2].replace(",", " ").split())
-        if found[1]:
+        shape = dimensions(match[2].replace(",", " ").split())
+        if match[1]:
             return RecordLabel(name, dtype, LEAF_OPERATION, shape, True)
         operation, has_gradient = _symbols_labels(fields[k + 1 :])
         return RecordLabel(name, dtype, operation, shape, False, has_gradient)
@@ -294,15 +294,15 @@ def parse_record(text: str) -> RecordLabel | None:
 
 def dimensions(values: list[str]) -> tuple[int, ...]:
     """Return up to four dimensions; those that no tensor has become 0 (unknown)."""
-    found = (int(v) if len(v) < 20 and v.isdigit() else 0 for v in values[:4])
-    return tuple(n if n < _MAX_DIMENSION else 0 for n in found)
+    sizes = (int(v) if len(v) < 20 and v.isdigit() else 0 for v in values[:4])
+    return tuple(n if n < _MAX_DIMENSION else 0 for n in sizes)
 
 
 def _name_and_type(field: str) -> tuple[str, str]:
     # The type stands in the last parenthesis: suffixes of the name come before it.
     text = _without_port(field)
-    found = _TYPE.match(text)
-    return (found[1], found[2].strip()) if found else (text.rstrip(), "")
+    match = _TYPE.match(text)
+    return (match[1], match[2].strip()) if match else (text.rstrip(), "")
 
 
 def _symbols_labels(fields: list[str]) -> tuple[str, bool]:

@@ -173,8 +173,8 @@ class GraphElements:
             self._count("bad_edge", place)
             return
         label = value.get("label") if isinstance(value, dict) else None
-        found = _SLOT.match(label) if isinstance(label, str) else None
-        slot = int(found[1]) if found else UNKNOWN_SLOT
+        match = _SLOT.match(label) if isinstance(label, str) else None
+        slot = int(match[1]) if match else UNKNOWN_SLOT
         if not 0 <= slot <= MAX_SLOT:
             self._count("edge_label", place)
             slot = UNKNOWN_SLOT
@@ -226,10 +226,10 @@ class GraphElements:
     def _category(self, value: object, place: str) -> int:
         if value is None:
             return -1
-        found = _CATEGORIES.get(value.lower(), -1) if isinstance(value, str) else -1
-        if found < 0:
+        category = _CATEGORIES.get(value.lower(), -1) if isinstance(value, str) else -1
+        if category < 0:
             self._count("unknown_category", place)
-        return found
+        return category
 
     def _count(self, code: str, place: str) -> None:
         self._counts[code] += 1
@@ -291,8 +291,8 @@ class GraphJsonReader:
         )
         draft = elements.draft
         if walked.fault is not None:
-            kept = f"{len(draft.nodes):,} nodes and {draft.n_edges:,} edges"
-            note_fault(builder, source, walked.fault, kept, len(draft.nodes))
+            loaded = f"{len(draft.nodes):,} nodes and {draft.n_edges:,} edges"
+            note_fault(builder, source, walked.fault, loaded, len(draft.nodes))
         if "nodes" not in walked.lists:
             raise CorruptError(
                 "no list of nodes in this JSON.", hint="Is this a graph?"
@@ -314,11 +314,11 @@ def _trace(
         elements.draft, builder, token=token, title=title, expects_views=False
     )
     layers = {int(layer) for layer in graph.layer.tolist() if layer >= 0}
-    found = {"nodes": n_declared, "edges": n_edges, "layers": len(layers)}
-    _note_counts(builder, stated, found)
+    counts = {"nodes": n_declared, "edges": n_edges, "layers": len(layers)}
+    _note_counts(builder, stated, counts)
     figures = tuple(
         figure
-        for key, n in found.items()
+        for key, n in counts.items()
         if (figure := _figure(key, stated.get(key), n)) is not None
     )
     is_cut = builder.has_loss
@@ -348,24 +348,24 @@ def _stated(facts: dict[str, object]) -> dict[str, int]:
     return {k: v for k, v in numbers if v is not None and abs(v) < _MAX_COUNT}
 
 
-def _figure(key: str, stated: int | None, found: int) -> DeclaredMetric | None:
+def _figure(key: str, stated: int | None, counted: int) -> DeclaredMetric | None:
     basis = "the names of its nodes" if key == "layers" else f"its list of {key}"
     place = f"metadata.{'layers' if key == 'layers' else 'total_' + key}"
-    return stated_figure(key, stated, found, basis=basis, place=place)
+    return stated_figure(key, stated, counted, basis=basis, place=place)
 
 
 def _note_counts(
-    builder: TraceBuilder, stated: dict[str, int], found: dict[str, int]
+    builder: TraceBuilder, stated: dict[str, int], counts: dict[str, int]
 ) -> None:
     for key in ("nodes", "edges", "layers"):
-        if stated.get(key, found[key]) == found[key]:
+        if stated.get(key, counts[key]) == counts[key]:
             continue
         remedy = "" if key == "layers" else "Re-export the graph."
         builder.warn(
             Severity.NOTICE,
             f"{key}_mismatch",
             f"{key} count does not match: file says {stated[key]:,}, found "
-            f"{found[key]:,}.",
+            f"{counts[key]:,}.",
             place=f"metadata.{'layers' if key == 'layers' else 'total_' + key}",
             remedy=remedy,
         )

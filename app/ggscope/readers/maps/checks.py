@@ -108,17 +108,17 @@ class _Stack:
 
 
 def _stacks(rows: TensorRows) -> list[_Stack]:
-    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    stacks: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for row, name in enumerate(rows.name):
         base, expert = slice_of(name)
         if expert >= 0:
-            found[base].append((expert, row))
+            stacks[base].append((expert, row))
     return [
         _Stack(
             np.asarray([row for _, row in sorted(slices)], np.int64),
             [expert for expert, _ in sorted(slices)] == list(range(len(slices))),
         )
-        for slices in found.values()
+        for slices in stacks.values()
     ]
 
 

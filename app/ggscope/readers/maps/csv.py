@@ -368,20 +368,20 @@ class RegistryCsvReader:
 
 def _registry_rows(table: CsvTable, builder: TraceBuilder) -> TensorRows:
     """Return the rows in the order of ``tensor_idx``."""
-    found = [(index, line) for line in table.lines if (index := _index(line)) >= 0]
+    listed = [(index, line) for line in table.lines if (index := _index(line)) >= 0]
     for line in table.lines:
         if _index(line) < 0:
             table.reject(line)
-    order = sorted(found, key=lambda pair: pair[0])
+    order = sorted(listed, key=lambda pair: pair[0])
     if [index for index, _ in order] != list(range(len(order))):
         builder.warn(
             Severity.NOTICE,
             "registry_numbers",
             "tensor_idx has gaps or duplicates: accesses cannot be matched to "
             "tensors by number.",
-            place=f"line {found[0][1].number}",
+            place=f"line {listed[0][1].number}",
         )
-        order = found
+        order = listed
     stated = [whole(line.values.get("file_offset", "")) for _, line in order]
     offsets = [-1 if offset is None else offset for offset in stated]
     # The tracer writes 0 where it does not know; only one tensor can begin there.

@@ -63,15 +63,15 @@ class NamesReader:
         """
         refuse_larger(source, _MAX_BYTES, "Is this a list of tensor names?")
         builder = TraceBuilder()
-        found: list[_Row] = []
+        named: list[_Row] = []
         odd: list[int] = []
         data = source.read(0, source.size)
         for number, row in enumerate(_rows(data), 1):
             if row is None:
                 odd.append(number)
-            elif len(found) < MAX_ROWS:
-                found.append(row)
-        if not found:
+            elif len(named) < MAX_ROWS:
+                named.append(row)
+        if not named:
             raise CorruptError("no tensor names in this file.", offset=0)
         _note_odd(builder, odd)
         if not data.endswith(b"\n"):
@@ -79,10 +79,10 @@ class NamesReader:
                 Severity.INFO,
                 "names_open_end",
                 "the last line has no newline and may be truncated.",
-                found[-1].at,
+                named[-1].at,
             )
         rows = TensorRows()
-        for row in _in_order(found, builder):
+        for row in _in_order(named, builder):
             rows.add(row.name, file=-1, address=row.address, at=row.at)
         context.progress(source.size, source.size)
         # Such a list has no places, and lacks none.
@@ -132,11 +132,11 @@ def _note_odd(builder: TraceBuilder, odd: list[int]) -> None:
         )
 
 
-def _in_order(found: list[_Row], builder: TraceBuilder) -> list[_Row]:
+def _in_order(rows: list[_Row], builder: TraceBuilder) -> list[_Row]:
     """Return the rows by their numbers, where these are 0, 1, 2 …."""
-    if all(row.number < 0 for row in found):
-        return found
-    order = sorted(found, key=lambda row: row.number)
+    if all(row.number < 0 for row in rows):
+        return rows
+    order = sorted(rows, key=lambda row: row.number)
     if [row.number for row in order] == list(range(len(order))):
         return order
     builder.warn(
@@ -145,4 +145,4 @@ def _in_order(found: list[_Row], builder: TraceBuilder) -> list[_Row]:
         "Tensor numbers have gaps or duplicates, or do not begin at 0: "
         "accesses cannot be matched to tensors by number.",
     )
-    return found
+    return rows

@@ -443,11 +443,11 @@ class _Scanned:
         numbered = self._numbered[column.memo]
         if missing is None:
             return numbered.column(values, dtype)
-        found = numbered.column(np.where(values > 0, values, -1), dtype)
-        if (found < 0).any():
+        numbers = numbered.column(np.where(values > 0, values, -1), dtype)
+        if (numbers < 0).any():
             instead = self._memos[column.memo][str(missing)]
-            found = np.where(found < 0, instead, found).astype(dtype)
-        return found
+            numbers = np.where(numbers < 0, instead, numbers).astype(dtype)
+        return numbers
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
         """Tell which engine events hint at a colour."""

@@ -102,17 +102,17 @@ class Header:
         which may count idle cycles behind the last event, or the last cycle) that is
         taken as agreement too, and said.
         """
-        found = _Comparison(self._object("summary_metrics"), computed)
+        comparison = _Comparison(self._object("summary_metrics"), computed)
         config = self._object("config_snapshot").get("npu")
         run = self._object("run_metadata").get("tokens")
         return tuple(
             figure
             for figure in (
-                *found.totals(),
-                *found.engines(),
-                *found.latencies(),
-                *found.configured(config if isinstance(config, dict) else {}),
-                *found.counted(run if isinstance(run, dict) else {}),
+                *comparison.totals(),
+                *comparison.engines(),
+                *comparison.latencies(),
+                *comparison.configured(config if isinstance(config, dict) else {}),
+                *comparison.counted(run if isinstance(run, dict) else {}),
             )
             if figure is not None
         )
@@ -272,7 +272,7 @@ class _Comparison:
         tokens = self._summary.get("tokens")
         if not isinstance(tokens, dict):
             return
-        for key, found in (
+        for key, computed in (
             (
                 "prefill_latency_cycles",
                 ("prefill_cycles", "avg_prefill_latency_cycles"),
@@ -280,7 +280,7 @@ class _Comparison:
             ("avg_decode_latency_cycles", ("avg_decode_latency_cycles",)),
         ):
             stated = _number(tokens.get(key))
-            values = [v for v in map(self._found, found) if v is not None]
+            values = [v for v in map(self._found, computed) if v is not None]
             match = [v for v in values if stated is not None and is_equal(stated, v)]
             yield stated_figure(
                 key.replace("_", " ").removesuffix(" cycles"),

@@ -24,9 +24,9 @@ def covering(start: I64, end: I64, points: I64) -> I64:
     if not n:
         return np.full(len(points), -1, np.int64)
     if bool((end[:-1] <= start[1:]).all()):
-        found = np.searchsorted(start, points, "right") - 1
-        covered = (found >= 0) & (points < end[np.maximum(found, 0)])
-        return np.where(covered, found, -1)
+        position = np.searchsorted(start, points, "right") - 1
+        covered = (position >= 0) & (points < end[np.maximum(position, 0)])
+        return np.where(covered, position, -1)
     edges = distinct(np.concatenate([start, end]))
     owner = latest_owner(
         np.searchsorted(edges, start), np.searchsorted(edges, end), len(edges)
@@ -115,8 +115,8 @@ class EngineFigures(Mapping[str, Mapping[str, float]]):
         """Return how many engines have this first word of their names."""
         codes, counts = np.unique(self._keys // self._n_units, return_counts=True)
         names = (engine_name(self._names, code) for code in codes.tolist())
-        found = zip(names, counts.tolist(), strict=True)
-        return sum(n for name, n in found if name.split(" ")[0] == kind)
+        pairs = zip(names, counts.tolist(), strict=True)
+        return sum(n for name, n in pairs if name.split(" ")[0] == kind)
 
     def _rows(self) -> dict[str, int]:
         if not self._row_of:
@@ -229,25 +229,25 @@ def looked_up(values: Array, rows: I64) -> Array:
     return np.where(rows >= 0, values[np.maximum(rows, 0)], values.dtype.type(-1))
 
 
-def find(ascending: I64, wanted: I64) -> I64:
+def find(ascending: I64, values: I64) -> I64:
     """Return where each wanted value stands in a strictly ascending array; or -1."""
     if not len(ascending):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return np.where(ascending[at] == wanted, at, -1)
+        return np.full(len(values), -1, np.int64)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[at] == values, at, -1)
 
 
 def last_before(cmdq: I64, record: I64, dep: I64, before: I64) -> I64:
     """Return the span with ``cmdq == dep`` that comes last before a record; or -1."""
     commands = distinct(cmdq[cmdq >= 0])
     n_records = int(max(record.max(initial=0), before.max(initial=0))) + 1
-    rank, wanted = find(commands, cmdq), find(commands, dep)
+    rank, value = find(commands, cmdq), find(commands, dep)
     # Both factors count events, so the product stays far below 2**63.
     place = rank * n_records + record
     order = np.argsort(place)
-    at = np.searchsorted(place[order], wanted * n_records + before) - 1
+    at = np.searchsorted(place[order], value * n_records + before) - 1
     span = order[np.maximum(at, 0)]
-    return np.where((wanted >= 0) & (at >= 0) & (rank[span] == wanted), span, -1)
+    return np.where((value >= 0) & (at >= 0) & (rank[span] == value), span, -1)
 
 
 def linked(own_key: I64, own_cmdq: I64, key: I64, cmdq: I64) -> I64:
@@ -261,11 +261,11 @@ def linked(own_key: I64, own_cmdq: I64, key: I64, cmdq: I64) -> I64:
     ranked = place[order]
     engine, command = find(keys, key), find(commands, cmdq)
     known = (engine >= 0) & (command >= 0) & (cmdq >= 0)
-    wanted = np.where(known, engine * len(commands) + command, -1)
-    low = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
+    codes = np.where(known, engine * len(commands) + command, -1)
+    low = np.minimum(np.searchsorted(ranked, codes), len(ranked) - 1)
     next_one = ranked[np.minimum(low + 1, len(ranked) - 1)]
     is_last = low == len(ranked) - 1
-    once = (ranked[low] == wanted) & ((next_one != wanted) | is_last)
+    once = (ranked[low] == codes) & ((next_one != codes) | is_last)
     return np.where(known & once, order[low], -1)
 
 

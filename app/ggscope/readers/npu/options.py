@@ -249,7 +249,7 @@ def _counted(text: JsonText) -> int:
 
 def _density(data: bytes) -> float:
     """Return the number of events per byte, as the head of a file shows it."""
-    starts = [found.start() for found in KNOWN_TYPE.finditer(data)]
+    starts = [match.start() for match in KNOWN_TYPE.finditer(data)]
     if len(starts) < 2:
         return len(starts) / max(len(data), 1)
     return (len(starts) - 1) / (starts[-1] - starts[0])

@@ -296,14 +296,14 @@ class NpuParser:
         else:
             self._take_doubtful_block(block)
 
-    def _wanted(self, n: int) -> range:
+    def _requested(self, n: int) -> range:
         """Return which of the next `n` events are in the range asked for."""
         first, stop = self._options.first, self._options.stop
         low = min(max(first - self.n_records, 0), n)
         high = n if stop is None else min(max(stop - self.n_records, low), n)
         return range(low, high)
 
-    def _is_wanted(self, index: int) -> bool:
+    def _is_requested(self, index: int) -> bool:
         stop = self._options.stop
         return index >= self._options.first and (stop is None or index < stop)
 
@@ -318,7 +318,7 @@ class NpuParser:
                 index = self.n_records + len(bounds)
                 self._problems.at(index, block.offset + start)
                 event = None
-                if self._is_wanted(index):
+                if self._is_requested(index):
                     data = block.element(start, end)
                     event = self._event(data, block.offset + start)
                     self._note_repeats(repeats_in(data))
@@ -338,37 +338,37 @@ class NpuParser:
             return None
         return self._rules.event(value)
 
-    def _note_repeats(self, found: Repeats | None) -> None:
+    def _note_repeats(self, repeats: Repeats | None) -> None:
         """Note the keys that the event at hand names twice."""
-        if found is not None:
-            place, offset = self._problems.place(found.key), self._problems.offset
-            note_repeated(self.builder, place, offset, found.count)
+        if repeats is not None:
+            place, offset = self._problems.place(repeats.key), self._problems.offset
+            note_repeated(self.builder, place, offset, repeats.count)
 
     def _keep(
         self, block: Block, start: I64, end: I64, events: Sequence[Event | None]
     ) -> None:
         """Add events that the rules have judged, with the places of their texts."""
-        wanted = self._wanted(len(events))
-        first = self._announced(len(wanted)) + wanted.start
-        events = events[wanted.start : wanted.stop]
+        n_requested = self._requested(len(events))
+        first = self._announced(len(n_requested)) + n_requested.start
+        events = events[n_requested.start : n_requested.stop]
         record = np.arange(first, first + len(events))
-        self._kept(block, start, end, self._columns.add(events, record))
+        self._count_rows(block, start, end, self._columns.add(events, record))
 
     def _keep_rows(self, block: ScannedBlock) -> None:
         """Add events that are rows already; let the rules judge those that are odd."""
-        wanted = self._wanted(len(block.rows))
+        requested = self._requested(len(block.rows))
         rows = block.rows
-        if len(wanted) < len(rows):
-            rows = rows.part(wanted)
-        first = self._announced(len(rows)) + wanted.start
+        if len(requested) < len(rows):
+            rows = rows.part(requested)
+        first = self._announced(len(rows)) + requested.start
         odd = np.flatnonzero(rows.kind >= STUB)
-        at = odd + wanted.start
+        at = odd + requested.start
         bounds = zip(
             at.tolist(), block.start[at].tolist(), block.end[at].tolist(), strict=True
         )
         events = [self._odd_event(block, start, end, row) for row, start, end in bounds]
         dropped = self._columns.add_rows(rows, first, events, odd)
-        self._kept(block, block.start, block.end, dropped)
+        self._count_rows(block, block.start, block.end, dropped)
 
     def _announced(self, n: int) -> int:
         """Return the number of the next record, of which `n` are to be kept.
@@ -385,12 +385,12 @@ class NpuParser:
             )
         return self.n_records
 
-    def _kept(self, block: Block, start: I64, end: I64, dropped: I64) -> None:
+    def _count_rows(self, block: Block, start: I64, end: I64, dropped: I64) -> None:
         """Note where the events just added stand, and which ones end too early."""
-        first, wanted = self.n_records, self._wanted(len(start))
-        rows = slice(wanted.start, wanted.stop)
+        first, requested = self.n_records, self._requested(len(start))
+        rows = slice(requested.start, requested.stop)
         self._places.append(start[rows] + block.offset, (end - start)[rows])
-        self._n_kept += len(wanted)
+        self._n_kept += len(requested)
         self.n_records += len(start)
         for record in dropped.tolist():
             self._at(block, record - first, int(start[record - first]), first)
@@ -408,7 +408,7 @@ class NpuParser:
     def _take_doubtful_lines(self, block: Block) -> None:
         """Look at each line alone: headers, samples, events and what is neither."""
         assert block.line is not None  # lines always have numbers
-        kept: list[int] = []
+        good: list[int] = []
         events: list[Event | None] = []
         bounds = zip(block.start.tolist(), block.end.tolist(), strict=True)
         for row, (start, end) in enumerate(bounds):
@@ -420,17 +420,17 @@ class NpuParser:
                 self._bad_line(line, "it is too long", offset)
                 continue
             data = block.element(start, end)
-            found = self._line(data, offset, line)
-            if not found:
+            event = self._line(data, offset, line)
+            if not event:
                 continue
-            value = found[0]
+            value = event[0]
             self._note_repeats(repeats_in(data))
             if isinstance(value, dict) and self._is_header(value, offset, line):
                 continue
-            is_wanted = self._is_wanted(self.n_records + len(events))
-            events.append(self._rules.event(value) if is_wanted else None)
-            kept.append(row)
-        rows = np.array(kept, np.int64)
+            is_requested = self._is_requested(self.n_records + len(events))
+            events.append(self._rules.event(value) if is_requested else None)
+            good.append(row)
+        rows = np.array(good, np.int64)
         self._keep(
             replace(block, line=block.line[rows]),
             block.start[rows],

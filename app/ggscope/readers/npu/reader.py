@@ -132,7 +132,7 @@ class NpuJsonReader:
         # What was published before a comment turned up is not published again.
         pace = SnapshotScheduler(
             self._first_seconds,
-            is_wanted=context.wants_stages and not pasted,
+            is_requested=context.wants_stages and not pasted,
             short_s=1.5 * self._first_seconds,
             most=4,
             growth=3,
@@ -165,9 +165,9 @@ class NpuJsonReader:
             if type(error) is not ReadError or not parser.n_records:
                 raise
             note_failure(parser.builder, error, parser.n_records)
-        change, kept = source.change(), counted(parser.n_records)
+        change, loaded = source.change(), counted(parser.n_records)
         severity = Severity.DATA_LOSS if change in BREAKING else Severity.NOTICE
-        note_change(parser.builder, change, kept, cursor.position, severity=severity)
+        note_change(parser.builder, change, loaded, cursor.position, severity=severity)
         return parser.trace()
 
 

@@ -115,13 +115,13 @@ class Numbered:
         if self._generation != self._texts.generation:
             self._generation = self._texts.generation
             self._known[:-1] = _UNSET
-        found = self._known[numbers]
-        new = numbers[found == _UNSET]
+        values = self._known[numbers]
+        new = numbers[values == _UNSET]
         if len(new):
             for number in dict.fromkeys(new.tolist()):
                 self._known[number] = self._memo[self._texts[number]]
-            found = self._known[numbers]
-        return found.astype(dtype)
+            values = self._known[numbers]
+        return values.astype(dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,10 +304,10 @@ class Scanner:
     def _call(self, data: Bytes8, form: int, first: bool) -> None:
         if self._is_full:
             self.texts.forget()
-        found = self._struct
-        self._scan(data, len(data), form, int(first), found, self.texts.struct)
+        struct = self._struct
+        self._scan(data, len(data), form, int(first), struct, self.texts.struct)
         # Out of rows is no reason to forget texts.
-        self._is_full = found.status == _FULL and found.n_rows < found.capacity
+        self._is_full = struct.status == _FULL and struct.n_rows < struct.capacity
 
     def _bounds(self) -> tuple[Array, Array]:
         n = self._struct.n_rows

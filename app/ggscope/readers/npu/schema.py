@@ -173,8 +173,8 @@ def layer_number(layer_id: str) -> int:
 
     The first number that stands alone counts; else one at the end ("layer12").
     """
-    found = _BOUNDED_NUMBER.search(layer_id) or _TRAILING_NUMBER.search(layer_id)
-    number = int(found.group(1)) if found else -1
+    match = _BOUNDED_NUMBER.search(layer_id) or _TRAILING_NUMBER.search(layer_id)
+    number = int(match.group(1)) if match else -1
     return number if number < 1 << 15 else -1
 
 
@@ -183,10 +183,10 @@ def color_value(hint: str) -> int:
     named = _COLOR_NAMES.get(hint.strip().lower())
     if named is not None:
         return 0xFF000000 | named
-    found = _HEX_COLOR.match(hint.strip())
-    if found is None:
+    match = _HEX_COLOR.match(hint.strip())
+    if match is None:
         return 0
-    digits = found.group(1)
+    digits = match.group(1)
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
     return 0xFF000000 | int(digits, 16)
@@ -476,8 +476,8 @@ class Rules:
         high: int = MAX_NUMBER,
         missing: int = -1,
     ) -> int:
-        found = self._integer(fields, key, low, high)
-        return missing if found is None else found
+        number = self._integer(fields, key, low, high)
+        return missing if number is None else number
 
     def _integer(self, fields: Fields, key: str, low: int, high: int) -> int | None:
         """Return a number that may be missing; None also where it is unusable."""

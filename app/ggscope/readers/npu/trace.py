@@ -589,12 +589,12 @@ class TraceAssembly:
         by_index = np.where(dep < target_record, find(records, dep), -1)
         by_index = np.where(by_index >= 0, by_record[np.maximum(by_index, 0)], -1)
         source = np.where(source >= 0, source, by_index)
-        found = source >= 0
+        has_source = source >= 0
         self._builder.flows = Flows(
-            source[found] + engines.first_span,
-            by_record[target[found]] + engines.first_span,
+            source[has_source] + engines.first_span,
+            by_record[target[has_source]] + engines.first_span,
         )
-        n_lost = len(table) - int(np.count_nonzero(found))
+        n_lost = len(table) - int(np.count_nonzero(has_source))
         if n_lost:
             self._builder.warn(
                 Severity.NOTICE,
@@ -735,8 +735,8 @@ def last_cycle(source: Source) -> int | None:
     """Return the last cycle that the end of the file names; None if it names none."""
     begin = max(source.size - _TAIL_BYTES, 0)
     data = source.array(begin, source.size - begin).tobytes()
-    found = _CYCLE.findall(data) or _TOTAL.findall(data)
-    return max(map(int, found), default=None)
+    cycles = _CYCLE.findall(data) or _TOTAL.findall(data)
+    return max(map(int, cycles), default=None)
 
 
 def _alike(value: int, rows: Array) -> Array:

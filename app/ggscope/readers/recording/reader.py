@@ -224,19 +224,19 @@ class _Sidecar:
         self._events.put()
         n_records = self._number("records") + self._number("extension_records")
         run = self._run(n_records, lane_of)
-        told = self._events.facts()
+        facts = self._events.facts()
         story = story_of(self._facts, self._whole, self._doubt)
         if story is not None:
             self._tell_missing(story)
             if end := end_words(story):
-                told = {**told, "end": end}
+                facts = {**facts, "end": end}
         self._warn(story)
-        found = builder.snapshot(
-            _with_facts(info, self._facts, told, len(self._graphs))
+        trace = builder.snapshot(
+            _with_facts(info, self._facts, facts, len(self._graphs))
         )
-        passes = replace(found.info, n_passes=self._events.n_ubatches)
+        passes = replace(trace.info, n_passes=self._events.n_ubatches)
         stories = () if story is None else (story,)
-        return replace(found, run=run, info=passes, stories=stories)
+        return replace(trace, run=run, info=passes, stories=stories)
 
     # -- values that may be anything ---------------------------------------
 
@@ -273,10 +273,10 @@ class _Sidecar:
     def _number(self, key: str) -> int:
         """Return a count; 0 where there is none."""
         value = self._facts.get(key, 0)
-        found = _whole(value, _U64 >> 1)
-        if found is None:
+        number = _whole(value, _U64 >> 1)
+        if number is None:
             self._doubt(key)
-        return found or 0
+        return number or 0
 
     def _tick(self, value: object) -> int | None:
         time = _whole(value, FAR)
@@ -306,15 +306,15 @@ class _Sidecar:
 
     def _threads(self) -> dict[int, int]:
         """Return the lane of each thread by its number in the records."""
-        found: dict[int, int] = {}
+        threads: dict[int, int] = {}
         for item in self._items("threads"):
             numbers = [_whole(item.get(k), _U16) for k in ("thread", "slot", "index")]
-            if None in numbers or len(found) >= _MAX_THREADS:
+            if None in numbers or len(threads) >= _MAX_THREADS:
                 self._doubt("threads")
                 continue
             thread, slot, index = (int(n or 0) for n in numbers)
-            found[thread] = self._events.thread(thread, slot, index)
-        return found
+            threads[thread] = self._events.thread(thread, slot, index)
+        return threads
 
     def _model(self, item: dict[str, Any]) -> None:
         number, path = _whole(item.get("model"), _U32), item.get("path")
@@ -367,19 +367,19 @@ class _Sidecar:
 
     def _whole_build(self, build: int, item: dict[str, Any]) -> None:
         n_nodes, names = _whole(item.get("nodes"), _U32), item.get("names")
-        told = item.get("tensors")
+        stated = item.get("tensors")
         if n_nodes is None:
             self._doubt("builds")
             return
         try:
-            if isinstance(told, dict) and is_block(told):
-                told = columns(told, self._budget)
+            if isinstance(stated, dict) and is_block(stated):
+                stated = columns(stated, self._budget)
         except ColumnError:
-            told = None
-        if not isinstance(told, dict) or not isinstance(names, list):
+            stated = None
+        if not isinstance(stated, dict) or not isinstance(names, list):
             self._doubt("builds.tensors")
             return
-        listed = {key: _listed(told.get(key)) for key in NODE.names or ()}
+        listed = {key: _listed(stated.get(key)) for key in NODE.names or ()}
         n = len(listed["flags"])
         if any(len(column) != n for column in listed.values()):
             self._doubt("builds.tensors")
@@ -393,10 +393,10 @@ class _Sidecar:
         tensors["sources"] = UNKNOWN
         for row, used in zip(tensors, listed["sources"], strict=True):
             good = [_whole(s, n) for s in _listed(used)]
-            kept = [s for s in good if s is not None][:TENSOR_SOURCES]
-            if len(kept) != len(good) or not isinstance(used, list):
+            sources = [s for s in good if s is not None][:TENSOR_SOURCES]
+            if len(sources) != len(good) or not isinstance(used, list):
                 self._doubt("builds.tensors.sources")
-            row["sources"][: len(kept)] = kept
+            row["sources"][: len(sources)] = sources
         texts = [text if isinstance(text, str) else "" for text in names[:n]]
         texts += [""] * (n - len(texts))
         self._wholes[build] = _Whole(n_nodes, tensors, texts)
@@ -461,10 +461,10 @@ class _Sidecar:
         block = change.get(kind, {"rows": 0, "columns": {key: [] for key in names}})
         if not is_block(block):
             raise ColumnError("a change that is no table")
-        told = columns(block, self._budget)
-        if told.keys() != set(names):
+        pair = columns(block, self._budget)
+        if pair.keys() != set(names):
             raise ColumnError("a change without counterpart")
-        return [self._column(told[name], limit) for name in names]
+        return [self._column(pair[name], limit) for name in names]
 
     def _column(self, listed: list[Any], limit: int) -> Any:
         """Return numbers, all ones where one is not known; uint64[n]."""
@@ -473,14 +473,14 @@ class _Sidecar:
             numbers = [limit - 1 if n is None or n == -1 else n for n in listed]
             if not numbers or 0 <= min(numbers) <= max(numbers) < limit:
                 return np.array(numbers, np.uint64)
-        found = np.full(len(listed), limit - 1, np.uint64)
+        column = np.full(len(listed), limit - 1, np.uint64)
         for i, value in enumerate(listed):
             number = _whole(value, limit)
             if number is not None:
-                found[i] = number
+                column[i] = number
             elif value is not None and value != -1:
                 self._doubt("builds.tensors")
-        return found
+        return column
 
     # -- what happened -----------------------------------------------------
 
@@ -553,13 +553,13 @@ class _Sidecar:
         """
         if len(self._names_of_backends) < 2:
             return []
-        found = []
+        waits = []
         for item in self._items("host"):
             ubatch = _whole(item.get("ubatch"), 1 << 31)
             times = self._times(item, "host") if item.get("kind") == "sync" else None
             if ubatch is not None and times:
-                found.append((max(times), ubatch, 2, item))
-        return found
+                waits.append((max(times), ubatch, 2, item))
+        return waits
 
     def _backends(self) -> None:
         """Take what computed graphs, and the look that chose the mode."""
@@ -611,13 +611,11 @@ class _Sidecar:
         if item.get("phases") is None:
             self._events.add_ubatch(number, ubatch_tokens(tokens, positions, phase))
             return
-        found = _rows_of_ubatch(item)
-        if found is None:
+        rows = _rows_of_ubatch(item)
+        if rows is None:
             self._doubt("ubatches")
             return
-        self._events.add_ubatch(
-            number, ubatch_tokens(tokens, positions, phase, **found)
-        )
+        self._events.add_ubatch(number, ubatch_tokens(tokens, positions, phase, **rows))
 
     def _run(self, n_records: int, lane_of: Mapping[int, int]) -> Run:
         numbers = sorted(self._graphs)
@@ -674,13 +672,13 @@ class _Sidecar:
                 if code == "capture_lost":
                     text = f"{text} {short or _NOT_PLACED}"
                 builder.warn(Severity.DATA_LOSS, code, text, count=n, remedy=remedy)
-        told = max(self._number(key) for key in ("lost", "dropped", "unnamed_ops"))
-        if account is not None and account.lost > told:
+        stated = max(self._number(key) for key in ("lost", "dropped", "unnamed_ops"))
+        if account is not None and account.lost > stated:
             builder.warn(
                 Severity.DATA_LOSS,
                 "capture_ops_missing",
                 f"ops of the recorded graphs have no record. {short}",
-                count=account.lost - told,
+                count=account.lost - stated,
             )
         damaged = [
             name for name in _listed(self._facts.get("damaged_counters"))
@@ -727,9 +725,9 @@ def _graph_words(account: RunAccount) -> str:
 
 
 def _with_facts(
-    info: TraceInfo, facts: dict[str, Any], told: Mapping[str, str], n: int
+    info: TraceInfo, facts: dict[str, Any], more: Mapping[str, str], n: int
 ) -> TraceInfo:
-    """Return the info with what the sidecar says of the run; `told` comes with it.
+    """Return the info with what the sidecar says of the run; `more` comes with it.
 
     Of its own it holds `n` graphs; the records of ops are in the file beside it.
     """
@@ -744,7 +742,7 @@ def _with_facts(
     pid = _whole(facts.get("pid"), 1 << 31)
     if pid:
         producer["pid"] = str(pid)
-    producer |= told
+    producer |= more
     clock = facts.get("clock")
     real = _whole(clock.get("real") if isinstance(clock, dict) else None, 1 << 62)
     if real:

@@ -196,8 +196,8 @@ def _trace(
                 "lines are earlier than those before them in the file.",
                 count=n_back,
             )
-    kept = np.sort(requests.row)
-    builder.records = LineRecords(source.path, lines.line[kept], lines.offset[kept])
+    rows = np.sort(requests.row)
+    builder.records = LineRecords(source.path, lines.line[rows], lines.offset[rows])
     forms = [Form(i).title for i in np.flatnonzero(lines.forms).tolist()]
     info = trace_info(
         INFO,
@@ -215,7 +215,7 @@ def _trace(
 
 def events_of(lines: IoLines, requests: Requests) -> dict[str, object]:
     """Return what the file holds, counted by its own names."""
-    found: dict[str, object] = {
+    events: dict[str, object] = {
         "events": lines.n_events,
         "other_lines": lines.n_other,
         "broken_lines": lines.n_broken,
@@ -223,15 +223,15 @@ def events_of(lines: IoLines, requests: Requests) -> dict[str, object]:
     }
     if lines.forms[Form.BLKPARSE]:
         letters = np.flatnonzero(lines.actions).tolist()
-        found["actions"] = {chr(i): int(lines.actions[i]) for i in letters}
+        events["actions"] = {chr(i): int(lines.actions[i]) for i in letters}
         reads = (lines.kind == IoKind.READ) & (lines.form == Form.BLKPARSE)
         for letter, name in (
             ("D", "read_dispatch_bytes"),
             ("C", "read_complete_bytes"),
         ):
             rows = reads & (lines.action == ord(letter)) & (lines.size > 0)
-            found[name] = int(lines.size[rows].sum())
-    return found
+            events[name] = int(lines.size[rows].sum())
+    return events
 
 
 def _taken(requests: Requests, rows: I64) -> Requests:
@@ -296,7 +296,7 @@ class _StorageTrace:
         )
         group = np.minimum(group, _MOST_LANES)
         first = first[: _MOST_LANES + 1]
-        found = np.zeros(len(rows), np.int64)
+        lanes = np.zeros(len(rows), np.int64)
         order = np.argsort(group, kind="stable")
         bounds = np.searchsorted(group[order], np.arange(len(first) + 1))
         n_lanes = 0
@@ -325,8 +325,8 @@ class _StorageTrace:
                 for k in range(n_places)
             ]
             n_lanes += n_places
-            found[mine] = np.array(ids, np.int64)[place]
-        return found
+            lanes[mine] = np.array(ids, np.int64)[place]
+        return lanes
 
     def _group_name(self, row: int, is_call: bool) -> str:
         if is_call:

@@ -370,13 +370,13 @@ class TensorRecords:
         each = self.layout.source.itemsize
         at = [(first + (k + 1) * each) // 4 - 1 for k in range(4)]
         with Source(self.path) as source:
-            found = np.zeros((source.size // size, 4), np.uint32)
-            for offset, block in source.blocks(0, len(found) * size):
+            spare = np.zeros((source.size // size, 4), np.uint32)
+            for offset, block in source.blocks(0, len(spare) * size):
                 check()
                 words = block[: len(block) // size * size].view("<u4")
                 rows = words.reshape(-1, size // 4)[:, at]
-                found[offset // size : offset // size + len(rows)] = rows
-        return found
+                spare[offset // size : offset // size + len(rows)] = rows
+        return spare
 
     def _text(self, name: str, raw: bytes) -> str:
         """Return a field's value as people read it; N/A for sentinels."""

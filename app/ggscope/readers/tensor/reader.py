@@ -327,11 +327,11 @@ class TensorAccessReader:
 
 def _read(source: Source, context: ReadContext) -> Trace:
     given = context.options
-    wanted = LAYOUTS.get(INFO.option_values(given)[LAYOUT_OPTION])
+    requested = LAYOUTS.get(INFO.option_values(given)[LAYOUT_OPTION])
     begin, end = data_bounds(source, context)
     if not end:
-        return _empty_trace(source, wanted)
-    layout = wanted or _detected(source, begin, end)
+        return _empty_trace(source, requested)
+    layout = requested or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
     first, stop = requested_range(given, n_file)
     names = INFO.option_values(given)[NAMES_OPTION]

@@ -93,8 +93,8 @@ def op_starts(rows: Records, op: Array, ops: OpTable, chunked: ChunkedOps) -> Bo
 
 def _arity(name: str) -> int:
     """Return how many sources an op takes; 0 where that differs or is not known."""
-    found = ARITY.get(name, frozenset())
-    return next(iter(found)) if len(found) == 1 else 0
+    counts = ARITY.get(name, frozenset())
+    return next(iter(counts)) if len(counts) == 1 else 0
 
 
 def joined_rows(rows: Records, starts: Bools) -> Records:
@@ -106,9 +106,9 @@ def joined_rows(rows: Records, starts: Bools) -> Records:
     m = len(first)
 
     def with_room(column: Array) -> Array:
-        found = np.empty(m + room_for(m), column.dtype)
-        found[:m] = column
-        return found[:m]
+        wider = np.empty(m + room_for(m), column.dtype)
+        wider[:m] = column
+        return wider[:m]
 
     return replace(
         rows,
@@ -144,11 +144,11 @@ def joined_patterns(of_record: Array, starts: Bools, n: int) -> tuple[Array, Joi
     """
     first = np.flatnonzero(starts)
     length = np.diff(np.append(first, len(starts)))
-    found = of_record[first].astype(np.int32)
+    patterns = of_record[first].astype(np.int32)
     parts: list[tuple[int, ...]] = [(p,) for p in range(n)]
     for k in range(1, int(length.max(initial=1))):
-        more = np.flatnonzero((length > k) & (found >= 0))
-        before, behind = found[more], of_record[first[more] + k]
+        more = np.flatnonzero((length > k) & (patterns >= 0))
+        before, behind = patterns[more], of_record[first[more] + k]
         keys, place = _distinct(before, behind, len(parts), n + 1)
         number = np.full(len(keys), -1, np.int32)
         for i, both in enumerate(keys.tolist()):
@@ -156,15 +156,15 @@ def joined_patterns(of_record: Array, starts: Bools, n: int) -> tuple[Array, Joi
             if last:  # else the record has no pattern, and so its op has none
                 number[i] = len(parts)
                 parts.append((*parts[whole], last - 1))
-        found[more] = number[place]
-    uses = np.bincount(found[found >= 0], minlength=len(parts))
+        patterns[more] = number[place]
+    uses = np.bincount(patterns[patterns >= 0], minlength=len(parts))
     used = np.flatnonzero(uses)
     renumbered = np.full(len(parts) + 1, -1, np.int32)
     renumbered[used] = np.arange(len(used))
     chosen = [parts[i] for i in used.tolist()]
     edges = np.cumsum([0, *map(len, chosen)]).astype(np.int64)
     flat = np.array([p for part in chosen for p in part], np.int64)
-    return renumbered[found], Joins(edges, flat)
+    return renumbered[patterns], Joins(edges, flat)
 
 
 def _distinct(a: Array, b: Array, height: int, width: int) -> tuple[I64, Array]:
@@ -192,11 +192,11 @@ def joined(patterns: Patterns, joins: Joins) -> Patterns:
     rows = joins.part
     layer = patterns.layer[rows].astype(np.int64)
     # The first source that tells its layer tells that of the op.
-    told = np.flatnonzero(layer >= 0)
+    has_layer = np.flatnonzero(layer >= 0)
     owner = np.repeat(np.arange(len(head)), np.diff(joins.first))
     of_op = np.full(len(head) + 1, -1, patterns.layer.dtype)
-    has, where = np.unique(owner[told], return_index=True)
-    of_op[has] = layer[told[where]]
+    has, where = np.unique(owner[has_layer], return_index=True)
+    of_op[has] = layer[has_layer[where]]
     return replace(
         patterns,
         first=joins.first,
@@ -241,10 +241,10 @@ def repeated_rows(
     """
     first = rows.lane_first
     n_lanes = len(first) - 1
-    found: list[I64] = []
+    repeated: list[I64] = []
     crews: list[tuple[I64, Array]] = []
     if n_lanes > _MOST_LANES:
-        return found, n_lanes
+        return repeated, n_lanes
     looks = _LOOKS + _LOOKS_A_ROW * len(of_row)
     for lane, (low, high) in enumerate(pairwise(first.tolist())):
         chunked.check()
@@ -253,16 +253,16 @@ def repeated_rows(
         for number, crew in enumerate(crews):
             looks -= each
             if looks < 0:
-                return found, n_lanes - lane
+                return repeated, n_lanes - lane
             is_same = _shared(*crew, *mine, chunked)
             if is_same is not None:
-                found.append(low + np.flatnonzero(is_same))
+                repeated.append(low + np.flatnonzero(is_same))
                 crews[number] = _merged(crew, mine, ~is_same)
                 break
         else:
             if high > low:
                 crews.append(mine)
-    return found, 0
+    return repeated, 0
 
 
 def _merged(
@@ -315,9 +315,9 @@ def _is_in_step(
 
 def _near(start: I64, pattern: Array, own_start: I64, own_pattern: Array) -> Bools:
     """Return which own records have their pattern among the others at their time."""
-    found = np.zeros(len(own_start), np.bool_)
+    is_near = np.zeros(len(own_start), np.bool_)
     last = len(start) - 1
     at = np.searchsorted(start, own_start, "right") - 1
     for step in range(-_REACH, _REACH + 1):
-        found |= pattern[np.clip(at + step, 0, last)] == own_pattern
-    return np.asarray(found & (own_pattern >= 0), np.bool_)
+        is_near |= pattern[np.clip(at + step, 0, last)] == own_pattern
+    return np.asarray(is_near & (own_pattern >= 0), np.bool_)

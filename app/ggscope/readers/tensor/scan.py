@@ -471,18 +471,18 @@ class RecordScan:
 
     def columns(self) -> Headers:
         """Return the rows so far, without a copy."""
-        found = self._columns.first(self.n_rows)
+        columns = self._columns.first(self.n_rows)
         if not self.tally.has_durations:
-            found.duration = None
+            columns.duration = None
         if not self.tally.has_waits:
-            found.wait = None
-        return found
+            columns.wait = None
+        return columns
 
     def take_columns(self) -> Headers:
         """Return the rows and forget them: they may be changed and given up."""
-        found = self.columns()
+        columns = self.columns()
         self._columns = empty_columns(self._options, [])
-        return found
+        return columns
 
     def pass_marks(self, first: int) -> npt.NDArray[np.bool_] | None:
         """Return which rows may begin a pass, by their names; None where none can.
@@ -568,14 +568,14 @@ class RecordScan:
             last one for rows without a pattern.
         """
         stop = self.n_rows if stop is None else stop
-        found = np.empty(stop - first, dtype)
+        values = np.empty(stop - first, dtype)
         pattern = self._columns.pattern
         assert pattern is not None
         for low, high, number in self._stretches:
             for part in self._chunked.slices(min(high, stop), max(low, first)):
                 rows = slice(part.start - first, part.stop - first)
-                found[rows] = tables[number][pattern[part]]
-        return found
+                values[rows] = tables[number][pattern[part]]
+        return values
 
     def _read(self, parts: Ranges) -> list[int]:
         """Read the parts side by side; return the number of records of each."""

@@ -117,10 +117,10 @@ def make_draft(
     none = np.full(n_bands, -1, np.int8)
 
     def column(name: str, *tails: Array) -> Array:
-        found = chunked.take_narrow(getattr(columns, name), order, n_bands)
+        values = chunked.take_narrow(getattr(columns, name), order, n_bands)
         if may_consume:
             setattr(columns, name, getattr(columns, name)[:0].copy())
-        return extended(found, n, *tails)
+        return extended(values, n, *tails)
 
     spans["op"] = column("op", none)
     spans["token"] = column("token", passes.token, none[len(passes.start) :])
@@ -388,10 +388,10 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
 
 def _looked_up(table: Array, of_row: Array, room: Array, chunked: ChunkedOps) -> Array:
     """Return ``table[of_row]`` with room for as many more rows as `room` has."""
-    found = np.empty(len(of_row) + len(room), table.dtype)
+    values = np.empty(len(of_row) + len(room), table.dtype)
     for chunk in chunked.slices(len(of_row)):
-        found[chunk] = table[of_row[chunk]]
-    return found
+        values[chunk] = table[of_row[chunk]]
+    return values
 
 
 def _layers(
@@ -423,21 +423,21 @@ def _flags_of_cut_names(
 
 
 def find_ops(
-    source: Source, layout: RecordLayout, ranges: Ranges, wanted: str | None
+    source: Source, layout: RecordLayout, ranges: Ranges, choice: str | None
 ) -> OpTable:
-    """Return the op table: `wanted` by its id or date, else declared or inferred.
+    """Return the op table: `choice` by its id or date, else declared or inferred.
 
     Raises
     ------
     ReadError
-        If there is no table `wanted`.
+        If there is no table `choice`.
     """
-    if wanted:
+    if choice:
         try:
-            return replace(find_table(wanted), source="override")
+            return replace(find_table(choice), source="override")
         except KeyError:
             raise ReadError(
-                f"unknown op table {wanted!r}.", path=source.path, hint=ERAS_HINT
+                f"unknown op table {choice!r}.", path=source.path, hint=ERAS_HINT
             ) from None
     if not layout.has_ggml_ops:
         return TRACER_PRIVATE
@@ -483,10 +483,10 @@ def _samples(records: Array) -> list[OpSample]:
         records["sources"]["name"].tolist(),
         strict=True,
     )
-    found = Counter((op, dst, n, tuple(names[:n])) for op, dst, n, names in rows)
+    samples = Counter((op, dst, n, tuple(names[:n])) for op, dst, n, names in rows)
     return [
         OpSample(op, _text(dst), tuple(map(_text, names)), n, times)
-        for (op, dst, n, names), times in found.items()
+        for (op, dst, n, names), times in samples.items()
     ]
 
 
@@ -620,9 +620,9 @@ def note_file_change(builder: TraceBuilder, source: Source, n_records: int) -> N
     change = source.change()
     if change is Change.NONE:
         return
-    kept = f"the {n_records:,} records before it are shown"
+    shown = f"the {n_records:,} records before it are shown"
     text, remedy = _CHANGES[change]
-    builder.warn(Severity.NOTICE, "file_changed", f"{text}; {kept}.", remedy=remedy)
+    builder.warn(Severity.NOTICE, "file_changed", f"{text}; {shown}.", remedy=remedy)
 
 
 def note_early_end(
@@ -802,7 +802,11 @@ def note_duplicates(
         same &= (pattern[after] == pattern[chunk]) & (pattern[chunk] >= 0)
         return np.asarray(same & (token[after] == token[chunk]))
 
-    found = 1 + chunked.find(len(rows) - 1, repeats)
+    repeated = 1 + chunked.find(len(rows) - 1, repeats)
     # np.isin imports a tenth of numpy.
-    count = int(np.count_nonzero(~np.isin(found, rows.lane_first))) if len(found) else 0
+    count = (
+        int(np.count_nonzero(~np.isin(repeated, rows.lane_first)))
+        if len(repeated)
+        else 0
+    )
     note_count(builder, "duplicate_records", count)

@@ -63,9 +63,9 @@ def axis_time(value: float, unit: Unit) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaterfallScene:
-    """The inputs of a waterfall; ``found.total`` is there."""
+    """The inputs of a waterfall; ``waterfall.total`` is there."""
 
-    found: Waterfall
+    waterfall: Waterfall
     unit: Unit
     width: float
     height: float
@@ -78,13 +78,13 @@ class WaterfallScene:
 
 def waterfall_rows(scene: WaterfallScene) -> RowsScene:
     """Return A, the steps and B as rows; a step begins where the last one ends."""
-    found, theme, unit = scene.found, scene.theme, scene.unit
-    total = found.total
+    waterfall, theme, unit = scene.waterfall, scene.theme, scene.unit
+    total = waterfall.total
     assert total is not None
     rows = [_total_row("A", total.a, float(total.mean_a), scene)]
     at = total.mean_a
     ends = [float(at)]
-    for step in found.steps:
+    for step in waterfall.steps:
         after = at + step.change
         words = ticks_text(step.change, unit, signed=True)
         if step.mean_a:
@@ -103,7 +103,7 @@ def waterfall_rows(scene: WaterfallScene) -> RowsScene:
     width = max(high - low, high * 1e-9, 1e-9)
     is_cut = low > _NEAR_ZERO * width
     first = low - width * 0.15 if is_cut else min(0.0, low)
-    noun = "whole run" if found.noun == "run" else f"time per {found.noun}"
+    noun = "whole run" if waterfall.noun == "run" else f"time per {waterfall.noun}"
     label = f"{noun}; the axis does not begin at 0" if is_cut else noun
     axis = Axis(first, high + width * 0.04, label, partial(axis_time, unit=unit))
     rows = [_from(row, first) if row.is_total else row for row in rows]
@@ -219,7 +219,7 @@ def _spread_of_row(row: CompareRow) -> tuple[float, float] | None:
 class HistogramScene:
     """The inputs of the durations of both sides in one chart."""
 
-    found: Histogram
+    histogram: Histogram
     unit: Unit
     width: float
     height: float
@@ -231,20 +231,20 @@ class HistogramScene:
 
 def histogram_chart(scene: HistogramScene) -> ChartScene:
     """Return the chart of both histograms, with their medians."""
-    found, theme, unit = scene.found, scene.theme, scene.unit
+    histogram, theme, unit = scene.histogram, scene.theme, scene.unit
     curves, rules = [], []
-    for name, side in (("A", found.a), ("B", found.b)):
+    for name, side in (("A", histogram.a), ("B", histogram.b)):
         color = side_color(theme, is_b=name == "B")
         y = np.append(side.counts, 0.0)
         label = f"{name}: {format_count(side.timed)} spans"
-        curves.append(Curve(found.edges, y, color, label, is_step=True, fills=True))
+        curves.append(Curve(histogram.edges, y, color, label, is_step=True, fills=True))
         if side.median is not None:
             median = f"{name} median {format_duration(side.median, unit)}"
             rules.append(Rule(median, x=side.median, color=color))
-    most = max(float(found.a.counts.max()), float(found.b.counts.max()), 1.0)
+    most = max(float(histogram.a.counts.max()), float(histogram.b.counts.max()), 1.0)
     x = Axis(
-        float(found.edges[0]), float(found.edges[-1]), "duration",
-        partial(axis_time, unit=unit), is_log=found.is_log,
+        float(histogram.edges[0]), float(histogram.edges[-1]), "duration",
+        partial(axis_time, unit=unit), is_log=histogram.is_log,
     )  # fmt: skip
     return ChartScene(
         scene.width, scene.height, theme, x, Axis(0, most * 1.1, "spans", plain),

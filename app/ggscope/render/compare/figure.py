@@ -212,13 +212,13 @@ def _names(trace: Trace, options: CompareOptions) -> tuple[str, str]:
 
 def _compared(trace: Trace, options: CompareOptions) -> Comparison:
     """Return the comparison. Raises NothingToDrawError where there is none."""
-    found = compare(
+    comparison = compare(
         (trace, *options.more_a), options.b, options.by, align_by=options.align,
         tolerance=Tolerance(options.tolerance),
     )  # fmt: skip
-    if not found.is_comparable:
-        raise NothingToDrawError(f"Not comparable: {found.reason}.")
-    return found
+    if not comparison.is_comparable:
+        raise NothingToDrawError(f"Not comparable: {comparison.reason}.")
+    return comparison
 
 
 def _about(trace: Trace, options: CompareOptions, what: str, *texts: str) -> str:
@@ -226,8 +226,8 @@ def _about(trace: Trace, options: CompareOptions, what: str, *texts: str) -> str
     return " ".join((f"{what}: A is {a}, B is {b}.", *(text for text in texts if text)))
 
 
-def _limits(trace: Trace, found: Comparison) -> list[str]:
-    return limits_text(found, trace.clock.unit, trace.clock.hz)
+def _limits(trace: Trace, comparison: Comparison) -> list[str]:
+    return limits_text(comparison, trace.clock.unit, trace.clock.hz)
 
 
 def _title(trace: Trace, options: CompareOptions, what: str) -> str:
@@ -241,26 +241,26 @@ def _waterfall(
     compared = _compared(trace, replace(options, by="op"))
     traces = (trace, *options.more_a, *options.b)
     n_a, unit = 1 + len(options.more_a), trace.clock.unit
-    found = waterfall(traces, compared.alignment, n_a, options.steps, options.tokens)
-    if found.total is None:
-        raise NothingToDrawError(waterfall_text(found, unit))
+    steps = waterfall(traces, compared.alignment, n_a, options.steps, options.tokens)
+    if steps.total is None:
+        raise NothingToDrawError(waterfall_text(steps, unit))
     theme, width = theme_named(look.theme), look.width_or(_WIDTH)
-    scene = WaterfallScene(found, unit, width, 0.0, theme, look.scale, is_figure=True)
+    scene = WaterfallScene(steps, unit, width, 0.0, theme, look.scale, is_figure=True)
     left_out: list[str] = []
-    n_rows = len(found.steps) + 2
+    n_rows = len(steps.steps) + 2
 
     def draw(height: float) -> DisplayList:
         _note_rows(height, n_rows, left_out)
         return compose_waterfall(replace(scene, height=height))
 
-    has_noise = any(step.is_noise and step.change for step in found.steps)
-    notes = (*waterfall_notes(found), *_limits(trace, compared))
+    has_noise = any(step.is_noise and step.change for step in steps.steps)
+    notes = (*waterfall_notes(steps), *_limits(trace, compared))
     return framed(
-        look, _title(trace, options, f"time per {found.noun} by {options.steps}"), draw,
-        width=width, wanted=natural_height(n_rows),
+        look, _title(trace, options, f"time per {steps.noun} by {options.steps}"), draw,
+        width=width, natural_height=natural_height(n_rows),
         entries=change_entries(theme, has_noise=has_noise),
         description=_about(
-            trace, options, "Steps from A to B", waterfall_text(found, unit),
+            trace, options, "Steps from A to B", waterfall_text(steps, unit),
             matching_text(compared), *notes,
         ),
         left_out=left_out,
@@ -277,11 +277,11 @@ def _note_rows(height: float, n_rows: int, left_out: list[str]) -> None:
 def _changes(
     trace: Trace, options: CompareOptions, look: FigureStyle
 ) -> RenderedFigure:
-    found, unit = _compared(trace, options), trace.clock.unit
+    comparison, unit = _compared(trace, options), trace.clock.unit
     n = _USUAL_ROWS if look.height is None else _MOST_ROWS
-    rows = found.rows[:n]
+    rows = comparison.rows[:n]
     theme, width = theme_named(look.theme), look.width_or(_WIDTH)
-    noun, measure = GROUPINGS[options.by], MEASURES[found.measure]
+    noun, measure = GROUPINGS[options.by], MEASURES[comparison.measure]
     scene = ChangesScene(
         rows,
         f"B − A, {measure}",
@@ -291,11 +291,11 @@ def _changes(
         theme,
         look.scale,
         is_figure=True,
-        bound=found.bound,
+        bound=comparison.bound,
     )
     left_out: list[str] = []
-    if len(found.rows) > len(rows):
-        more = format_counted(len(found.rows) - len(rows), "smaller change")
+    if len(comparison.rows) > len(rows):
+        more = format_counted(len(comparison.rows) - len(rows), "smaller change")
         left_out.append(f"Not drawn: {more}.")
 
     def draw(height: float) -> DisplayList:
@@ -304,13 +304,13 @@ def _changes(
 
     return framed(
         look, _title(trace, options, f"changes by {noun}"), draw, width=width,
-        wanted=natural_height(len(rows)),
+        natural_height=natural_height(len(rows)),
         entries=change_entries(
             theme, has_noise=any(row.is_noise and row.change for row in rows)
         ),
         description=_about(
-            trace, options, f"Changes by {noun}", headline(found, unit),
-            matching_text(found), *_limits(trace, found),
+            trace, options, f"Changes by {noun}", headline(comparison, unit),
+            matching_text(comparison), *_limits(trace, comparison),
         ),
         left_out=left_out,
     )  # fmt: skip
@@ -319,12 +319,17 @@ def _changes(
 def _durations(
     trace: Trace, options: CompareOptions, look: FigureStyle
 ) -> RenderedFigure:
-    found, unit = _compared(trace, options), trace.clock.unit
-    key = options.key or found.rows[0].key
+    comparison, unit = _compared(trace, options), trace.clock.unit
+    key = options.key or comparison.rows[0].key
     traces = (trace, *options.more_a, *options.b)
-    names = group_names(key, options.by, traces, found.alignment)
+    names = group_names(key, options.by, traces, comparison.alignment)
     durations = duration_histogram(
-        traces, found.alignment, found.n_a, options.by, names, is_log=options.log
+        traces,
+        comparison.alignment,
+        comparison.n_a,
+        options.by,
+        names,
+        is_log=options.log,
     )
     if not durations.a.timed and not durations.b.timed:
         noun = GROUPINGS[options.by]
@@ -336,11 +341,11 @@ def _durations(
     return framed(
         look, _title(trace, options, f"durations of {key}"),
         lambda height: compose_histogram(replace(scene, height=height)),
-        width=width, wanted=max(width * 0.4, 200.0),
+        width=width, natural_height=max(width * 0.4, 200.0),
         entries=curve_entries(histogram_chart(scene)),
         description=_about(
-            trace, options, f"Durations of the spans of {key}", matching_text(found),
-            *_limits(trace, found),
+            trace, options, f"Durations of the spans of {key}",
+            matching_text(comparison), *_limits(trace, comparison),
         ),
     )  # fmt: skip
 
@@ -350,8 +355,8 @@ def _timelines(
 ) -> RenderedFigure:
     other = options.b[0]
     if (trace.clock.unit, trace.clock.hz) != (other.clock.unit, other.clock.hz):
-        found = compare([trace], [other])
-        raise NothingToDrawError(f"No common axis of time: {found.reason}.")
+        comparison = compare([trace], [other])
+        raise NothingToDrawError(f"No common axis of time: {comparison.reason}.")
     if options.offset is None:
         tokens = matched_tokens(trace, other)
         offset = offset_between(trace, other, tokens, options.anchor, options.token)
@@ -397,7 +402,7 @@ def _timelines(
     shown = shown_form(visible, trace.clock).range_text(visible)
     return framed(
         look, _title(trace, options, "timelines"), draw, width=width,
-        wanted=sum(natural), entries=timelines_legend(scene),
+        natural_height=sum(natural), entries=timelines_legend(scene),
         description=_about(
             trace, options, "Timelines under one axis", f"{shown} of A.",
             f"{scene.aligned}.",

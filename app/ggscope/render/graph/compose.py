@@ -184,9 +184,9 @@ def _boxes(scene: GraphScene, boxes: I64) -> list[Batch]:
         y1[missing] - inset, fill[missing], 0, int(Pattern.FAINT_HATCH),
     )  # fmt: skip
     radius = 4.0 * min(scene.zoom, 1.0) if is_near else 0.0
-    found = [*solid.batch(radius=radius, clip=scene.clip)]
-    found += hatched.batch(clip=scene.clip)
-    return [*found, *_stripes(scene, chosen[is_layer])]
+    batches = [*solid.batch(radius=radius, clip=scene.clip)]
+    batches += hatched.batch(clip=scene.clip)
+    return [*batches, *_stripes(scene, chosen[is_layer])]
 
 
 def _stripes(scene: GraphScene, layers: I64) -> list[Batch]:

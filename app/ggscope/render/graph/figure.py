@@ -202,7 +202,7 @@ def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
         zoom = min((width - 2 * _PAD) / max(layout.width, 1.0), 1.0)
     # A figure as wide as a column is at most as high as a page.
     page = most if look.width is None else _PAGE_INCHES * CSS_DPI / look.zoom
-    wanted = min(max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, most)
+    natural_height = min(max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, most)
 
     left_out: list[str] = []
 
@@ -212,7 +212,7 @@ def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
             left_out.append("Texts on the boxes are too small to be drawn.")
         return compose_graph(fitted)
 
-    return _framed(scene, look, width, wanted, compose, left_out)
+    return _framed(scene, look, width, natural_height, compose, left_out)
 
 
 def _draw_part(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
@@ -231,7 +231,7 @@ def _framed(
     scene: GraphScene,
     look: FigureStyle,
     width: float,
-    wanted: float,
+    natural_height: float,
     compose: Callable[[float], DisplayList],
     left_out: Sequence[str],
 ) -> RenderedFigure:
@@ -244,7 +244,7 @@ def _framed(
         entries = [Entry("not in the trace", theme.line, pattern=hatch)]
     return framed(
         look, title, compose, width=width,
-        wanted=wanted, entries=entries, bars=bars,
+        natural_height=natural_height, entries=entries, bars=bars,
         description=f"Computation graph {' of '.join(reversed(title.split(' · ')))}: "
         f"{count_words(scene.table)}, coloured by {scene.look.by.value}.",
         left_out=left_out,

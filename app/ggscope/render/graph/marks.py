@@ -43,7 +43,7 @@ _MOST_BOXES = 2_000
 def outline_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
     """Return the outlines of selected, linked, found and hovered boxes."""
     theme = scene.theme
-    found: list[Batch] = []
+    batches: list[Batch] = []
     for nodes, color, width in (
         (scene.hits, theme.caution, 1),
         (scene.linked, theme.accent, 2),
@@ -52,12 +52,12 @@ def outline_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
         if nodes is not None and nodes.any():
             chosen = np.intersect1d(boxes_of(scene.layout, nodes), boxes)
             if color == theme.caution:
-                found += _outlines(scene, chosen, color, width)
+                batches += _outlines(scene, chosen, color, width)
             else:
-                found += _cased(scene, chosen, color, width)
+                batches += _cased(scene, chosen, color, width)
     if scene.hover >= 0 and scene.layout.kind[scene.hover] != BoxKind.FRAME:
-        found += _outlines(scene, np.array([scene.hover]), theme.text, 1)
-    return found
+        batches += _outlines(scene, np.array([scene.hover]), theme.text, 1)
+    return batches
 
 
 def _cased(scene: GraphScene, boxes: I64, color: int, width: int) -> list[Batch]:
@@ -197,7 +197,7 @@ def _kinds(scene: GraphScene, width: float) -> list[Batch]:
 
 def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     theme = scene.theme
-    texts, rects, found = TextList(), RectList(), list[Batch]()
+    texts, rects, batches = TextList(), RectList(), list[Batch]()
     word, low, high = _heat_words(scene), _lowest(scene), _highest(scene)
     size, bar, y = _LEGEND_PX, 90.0, LEGEND_HEIGHT / 2
     pieces = [scene.measurer.width(w, Face.WORDS, size) for w in (word, low, high)]
@@ -208,7 +208,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
         x += pieces[0] + 14
     texts.append(Text(x, y, low, theme.text, size))
     x += pieces[1] + 6
-    found.append(color_bar(x, y - 5, bar, 10, map_on(DEFAULT, theme)))
+    batches.append(color_bar(x, y - 5, bar, 10, map_on(DEFAULT, theme)))
     x += bar + 6
     texts.append(Text(x, y, high, theme.text, size))
     x += pieces[2] + 16
@@ -216,7 +216,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
         rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
                   int(Pattern.FAINT_HATCH))  # fmt: skip
         texts.append(Text(x + 20, y, missing, theme.dim, size))
-    return [*found, *rects.batch(), *texts.batch()]
+    return [*batches, *rects.batch(), *texts.batch()]
 
 
 def heat_bar(scene: GraphScene) -> ColorBar:

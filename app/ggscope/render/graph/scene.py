@@ -229,11 +229,11 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
         ]  # fmt: skip
     size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
     if is_input:
-        said = input_title(trace, graph, node)
+        title = input_title(trace, graph, node)
         # A sentence of letters of one width does not fit into the box.
-        face = Face.NUMBERS if said == name else Face.WORDS
+        face = Face.NUMBERS if title == name else Face.WORDS
         return [
-            Text(x0 + inset, middle, said or "–", color, small, face, width=room,
+            Text(x0 + inset, middle, title or "–", color, small, face, width=room,
                  clip=clip)
         ]  # fmt: skip
     if scene.look.by.is_heat:

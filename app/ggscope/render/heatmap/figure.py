@@ -117,20 +117,20 @@ def draw_heatmap(scene: HeatScene, look: FigureStyle, name: str) -> RenderedFigu
     )  # fmt: skip
     if not look.seen:
         scene = replace(scene, selected=scene.selected[:0], linked=scene.linked[:0])
-    wanted = min(max(width * 0.55, 300.0), 900.0)
+    natural_height = min(max(width * 0.55, 300.0), 900.0)
     title = f"{name} · reads of the model file"
-    entries, bar = heat_legend(replace(scene, height=wanted))
+    entries, bar = heat_legend(replace(scene, height=natural_height))
     frame = Frame(
         look, width, title=title if look.title is None else look.title,
         entries=entries, bars=[bar],
     )  # fmt: skip
     # What a cell is depends on the height, which a look may give.
-    scene = replace(scene, height=frame.body_height(wanted))
+    scene = replace(scene, height=frame.body_height(natural_height))
     entries, bar = heat_legend(scene)
     return framed(
         look, title,
         lambda height: compose_heatmap(replace(scene, height=height)), width=width,
-        wanted=wanted, entries=entries, bars=[bar],
+        natural_height=natural_height, entries=entries, bars=[bar],
         description=_description(scene, name),
     )  # fmt: skip
 
@@ -171,9 +171,11 @@ def heat_scene(
 
 def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
     """Return `HeatScene.held` of a trace."""
-    found = trace.residency
+    residency = trace.residency
     return (
-        found.shares(trace.tensors.size) if found is not None and len(found) else None
+        residency.shares(trace.tensors.size)
+        if residency is not None and len(residency)
+        else None
     )
 
 

@@ -90,15 +90,15 @@ class HeatCells:
 class HeatCache:
     """Keeps what the next picture of the same base may need; one value per part."""
 
-    _kept: dict[str, tuple[object, object]] = field(default_factory=dict)
+    _cached: dict[str, tuple[object, object]] = field(default_factory=dict)
 
     def get(self, part: str, key: object, make: Callable[[], _T]) -> _T:
         """Return the value of `part` for `key`; ``make()`` makes a new one."""
-        known = self._kept.get(part)
+        known = self._cached.get(part)
         if known is not None and known[0] == key:
             return cast("_T", known[1])
         value = make()
-        self._kept[part] = (key, value)
+        self._cached[part] = (key, value)
         return value
 
 

@@ -72,11 +72,11 @@ def address_plots(scene: NpuScene) -> list[AddressPlot]:
     memory, geometry = scene.facts.memory, NpuGeometry(scene)
     spm, dram = _spm_range(scene), _range(memory.dram.address)
     top, bottom = geometry.top, geometry.bottom - 2
-    wanted = [("SPM", spm), ("DRAM", dram)]
-    found = [(name, limits) for name, limits in wanted if limits is not None]
-    height = (bottom - top) / max(len(found), 1)
+    spaces = [("SPM", spm), ("DRAM", dram)]
+    known = [(name, limits) for name, limits in spaces if limits is not None]
+    height = (bottom - top) / max(len(known), 1)
     plots = []
-    for i, (name, (low, high)) in enumerate(found):
+    for i, (name, (low, high)) in enumerate(known):
         bank = (memory.config.bank_bytes or 0) if name == "SPM" else 0
         begin = geometry.time.snap(top + i * height + _HEAD)
         end = geometry.time.snap(top + (i + 1) * height - _GAP)

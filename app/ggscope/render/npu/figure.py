@@ -137,7 +137,7 @@ def draw_npu(scene: NpuScene, look: FigureStyle, name: str) -> RenderedFigure:
     return framed(
         look, f"{name} · {TITLES[scene.chart]}",
         lambda height: compose_npu(replace(scene, height=height)), width=width,
-        wanted=heights[scene.chart], entries=entries, bars=bars,
+        natural_height=heights[scene.chart], entries=entries, bars=bars,
         description=f"NPU: {TITLES[scene.chart]} of {name}. "
         f"{about_text(scene.trace, facts)}.",
         left_out=left_out,

@@ -340,8 +340,8 @@ def _profile_share(rate: F64, top: float, bounds: tuple[float, float] | None) ->
         return np.asarray(np.clip(rate / top, 0, 1))
     low, high = bounds
     width = np.log(high / low) or 1.0
-    found = np.log(np.maximum(rate, low) / low) / width
-    return np.asarray(np.where(np.isnan(rate), np.nan, np.clip(found, 0, 1)))
+    share = np.log(np.maximum(rate, low) / low) / width
+    return np.asarray(np.where(np.isnan(rate), np.nan, np.clip(share, 0, 1)))
 
 
 def _runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -119,7 +119,7 @@ Value = Callable[[OpBits], float | None]
 
 def _charts(scene: NpuScene) -> list[tuple[ChartScene, Value, float]]:
     """Return each chart, what its points are the value of, and where it begins."""
-    found: list[tuple[ChartScene, Value, float]] = []
+    charts: list[tuple[ChartScene, Value, float]] = []
     unit = scene.trace.clock.unit_name
     kinds: list[tuple[Value, str, Callable[[float], str]]] = [
         (_time_of, f"mean time of a span, {unit}", plain),
@@ -143,8 +143,8 @@ def _charts(scene: NpuScene) -> list[tuple[ChartScene, Value, float]]:
             width, scene.height, scene.theme, x, y, tuple(legend) if not i else (),
             scale=scene.scale, is_figure=scene.is_figure,
         )  # fmt: skip
-        found.append((chart, value, i * width))
-    return found
+        charts.append((chart, value, i * width))
+    return charts
 
 
 def _values(points: Sequence[OpBits], value: Value) -> list[float]:

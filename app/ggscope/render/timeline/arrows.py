@@ -247,11 +247,11 @@ def _add_outside(
         x = area.x + 3 if is_left else right - width - 3
     else:
         x = min(max((other.x0 + other.x1) / 2 - width / 2, area.x + 3), right - width)
-    wanted = min(max(other.middle, area.y + _PLATE_PX), bottom - _PLATE_PX)
+    target_y = min(max(other.middle, area.y + _PLATE_PX), bottom - _PLATE_PX)
     if is_left or is_right:
         # Beside the row, where the plate hides no span that is pointed at.
-        wanted = own.bottom + _PLATE_PX if is_input else own.top - _PLATE_PX
-    y = _free(drawing, x, wanted, width, area, down=is_input)
+        target_y = own.bottom + _PLATE_PX if is_input else own.top - _PLATE_PX
+    y = _free(drawing, x, target_y, width, area, down=is_input)
     if y is None:
         return
     _add_plate(geometry, drawing, x, y, name)
@@ -282,8 +282,8 @@ def _add_count(
     area, width = _area(geometry), _width(text)
     x = own.x0 - width - 4 if is_input else own.x1 + 4
     x = min(max(x, area.x + 3), area.x + area.width - width - 3)
-    wanted = own.bottom + _PLATE_PX if is_input else own.top - _PLATE_PX
-    y = _free(drawing, x, wanted, width, area, down=is_input)
+    target_y = own.bottom + _PLATE_PX if is_input else own.top - _PLATE_PX
+    y = _free(drawing, x, target_y, width, area, down=is_input)
     if y is not None:
         _add_plate(geometry, drawing, x, y, text)
 

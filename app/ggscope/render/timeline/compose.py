@@ -829,13 +829,13 @@ def _doubt_entries(scene: TimelineScene, lanes: Sequence[TimelineLane]) -> list[
         return []
     theme, spans = scene.theme, scene.index.trace.spans
     inside = (spans.start < scene.visible.end) & (spans.end >= scene.visible.start)
-    found = set(np.unique(quality_of(spans.flags[inside])).tolist())
+    qualities = set(np.unique(quality_of(spans.flags[inside])).tolist())
     signs = (
         (Quality.DERIVED, Entry("end derived", theme.dim, Sign.DASHES)),
         (Quality.ESTIMATED, Entry("estimated", theme.caution, pattern=Pattern.DOTTED)),
         (Quality.UNFINISHED, Entry("unfinished", theme.dim, pattern=Pattern.HATCH)),
     )
-    return [entry for quality, entry in signs if int(quality) in found]
+    return [entry for quality, entry in signs if int(quality) in qualities]
 
 
 def _present(

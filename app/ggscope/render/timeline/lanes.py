@@ -92,8 +92,8 @@ class LanesDraft:
 
     def columns_of(self, rows: Sequence[RowColumns]) -> list[Columns]:
         """Return the columns of the view of some rows."""
-        found = self._query([(row, 0) for row in rows])
-        return [found[row, 0] for row in rows]
+        answers = self._query([(row, 0) for row in rows])
+        return [answers[row, 0] for row in rows]
 
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
@@ -194,8 +194,8 @@ class LanesDraft:
             views.pop(old_view, None)
         new = [row for row in rows if row not in cached]
         columns = [row for row, _ in new]
-        found = query_many(columns, time.edges, [n for _, n in new])
-        cached.update(zip(new, found, strict=True))
+        answers = query_many(columns, time.edges, [n for _, n in new])
+        cached.update(zip(new, answers, strict=True))
         return cached
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:

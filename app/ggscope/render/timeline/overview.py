@@ -210,8 +210,8 @@ def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Sky
     shape, size = (n_categories, n + 1), n_categories * (n + 1)
 
     def summed(column: Array, ticks: Array) -> npt.NDArray[np.float64]:
-        found = np.bincount(kind * (n + 1) + column, ticks, size)
-        return np.asarray(found, np.float64).reshape(shape)
+        sums = np.bincount(kind * (n + 1) + column, ticks, size)
+        return np.asarray(sums, np.float64).reshape(shape)
 
     ends_elsewhere = first < last
     until = edges[np.minimum(first + 1, n)]
@@ -266,8 +266,8 @@ def _alone(touched: npt.NDArray[np.bool_], scale: float) -> npt.NDArray[np.bool_
     steps = np.zeros(len(touched) + 1, np.int64)
     steps[narrow.first] += 1
     steps[narrow.stop] -= 1
-    found: npt.NDArray[np.bool_] = np.cumsum(steps[:-1]) > 0
-    return found
+    is_alone: npt.NDArray[np.bool_] = np.cumsum(steps[:-1]) > 0
+    return is_alone
 
 
 def _phases(scene: OverviewScene, time: TimeScale) -> list[Batch]:

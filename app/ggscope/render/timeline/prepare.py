@@ -87,10 +87,10 @@ class PrepareRequest:
             ]
             near += [box.lane.key for box in layout.fixed if box.lane]
             costly = self._costly(shown)
-            wanted = lanes.positions(near)
+            positions = lanes.positions(near)
             if BUSY_THREADS in near:
-                wanted = np.union1d(wanted, thread_lanes(self.index))
-            shown = costly[np.isin(costly, wanted)]
+                positions = np.union1d(positions, thread_lanes(self.index))
+            shown = costly[np.isin(costly, positions)]
             waiting = np.setdiff1d(costly, shown)
 
         def prepare(_: int, part: slice) -> None:

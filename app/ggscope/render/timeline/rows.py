@@ -300,11 +300,11 @@ class RowsDraft:
         )
         highest = max(len(pixels) for pixels in texels)
         steps = np.arange(highest + 1) / scale
-        found = [rest] if plain.any() else []
+        stacked = [rest] if plain.any() else []
         for pixels, top in zip(texels, y0[numbers[chosen]].tolist(), strict=True):
             edges = (top + steps[: len(pixels) + 1]).astype(np.float32)
-            found.append(replace(picture, pixels=pixels, y0=edges[:-1], y1=edges[1:]))
-        return found
+            stacked.append(replace(picture, pixels=pixels, y0=edges[:-1], y1=edges[1:]))
+        return stacked
 
     def _weights(self, rows: Sequence[Columns]) -> npt.NDArray[np.uint8]:
         """Return how far the columns of rows are stacks, see `stack_weights`."""
@@ -381,14 +381,14 @@ class RowsDraft:
             return []
         numbers = np.array([i for i, _ in rows])
         waiting = np.stack(
-            [waiting_share(found, self._time.edges) for _, found in rows]
+            [waiting_share(columns, self._time.edges) for _, columns in rows]
         )
-        busy = np.stack([found.busy for _, found in rows])
+        busy = np.stack([columns.busy for _, columns in rows])
         color = wait_color(self._theme)
         top, bottom = wait_band(y0, y1, self._time.scale)
         place = self._place(numbers, top, bottom)
         # In stacks they lie on top of the work.
-        beside = 1 - self._weights([found for _, found in rows]) / WHOLE
+        beside = 1 - self._weights([columns for _, columns in rows]) / WHOLE
         pixels = wait_pixels(waiting, busy, color, beside)
         batches: list[Batch] = [ImageBatch(pixels, *place)]
         runs = marked_runs(waiting >= 1.0, numbers)
@@ -463,28 +463,28 @@ class RowsDraft:
             tone=idle_color(self._theme),
         )
         step = 2 if has_feet else 1
-        for i, (found, row) in enumerate(zip(columns, rows, strict=True)):
+        for i, (answer, row) in enumerate(zip(columns, rows, strict=True)):
             if row.style is RowStyle.TOKEN and has_feet:
-                texels[step * i : step * i + step] = self._token_texels(found)
+                texels[step * i : step * i + step] = self._token_texels(answer)
             if row.style is not RowStyle.PHASE or hues[i]:
                 continue
-            phase = self._phase_of(found.longest)
+            phase = self._phase_of(answer.longest)
             texels[step * i] = column_pixels(
-                found.busy, found.count, self._phases[phase], strength
+                answer.busy, answer.count, self._phases[phase], strength
             )
             if has_feet:
                 feet_of = self._foot_phases[phase]
-                texels[step * i + 1] = foot_pixels(found.count, feet_of)
+                texels[step * i + 1] = foot_pixels(answer.count, feet_of)
         return texels
 
-    def _token_texels(self, found: Columns) -> U32:
+    def _token_texels(self, columns: Columns) -> U32:
         """Return the texels of tokens too narrow for boxes: flat, by their latency.
 
         Each column has the colour of the token that takes most of it.
         """
-        used = found.count > 0
+        used = columns.count > 0
         texels = np.zeros(len(used), np.uint32)
-        ids = found.longest[used]
+        ids = columns.longest[used]
         texels[used] = token_colors(self._geometry, ids)
         return texels
 

@@ -317,9 +317,9 @@ class TimelineGeometry:
         # Boxes are moved to whole pixels: those beside the edge are asked as well.
         top = clip.y - self.lanes_y + self.scene.scroll_y - 2
         near = layout.boxes_between(top, top + clip.height + 4)
-        found = []
+        boxes = []
         for box in (*layout.fixed, *(box for box in near if not box.fixed)):
             y, clip = self.box_y(box), self.clip_of(box)
             if y < clip.y + clip.height and y + box.height > clip.y:
-                found.append((box, y))
-        return found
+                boxes.append((box, y))
+        return boxes

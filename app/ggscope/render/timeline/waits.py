@@ -40,10 +40,10 @@ def waiting_share(columns: Columns, edges: I64) -> npt.NDArray[np.float64]:
     """Return the share of each column that is waiting, float64[px], exact."""
     if columns.waited_ticks is None:
         return np.zeros(len(columns.count))
-    found: npt.NDArray[np.float64] = columns.waited_ticks / np.maximum(
+    share: npt.NDArray[np.float64] = columns.waited_ticks / np.maximum(
         np.diff(edges), 1
     )
-    return found
+    return share
 
 
 def wait_pixels(waiting: Array, busy: Array, color: int, beside: Array) -> U32:
@@ -58,5 +58,5 @@ def wait_pixels(waiting: Array, busy: Array, color: int, beside: Array) -> U32:
     part = np.divide(waiting, free, out=np.zeros_like(free), where=free > 0)
     alpha = np.where(waiting > 0, FLOOR + (1 - FLOOR) * np.minimum(part, 1.0), 0.0)
     opacity = np.rint(alpha * beside * 255).astype(np.uint32)
-    found: U32 = np.uint32(color & 0xFFFFFF) | (opacity << np.uint32(24))
-    return found
+    pixels: U32 = np.uint32(color & 0xFFFFFF) | (opacity << np.uint32(24))
+    return pixels

@@ -76,8 +76,8 @@ def added(bookmarks: Bookmarks, made: Bookmark) -> Bookmarks:
 
     There is at most one that is not permanent: a new one replaces it.
     """
-    kept = tuple(b for b in bookmarks if b.permanent or made.permanent)
-    return (*kept, made)
+    others = tuple(b for b in bookmarks if b.permanent or made.permanent)
+    return (*others, made)
 
 
 def free_name(bookmarks: Bookmarks) -> str:
@@ -144,16 +144,16 @@ def moved(bookmarks: Bookmarks, source: int, target: int) -> Bookmarks:
 
     IndexError where there is none at `source`.
     """
-    kept = list(bookmarks)
-    one = kept.pop(source)
-    kept.insert(max(0, min(target, len(kept))), one)
-    return tuple(kept)
+    reordered = list(bookmarks)
+    one = reordered.pop(source)
+    reordered.insert(max(0, min(target, len(reordered))), one)
+    return tuple(reordered)
 
 
 def _with(bookmarks: Bookmarks, position: int, new: Bookmark) -> Bookmarks:
-    kept = list(bookmarks)
-    kept[position] = new
-    return tuple(kept)
+    changed = list(bookmarks)
+    changed[position] = new
+    return tuple(changed)
 
 
 def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
@@ -165,18 +165,18 @@ def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
     new = {b.id: b for b in after}
     present = {b.id for b in now}
     changed = {i for i, b in old.items() if i in new and new[i] != b}
-    kept = [
+    restored = [
         old[b.id] if b.id in changed else b
         for b in now
         if b.id not in new or b.id in old
     ]
     for place, bookmark in enumerate(before):
         if bookmark.id not in new and bookmark.id not in present:
-            kept.insert(place, bookmark)
+            restored.insert(place, bookmark)
     if old.keys() == new.keys():  # the order may be what changed
         places = {b.id: place for place, b in enumerate(before)}
-        kept.sort(key=lambda b: places.get(b.id, len(places)))
-    return tuple(kept)
+        restored.sort(key=lambda b: places.get(b.id, len(places)))
+    return tuple(restored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +209,17 @@ class BookmarkList:
         """What `redo` would do again; "" = there is nothing."""
         return self._redo[-1].words if self._redo else ""
 
-    def change(self, wanted: Bookmarks, words: str) -> bool:
+    def change(self, bookmarks: Bookmarks, words: str) -> bool:
         """Do something that can be undone; tell whether it changed anything."""
-        if wanted == self.now:
+        if bookmarks == self.now:
             return False
-        self._undo.append(_Step(words, self.now, wanted))
+        self._undo.append(_Step(words, self.now, bookmarks))
         del self._undo[:-MAX_UNDO]
         self._redo.clear()
-        self.now = wanted
+        self.now = bookmarks
         return True
 
-    def replace(self, wanted: Bookmarks, *, forgets_steps: bool = False) -> bool:
+    def replace(self, bookmarks: Bookmarks, *, forgets_steps: bool = False) -> bool:
         """Take what came from elsewhere; tell whether it changed anything.
 
         With `forgets_steps` nothing before it can be undone.
@@ -227,7 +227,7 @@ class BookmarkList:
         if forgets_steps:
             self._undo.clear()
             self._redo.clear()
-        is_new, self.now = wanted != self.now, wanted
+        is_new, self.now = bookmarks != self.now, bookmarks
         return is_new
 
     def undo(self) -> str:

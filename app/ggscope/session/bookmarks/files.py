@@ -125,11 +125,15 @@ def merged(first: BookmarkSet, *others: BookmarkSet) -> BookmarkSet:
                 entries[entry.bookmark.id] = entry
         for name, when in other.deleted.items():
             deleted[name] = max(when, deleted.get(name, 0))
-    kept = tuple(e for name, e in entries.items() if e.changed > deleted.get(name, -1))
-    alive = {e.bookmark.id for e in kept}
+    entries_left = tuple(
+        e for name, e in entries.items() if e.changed > deleted.get(name, -1)
+    )
+    alive = {e.bookmark.id for e in entries_left}
     gone = sorted(deleted.items(), key=lambda item: -item[1])
     return BookmarkSet(
-        kept, dict([(n, t) for n, t in gone if n not in alive][:MAX_ENTRIES]), names
+        entries_left,
+        dict([(n, t) for n, t in gone if n not in alive][:MAX_ENTRIES]),
+        names,
     )
 
 

@@ -181,24 +181,24 @@ class BookmarkKeeper(QObject):
                 even_if_held=True,
             )
 
-    def _on_found(self, path: Path, found: Found) -> None:
-        if found.of is None or self.trace_path != path:
+    def _on_found(self, path: Path, stored: Found) -> None:
+        if stored.of is None or self.trace_path != path:
             return
-        self._accepted |= {found.of.digest}
-        self._place, self._stamp = found.place, None
-        if found.place is not None:
-            self._stamp = stamp_of(found.place)
+        self._accepted |= {stored.of.digest}
+        self._place, self._stamp = stored.place, None
+        if stored.place is not None:
+            self._stamp = stamp_of(stored.place)
             self._watch.start()
         self._is_found, self._is_lost = True, False
         ours = self._ours()
-        self._take(merged(ours, found.bookmarks))
-        if merged(found.bookmarks, ours) != found.bookmarks:
+        self._take(merged(ours, stored.bookmarks))
+        if merged(stored.bookmarks, ours) != stored.bookmarks:
             self._later.start()
         self._say_place()
-        if found.foreign is not None and found.foreign.bookmarks.entries:
-            self._say_foreign(path, found.foreign)
-        elif found.problem:
-            self.message_requested.emit(found.problem, "", None)
+        if stored.foreign is not None and stored.foreign.bookmarks.entries:
+            self._say_foreign(path, stored.foreign)
+        elif stored.problem:
+            self.message_requested.emit(stored.problem, "", None)
 
     def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
         text = (
@@ -240,22 +240,22 @@ class BookmarkKeeper(QObject):
         names = dict(self._lane_names)
         return BookmarkSet((*listed, *self._aside), dict(self._deleted), names)
 
-    def _take(self, kept: BookmarkSet) -> None:
+    def _take(self, stored: BookmarkSet) -> None:
         """List what is kept, as far as it lies in the trace."""
         trace = self._session.trace
         if trace is None:
             return
         shown, aside = [], []
-        for entry in kept.entries:
+        for entry in stored.entries:
             mark = _shifted(entry.bookmark, -self._origin)
             if _lies_in(mark.time, trace) or mark.id in self._known:
                 shown.append(mark)
             else:
                 aside.append(entry)
         self._aside = tuple(aside)
-        self._changed = {e.bookmark.id: e.changed for e in kept.entries}
-        self._deleted = dict(kept.deleted)
-        self._take_names(kept.lane_names)
+        self._changed = {e.bookmark.id: e.changed for e in stored.entries}
+        self._deleted = dict(stored.deleted)
+        self._take_names(stored.lane_names)
         self._known = {b.id: b for b in shown}
         others = tuple(b for b in self._session.bookmarks.items if not b.permanent)
         self._is_taking = True
@@ -276,11 +276,11 @@ class BookmarkKeeper(QObject):
         if self._is_taking:
             return
         now, given = now_ms(), dict(state.names)
-        kept = {key: name for key, (_, name) in self._lane_names.items()}
+        names = {key: name for key, (_, name) in self._lane_names.items()}
         changed = {
             key: given.get(key, "")
-            for key in given.keys() | kept.keys()
-            if given.get(key, "") != kept.get(key, "")
+            for key in given.keys() | names.keys()
+            if given.get(key, "") != names.get(key, "")
         }
         for key, name in changed.items():
             before = self._lane_names.get(key, (0, ""))[0]
@@ -293,14 +293,14 @@ class BookmarkKeeper(QObject):
         if self._is_taking:
             return
         now = now_ms()
-        kept = _by_id(bookmarks)
-        for name, mark in kept.items():
+        by_id = _by_id(bookmarks)
+        for name, mark in by_id.items():
             if self._known.get(name) != mark:
                 # Later than its deletion, which may have been undone this very moment.
                 self._changed[name] = max(now, self._deleted.pop(name, -1) + 1)
-        for name in self._known.keys() - kept.keys():
+        for name in self._known.keys() - by_id.keys():
             self._deleted[name] = max(now, self._changed.pop(name, 0))
-        self._known = kept
+        self._known = by_id
         if self._is_found:
             self._later.start()
             self._ask()

@@ -21,16 +21,16 @@ def stored_notes(trace: Trace) -> tuple[tuple[Note, ...], str]:
     if path is None:
         return (), ""
     folder = Path(platformdirs.user_data_dir("ggscope", appauthor=False)) / "bookmarks"
-    found = BookmarkStorage(path, trace.clock.unit, folder).find()
+    stored = BookmarkStorage(path, trace.clock.unit, folder).find()
     notes = tuple(
         note._replace(time=time)
-        for entry in found.bookmarks.entries
+        for entry in stored.bookmarks.entries
         for note in (entry.bookmark.as_note(),)
         for time in (note.time.shifted(-trace.clock.origin),)
         if time.intersect(trace.extent) is not None
     )
-    problem = found.problem
-    if found.foreign is not None and (n := len(found.foreign.bookmarks.entries)):
+    problem = stored.problem
+    if stored.foreign is not None and (n := len(stored.foreign.bookmarks.entries)):
         name = one_line(side_car(path).name)
         problem = f"{name} belongs to other content; its bookmarks ({n}) are not drawn."
     return notes, problem

@@ -131,7 +131,7 @@ class RasterCanvas(QWidget):
         self._host = host
         self.zoom = 1.0
         """How much larger the picture is drawn than designed: the font scale."""
-        self._kept = StaticLayerCache()
+        self._layers = StaticLayerCache()
         self._is_stale = True
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -169,7 +169,7 @@ class RasterCanvas(QWidget):
         painter = QPainter(self)
         try:
             painter.scale(zoom, zoom)
-            paint(picture, painter, cache=self._kept)
+            paint(picture, painter, cache=self._layers)
         finally:
             painter.end()
 
@@ -574,8 +574,8 @@ class PaintedView(View):
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the picture for a canvas of this size."""
-        found = self.compose(width, height, scale)
-        return self._empty(width, height, scale) if found is None else found
+        composed = self.compose(width, height, scale)
+        return self._empty(width, height, scale) if composed is None else composed
 
     def scene_now(self) -> Any:
         """Return the scene of the picture as it is on the screen."""

@@ -90,7 +90,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
     """
     has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
     has_ops = trace.ops is not None or _any(trace.spans.op)
-    wanted = [
+    columns = [
         (bool(trace.graphs), Column("dot", "●", "Matched to a graph node", 30)),
         (True, _record_column(trace)),
         (True, _time_column(trace, absolute)),
@@ -139,7 +139,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
             ),
         ),
     ]
-    return tuple(column for applies, column in wanted if applies)
+    return tuple(column for applies, column in columns if applies)
 
 
 def _record_column(trace: Trace) -> Column:
@@ -273,8 +273,8 @@ class CellTexts:
             n = self._known_bytes(span)
             return NOT_AVAILABLE if n is None else format_exact_bytes(n)
         if key == "sources":
-            found = access_facts(trace, span)
-            return "\n".join(access_line(a) for a in found) or "no sources"
+            facts = access_facts(trace, span)
+            return "\n".join(access_line(a) for a in facts) or "no sources"
         return self.text(span, key)
 
     def raw(self, span: int, key: str) -> int | str | list[str] | None:
@@ -355,11 +355,11 @@ class CellTexts:
         return self.trace.span_name(span)
 
     def _sources(self, span: int) -> str:
-        found = access_facts(self.trace, span)
-        if not found:
+        facts = access_facts(self.trace, span)
+        if not facts:
             return PENDING if "accesses" in self.trace.pending else NONE
-        more = f" +{len(found) - 1}" if len(found) > 1 else ""
-        return f"{found[0].badge} {found[0].name}{more}"
+        more = f" +{len(facts) - 1}" if len(facts) > 1 else ""
+        return f"{facts[0].badge} {facts[0].name}{more}"
 
     def _bytes(self, span: int) -> str:
         n = self._known_bytes(span)
@@ -430,7 +430,7 @@ class TableFile:
     ----------
     name : what the file is called besides the trace, e.g. ``statistics``.
     text : makes the rows in a form, on a worker.
-    n, n_wanted : rows in it, and rows that there are.
+    n, n_all : rows in it, and rows that there are.
     rest : what to say of the others, a sentence; "" where there are none.
     what : what the rows are of, such as "936 rows in the marked range".
     selected : the selected rows alone, where two or more are: which ones are meant is
@@ -440,7 +440,7 @@ class TableFile:
     name: str
     text: Callable[[CopyForm, Watcher], str]
     n: int
-    n_wanted: int
+    n_all: int
     rest: str = ""
     what: str = ""
     selected: "TableFile | None" = None

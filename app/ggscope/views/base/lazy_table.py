@@ -118,8 +118,8 @@ class LazyTableModel(TextTableModel):
         if not len(self._mask):
             self.shown = np.zeros(0, np.int64)
             return
-        found = self._order(column, order == Qt.SortOrder.DescendingOrder)
-        self.shown = found[self._mask[found]]
+        order_of_rows = self._order(column, order == Qt.SortOrder.DescendingOrder)
+        self.shown = order_of_rows[self._mask[order_of_rows]]
 
     def file(self, name: str, rows: Sequence[int]) -> TableFile:
         """Return rows as they are now, for a file; made by who writes it."""

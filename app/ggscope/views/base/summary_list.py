@@ -71,8 +71,8 @@ def _of_interest(bars: TokenBars) -> TokenBars | None:
     """Return the generated tokens, else all bars; None of fewer than two."""
     is_generated = bars.of_phase(Phase.GENERATE)
     chosen = is_generated if is_generated.any() else bars.is_timed
-    found = bars.take(np.flatnonzero(chosen))
-    return found if len(found) > 1 else None
+    shown = bars.take(np.flatnonzero(chosen))
+    return shown if len(shown) > 1 else None
 
 
 @guarded

@@ -304,14 +304,14 @@ class TextTableModel(QAbstractTableModel):
         before = self._rows
         self._arrange()
         place = {id(row): i for i, row in enumerate(self._rows)}
-        kept = self.persistentIndexList()
+        indexes = self.persistentIndexList()
         moved = [
             self.index(place[id(before[index.row()])], index.column())
             if index.row() < len(before)  # else the totals
             else index
-            for index in kept
+            for index in indexes
         ]
-        self.changePersistentIndexList(kept, moved)
+        self.changePersistentIndexList(indexes, moved)
         self.layoutChanged.emit()
         last = len(self.headings) - 1
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
@@ -339,15 +339,15 @@ class TextTableModel(QAbstractTableModel):
 
     def file(self, name: str, rows: Sequence[int]) -> TableFile:
         """Return rows as they are now, for a file."""
-        kept, headings = [self.row(r) for r in rows], self.headings
+        lines, headings = [self.row(r) for r in rows], self.headings
 
         def text(form: CopyForm, _: Watcher) -> str:
-            return cells_text(headings, kept, form)
+            return cells_text(headings, lines, form)
 
-        n = len(kept)
+        n = len(lines)
         is_all = n == self.rowCount() and self._n_left_out > 0
-        n_wanted = n + self._n_left_out if is_all else n
-        return TableFile(name, text, n, n_wanted, "Only the listed rows can be saved.")
+        n_all = n + self._n_left_out if is_all else n
+        return TableFile(name, text, n, n_all, "Only the listed rows can be saved.")
 
 
 @guarded
@@ -454,13 +454,13 @@ class TextTable(QTableView):
         for section, heading in enumerate(self.rows.headings):
             if header.isSectionHidden(section):
                 continue  # has no width that it could keep
-            wanted = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
-            wanted = max(wanted, self._title_width(heading))
+            width = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
+            width = max(width, self._title_width(heading))
             if heading.stretch and not heading.words:
-                least = max(self._least.get(section, scaled(heading.width)), wanted)
+                least = max(self._least.get(section, scaled(heading.width)), width)
                 self._least[section] = min(least, scaled(self.max_name))
-            elif not heading.stretch and wanted > header.sectionSize(section):
-                header.resizeSection(section, wanted)
+            elif not heading.stretch and width > header.sectionSize(section):
+                header.resizeSection(section, width)
         self._stretch()
 
     def _keep_widths(self) -> None:
@@ -483,7 +483,7 @@ class TextTable(QTableView):
         metrics = self.horizontalHeader().fontMetrics()
         return metrics.horizontalAdvance(one_line(heading.title) + _DOWN) + scaled(18)
 
-    def wanted_width(self) -> int:
+    def natural_width(self) -> int:
         """Return the width in which no column is cut, as far as they were fitted."""
         header = self.horizontalHeader()
         widths = [
@@ -611,7 +611,7 @@ class TextTable(QTableView):
         while widget is not None and not isinstance(widget, View):
             widget = widget.parentWidget()
         if widget is not None:
-            widget.table_wanted.emit(self.table_file())
+            widget.table_requested.emit(self.table_file())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Copy; everything else is Qt's."""

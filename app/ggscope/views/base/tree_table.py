@@ -75,13 +75,13 @@ class TreeTableModel(TextTableModel):
 
     def is_open(self, row: int) -> bool:
         """Tell whether a group is open."""
-        found = self.tree_row(row)
-        return found is not None and found.key in self._open
+        tree_row = self.tree_row(row)
+        return tree_row is not None and tree_row.key in self._open
 
     def is_group(self, row: int) -> bool:
         """Tell whether a row is a group."""
-        found = self.tree_row(row)
-        return found is not None and found.children is not None
+        tree_row = self.tree_row(row)
+        return tree_row is not None and tree_row.children is not None
 
     @property
     def opened(self) -> set[Hashable]:
@@ -110,10 +110,14 @@ class TreeTableModel(TextTableModel):
 
     def set_open(self, row: int, is_open: bool) -> None:
         """Open or close a group; selection and other rows stay."""
-        found = self.tree_row(row)
-        if found is None or found.children is None or is_open == self.is_open(row):
+        tree_row = self.tree_row(row)
+        if (
+            tree_row is None
+            or tree_row.children is None
+            or is_open == self.is_open(row)
+        ):
             return
-        (self._open.add if is_open else self._open.discard)(found.key)
+        (self._open.add if is_open else self._open.discard)(tree_row.key)
         shown = list(self._flat())
         n = abs(len(shown) - len(self._shown))
         if is_open and n:

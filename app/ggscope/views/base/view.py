@@ -183,8 +183,8 @@ class View(QWidget):
     first_painted = Signal()  # the first picture of a trace is out
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
-    figure_wanted = Signal(object)  # Figure, for which the window asks for a file
-    table_wanted = Signal(object)  # TableFile, for which it does so as well
+    figure_requested = Signal(object)  # Figure, for which the window asks for a file
+    table_requested = Signal(object)  # TableFile, for which it does so as well
 
     def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)

@@ -74,18 +74,18 @@ def gap_words(trace: Trace) -> str:
 
 def gap_head(trace: Trace) -> str:
     """Return a short note for the line of figures; "" where nothing lacks."""
-    found = gaps(trace)
-    if Gap.WEIGHTS in found and Gap.COMPUTE in found:
+    all_gaps = gaps(trace)
+    if Gap.WEIGHTS in all_gaps and Gap.COMPUTE in all_gaps:
         return "recording incomplete: no weights, no scheduler buffers"
-    if Gap.WEIGHTS in found:
+    if Gap.WEIGHTS in all_gaps:
         return "recording incomplete: no weights"
-    if Gap.COMPUTE in found:
+    if Gap.COMPUTE in all_gaps:
         return "recording incomplete: no scheduler buffers"
-    if Gap.ALLOCATIONS in found:
+    if Gap.ALLOCATIONS in all_gaps:
         if (trace.buffers.allocated == -1).all():
             return "no allocations recorded"
         return "some allocations not recorded"
-    return "no releases recorded" if Gap.RELEASES in found else ""
+    return "no releases recorded" if Gap.RELEASES in all_gaps else ""
 
 
 def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:

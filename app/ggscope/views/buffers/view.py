@@ -165,8 +165,8 @@ class BuffersTable(QWidget):
     def rows(self) -> tuple[int, ...]:
         """Return the buffers whose lines are marked."""
         lines = sorted({i.row() for i in self.table.selectionModel().selectedRows()})
-        found = (self.model.payload(line) for line in lines)
-        return tuple(row for row in found if isinstance(row, int))
+        payloads = (self.model.payload(line) for line in lines)
+        return tuple(row for row in payloads if isinstance(row, int))
 
     def _on_chosen(self) -> None:
         if not self._is_quiet:
@@ -323,9 +323,9 @@ def buffers_result(
     trace: Trace, by: Grouping, use: BufferUse | None, context: TaskContext
 ) -> BuffersResult:
     """Return the numbers; `use` as an earlier result has it, where there is one."""
-    found, packed = occupancy(trace, by), lives(trace.buffers)
+    usage, packed = occupancy(trace, by), lives(trace.buffers)
     context.check_cancelled()
-    return BuffersResult(trace, by, found, packed, use or buffer_use(trace))
+    return BuffersResult(trace, by, usage, packed, use or buffer_use(trace))
 
 
 class BuffersView(PaintedView):
@@ -441,7 +441,7 @@ class BuffersView(PaintedView):
         width = self.splitter.width() - self.splitter.handleWidth()
         if self._is_split_by_hand or not self.table.isVisibleTo(self):
             return
-        table = min(self.table.table.wanted_width(), round(_MAX_TABLE * width))
+        table = min(self.table.table.natural_width(), round(_MAX_TABLE * width))
         self.splitter.setSizes([width - table, table])
 
     def _on_moved(self, _: object) -> None:

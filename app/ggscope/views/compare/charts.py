@@ -66,7 +66,7 @@ def steps_of(
 ) -> Waterfall:
     """Return the steps from A to B. Raises Cancelled from the watcher."""
     return waterfall(
-        compared.traces, compared.found.alignment, compared.n_a,
+        compared.traces, compared.comparison.alignment, compared.n_a,
         by, tokens, watcher,  # type: ignore[arg-type]  # of the choices above
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ class StepsPane(PaintedView):
 
     Attributes
     ----------
-    found : what is shown; None before it is computed.
+    waterfall : what is shown; None before it is computed.
     by, tokens : what the steps are, and of which tokens.
     """
 
@@ -89,7 +89,7 @@ class StepsPane(PaintedView):
     ) -> None:
         super().__init__("Steps from A to B", session, theme, parent)
         self.setObjectName("compare_steps")
-        self.found: Waterfall | None = None
+        self.waterfall: Waterfall | None = None
         self._compared: Compared | None = None
         self._hover, self._scroll, self._current = -1, 0, -1
         self._gestures = _RowGestures(self)
@@ -110,12 +110,12 @@ class StepsPane(PaintedView):
 
     def set_compared(self, compared: Compared | None) -> None:
         """Show the steps of another comparison, as soon as the page is seen."""
-        self._compared, self.found = compared, None
+        self._compared, self.waterfall = compared, None
         self.invalidate()
 
     def compute(self, trace: Trace) -> None:
         """Compute the steps on a worker."""
-        self.found, self._current, self._scroll = None, -1, 0
+        self.waterfall, self._current, self._scroll = None, -1, 0
         self.controls.words.setText("")
         compared = self._compared
         if compared is None:
@@ -126,19 +126,23 @@ class StepsPane(PaintedView):
             self.run(_KEY, request, self._show, "Computing steps")
         self.repaint_picture()
 
-    def _show(self, found: Waterfall) -> None:
-        self.found = found
+    def _show(self, waterfall: Waterfall) -> None:
+        self.waterfall = waterfall
         if self._compared is not None:
-            texts = [waterfall_text(found, self._compared.unit)]
-            self.controls.words.setText(" ".join(texts + waterfall_notes(found)))
+            texts = [waterfall_text(waterfall, self._compared.unit)]
+            self.controls.words.setText(" ".join(texts + waterfall_notes(waterfall)))
         self.repaint_picture()
 
     def scene(self, width: float, height: float, scale: float) -> WaterfallScene | None:
         """Return the scene; None without steps."""
-        if self.found is None or self.found.total is None or self._compared is None:
+        if (
+            self.waterfall is None
+            or self.waterfall.total is None
+            or self._compared is None
+        ):
             return None
         return WaterfallScene(
-            self.found, self._compared.unit, width, height, self.theme, scale,
+            self.waterfall, self._compared.unit, width, height, self.theme, scale,
             self._scroll, self._hover,
         )  # fmt: skip
 
@@ -146,9 +150,9 @@ class StepsPane(PaintedView):
         """Return why there are no steps."""
         if self._compared is None:
             return "", ""
-        if self.found is None:
+        if self.waterfall is None:
             return "Computing…", ""
-        return waterfall_text(self.found, self._compared.unit).rstrip("."), ""
+        return waterfall_text(self.waterfall, self._compared.unit).rstrip("."), ""
 
     def step_at(self, y: float) -> int:
         """Return the row at a height, 0 = A; -1 for none."""
@@ -157,10 +161,10 @@ class StepsPane(PaintedView):
 
     def step(self, row: int) -> Step | None:
         """Return the step of a row; None of A, B and none."""
-        found = self.found
-        if found is None or not 0 < row <= len(found.steps):
+        waterfall = self.waterfall
+        if waterfall is None or not 0 < row <= len(waterfall.steps):
             return None
-        return found.steps[row - 1]
+        return waterfall.steps[row - 1]
 
     def point_at(self, row: int) -> None:
         """Light a row, -1 for none."""
@@ -199,19 +203,19 @@ class StepsPane(PaintedView):
 
     def row_text(self, row: int) -> str:
         """Return every figure of a row."""
-        found, compared = self.found, self._compared
-        if found is None or found.total is None or compared is None or row < 0:
+        waterfall, compared = self.waterfall, self._compared
+        if waterfall is None or waterfall.total is None or compared is None or row < 0:
             return ""
         unit, step = compared.unit, self.step(row)
         if step is None:
             is_b = row > 0
-            runs = found.total.b if is_b else found.total.a
-            mean = found.total.mean_b if is_b else found.total.mean_a
-            n = (found.n_b if is_b else found.n_a)[0]
+            runs = waterfall.total.b if is_b else waterfall.total.a
+            mean = waterfall.total.mean_b if is_b else waterfall.total.mean_a
+            n = (waterfall.n_b if is_b else waterfall.n_a)[0]
             title = compared.title_b if is_b else compared.title_a
             lines = [f"{'B' if is_b else 'A'}: {title}", ticks_text(mean, unit)]
-            if found.noun != "run":
-                lines[1] += f" per {found.noun}, {format_count(n)} of them"
+            if waterfall.noun != "run":
+                lines[1] += f" per {waterfall.noun}, {format_count(n)} of them"
             if len(runs) > 1:
                 lines.append(steps_spread_text(runs, unit))
             return "\n".join(lines)
@@ -281,10 +285,10 @@ def histogram_of(
     compared: Compared, key: str, is_log: bool, watcher: Watcher
 ) -> Histogram:
     """Return the durations of a group. Raises Cancelled from the watcher."""
-    found = compared.found
-    names = group_names(key, found.by, compared.traces, found.alignment)
+    comparison = compared.comparison
+    names = group_names(key, comparison.by, compared.traces, comparison.alignment)
     return duration_histogram(
-        compared.traces, found.alignment, found.n_a, found.by, names,
+        compared.traces, comparison.alignment, comparison.n_a, comparison.by, names,
         is_log=is_log, watcher=watcher,
     )  # fmt: skip
 
@@ -294,7 +298,7 @@ class DurationsPane(PaintedView):
 
     Attributes
     ----------
-    found : what is shown; None before it is computed.
+    histogram : what is shown; None before it is computed.
     axis_box : whether the axis is logarithmic.
     """
 
@@ -306,7 +310,7 @@ class DurationsPane(PaintedView):
     ) -> None:
         super().__init__("Durations of A and B", session, theme, parent)
         self.setObjectName("compare_durations")
-        self.found: Histogram | None = None
+        self.histogram: Histogram | None = None
         self._compared: Compared | None = None
         self.key = ""
         self._hover: tuple[float, float] | None = None
@@ -333,7 +337,7 @@ class DurationsPane(PaintedView):
 
     def compute(self, trace: Trace) -> None:
         """Count the durations on a worker."""
-        self.found, self._hover = None, None
+        self.histogram, self._hover = None, None
         self.controls.words.setText("")
         if self._compared is None or not self.key:
             self.cancel(_KEY)
@@ -343,23 +347,23 @@ class DurationsPane(PaintedView):
             self.run(_KEY, request, self._show, "Counting durations")
         self.repaint_picture()
 
-    def _show(self, found: Histogram) -> None:
-        self.found = found
+    def _show(self, histogram: Histogram) -> None:
+        self.histogram = histogram
         if self._compared is not None:
-            noun = GROUPINGS[self._compared.found.by]
-            text = f"{noun} {found.key}: choose another row in Changes."
+            noun = GROUPINGS[self._compared.comparison.by]
+            text = f"{noun} {histogram.key}: choose another row in Changes."
             self.controls.words.setText(text)
         self.repaint_picture()
 
     def scene(self, width: float, height: float, scale: float) -> HistogramScene | None:
         """Return the scene; None without a known duration."""
-        found = self.found
-        if found is None or self._compared is None:
+        histogram = self.histogram
+        if histogram is None or self._compared is None:
             return None
-        if not found.a.timed and not found.b.timed:
+        if not histogram.a.timed and not histogram.b.timed:
             return None
         return HistogramScene(
-            found, self._compared.unit, width, height, self.theme, scale,
+            histogram, self._compared.unit, width, height, self.theme, scale,
             hover=self._hover,
         )  # fmt: skip
 
@@ -369,7 +373,7 @@ class DurationsPane(PaintedView):
             return "", ""
         if not self.key:
             return "No group in common", "Choose another grouping."
-        if self.found is None:
+        if self.histogram is None:
             return "Counting…", ""
         return f"No span of {self.key} has a known time", ""
 
@@ -391,14 +395,15 @@ class DurationsPane(PaintedView):
         value = ChartGeometry(histogram_chart(scene)).value_at(x, y)
         if value is None:
             return ""
-        found, unit = scene.found, scene.unit
-        row = int(np.searchsorted(found.edges, value[0], "right")) - 1
-        row = min(max(row, 0), len(found.a.counts) - 1)
+        histogram, unit = scene.histogram, scene.unit
+        row = int(np.searchsorted(histogram.edges, value[0], "right")) - 1
+        row = min(max(row, 0), len(histogram.a.counts) - 1)
         low, high = (
-            format_duration(float(edge), unit) for edge in found.edges[row : row + 2]
+            format_duration(float(edge), unit)
+            for edge in histogram.edges[row : row + 2]
         )
         lines = [f"{low} … {high}"]
-        for name, side in (("A", found.a), ("B", found.b)):
+        for name, side in (("A", histogram.a), ("B", histogram.b)):
             n = float(side.counts[row])
             text = format_count(round(n)) if n.is_integer() else f"{n:.1f}"
             lines.append(f"{name}: {text} of {format_count(side.timed)} spans")

@@ -17,7 +17,7 @@ class Compared:
     title_a, title_b : what the sides are called.
     """
 
-    found: Comparison
+    comparison: Comparison
     traces: tuple[Trace, ...]
     title_a: str
     title_b: str
@@ -30,7 +30,7 @@ class Compared:
     @property
     def n_a(self) -> int:
         """Runs of A."""
-        return self.found.n_a
+        return self.comparison.n_a
 
     @property
     def runs_a(self) -> tuple[Trace, ...]:

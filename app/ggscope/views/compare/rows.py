@@ -113,19 +113,19 @@ UNMATCHED_HEADINGS = (
 )
 
 
-def unmatched_rows(found: Comparison) -> list[tuple[Cell, ...]]:
+def unmatched_rows(comparison: Comparison) -> list[tuple[Cell, ...]]:
     """Return a row for each token and group that is not compared."""
     rows = list[tuple[Cell, ...]]()
-    noun, bars = GROUPINGS[found.by], found.alignment.runs[0].bars.noun
+    noun, bars = GROUPINGS[comparison.by], comparison.alignment.runs[0].bars.noun
     sides = zip(
-        "AB", unmatched_tokens(found), (found.only_a, found.only_b),
-        reversed(found.hidden), strict=True,
+        "AB", unmatched_tokens(comparison), (comparison.only_a, comparison.only_b),
+        reversed(comparison.hidden), strict=True,
     )  # fmt: skip
     for name, tokens, keys, hidden in sides:
         rows += _rows(bars, tokens, name, hidden.tokens)
-        rows += _rows(noun, keys, name, hidden.groups(found.by))
-    if found.is_comparable:
-        rows += _rows(noun, found.untimed, "both", "", "no known time on a side")
+        rows += _rows(noun, keys, name, hidden.groups(comparison.by))
+    if comparison.is_comparable:
+        rows += _rows(noun, comparison.untimed, "both", "", "no known time on a side")
     return rows
 
 

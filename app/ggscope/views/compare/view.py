@@ -526,24 +526,24 @@ class CompareView(View):
         self._empty.say(title, hint)
         self._stack.setCurrentWidget(self._empty)
 
-    def _show(self, traces: tuple[Trace, ...], found: Comparison) -> None:
+    def _show(self, traces: tuple[Trace, ...], comparison: Comparison) -> None:
         trace = self.session.trace
         self._is_computing = False
         if trace is None:
             return
-        self.result, unit = found, trace.clock.unit
+        self.result, unit = comparison, trace.clock.unit
         self.model.set_stale(False)
-        if not found.is_comparable and not self._has_shares(found):
+        if not comparison.is_comparable and not self._has_shares(comparison):
             self._forget_shown()
-            self._say_empty(headline(found, unit), "")
+            self._say_empty(headline(comparison, unit), "")
             return
-        self._headline.setText(headline(found, unit))
-        self._parts.setText(parts_text(found, unit))
+        self._headline.setText(headline(comparison, unit))
+        self._parts.setText(parts_text(comparison, unit))
         self._show_parts()
-        limits = " ".join(limits_text(found, unit, trace.clock.hz))
+        limits = " ".join(limits_text(comparison, unit, trace.clock.hz))
         self._limits.setText(one_line(limits))
         self._limits.setVisible(bool(limits))
-        only = one_line(" ".join(only_text(found)))
+        only = one_line(" ".join(only_text(comparison)))
         self._only.setText(only)
         self._foot.setVisible(bool(only))
         path = self.session.path
@@ -551,59 +551,59 @@ class CompareView(View):
         if self._more is not None:
             own = self._more.title
         self.table.what = f"A: {own}, B: {self.run_box.currentText()}"
-        if found.is_comparable:
-            self._show_changes(found)
-            shown = Compared(found, traces, own, self.run_box.currentText())
+        if comparison.is_comparable:
+            self._show_changes(comparison)
+            shown = Compared(comparison, traces, own, self.run_box.currentText())
             self._shown = shown
         else:
-            self._show_shares(found)
+            self._show_shares(comparison)
             self._forget_shown()
         self.table.fit_columns()
         self._mark_group()
         self._stack.setCurrentWidget(self._body)
         self._hand_out()
 
-    def _has_shares(self, found: Comparison) -> bool:
+    def _has_shares(self, comparison: Comparison) -> bool:
         """Tell whether counts and shares of both sides can be held side by side."""
-        return any(row.count_a and row.count_b for row in found.shares)
+        return any(row.count_a and row.count_b for row in comparison.shares)
 
-    def _show_changes(self, found: Comparison) -> None:
+    def _show_changes(self, comparison: Comparison) -> None:
         trace = self.session.trace
         assert trace is not None
         unit = trace.clock.unit
-        n_left_out = max(len(found.rows) - MAX_ROWS, 0)
-        matching = matching_text(found)
+        n_left_out = max(len(comparison.rows) - MAX_ROWS, 0)
+        matching = matching_text(comparison)
         if n_left_out:
-            n = format_count(len(found.rows))
+            n = format_count(len(comparison.rows))
             matching += f" The {MAX_ROWS} groups of largest change of {n} are listed."
         self._matching.setText(matching)
-        rows = found.rows[:MAX_ROWS]
-        has_spread = len(found.alignment.runs) > 2
-        measure = MEASURES[found.measure]
+        rows = comparison.rows[:MAX_ROWS]
+        has_spread = len(comparison.alignment.runs) > 2
+        measure = MEASURES[comparison.measure]
         self.model.set_headings(
-            change_headings(found.by, measure, has_spread=has_spread)
+            change_headings(comparison.by, measure, has_spread=has_spread)
         )
         self.model.came_by = 3
         cells = partial(
-            change_cells, unit=unit, has_spread=has_spread, bound=found.bound
+            change_cells, unit=unit, has_spread=has_spread, bound=comparison.bound
         )
         self.model.set_rows(
             [cells(row) for row in rows],
-            cells(found.whole, title="all"),
+            cells(comparison.whole, title="all"),
             payloads=rows,
             n_left_out=n_left_out,
         )
 
-    def _show_shares(self, found: Comparison) -> None:
+    def _show_shares(self, comparison: Comparison) -> None:
         """Show what needs no common clock."""
         self._matching.setText("Counts and shares of each side's own time.")
-        rows = found.shares[:MAX_ROWS]
-        self.model.set_headings(share_headings(found.by))
+        rows = comparison.shares[:MAX_ROWS]
+        self.model.set_headings(share_headings(comparison.by))
         self.model.came_by = -1
         self.model.set_rows(
             [share_cells(row) for row in rows],
             payloads=rows,
-            n_left_out=max(len(found.shares) - MAX_ROWS, 0),
+            n_left_out=max(len(comparison.shares) - MAX_ROWS, 0),
         )
 
     # -- pages -------------------------------------------------------------
@@ -660,17 +660,17 @@ class CompareView(View):
         if isinstance(durations := pages.get("durations"), DurationsPane):
             durations.set_compared(shown, self._duration_key())
         if isinstance(table := pages.get("unmatched"), TextTable):
-            found = self.result
-            rows = [] if found is None else unmatched_rows(found)
+            comparison = self.result
+            rows = [] if comparison is None else unmatched_rows(comparison)
             more = max(len(rows) - MAX_ROWS, 0)
             table.rows.set_rows(rows[:MAX_ROWS], n_left_out=more)
             table.fit_columns()
 
     def _duration_key(self) -> str:
         """Return the group whose durations are drawn: of the row, or the largest."""
-        if self._shown is None or not self._shown.found.rows:
+        if self._shown is None or not self._shown.comparison.rows:
             return ""
-        rows = self._shown.found.rows
+        rows = self._shown.comparison.rows
         keys = {row.key for row in rows}
         return self._row_key if self._row_key in keys else rows[0].key
 
@@ -698,7 +698,7 @@ class CompareView(View):
             "timelines": "timelines", "steps": "waterfall", "durations": "durations"
         }  # fmt: skip
         options = CompareOptions(
-            b=shown.runs_b, more_a=shown.runs_a[1:], by=shown.found.by,
+            b=shown.runs_b, more_a=shown.runs_a[1:], by=shown.comparison.by,
             show=shows.get(self.page_box.currentData(), "changes"),
             tolerance=self.tolerance.currentData(), key=self._duration_key(),
         )  # fmt: skip
@@ -721,10 +721,10 @@ class CompareView(View):
 
     def group_at(self, row: int) -> SpanGroup | None:
         """Return the spans of a row in this tab; None of no group."""
-        found, result = self.model.payload(row), self.result
-        if result is None or not isinstance(found, CompareRow | ShareRow):
+        payload, result = self.model.payload(row), self.result
+        if result is None or not isinstance(payload, CompareRow | ShareRow):
             return None
-        return SpanGroup(result.by, found.key)
+        return SpanGroup(result.by, payload.key)
 
     def _on_row(self, index: QModelIndex) -> None:
         """Light the spans of the row that was gone to."""

@@ -350,7 +350,7 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     add("Fit all", view.fit)
     add("Critical path by time", view.paths.show_critical)
     menu.addSeparator()
-    want = view.figure_wanted.emit
+    want = view.figure_requested.emit
     add("Export this view…", lambda: want(view.figure()))
     add("Export the whole graph…", lambda: want(view.figure(whole=True)))
 

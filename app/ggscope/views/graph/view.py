@@ -139,8 +139,8 @@ class GraphView(PaintedView):
         self._band: Band | None = None
         self._anchor: Anchor | None = None
         self._looks_anew = False
-        self._wanted: I64 | None = None
-        self._opens_wanted = False
+        self._requested: I64 | None = None
+        self._opens_requested = False
         self._before_click: tuple[Selection, Selection] | None = None
 
     # -- session ---------------------------------------------------------------
@@ -284,16 +284,16 @@ class GraphView(PaintedView):
             self._look_at_layer(shown)
         elif self._anchor is not None:
             put_back(self._anchor, shown, self.camera)
-            if self._wanted is None:  # else one looks at a node of the layer
+            if self._requested is None:  # else one looks at a node of the layer
                 self._bring_in_opened(old, shown, self._anchor[0])
         self._anchor = None
         self._linked = linked_nodes(shown, self._found)
         if old is None or old.trace is not shown.trace or old.number != shown.number:
             self.hits.search(self.head.search.text())
-        if self._wanted is not None and self._opens_wanted:
-            self._open_on(int(self._wanted[0]))
-        elif self._wanted is not None:
-            self.reveal(self._wanted)
+        if self._requested is not None and self._opens_requested:
+            self._open_on(int(self._requested[0]))
+        elif self._requested is not None:
+            self.reveal(self._requested)
         elif old is None and self.session.navigator.is_shown_in("graph"):
             self._on_show_requested("graph")
         elif old is None and len(self._found.nodes):
@@ -436,7 +436,7 @@ class GraphView(PaintedView):
 
     def reveal(self, rows: I64) -> None:
         """Bring nodes (rows of the graph) to the middle, large enough to read."""
-        self._wanted = None
+        self._requested = None
         shown = self.shown
         if shown is None or not len(rows):
             return
@@ -541,8 +541,8 @@ class GraphView(PaintedView):
         if adds:
             old = self.selected_rows()
             again = np.isin(rows, old).all() and len(rows) > 0
-            kept = old[~np.isin(old, rows)]
-            rows = kept if again else np.concatenate([rows, kept])
+            others = old[~np.isin(old, rows)]
+            rows = others if again else np.concatenate([rows, others])
         first = first_node(shown.trace.graphs, shown.number)
         ids = tuple((rows + first).tolist())
         self._own = Selection("nodes", ids) if ids else Selection()
@@ -578,7 +578,7 @@ class GraphView(PaintedView):
             number, row = locate_node(trace.graphs, int(ids[0]))
         except IndexError:  # of an earlier trace
             return
-        self._wanted = np.array([row], np.int64)
+        self._requested = np.array([row], np.int64)
         self.show_graph(number)
 
     def _on_show_requested(self, view_id: str) -> None:
@@ -601,7 +601,7 @@ class GraphView(PaintedView):
             number, row = locate_node(trace.graphs, int(nodes[0]))
         except IndexError:  # of an earlier trace
             return
-        self._wanted, self._opens_wanted = np.array([row], np.int64), True
+        self._requested, self._opens_requested = np.array([row], np.int64), True
         self.show_graph(number)
 
     def go_to(self, row: int) -> None:
@@ -616,12 +616,12 @@ class GraphView(PaintedView):
         if shown is None:
             return
         rows = np.array([row], np.int64)
-        self._opens_wanted = False
+        self._opens_requested = False
         box = int(shown.layout.box_of[row])
         if box >= 0 and shown.layout.kind[box] == BoxKind.NODE:
             self.reveal(rows)
             return
-        self._wanted = rows
+        self._requested = rows
         layer, choice = int(shown.layout.layers.layer[row]), shown.layout.choice
         opened = choice.opened
         if opened is not None and layer >= 0:
@@ -641,12 +641,12 @@ class GraphView(PaintedView):
 
     def hover_at(self, x: float, y: float) -> None:
         """Outline the box at a position."""
-        found = self.hit(x, y)
-        is_link = found.stub >= 0
+        hit = self.hit(x, y)
+        is_link = hit.stub >= 0
         self.set_canvas_cursor(
             Qt.CursorShape.PointingHandCursor if is_link else Qt.CursorShape.ArrowCursor
         )
-        self.set_hover(found.box)
+        self.set_hover(hit.box)
 
     def mouse_position(self) -> tuple[float, float] | None:
         """Return where in the picture the mouse is; None where it is elsewhere."""
@@ -678,15 +678,15 @@ class GraphView(PaintedView):
         scene, shown, graph = self.scene_now(), self.shown, self.graph
         if scene is None or shown is None or graph is None:
             return
-        found = hit_at(scene, x, y)
-        is_frame = found.box >= 0 and shown.layout.kind[found.box] == BoxKind.FRAME
+        hit = hit_at(scene, x, y)
+        is_frame = hit.box >= 0 and shown.layout.kind[hit.box] == BoxKind.FRAME
         before = self.session.selection.current
-        if found.stub >= 0:
+        if hit.stub >= 0:
             layout = shown.layout
-            ends = layout.stub_target if found.leaves else layout.stub_source
-            self.go_to(int(ends[found.stub]))
-        elif found.box >= 0 and not is_frame:
-            self.select_rows(nodes_of(scene, found.box), adds=adds)
+            ends = layout.stub_target if hit.leaves else layout.stub_source
+            self.go_to(int(ends[hit.stub]))
+        elif hit.box >= 0 and not is_frame:
+            self.select_rows(nodes_of(scene, hit.box), adds=adds)
         elif not adds and len(self.selected_rows()):
             self.select_rows(np.zeros(0, np.int64))
         self._before_click = (before, self.session.selection.current)
@@ -696,17 +696,17 @@ class GraphView(PaintedView):
 
         What the first click of the two selected is put back: opening selects nothing.
         """
-        shown, found = self.shown, self.hit(x, y)
-        if shown is None or found.box < 0:
+        shown, hit = self.shown, self.hit(x, y)
+        if shown is None or hit.box < 0:
             return
         layout, clicked = shown.layout, self._before_click
-        if layout.kind[found.box] == BoxKind.NODE:
+        if layout.kind[hit.box] == BoxKind.NODE:
             self.centre_selection()
             return
         if clicked is not None and clicked[1] == self.session.selection.current:
             self._own = clicked[0]  # nothing to be brought into view for
             self.session.selection.select(clicked[0])
-        self.toggle_layer(int(layout.layer[found.box]))
+        self.toggle_layer(int(layout.layer[hit.box]))
 
     def look_from_map(self, x: float, y: float, *, is_first: bool) -> bool:
         """Move to where the overview is at; False where it is not, for the press."""

@@ -154,9 +154,9 @@ class Camera:
         """
         x0, y0, x1, y1 = box
         room = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
-        wanted = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0))
-        if wanted < self.zoom:
-            zoom = min(max(wanted, least), self.zoom)
+        fitting = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0))
+        if fitting < self.zoom:
+            zoom = min(max(fitting, least), self.zoom)
             # What is at the box's corner stays where it is.
             self.x = x0 - (x0 - self.x) * self.zoom / zoom
             self.y = y0 - (y0 - self.y) * self.zoom / zoom
@@ -236,9 +236,9 @@ def hit_at(scene: GraphScene, x: float, y: float) -> GraphHit:
     solid = inside[layout.kind[inside] != BoxKind.FRAME]
     if len(solid):
         return GraphHit(int(solid[-1]))
-    found = _stub_at(scene, at_x, at_y)
+    hit = _stub_at(scene, at_x, at_y)
     box = int(inside[-1]) if len(inside) else -1
-    return GraphHit(box, *found)
+    return GraphHit(box, *hit)
 
 
 def _stub_at(scene: GraphScene, x: float, y: float) -> tuple[int, bool]:
@@ -364,12 +364,12 @@ def mask_of(shown: Shown | None, rows: I64) -> Flags | None:
     return mask
 
 
-def linked_nodes(shown: Shown | None, found: Linked) -> Flags | None:
+def linked_nodes(shown: Shown | None, linked: Linked) -> Flags | None:
     """Return bool[n] of the nodes that belong to what is selected elsewhere."""
-    if shown is None or found.selection.table == "nodes":
+    if shown is None or linked.selection.table == "nodes":
         return None
     graphs = shown.trace.graphs
-    rows = found.nodes - first_node(graphs, shown.number)
+    rows = linked.nodes - first_node(graphs, shown.number)
     return mask_of(shown, rows[(rows >= 0) & (rows < len(graphs[shown.number]))])
 
 

@@ -246,7 +246,7 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     ):  # fmt: skip
         _choices(menu, words, combo)
     menu.addSeparator()
-    add("Export figure…", partial(view.figure_wanted.emit, view.figure()))
+    add("Export figure…", partial(view.figure_requested.emit, view.figure()))
     return menu
 
 

@@ -183,7 +183,7 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     base = scene.base
     begin = base.files.offset[unit : unit + 1]
     stop = begin + base.files.size[unit : unit + 1]
-    found = []
+    sums = []
     parts = [(base.total_grid, "all rows")]
     if row >= 0:
         name = f"{base.rows.kind} {scene.row_name(row)}"
@@ -195,13 +195,13 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
         if base.is_open[unit]:
             none = "not known"
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
-        found.append((words, text))
+        sums.append((words, text))
     if base.silent[unit]:
-        found.append(("note", READ_UNRECORDED))
+        sums.append(("note", READ_UNRECORDED))
     if base.maybe[unit]:
         perhaps = "up to {0} ×, by experts that are not listed"
-        found.append(("perhaps", perhaps.format(format_count(int(base.maybe[unit])))))
-    return found
+        sums.append(("perhaps", perhaps.format(format_count(int(base.maybe[unit])))))
+    return sums
 
 
 def _gap_words(files: FileMap, offset: int) -> Html:

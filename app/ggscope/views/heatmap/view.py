@@ -571,10 +571,10 @@ class HeatmapView(PaintedView):
             return
         first, last = base.files.units_of(int(base.files.tensor[unit]))
         begin, stop = axis.unit_positions()
-        wanted = self._with_air(int(begin[first]), int(stop[max(last - 1, first)]))
-        if last - first > 1 and wanted == (view.begin, view.stop):
-            wanted = self._with_air(int(begin[unit]), int(stop[unit]))
-        self.show_positions(*wanted)
+        fitted = self._with_air(int(begin[first]), int(stop[max(last - 1, first)]))
+        if last - first > 1 and fitted == (view.begin, view.stop):
+            fitted = self._with_air(int(begin[unit]), int(stop[unit]))
+        self.show_positions(*fitted)
 
     def _with_air(self, begin: int, stop: int) -> tuple[int, int]:
         if self.axis is None:
@@ -689,9 +689,9 @@ class HeatmapView(PaintedView):
         session, base, mark = self.session, self.base, self.mark
         if base is None or mark is None or session.trace is None:
             return
-        wanted = filter_of_mark(session.trace, base, mark, session.queries.filter)
+        where = filter_of_mark(session.trace, base, mark, session.queries.filter)
         self.set_mark(None)
-        session.queries.set_filter(wanted)
+        session.queries.set_filter(where)
 
     def filter_to_tensor(self, tensor: int) -> None:
         """Show only spans that access a tensor."""
@@ -699,8 +699,8 @@ class HeatmapView(PaintedView):
         if session.trace is not None:
             trace = session.trace
             name = trace.strings[int(trace.tensors.name[tensor])]
-            wanted: Filter = replace(session.queries.filter, tensors=frozenset({name}))
-            session.queries.set_filter(wanted)
+            where: Filter = replace(session.queries.filter, tensors=frozenset({name}))
+            session.queries.set_filter(where)
 
     # -- input -----------------------------------------------------------------------
 

@@ -83,13 +83,13 @@ def table_cell(
 
 def headings(trace: Trace, listed: ListedTable) -> tuple[Heading, ...]:
     """Return the columns; the last one of words takes what the others leave."""
-    found = []
+    columns = []
     first = listed.rows[0]
     for i, (title, tip) in enumerate(listed.head):
         is_text = title in _WORDS or isinstance(first[i], str)
         unit = unit_of(trace, title)
         is_last = i == len(listed.head) - 1
-        found.append(
+        columns.append(
             Heading(
                 title, tip, 150 if title in _WIDE else 84,
                 right=not is_text or title in _FIGURES,
@@ -97,4 +97,4 @@ def headings(trace: Trace, listed: ListedTable) -> tuple[Heading, ...]:
                 copied=f"{title} ({unit})" if unit else "", largest_first=not is_text,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(columns)

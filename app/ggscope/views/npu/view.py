@@ -454,9 +454,9 @@ class NpuView(PaintedView):
 
     def _select_access(self, scene: NpuScene, x: float, y: float) -> None:
         span = transfer_at(scene, x, y)
-        found = access_at(scene, x, y)
-        if found is not None and found[1] >= 0:
-            plot, number = found
+        access = access_at(scene, x, y)
+        if access is not None and access[1] >= 0:
+            plot, number = access
             of = scene.facts.memory
             accesses = of.spm if plot.memory == "SPM" else of.dram
             row = int(accesses.row[number])
@@ -679,10 +679,10 @@ class NpuView(PaintedView):
         return "\n".join(lines_of_row)
 
     def _access_lines(self, scene: NpuScene, x: float, y: float) -> list[str]:
-        found = access_at(scene, x, y)
-        if found is None:
+        access = access_at(scene, x, y)
+        if access is None:
             return []
-        plot, number = found
+        plot, number = access
         if number < 0:
             span = transfer_at(scene, x, y)
             if span < 0:

@@ -156,16 +156,16 @@ class PointsCanvas(GlCanvas):
 
     def _upload(self, scene: PointsScene, points: _Points, lit_points: _Points) -> None:
         """Hand over what is not on the card yet."""
-        wanted = (scene.xyz, scene.colors, scene.is_lit, scene.theme)
-        is_same = len(self._uploaded) == len(wanted) and all(
-            a is b for a, b in zip(wanted, self._uploaded, strict=True)
+        uploaded = (scene.xyz, scene.colors, scene.is_lit, scene.theme)
+        is_same = len(self._uploaded) == len(uploaded) and all(
+            a is b for a, b in zip(uploaded, self._uploaded, strict=True)
         )
         if is_same:
             return
         points.setData(pos=scene.xyz, color=_channels(scene.shown_colors()))
         lit = np.flatnonzero(_lit(scene))
         lit_points.setData(pos=scene.xyz[lit], color=_channels(scene.colors[lit]))
-        self._uploaded = wanted
+        self._uploaded = uploaded
 
 
 def _lit(scene: PointsScene) -> npt.NDArray[np.bool_]:

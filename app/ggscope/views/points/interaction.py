@@ -217,5 +217,5 @@ def points_menu(view: "PointsView", at: QPointF) -> QMenu | None:
     undo.setEnabled(view.can_undo_camera)
     add("Reset view", view.reset_camera)
     menu.addSeparator()
-    add("Export figure…", partial(view.figure_wanted.emit, view.figure()))
+    add("Export figure…", partial(view.figure_requested.emit, view.figure()))
     return menu

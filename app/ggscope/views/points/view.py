@@ -257,11 +257,11 @@ class PointsView(PaintedView):
     def _point_colors(self) -> U32:
         """Return the colours of points, the same array as long as they are the same."""
         assert self.placed is not None
-        kept, hues = self._colors, self.placed.hues
-        if kept is None or kept[0] is not self.theme or kept[1] is not hues:
-            kept = (self.theme, hues, hues.colors(self.theme))
-            self._colors = kept
-        return kept[2]
+        cached, hues = self._colors, self.placed.hues
+        if cached is None or cached[0] is not self.theme or cached[1] is not hues:
+            cached = (self.theme, hues, hues.colors(self.theme))
+            self._colors = cached
+        return cached[2]
 
     def recipe(self, trace: Trace, scene: PointsScene) -> ExportCommand:
         """Return how the command line makes the figure of a scene."""
@@ -517,8 +517,8 @@ class PointsView(PaintedView):
         now: Filter = self.session.queries.filter
         return now
 
-    def _filter(self, wanted: Filter) -> None:
-        self.session.queries.set_filter(wanted)
+    def _filter(self, where: Filter) -> None:
+        self.session.queries.set_filter(where)
 
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the point or layer at a position."""

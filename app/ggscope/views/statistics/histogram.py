@@ -113,7 +113,7 @@ class HistogramView(PaintedView):
 
     Attributes
     ----------
-    found : what is shown; None before it is counted.
+    distribution : what is shown; None before it is counted.
     bar : that keys are about, -1 = none.
     marked : bars that are dragged over, or chosen by keys: first, and behind the last.
     """
@@ -126,7 +126,7 @@ class HistogramView(PaintedView):
     ) -> None:
         super().__init__("Histogram of the selection", session, theme, parent)
         self.setObjectName("histogram")
-        self.found: Distribution | None = None
+        self.distribution: Distribution | None = None
         self.bar = -1
         self.marked: tuple[int, int] | None = None
         self._subject: Subject | None = None
@@ -165,12 +165,12 @@ class HistogramView(PaintedView):
             "Counting a histogram",
         )
 
-    def _show(self, trace: Trace | None, found: Distribution | None) -> None:
-        self.found, self._of = found, trace
+    def _show(self, trace: Trace | None, distribution: Distribution | None) -> None:
+        self.distribution, self._of = distribution, trace
         self._forget()
         text = ""
-        if trace is not None and found is not None:
-            text = distribution_text(trace, found)
+        if trace is not None and distribution is not None:
+            text = distribution_text(trace, distribution)
         self.controls.words.setText(text)
         self.repaint_picture()
 
@@ -196,10 +196,10 @@ class HistogramView(PaintedView):
         self, width: float, height: float, scale: float
     ) -> DistributionScene | None:
         """Return the scene of the chart; None without bars."""
-        if self.found is None or self._of is None or not self.found.n:
+        if self.distribution is None or self._of is None or not self.distribution.n:
             return None
         return DistributionScene(
-            self._of, self.found, width, height, self.theme, scale,
+            self._of, self.distribution, width, height, self.theme, scale,
             self.axis_box.currentData(), self.marked, self.bar, self._hover,
         )  # fmt: skip
 
@@ -207,9 +207,9 @@ class HistogramView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if self._subject is None:
             return "", ""
-        if self.found is None or self.is_computing(_KEY):
+        if self.distribution is None or self.is_computing(_KEY):
             return "counting …", ""
-        name = AMOUNT_NAMES[self.found.of]
+        name = AMOUNT_NAMES[self.distribution.of]
         return f"No {name} is known of what is counted.", self.controls.words.full_text
 
     # -- bars --------------------------------------------------------------------
@@ -249,7 +249,7 @@ class HistogramView(PaintedView):
             return
         edges = scene.bars.edges
         low, stop = int(edges[chosen[0]]), int(edges[chosen[1]])
-        self._made = scene.found.within(low, stop, queries.filter)
+        self._made = scene.distribution.within(low, stop, queries.filter)
         queries.set_filter(self._made)
 
     def take_back(self) -> bool:
@@ -267,7 +267,7 @@ class HistogramView(PaintedView):
         scene = self.scene_now()
         if scene is None:
             return ""
-        return bars_text(scene.trace, scene.found, scene.bars, a, b)
+        return bars_text(scene.trace, scene.distribution, scene.bars, a, b)
 
     # -- input -------------------------------------------------------------------
 
@@ -283,7 +283,11 @@ class HistogramView(PaintedView):
             return is_ours or self.marked is not None or self.bar >= 0
         allowed = Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier
         is_known = key in STEP_KEYS or key in ENTER_KEYS
-        return is_known and not event.modifiers() & ~allowed and self.found is not None
+        return (
+            is_known
+            and not event.modifiers() & ~allowed
+            and self.distribution is not None
+        )
 
     def press_key(self, event: QKeyEvent) -> None:
         """Move the cursor, mark with Shift, filter with Enter, take back with Esc."""

@@ -74,11 +74,11 @@ class PivotTable(StatisticsTable):
 
 def headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading]:
     """Return the columns of a table of one grouping."""
-    found = []
+    result = []
     for column in columns:
         is_text, is_key = column.unit == "text", column.key == "key"
         unit = unit_of(column, facts)
-        found.append(
+        result.append(
             Heading(
                 column.title,
                 column.tooltip,
@@ -90,7 +90,7 @@ def headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading]
                 largest_first=not is_text,
             )
         )
-    return found
+    return result
 
 
 def text_cell(cell: StatCell, column: StatColumn) -> Cell:

@@ -441,8 +441,8 @@ class StatisticsView(View):
             return None
         scope, by, also = result.scope, result.by, None
         if table is None:
-            found = self.model.payload(index.row())
-            key = found.key if isinstance(found, StatRow) else None
+            payload = self.model.payload(index.row())
+            key = payload.key if isinstance(payload, StatRow) else None
         else:
             key, column = self.pivot.place(index, table)
             if column is not None and key is not None:
@@ -538,10 +538,10 @@ class StatisticsView(View):
         add("Go to the longest", partial(self._go_to_longest, group))
         add("Next span", partial(session.navigator.step_span, 1)).setShortcut(".")
         add("Previous span", partial(session.navigator.step_span, -1)).setShortcut(",")
-        wanted = filter_of_spans(group)
+        where = filter_of_spans(group)
         menu.addSeparator()
-        both = session.queries.filter.merged(wanted)
-        add(f"Show only {key}", partial(session.queries.set_filter, wanted))
+        both = session.queries.filter.merged(where)
+        add(f"Show only {key}", partial(session.queries.set_filter, where))
         if session.queries.filter:
             words = f"Add {key} to the filter"
             add(words, partial(session.queries.set_filter, both))
@@ -553,13 +553,13 @@ class StatisticsView(View):
                 run = partial(self._drill_down, both, i)
                 add_action(inner, self.by.itemText(i), run)
 
-    def _list_in_table(self, wanted: Filter) -> None:
-        self.session.queries.set_filter(wanted)
+    def _list_in_table(self, where: Filter) -> None:
+        self.session.queries.set_filter(where)
         self.session.navigator.view_requested.emit("table")
 
-    def _drill_down(self, wanted: Filter, place: int) -> None:
+    def _drill_down(self, where: Filter, place: int) -> None:
         """Count the spans of one group, grouped by something else."""
-        self.session.queries.set_filter(wanted)
+        self.session.queries.set_filter(where)
         self.by.setCurrentIndex(place)
 
     def about_text(self, result: StatisticsResult) -> str:

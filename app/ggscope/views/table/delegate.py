@@ -219,8 +219,8 @@ class TraceTableModel(QAbstractTableModel):
             if c.key != "dot" and not (is_detailed and c.key == "sources")
         ]
         if any(c.key == "dot" for c in self.columns):
-            found = self.is_in_graph(row)
-            cells.append("in the graph" if found else "not in the graph")
+            is_matched = self.is_in_graph(row)
+            cells.append("in the graph" if is_matched else "not in the graph")
         if is_detailed:
             cells += [
                 f"source {number}: {access_line(access)}"
@@ -401,14 +401,14 @@ class RowPainter:
         if shown != self._looks_of or len(self._looks) > _MAX_LOOKS:
             self._looks.clear()
             self._looks_of = shown
-        found = self._looks.get(span)
-        if found is None:
+        looks = self._looks.get(span)
+        if looks is None:
             swatch = self._swatch_column()
-            found = self._looks[span] = tuple(
+            looks = self._looks[span] = tuple(
                 self._look(texts, span, cell, has_swatch=cell.column.key == swatch)
                 for cell in cells
             )
-        return found
+        return looks
 
     def paint(
         self,

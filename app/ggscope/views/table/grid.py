@@ -159,14 +159,14 @@ class VirtualTable(QAbstractScrollArea):
 
     def visible_rows(self) -> list[tuple[int, int, int]]:
         """Return (row, y, height) of the rows in view, from the top."""
-        found: list[tuple[int, int, int]] = []
+        rows: list[tuple[int, int, int]] = []
         y, row, n = -self._shift, self.first_visible_row, self.model.rowCount()
         while row < n and y < self.viewport().height():
             height = self.rows.height(row)
-            found.append((row, y, height))
+            rows.append((row, y, height))
             y += height
             row += 1
-        return found
+        return rows
 
     def row_at(self, y: int) -> int:
         """Return the row at `y` of the viewport, -1 below the last."""
@@ -177,8 +177,8 @@ class VirtualTable(QAbstractScrollArea):
 
     def row_box(self, row: int) -> QRect:
         """Return where a row is in the viewport; empty where it is out of view."""
-        for found, top, height in self.visible_rows():
-            if found == row:
+        for number, top, height in self.visible_rows():
+            if number == row:
                 return QRect(0, top, self.viewport().width(), height)
         return QRect()
 
@@ -202,12 +202,12 @@ class VirtualTable(QAbstractScrollArea):
 
     def cells(self) -> list[Cell]:
         """Return where the shown columns lie, from left to right."""
-        found: list[Cell] = []
+        cells: list[Cell] = []
         for section, column in enumerate(self.model.columns):
             if not self.header.isSectionHidden(section):
                 x = self.header.sectionViewportPosition(section)
-                found.append(Cell(column, x, self.header.sectionSize(section)))
-        return found
+                cells.append(Cell(column, x, self.header.sectionSize(section)))
+        return cells
 
     def _centre(self, row: int) -> None:
         """Put a row near the middle, beginning with a whole row."""

@@ -695,7 +695,7 @@ class TableView(View):
     def _save(self) -> None:
         table = self.table_file()
         if table is not None:
-            self.table_wanted.emit(table)
+            self.table_requested.emit(table)
 
     def _request(
         self, form: CopyForm, selection: Selection | None

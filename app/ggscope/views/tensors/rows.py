@@ -97,15 +97,15 @@ class RowMaker:
     def __init__(
         self,
         trace: Trace,
-        found: ListedTensors,
+        listed: ListedTensors,
         tree: TensorTree,
         is_listed: np.ndarray,
         theme: Theme,
     ) -> None:
-        self._trace, self._found, self._tree = trace, found, tree
+        self._trace, self._found, self._tree = trace, listed, tree
         self._is_listed, self._theme = is_listed, theme
         self._paths = group_paths(tree)
-        whole = tensor_tree(trace, found.tensors, "tensor", found.reads).total
+        whole = tensor_tree(trace, listed.tensors, "tensor", listed.reads).total
         self._total = int(whole.size[0])
 
     def top(self) -> list[TreeRow]:
@@ -286,16 +286,16 @@ def _read_cells(
 
 
 def tensor_cells(
-    trace: Trace, found: ListedTensors, at: int, total: int, theme: Theme
+    trace: Trace, listed: ListedTensors, at: int, total: int, theme: Theme
 ) -> tuple[Cell, ...]:
     """Return the row of a tensor."""
-    listing = found.tensors
+    listing = listed.tensors
     row, tensors = int(listing.rows[at]), trace.tensors
     name, part = tensor_name(trace, row), COMPONENTS[int(listing.component[at])]
     layer, size = int(tensors.layer[row]), int(listing.size[at])
     kind = "" if tensors.type is None else type_name(int(tensors.type[row]))
     shape = shape_text(None if tensors.shape is None else tensors.shape[row])
-    file, n = int(listing.file[at]), int(found.elements[at])
+    file, n = int(listing.file[at]), int(listed.elements[at])
     return (
         Cell(name, sort=name, color=component_color(part, theme), tip=name),
         Cell(part, sort=part),
@@ -307,21 +307,21 @@ def tensor_cells(
         _size(size),
         _offset(int(listing.offset[at])),
         _share(size, total),
-        *_read_cells(found.reads, row, trace),
+        *_read_cells(listed.reads, row, trace),
         Cell(listing.files[file] if 0 <= file < len(listing.files) else ""),
-        *_importance_cells(found.importance, row),
+        *_importance_cells(listed.importance, row),
     )
 
 
 def _importance_cells(
-    found: TensorImportance | None, row: int
+    importance: TensorImportance | None, row: int
 ) -> tuple[Cell, Cell, Cell]:
     """Return mean square, tokens and unused experts of a tensor."""
     none = Cell(NOT_AVAILABLE, raw="")
-    if found is None:
+    if importance is None:
         return none, none, none
-    square, count = float(found.mean_square[row]), float(found.count[row])
-    unused = int(found.n_unused[row])
+    square, count = float(importance.mean_square[row]), float(importance.count[row])
+    unused = int(importance.n_unused[row])
     return (
         none if np.isnan(square) else Cell(f"{square:.4g}", square, square),
         none if np.isnan(count) else Cell(format_count(round(count)), count, count),

@@ -265,9 +265,9 @@ class TensorsView(PaintedView):
                 _KEY, partial(list_tensors, trace), partial(self._show, trace), title
             )
 
-    def _show(self, trace: Trace | None, found: ListedTensors | None) -> None:
-        self._of, self._found = trace, found
-        self._listed = None if found is None else found.tensors
+    def _show(self, trace: Trace | None, listed: ListedTensors | None) -> None:
+        self._of, self._found = trace, listed
+        self._listed = None if listed is None else listed.tensors
         self._offer_colors()
         self._show_summary()
         self._show_metadata()
@@ -353,8 +353,8 @@ class TensorsView(PaintedView):
         self._show_rows()
 
     def _show_rows(self, _: object = None) -> None:
-        trace, found = self._of, self._found
-        if trace is None or found is None or not len(found.tensors):
+        trace, listed = self._of, self._found
+        if trace is None or listed is None or not len(listed.tensors):
             self._tree = None
             self._placeholder.say(
                 "No tensors", "Add a model file or a tensor map: File › Add to session."
@@ -363,18 +363,18 @@ class TensorsView(PaintedView):
             self.count.setText("")
             self._stack.setCurrentWidget(self._placeholder)
             return
-        listing = found.tensors
+        listing = listed.tensors
         shown = self._matching(trace, listing)
         n = len(shown)
         is_listed = np.zeros(len(listing), np.bool_)
         largest = np.argsort(-listing.size[shown], kind="stable")[:MAX_ROWS]
         is_listed[shown[largest]] = True
         by: TreeBy = self.by.currentData()
-        tree = self._tree = tensor_tree(trace, listing, by, found.reads, shown)
-        maker = RowMaker(trace, found, tree, is_listed, self.theme)
+        tree = self._tree = tensor_tree(trace, listing, by, listed.reads, shown)
+        maker = RowMaker(trace, listed, tree, is_listed, self.theme)
         n_left_out = n - int(is_listed.sum())
         self.model.set_tree(maker.top(), self._open_groups(tree), n_left_out)
-        self._hide_columns(found)
+        self._hide_columns(listed)
         text = ""
         if n_left_out:
             text = f"largest {format_count(n - n_left_out)} of {format_count(n)}"
@@ -395,29 +395,29 @@ class TensorsView(PaintedView):
         is_small = len(tree.order) <= _MOST_OPEN or (tree.level == 0).sum() == 1
         return everything if is_small and not self.model.rowCount() else None
 
-    def _hide_columns(self, found: ListedTensors) -> None:
+    def _hide_columns(self, listed: ListedTensors) -> None:
         """Hide the columns of which nothing is known, and a single file."""
         is_known = {
-            BITS: bool((found.elements >= 0).any()),
-            ELEMENTS: bool((found.elements >= 0).any()),
-            ACCESSES: found.reads.accesses is not None,
-            BYTES: found.reads.bytes is not None,
-            TIME: found.reads.ticks is not None,
-            FILE: len(found.tensors.files) > 1,
-            **self._known_of_importance(found),
+            BITS: bool((listed.elements >= 0).any()),
+            ELEMENTS: bool((listed.elements >= 0).any()),
+            ACCESSES: listed.reads.accesses is not None,
+            BYTES: listed.reads.bytes is not None,
+            TIME: listed.reads.ticks is not None,
+            FILE: len(listed.tensors.files) > 1,
+            **self._known_of_importance(listed),
         }
         for column, is_shown in is_known.items():
             self.table.setColumnHidden(column, not is_shown)
         self.table.fit_columns()
 
     @staticmethod
-    def _known_of_importance(found: ListedTensors) -> dict[int, bool]:
-        if found.importance is None:
+    def _known_of_importance(listed: ListedTensors) -> dict[int, bool]:
+        if listed.importance is None:
             return dict.fromkeys((IMPORTANCE, TOKENS, UNUSED), False)
         return {
-            IMPORTANCE: bool((~np.isnan(found.importance.mean_square)).any()),
-            TOKENS: bool((~np.isnan(found.importance.count)).any()),
-            UNUSED: bool((found.importance.n_unused >= 0).any()),
+            IMPORTANCE: bool((~np.isnan(listed.importance.mean_square)).any()),
+            TOKENS: bool((~np.isnan(listed.importance.count)).any()),
+            UNUSED: bool((listed.importance.n_unused >= 0).any()),
         }
 
     def _matching(self, trace: Trace, listing: ModelTensors) -> np.ndarray:

@@ -34,19 +34,19 @@ class GapSection(Section):
     def contents(self, query: Query, watcher: Watcher) -> Contents:
         """Return the longest gaps."""
         trace = query.trace
-        found = gaps(trace, query.scope.time, limit=MAX_ROWS, watcher=watcher)
-        columns = (found.start, found.end, found.before, found.after)
+        longest = gaps(trace, query.scope.time, limit=MAX_ROWS, watcher=watcher)
+        columns = (longest.start, longest.end, longest.before, longest.after)
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        about = gaps_text(found, trace.clock.unit)
-        if note := gaps_note(found):
+        about = gaps_text(longest, trace.clock.unit)
+        if note := gaps_note(longest):
             about += f" · {note}"
-        reason = gaps_reason(found)
+        reason = gaps_reason(longest)
         return Contents(
             _gap_headings(trace.clock, query.absolute),
-            _gap_cells(trace, found, query.absolute),
+            _gap_cells(trace, longest, query.absolute),
             [Gap(TimeRange(a, b), before, after) for a, b, before, after in rows],
             about,
-            found.n_all,
+            longest.n_all,
             f"{reason[:1].upper()}{reason[1:]}." if reason else "",
             is_known=not reason,
         )
@@ -79,12 +79,12 @@ def _gap_headings(clock: Clock, absolute: bool) -> tuple[Heading, ...]:
 
 
 def _gap_cells(
-    trace: Trace, found: Gaps, absolute: bool
+    trace: Trace, gaps: Gaps, absolute: bool
 ) -> tuple[tuple[Cell, ...], ...]:
     """Return the rows of gaps: lane, begin, duration, op before, op after."""
     form, unit = column_time_form(trace, absolute=absolute), trace.clock.unit
     shift, titles = trace.clock.shift(absolute), lane_titles(trace.lanes)
-    columns = (found.lane, found.start, found.end, found.before, found.after)
+    columns = (gaps.lane, gaps.start, gaps.end, gaps.before, gaps.after)
     rows = []
     for lane, start, end, before, after in zip(
         *(column.tolist() for column in columns), strict=True

@@ -50,19 +50,21 @@ class TensorSection(Section):
         if not has_touches(trace):
             reason = "The trace does not record what ops read or write."
             return Contents(headings, reason=reason, is_known=False)
-        found = thread_touches(trace, query.window, query.scope.time, watcher)
-        if found is None:
+        touches = thread_touches(trace, query.window, query.scope.time, watcher)
+        if touches is None:
             reason = f"More than {format_count(MOST_TOUCHES)} accesses; mark a range."
             return Contents(headings, reason=reason, is_known=False)
-        n = min(len(found), MAX_ROWS)
-        pairs = zip(found.first[:n].tolist(), found.second[:n].tolist(), strict=True)
-        tensors = found.tensor[:n].tolist()
+        n = min(len(touches), MAX_ROWS)
+        pairs = zip(
+            touches.first[:n].tolist(), touches.second[:n].tolist(), strict=True
+        )
+        tensors = touches.tensor[:n].tolist()
         return Contents(
             headings,
-            tuple(_cells(trace, found, row) for row in range(n)),
+            tuple(_cells(trace, touches, row) for row in range(n)),
             list(zip(tensors, pairs, strict=True)),
-            touches_text(found, query.window, trace.clock.unit),
-            len(found),
+            touches_text(touches, query.window, trace.clock.unit),
+            len(touches),
         )
 
     def choose(
@@ -97,14 +99,14 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
     )
 
 
-def _cells(trace: Trace, found: ThreadTouches, row: int) -> tuple[Cell, ...]:
-    name = tensor_name(trace, int(found.tensor[row]))
-    pair = (int(found.first[row]), int(found.second[row]))
+def _cells(trace: Trace, touches: ThreadTouches, row: int) -> tuple[Cell, ...]:
+    name = tensor_name(trace, int(touches.tensor[row]))
+    pair = (int(touches.first[row]), int(touches.second[row]))
     words = " → ".join(
         f"{op_words(trace, span)} ({lane_text(trace, span)})" for span in pair
     )
-    numbers = (found.handovers, found.writes)
-    tail = (found.threads, found.touches)
+    numbers = (touches.handovers, touches.writes)
+    tail = (touches.threads, touches.touches)
 
     def count(value: int) -> Cell:
         return Cell(format_count(value), value, value)
@@ -112,7 +114,7 @@ def _cells(trace: Trace, found: ThreadTouches, row: int) -> tuple[Cell, ...]:
     return (
         Cell(name, name),
         *(count(int(column[row])) for column in numbers),
-        time_cell(int(found.closest[row]), trace.clock.unit),
+        time_cell(int(touches.closest[row]), trace.clock.unit),
         *(count(int(column[row])) for column in tail),
         Cell(words, words, tip=words),
     )

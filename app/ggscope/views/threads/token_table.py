@@ -41,17 +41,17 @@ class TokenSection(Section):
     def contents(self, query: Query, watcher: Watcher) -> Contents:
         """Return the slowest tokens in the order of time."""
         trace = query.trace
-        found = token_threads(trace, query.scope.time, watcher=watcher)
-        n_all, about = len(found), token_threads_text(found)
+        tokens = token_threads(trace, query.scope.time, watcher=watcher)
+        n_all, about = len(tokens), token_threads_text(tokens)
         rows = np.arange(n_all)
         if n_all > MAX_ROWS:
-            slowest = np.argsort(-found.bars.duration, kind="stable")[:MAX_ROWS]
+            slowest = np.argsort(-tokens.bars.duration, kind="stable")[:MAX_ROWS]
             rows = np.sort(slowest)
-        spans = found.bars.span[rows].tolist()
-        times = [found.bars.time(row) for row in rows.tolist()]
+        spans = tokens.bars.span[rows].tolist()
+        times = [tokens.bars.time(row) for row in rows.tolist()]
         return Contents(
-            _headings(found, trace.clock, query.absolute),
-            tuple(_cells(trace, found, row, query.absolute) for row in rows.tolist()),
+            _headings(tokens, trace.clock, query.absolute),
+            tuple(_cells(trace, tokens, row, query.absolute) for row in rows.tolist()),
             list(zip(spans, times, strict=True)),
             about,
             n_all,
@@ -73,10 +73,12 @@ class TokenSection(Section):
             session.viewport.set_visible(with_air(payload[1]))
 
 
-def _headings(found: TokenThreads, clock: Clock, absolute: bool) -> tuple[Heading, ...]:
+def _headings(
+    tokens: TokenThreads, clock: Clock, absolute: bool
+) -> tuple[Heading, ...]:
     copied = f"begin ({clock.column_unit(absolute)})"
     return (
-        Heading(found.bars.noun, "What was computed", 110, stretch=True),
+        Heading(tokens.bars.noun, "What was computed", 110, stretch=True),
         Heading("begin", "When it began", 96, right=True, copied=copied),
         time_heading("latency", "From its begin to its end", clock),
         time_heading("work", "While threads run ops, summed over threads", clock),
@@ -87,18 +89,18 @@ def _headings(found: TokenThreads, clock: Clock, absolute: bool) -> tuple[Headin
         number_heading("idle %", "Idle time as a share of latency × threads"),
         *(
             number_heading(name, f"Work of {name} as a share of the latency", 72)
-            for name in found.lanes[:_MOST_LANES]
+            for name in tokens.lanes[:_MOST_LANES]
         ),
     )
 
 
 def _cells(
-    trace: Trace, found: TokenThreads, row: int, absolute: bool
+    trace: Trace, tokens: TokenThreads, row: int, absolute: bool
 ) -> tuple[Cell, ...]:
-    unit, bars = trace.clock.unit, found.bars
+    unit, bars = trace.clock.unit, tokens.bars
     form, start = column_time_form(trace, absolute=absolute), int(bars.start[row])
     latency = int(bars.duration[row])
-    whole = latency * len(found.lanes)
+    whole = latency * len(tokens.lanes)
 
     def part(values: np.ndarray | None, reason: str) -> tuple[Cell, Cell]:
         if values is None:
@@ -116,16 +118,16 @@ def _cells(
             exact_time_text(trace, start),
         ),
         time_cell(latency, unit),
-        *part(found.busy, found.hidden_work),
-        *part(found.wait, found.hidden_work or NOT_RECORDED),
-        *part(found.idle, found.hidden_idle),
+        *part(tokens.busy, tokens.hidden_work),
+        *part(tokens.wait, tokens.hidden_work or NOT_RECORDED),
+        *part(tokens.idle, tokens.hidden_idle),
         *(
-            unknown_cell(found.hidden_work)
-            if found.busy is None
+            unknown_cell(tokens.hidden_work)
+            if tokens.busy is None
             else _share(
-                int(found.busy[row, lane]), latency, _parts(found, row, lane, unit)
+                int(tokens.busy[row, lane]), latency, _parts(tokens, row, lane, unit)
             )
-            for lane in range(min(len(found.lanes), _MOST_LANES))
+            for lane in range(min(len(tokens.lanes), _MOST_LANES))
         ),
     )
 
@@ -137,9 +139,9 @@ def _share(ticks: int, whole: int, tip: str = "") -> Cell:
     return Cell(format_share(share), share, share, tip)
 
 
-def _parts(found: TokenThreads, row: int, lane: int, unit: Unit) -> str:
+def _parts(tokens: TokenThreads, row: int, lane: int, unit: Unit) -> str:
     """Return work, wait and idle time of one thread within one token."""
-    parts = (("work", found.busy), ("wait", found.wait), ("idle", found.idle))
+    parts = (("work", tokens.busy), ("wait", tokens.wait), ("idle", tokens.idle))
     return ", ".join(
         f"{word} {format_duration(int(values[row, lane]), unit)}"
         for word, values in parts

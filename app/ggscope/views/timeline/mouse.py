@@ -113,8 +113,8 @@ class Gestures(CanvasGestures):
         elif (edge := self._edge_at(at.x())) is not None:
             self._fixed_tick = edge
             self._begin(Mode.EDGE)
-        elif found := self._view.bookmarks_at(at):
-            session.bookmarks.show(found[0])
+        elif bookmarks := self._view.bookmarks_at(at):
+            session.bookmarks.show(bookmarks[0])
         elif hit.on_axis:
             self._begin(Mode.SCRUB)
             self._scrub(at)
@@ -248,8 +248,8 @@ class Gestures(CanvasGestures):
         if event.button() != Qt.MouseButton.LeftButton:
             return False
         hit = self._view.hit(at.x(), at.y())
-        if found := self._view.bookmarks_at(at):
-            session.bookmarks.edit_requested.emit(found[0])
+        if bookmarks := self._view.bookmarks_at(at):
+            session.bookmarks.edit_requested.emit(bookmarks[0])
         elif hit.span >= 0 and hit.is_wait:
             session.selection.select_wait(hit.span, reveal=False)
             session.navigator.fit_selection()

@@ -47,7 +47,7 @@ class Composer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _ComposedPicture:
     """A picture of which a part is on the screen.
 
     Attributes
@@ -82,7 +82,7 @@ class Glide:
     ) -> None:
         self._view = view
         self._frame = FrameClient(frames, on_frame, FRAME_S)
-        self._kept: _Kept | None = None
+        self._picture: _ComposedPicture | None = None
         self._still = StaticLayerCache()
         self._offset = -1
         # Where the view ends on the screen, in ticks after the end of the kept one, and
@@ -99,15 +99,15 @@ class Glide:
     def stop(self) -> None:
         """Let go of the picture; the next one begins where it lies."""
         self._frame.cancel()
-        self._kept = None
+        self._picture = None
 
     def is_due(self) -> bool:
         """Tell whether another part is to be drawn; request the next frame."""
-        kept = self._kept
-        if kept is None or self._offset >= kept.ahead:
+        picture = self._picture
+        if picture is None or self._offset >= picture.ahead:
             return False
         self._frame.request()
-        return self._next(kept) != self._offset
+        return self._next(picture) != self._offset
 
     def draw(self, painter: QPainter, size: QSize, zoom: float, *, anew: bool) -> bool:
         """Draw what is to be seen now; False where there is no picture.
@@ -119,22 +119,22 @@ class Glide:
         anew : whether something else than time has changed since the last one.
         """
         place = (size, painter.device().devicePixelRatioF(), zoom)
-        kept = self._kept
-        if anew or kept is None or kept.place != place:
-            kept = self._make(*place)
-            if kept is None:
+        picture = self._picture
+        if anew or picture is None or picture.place != place:
+            picture = self._make(*place)
+            if picture is None:
                 self.stop()
                 return False
-            self._take(kept)
-        offset = self._next(kept)
+            self._take(picture)
+        offset = self._next(picture)
         self.n_frames += offset != self._offset
         self._offset = offset
-        _draw(painter, kept, offset)
-        if offset < kept.ahead:
+        _draw(painter, picture, offset)
+        if offset < picture.ahead:
             self._frame.request()
         return True
 
-    def _make(self, size: QSize, ratio: float, zoom: float) -> _Kept | None:
+    def _make(self, size: QSize, ratio: float, zoom: float) -> _ComposedPicture | None:
         scale = ratio * zoom
         width, height = size.width() / zoom, size.height() / zoom
         scene = self._view.scene(width, height, scale)
@@ -168,20 +168,22 @@ class Glide:
         finally:
             painter.end()
         place = (size, ratio, zoom)
-        return _Kept(image, place, left, ahead, visible.end, n / duration, standing)
+        return _ComposedPicture(
+            image, place, left, ahead, visible.end, n / duration, standing
+        )
 
-    def _take(self, kept: _Kept) -> None:
+    def _take(self, picture: _ComposedPicture) -> None:
         """Go on with another picture where the last one has come to."""
-        before, now, most = self._kept, time.monotonic(), AHEAD_S * self.rate
+        before, now, most = self._picture, time.monotonic(), AHEAD_S * self.rate
         moved = math.inf
         if before is not None:
             self._next(before)
-            moved = before.end + self._moved - kept.end
+            moved = before.end + self._moved - picture.end
         self._moved = moved if abs(moved) <= most else _BEFORE_S * self.rate
         self._moved_at = self._made_at = now
-        self._kept, self._offset = kept, -1
+        self._picture, self._offset = picture, -1
 
-    def _next(self, kept: _Kept) -> int:
+    def _next(self, picture: _ComposedPicture) -> int:
         """Return by how many device pixels the picture is to be moved now."""
         now = time.monotonic()
         passed, self._moved_at = now - self._moved_at, now
@@ -189,7 +191,7 @@ class Glide:
         moved = self._moved + passed * self.rate
         moved += (even - moved) * -math.expm1(-passed / _CALM_S)
         self._moved = min(moved, AHEAD_S * self.rate)
-        return max(0, min(round(self._moved * kept.px_per_tick), kept.ahead))
+        return max(0, min(round(self._moved * picture.px_per_tick), picture.ahead))
 
 
 def _parted(picture: DisplayList) -> tuple[DisplayList, tuple[Text, ...]]:
@@ -204,10 +206,13 @@ def _parted(picture: DisplayList) -> tuple[DisplayList, tuple[Text, ...]]:
     return replace(picture, batches=tuple(batches)), tuple(standing)
 
 
-def _draw(painter: QPainter, kept: _Kept, offset: int) -> None:
-    image, (_, ratio, zoom) = kept.image, kept.place
-    height, width = image.height(), image.width() - kept.left - kept.ahead
-    for x, source, wide in ((0, 0, kept.left), (kept.left, kept.left + offset, width)):
+def _draw(painter: QPainter, picture: _ComposedPicture, offset: int) -> None:
+    image, (_, ratio, zoom) = picture.image, picture.place
+    height, width = image.height(), image.width() - picture.left - picture.ahead
+    for x, source, wide in (
+        (0, 0, picture.left),
+        (picture.left, picture.left + offset, width),
+    ):
         painter.drawImage(
             QRectF(x / ratio, 0, wide / ratio, height / ratio),
             image,
@@ -216,7 +221,7 @@ def _draw(painter: QPainter, kept: _Kept, offset: int) -> None:
     moved = offset / (ratio * zoom)
     texts = [
         replace(text, width=text.width - moved)
-        for text in kept.standing
+        for text in picture.standing
         if text.width > moved
     ]
     if texts:

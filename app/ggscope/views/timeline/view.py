@@ -85,7 +85,7 @@ class TimelineView(PaintedView):
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
         self._has_painted = False
-        self._wanted_lane = ""
+        self._requested_lane = ""
         self._flash_lane = ""
         self._flash_timer = QTimer(self)
         self._flash_timer.setSingleShot(True)
@@ -201,7 +201,7 @@ class TimelineView(PaintedView):
             lane = session.index.lane(key)
         except KeyError:
             return
-        self._wanted_lane = key
+        self._requested_lane = key
         state, closed = session.lanes.state, session.lanes.state.collapsed
         if closed is None:
             closed = default_collapsed(session.index.lanes)
@@ -211,14 +211,14 @@ class TimelineView(PaintedView):
             session.lanes.set_state(
                 replace(state, hidden=state.hidden - {key}, collapsed=closed - {group})
             )
-        self._go_to_wanted_lane()
+        self._go_to_requested_lane()
 
-    def _go_to_wanted_lane(self) -> None:
-        prepared, key = self._prepared, self._wanted_lane
+    def _go_to_requested_lane(self) -> None:
+        prepared, key = self._prepared, self._requested_lane
         box = None if prepared is None or not key else prepared.layout.box_of(key)
         if box is None:
             return
-        self._wanted_lane, self._flash_lane = "", key
+        self._requested_lane, self._flash_lane = "", key
         self._flash_timer.start()
         if not box.fixed:
             fixed = self.fixed_height()
@@ -279,7 +279,7 @@ class TimelineView(PaintedView):
         self._prepared = prepared
         self._is_behind = False
         self._update_bar()
-        self._go_to_wanted_lane()
+        self._go_to_requested_lane()
         self._on_moved()
 
     # --- the picture -------------------------------------------------------

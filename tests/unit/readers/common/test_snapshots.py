@@ -33,7 +33,7 @@ def test_snapshots_come_when_three_times_as_much_is_read() -> None:
 
 
 def test_nobody_who_does_not_listen_gets_a_snapshot() -> None:
-    pace = SnapshotScheduler(0, is_wanted=False)
+    pace = SnapshotScheduler(0, is_requested=False)
 
     assert not pace.is_due(50, 100)
     assert not pace.is_slow

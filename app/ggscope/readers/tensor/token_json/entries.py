@@ -152,10 +152,10 @@ class PatternBook:
             e.size_bytes,
             e.file_offset,
         )
-        found = self._index.get(key)
-        if found is None:
-            found = self._index[key] = len(self.patterns)
-            if found >= MAX_PATTERNS:
+        number = self._index.get(key)
+        if number is None:
+            number = self._index[key] = len(self.patterns)
+            if number >= MAX_PATTERNS:
                 raise LimitExceededError(
                     f"its entries have more than {MAX_PATTERNS:,} different "
                     "sets of tensors, which is implausible for a model."
@@ -163,7 +163,7 @@ class PatternBook:
             pattern = _pattern(entry)
             self.allowance.take(_PATTERN_SHARE + len(pattern.accesses))
             self.patterns.append(pattern)
-        return found
+        return number
 
 
 def expert_list(text: bytes, n_claimed: int | None) -> tuple[int, ...]:
@@ -271,21 +271,21 @@ def _sources(text: bytes, problems: list[tuple[str, str]]) -> list[Access]:
         return []
     decoder = TolerantDecoder()
     try:
-        found = msgspec.json.decode(text)
+        sources = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            found = decoder.decode(text.decode("utf-8", "replace"))
+            sources = decoder.decode(text.decode("utf-8", "replace"))
         except ValueError:
-            found = None
+            sources = None
     if decoder.n_odd:
         problems.append(("has an invalid JSON value", ".sources"))
-    if found is None and text.strip() == b"null":
+    if sources is None and text.strip() == b"null":
         return []
-    if not isinstance(found, list):
+    if not isinstance(sources, list):
         problems.append(("is not a list", ".sources"))
         return []
     accesses = []
-    for k, value in enumerate(found):
+    for k, value in enumerate(sources):
         if k >= _MOST_SOURCES:
             problems.append(("is one too many", f".sources[{k}]"))
             break

@@ -121,8 +121,8 @@ def agreement(
 
 def unknown_number(printed: str) -> int | None:
     """Return the number in ``UNKNOWN_<number>``; None for a name."""
-    found = _UNKNOWN.fullmatch(printed)
-    return int(found[1]) if found else None
+    match = _UNKNOWN.fullmatch(printed)
+    return int(match[1]) if match else None
 
 
 def needs_repair(samples: Sequence[PrintedSample]) -> bool:
@@ -155,7 +155,7 @@ def repair(
         return None
     least = ENOUGH if before < ENOUGH else NEARLY_ALL
     best: tuple[float, float] = (before, float("-inf"))
-    found: Repair | None = None
+    repair: Repair | None = None
     seen: set[tuple[int, ...]] = set()
     printed = sorted({s.printed for s in samples})
     for printer in printers():
@@ -170,10 +170,10 @@ def repair(
             round(likelihood(candidate.writer, again), 3),
         )
         if candidate.after >= least and rank > best:
-            best, found = rank, candidate
-    if found is None or all(name == true for name, true in found.names.items()):
+            best, repair = rank, candidate
+    if repair is None or all(name == true for name, true in repair.names.items()):
         return None
-    return found
+    return repair
 
 
 def printers() -> tuple[OpTable, ...]:
@@ -227,12 +227,12 @@ def _codes(printed: Iterable[str], printer: OpTable) -> dict[str, int] | None:
 @cache
 def _known_printers() -> tuple[OpTable, ...]:
     rows = json.loads(assets.path("ggml/reader_tables.json").read_text("utf-8"))
-    found = []
+    printers = []
     for row in rows:
         names = table(row["base"]).names
-        kept = tuple(name for name in names if name not in row["without"])
-        found.append(OpTable(row["id"], kept))
-    return tuple(found)
+        printed = tuple(name for name in names if name not in row["without"])
+        printers.append(OpTable(row["id"], printed))
+    return tuple(printers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,14 +257,14 @@ class PrintedOps:
 
 
 def find_ops(
-    patterns: Sequence[Pattern], counts: I64, wanted: str, *, is_private: bool
+    patterns: Sequence[Pattern], counts: I64, choice: str, *, is_private: bool
 ) -> PrintedOps:
     """Return the ops of the patterns, repaired where they were printed wrong.
 
     Parameters
     ----------
     counts : entries of each pattern.
-    wanted : option ``ops``: "" to find out, `AS_PRINTED`, or the id of the table of
+    choice : option ``ops``: "" to find out, `AS_PRINTED`, or the id of the table of
         the program that was traced.
     is_private : the file has the 128-byte schema, whose writer numbered ops in a
         way of its own.
@@ -272,14 +272,14 @@ def find_ops(
     Raises
     ------
     ReadError
-        If there is no table `wanted`.
+        If there is no table `choice`.
     """
     samples = _samples(patterns, counts)
-    chosen = _chosen(wanted)
+    chosen = _chosen(choice)
     usual = (TRACER_PRIVATE,) if is_private else None
     writers = usual if chosen is None else (chosen,)
     before, fixed = agreement(samples), None
-    is_wrong = wanted != AS_PRINTED and needs_repair(samples)
+    is_wrong = choice != AS_PRINTED and needs_repair(samples)
     if is_wrong:
         fixed = repair(samples, writers=writers)
     names = [p.op if fixed is None else fixed.names[p.op] for p in patterns]
@@ -334,36 +334,36 @@ def _note_repair(builder: TraceBuilder, fixed: Repair) -> None:
     )
 
 
-def _chosen(wanted: str) -> OpTable | None:
-    if wanted in ("", "auto", AS_PRINTED):
+def _chosen(choice: str) -> OpTable | None:
+    if choice in ("", "auto", AS_PRINTED):
         return None
     try:
-        return find_table(wanted)
+        return find_table(choice)
     except KeyError:
         raise ReadError(
-            f"unknown op table {wanted!r}.",
+            f"unknown op table {choice!r}.",
             hint=f"{ERAS_HINT} {AS_PRINTED} takes the names as they stand.",
         ) from None
 
 
 def _samples(patterns: Sequence[Pattern], counts: I64) -> list[PrintedSample]:
-    found: Counter[tuple[str, str, tuple[str, ...], int | None]] = Counter()
+    samples: Counter[tuple[str, str, tuple[str, ...], int | None]] = Counter()
     for p, n in zip(patterns, counts.tolist(), strict=True):
         sources = tuple(a.name for a in p.accesses)
         name, n_sources = (p.name, len(sources)) if p.has_result else ("", None)
-        found[p.op, name, sources, n_sources] += n
+        samples[p.op, name, sources, n_sources] += n
     return [
         PrintedSample(op, name, sources, n_sources, n)
-        for (op, name, sources, n_sources), n in found.items()
+        for (op, name, sources, n_sources), n in samples.items()
     ]
 
 
 def _newest_with(names: Iterable[str]) -> OpTable:
     """Return the newest table that has all names, or that has the most of them."""
-    wanted = {name for name in names if unknown_number(name) is None}
+    known = {name for name in names if unknown_number(name) is None}
     # The first of equals is the newest.
-    found = max(tables(), key=lambda t: len(wanted.intersection(t.names)))
-    return replace(found, source="spelled")
+    newest = max(tables(), key=lambda t: len(known.intersection(t.names)))
+    return replace(newest, source="spelled")
 
 
 def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str, int]]:
@@ -373,10 +373,10 @@ def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str
     told by another table one day.
     """
     slots = list(base.names)
-    wanted = sorted(set(names))
-    numbers = {name: slots.index(name) for name in wanted if name in slots}
+    ordered = sorted(set(names))
+    numbers = {name: slots.index(name) for name in ordered if name in slots}
     taken = set(numbers.values())
-    for name in (name for name in wanted if name not in numbers):
+    for name in (name for name in ordered if name not in numbers):
         code = unknown_number(name)
         if code is not None and code < _MOST_OPS and code not in taken:
             slots += [""] * (code + 1 - len(slots))

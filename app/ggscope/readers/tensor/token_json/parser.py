@@ -110,12 +110,12 @@ class TokenParser:
 
     def note_fault(self, text: str, offset: int, *, is_cut: bool) -> None:
         """Note that only the entries before a fault could be read."""
-        kept = f"the {self.n_entries:,} entries before it were loaded"
+        loaded = f"the {self.n_entries:,} entries before it were loaded"
         if is_cut:
             self.builder.warn(
                 Severity.DATA_LOSS,
                 "truncated_json",
-                f"the file is truncated: {text}; {kept}.",
+                f"the file is truncated: {text}; {loaded}.",
                 offset,
                 place=f"entries[{self.n_elements}]",
                 remedy="The file is an incomplete copy, or was still being written.",
@@ -124,7 +124,7 @@ class TokenParser:
         self.builder.warn(
             Severity.DATA_LOSS,
             "broken_json",
-            f"invalid JSON from here: {text}; {kept}.",
+            f"invalid JSON from here: {text}; {loaded}.",
             offset,
             place=f"entries[{self.n_elements}]",
         )
@@ -191,9 +191,9 @@ class TokenParser:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         else:
-            if found := repeats_in(text):
-                inner = f"{place}.{found.key}"
-                note_repeated(self.builder, inner, offset, found.count)
+            if repeats := repeats_in(text):
+                inner = f"{place}.{repeats.key}"
+                note_repeated(self.builder, inner, offset, repeats.count)
             return entry
         try:
             value = self._parsed(text, place, offset)
@@ -206,12 +206,12 @@ class TokenParser:
 
         return mended(value, note)
 
-    def _note_repeats(self, found: Repeats | None, block: Block) -> None:
+    def _note_repeats(self, repeats: Repeats | None, block: Block) -> None:
         """Note the keys that entries of a block name twice."""
-        if found is not None:
-            place = f"entries[{self.n_elements + found.element}].{found.key}"
-            offset = block.offset + int(block.start[found.element])
-            note_repeated(self.builder, place, offset, found.count)
+        if repeats is not None:
+            place = f"entries[{self.n_elements + repeats.element}].{repeats.key}"
+            offset = block.offset + int(block.start[repeats.element])
+            note_repeated(self.builder, place, offset, repeats.count)
 
     def _parsed(self, text: bytes, place: str, offset: int) -> object:
         """Return a value that may hold what JSON does not have. ValueError for none."""
@@ -264,11 +264,11 @@ class TokenParser:
         self.n_entries += n
 
     def _thread(self, entry: Entry) -> int:
-        found = self._thread_of.get(entry.thread_id)
-        if found is None:
-            found = self._thread_of[entry.thread_id] = len(self.threads)
+        thread = self._thread_of.get(entry.thread_id)
+        if thread is None:
+            thread = self._thread_of[entry.thread_id] = len(self.threads)
             self.threads.append(NONE if entry.thread_id is None else entry.thread_id)
-        return found
+        return thread
 
     def _experts(self, entry: Entry) -> int:
         if entry.num_experts is None and not entry.expert_ids:
@@ -278,9 +278,9 @@ class TokenParser:
         if not entry.num_experts and len(text) <= 2:
             return _NO_LIST
         key = text, entry.num_experts
-        found = self._list_of.get(key)
-        if found is None:
-            found = _NO_LIST
+        number = self._list_of.get(key)
+        if number is None:
+            number = _NO_LIST
             try:
                 experts = expert_list(text, entry.num_experts)
             except ValueError:
@@ -290,10 +290,10 @@ class TokenParser:
                     None,
                 )
             else:
-                found = len(self.lists)
+                number = len(self.lists)
                 self.lists.append(experts)
-            self._list_of[key] = found
-        return found
+            self._list_of[key] = number
+        return number
 
     def _note_ids(self, entries: list[Entry], index: I64) -> None:
         """Notice whether entry ids count on from some number."""

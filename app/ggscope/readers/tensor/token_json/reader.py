@@ -107,9 +107,9 @@ def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
     schema = schema_of(patterns, str(parser.facts.get("format_version") or ""))
     of_entry = parser.columns.pop("pattern")
     counts = np.bincount(of_entry, minlength=len(patterns)).astype(np.int64)
-    wanted = context.options.get(OPS_OPTION, "")
+    choice = context.options.get(OPS_OPTION, "")
     is_private = schema.source is None
-    ops = find_ops(patterns, counts, wanted, is_private=is_private)
+    ops = find_ops(patterns, counts, choice, is_private=is_private)
     layout, records = as_records(patterns, ops.of_pattern, schema)
     n = parser.n_entries
     options = TensorOptions(layout, stop=n, n_file=n)
@@ -141,7 +141,7 @@ def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
     if builder.has_loss:
         stated = tuple(map(without_verdict, stated))
     return builder.snapshot(
-        replace(_info(parser, draft, schema, wanted), stated=stated)
+        replace(_info(parser, draft, schema, choice), stated=stated)
     )
 
 
@@ -227,14 +227,14 @@ def _token_of_file(parser: TokenParser, path: Path) -> int:
     claimed = parser.facts.get("token_id")
     if isinstance(claimed, int) and 0 <= claimed < _MOST_TOKENS:
         return claimed
-    found = _NAME.fullmatch(path.name)
-    return int(found[1]) if found else NONE
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else NONE
 
 
 def _claims(claims: RawFileValues, patterns: list[Pattern]) -> RawFileValues:
     """Return the claims with the number of sources that entries tell."""
-    told = [min(p.n_sources, _MOST_SOURCES) for p in patterns]
-    return replace(claims, n_sources=np.array(told, np.int16))
+    n_sources = [min(p.n_sources, _MOST_SOURCES) for p in patterns]
+    return replace(claims, n_sources=np.array(n_sources, np.int16))
 
 
 def _lists(parser: TokenParser, draft: Draft) -> Reading:
@@ -243,9 +243,9 @@ def _lists(parser: TokenParser, draft: Draft) -> Reading:
     table = np.zeros((len(parser.lists) + 1, MAX_LISTED), np.int32)
     count = np.zeros(len(parser.lists) + 1, np.int64)
     for i, experts in enumerate(parser.lists):
-        kept = [e if 0 <= e < _MOST_LAYERS else NONE for e in experts[:MAX_LISTED]]
-        table[i, : len(kept)] = kept
-        count[i] = len(kept)
+        listed = [e if 0 <= e < _MOST_LAYERS else NONE for e in experts[:MAX_LISTED]]
+        table[i, : len(listed)] = listed
+        count[i] = len(listed)
 
     def read(rows: I64) -> tuple[Array, Array]:
         number = of_entry[draft.rows.positions(rows)]
@@ -303,7 +303,7 @@ def _stated(
     patterns = parser.book.patterns
     uses = np.bincount(of_entry, minlength=len(patterns))
     has_lists = bool(patterns) and all(p.has_result for p in patterns)
-    told, listed = (
+    n_told, listed = (
         int(uses @ np.array(counts, np.int64)) if has_lists else None
         for counts in (
             [p.n_sources for p in patterns],
@@ -336,14 +336,14 @@ def _stated(
             place="metadata.timestamp_start_ns",
         ),
         stated_figure(
-            "sources", told, listed, basis="those listed", place="entries.num_sources"
+            "sources", n_told, listed, basis="those listed", place="entries.num_sources"
         ),
     )
     return tuple(figure for figure in figures if figure is not None)
 
 
 def _info(
-    parser: TokenParser, draft: Draft, schema: RecordLayout, wanted: str
+    parser: TokenParser, draft: Draft, schema: RecordLayout, choice: str
 ) -> TraceInfo:
     facts = parser.facts
     version = schema.id + (" v4" if parser.has_expert_keys else "")
@@ -365,7 +365,7 @@ def _info(
         n_records=parser.n_elements,
         n_passes=draft.rows.n_passes,
         producer=producer,
-        options={OPS_OPTION: wanted} if wanted else {},
+        options={OPS_OPTION: choice} if choice else {},
         summary={"layout": schema.id, **summary},
     )
 

@@ -78,5 +78,5 @@ class BusyThreadsTrack(Track):
 
 def _mean(index: TraceIndex, by: str, time: TimeRange) -> str:
     edges = column_edges(time, 1)
-    found = busy_threads(index, by, lambda rows: query_many(rows, edges))
-    return f"{float(found[0]):.2f}" if len(found) else "0"
+    busy = busy_threads(index, by, lambda rows: query_many(rows, edges))
+    return f"{float(busy[0]):.2f}" if len(busy) else "0"
