@@ -37,7 +37,7 @@ def blank_figure(trace: Trace, options: BlankOptions) -> Figure:
         width = look.width_or(400.0)
         return framed(
             look, options.word, lambda height: DisplayList(width, height, 1.0),
-            width=width, wanted=100.0,
+            width=width, natural_height=100.0,
             description=f"{options.word} by {options.by}, {options.visible}.",
         )  # fmt: skip
 
