@@ -223,7 +223,7 @@ def layers_scene(scene: HotScene) -> GridScene:
     }[scene.measure]
     values = counts.astype(np.float64)
     if scene.measure == "bytes":
-        values[(found.bytes == 0) & (found.unsized > 0)] = np.nan
+        values[(layers.bytes == 0) & (layers.unsized > 0)] = np.nan
     return GridScene(
         scene.width, scene.height, scene.theme, values,
         color_scale(values, scene.scale_kind),
