@@ -11,10 +11,13 @@ from pytestqt.qtbot import QtBot
 import op_files
 from ggscope.gui.document import Document
 from ggscope.model.selection import Selection
+from ggscope.readers.registry import open_trace
 from ggscope.views.base.text_table import TextTable
 from op_files import Node, Split
 from panes import pane, settle, texts_of_widgets
+from support import ROOT
 
+SAMPLES = ROOT / "resources" / "samples"
 LEFT = Qt.MouseButton.LeftButton
 Opened = Callable[[Path], Document]
 
@@ -131,3 +134,38 @@ def test_files_that_list_no_splits_say_so(
 
     view = pane(document, "backends")
     qtbot.waitUntil(lambda: "no splits" in " ".join(texts_of_widgets(view)))
+
+
+def test_a_list_beside_a_recording_selects_its_spans_by_name(
+    opened: Opened, tmp_path: Path, qtbot: QtBot
+) -> None:
+    recording = tmp_path / "run.bin"
+    recording.write_bytes((SAMPLES / "tinyllama-256.bin").read_bytes())
+    trace = open_trace(recording)
+    spans = [i for i in range(40) if trace.op_name(int(trace.spans.op[i])) == "ROPE"]
+    name = trace.strings[int(trace.spans.name[spans[0]])]
+    nodes = [Node(0, "ROPE", name, 64, "CPU"), Node(1, "ADD", "nowhere", 64, "CPU")]
+    (tmp_path / "sched.txt").write_bytes(
+        op_files.scheduler([[Split(0, "CPU", [], nodes)]])
+    )
+    document = opened(tmp_path)
+    document.workspace.show_view("backends")
+    settle(qtbot, document)
+    table = table_of(document)
+    qtbot.waitUntil(lambda: table.rows.rowCount() == 2)
+    row = column(table, "op").index("ROPE")
+
+    at = table.visualRect(table.model().index(row, 1)).center()
+    qtbot.mouseClick(table.viewport(), LEFT, pos=at)
+
+    selected = document.session.selection.current
+    assert isinstance(selected, Selection)
+    shown = document.session.trace
+    assert shown is not None
+    assert selected.table == "spans"
+    assert {shown.span_name(span) for span in selected.ids} == {
+        trace.span_name(spans[0])
+    }
+    about = pane(document, "backends").findChild(QLabel, "table_about")
+    assert "1 of 2 have spans of the same name" in about.text()
+    assert "no span has this name" in table.rows.row(1 - row)[0].tip

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ggscope.analysis.backends.graph_nodes import joined_nodes
 from ggscope.analysis.backends.op_groups import op_groups
+from ggscope.analysis.backends.op_spans import joined_spans
 from ggscope.analysis.backends.splits import cpu_groups, split_groups
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
@@ -15,6 +16,7 @@ from ggscope.descriptions.backends import (
     OP_COLUMNS,
     SPLIT_COLUMNS,
     cpu_cells,
+    join_words,
     listing_words,
     op_cells,
     split_cells,
@@ -77,6 +79,8 @@ def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) 
             f"\n{format_count(nodes.n_found)} of {format_count(len(listing.ops))} "
             "listed ops are nodes of the graphs."
         )
+    if len(trace.spans) and (words := join_words(joined_spans(trace, listing))):
+        output.emit(f"\nOf the listed ops {words}.")
 
 
 def _table(

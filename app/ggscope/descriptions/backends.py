@@ -1,8 +1,12 @@
 """Ops by backend, splits, and what ran on the CPU, as text."""
 
+import numpy as np
+
 from ggscope.analysis.backends.op_groups import OpGroup
+from ggscope.analysis.backends.op_spans import SpanJoin, SpanRule
 from ggscope.analysis.backends.splits import CpuGroup, Reason, SplitGroup
 from ggscope.model.backend_ops import BackendOps
+from ggscope.model.tables import I64
 from ggscope.model.units import (
     format_bytes,
     format_count,
@@ -12,6 +16,14 @@ from ggscope.model.units import (
 )
 
 UNKNOWN = ""
+_RULE_WORDS = {
+    SpanRule.NONE: "no span has this name",
+    SpanRule.OWN: "the file tells the span",
+    SpanRule.NAME: "spans of the same tensor name and op",
+    SpanRule.OP: "spans of the same op, which is listed with one shape",
+    SpanRule.AMBIGUOUS: "the name is cut, or the op has several shapes: ambiguous",
+    SpanRule.OTHER_OP: "spans of this name are of another op",
+}
 OP_COLUMNS = (
     "backend", "op", "shape", "type", "count", "graphs", "total", "share", "mean",
     "result", "GFLOP/s",
@@ -138,6 +150,37 @@ def reason_words(reason: Reason, data: str) -> str:
             return "same backend, memory of copied weights used again"
         case Reason.UNKNOWN:
             return "not recorded"
+
+
+def join_words(join: SpanJoin) -> str:
+    """Return how many listed ops have spans beside them; "" where none could have."""
+    n_open = len(join.rule) - join.count(SpanRule.OWN)
+    if not n_open:
+        return ""
+    n = join.count(SpanRule.NAME, SpanRule.OP)
+    words = f"{format_count(n)} of {format_count(n_open)} have spans of the same name"
+    if unclear := join.count(SpanRule.AMBIGUOUS):
+        words += f", names of {format_count(unclear)} are ambiguous"
+    if others := join.count(SpanRule.OTHER_OP):
+        words += f", {format_count(others)} have another op there"
+    return words
+
+
+def spans_words(join: SpanJoin, rows: I64, n_spans: int) -> str:
+    """Return which spans the ops of a row lead to, and why others lead to none.
+
+    Parameters
+    ----------
+    n_spans : that are selected.
+    """
+    counts = [
+        (rule, int(np.count_nonzero(join.rule[rows] == rule))) for rule in SpanRule
+    ]
+    parts = [
+        f"{format_counted(n, 'op')}: {_RULE_WORDS[rule]}" for rule, n in counts if n
+    ]
+    selected = f"selects {format_counted(n_spans, 'span')}" if n_spans else "no spans"
+    return "\n".join((selected, *parts))
 
 
 def listing_words(listing: BackendOps) -> str:

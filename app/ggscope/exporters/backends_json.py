@@ -4,6 +4,7 @@ from typing import Any
 
 from ggscope.analysis.backends.graph_nodes import joined_nodes
 from ggscope.analysis.backends.op_groups import op_groups
+from ggscope.analysis.backends.op_spans import SpanRule, joined_spans
 from ggscope.analysis.backends.splits import cpu_groups, split_groups
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.names import normalise
@@ -14,9 +15,11 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
     """Return ops, splits and ops on the CPU; null where the file does not tell.
 
     Sizes are bounds: the scheduler cuts them to whole KiB or MiB. `nodes_joined` counts
-    listed ops that are nodes of the graphs that are open with the file.
+    listed ops that are nodes of the graphs that are open with the file; `spans` counts
+    those that have spans, by how these were found (`none`, `ambiguous` and `other_op`
+    have none).
     """
-    nodes = joined_nodes(trace, listing)
+    nodes, spans = joined_nodes(trace, listing), joined_spans(trace, listing)
     sizes = _tensor_sizes(trace)
     return {
         "graphs": listing.n_graphs,
@@ -71,6 +74,9 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
         ],
         "nodes_joined": nodes.n_found if trace.graphs else None,
         "nodes_listed": len(listing.ops),
+        "spans": {rule.name.lower(): spans.count(rule) for rule in SpanRule}
+        if len(trace.spans)
+        else None,
         "not_computed": int((listing.ops.is_computed == 0).sum()),
     }
 

@@ -1,12 +1,13 @@
 """Backends: which backend runs which op, what splits copy, what fell to the CPU."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ggscope.analysis.backends.graph_nodes import NodeJoin, joined_nodes
 from ggscope.analysis.backends.op_groups import OpGroup, op_groups
+from ggscope.analysis.backends.op_spans import SpanJoin, joined_spans
 from ggscope.analysis.backends.splits import (
     CpuGroup,
     Reason,
@@ -23,8 +24,10 @@ from ggscope.descriptions.backends import (
     SPLIT_COLUMNS,
     SPLIT_TIPS,
     cpu_cells,
+    join_words,
     listing_words,
     op_cells,
+    spans_words,
     split_cells,
 )
 from ggscope.model.backend_ops import BackendOps
@@ -56,6 +59,8 @@ class _Things:
     spans: tuple[int, ...]
     nodes: tuple[int, ...]
     tensors: tuple[int, ...]
+    about: str
+    """Which spans these are."""
 
     def selection(self) -> Selection | None:
         """Return what of it there is, spans before nodes before tensors."""
@@ -85,14 +90,18 @@ class BackendsView(TablePane):
         watcher.progress(0, 1)
         nodes = joined_nodes(trace, listing)
         about = listing_words(listing)
+        spans = joined_spans(trace, listing, watcher)
         if trace.graphs:
             about += f"; {format_count(nodes.n_found)} of them are nodes of the graph"
+        if len(trace.spans) and (words := join_words(spans)):
+            about += f"; {words}"
+        join = _Join(listing, nodes, spans)
         if self.part == SPLITS:
             return _table(
                 SPLIT_COLUMNS,
                 SPLIT_TIPS,
                 [
-                    (_split_row(group), _of_split(trace, listing, nodes, group))
+                    (_split_row(group), join.of_split(trace, group))
                     for group in split_groups(listing)
                 ],
                 about,
@@ -103,7 +112,7 @@ class BackendsView(TablePane):
                 CPU_COLUMNS,
                 CPU_TIPS,
                 [
-                    (_cpu_row(group), _of_ops(listing, nodes, group.rows))
+                    (_cpu_row(group), join.of_ops(group.rows))
                     for group in cpu_groups(listing)
                 ],
                 about,
@@ -114,10 +123,7 @@ class BackendsView(TablePane):
         return _table(
             OP_COLUMNS,
             OP_TIPS,
-            [
-                (_op_row(group), _of_ops(listing, nodes, group.rows))
-                for group in op_groups(listing)
-            ],
+            [(_op_row(group), join.of_ops(group.rows)) for group in op_groups(listing)],
             about,
         )
 
@@ -158,7 +164,7 @@ def _table(
         about += f"; the first {format_count(len(shown))} rows are listed"
     return TableContents(
         headings,
-        tuple(tuple(cells[k] for k in filled) for cells, _ in shown),
+        tuple(_with_tip([cells[k] for k in filled], things) for cells, things in shown),
         [things for _, things in shown],
         len(rows),
         about,
@@ -243,23 +249,41 @@ def _warned(cells: list[Cell], at: int, reason: Reason) -> list[Cell]:
     return cells
 
 
-def _of_ops(listing: BackendOps, nodes: NodeJoin, rows: I64) -> _Things:
-    return _Things(_ids(listing.ops.span[rows]), _ids(nodes.node[rows]), ())
+def _with_tip(cells: list[Cell], things: _Things) -> tuple[Cell, ...]:
+    """Return the cells of a row, the first one with a tip on what it selects."""
+    if not cells or not things.about:
+        return tuple(cells)
+    first = replace(cells[0], tip=f"{cells[0].tip or cells[0].text}\n{things.about}")
+    return (first, *cells[1:])
 
 
-def _of_split(
-    trace: Trace, listing: BackendOps, nodes: NodeJoin, group: SplitGroup
-) -> _Things:
-    ops = np.flatnonzero(np.isin(listing.ops.split, group.rows[:1]))
-    of_ops = _of_ops(listing, nodes, ops.astype(np.int64))
-    copied = listing.inputs.name[listing.inputs.split == group.rows[0]]
-    names = {normalise(listing.text(int(name))) for name in copied.tolist()}
-    tensors = [
-        row
-        for row, name in enumerate(trace.tensors.name.tolist())
-        if trace.strings[name] in names
-    ]
-    return _Things(of_ops.spans, of_ops.nodes, tuple(tensors[:_MOST_SELECTED]))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Join:
+    """Nodes and spans of listed ops."""
+
+    listing: BackendOps
+    nodes: NodeJoin
+    spans: SpanJoin
+
+    def of_ops(self, rows: I64) -> _Things:
+        """Return what some listed ops stand for."""
+        spans = tuple(self.spans.spans_of(rows, _MOST_SELECTED).tolist())
+        about = spans_words(self.spans, rows, len(spans)) if len(self.spans.ids) else ""
+        return _Things(spans, _ids(self.nodes.node[rows]), (), about)
+
+    def of_split(self, trace: Trace, group: SplitGroup) -> _Things:
+        """Return what the ops of a split stand for, and the tensors it copies."""
+        listing = self.listing
+        ops = np.flatnonzero(np.isin(listing.ops.split, group.rows[:1]))
+        of_ops = self.of_ops(ops.astype(np.int64))
+        copied = listing.inputs.name[listing.inputs.split == group.rows[0]]
+        names = {normalise(listing.text(int(name))) for name in copied.tolist()}
+        tensors = [
+            row
+            for row, name in enumerate(trace.tensors.name.tolist())
+            if trace.strings[name] in names
+        ]
+        return replace(of_ops, tensors=tuple(tensors[:_MOST_SELECTED]))
 
 
 def _ids(values: I64) -> tuple[int, ...]:
