@@ -214,7 +214,7 @@ def _summed(
 def _with_tokens(known: RunSummary, trace: Trace) -> RunSummary:
     """Return a summary with what needs no op: tokens, producer, model."""
     tokens, clock = token_summary(trace), trace.clock
-    per_s = 1e9 if clock.unit == "ns" else clock.hz
+    per_s = clock.per_s
 
     def rate(per_tick: float | None) -> float | None:
         return None if per_tick is None or per_s is None else per_tick * per_s

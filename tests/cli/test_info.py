@@ -110,6 +110,7 @@ def test_info_json_of_cycles_names_the_unit_and_no_op_table(run, built):
         "origin": 1000,
         "hz": 1e9,
         "epoch_ns": None,
+        "axis": "time",
     }
     assert facts["op_table"] is None
     assert facts["counts"]["tokens"] == 2

@@ -164,7 +164,7 @@ def roofs_of(trace: Trace, machine: MachinePeak | None) -> Roofs | None:
 
     None without a machine, and where ticks are cycles of an unknown length.
     """
-    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    hz = trace.clock.per_s
     if machine is None or not hz or machine.read <= 0 or machine.flops <= 0:
         return None
     return Roofs(machine.read / hz, machine.flops / hz, machine.n_threads, machine.cpu)

@@ -83,7 +83,7 @@ def _row_of(trace: Trace, bars: TokenBars, token: str) -> int:
 
 def path_json(path: Path, trace: Trace, critical: TokenPath) -> dict[str, object]:
     """Return what ``critical-path --json`` prints of one file."""
-    ticks = "ns" if trace.clock.unit == "ns" else "cycles"
+    ticks = trace.clock.unit_name
     reason, wall = path_reason(critical), None
     if critical.time is not None:
         wall = critical.time.duration

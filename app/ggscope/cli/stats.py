@@ -38,6 +38,7 @@ from ggscope.descriptions.times import fused_ops, unrecorded_time_text
 from ggscope.errors import QueryError
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    UNITS,
     TimeRange,
     Unit,
     format_count,
@@ -264,7 +265,8 @@ def _ticks(text: str | None, default: int, unit: Unit) -> int:
         raise QueryError(
             f"{text!r} is not a time of this trace; write 100, 12.5us, 3ms or 2s."
             if unit == "ns"
-            else f"{text!r} is not a time of this trace, which counts cycles."
+            else f"{text!r} is not a time of this trace, which counts "
+            f"{UNITS[unit].plural}."
         ) from error
 
 

@@ -156,7 +156,7 @@ def _fault_sentences(trace: Trace, facts: LoadFacts) -> list[str]:
     if rest:
         parts.append(f"{format_counted(rest, 'page fault')} of unknown kind")
     text = ", ".join(parts)
-    seconds = facts.duration / 1e9 if trace.clock.unit == "ns" else 0
+    seconds = facts.duration / 1e9 if trace.clock.per_s == 1e9 else 0
     if seconds > 0 and facts.n_major:
         rate = facts.n_major / seconds
         text += (

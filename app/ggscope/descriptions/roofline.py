@@ -84,12 +84,12 @@ def flops_text(trace: Trace, per_tick: float) -> str:
 
 def per_second(clock: Clock) -> float:
     """Return ticks per second; 1 where the length of a cycle is not known."""
-    return 1e9 if clock.unit == "ns" else clock.hz or 1.0
+    return clock.per_s or 1.0
 
 
 def per(clock: Clock) -> str:
     """Return what rates are per: ``s``, or ``cycle`` where its length is not known."""
-    return "s" if clock.unit == "ns" or clock.hz else "cycle"
+    return "s" if clock.per_s else clock.unit
 
 
 def shape_text(point: RooflinePoint) -> str:

@@ -22,6 +22,7 @@ from ggscope.model.selection import By
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    UNITS,
     Unit,
     format_byte_rate,
     format_bytes,
@@ -161,9 +162,9 @@ def _rate_cell(row: StatRow, value: float, facts: StatFacts) -> StatCell:
 def unit_of(column: StatColumn, facts: StatFacts) -> str:
     """Return the unit of a column's plain numbers; "" where they need none."""
     if column.unit == "time":
-        return "ns" if facts.unit == "ns" else "cycles"
+        return UNITS[facts.unit].plural
     if column.unit == "rate":
-        return "B/s" if facts.unit == "ns" or facts.hz else "B/cycle"
+        return "B/s" if facts.unit == "ns" or facts.hz else f"B/{facts.unit}"
     return ""
 
 
@@ -171,7 +172,7 @@ def exact_time(ticks: float, unit: Unit) -> str:
     """Return every digit of a duration, also of one between ticks."""
     if float(ticks).is_integer():
         return format_exact(int(ticks), unit)
-    return f"{ticks:,.3f} {'ns' if unit == 'ns' else 'cycles'}"
+    return f"{ticks:,.3f} {UNITS[unit].plural}"
 
 
 def _count_details(row: StatRow) -> str:

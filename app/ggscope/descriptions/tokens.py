@@ -9,6 +9,7 @@ from ggscope.descriptions.spans import exact_time_text, phase_word, time_text
 from ggscope.model.tables import I64, Quality
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    UNITS,
     Unit,
     format_count,
     format_duration,
@@ -35,7 +36,7 @@ def plural(noun: str) -> str:
 
 def slope_text(fit: Fit, unit: Unit) -> str:
     """Return how much latency grows: ``+0.52 ± 0.03 ms per 1,000 tokens``."""
-    scale, name = (1e6, "ms") if unit == "ns" else (1.0, "cycles")
+    scale, name = (1e6, "ms") if unit == "ns" else (1.0, UNITS[unit].plural)
     slope, error = (1000 * value / scale for value in (fit.slope, fit.error))
     return f"{slope:+.3g} ± {error:.2g} {name} per 1,000 tokens"
 

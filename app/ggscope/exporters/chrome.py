@@ -32,6 +32,8 @@ def chunks(events: Events) -> Iterator[bytes]:
     }
     if has_categories(events):
         about["cat"] = "category"
+    if trace.clock.is_weight:
+        about["axis"] = "weight"
     yield (
         '{"displayTimeUnit":"ns","otherData":'
         f'{json_text(about)},"traceEvents":[\n'.encode()

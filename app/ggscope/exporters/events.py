@@ -284,7 +284,8 @@ class Events:
         trace, messages = self.trace, []
         if trace.clock.unit != "ns":
             hz = f" ({trace.clock.hz:,.0f} a second)" if trace.clock.hz else ""
-            messages.append(f"Cycles{hz} are written as nanoseconds, one for one.")
+            what = trace.clock.unit_name.capitalize()
+            messages.append(f"{what}{hz} are written as nanoseconds, one for one.")
         if self.shift and has_times:
             messages.append(
                 f"Times shifted by {format_count(self.shift)} {trace.clock.unit}, so "

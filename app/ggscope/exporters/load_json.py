@@ -27,7 +27,7 @@ def load_json(
         return {"level": None, "levels": []}
     facts, rows = load.facts, load.rows
     unit = trace.clock.unit
-    per_second = 1e9 if unit == "ns" else trace.clock.hz
+    per_second = trace.clock.per_s
     has_sizes = facts.n_sized > 0
     left = load.unattributed()
     return {

@@ -20,6 +20,7 @@ from ggscope.model.trace import Severity, Trace, lane_titles
 
 _GIB = 1 << 30
 _NO_FREQUENCY = "times are in cycles, and the file states no frequency"
+_NO_TIMES = "a profile without times: its axis is what samples weigh"
 
 
 def summary_json(
@@ -36,18 +37,18 @@ def summary_json(
     slow_tokens : the tokens to list; None = they were not asked for.
     """
     unknown = dict(facts.unknown)
-    ns = 1.0 if trace.clock.unit == "ns" else None
-    if trace.clock.hz and ns is None:
-        ns = 1e9 / trace.clock.hz
+    per_second = trace.clock.per_s
+    ns = 1e9 / per_second if per_second else None
+    no_ms = _NO_TIMES if trace.clock.is_weight else _NO_FREQUENCY
 
     def ms(ticks: float | None, name: str) -> float | None:
         if ticks is not None and ns is None:
-            unknown.setdefault(name, _NO_FREQUENCY)
+            unknown.setdefault(name, no_ms)
         return None if ticks is None or ns is None else ticks * ns / 1e6
 
     def per_s(per_tick: float | None, name: str) -> float | None:
         if per_tick is not None and ns is None:
-            unknown.setdefault(name, _NO_FREQUENCY)
+            unknown.setdefault(name, no_ms)
         return None if per_tick is None or ns is None else per_tick * 1e9 / ns
 
     def gib(per_tick: float | None, name: str) -> float | None:
@@ -55,7 +56,7 @@ def summary_json(
         return None if rate is None else rate / _GIB
 
     tokens, weights, threads = facts.tokens, facts.weights, facts.threads
-    bars, ticks = tokens.bars, "ns" if trace.clock.unit == "ns" else "cycles"
+    bars, ticks = tokens.bars, trace.clock.unit_name
     slowest: dict[str, object] | None = None
     if tokens.slowest is not None:
         duration = int(bars.duration[tokens.slowest])
@@ -99,6 +100,12 @@ def summary_json(
                 "gib_per_s": gib(row.rate, "ops.gib_per_s"),
             }
             for row in facts.ops.rows
+        ],
+        "frames": None
+        if facts.frames is None
+        else [
+            {"name": frame.name, f"self_{ticks}": frame.own, "share": frame.share}
+            for frame in facts.frames
         ],
         "threads": [
             {

@@ -378,12 +378,12 @@ class Toolbar(QFrame):
         self._session.display.set_absolute_time(position == 1)
 
     def _name_times(self, _: object = None) -> None:
-        """Say cycles where the trace counts cycles."""
+        """Say cycles or samples where the trace counts these."""
         trace = self._session.trace
         clock = None if trace is None else trace.clock
         texts = ["time from start", absolute_words(clock)]
-        if clock is not None and clock.unit == "cycle":
-            texts[0] = "cycles from start"
+        if clock is not None and clock.axis_word:
+            texts[0] = f"{clock.axis_word} from start"
         for position, text in enumerate(texts):
             self.time.setItemText(position, text)
 

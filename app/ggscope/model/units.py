@@ -20,11 +20,47 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
-Unit = Literal["ns", "cycle"]
+Unit = Literal["ns", "cycle", "sample", "sample/1000", "count", "count/1000", "byte"]
+"""What a tick is. Those behind "cycle" are weights of sampled profiles, without time;
+a thousandth where a file has decimals."""
 TimeStyle = Literal["length", "clock", "day", "date"]
 """How a time is written: as a length of time (``2:03.4``), as what a clock of an
 unknown zero shows (``48,120.5 s``), as the time of day (``13:22:00.5``) or with the
 date (``11-26 13:22:00.5``), both of UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWords:
+    """How people name a unit.
+
+    Attributes
+    ----------
+    plural : of ticks as plain numbers, in names of columns and above them.
+    one, many : behind a number; "" = the number says it.
+    short : behind a number where there is little room.
+    axis : what stands at an axis; "" = its labels have a unit.
+    per : ticks that are one of it.
+    """
+
+    plural: str
+    one: str
+    many: str
+    short: str = ""
+    axis: str = ""
+    per: int = 1
+
+
+UNITS: dict[Unit, UnitWords] = {
+    "ns": UnitWords("ns", "nanosecond", "nanoseconds"),
+    "cycle": UnitWords("cycles", "cycle", "cycles", "cyc", "cycles"),
+    "sample": UnitWords("samples", "sample", "samples", axis="samples"),
+    "sample/1000": UnitWords(
+        "millisamples", "sample", "samples", axis="samples", per=1000
+    ),
+    "count": UnitWords("counts", "", "", axis="counts"),
+    "count/1000": UnitWords("millicounts", "", "", axis="counts", per=1000),
+    "byte": UnitWords("bytes", "byte", "bytes", axis="bytes"),
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,22 +106,40 @@ class Clock:
 
     Attributes
     ----------
-    unit : "ns" or "cycle".
+    unit : of a tick, one of `UNITS`.
     origin : raw value of tick 0 in the file's own clock; raw = tick + origin.
     hz : ticks per second where known (1e9 for "ns" is implied).
     epoch : nanoseconds from 1970, UTC, to the zero of the file's own clock; None =
         not known, as with most clocks, which count from the start of the machine.
+    is_weight : whether ticks add up what samples weigh, the heaviest first: lengths
+        mean something, and places do not. Such a trace has no time axis, even where
+        the unit is "ns".
     """
 
     unit: Unit = "ns"
     origin: int = 0
     hz: float | None = None
     epoch: int | None = None
+    is_weight: bool = False
 
     @property
     def unit_name(self) -> str:
-        """The unit of ticks as plain numbers: "ns" or "cycles"."""
-        return "ns" if self.unit == "ns" else "cycles"
+        """The unit of ticks as plain numbers: "ns", "cycles" or "samples"."""
+        return UNITS[self.unit].plural
+
+    @property
+    def per_s(self) -> float | None:
+        """Ticks per second; None where ticks are no time or of an unknown length."""
+        if self.unit == "ns":
+            return None if self.is_weight else 1e9
+        return self.hz if self.unit == "cycle" else None
+
+    @property
+    def axis_word(self) -> str:
+        """What stands at an axis without the unit in its labels; else ""."""
+        if self.is_weight and self.unit == "ns":
+            return "weight"
+        return UNITS[self.unit].axis
 
     def column_unit(self, absolute: bool) -> str:
         """Return what stands above times as plain numbers: "ns, file's clock"."""
@@ -106,14 +160,14 @@ class Clock:
 
     def wall(self, tick: int) -> int | None:
         """Return the nanoseconds from 1970, UTC, to `tick`; None = not known."""
-        if self.epoch is None or self.unit != "ns":
+        if self.epoch is None or self.unit != "ns" or self.is_weight:
             return None
         value = tick + self.origin + self.epoch
         return value if 0 <= value < _END_OF_DATES else None
 
     def form(self, extent: TimeRange, absolute: bool) -> tuple[TimeStyle, int]:
         """Return how times within `extent` are written, and what is added to each."""
-        if not absolute:
+        if not absolute or self.is_weight:
             return "length", 0
         begin, end = self.wall(extent.start), self.wall(extent.end)
         if begin is None or end is None:
@@ -145,6 +199,8 @@ _FACTORS = {
     "cycles": 1,
     "cycle": 1,
 }
+_BARE_FACTORS = dict.fromkeys(("ns", "us", "µs", "\u03bcs", "ms", "s"), 1)
+"""Units of time, which other traces than those of nanoseconds refuse."""
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -159,8 +215,8 @@ def _significant(value: float) -> str:
 
 def format_duration(ticks: int | float, unit: Unit = "ns") -> str:
     """Return a duration such as ``123 ns``, ``12.34 µs`` or ``2:03.4``."""
-    if unit == "cycle":
-        return f"{format_count(round(ticks))} cyc"
+    if unit != "ns":
+        return _counted(round(ticks), unit)
     magnitude = abs(ticks)
     if magnitude < 1_000:
         return f"{ticks:.0f} ns" if float(ticks).is_integer() else f"{ticks:.1f} ns"
@@ -181,11 +237,31 @@ def format_duration(ticks: int | float, unit: Unit = "ns") -> str:
 
 def format_exact(ticks: int, unit: Unit = "ns") -> str:
     """Return every digit: ``1.234 567 890 s`` or ``12,345 cycles``."""
-    if unit == "cycle":
-        return f"{ticks:,} cycle" + ("" if abs(ticks) == 1 else "s")
+    if unit != "ns":
+        words, number = UNITS[unit], _scaled_count(ticks, unit)
+        word = words.one if abs(ticks) == words.per else words.many
+        return f"{number} {word}".rstrip()
     sign = "-" if ticks < 0 else ""
     seconds, ns = divmod(abs(ticks), 1_000_000_000)
     return f"{sign}{seconds:,}.{_grouped(ns)}{THIN}s"
+
+
+def _counted(ticks: int, unit: Unit) -> str:
+    """Return ticks that are no nanoseconds: ``1,234 cyc``, ``12 samples``."""
+    words = UNITS[unit]
+    if unit == "byte":
+        return format_bytes(ticks)
+    word = words.short or (words.one if abs(ticks) == words.per else words.many)
+    return f"{_scaled_count(ticks, unit)} {word}".rstrip()
+
+
+def _scaled_count(ticks: int, unit: Unit) -> str:
+    """Return ``1,234`` or, of thousandths, ``1.234``."""
+    per = UNITS[unit].per
+    if per == 1:
+        return f"{ticks:,}"
+    text = _decimal_text(ticks, 1, len(str(per)) - 1)
+    return text.rstrip("0").rstrip(".")
 
 
 def format_exact_time(tick: int, unit: Unit = "ns") -> str:
@@ -193,7 +269,7 @@ def format_exact_time(tick: int, unit: Unit = "ns") -> str:
 
     As `format_exact`, with minutes where `TimeForm` has them.
     """
-    if unit == "cycle" or not _MINUTE <= abs(tick) < _CLOCK_END:
+    if unit != "ns" or not _MINUTE <= abs(tick) < _CLOCK_END:
         return format_exact(tick, unit)
     whole, ns = divmod(abs(tick), 10**9)
     sign = "-" if tick < 0 else ""
@@ -254,8 +330,8 @@ class TimeForm:
         time that is read lies at or behind it.
         """
         value = (tick + self.shift) // self.step * self.step
-        if self.unit == "cycle":
-            return f"{value:,} cyc"
+        if self.unit != "ns":
+            return _counted(value, self.unit)
         if self.zone:
             return _day_text(value, self.step, with_date=self.style == "date")
         size = abs(value) if self.largest is None else self.largest
@@ -396,9 +472,9 @@ def format_byte_rate(
     bytes_per_tick: float, unit: Unit = "ns", hz: float | None = None
 ) -> str:
     """Return a rate per second, or per cycle where nobody says how long one is."""
-    if unit == "cycle" and not hz:
-        return f"{bytes_per_tick:.4g} B/cycle"
-    return format_rate(bytes_per_tick * (hz if unit == "cycle" and hz else 1e9))
+    if unit != "ns" and not hz:
+        return f"{bytes_per_tick:.4g} B/{unit}"
+    return format_rate(bytes_per_tick * (hz if unit != "ns" and hz else 1e9))
 
 
 def parse_duration(text: str, unit: Unit = "ns") -> int:
@@ -410,23 +486,41 @@ def parse_duration(text: str, unit: Unit = "ns") -> int:
     Raises
     ------
     ValueError
-        If it is not understood, or `unit` is "cycle" and it names nanoseconds.
+        If it is not understood, or names another unit than `unit`.
     """
     plain = re.sub(r"[\s,_]", "", text).lower().replace("\u2212", "-")
     sign = -1 if plain.startswith("-") else 1
     plain = plain.removeprefix("-").removeprefix("+")
     clock = _CLOCK.fullmatch(plain)
     if clock is not None:
-        if unit == "cycle":
-            raise ValueError(f"this trace counts cycles, not minutes: {text!r}")
+        if unit != "ns":
+            raise ValueError(f"this trace counts {_noun(unit)}, not minutes: {text!r}")
         hours, minutes, seconds = clock.groups(default="0")
         return sign * _clock_ticks(hours, minutes, seconds, text)
-    for suffix in sorted(_FACTORS, key=len, reverse=True):
+    own = _own_factors(unit)
+    known = own | (_FACTORS if unit == "ns" else _BARE_FACTORS)
+    for suffix in sorted(known, key=len, reverse=True):
         if plain.endswith(suffix):
-            if unit == "cycle" and not suffix.startswith("cyc"):
-                raise ValueError(f"this trace counts cycles, not {suffix}: {text!r}")
-            return sign * _scaled(plain.removesuffix(suffix), _FACTORS[suffix], text)
-    return sign * _scaled(plain, 1, text)
+            if unit != "ns" and suffix not in own:
+                noun = _noun(unit)
+                raise ValueError(f"this trace counts {noun}, not {suffix}: {text!r}")
+            return sign * _scaled(plain.removesuffix(suffix), known[suffix], text)
+    return sign * _scaled(plain, UNITS[unit].per, text)
+
+
+def _noun(unit: Unit) -> str:
+    """Return what a trace counts, in messages: "cycles", "samples", "numbers"."""
+    return UNITS[unit].many or "numbers"
+
+
+def _own_factors(unit: Unit) -> dict[str, int]:
+    """Return the ticks of each word that stands behind a number of a unit."""
+    if unit == "byte":
+        sizes = {name.lower(): 1024**k for k, name in enumerate(_BYTE_UNITS)}
+        return sizes | {"byte": 1, "bytes": 1}
+    words = UNITS[unit]
+    names = () if unit == "ns" else (words.one, words.many, words.short)
+    return {name: words.per for name in names if name}
 
 
 def parse_time(text: str, clock: Clock, *, absolute: bool = False) -> int:

@@ -322,8 +322,8 @@ def _time_axis(geometry: BuffersGeometry) -> list[Batch]:
     )
     marks, grid, texts = LineList(1 / time.scale), LineList(1 / time.scale), TextList()
     foot, hidden = geometry.axis_y + _AXIS, _hair_label(geometry)
-    base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
-    if scene.is_figure and base != "cycles":
+    base = axis.base or scene.trace.clock.axis_word
+    if scene.is_figure and not scene.trace.clock.axis_word:
         base = f"time {base}".rstrip()
     min_x = min(8 + len(base) * _CHARACTER + 8, time.x0)
     for tick, label in axis.ticks:

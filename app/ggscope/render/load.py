@@ -270,7 +270,7 @@ def _heat(scene: LoadScene, cells: LoadCells) -> list[Batch]:
 
 def _per_second(scene: LoadScene, cells: LoadCells, amounts: np.ndarray) -> np.ndarray:
     clock = scene.trace.clock
-    per = 1e9 if clock.unit == "ns" else clock.hz or 1.0
+    per = clock.per_s or 1.0
     return np.asarray(amounts / np.maximum(np.diff(cells.edges), 1) * per)
 
 

@@ -22,6 +22,7 @@ from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    UNITS,
     TimeRange,
     format_bytes,
     format_count,
@@ -219,7 +220,7 @@ def _color(key: str, by: By, theme: Theme) -> int:
 def _title(column: StatColumn, facts: StatFacts) -> str:
     if column.unit != "time" or facts.unit == "ns":
         return column.axis
-    return f"{column.axis}, cycles"
+    return f"{column.axis}, {UNITS[facts.unit].plural}"
 
 
 def _left_out(

@@ -264,7 +264,7 @@ class SqlView(View):
     def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self.session.trace
         if change is TraceChange.REPLACED or self._answer is None:
-            unit = "cycles" if trace and trace.clock.unit != "ns" else "ns"
+            unit = trace.clock.unit_name if trace else "ns"
             self._examples = [text.format(t=unit) for text in _EXAMPLES]
             self._answer = None
             self._fill_history()
@@ -483,10 +483,10 @@ def _table_words(unit: str) -> list[str]:
     from ggscope.analysis.sql.tables import sql_schema
     from ggscope.model.builder import TraceBuilder
     from ggscope.model.trace import TraceInfo
-    from ggscope.model.units import Clock
+    from ggscope.model.units import UNITS, Clock
 
     builder = TraceBuilder()
-    builder.clock = Clock("ns" if unit == "ns" else "cycle")
+    builder.clock = Clock(next(key for key in UNITS if UNITS[key].plural == unit))
     schema = sql_schema(builder.snapshot(TraceInfo((), "", "", "", 0)))
     return [
         word

@@ -24,6 +24,7 @@ from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import AlignBy, By
 from ggscope.model.trace import Trace
+from ggscope.model.units import UNITS
 
 Measure = Literal["latency", "wall", "thread time"]
 Bound = Literal["", "least", "most", "open"]
@@ -287,9 +288,13 @@ _ALL = ""
 
 def _reason(traces: Sequence[Trace]) -> str:
     """Return why traces cannot be compared, or ""."""
+    if len({trace.clock.is_weight for trace in traces}) > 1:
+        return "one is a profile without times, the other has times"
     units = {(trace.clock.unit, trace.clock.hz) for trace in traces}
     if len({unit for unit, _ in units}) > 1:
-        return "one counts nanoseconds, the other cycles"
+        names = [UNITS[trace.clock.unit].many for trace in traces]
+        one, other, *_ = dict.fromkeys(name or "plain numbers" for name in names)
+        return f"one counts {one}, the other {other}"
     if len(units) > 1:
         return "their cycles are of different frequencies"
     if any(not len(trace.spans) for trace in traces):

@@ -14,6 +14,7 @@ from ggscope.model.selection import BY, AnyOf, Clause, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
 from ggscope.model.trace import unknown_op
 from ggscope.model.units import (
+    UNITS,
     Clock,
     TimeRange,
     Unit,
@@ -722,7 +723,7 @@ def _rate(text: str, unit: Unit | None) -> int:
     if per.lower() not in known:
         raise QueryError(f"{text!r} is not a rate; examples: 1.5GiB/s, 12B/cycle")
     if per and unit is not None and (per == "s") != (unit == "ns"):
-        ticks = "nanoseconds" if unit == "ns" else "cycles"
+        ticks = UNITS[unit].plural if unit != "ns" else "nanoseconds"
         raise QueryError(f"this trace is in {ticks}, not rates per {per}")
     return _bytes(amount) * known[per.lower()]
 
@@ -743,7 +744,7 @@ def _ticks(text: str, unit: Unit | None) -> int:
     try:
         return parse_duration(text, unit or "ns")
     except (ValueError, OverflowError) as error:
-        if unit == "cycle" and "counts cycles" in str(error):
+        if unit not in ("ns", None) and "this trace counts" in str(error):
             raise QueryError(f"{error}.") from error
         raise QueryError(
             f"{text!r} is not a time; examples: 100, 12.5us, 3ms, 2s."

@@ -32,7 +32,7 @@ from ggscope.model.trace import (
     Trace,
     TraceInfo,
 )
-from ggscope.model.units import TimeRange, Unit, parse_duration
+from ggscope.model.units import UNITS, TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
 """Option of a file in a session: what is added to its times, as a person said."""
@@ -128,12 +128,17 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
 
     Cycles become nanoseconds where their frequency is known, and not otherwise.
     """
-    if main.clock.unit == other.clock.unit or not has_times(other):
+    is_weight = main.clock.is_weight or other.clock.is_weight
+    if not has_times(other) or not has_times(main):
         return None
-    if not has_times(main) or (main.clock.unit == "ns" and other.clock.hz):
+    if is_weight:
+        return _beside_weights(other)
+    if main.clock.unit == other.clock.unit:
+        return None
+    if main.clock.unit == "ns" and other.clock.hz:
         return None
     name = other.info.name
-    units = {"ns": "nanoseconds", "cycle": "cycles"}
+    units = {unit: words.many for unit, words in UNITS.items()}
     return ReadWarning(
         Severity.NOTICE,
         "clock_unknown",
@@ -142,6 +147,19 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
         f"events of {name} are omitted.",
         place=name,
         remedy="Set the frequency with --option hz=…, or open the file alone.",
+    )
+
+
+def _beside_weights(other: Trace) -> ReadWarning:
+    """Return why a profile without times stays out, or what is joined with one."""
+    name = other.info.name
+    return ReadWarning(
+        Severity.NOTICE,
+        "weights_apart",
+        f"{name} cannot be on one axis with the rest of the session: a profile without "
+        f"times counts what its samples weigh. Spans of {name} are omitted.",
+        place=name,
+        remedy="Open the file alone.",
     )
 
 

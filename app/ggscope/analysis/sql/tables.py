@@ -124,7 +124,7 @@ class _Schema:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self.made = SqlSchema()
-        self._unit = "ns" if trace.clock.unit == "ns" else "cycles"
+        self._unit = trace.clock.unit_name
         self._list("lane_titles", lane_titles(trace.lanes))
         n_ops = int(trace.spans.op.max(initial=-1)) + 1
         texts = trace.strings.texts()

@@ -16,7 +16,7 @@ from ggscope.analysis.statistics.table import StatRow, StatTable
 from ggscope.model.selection import By
 from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import Trace, lane_titles
-from ggscope.model.units import TimeRange, Unit
+from ggscope.model.units import UNITS, TimeRange, Unit
 
 StatUnit = Literal["text", "count", "time", "share", "bytes", "rate"]
 StatValue = float | int | str | None
@@ -58,13 +58,13 @@ class StatFacts:
 
     @property
     def ticks_name(self) -> str:
-        """The unit of times in names of JSON and CSV: "ns" or "cycles"."""
-        return "ns" if self.unit == "ns" else "cycles"
+        """The unit of times in names of JSON and CSV: "ns", "cycles" or "samples"."""
+        return UNITS[self.unit].plural
 
     @property
     def rate_per(self) -> str:
         """The unit that rates are divided by: "second" or "cycle"."""
-        return "second" if self.unit == "ns" or self.hz else "cycle"
+        return "second" if self.unit == "ns" or self.hz else self.unit
 
     def also(self, other: "StatFacts") -> "StatFacts":
         """Return these facts with the columns of the other table too."""

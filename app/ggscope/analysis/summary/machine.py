@@ -135,7 +135,7 @@ def peak_of(trace: Trace, given: float | None = None) -> float | None:
     given : bytes per second that the user states. Without it, what was measured on this
         machine counts for traces of a processor of the same name.
     """
-    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    hz = trace.clock.per_s
     if given is None and hz and (machine := machine_of(trace)) is not None:
         given = machine.read
     return given / hz if given is not None and hz else None

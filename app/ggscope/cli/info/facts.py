@@ -52,6 +52,7 @@ def describe(
             "origin": trace.clock.origin,
             "hz": trace.clock.hz,
             "epoch_ns": trace.clock.epoch,
+            "axis": "weight" if trace.clock.is_weight else "time",
         },
         "extent": {
             "start": trace.extent.start,

@@ -12,6 +12,7 @@ from ggscope.cli.output import short_name, styled, table
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    UNITS,
     format_absolute,
     format_bytes,
     format_count,
@@ -180,7 +181,9 @@ def experts_words(facts: dict[str, Any]) -> str:
 
 def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
     unit = trace.clock.unit
-    clock = "nanoseconds" if unit == "ns" else "cycles"
+    clock = UNITS[unit].many or UNITS[unit].plural
+    if trace.clock.is_weight:
+        clock += " that samples weigh, no times"
     if trace.clock.hz is not None and unit == "cycle":
         clock += f" at {trace.clock.hz / 1e6:g} MHz"
     version = trace.info.format_version
@@ -218,6 +221,8 @@ def _origin_words(trace: Trace) -> str:
     In a session of several files time 0 is that of one of them.
     """
     origin, start = trace.clock.origin, trace.extent.start
+    if trace.clock.is_weight:
+        return "the heaviest stacks come first"
     if trace.clock.unit == "cycle" and not origin:
         return f"as in the file; the first event is at {start:,}"
     is_day = trace.clock.wall(start) is not None

@@ -51,7 +51,7 @@ def _phase_json(
 
     slow, latency = phase.slow(), phase.latency
     median, p90, p99 = np.percentile(latency, (50, 90, 99)).round(1).tolist()
-    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    hz = trace.clock.per_s
     per_tick = phase.per_tick()
     quality = quality_of(trace.spans.flags[phase.ids]).max()
     return {

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64, NO_WAIT, SpanFlag
 from ggscope.model.trace import LaneKind
-from ggscope.model.units import Clock
+from ggscope.model.units import UNITS, Clock
 from ggscope.readers.common.nesting import Intervals
 
 WAIT = "wait"
@@ -42,9 +42,11 @@ def clock_of(about: Mapping[str, object]) -> Clock:
     """Return the clock of the trace that was written."""
     origin = str(about.get("origin", ""))
     is_number = origin.lstrip("-").isdecimal() and len(origin) < 20
+    unit = about.get("clock")
     return Clock(
-        "cycle" if about.get("clock") == "cycle" else "ns",
+        unit if isinstance(unit, str) and unit in UNITS else "ns",
         int(origin) if is_number else 0,
+        is_weight=about.get("axis") == "weight",
     )
 
 

@@ -175,8 +175,8 @@ def _corner(scene: TimelinesScene, name: str, side: TimelineSide) -> DisplayList
     middle = AXIS_HEIGHT / 2
     texts.append(Text(10, middle, name, color, 12, Face.HEADING))
     title = side.title
-    if side.index.trace.clock.unit == "cycle":
-        title += ", cycles"
+    if word := side.index.trace.clock.axis_word:
+        title += f", {word}"
     texts.append(Text(26, middle, title, theme.text, 11.5, width=max(width - 32, 1.0)))
     batches = (*ground.batch(), *texts.batch())
     return DisplayList(scene.width, AXIS_HEIGHT, scene.scale, theme.pane, batches)

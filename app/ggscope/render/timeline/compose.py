@@ -225,9 +225,9 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
         )
     if time.x0 > 60 or geometry.scene.is_figure:
         words = axis.base
-        if not words and geometry.scene.index.trace.clock.unit == "cycle":
-            words = "cycles"
-        if geometry.scene.is_figure and words != "cycles":
+        unit = geometry.scene.index.trace.clock.axis_word
+        words = words or unit
+        if geometry.scene.is_figure and not unit:
             words = f"time {words}".rstrip()
         if words:
             texts.append(

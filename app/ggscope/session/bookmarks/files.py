@@ -33,7 +33,7 @@ from pathlib import Path
 from ggscope.atomic_write import locked, make_folder, write_file
 from ggscope.errors import TraceError, WriteError
 from ggscope.model.notes import color_key
-from ggscope.model.units import TimeRange, Unit
+from ggscope.model.units import UNITS, TimeRange, Unit
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
 from ggscope.session.bookmarks.fingerprint import Fingerprint, fingerprint, is_of
@@ -223,7 +223,7 @@ def parsed(content: bytes) -> BookmarkFile:
         data.get("unit"),
         data.get("bookmarks"),
     )
-    if of is None or unit not in ("ns", "cycle") or not isinstance(listed, list):
+    if of is None or unit not in UNITS or not isinstance(listed, list):
         raise BookmarkFileError("parts of it are missing")
     limit = now_ms()
     entries: dict[str, Entry] = {}

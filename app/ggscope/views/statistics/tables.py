@@ -10,7 +10,7 @@ from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.pivot import MEASURES, pivot_cells, pivot_tip
 from ggscope.descriptions.statistics import StatCell, unit_of
 from ggscope.model.selection import By
-from ggscope.model.units import Unit
+from ggscope.model.units import UNITS, Unit
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
 
@@ -102,7 +102,7 @@ def text_cell(cell: StatCell, column: StatColumn) -> Cell:
 def pivot_headings(table: Pivot, measure: PivotMeasure, unit: Unit) -> list[Heading]:
     """Return the columns of a pivot table."""
     tip = pivot_tip(table, measure)
-    ticks = "ns" if unit == "ns" else "cycles"
+    ticks = UNITS[unit].plural
     copied = ticks if measure in ("total", "mean") else MEASURES[measure]
     heads = [
         Heading(

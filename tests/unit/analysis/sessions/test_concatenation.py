@@ -140,6 +140,15 @@ def test_file_without_records_says_so():
         whole.records.view(3)
 
 
+def test_profile_without_times_joins_no_times():
+    profile = replace(llama_like_trace(), clock=Clock("ns", is_weight=True))
+
+    whole = concatenate([reading_trace(READS), profile])
+
+    assert len(whole.spans) == len(reading_trace(READS).spans)
+    assert codes(whole) == ["weights_apart"]
+
+
 def test_cycles_without_a_frequency_are_left_out_with_a_remedy():
     npu = replace(npu_like_trace(), clock=Clock("cycle", 0, None))
 
