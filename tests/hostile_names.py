@@ -23,6 +23,7 @@ import rocm_files
 import roofline_files
 import side_files
 import sqlite_files
+import stack_files
 import storage_files
 import tensor_files
 import token_files
@@ -296,6 +297,32 @@ def _ascend(names: Names) -> bytes:
     return ascend_files.kernel_details(ascend_files.kernels(1, 20, names=names))
 
 
+def _perf(names: Names) -> bytes:
+    return stack_files.perf(stack_files.samples(1, 20, _one_line(names)))
+
+
+def _folded(names: Names) -> bytes:
+    words = (name.replace(";", ",") for name in _one_line(names))
+    return stack_files.folded(stack_files.stacks(1, 20, words))
+
+
+def _speedscope(names: Names) -> bytes:
+    return stack_files.speedscope(1, 20, names)
+
+
+def _pprof(names: Names) -> bytes:
+    return stack_files.pprof(1, 20, names)
+
+
+def _instruments(names: Names) -> bytes:
+    return stack_files.instruments(1, 20, _one_line(names))
+
+
+def _one_line(names: Names) -> Names:
+    """Return names that fit a field of a line of text."""
+    return (" ".join(name.split()) or "-" for name in names)
+
+
 def _ops(names: Names) -> bytes:
     # Names of the scheduler are 20 characters long; those of a logger are whole.
     lists = op_files.vulkan_lists(1, 2, names=names)
@@ -358,6 +385,11 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "sqlite": (".sqlite", _sqlite),
     "rocprof": (".json", _rocm),
     "msprof": (".csv", _ascend),
+    "perf-script": (".txt", _perf),
+    "folded": (".folded", _folded),
+    "speedscope": (".json", _speedscope),
+    "pprof": (".prof", _pprof),
+    "instruments-deep-copy": (".txt", _instruments),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),
     "ggml-opencl": (".csv", _opencl),

@@ -20,6 +20,7 @@ import rocm_files
 import roofline_files
 import side_files
 import sqlite_files
+import stack_files
 import storage_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
@@ -90,6 +91,20 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "imatrix.dat",
         lambda: imatrix_files.legacy(imatrix_files.entries()),
     ),
+    "PerfReader": (
+        "perf.txt",
+        lambda: stack_files.perf(stack_files.samples(1, 30)),
+    ),
+    "FoldedReader": (
+        "stacks.folded",
+        lambda: stack_files.folded(stack_files.stacks(1, 90)),
+    ),
+    "SpeedscopeReader": ("a.speedscope.json", lambda: stack_files.speedscope(1, 30)),
+    "PprofReader": (
+        "cpu.prof",
+        lambda: stack_files.pprof(1, 60, is_packed=False),
+    ),
+    "InstrumentsReader": ("tree.txt", lambda: stack_files.instruments(1, 60)),
     "SqliteReader": ("report.sqlite", lambda: sqlite_files.nsys().data),
     "MsprofReader": (
         "kernel_details.csv",

@@ -20,6 +20,7 @@ import rocm_files
 import roofline_files
 import side_samples
 import sqlite_files
+import stack_files
 import storage_files
 from bench_files import FORMS as FORMS_OF_BENCH
 from cuda_files import DIALECTS
@@ -243,6 +244,23 @@ _SEEDS = {
         ("a.json", roofline_files.report(1, 1)[0]),
         ("b.json", roofline_files.report(2, 2)[0]),
     ],
+    "perf-script": lambda: [
+        ("a.txt", stack_files.perf(stack_files.samples(1, 30))),
+        ("b.txt", stack_files.perf(stack_files.samples(2, 30), period=False)),
+    ],
+    "folded": lambda: [
+        ("a.folded", stack_files.folded(stack_files.stacks(1, 40))),
+        ("b.folded", b"main;work_[k] 1.5\nmain;;rest_[j] 0.25\nmain 7\n"),
+    ],
+    "speedscope": lambda: [
+        ("a.json", stack_files.speedscope(1, 20)),
+        ("b.json", stack_files.speedscope(2, 20, unit="none")),
+    ],
+    "pprof": lambda: [
+        ("a.prof", stack_files.pprof(1, 20)),
+        ("b.prof", stack_files.pprof(2, 20, is_packed=False)),
+    ],
+    "instruments-deep-copy": lambda: [("a.txt", stack_files.instruments(1, 30))],
     "sqlite": lambda: [
         ("nsys.sqlite", sqlite_files.nsys(1, 8).data),
         ("rocpd.db", sqlite_files.rocpd(1, 8).data),

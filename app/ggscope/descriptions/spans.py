@@ -163,8 +163,8 @@ def absolute_words(clock: Clock | None) -> str:
     """Return what times are that do not count from the start of a trace."""
     if clock is None:
         return "absolute time"
-    if clock.unit == "cycle":
-        return "absolute cycles"
+    if clock.unit != "ns":
+        return f"absolute {clock.unit_name}"
     return "file's clock" if clock.wall(0) is None else "time of day (UTC)"
 
 
@@ -184,7 +184,10 @@ def quality_words(trace: Trace, span: int) -> str:
     if quality is Quality.DERIVED:
         if flags & SpanFlag.INFERRED_END:
             # Tokens and phases end with what belongs to them, not where a record comes.
-            is_thread = trace.lanes.is_thread[trace.spans.lane[span]]
+            lane = trace.spans.lane[span]
+            if trace.lanes.is_stacks[lane]:
+                return "derived: made of samples"
+            is_thread = trace.lanes.is_thread[lane]
             return (
                 "derived: until the next record of this thread"
                 if is_thread
@@ -243,8 +246,8 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
 
 
 def destination_of(trace: Trace, span: int) -> Fact | None:
-    """Return name and size of the tensor an op writes; None where it is no op."""
-    if int(trace.spans.op[span]) < 0:
+    """Return name and size of the tensor an op writes; None of what is no op."""
+    if int(trace.spans.op[span]) < 0 or trace.lanes.is_stacks[trace.spans.lane[span]]:
         return None
     name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
     size, tensor = -1, trace.spans.tensor
@@ -277,20 +280,21 @@ def span_facts(
     start, end = int(spans.start[span]), int(spans.end[span])
     op = int(spans.op[span])
     facts = [Fact("name", trace.span_name(span))]
+
+    def when(label: str, tick: int) -> list[Fact]:
+        if trace.clock.is_weight:  # where a frame lies says nothing
+            return []
+        exact = exact_time_text(trace, tick)
+        return [Fact(label, time_text(trace, tick, absolute=absolute), exact)]
+
     if op >= 0:
         facts.append(Fact("op", trace.op_name(op), _op_source(trace, op)))
     facts += [
         _lane_fact(trace, int(spans.lane[span])),
-        Fact(
-            "start",
-            time_text(trace, start, absolute=absolute),
-            exact_time_text(trace, start),
-        ),
+        *when("start", start),
         _duration_fact(trace, span),
         *_wait_facts(trace, span),
-        Fact(
-            "end", time_text(trace, end, absolute=absolute), exact_time_text(trace, end)
-        ),
+        *when("end", end),
         *(
             Fact(column.label, column_text(trace, name, span))
             for name, column in schema_of(Spans).items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
 from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
+from ggscope.analysis.summary.frames import FrameShare
 from ggscope.analysis.summary.summary import Summary
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality
@@ -132,6 +133,9 @@ def bottleneck_text(facts: Summary) -> str:
         return f"{text}." if cause is Cause.ENGINE else f"{text}; no engine limits it."
     assert seen.op is not None
     name, share = seen.op
+    if facts.frames is not None:
+        text = f"{format_share(share)} of the profile is in {name} itself"
+        return f"{text}." if cause is Cause.OP else f"No frame stands out: {text}."
     text = f"{name} takes {format_share(share)} of the time of recorded ops"
     if facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
@@ -170,7 +174,9 @@ def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]
             PASSES if facts.tokens.bars.noun == GRAPH_PASS else TOKENS,
             tuple(_tokens(trace, facts)),
         ),
-        SummarySection("Ops", tuple(_ops(trace, facts))),
+        SummarySection("Ops", tuple(_ops(trace, facts)))
+        if facts.frames is None
+        else SummarySection("Frames", tuple(_frames(trace, facts.frames))),
         SummarySection(
             "Threads" if facts.evidence.engine is None else "Engines",
             tuple(_threads(trace, facts)),
@@ -285,7 +291,7 @@ def _unknown(facts: Summary, name: str) -> SummaryLine:
 
 
 def _per_second(trace: Trace, per_tick: float) -> str:
-    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    hz = trace.clock.per_s
     if not hz:
         return f"{1e6 * per_tick:,.4g} tokens/Mcyc"
     return f"{per_tick * hz:,.4g} tokens/s"
@@ -361,6 +367,23 @@ def _ops(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         share = sum(row.share for row in more)
         yield SummaryLine(
             format_counted(len(more), "other op"), format_share(share), share=share
+        )
+
+
+def _frames(trace: Trace, frames: tuple[FrameShare, ...]) -> Iterator[SummaryLine]:
+    """Yield in which frames the samples of a profile are."""
+    for frame in frames[:N_OPS]:
+        yield SummaryLine(
+            frame.name,
+            format_share(frame.share),
+            f"{format_duration(frame.own, trace.clock.unit)} in itself",
+            share=frame.share,
+            target=Target(group=("op", frame.name)),
+        )
+    if more := frames[N_OPS:]:
+        share = sum(frame.share for frame in more)
+        yield SummaryLine(
+            format_counted(len(more), "other frame"), format_share(share), share=share
         )
 
 

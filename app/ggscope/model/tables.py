@@ -268,7 +268,8 @@ class SpanFlag(IntFlag):
 
     INFERRED_START = 1
     INFERRED_END = 2
-    """The end is the next record of the same thread: *derived*."""
+    """The end is the next record of the same thread, or the span is made of samples:
+    *derived*."""
     UNFINISHED = 4
     """No end was recorded; drawn to the end of its surroundings."""
     OVERLAPS_PARENT = 8
@@ -563,6 +564,17 @@ class Spans(Table):
             unit="bytes",
             high=_FAR,
             label="offset in the bank",
+            is_rare=True,
+        ),
+    ] = None
+    samples: Annotated[
+        Array | None,
+        Column(
+            "int64",
+            "how many samples of a profile it is made of",
+            -1,
+            high=_FAR,
+            label="samples",
             is_rare=True,
         ),
     ] = None

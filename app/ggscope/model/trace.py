@@ -83,6 +83,8 @@ class LaneKind(IntEnum):
     """What a sequence (a request of a server) computes; one span per ubatch."""
     IO = 11
     """Requests to storage, or reads of a program; no two at once."""
+    STACKS = 12
+    """Frames of a profile, nested: of a thread and event, or of all samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,11 @@ class Lanes(Sequence[Lane]):
     def is_command(self) -> npt.NDArray[np.bool_]:
         """Which lanes hold commands or calls of the program, bool[n]."""
         return self.of_kind(LaneKind.COMMAND)
+
+    @property
+    def is_stacks(self) -> npt.NDArray[np.bool_]:
+        """Which lanes hold stacks of a profile, bool[n]."""
+        return self.of_kind(LaneKind.STACKS)
 
     def names_of(self, is_named: npt.NDArray[np.bool_]) -> list[str]:
         """Return the names of the marked lanes; `is_named` is bool[n]."""

@@ -427,6 +427,43 @@ class OpTally(Struct):
     )
 
 
+class StackPairs(Struct):
+    """Pairs, each once: a frame of two texts, or a node of its parent and a frame."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"),
+        *_names(Out.i32, "slots", "first", "second"),
+    )
+
+
+class StackTexts(Struct):
+    """Texts of stacks, each once, and their bytes."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
+        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
+        *_names(i64, "used", "size"), ("arena", Out.u8),
+    )  # fmt: skip
+
+
+class StackRows(Struct):
+    """One row per sample of a text."""
+
+    _fields_ = (
+        *_names(i64, "capacity", "count"), *_names(Out.i64, "offset", "time", "period"),
+        *_names(Out.i32, "comm", "event", "pid", "tid", "cpu", "node"),
+    )  # fmt: skip
+
+
+class StackTally(Struct):
+    """How far a scan of samples came, and what it passed over."""
+
+    _fields_ = (
+        *_names(i64, "consumed", "status", "n_other", "first_other"),
+        *_names(i64, "n_deep", "first_deep", "n_negative", "first_negative"),
+    )
+
+
 class ChromeRows(Struct):
     """One row per Chrome trace event."""
 
@@ -760,6 +797,24 @@ SOURCES = {
             ),
         },
         (IoRows, IoLayout, IoTally, TextTable),
+    ),
+    "stacks": Source(
+        {
+            "ggscope_stacks_rehash_pairs": (None, _out(StackPairs)),
+            "ggscope_stacks_rehash_texts": (None, _out(StackTexts)),
+            "ggscope_stacks_put": (
+                i64, _out(StackPairs), In.i32, In.i64, i64, Out.i32,
+            ),
+            "ggscope_stacks_perf": (
+                None, In.u8, i64, i64, _out(StackTexts), _out(StackPairs),
+                _out(StackPairs), _out(StackRows), Out.i32, _out(StackTally),
+            ),
+            "ggscope_stacks_folded": (
+                None, In.u8, i64, i64, _out(StackTexts), _out(StackPairs),
+                _out(StackPairs), _out(StackRows), _out(StackTally),
+            ),
+        },
+        (StackPairs, StackTexts, StackRows, StackTally),
     ),
     "logs": Source(
         {

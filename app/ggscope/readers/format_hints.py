@@ -46,7 +46,7 @@ _JSON_KEYS = (
     ({"traceEvents"}, "a Chrome trace without a whole event"),
     ({"ph", "name"}, "a list of Chrome trace events, none of them whole"),
     ({"ph", "ts"}, "a list of Chrome trace events, none of them whole"),
-    ({"profiles", "shared"}, "a speedscope profile, which ggscope writes only"),
+    ({"profiles", "shared"}, "a speedscope profile without a sample or event"),
     ({"profiler", "records"}, f"a profile of llama.cpp's profiler; {_NOT_YET}"),
     ({"build_commit", "avg_ts"}, f"the results of llama-bench; {_NOT_YET}"),
     ({"entries", "metadata"}, "JSON like a token trace whose entries name no op"),
@@ -69,7 +69,7 @@ _TEXT = (
     (
         r"(?m)(# ========\n# captured on|"
         r"\S[^\n]*?\s\d+(/\d+)?\s+(\[\d+\]\s+)?\d+\.\d+:\s+(\d+\s+)?[\w:-]+:\s*$)",
-        f"the output of perf script; {_NOT_YET}",
+        "the output of perf script without call stacks; record with perf record -g",
     ),
     (
         r"(?m).*^(build_info: |system_info: |srv +\w|slot +\w|llama_model_loader: "

@@ -942,6 +942,8 @@ def _why_not(trace: Trace) -> str:
         return "the trace is still being read"
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
         return "the trace has no ops"
+    if trace.lanes.is_stacks.any():
+        return "samples of a profile follow no graph of the trace"
     if trace.spans.category is not None:
         return "calls and events of programs follow no graph of the trace"
     if trace.lanes.of_kind(LaneKind.IO).any():

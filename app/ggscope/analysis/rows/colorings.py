@@ -94,7 +94,8 @@ def default_coloring(trace: "Trace") -> str:
     """Return what spans are coloured by unless a person chooses.
 
     The family of their op; where most of their ops belong to no family, the category
-    if most spans have one, as with calls of CUDA, and the op in other Chrome traces.
+    if most spans have one, as with calls of CUDA or libraries of frames, and the op in
+    other Chrome traces and profiles.
     Of a long trace some spans are looked at.
     """
     import numpy as np
@@ -103,7 +104,7 @@ def default_coloring(trace: "Trace") -> str:
 
     first, by_call = PLAIN_COLORINGS[0], "category"
     category, op = trace.spans.category, trace.spans.op
-    names_any = trace.ops is not None and trace.ops.id == "chrome"
+    names_any = trace.ops is not None and trace.ops.id in ("chrome", "frames")
     if (category is None and not names_any) or not len(op):
         return first
     step = max(len(op) // _LOOKED_AT, 1)

@@ -169,6 +169,11 @@ TRACKS: tuple[TrackSpec, ...] = (
         max_open_lanes=0,
     ),
     TrackSpec(
+        id="stacks",
+        group="Stacks",
+        kind=LaneKind.STACKS,
+    ),
+    TrackSpec(
         id="command",
         group="Commands",
         kind=LaneKind.COMMAND,

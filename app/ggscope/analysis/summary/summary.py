@@ -24,6 +24,7 @@ from ggscope.analysis.summary.bottleneck import (
     SlowBars,
     cause_of,
 )
+from ggscope.analysis.summary.frames import FrameShare, frame_shares
 from ggscope.analysis.summary.latency import SLOW, counted_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
@@ -111,6 +112,7 @@ class Summary:
     never_touched : bytes of the model file that are never read; None = not known.
     cause : what limits the run; None where the trace does not tell.
     unknown : reasons by the names of `UNKNOWN_FIELDS`.
+    frames : of a profile, the heaviest first; None for other traces.
     """
 
     tokens: TokenSummary
@@ -123,6 +125,7 @@ class Summary:
     evidence: Evidence
     cause: Cause | None
     unknown: Mapping[str, str] = field(default_factory=dict)
+    frames: tuple[FrameShare, ...] | None = None
 
 
 def summary(
@@ -162,7 +165,12 @@ def summary(
             "not measured; run ggscope machine, or give --peak"
         )
     never = _never_touched(trace, unknown)
+    frames = frame_shares(trace, ops)
     evidence = _evidence(tokens, ops, threads, weights, peak, _device(trace))
+    if frames is not None:
+        heaviest = frames[0] if frames else None
+        op = None if heaviest is None else (heaviest.name, heaviest.share)
+        evidence = replace(evidence, op=op)
     cause = cause_of(evidence)
     if cause is None:
         unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
@@ -177,6 +185,7 @@ def summary(
         evidence,
         cause,
         unknown,
+        frames,
     )
 
 

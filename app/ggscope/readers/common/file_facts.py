@@ -42,6 +42,24 @@ def refuse_larger(source: Source, most: int, hint: str) -> None:
         )
 
 
+def note_open_end(builder: TraceBuilder, source: Source, end: bytes = b"\n") -> None:
+    """Note that a text does not end as its writer ends it.
+
+    Parameters
+    ----------
+    end : what stands behind its last record.
+    """
+    n = min(2 * len(end), source.size)
+    last = source.read(source.size - n, n)
+    if not last.replace(b"\r", b"").endswith(end):
+        builder.warn(
+            Severity.NOTICE,
+            "unfinished_line",
+            "the file does not end as its writer ends it; the last lines may be cut.",
+            source.size,
+        )
+
+
 def note_change(
     builder: TraceBuilder,
     change: Change,

@@ -111,7 +111,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
             for key, column in NUMBERS.items()
             if key not in _MAKERS
         ),
-        (True, _name_column(trace)),
+        (not _has_frames_alone(trace), _name_column(trace)),
         (
             has_accesses,
             Column("sources", "sources", "Source tensors", 146, stretch=3),
@@ -127,7 +127,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
                 True,
             ),
         ),
-        (True, Column("duration", "duration", "Duration: end minus start", 86, True)),
+        (True, _duration_column(trace)),
         (
             trace.spans.wait is not None,
             Column("wait", "wait", "Wait at the barrier after the op", 86, True),
@@ -152,7 +152,24 @@ def _time_column(trace: Trace, absolute: bool) -> Column:
     form = column_time_form(trace, absolute=absolute)
     ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
     width = max(_text_width(form.text(tick)) for tick in ends)
+    if trace.clock.is_weight:
+        tip = "Place on the axis, the heaviest frame first: no time"
+        return Column("time", "place", tip, max(72, width), True)
     return Column("time", "time", "Start", max(72, width), True)
+
+
+def _duration_column(trace: Trace) -> Column:
+    if not trace.clock.is_weight:
+        return Column("duration", "duration", "Duration: end minus start", 86, True)
+    longest = format_duration(trace.extent.duration, trace.clock.unit)
+    width = max(86, _text_width(longest))
+    return Column("duration", "weight", "What its samples weigh", width, True)
+
+
+def _has_frames_alone(trace: Trace) -> bool:
+    """Tell whether no span has another name than its frame in a profile."""
+    is_profile = bool(trace.lanes.is_stacks.any())
+    return is_profile and not bool((trace.spans.name >= 0).any())
 
 
 def _text_width(text: str) -> int:

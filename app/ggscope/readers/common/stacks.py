@@ -1,0 +1,499 @@
+"""Sampled stacks as nested spans: by time, or by what they weigh.
+
+A stack is a node of a tree: its innermost frame, whose parent is the caller's stack.
+Samples that follow one another without a gap and have the same frames from the root on
+share the spans of these; a gap ends all of them. Without times every node has one span,
+as long as its samples weigh, the heaviest of a parent first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import CorruptError, LimitExceededError, ReadError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64, Array, SpanFlag, narrow
+from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
+from ggscope.native.declared import StackPairs
+from ggscope.native.library import library
+from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
+
+I32 = npt.NDArray[np.int32]
+MOST_FRAMES = 2048
+"""Frames of a stack that are shown, as in ``stacks.c``."""
+OP_TABLE_ID = "frames"
+GROUP = "Stacks"
+_HEAVIEST = 1 << 61
+_SPAN_BYTES = 80
+"""Memory of a span while it is made, measured."""
+_SHOWN_FRAMES = 200
+_NO_FRAMES = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stacks:
+    """Different stacks as a tree, and the texts of their frames.
+
+    Attributes
+    ----------
+    parent, frame : int32[n], of each node; -1 is no parent. Parents come first.
+    name, part : int32[k], texts of each frame: of itself, and of the library, file or
+        kind of code that it is part of; -1 none.
+    texts : all different texts.
+    """
+
+    parent: I32
+    frame: I32
+    name: I32
+    part: I32
+    texts: Sequence[str]
+
+    def depths(self) -> I32:
+        """Return how many frames each stack has, int32[n]."""
+        depth = np.zeros(len(self.parent), np.int32)
+        at = np.arange(len(self.parent))
+        up = self.parent
+        while len(at):
+            depth[at] += 1
+            is_inner = up >= 0
+            at, up = at[is_inner], self.parent[up[is_inner]]
+        return depth
+
+    def frames_of(self, node: int) -> list[int]:
+        """Return the frames of a stack, innermost first."""
+        frames = []
+        while node >= 0:
+            frames.append(int(self.frame[node]))
+            node = int(self.parent[node])
+        return frames
+
+    def text(self, number: int) -> str:
+        """Return a text by its number; "" for none."""
+        return self.texts[number] if number >= 0 else ""
+
+    def frame_text(self, frame: int) -> str:
+        """Return the name of a frame, and in brackets what it is part of."""
+        name, part = self.text(int(self.name[frame])), self.text(int(self.part[frame]))
+        return f"{name} ({part})" if part else name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackSpans:
+    """Spans of stacks, by lane and start, outer ones first.
+
+    Attributes
+    ----------
+    frame : int32[n], of `Stacks`.
+    samples : how many each is made of.
+    record : number of its first sample.
+    """
+
+    lane: I64
+    start: I64
+    end: I64
+    frame: I32
+    samples: I64
+    record: I64
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+
+class StackBuilder:
+    """Collects frames and stacks one by one: of small files.
+
+    Attributes
+    ----------
+    n_deep : stacks with more than `MOST_FRAMES` frames; the innermost are left out.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._frames: dict[tuple[int, int], int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+        self.n_deep = 0
+
+    def frame(self, name: str, part: str = "") -> int:
+        """Return the number of a frame."""
+        key = self._text(name), self._text(part)
+        return self._frames.setdefault(key, len(self._frames))
+
+    def node(self, parent: int, frame: int) -> int:
+        """Return the node of a frame called from the stack of `parent`."""
+        return self._nodes.setdefault((parent, frame), len(self._nodes))
+
+    def stack(self, frames: Sequence[int]) -> int:
+        """Return the node of a stack, outermost frame first; -1 without any."""
+        node = -1
+        if len(frames) > MOST_FRAMES:
+            self.n_deep += 1
+        for frame in frames[:MOST_FRAMES]:
+            node = self.node(node, frame)
+        return node
+
+    def stacks(self) -> Stacks:
+        """Return all of them."""
+        nodes = np.array(list(self._nodes), np.int32).reshape(-1, 2)
+        frames = np.array(list(self._frames), np.int32).reshape(-1, 2)
+        return Stacks(
+            nodes[:, 0].copy(),
+            nodes[:, 1].copy(),
+            frames[:, 0].copy(),
+            frames[:, 1].copy(),
+            tuple(self._texts),
+        )
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts)) if text else -1
+
+
+class StackPairTable:
+    """A table of pairs that grows."""
+
+    def __init__(self) -> None:
+        self.table = StackPairs()
+        self._first, self._second = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.grow(4 * MOST_FRAMES)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for so many pairs."""
+        n = int(self.table.count)
+        first, second = (np.empty(capacity, np.int32) for _ in range(2))
+        first[:n], second[:n] = self._first[:n], self._second[:n]
+        n_slots = 1 << (2 * capacity - 1).bit_length()
+        self._first, self._second = first, second
+        self.table = StackPairs(
+            count=n,
+            capacity=capacity,
+            n_slots=n_slots,
+            slots=np.zeros(n_slots, np.int32),
+            first=first,
+            second=second,
+        )
+        library().ggscope_stacks_rehash_pairs(self.table)
+
+    def columns(self) -> tuple[I32, I32]:
+        """Return both numbers of each pair so far."""
+        n = int(self.table.count)
+        return self._first[:n].copy(), self._second[:n].copy()
+
+
+def put_stacks(
+    nodes: StackPairTable, frames: Array, depths: I64
+) -> tuple[npt.NDArray[np.int32], int]:
+    """Return the node of each of some stacks, and how many were too deep.
+
+    Parameters
+    ----------
+    nodes : the tree, which grows.
+    frames : of all stacks one behind the other, outermost first.
+    depths : how many frames each has.
+    """
+    place = np.arange(len(frames)) - np.repeat(np.cumsum(depths) - depths, depths)
+    n_deep = int(np.count_nonzero(depths > MOST_FRAMES))
+    if n_deep:
+        frames, depths = frames[place < MOST_FRAMES], np.minimum(depths, MOST_FRAMES)
+    # The library takes them innermost first: read backwards, the last stack first.
+    backwards = np.ascontiguousarray(frames[::-1], np.int32)
+    first = np.zeros(len(depths) + 1, np.int64)
+    np.cumsum(depths[::-1], out=first[1:])
+    node = np.empty(len(depths), np.int32)
+    done = 0
+    while done < len(depths):
+        done += library().ggscope_stacks_put(
+            nodes.table, backwards, first[done:], len(depths) - done, node[done:]
+        )
+        if done < len(depths):
+            nodes.grow(2 * int(nodes.table.capacity))
+    return node[::-1].copy(), n_deep
+
+
+BRIDGED = 1.5
+"""Neighbouring samples of a thread are one span where they lie no further apart than so
+many periods: timers are late now and then, and a missed sample is a gap."""
+LONGEST_NS = 1 << 50
+"""Of a period."""
+
+
+def gaps_behind(lane: I64, start: I64) -> I64:
+    """Return the time from each sample to the next of its lane; the most for none.
+
+    Samples are in the order of lane and start.
+    """
+    gap = np.full(len(lane), np.iinfo(np.int64).max)
+    is_same = lane[1:] == lane[:-1]
+    gap[:-1][is_same] = (start[1:] - start[:-1])[is_same]
+    return gap
+
+
+def usual_gap(gap: I64) -> int:
+    """Return the median distance of samples; 0 where no two are of one lane."""
+    known = gap[(gap > 0) & (gap < LONGEST_NS)]
+    return int(np.median(known)) if len(known) else 0
+
+
+def ends_of(start: I64, gap: I64, period: I64) -> I64:
+    """Return until when samples count: to the next one of the lane, or for a period.
+
+    To the next one where that is no more than `BRIDGED` periods later.
+    """
+    is_bridged = gap <= (period * BRIDGED).astype(np.int64)
+    return start + np.where(is_bridged, gap, period)
+
+
+def spans_by_time(
+    stacks: Stacks, lane: I64, start: I64, end: I64, node: I64, record: I64
+) -> StackSpans:
+    """Return the spans of samples that are in the order of lane and start.
+
+    Neighbours of a lane share spans where one ends when the next begins.
+
+    Parameters
+    ----------
+    node : stack of each sample, -1 none: it ends what was before it.
+
+    Raises
+    ------
+    LimitExceededError
+        If there is too little memory.
+    """
+    depth = np.append(stacks.depths(), 0)[node]
+    touches = np.zeros(len(lane), np.bool_)
+    touches[1:] = (lane[1:] == lane[:-1]) & (start[1:] == end[:-1])
+    current = node.astype(np.int32)
+    levels: list[tuple[I64, I64, I32, int]] = []
+    n_spans = 0
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        rows = np.flatnonzero(depth >= level)
+        nodes = current[rows]
+        begins = np.ones(len(rows), np.bool_)
+        begins[1:] = (nodes[1:] != nodes[:-1]) | (np.diff(rows) != 1)
+        begins |= ~touches[rows]
+        at = np.flatnonzero(begins)
+        last = np.append(at[1:], len(rows)) - 1
+        levels.append((rows[at], rows[last], nodes[at], level))
+        n_spans += len(at)
+        _check_memory(n_spans)
+        current[rows] = stacks.parent[nodes]
+    first = np.concatenate([np.zeros(0, np.int64), *(x[0] for x in levels)])
+    last = np.concatenate([np.zeros(0, np.int64), *(x[1] for x in levels)])
+    made = np.concatenate([_NO_FRAMES, *(x[2] for x in levels)])
+    level_of = np.repeat(
+        np.array([x[3] for x in levels], np.int64), [len(x[0]) for x in levels]
+    )
+    order = np.argsort(first * (MOST_FRAMES + 1) + level_of, kind="stable")
+    first, last = first[order], last[order]
+    return StackSpans(
+        lane[first],
+        start[first],
+        end[last],
+        stacks.frame[made[order]],
+        last - first + 1,
+        record[first],
+    )
+
+
+def spans_by_weight(
+    stacks: Stacks, lane: int, node: I64, weight: I64, samples: I64, record: I64
+) -> StackSpans:
+    """Return a span for each node of a lane, as long as its samples weigh.
+
+    The children of a node begin where it begins, the heaviest first; what is left
+    behind them is its own. Nodes that weigh nothing have no span.
+
+    Parameters
+    ----------
+    node : stack of each row, -1 none; `weight`, `samples` : >= 0, of each row.
+
+    Raises
+    ------
+    CorruptError
+        If all weigh more than 2^61 together.
+    """
+    if float(weight.sum(dtype=np.float64)) >= _HEAVIEST:
+        raise CorruptError("the weights of its samples add up to more than 2^61.")
+    n = len(stacks.parent)
+    rows = np.flatnonzero(node >= 0)
+    node, weight = node[rows], weight[rows]
+    total, count = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    first = np.full(n, np.iinfo(np.int64).max)
+    np.add.at(total, node, weight)
+    np.add.at(count, node, samples[rows])
+    np.minimum.at(first, node, record[rows])
+    depth = stacks.depths()
+    by_depth = np.argsort(depth, kind="stable")
+    edges = np.searchsorted(depth[by_depth], np.arange(1, depth.max(initial=0) + 2))
+    levels = [by_depth[a:b] for a, b in pairwise(edges.tolist())]
+    for level in levels[:0:-1]:
+        parent = stacks.parent[level]
+        np.add.at(total, parent, total[level])
+        np.add.at(count, parent, count[level])
+        np.minimum.at(first, parent, first[level])
+    start = np.zeros(n, np.int64)
+    for level in levels:
+        mine = level[total[level] > 0]
+        parent = stacks.parent[mine].astype(np.int64)
+        order = np.lexsort((mine, -total[mine], parent))
+        mine, parent = mine[order], parent[order]
+        before = np.cumsum(total[mine]) - total[mine]
+        is_first = np.ones(len(mine), np.bool_)
+        is_first[1:] = parent[1:] != parent[:-1]
+        group = np.cumsum(is_first) - 1
+        base = np.where(parent >= 0, start[parent], 0)
+        start[mine] = base + before - before[is_first][group]
+    shown = np.flatnonzero(total > 0)
+    shown = shown[np.lexsort((depth[shown], start[shown]))]
+    return StackSpans(
+        np.full(len(shown), lane, np.int64),
+        start[shown],
+        start[shown] + total[shown],
+        stacks.frame[shown],
+        count[shown],
+        first[shown],
+    )
+
+
+def joined(parts: Sequence[StackSpans]) -> StackSpans:
+    """Return the spans of several lanes, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    names = ("lane", "start", "end", "frame", "samples", "record")
+    return StackSpans(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
+
+
+def add_stack_spans(
+    builder: TraceBuilder,
+    stacks: Stacks,
+    spans: StackSpans,
+    flags: SpanFlag | Array = SpanFlag.INFERRED_START | SpanFlag.INFERRED_END,
+    *,
+    is_sampled: bool = True,
+) -> None:
+    """Add the spans of stacks to a trace: the op of a span is its frame.
+
+    Parameters
+    ----------
+    flags : of all spans, or of each. Without more, their times are derived.
+    is_sampled : whether spans are made of samples.
+    """
+    texts = builder.strings.intern_many(stacks.texts)
+    text = np.append(texts.astype(np.int64), -1)
+    name, part = stacks.name[spans.frame], stacks.part[spans.frame]
+    op = _ops(builder, stacks, name)
+    has_parts = bool((part >= 0).any())
+    marks = flags if isinstance(flags, np.ndarray) else np.full(len(spans), int(flags))
+    builder.add_spans(
+        start=spans.start,
+        end=spans.end,
+        lane=narrow(spans.lane),
+        # The op is its name; only where there are too many it has another one.
+        name=narrow(np.where(op < MOST_OPS, -1, text[name])),
+        op=op,
+        flags=marks.astype(np.uint16),
+        category=narrow(text[part]) if has_parts else None,
+        samples=narrow(spans.samples) if is_sampled else None,
+        record=narrow(spans.record),
+    )
+
+
+def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.int16]:
+    """Return the op of each span: its frame by name."""
+    table = builder.ops or OpTable(OP_TABLE_ID, ())
+    texts = list(dict.fromkeys((*table.names, *stacks.texts)))
+    places = {text: i for i, text in enumerate(texts)}
+    word = np.append(np.array([places[t] for t in stacks.texts], np.int64), -1)
+    # Ops of other lanes keep their numbers: their texts come first.
+    before = np.arange(len(table.names))
+    words = np.append(before, word[name])
+    ops = ops_of_words(texts, words, np.ones(len(words), np.bool_))
+    if ops.n_others:
+        builder.warn(
+            Severity.NOTICE,
+            "too_many_ops",
+            "there are more names of frames than are told apart; the others count as "
+            "“other names”, and keep their names.",
+            count=ops.n_others,
+        )
+    builder.ops = OpTable(table.id, ops.names, source="spelled")
+    return ops.op[len(before) :]
+
+
+def add_stack_lane(
+    builder: TraceBuilder, name: str, group: tuple[str, ...] = (), **attributes: str
+) -> int:
+    """Add a lane of stacks; return its id."""
+    return builder.add_lane(
+        name, LaneKind.STACKS, group or (GROUP,), None, **attributes
+    )
+
+
+def warn_of_depth(
+    builder: TraceBuilder, n_deep: int, offset: int | None = None
+) -> None:
+    """Say of how many samples some frames are left out."""
+    if n_deep:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "deep_stacks",
+            f"stacks have more than {MOST_FRAMES:,} frames; the others are left out.",
+            offset,
+            n_deep,
+        )
+
+
+class StackRecords:
+    """Gives back samples: their stack with what is known of each frame.
+
+    Parameters
+    ----------
+    node : stack of each sample.
+    head : returns what is known of a sample beside its stack, as (name, text).
+    frame_texts : returns what is known of the frames of a sample, innermost first;
+        None: their texts.
+    """
+
+    def __init__(
+        self,
+        stacks: Stacks,
+        node: Array,
+        head: Callable[[int], list[tuple[str, str]]],
+        frame_texts: Callable[[int], list[str]] | None = None,
+    ) -> None:
+        self._stacks, self._node, self._head = stacks, node, head
+        self._frame_texts = frame_texts or self._texts
+
+    def view(self, record: int) -> RecordView:
+        """Return a sample by its number.
+
+        Raises
+        ------
+        ReadError
+            If there is none.
+        """
+        if not 0 <= record < len(self._node):
+            raise ReadError(f"there is no sample {record:,}.")
+        fields = [(key, text, -1, 0) for key, text in self._head(record)]
+        fields += [
+            (f"frame {i}", text, -1, 0)
+            for i, text in enumerate(self._frame_texts(record)[:_SHOWN_FRAMES])
+        ]
+        return RecordView(-1, b"", tuple(fields))
+
+    def _texts(self, record: int) -> list[str]:
+        stacks = self._stacks
+        return [stacks.frame_text(f) for f in stacks.frames_of(int(self._node[record]))]
+
+
+def _check_memory(n_spans: int) -> None:
+    if n_spans < 1 << 20:
+        return
+    from ggscope.readers.memory import available_bytes
+
+    if n_spans * _SPAN_BYTES > available_bytes():
+        raise LimitExceededError(
+            "not enough memory for the spans of its samples.",
+            hint="Record a shorter run, or fold its stacks (stackcollapse-perf.pl).",
+        )

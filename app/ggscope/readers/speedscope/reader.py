@@ -1,0 +1,448 @@
+"""Reader of speedscope's files: a lane of stacks for each profile."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.errors import CorruptError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import I64, Array, SpanFlag
+from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.units import Clock, Unit
+from ggscope.native.library import library
+from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.json_cursor import outer_keys
+from ggscope.readers.common.json_walk import integer_of, note_fault
+from ggscope.readers.common.stacks import (
+    I32,
+    MOST_FRAMES,
+    StackPairTable,
+    StackRecords,
+    Stacks,
+    StackSpans,
+    add_stack_lane,
+    add_stack_spans,
+    joined,
+    put_stacks,
+    spans_by_time,
+    warn_of_depth,
+)
+from ggscope.readers.common.weight_units import (
+    WEIGHTS,
+    are_whole,
+    kind_of,
+    ticks_of,
+    unit_of,
+    with_decimals,
+)
+from ggscope.readers.source import Source
+from ggscope.readers.speedscope import INFO
+from ggscope.readers.speedscope.profiles import (
+    BAD_FRAME,
+    Profile,
+    ProfileFile,
+    ProfileWalk,
+)
+
+_SCHEMA = b"speedscope.app/file-format-schema.json"
+_MOST_TICKS = 1 << 61
+_NAMELESS = "[unknown]"
+_DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
+
+
+class SpeedscopeReader:
+    """Reads files of speedscope."""
+
+    info = INFO
+
+    def sniff(self, head: Head) -> Sniff:
+        """Judge a file by its keys."""
+        if b"\0" in head.data or b'"profiles"' not in head.data:
+            return NOT_MINE
+        if _SCHEMA in head.data:
+            return Sniff(95, "the schema of speedscope")
+        keys = outer_keys(head.data)
+        if "profiles" in keys and ("shared" in keys or b'"endValue"' in head.data):
+            return Sniff(80, "profiles with shared frames")
+        return NOT_MINE
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file.
+
+        Raises
+        ------
+        CorruptError, TruncatedError
+            If it has no profile with a sample or event, or is no JSON before the first.
+        LimitExceededError
+            If one value is too large, or there is too little memory.
+        ReadError
+            If an option is invalid.
+        """
+        asked = INFO.option_values(context.options)[WEIGHTS]
+        builder = TraceBuilder()
+        file = ProfileWalk(source, context, builder).run()
+        shown = [p for p in file.profiles if p.n_samples or p.events]
+        if file.fault is not None:
+            n = sum(p.n_samples + len(p.events) for p in shown)
+            note_fault(builder, source, file.fault, f"{n:,} samples and events", n)
+        if not shown:
+            raise CorruptError(
+                "no profile has a sample or an event.",
+                hint="Is this a file of speedscope?",
+            )
+        chosen = _chosen(builder, file, shown, asked)
+        _Profiles(builder, file, chosen).add()
+        note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
+        said = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
+        info = trace_info(
+            INFO,
+            source,
+            sum(p.n_samples + len(p.events) for p in shown),
+            version=_text(file.facts.get("version")),
+            producer={key: text for key, text in said.items() if text},
+            summary={"events": _counts(file)},
+        )
+        return builder.snapshot(info)
+
+
+def _text(value: object) -> str:
+    return value[:200] if isinstance(value, str) else ""
+
+
+def _counts(file: ProfileFile) -> dict[str, int]:
+    """Return how many there are of profiles, frames, samples and events."""
+    counts = {
+        "profiles": len(file.profiles),
+        "frames": len(file.frames),
+        "samples": sum(p.n_samples for p in file.profiles),
+        "events": sum(len(p.events) for p in file.profiles),
+    }
+    return {key: n for key, n in counts.items() if n}
+
+
+def _chosen(
+    builder: TraceBuilder, file: ProfileFile, shown: list[Profile], asked: str
+) -> list[Profile]:
+    """Return the profiles of one kind of unit: asked for, else of the active one."""
+    kinds = [kind_of(unit_of(p.text("unit"))[0]) for p in shown]
+    active = file.facts.get("activeProfileIndex")
+    first = 0
+    if isinstance(active, int) and 0 <= active < len(file.profiles):
+        is_active = [p is file.profiles[active] for p in shown]
+        first = is_active.index(True) if any(is_active) else 0
+    kind = asked if asked in kinds else kinds[first]
+    others = Counter(k for k in kinds if k != kind)
+    if others:
+        words = ", ".join(f"{n:,} in {name}" for name, n in others.items())
+        builder.warn(
+            Severity.NOTICE,
+            "other_weights",
+            f"profiles with other units are not shown: {words}; what is shown weighs "
+            f"{kind}.",
+            count=sum(others.values()),
+            remedy=f"Open with --option {WEIGHTS}={next(iter(others))}.",
+        )
+    return [p for p, k in zip(shown, kinds, strict=True) if k == kind]
+
+
+class _Profiles:
+    """Fills a builder with some profiles of a file."""
+
+    def __init__(
+        self, builder: TraceBuilder, file: ProfileFile, profiles: list[Profile]
+    ) -> None:
+        self._builder, self._profiles = builder, profiles
+        self._unit, self._factors = _scale(profiles)
+        self._frames = _Frames(file, profiles)
+        self._nodes = StackPairTable()
+        self._n_bad_weights = self._n_deep = self._n_backwards = 0
+        self._n_open = self._n_orphans = self._n_mismatched = 0
+
+    def add(self) -> None:
+        """Add lanes, spans, records and what was left out."""
+        builder = self._builder
+        lanes = [
+            add_stack_lane(builder, p.text("name") or f"profile {i + 1}")
+            for i, p in enumerate(self._profiles)
+        ]
+        samples = [self._samples(p, f) for p, f in zip(self._profiles, self._factors,
+                                                       strict=True)]  # fmt: skip
+        events = [self._events(p, f) for p, f in zip(self._profiles, self._factors,
+                                                     strict=True)]  # fmt: skip
+        firsts = [int(x.start[0]) for x in samples if len(x.start)]
+        firsts += [int(x.time.min()) for x in events if len(x.time)]
+        origin = min(firsts, default=0)
+        is_time = self._unit == "ns"
+        builder.clock = (
+            Clock.of_stamps(origin)
+            if is_time
+            else Clock(self._unit, origin, is_weight=True)
+        )
+        node = np.concatenate([x.node for x in samples])
+        stacks = self._frames.stacks(self._nodes)
+        n = [len(x.start) for x in samples]
+        start = np.concatenate([x.start for x in samples])
+        end = np.concatenate([x.end for x in samples])
+        made = spans_by_time(
+            stacks,
+            np.repeat(np.array(lanes, np.int64), n),
+            start - origin,
+            end - origin,
+            node.astype(np.int64),
+            np.arange(len(node)),
+        )
+        parts, marks = [made], [np.full(len(made), _DERIVED, np.uint16)]
+        n_before = len(node)
+        for lane, found in zip(lanes, events, strict=True):
+            spans, flags = self._spans_of(lane, found, origin, n_before)
+            n_before += len(found.time)
+            parts.append(spans)
+            marks.append(flags)
+        add_stack_spans(
+            builder,
+            stacks,
+            joined(parts),
+            np.concatenate(marks),
+            is_sampled=len(made) > 0,
+        )
+        builder.records = _Records(self._frames, stacks, node, events)
+        self._warn()
+
+    def _samples(self, profile: Profile, factor: int) -> "_Samples":
+        """Return the samples of a profile, one behind the other."""
+        n = profile.n_samples
+        none = np.zeros(0, np.int64)
+        if profile.text("type") == "evented" or not n:
+            return _Samples(none, none, none.astype(np.int32))
+        weight = np.zeros(n, np.int64)
+        values = [ticks_of(value, factor) for value in profile.weights[:n]]
+        is_bad = [value is None or value < 0 for value in values]
+        self._n_bad_weights += sum(is_bad) + n - len(values)
+        weight[: len(values)] = [
+            0 if value is None or value < 0 else value for value in values
+        ]
+        if float(weight.sum(dtype=np.float64)) >= _MOST_TICKS:
+            raise CorruptError("the weights of its samples add up to more than 2^61.")
+        end = (ticks_of(profile.facts.get("startValue"), factor) or 0) + weight.cumsum()
+        frames = self._frames.numbers(np.concatenate(profile.frames))
+        node, n_deep = put_stacks(self._nodes, frames, np.concatenate(profile.depths))
+        self._n_deep += n_deep
+        return _Samples(end - weight, end, node)
+
+    def _events(self, profile: Profile, factor: int) -> "_Events":
+        """Return the events of a profile in the order of time."""
+        times = [ticks_of(at, factor) for at, _, _ in profile.events]
+        known = [i for i, time in enumerate(times) if time is not None]
+        profile.n_bad += len(times) - len(known)
+        time = np.array([times[i] for i in known], np.int64)
+        rows = [profile.events[i] for i in known]
+        frame = self._frames.numbers(np.array([row[1] for row in rows], np.int64))
+        is_begin = np.array([row[2] for row in rows], np.bool_)
+        self._n_backwards += int(np.count_nonzero(time[1:] < time[:-1]))
+        order = np.argsort(time, kind="stable")
+        last = int(time.max(initial=0))
+        stated = ticks_of(profile.facts.get("endValue"), factor)
+        return _Events(
+            time[order],
+            frame[order],
+            is_begin[order],
+            last if stated is None else max(last, stated),
+        )
+
+    def _spans_of(
+        self, lane: int, events: "_Events", origin: int, n_before: int
+    ) -> tuple[StackSpans, npt.NDArray[np.uint16]]:
+        """Return spans and flags of what opens and closes."""
+        n = len(events.time)
+        partner = np.empty(n, np.int32)
+        self._n_mismatched += int(
+            library().ggscope_chrome_pair(
+                n, np.zeros(n, np.int32), events.is_begin.view(np.uint8), events.frame,
+                np.empty(n, np.int32), partner,
+            )
+        )  # fmt: skip
+        is_open = events.is_begin & (partner < 0)
+        is_orphan = ~events.is_begin & (partner < 0)
+        self._n_open += int(np.count_nonzero(is_open))
+        self._n_orphans += int(np.count_nonzero(is_orphan))
+        step = np.where(events.is_begin, 1, np.where(is_orphan, 0, -1))
+        is_deep = events.is_begin & (np.cumsum(step) > MOST_FRAMES)
+        self._n_deep += int(np.count_nonzero(is_deep))
+        begins = np.flatnonzero(events.is_begin & ~is_deep)
+        other = partner[begins]
+        end = np.where(other >= 0, events.time[other], events.end) if n else begins
+        flags = np.where(other >= 0, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16)
+        spans = StackSpans(
+            np.full(len(begins), lane, np.int64),
+            events.time[begins] - origin,
+            end - origin,
+            events.frame[begins],
+            np.full(len(begins), -1, np.int64),
+            begins + n_before,
+        )
+        return spans, flags
+
+    def _warn(self) -> None:
+        """Say what was left out and what was repaired."""
+        builder = self._builder
+        warn_of_depth(builder, self._n_deep)
+        n_bad = sum(profile.n_bad for profile in self._profiles)
+        for n, severity, code, text in (
+            (
+                n_bad,
+                Severity.DATA_LOSS,
+                "bad_sample",
+                "samples or events have no frame or no time; they are left out.",
+            ),
+            (
+                self._frames.n_beyond,
+                Severity.NOTICE,
+                "bad_frame",
+                "frames of samples are not in the list of frames; they are named by "
+                "their number.",
+            ),
+            (
+                self._n_bad_weights,
+                Severity.DATA_LOSS,
+                "bad_weight",
+                "weights are below zero or no numbers; their samples are left out.",
+            ),
+            (
+                self._n_backwards,
+                Severity.NOTICE,
+                "samples_out_of_order",
+                "events are earlier than the one before them; they were sorted.",
+            ),
+            (
+                self._n_open,
+                Severity.NOTICE,
+                "begin_without_end",
+                "frames are opened and not closed; they are drawn up to the end of "
+                "their profile, and how long they took is unknown.",
+            ),
+            (
+                self._n_orphans,
+                Severity.NOTICE,
+                "end_without_begin",
+                "frames are closed that were not opened; these ends are left out.",
+            ),
+            (
+                self._n_mismatched,
+                Severity.NOTICE,
+                "mismatched_end",
+                "ends have another frame than every open one; they close the last one.",
+            ),
+        ):
+            if n:
+                builder.warn(severity, code, text, count=n)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    """Samples with their begins and ends in ticks, and their nodes."""
+
+    start: I64
+    end: I64
+    node: I32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Events:
+    """What opens and closes, in ticks; `end`: where its profile ends."""
+
+    time: I64
+    frame: I32
+    is_begin: npt.NDArray[np.bool_]
+    end: int
+
+
+class _Frames:
+    """The frames of a file, with those that only samples name behind them.
+
+    Attributes
+    ----------
+    n_beyond : different frames that are not in the file's list.
+    """
+
+    def __init__(self, file: ProfileFile, profiles: list[Profile]) -> None:
+        self._known = file.frames
+        used = [part for profile in profiles for part in profile.frames]
+        used.append(np.array([e[1] for p in profiles for e in p.events], np.int64))
+        number = np.concatenate(used)
+        is_beyond = (number < 0) | (number >= len(file.frames))
+        self._beyond = np.unique(np.clip(number[is_beyond], BAD_FRAME, None))
+        self.n_beyond = len(self._beyond)
+
+    def numbers(self, frame: I64) -> I32:
+        """Return the numbers of frames in this list."""
+        n = len(self._known)
+        beyond = n + np.searchsorted(self._beyond, np.clip(frame, BAD_FRAME, None))
+        is_known = (frame >= 0) & (frame < n)
+        return np.where(is_known, frame, beyond).astype(np.int32)
+
+    def stacks(self, nodes: StackPairTable) -> Stacks:
+        """Return the tree of all stacks with the texts of the frames."""
+        texts: dict[str, int] = {}
+
+        def number(text: str) -> int:
+            return texts.setdefault(text, len(texts)) if text else -1
+
+        name = [number(frame[0] or _NAMELESS) for frame in self._known]
+        part = [number(frame[1]) for frame in self._known]
+        for one in self._beyond.tolist():
+            name.append(number(f"frame {one}" if one >= 0 else _NAMELESS))
+            part.append(-1)
+        parent, frame = nodes.columns()
+        columns = np.array(name, np.int32), np.array(part, np.int32)
+        return Stacks(parent, frame, *columns, tuple(texts))
+
+    def text(self, frame: int) -> str:
+        """Return what the file says of a frame: name, file:line:column."""
+        if frame >= len(self._known):
+            one = int(self._beyond[frame - len(self._known)])
+            return f"frame {one}" if one >= 0 else _NAMELESS
+        name, file, *places = self._known[frame]
+        spots = [str(place) for place in places if integer_of(place) is not None]
+        where = ":".join([file, *spots]) if file else ", line ".join(["", *spots[:1]])
+        return f"{name or _NAMELESS} {where}".strip()
+
+
+class _Records:
+    """Gives back samples, and behind these events, by their number."""
+
+    def __init__(
+        self, frames: _Frames, stacks: Stacks, node: Array, events: list[_Events]
+    ) -> None:
+        def texts(record: int) -> list[str]:
+            return [frames.text(f) for f in stacks.frames_of(int(node[record]))]
+
+        self._samples = StackRecords(stacks, node, lambda _: [], texts)
+        self._n_samples, self._frames = len(node), frames
+        self._frame = np.concatenate([e.frame for e in events])
+
+    def view(self, record: int) -> RecordView:
+        """Return a sample or an event.
+
+        Raises
+        ------
+        ReadError
+            If there is none.
+        """
+        at = record - self._n_samples
+        if not 0 <= at < len(self._frame):
+            return self._samples.view(record)
+        text = self._frames.text(int(self._frame[at]))
+        return RecordView(-1, b"", (("frame", text, -1, 0),))
+
+
+def _scale(profiles: list[Profile]) -> tuple[Unit, list[int]]:
+    """Return what a tick is, and the ticks in one of each profile's unit."""
+    units = [unit_of(profile.text("unit")) for profile in profiles]
+    values = [v for p in profiles for v in (*p.weights, *(e[0] for e in p.events))]
+    values += [p.facts.get(k) for p in profiles for k in ("startValue", "endValue")]
+    if not are_whole(values):
+        units = [with_decimals(*unit) for unit in units]
+    return units[0][0], [factor for _, factor in units]
