@@ -27,6 +27,7 @@ from ggscope.native.declared import (
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.json_walk import decimal_of
 from ggscope.readers.common.packed_text import (
     LONGEST,
     HeadText,
@@ -40,6 +41,10 @@ from ggscope.readers.snapshots import SnapshotScheduler
 BLOCK_BYTES = 4 << 20
 _FACT_BYTES = 1 << 20
 """Values beside the events that are longer are passed over."""
+STACK_KEYS = ("samples", "stackFrames")
+"""Values of sampled stacks, which may be longer …"""
+_STACK_BYTES = 64 << 20
+"""… than this they are not."""
 _MOST_FACTS = 200
 _CAPACITY = 1 << 16
 _N_TEXTS = 1 << 18
@@ -304,12 +309,17 @@ class EventScan:
 
     def _take_fact(self, cursor: TextCursor, key: str) -> None:
         """Take a value beside the events."""
-        text = cursor.value(_FACT_BYTES)
+        is_stack = key in STACK_KEYS
+        text = cursor.value(_STACK_BYTES if is_stack else _FACT_BYTES)
         if text is None or len(self._facts) >= _MOST_FACTS:
             self.faults.left_out.append(key[:80])
             return
         with suppress(ValueError, RecursionError):
-            value = json.loads(text.decode("utf-8", "replace"), strict=False)
+            value = json.loads(
+                text.decode("utf-8", "replace"),
+                strict=False,
+                parse_float=decimal_of if is_stack else float,
+            )
             self._facts[key[:200]] = value
 
     def _take_list(self, cursor: TextCursor) -> bool:

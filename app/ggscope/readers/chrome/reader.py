@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
-from ggscope.model.units import Clock
+from ggscope.model.units import Clock, format_duration
 from ggscope.readers.api import (
     GZIP,
     NOT_MINE,
@@ -16,7 +16,13 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.chrome import INFO
-from ggscope.readers.chrome.events import Events, EventScan, scan_head
+from ggscope.readers.chrome.events import (
+    STACK_KEYS,
+    Events,
+    EventScan,
+    scan_head,
+)
+from ggscope.readers.chrome.samples import samples_of
 from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.objects import ObjectRecords
@@ -26,6 +32,7 @@ from ggscope.readers.common.packed_text import (
     warn_of_packing,
     zstd_reader,
 )
+from ggscope.readers.common.stacks import warn_of_depth
 from ggscope.readers.source import Source
 
 _ROW_BYTES = 220
@@ -102,7 +109,7 @@ class ChromeReader:
             text, context, source.size, publish if context.wants_stages else None
         )
         events = scan.run()
-        if not events.n_events:
+        if not events.n_events and samples_of(events.facts) is None:
             raise _no_events(events)
         return _trace(source, context, events, text.opener())
 
@@ -133,6 +140,7 @@ def _trace(
     context.check_cancelled()
     made.add_spans()
     context.check_cancelled()
+    made.add_samples()
     made.add_markers()
     n_series = made.add_counters()
     arrows = made.add_arrows()
@@ -222,14 +230,7 @@ def _warn(
             faults.first_bare if faults.first_bare >= 0 else None,
             faults.bare + faults.other,
         )
-    stacks = [key for key in ("samples", "stackFrames") if events.facts.get(key)]
-    stacks += [key for key in faults.left_out if key in ("samples", "stackFrames")]
-    if stacks:
-        builder.warn(
-            Severity.NOTICE,
-            "stacks_left_out",
-            f"sampled stacks are not shown: {', '.join(stacks)}.",
-        )
+    _warn_of_stacks(builder, events, made)
     pairs = (made.paired, made.beside.paired)
     if n_open := sum(len(pair.open) for pair in pairs):
         first = min(int(pair.open.min()) for pair in pairs if len(pair.open))
@@ -287,4 +288,44 @@ def _warn(
             "there are more names than are told apart as ops; the others count as "
             "“other names”, and keep their names.",
             count=made.n_other_names,
+        )
+
+
+def _warn_of_stacks(builder: TraceBuilder, events: Events, made: ChromeTrace) -> None:
+    """Say what of sampled stacks is not shown, and what was guessed of them."""
+    samples = made.samples
+    stacks = [key for key in STACK_KEYS if events.facts.get(key)]
+    stacks += [key for key in events.faults.left_out if key in STACK_KEYS]
+    if samples is None:
+        if stacks:
+            builder.warn(
+                Severity.NOTICE,
+                "stacks_left_out",
+                f"sampled stacks are not shown: {', '.join(stacks)}.",
+            )
+        return
+    warn_of_depth(builder, samples.n_deep)
+    if samples.n_bad:
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_sample",
+            "samples have no time, or a frame that is not listed or calls itself; they "
+            "are left out.",
+            count=samples.n_bad,
+        )
+    if samples.period:
+        usual = format_duration(samples.period)
+        builder.warn(
+            Severity.NOTICE,
+            "period_estimated",
+            "how much time lies between two samples is not recorded; the median of "
+            f"what lies between those of a thread is taken: {usual}.",
+        )
+    else:
+        builder.warn(
+            Severity.NOTICE,
+            "period_unknown",
+            "nothing tells how long samples stand for their thread; they are drawn "
+            "without length.",
+            count=len(samples),
         )

@@ -1,7 +1,7 @@
 """From events to the tables of a trace: spans by lane, markers, counters, arrows."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from ggscope.readers.chrome.own import (
     quality_flags,
 )
 from ggscope.readers.chrome.pairs import Beside, beside, nested, whole
+from ggscope.readers.chrome.samples import samples_of
 from ggscope.readers.common.nesting import (
     Intervals,
     Nesting,
@@ -37,6 +38,12 @@ from ggscope.readers.common.nesting import (
 )
 from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
 from ggscope.readers.common.own_traces import ACTIVITIES, NAMELESS, lane_of, waits_of
+from ggscope.readers.common.stacks import GROUP as STACKS
+from ggscope.readers.common.stacks import (
+    add_stack_lane,
+    add_stack_spans,
+    spans_by_time,
+)
 
 OP_TABLE_ID = "chrome"
 _MOST_BESIDE = 512
@@ -95,6 +102,7 @@ class ChromeTrace:
     paired, beside : begins and ends of threads, and what runs beside them.
     nesting : of all spans.
     n_reaching : spans that end behind the one around them.
+    samples : sampled stacks beside the events; None without any.
     n_other_names : spans whose name is none of the ops, for there are too many.
     """
 
@@ -102,7 +110,8 @@ class ChromeTrace:
         self._builder, self._events = builder, events
         self._string = builder.strings.add_distinct(events.texts).astype(np.int64)
         self.own = own_file(events.facts)
-        self.origin = _first_time(events) if self.own is None else self.own.shift
+        self.samples = samples_of(events.facts)
+        self.origin = self._first_time() if self.own is None else self.own.shift
         self.paired: Paired = nested(events)
         self.beside: Beside = beside(events)
         self.n_reaching = 0
@@ -237,6 +246,16 @@ class ChromeTrace:
             result |= np.isin(events.tracks[events.track[row], 0], derived)
         return result
 
+    def _first_time(self) -> int:
+        """Return the first time of what is shown."""
+        events = self._events
+        is_shown = (events.flags & int(Mark.TIME)) != 0
+        is_shown &= events.phase != ord("M")
+        firsts = [] if self.samples is None else [int(self.samples.start.min())]
+        if is_shown.any():
+            firsts.append(int(events.time[is_shown].min()))
+        return min(firsts, default=0)
+
     def _moved(self, row: I64) -> Array | None:
         """Return the bytes that each span of a device moved; None where none tells."""
         events = self._events
@@ -263,6 +282,47 @@ class ChromeTrace:
         is_timed = [i for i, t in enumerate(texts) if t.endswith("_kernel_time")]
         is_node = (rows[at] == row) & np.isin(name, is_timed)
         return np.where(is_node, events.text[with_text][at], name)
+
+    def add_samples(self) -> None:
+        """Add the sampled stacks, a lane for each thread."""
+        samples = self.samples
+        if samples is None:
+            return
+        lanes = np.array(
+            [
+                add_stack_lane(self._builder, title, group, pid=pid, tid=tid)
+                for title, group, pid, tid in self._stack_lanes(samples.threads)
+            ],
+            np.int64,
+        )
+        row = np.full(len(samples), -1, np.int64)
+        spans = spans_by_time(
+            samples.stacks,
+            lanes[samples.thread],
+            samples.start - self.origin,
+            samples.end - self.origin,
+            samples.node,
+            row,
+        )
+        add_stack_spans(self._builder, samples.stacks, spans)
+
+    def _stack_lanes(
+        self, threads: Sequence[tuple[str, str]]
+    ) -> Iterator[tuple[str, tuple[str, ...], str, str]]:
+        """Yield title, group, pid and tid of the lane of each thread's samples."""
+        texts, tracks = self._events.texts, self._events.tracks
+        number = {text: i for i, text in enumerate(texts)}
+        several = len({pid for pid, _ in threads}) > 1
+        for pid, tid in threads:
+            key = number.get(pid, -1), number.get(tid, -1)
+            mine = np.flatnonzero((tracks == key).all(axis=1)).tolist()
+            title = f"thread {tid}" if _NUMBER.fullmatch(tid) else tid or "samples"
+            process = f"process {pid}" if pid else ""
+            if mine:
+                title = self._metadata.thread_titles(mine[:1])[mine[0]]
+                process = self._metadata.processes(mine[:1])[key[0]].title
+            group = f"{STACKS} · {process}" if several and process else STACKS
+            yield title, (group,), pid, tid
 
     # -- lanes ---------------------------------------------------------------------
 
@@ -652,15 +712,6 @@ def _unit_of(name: str) -> tuple[str, str]:
     """Return a counter's name and unit: ``memory (MiB)`` has one behind it."""
     match = re.fullmatch(r"(.*\S) \(([^()]{1,12})\)", name)
     return (match[1], match[2]) if match else (name, "")
-
-
-def _first_time(events: Events) -> int:
-    """Return the first time of what is shown."""
-    is_shown = (events.flags & int(Mark.TIME)) != 0
-    is_shown &= events.phase != ord("M")
-    if not is_shown.any():
-        return 0
-    return int(events.time[is_shown].min())
 
 
 def _mapped(string: I64, codes: Array) -> I64:

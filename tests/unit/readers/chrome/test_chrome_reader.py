@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import chrome_files
+import people
 from builders import llama_like_trace
 from chrome_files import Call, complete, metadata, others, pairs, random_calls
+from flame import frames_of
 from ggscope.analysis.rows.colorings import default_coloring
 from ggscope.cli import main
 from ggscope.errors import Cancelled, ReadError
@@ -489,13 +491,62 @@ def test_command_line_sums_durations_exactly(tmp_path, capsys):
     )
 
 
-def test_sampled_stacks_are_told_of(tmp_path):
+def test_sampled_stacks_without_a_time_are_told_of(tmp_path):
     events = complete(random_calls(1, 3))
     data = chrome_files.text(events, samples=[{"sf": 1}], stackFrames={"1": {}})
 
     trace = opened(tmp_path / "x.json", data)
 
     assert codes(trace) == {"stacks_left_out": 1}
+
+
+_FRAMES = {
+    "1": {"name": "root", "category": "js"},
+    "2": {"name": "work", "parent": 1},
+    "3": {"name": "loop", "parent": 4},
+    "4": {"name": "loop", "parent": 3},
+}
+
+
+def test_sampled_stacks_are_lanes_beside_the_events_of_their_thread(tmp_path):
+    events = [
+        {"ph": "M", "pid": 7, "tid": "8", "name": "thread_name",
+         "args": {"name": "main"}},
+        {"ph": "X", "pid": 7, "tid": "8", "ts": 5, "dur": 90, "name": "work"},
+    ]  # fmt: skip
+    times = ("1.5", 11.5, 21, 80)
+    samples = [
+        {"ts": ts, "pid": 7, "tid": "8", "sf": 2 if i else 1}
+        for i, ts in enumerate(times)
+    ]
+    samples += [{"ts": 1, "tid": "8", "sf": 3}, {"ts": 1, "sf": 99}, {"sf": 1}, 5]
+
+    trace = opened(
+        tmp_path / "x.json",
+        chrome_files.text(events, samples=samples, stackFrames=_FRAMES),
+    )
+
+    assert codes(trace) == {"bad_sample": 4, "period_estimated": 1}
+    stacks = trace.lanes.is_stacks
+    lane = int(np.flatnonzero(stacks)[0])
+    assert (trace.lanes.names[lane], trace.lanes[lane].group) == ("main", ("Stacks",))
+    assert frames_of(trace, lane) == [
+        (0, 19_500 + 10_000, ("root",)),
+        (10_000, 19_500 + 10_000, ("root", "work")),
+        (78_500, 88_500, ("root",)),
+        (78_500, 88_500, ("root", "work")),
+    ]
+    # The frame and the event of the same name are one op.
+    assert trace.ops.names.count("work") == 1
+
+
+@people.each("chrome-json", lambda name, _: name.endswith("simple-with-samples.json"))
+def test_samples_of_a_real_trace_are_all_there(name, tmp_path):
+    trace = opened(tmp_path / "x.txt", people.content(name))
+
+    roots = [i for i in range(len(trace.spans)) if trace.span_name(i) == "[root]"]
+    assert sum(int(trace.spans.samples[i]) for i in roots) == 7
+    assert trace.lanes.names == ("mqt_js",)
 
 
 def test_names_beyond_the_numbers_of_ops_count_together(tmp_path):
