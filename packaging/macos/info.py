@@ -49,7 +49,7 @@ def plist() -> dict[str, object]:
             # Offered by "Open With", never taken from the program that has them.
             _documents(
                 "Trace", ["public.json", "public.data"], "Alternate",
-                ["json", "jsonl", "bin"],
+                ["json", "jsonl", "bin", "pftrace", "perfetto-trace"],
             ),
             _documents("Experiment", ["public.folder"], "Alternate"),
         ],

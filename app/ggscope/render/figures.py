@@ -48,7 +48,7 @@ def has_experts(trace: "Trace") -> bool:
     return trace.importance is not None and bool(trace.importance.is_split.any())
 
 
-_GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+_GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "kernel_dispatch", "memory_copy")
 
 
 def has_npu(trace: "Trace") -> bool:

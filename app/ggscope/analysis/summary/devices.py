@@ -16,8 +16,8 @@ from ggscope.analysis.statistics.nesting import covered
 from ggscope.model.tables import I64, Quality, distinct, quality_of
 from ggscope.model.trace import Trace, lane_titles
 
-KERNELS = frozenset({"kernel"})
-COPIES = frozenset({"gpu_memcpy"})
+KERNELS = frozenset({"kernel", "kernel_dispatch"})
+COPIES = frozenset({"gpu_memcpy", "memory_copy"})
 FILLS = frozenset({"gpu_memset"})
 
 

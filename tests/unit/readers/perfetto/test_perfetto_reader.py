@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import perfetto_files as files
+from ggscope.analysis.summary.devices import device_times
 from ggscope.cli import main
 from ggscope.errors import Cancelled, ReadError
 from ggscope.model.tables import Quality, quality_of
@@ -21,6 +22,7 @@ from ggscope.readers.perfetto.packets import PacketScan
 from ggscope.readers.perfetto.reader import PerfettoReader
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
+from ggscope.render.figures import has_npu
 from perfetto_files import (
     BEGIN,
     COUNTER,
@@ -691,3 +693,14 @@ def test_what_devices_ran_is_an_engine(tmp_path):
     assert len(trace.flows.source) == 3
     assert {series.unit for series in trace.counters} == {"B"}
     assert codes(trace) == {}
+
+
+def test_summary_tells_the_times_of_devices(tmp_path):
+    trace = opened(tmp_path / "x.pftrace", files.rocprof_like(4))
+
+    (device,) = device_times(trace)
+
+    assert (device.n_kernels, device.kernels) == (4, 4 * 50)
+    assert (device.n_copies, device.copies) == (4, 4 * 10)
+    assert device.launch_delay == 20
+    assert not has_npu(trace)
