@@ -1,5 +1,6 @@
 """Tracks of a Perfetto trace: what they are called, and what they belong to."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,6 +69,9 @@ class Tracks:
         rows = rows[self.same[track[rows]] >= 0]
         at = self.same[track[rows]]
         np.bitwise_or.at(self.flags, at, flags[rows])
+        # Looked up by the track: numbers of Python are faster than those of numpy.
+        self._kinds: list[int] = self.flags.tolist()
+        self._spaces: list[int] = self._space.tolist()
         self._column = {
             name: self._last(at, told[name][rows], told[name][rows] >= 0)
             for name in ("name", "process", "thread", "unit", "merge_key", "parent")
@@ -80,6 +84,7 @@ class Tracks:
         self._parent[self._parent == np.arange(n)] = -1
         self._home = self._homes()
         self._process_names = self._names_of_processes(told)
+        self._n_named = Counter(self._process_names.values())
 
     def _joined(self) -> I64:
         """Return the first track of each thread, and all others as they are."""
@@ -126,11 +131,11 @@ class Tracks:
 
     def is_a(self, track: int, what: Of) -> bool:
         """Return whether a track is of a kind."""
-        return bool(self.flags[track] & what)
+        return bool(self._kinds[track] & what.value)
 
     def is_activity(self, track: int) -> bool:
         """Return whether a track is one of an id beside a thread."""
-        return bool(self._space[track] == TrackKey.ACTIVITY)
+        return self._spaces[track] == TrackKey.ACTIVITY.value
 
     def name(self, track: int) -> str:
         """Return the name that a track was given, "" if none."""
@@ -150,8 +155,7 @@ class Tracks:
         name = self._process_names.get(pid, "")
         if not name:
             return f"process {pid}" if pid >= 0 else ""
-        alike = [one for one in self._process_names.values() if one == name]
-        return f"{name} ({pid})" if len(alike) > 1 else name
+        return f"{name} ({pid})" if self._n_named[name] > 1 else name
 
     def thread_title(self, track: int) -> str:
         """Return the title of a thread."""
@@ -232,14 +236,14 @@ class Tracks:
     def counter_names(self, tracks: Sequence[int]) -> list[tuple[str, str]]:
         """Return names and units; alike ones have their process or thread."""
         plain = [self.counter(track) for track in tracks]
-        shown = []
+        shown, count = [], Counter(plain)
         for track, (name, unit) in zip(tracks, plain, strict=True):
             home = int(self._home[track])
             where = self.process_title(self.process(track))
             if home >= 0 and self.is_a(home, Of.THREAD):
                 where = self.thread_title(home)
-            is_alone = plain.count((name, unit)) == 1 if len(plain) < 2000 else False
-            shown.append((name if is_alone or not where else f"{name} · {where}", unit))
+            is_alone = count[name, unit] == 1 or not where
+            shown.append((name if is_alone else f"{name} · {where}", unit))
         return shown
 
     def multiplier(self) -> I64:
