@@ -26,6 +26,7 @@ import sqlite_files
 import stack_files
 import storage_files
 import tensor_files
+import tensorrt_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row
 
@@ -323,6 +324,10 @@ def _one_line(names: Names) -> Names:
     return (" ".join(name.split()) or "-" for name in names)
 
 
+def _tensorrt(names: Names) -> bytes:
+    return tensorrt_files.layer_info(tensorrt_files.layers(1, 20, names=names))
+
+
 def _ops(names: Names) -> bytes:
     # Names of the scheduler are 20 characters long; those of a logger are whole.
     lists = op_files.vulkan_lists(1, 2, names=names)
@@ -390,6 +395,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "speedscope": (".json", _speedscope),
     "pprof": (".prof", _pprof),
     "instruments-deep-copy": (".txt", _instruments),
+    "tensorrt": (".json", _tensorrt),
     "ggml-ops": (".txt", _ops),
     "ggml-hexagon": (".txt", _hexagon),
     "ggml-opencl": (".csv", _opencl),

@@ -22,6 +22,7 @@ import side_files
 import sqlite_files
 import stack_files
 import storage_files
+import tensorrt_files
 import token_files
 from map_files import REGISTRY, STRUCTURE, document, row, table
 from tensor_files import llama_trace
@@ -109,6 +110,10 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "MsprofReader": (
         "kernel_details.csv",
         lambda: ascend_files.kernel_details(ascend_files.kernels(1)),
+    ),
+    "TensorrtReader": (
+        "profile.json",
+        lambda: tensorrt_files.profile(tensorrt_files.layers(1)),
     ),
     "RocprofReader": (
         "results.json",

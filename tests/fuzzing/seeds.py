@@ -22,6 +22,7 @@ import side_samples
 import sqlite_files
 import stack_files
 import storage_files
+import tensorrt_files
 from bench_files import FORMS as FORMS_OF_BENCH
 from cuda_files import DIALECTS
 from log_files import FORMS
@@ -70,6 +71,15 @@ def _ascend(n: int) -> list[tuple[str, bytes]]:
         ascend_files.op_statistic,
     )
     return [(f"{make.__name__}.csv", make(made)) for make in makers]
+
+
+def _tensorrt(n: int) -> list[tuple[str, bytes]]:
+    """Return trtexec's exports of `n` layers."""
+    made = tensorrt_files.layers(1, n)
+    return [
+        ("profile.json", tensorrt_files.profile(made)),
+        ("layers.json", tensorrt_files.layer_info(made)),
+    ]
 
 
 def seeds_of(reader_id: str) -> list[Seed]:
@@ -268,6 +278,7 @@ _SEEDS = {
     ],
     "rocprof": lambda: _rocm(9),
     "msprof": lambda: _ascend(12),
+    "tensorrt": lambda: _tensorrt(9),
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 2))),
         ("clock.txt", op_files.scheduler(op_files.graphs(2, 2), clock=True)),
@@ -297,6 +308,7 @@ _SEEDS = {
 _SMALL = {
     "rocprof": lambda: _rocm(2),
     "msprof": lambda: _ascend(3),
+    "tensorrt": lambda: _tensorrt(2),
     "chrome-json": lambda: [
         ("a.json", chrome_files.sample(1, 4)),
         ("c.json.gz", chrome_files.packed(chrome_files.sample(2, 4))),

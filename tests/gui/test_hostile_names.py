@@ -67,6 +67,7 @@ SESSIONS = {
     "speedscope": ("speedscope",),
     "pprof": ("pprof",),
     "instruments": ("instruments-deep-copy",),
+    "tensorrt": ("tensorrt",),
     "ops": ("ggml-ops",),
     "hexagon": ("ggml-hexagon",),
     "opencl": ("ggml-opencl",),

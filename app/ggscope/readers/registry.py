@@ -55,6 +55,7 @@ from ggscope.readers import (
     sqlite,
     storage,
     tensor,
+    tensorrt,
 )
 from ggscope.readers.api import (
     HEAD_BYTES,
@@ -108,6 +109,7 @@ BUILTIN = {
     "ggscope.readers.sqlite.reader:SqliteReader": sqlite.INFO,
     "ggscope.readers.msprof.reader:MsprofReader": msprof.INFO,
     "ggscope.readers.perfetto.reader:PerfettoReader": perfetto.INFO,
+    "ggscope.readers.tensorrt.reader:TensorrtReader": tensorrt.INFO,
     "ggscope.readers.rocprof.reader:RocprofReader": rocprof.INFO,
     "ggscope.readers.perf.reader:PerfReader": perf.INFO,
     "ggscope.readers.folded.reader:FoldedReader": folded.INFO,

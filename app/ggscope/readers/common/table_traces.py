@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ggscope.errors import CorruptError
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.api import ReadContext, ReaderInfo
 from ggscope.readers.common.delimited import DelimitedTable, RowRecords
@@ -103,8 +103,13 @@ def totals_trace(
     table: DelimitedTable,
     listing: Callable[[], BackendOps],
     counts: Callable[[], dict[str, int]],
+    times: str,
 ) -> Trace:
     """Read a table of totals and return a trace of no spans with them.
+
+    Parameters
+    ----------
+    times : what has the times that the table lacks, as a sentence.
 
     Raises
     ------
@@ -116,6 +121,12 @@ def totals_trace(
         raise CorruptError("the table has no row that can be read.")
     builder = TraceBuilder()
     builder.backend_ops = listing()
+    builder.warn(
+        Severity.NOTICE,
+        "no_times",
+        "the table has totals and no times: there is no timeline.",
+        remedy=times,
+    )
     table.warn(builder)
     note_change(builder, source.change(), f"{len(table):,} rows", source.size)
     return builder.snapshot(

@@ -126,12 +126,22 @@ class TextCursor:
                 break
         return b"".join(parts) if n <= most else None
 
-    def parsed(self, most: int) -> object:
-        """Go behind the value here; return it, None where it is large or damaged."""
+    def parsed(self, most: int, parse_float: Callable[[str], object] = float) -> object:
+        """Go behind the value here; return it, None where it is large or damaged.
+
+        Parameters
+        ----------
+        parse_float : makes numbers with a point.
+        """
         text = self.value(most)
         if text is not None:
-            with suppress(ValueError, RecursionError):
-                return json.loads(text.decode("utf-8", "replace"), strict=False)
+            with suppress(ValueError, ArithmeticError, RecursionError):
+                value: object = json.loads(
+                    text.decode("utf-8", "replace"),
+                    strict=False,
+                    parse_float=parse_float,
+                )
+                return value
         return None
 
 

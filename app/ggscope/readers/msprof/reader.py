@@ -58,4 +58,12 @@ class MsprofReader:
         rows = MsprofTable(form, table)
         if form.has_times:
             return table_trace(INFO, source, context, table, rows.gathered, rows.counts)
-        return totals_trace(INFO, source, context, table, rows.totals, rows.counts)
+        return totals_trace(
+            INFO,
+            source,
+            context,
+            table,
+            rows.totals,
+            rows.counts,
+            "op_summary, kernel_details and task_time have times.",
+        )

@@ -132,8 +132,9 @@ def _read_csv(
     records = CsvRecords(form, table)
     if form is Form.TOTALS:
         return totals_trace(
-            INFO, source, context, table, records.totals, records.counts
-        )
+            INFO, source, context, table, records.totals, records.counts,
+            "rocprofv3 --kernel-trace writes a table with times beside it.",
+        )  # fmt: skip
     if not records.has_times:
         raise ReadError(
             "the counters of this table have no times: they cannot be drawn.",
