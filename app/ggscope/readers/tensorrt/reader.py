@@ -2,8 +2,9 @@
 
 Source: ``sampleReporting.cpp`` of NVIDIA's TensorRT. ``--exportProfile``: a list of
 ``{count}`` and of ``{name, timeMs, averageMs, medianMs, percentage}``; `timeMs` is the
-sum over `count` runs. ``--exportLayerInfo``: an object with ``Layers``, names or objects
-with ``Name, LayerType, Outputs[{Dimensions, Format/Datatype}]``, and ``Bindings``.
+sum over `count` runs. ``--exportLayerInfo``: an object with ``Layers``, names or
+objects with ``Name, LayerType, Outputs[{Dimensions, Format/Datatype}]``, and
+``Bindings``.
 """
 
 import re
@@ -35,6 +36,7 @@ _LAYER_BYTES = 1 << 20
 _MOST_NAME = 4096
 _MOST_RUNS = 1 << 40
 _MOST_MS = Decimal(10) ** 12
+_LEAST_MS = 1 / _MOST_MS
 _BACKEND = "TensorRT"
 _LAYERS = re.compile(rb'\s*\{\s*"Layers"\s*:\s*\[')
 
@@ -121,8 +123,9 @@ class _Layers:
     _name: list[str] = field(default_factory=list)
     _shape: list[str] = field(default_factory=list)
     _dtype: list[str] = field(default_factory=list)
-    _total: list[int] = field(default_factory=list)
-    _mean: list[int] = field(default_factory=list)
+    _total: list[Decimal | None] = field(default_factory=list)
+    """Milliseconds of all runs, as `_mean` those of one."""
+    _mean: list[Decimal | None] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._op)
@@ -139,8 +142,8 @@ class _Layers:
             return
         self.has_times = True
         self._add(name, "", "", "")
-        self._total[-1] = _nanoseconds(facts.get("timeMs"))
-        self._mean[-1] = _nanoseconds(facts.get("averageMs"))
+        self._total[-1] = _milliseconds(facts.get("timeMs"))
+        self._mean[-1] = _milliseconds(facts.get("averageMs"))
 
     def take_facts(self, value: object) -> None:
         """Take an element of a list of layers: its name, or an object."""
@@ -167,16 +170,18 @@ class _Layers:
             # Halves of surrogate pairs are no text.
             whole = text[:_MOST_NAME].encode("utf-8", "replace").decode()
             column.append(whole)
-        self._total.append(-1)
-        self._mean.append(-1)
+        self._total.append(None)
+        self._mean.append(None)
 
-    def _runs(self, total: int, mean: int) -> int:
+    def _runs(self, total: Decimal | None, mean: Decimal | None) -> int:
         """Return how many runs a layer's time stands for."""
-        if total < 0:
+        if total is None:
             return 1
         if self.n_runs:
             return self.n_runs
-        return max(round(total / mean), 1) if mean > 0 else 1
+        if mean is None or mean < _LEAST_MS:
+            return 1
+        return min(max(round(total / mean), 1), _MOST_RUNS)
 
     def listing(self) -> BackendOps:
         """Return the layers in the order of the file."""
@@ -198,7 +203,11 @@ class _Layers:
             backend=numbered([_BACKEND] * n),
             count=np.array([self._runs(*row) for row in rows], np.int64),
             time=np.array(
-                [mean if total < 0 else total for total, mean in rows], np.int64
+                [
+                    _nanoseconds(mean if total is None else total)
+                    for total, mean in rows
+                ],
+                np.int64,
             ),
         )
         return BackendOps(
@@ -211,14 +220,16 @@ class _Layers:
         )
 
 
-def _nanoseconds(value: object) -> int:
-    """Return milliseconds as whole nanoseconds, -1 where they are none."""
+def _milliseconds(value: object) -> Decimal | None:
+    """Return a time, None where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return -1
+        return None
     ms = Decimal(value)
-    if not ms.is_finite() or not 0 <= ms < _MOST_MS:
-        return -1
-    return round(ms * 1_000_000)
+    return ms if ms.is_finite() and 0 <= ms < _MOST_MS else None
+
+
+def _nanoseconds(ms: Decimal | None) -> int:
+    return -1 if ms is None else round(ms * 1_000_000)
 
 
 def _shape(value: object) -> str:
