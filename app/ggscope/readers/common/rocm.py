@@ -7,6 +7,7 @@ launched have one correlation id.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from ggscope.readers.common.gathered import (
 
 KERNEL, COPY, MEMORY = "kernel", "gpu_memcpy", "gpu_memory"
 """Categories of what a device does."""
+_PLACELESS = {MEMORY: "allocations", COPY: "copies"}
+"""Lanes of what needs no queue."""
 MOST_NAME = 512
 PLACES = ("pid", "tid", "agent_id", "queue_id", "stream_id")
 """Columns that say where something ran."""
@@ -108,7 +111,7 @@ class RocmEvents:
                 track=self._tracks(
                     {**rows, "agent_id": agent},
                     ("pid", "agent_id", "stream_id", "queue_id"),
-                    self._device_track,
+                    partial(self._device_track, _PLACELESS.get(category, "")),
                 ),
                 name=name,
                 category=category,
@@ -170,7 +173,9 @@ class RocmEvents:
         number, name = self._names.processes.get(pid, (pid, ""))
         return f"process {number} {name}".rstrip() if pid != NONE else "process unknown"
 
-    def _device_track(self, pid: int, agent: int, stream: int, queue: int) -> Track:
+    def _device_track(
+        self, placeless: str, pid: int, agent: int, stream: int, queue: int
+    ) -> Track:
         names = self._names
         group: tuple[str, ...] = (names.agents.get(agent, "GPU unknown"),)
         if self._number or len(names.processes) > 1:
@@ -182,7 +187,7 @@ class RocmEvents:
         elif queue != NONE:
             name = names.queues.get(queue) or f"queue {queue}"
         else:
-            name = "queue unknown"
+            name = placeless or "queue unknown"
         return Track(
             name[:MOST_NAME],
             LaneKind.ENGINE,
