@@ -91,7 +91,7 @@ lock: $(STAMP)
 	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
 		$(PY) -m uv pip compile pyproject.toml - \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--extra build --extra sql --extra perfetto \
+		--extra build --extra sql \
 		--custom-compile-command "make lock" -o packaging/requirements.lock
 
 check: lint test

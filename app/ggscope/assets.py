@@ -23,7 +23,6 @@ PACKAGES = (
     "psutil",
     "pyelftools",
     "shtab",
-    "perfetto",
     "duckdb",
 )
 """What it stands on, whose versions reports of bugs need."""

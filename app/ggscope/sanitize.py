@@ -157,6 +157,13 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     return _IN_LINES.sub(_json_escape, text)
 
 
+def json_strings(texts: Sequence[str]) -> list[str]:
+    """Return texts as JSON strings, as `json_text` does, many at once."""
+    from json.encoder import encode_basestring
+
+    return [_IN_LINES.sub(_json_escape, encode_basestring(text)) for text in texts]
+
+
 def markdown(text: str, *, any_dialect: bool = False) -> str:
     """Return `text` for a line or cell of Markdown, shown as it is.
 

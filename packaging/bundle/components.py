@@ -111,10 +111,6 @@ COMPONENTS = (
     _wheel("pyelftools", "Unlicense", "https://pypi.org/project/pyelftools/",
            "module:elftools"),
     _wheel("shtab", "Apache-2.0", "https://pypi.org/project/shtab/", "module:shtab"),
-    _wheel("perfetto", "Apache-2.0", "https://perfetto.dev", "perfetto/*",
-           "module:perfetto"),
-    _wheel("protobuf", "BSD-3-Clause", "https://protobuf.dev", "google/*",
-           "module:google"),
     _wheel("duckdb", "MIT", "https://duckdb.org", "duckdb/*", "_duckdb*",
            "module:duckdb", "module:_duckdb"),
     Component(

@@ -19,7 +19,7 @@ from types import ModuleType
 import contents
 
 PACKAGES = ("ggscope", "ggscope_capture")
-_CHOSEN_LATER = ("OpenGL.GL", "duckdb", "perfetto.trace_builder.proto_builder")
+_CHOSEN_LATER = ("OpenGL.GL", "duckdb")
 """Imported within a ``try``, or by the first function of OpenGL that is called."""
 
 _TRIED_BEFORE = {"pyarrow"}

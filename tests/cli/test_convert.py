@@ -1,6 +1,7 @@
 """``ggscope convert``: files written whole, never over others unasked."""
 
 import csv
+import gzip
 import json
 import re
 from pathlib import Path
@@ -169,6 +170,15 @@ def test_trace_without_ops_gives_no_file_of_ops(run, tmp_path, name) -> None:
     assert not target.exists()
 
 
+def test_name_with_gz_is_packed(run, trace, tmp_path) -> None:
+    plain, packed = tmp_path / "a.json", tmp_path / "b.json.gz"
+
+    for target in (plain, packed):
+        assert run("convert", trace, "--to", "chrome-json", "-o", target).code == 0
+
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+
+
 def test_file_that_is_there_is_replaced_only_with_force(run, trace, tmp_path) -> None:
     target = tmp_path / "out.json"
     target.write_text("mine")
@@ -229,7 +239,6 @@ def test_token_files_take_whole_traces(run, trace, tmp_path) -> None:
 def test_perfetto_trace_that_is_too_large_becomes_several(
     run, trace, tmp_path, monkeypatch
 ) -> None:
-    pytest.importorskip("perfetto", reason="perfetto is not installed")
     from ggscope.exporters import perfetto
 
     whole = tmp_path / "run.pftrace"

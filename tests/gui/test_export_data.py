@@ -1,6 +1,7 @@
 """Export data: the spans that are asked for, in the form that is asked for."""
 
 import csv
+import gzip
 import json
 import subprocess
 import threading
@@ -103,6 +104,30 @@ def test_all_is_all_and_losses_are_told(
     assert told.startswith("Saved a.trace.json: ")
     assert "no such folder" in refused
     assert "no such folder" in refused
+
+
+def test_packed_file_is_offered_for_texts(
+    asked: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    dialog, _ = asked()
+    offers: list[str] = []
+
+    def choose(*arguments: object) -> tuple[str, str]:
+        offers.append(str(arguments[3]))
+        return str(tmp_path / "a"), offers[-1].rpartition(";;")[2]
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", choose)
+    for form in ("perfetto", "parquet"):
+        dialog.form.setCurrentIndex(dialog.form.findData(form))
+        dialog.say("")
+        QTest.mouseClick(dialog.save, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: bool(dialog.problem.text()), timeout=20_000)
+
+    assert "*.pftrace.gz" in offers[0]
+    assert ".gz" not in offers[1]
+    data = gzip.decompress((tmp_path / "a.pftrace.gz").read_bytes())
+    assert data.startswith(b"\n")
+    assert "Saved" in dialog.problem.text() or "DuckDB" in dialog.problem.text()
 
 
 def test_filter_can_only_be_asked_for_where_there_is_one(

@@ -533,7 +533,7 @@ def test_lock_has_a_pin_with_hashes_for_each_requirement() -> None:
         *document["project"]["dependencies"],
         *document["build-system"]["requires"],
     ]
-    listed += [one for name in ("build", "sql", "perfetto") for one in extras[name]]
+    listed += [one for name in ("build", "sql") for one in extras[name]]
     pins = locked()
 
     for requirement in map(Requirement, listed):

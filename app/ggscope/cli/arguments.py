@@ -1069,7 +1069,7 @@ _CONVERTS_TO = {
     "folded": "stacks with their time for flamegraph.pl and speedscope",
     "ggmlviz": "a trace file: begins and ends of ops and graphs",
     "tensor-256": "a trace file: ops and what they read, 256 bytes each",
-    "perfetto": "Perfetto packets; needs the Python package perfetto",
+    "perfetto": "Perfetto packets, with the arrows between spans",
     "token-json": "one token-NNNNN.json per pass of a tensor-access trace",
 }
 
@@ -1088,8 +1088,9 @@ def _add_convert(parser: _Parser) -> None:
         type=values.target,
         required=True,
         metavar="FILE",
-        help="output file; for token-json a folder, created if missing, in which all "
-        "files are written or none; --force overwrites existing files",
+        help="output file, packed by gzip where it ends in .gz; for token-json a "
+        "folder, created if missing, in which all files are written or none; --force "
+        "overwrites existing files",
     )
     parser.add_argument(
         "--range",

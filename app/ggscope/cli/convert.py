@@ -80,7 +80,8 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
 
         def told(part: Events) -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in forms.chunks(part, arguments.to, order):
+            pieces = forms.chunks(part, arguments.to, order)
+            for chunk in forms.packed(pieces, arguments.to, target):
                 yield chunk
                 n_bytes += len(chunk)
                 progress.update(n_bytes, 0)

@@ -5,24 +5,35 @@ a track, and nothing that overlaps in part. A lane with such spans becomes sever
 tracks of one name.
 """
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.tracks import TRACKS, tracks_of_kinds
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.tables import I64, NO_WAIT, CounterSeries, Quality, quality_of
+from ggscope.model.tables import (
+    I64,
+    NO_WAIT,
+    CounterSeries,
+    CounterShape,
+    Quality,
+    quality_of,
+)
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
+from ggscope.native.declared import ExportSpace
+from ggscope.native.library import library
 
 WAIT = "wait"
 """Name and category of the events that are no spans but the waits behind them."""
-_PIECE = 1 << 16
-"""So many spans are turned into numbers of Python at once."""
+_N_TRACKS = 64
+"""Tracks of a lane that there is room for at first."""
+_LAST_TIME = 1 << 61
+"""Nanoseconds that other viewers take, which are 73 years."""
+I32 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +43,13 @@ class Track:
     Attributes
     ----------
     process, number : which one of the processes, from 1, and an id of its own.
+    lane : of the trace; further tracks have the lane of an earlier one.
     """
 
     process: int
     number: int
     name: str
-
-
-class Slice(NamedTuple):
-    """A span as other viewers take it.
-
-    Attributes
-    ----------
-    start, end : in ticks; where no end was recorded, it is drawn until `end`.
-    name, op : "–" and "" where there is none.
-    facts : layer, token, record, and how the time is known unless it is measured.
-    category : of a call or event, "" where there is none.
-    is_unfinished : no end was recorded: how long it took is not known.
-    is_open : of those, one that may stay open on its track: nothing with an end
-        surrounds it there, and nothing follows behind it.
-    """
-
-    track: Track
-    start: int
-    end: int
-    name: str
-    op: str
-    facts: dict[str, object]
-    is_unfinished: bool
-    is_open: bool
-    category: str = ""
+    lane: int
 
 
 class Events:
@@ -69,14 +57,15 @@ class Events:
 
     Attributes
     ----------
-    spans : ids of the spans, by lane and there by start, longer ones first.
+    spans : ids of the spans, by track and there by start, longer ones first.
     processes : names; process i + 1 is the i-th.
-    tracks : of spans and markers; `track` has the row of each of `spans`.
+    tracks : of spans and markers; `track` has the row of each of `spans`, int32[n].
     markers : ids of the markers that lie within.
     counters : series of what is counted, the samples within.
     shift : ticks that are added so that no time is negative, which no viewer takes.
     is_unfinished : bool, those of `spans` without a recorded end.
-    is_open : bool, those of them that may stay open on their track, see `Slice`.
+    is_open : bool, those of them that may stay open on their track: nothing with an
+        end surrounds them there, and nothing follows behind them.
     """
 
     def __init__(
@@ -102,8 +91,6 @@ class Events:
             self.counters = tuple(_cut(series, time) for series in self.counters)
         every = np.arange(len(trace.spans)) if keep is None else np.flatnonzero(keep)
         s = trace.spans
-        keys = (-s.end[every], s.start[every], s.lane[every])
-        self.spans: I64 = every[np.lexsort(keys)].astype(np.int64)
         self.shift = max(-trace.extent.start, 0)
         titles: dict[str, int] = {}
         self._process = [
@@ -113,49 +100,63 @@ class Events:
         self.processes = list(titles)
         self.tracks: list[Track] = []
         self._first: dict[int, int] = {}
-        self._names: dict[tuple[int, int], str] = {}
-        self.track = self._laid_out()
+        order = self._lane_order()
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        of_span = rank[s.lane[every]] if len(every) else np.zeros(0, np.int64)
+        chosen = _by_lane_and_start(of_span, s.start[every], s.end[every])
+        self.spans: I64 = every[chosen].astype(np.int64)
+        self.track: I32 = self._laid_out(order, of_span[chosen])
         quality = quality_of(s.flags[self.spans])
-        self.is_unfinished = quality == Quality.UNFINISHED
+        self.is_unfinished: Mask = quality == Quality.UNFINISHED
         self.is_open = self._open()
 
-    def _laid_out(self) -> I64:
-        """Return the track of each span; fill the list of tracks."""
+    def _lane_order(self) -> I64:
+        """Return the lanes by process, and there as people see them."""
+        keys, process = self.trace.lanes.sort_keys, self._process
+        order = sorted(range(len(keys)), key=lambda i: (process[i], keys[i], i))
+        return np.array(order, np.int64)
+
+    def _laid_out(self, order: I64, rank: I64) -> I32:
+        """Return the track of each span; fill the list of tracks.
+
+        `rank` : of the lane of each of `spans` in `order`, ascending. `spans` are put
+        in the order of tracks.
+        """
         s, lanes = self.trace.spans, self.trace.lanes
-        lane, start, end = s.lane[self.spans], s.start[self.spans], s.end[self.spans]
-        edges = np.flatnonzero(np.append(True, np.diff(lane) != 0)[: len(lane)])
-        result = np.zeros(len(self.spans), np.int64)
+        start, end = s.start[self.spans], s.end[self.spans]
+        result = np.zeros(len(self.spans), np.int32)
         marked = set(self.trace.markers.lane[self.markers].tolist())
-        of_spans = dict(zip(lane[edges].tolist(), edges.tolist(), strict=True))
-        ends = np.append(edges[1:], len(lane))
-        stops = dict(zip(lane[edges].tolist(), ends.tolist(), strict=False))
-        for number in range(len(lanes)):
-            if number not in of_spans and number not in marked:
+        bounds = np.searchsorted(rank, np.arange(len(order) + 1)).tolist()
+        is_split = False
+        for place, lane in enumerate(order.tolist()):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start == part.stop and lane not in marked:
                 continue
-            first = len(self.tracks)
-            self._first[number] = first
-            n_tracks = 1
-            if number in of_spans:
-                part = slice(of_spans[number], stops[number])
-                depth = nested(start[part], end[part])
-                result[part] = first + depth
-                n_tracks = int(depth.max()) + 1
-            for _ in range(n_tracks):
-                process, name = self._process[number], lanes.names[number]
-                self.tracks.append(Track(process, len(self.tracks) + 1, name))
+            first = self._first[lane] = len(self.tracks)
+            number = nested(start[part], end[part])
+            n_tracks = int(number.max(initial=0)) + 1
+            result[part] = number + first
+            is_split |= n_tracks > 1
+            process, name = self._process[lane], lanes.names[lane]
+            self.tracks += [
+                Track(process, first + i + 1, name, lane) for i in range(n_tracks)
+            ]
+        if is_split:
+            by_track = np.argsort(result, kind="stable")
+            self.spans, result = self.spans[by_track], result[by_track]
         return result
 
-    def _open(self) -> npt.NDArray[np.bool_]:
+    def _open(self) -> Mask:
         """Return which unfinished spans may stay open on their track."""
         s, result = self.trace.spans, np.zeros(len(self.spans), np.bool_)
         tracks = np.unique(self.track[self.is_unfinished])
-        by_track = np.argsort(self.track, kind="stable")  # each in the order of time
         edges = [
-            np.searchsorted(self.track[by_track], tracks, side).tolist()
+            np.searchsorted(self.track, tracks, side).tolist()
             for side in ("left", "right")
         ]
         for first, stop in zip(*edges, strict=True):
-            rows = by_track[first:stop]
+            rows = slice(first, stop)
             start, end = s.start[self.spans[rows]], s.end[self.spans[rows]]
             is_unfinished = self.is_unfinished[rows]
             # Up to where spans with an end reach that begin before each one.
@@ -192,78 +193,42 @@ class Events:
         """Return the process of a lane."""
         return self._process[lane]
 
-    def slices(self, *, with_waits: bool = False) -> Iterator[Slice]:
-        """Yield the spans by track, and there by start, longer ones first.
+    def nesting(self) -> "Nesting":
+        """Return how the spans lie within each other on their tracks."""
+        s, n = self.trace.spans, len(self.spans)
+        parent = np.empty(n, np.int32)
+        moment, room = np.empty(n, np.int64), np.empty(n, np.int64)
+        start, end = s.start[self.spans], s.end[self.spans]
+        depth = library().ggscope_export_nest(
+            n, self.track, start, end, parent, moment, room
+        )
+        return Nesting(parent, moment, moment < end, room, int(depth))
 
-        `with_waits` : the wait behind an op is a slice of its own, called `WAIT`.
-        """
-        s, trace = self.trace.spans, self.trace
-        columns = {
-            name: column
-            for name in ("layer", "token", "core", "numa")
-            if (column := getattr(s, name)) is not None
-        }
-        quality_words = {int(quality): quality.word for quality in Quality}
-        for begin in range(0, len(self.spans), _PIECE):
-            ids = self.spans[begin : begin + _PIECE]
-            facts = {name: column[ids].tolist() for name, column in columns.items()}
-            record = ids if s.record is None else s.record[ids]
-            waits = self._waits(begin, len(ids)) if with_waits else [0] * len(ids)
-            codes = [-1] * len(ids) if s.category is None else s.category[ids].tolist()
-            rows = zip(
-                self.track[begin : begin + _PIECE].tolist(),
-                s.start[ids].tolist(),
-                s.end[ids].tolist(),
-                s.name[ids].tolist(),
-                s.op[ids].tolist(),
-                record.tolist(),
-                quality_of(s.flags[ids]).tolist(),
-                self.is_open[begin : begin + _PIECE].tolist(),
-                waits,
-                strict=True,
-            )
-            for i, one in enumerate(rows):
-                track, start, end, name, op, number, quality, is_open, wait = one
-                category = trace.strings[codes[i]]
-                more: dict[str, object] = {
-                    key: values[i] for key, values in facts.items() if values[i] >= 0
-                }
-                if number >= 0:
-                    more["record"] = number
-                if quality:  # what is measured needs no word
-                    more["time"] = quality_words[quality]
-                title = self._names.get((name, op))
-                if title is None:
-                    title = trace.strings[name] or trace.op_name(op) or "–"
-                    self._names[name, op] = title
-                row, kind = self.tracks[track], trace.op_name(op)
-                no_end = quality == Quality.UNFINISHED
-                yield Slice(
-                    row, start, end, title, kind, more, no_end, is_open, category
-                )
-                if wait:
-                    after: dict[str, object] = {"after": title}
-                    stop = end + wait
-                    yield Slice(row, end, stop, WAIT, WAIT, after, False, False)
+    def waits(self, nesting: "Nesting") -> I64 | None:
+        """Return how long the thread waited behind each of `spans`, int64[n].
 
-    def _waits(self, first: int, n: int) -> list[int]:
-        """Return how long the thread waited behind each of some of `spans`.
-
-        Never beyond the next span of the lane; 0 also where none is recorded.
+        Never beyond what follows on its track; 0 where none is recorded, None where
+        no wait is.
         """
         s = self.trace.spans
         if s.wait is None:
-            return [0] * n
-        ids = self.spans[first : first + n + 1]
-        wait = s.wait[ids[:n]].astype(np.int64)
+            return None
+        wait = s.wait[self.spans].astype(np.int64)
         wait[wait == NO_WAIT] = 0
-        gap = s.start[ids[1:]] - s.end[ids[:-1]]
-        follows = s.lane[ids[1:]] == s.lane[ids[:-1]]
-        np.minimum(
-            wait[: len(gap)], np.maximum(gap, 0), out=wait[: len(gap)], where=follows
-        )
-        waits: list[int] = wait.tolist()
-        return waits
+        end = s.end[self.spans]
+        wait = np.minimum(end + wait, np.maximum(nesting.room, end)) - end
+        return wait if wait.any() else None
+
+    def arrows(self) -> tuple[I64, I64]:
+        """Return source and target of the arrows between `spans`, as places in them."""
+        flows = self.trace.flows
+        if not len(flows):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        place = np.full(len(self.trace.spans), -1, np.int64)
+        place[self.spans] = np.arange(len(self.spans))
+        source, target = place[flows.source], place[flows.target]
+        is_whole = (source >= 0) & (target >= 0)
+        return source[is_whole], target[is_whole]
 
     def losses(
         self,
@@ -271,6 +236,7 @@ class Events:
         has_times: bool = True,
         has_only_spans: bool = False,
         has_accesses: bool = False,
+        has_arrows: bool = False,
     ) -> list[str]:
         """Return what such a file does not hold, in sentences.
 
@@ -280,9 +246,10 @@ class Events:
         has_only_spans : whether it takes neither further tracks nor markers and
             counters.
         has_accesses : whether it tells what ops access.
+        has_arrows : whether it tells which spans depend on which.
         """
         trace, messages = self.trace, []
-        if trace.clock.unit != "ns":
+        if trace.clock.unit != "ns" and has_times:
             hz = f" ({trace.clock.hz:,.0f} a second)" if trace.clock.hz else ""
             what = trace.clock.unit_name.capitalize()
             messages.append(f"{what}{hz} are written as nanoseconds, one for one.")
@@ -291,8 +258,16 @@ class Events:
                 f"Times shifted by {format_count(self.shift)} {trace.clock.unit}, so "
                 "that none is negative."
             )
+        n_late = int(
+            np.count_nonzero(trace.spans.end[self.spans] >= _LAST_TIME - self.shift)
+        )
+        if n_late and has_times:
+            messages.append(
+                f"Spans that end after 73 years: {format_count(n_late)}; other viewers "
+                "may not show them."
+            )
         split = len(self.tracks) - len(self._first)
-        if split and not has_only_spans:
+        if split and has_times and not has_only_spans:
             messages.append(
                 f"Partly overlapping spans are on {format_count(split)} additional "
                 f"{'track' if split == 1 else 'tracks'} of the same name."
@@ -307,7 +282,7 @@ class Events:
             what
             for what, there in (
                 ("markers and counters", has_others and has_only_spans),
-                ("dependencies between spans", len(trace.flows)),
+                ("dependencies between spans", len(trace.flows) and not has_arrows),
                 ("tensor accesses", n_lost),
                 ("expert routing", len(trace.routing)),
                 ("graphs", len(trace.graphs)),
@@ -319,7 +294,37 @@ class Events:
             messages.append(
                 f"Not supported by the format, omitted: {', '.join(left_out)}."
             )
+        if has_arrows and (n := len(trace.flows) - len(self.arrows()[0])):
+            messages.append(
+                f"Dependencies on spans that were not selected: {format_count(n)}, "
+                "omitted."
+            )
+        n_shapes = sum(series.shape != CounterShape.LEVEL for series in self.counters)
+        if n_shapes and not has_only_spans:
+            messages.append(
+                f"Counters of amounts per window or of changes: "
+                f"{format_count(n_shapes)}; viewers show their values as levels."
+            )
         return messages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nesting:
+    """How spans lie within each other on their tracks, a row for each span.
+
+    Attributes
+    ----------
+    parent : int32[n], the span around each, -1 none.
+    moment : int64[n], where `has_moment` a tick at which no other is further within.
+    room : int64[n], the tick behind its end at which something else begins or ends.
+    depth : how many lie within each other at most.
+    """
+
+    parent: I32
+    moment: I64
+    has_moment: Mask
+    room: I64
+    depth: int
 
 
 def threads_of_work(
@@ -401,27 +406,39 @@ def _title(trace: Trace, lane: int) -> str:
     return " / ".join(group) or TRACKS[tracks_of_kinds()[lanes.kinds[lane]]].group
 
 
-def nested(start: I64, end: I64) -> npt.NDArray[np.int64]:
+def _by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:
+    """Return the order by lane and start, longer ones first."""
+    n = len(lane)
+    if n < 2:
+        return np.arange(n)
+    is_tie = (start[1:] == start[:-1]) & (end[1:] <= end[:-1])
+    is_sorted = (start[1:] > start[:-1]) | is_tie
+    is_sorted &= lane[1:] == lane[:-1]
+    is_sorted |= lane[1:] > lane[:-1]
+    if is_sorted.all():
+        return np.arange(n)
+    return np.lexsort((-end, start, lane))
+
+
+def nested(start: I64, end: I64) -> I32:
     """Return for spans by start, longer ones first, a track without partial overlap.
 
-    int64[n]: 0 for all where each span lies within an earlier one or behind it.
+    int32[n]: 0 for all where each span lies within an earlier one or behind it.
     """
-    result = np.zeros(len(start), np.int64)
-    if len(start) < 2 or bool((start[1:] >= np.maximum.accumulate(end)[:-1]).all()):
+    n = len(start)
+    result = np.zeros(n, np.int32)
+    if n < 2 or bool((start[1:] >= np.maximum.accumulate(end)[:-1]).all()):
         return result
-    # Of each track, the ends of the spans that are open, outermost first.
-    tracks: list[list[int]] = [[]]
-    for i, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        number = 0
-        while True:
-            if number == len(tracks):
-                tracks.append([])
-            opened = tracks[number]
-            while opened and opened[-1] <= begin:
-                opened.pop()
-            if not opened or stop <= opened[-1]:
-                break
-            number += 1
-        opened.append(stop)
-        result[i] = number
-    return result
+    capacity = _N_TRACKS
+    below, heap = np.empty(n, np.int32), np.empty(n, np.int32)
+    while True:
+        space = ExportSpace(
+            capacity=capacity,
+            tree=np.empty(2 * capacity, np.int64),
+            top=np.empty(capacity, np.int32),
+            below=below,
+            heap=heap,
+        )
+        if library().ggscope_export_tracks(n, start, end, space, result) >= 0:
+            return result
+        capacity *= 8

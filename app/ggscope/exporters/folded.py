@@ -4,14 +4,21 @@ What flamegraph.pl, speedscope and inferno read: ``Threads;thread 0;MUL_MAT 1488
 A span without a recorded end is a frame around what lies in it, without time.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from ggscope.exporters.events import Events, Track
+import numpy as np
+
+from ggscope.exporters.event_rows import NAMELESS, Texts
+from ggscope.exporters.events import I32, Events
+from ggscope.model.tables import I64, Quality, distinct, quality_of
 from ggscope.model.units import format_count
+from ggscope.native.declared import ExportStacks
+from ggscope.native.library import library
 from ggscope.sanitize import one_line
 
 _PIECE_LINES = 4096
+_N_STACKS = 1 << 12
+"""Stacks that there is room for at first."""
 
 
 def chunks(events: Events) -> Iterator[bytes]:
@@ -23,45 +30,87 @@ def chunks(events: Events) -> Iterator[bytes]:
 
 def stacks(events: Events) -> dict[str, int]:
     """Return the time in ticks of each stack, less what lies within; none is 0."""
-    time_of_path: dict[str, int] = defaultdict(int, {"": 0})
-    heads = {
-        track: f"{_frame(events.processes[track.process - 1])};{_frame(track.name)}"
-        for track in events.tracks
-    }
-    frames: dict[str, str] = {}
-    # Of the spans around, innermost last: end, stack, and from whose time one within
-    # is taken.
-    opened: dict[Track, list[tuple[int, str, str]]] = {}
-    for slice_ in events.slices():
-        stack = opened.setdefault(slice_.track, [])
-        while stack and stack[-1][0] <= slice_.start:
-            stack.pop()
-        # Of ops people want the sum of one kind, not of one tensor.
-        what = slice_.op or slice_.name
-        frame = frames.setdefault(what, _frame(what))
-        _, inside, payer = stack[-1] if stack else (0, heads[slice_.track], "")
-        path = f"{inside};{frame}"
-        if not slice_.is_unfinished:
-            time_of_path[payer] -= slice_.end - slice_.start
-            time_of_path[path] += slice_.end - slice_.start
-            payer = path
-        stack.append((slice_.end, path, payer))
-    del time_of_path[""]  # what lies in nothing was taken from it
-    return {path: time for path, time in time_of_path.items() if time > 0}
+    s, ids = events.trace.spans, events.spans
+    frames: dict[str, int] = {}
+    head = np.array(
+        [
+            frames.setdefault(
+                f"{_frame(events.processes[track.process - 1])};{_frame(track.name)}",
+                len(frames),
+            )
+            for track in events.tracks
+        ],
+        np.int32,
+    )
+    frame, is_timed = _frames(events, frames), ~events.is_unfinished
+    parent = events.nesting().parent
+    n = len(ids)
+    columns = (
+        events.track, s.start[ids], s.end[ids], parent, frame, is_timed, head,
+    )  # fmt: skip
+    scratch = np.empty(n, np.int32), np.empty(n, np.int32)
+    capacity = _N_STACKS
+    while True:
+        under, last = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        time = np.empty(capacity, np.int64)
+        room = ExportStacks(
+            capacity=capacity,
+            n_slots=2 * capacity,
+            slots=np.zeros(2 * capacity, np.int32),
+            under=under,
+            frame=last,
+            time=time,
+        )
+        done = library().ggscope_export_stacks(n, *columns, room, *scratch)
+        if done == n:
+            break
+        capacity *= 4
+    words, count = list(frames), int(room.count)
+    paths: list[str] = []
+    columns_of_paths = under[:count].tolist(), last[:count].tolist()
+    for outer, number in zip(*columns_of_paths, strict=True):
+        text = words[number]
+        paths.append(text if outer < 0 else f"{paths[outer]};{text}")
+    times = zip(paths, time[:count].tolist(), strict=True)
+    return {path: ticks for path, ticks in times if ticks > 0}
+
+
+def _frames(events: Events, frames: dict[str, int]) -> I32:
+    """Return the number of each span's frame; add those that are new to `frames`.
+
+    Of ops people want the sum of one kind, not of one tensor.
+    """
+    s, ids, texts = events.trace.spans, events.spans, Texts(events.trace)
+    number: I64 = texts.names(s.name[ids], s.op[ids])
+    op = texts.ops(s.op[ids])
+    number = np.where(op >= 0, op, number)
+    used = distinct(number)
+    of_text = [frames.setdefault(_frame(texts[i]), len(frames)) for i in used.tolist()]
+    place = np.searchsorted(used, number)
+    return np.array(of_text, np.int32)[place] if len(of_text) else place.astype("i4")
 
 
 def _frame(name: str) -> str:
     """Return a name without what ends a frame or a line."""
-    return one_line(name).replace(";", ",")
+    return one_line(name).replace(";", ",") or NAMELESS
 
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    messages = events.losses(has_times=False)
+    messages = events.losses(has_times=False, has_only_spans=True)
     if n := int(events.is_unfinished.sum()):
         messages.append(
             f"Spans without a recorded end: {format_count(n)}, not counted."
         )
+    quality = quality_of(events.trace.spans.flags[events.spans])
+    is_unsure = (quality == Quality.DERIVED) | (quality == Quality.ESTIMATED)
+    if n := int(np.count_nonzero(is_unsure)):
+        messages.append(
+            f"Derived or estimated durations: {format_count(n)}, not marked as such."
+        )
+    if events.trace.clock.unit != "ns":
+        unit = events.trace.clock.unit_name
+        messages.append(f"The numbers are {unit}, not nanoseconds.")
     messages.append(
         "Start times and names of spans omitted: durations are summed by op."
     )

@@ -4,9 +4,10 @@ What the command line and the window offer; what writes one is imported when it 
 asked for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,11 @@ from ggscope.model.units import format_count
 
 if TYPE_CHECKING:
     from ggscope.exporters.spans import SpanOrder
+
+
+PACKED = ".gz"
+_LEVEL, _GZIP = 3, 31
+"""Of zlib: a level that costs less than what makes the text, and gzip's own frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +34,14 @@ class Form:
     suffix : of files.
     module : below `ggscope.exporters`; "" = a table of the spans.
     takes : which spans it has a place for; "" = all.
+    is_packed : whether files are packed by gzip where their names end in .gz.
     """
 
     title: str
     suffix: str
     module: str = ""
     takes: str = ""
+    is_packed: bool = True
 
 
 FORMS: Mapping[str, Form] = MappingProxyType(
@@ -42,18 +50,23 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "tsv": Form("TSV table", ".tsv"),
         "markdown": Form("Markdown table", ".md"),
         "json": Form("JSON table", ".json"),
-        "parquet": Form("Parquet table", ".parquet"),
+        "parquet": Form("Parquet table", ".parquet", is_packed=False),
         "chrome-json": Form("Chrome trace", ".trace.json", "chrome"),
         "perfetto": Form("Perfetto trace", ".pftrace", "perfetto"),
         "folded": Form("Folded stacks", ".folded", "folded"),
         "tensor-256": Form(
-            "Tensor-access trace", ".bin", "tensor_access", "it holds ops alone"
+            "Tensor-access trace",
+            ".bin",
+            "tensor_access",
+            "it holds ops alone",
+            is_packed=False,
         ),
         "ggmlviz": Form(
             "ggml-viz trace",
             ".ggmlviz",
             "ggmlviz",
             "it holds ops and graphs of threads and engines alone",
+            is_packed=False,
         ),
     }
 )
@@ -92,6 +105,19 @@ def chunks(
     from ggscope.exporters import spans
 
     return spans.chunks(events, form, order or spans.SpanOrder())
+
+
+def packed(pieces: Iterable[bytes], form: str, path: Path) -> Iterator[bytes]:
+    """Yield a file in pieces, packed by gzip where its name ends in .gz."""
+    if path.suffix.lower() != PACKED or not FORMS[form].is_packed:
+        yield from pieces
+        return
+    import zlib
+
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
 
 
 def n_spans(events: Events, form: str) -> int:

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.exporters.events import Events, ggml_numbers, threads_of_work
+from ggscope.exporters.events import I32, Events, ggml_numbers, threads_of_work
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import format_count
@@ -95,7 +95,7 @@ def losses(events: Events) -> list[str]:
     return messages
 
 
-def _chosen(events: Events) -> tuple[I64, I64]:
+def _chosen(events: Events) -> tuple[I64, I32]:
     """Return the spans of work and the track of each."""
     trace = events.trace
     is_work = np.isin(trace.lanes.kinds, [int(kind) for kind in _KINDS])

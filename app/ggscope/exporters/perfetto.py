@@ -1,31 +1,39 @@
-"""A trace as packets of Perfetto, written by Perfetto's own Python package.
+"""A trace as packets of Perfetto.
 
 Form: ``perfetto/protos/perfetto/trace/trace.proto``: track events (begin and end of
-slices, instants, counters) on tracks of named processes; names are interned.
+slices, instants, counters) on tracks of named processes; texts are interned, and told
+in packets in front of those that use them. What lies around the events is written
+here, the events are written by ``export.c``.
 """
 
 import itertools
-import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from ggscope.errors import ExportError
 from ggscope.exporters.chrome import losses as losses_of_chrome
-from ggscope.exporters.events import Events, Slice, Track
+from ggscope.exporters.event_rows import EventRows, Rows
+from ggscope.exporters.events import Events
+from ggscope.model.tables import I64, Array, CounterSeries, distinct
+from ggscope.model.units import format_count
+from ggscope.native.declared import ExportRows, ExportStack
+from ggscope.native.library import library
 
 MAX_BYTES = (4 << 30) - (64 << 20)
 """Viewers take less than 4 GiB; a piece may still come on top."""
-_PIECE_PACKETS = 8192
+_PIECE_BYTES = 4 << 20
+_BLOCK_ROWS = 1 << 17
 _EVENT_BYTES, _HEAD_BYTES = 256, 160
 """More than an event (begin, end and facts) or a track takes, but for its name."""
 _MOST_PARTS = 100
-_SEQUENCE = 1
-_PROCESS_UUID, _COUNTER_UUID = 1 << 40, 1 << 41
-_CLEARED, _NEEDED = 1, 2  # SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE
-_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
+_PROCESS_UUID = 1 << 40
+_CLEARED = 1  # SEQ_INCREMENTAL_STATE_CLEARED
 _IN_ORDER, _APART = 3, 2  # ChildTracksOrdering.EXPLICIT, SiblingMergeBehavior.NONE
+# Fields of Trace and TracePacket.
+_PACKET, _SEQUENCE, _INTERNED, _FLAGS, _TRACK = 1, 10, 12, 13, 60
+_CATEGORIES, _NAMES, _KEYS, _VALUES = 1, 2, 3, 29
+"""Tables of InternedData."""
 
 
 class OutgrownError(ExportError):
@@ -37,19 +45,11 @@ def chunks(events: Events) -> Iterator[bytes]:
 
     Raises
     ------
-    ExportError
-        If the package is not there, or the file would become larger than viewers take.
+    OutgrownError
+        If the file would become larger than viewers take.
     """
-    try:
-        from perfetto.trace_builder.proto_builder import TraceProtoBuilder
-    except ImportError:
-        raise ExportError(
-            "The Python package perfetto is not installed: pip install perfetto. Or "
-            "use chrome-json, which Perfetto opens too."
-        ) from None
-    writer = _Writer(events, TraceProtoBuilder)
     n_bytes = 0
-    for chunk in writer.pieces():
+    for chunk in _pieces(events):
         n_bytes += len(chunk)
         if n_bytes > MAX_BYTES:
             raise OutgrownError(
@@ -91,136 +91,224 @@ def parts(events: Events) -> list[Events]:
     return [events.part(a, b) for a, b in itertools.pairwise(bounds)]
 
 
+def _pieces(events: Events) -> Iterator[bytes]:
+    rows = EventRows(events)
+    tracks = _descriptors(events)
+    yield _packet(_number(_FLAGS, _CLEARED))
+    for piece in iter(lambda: list(itertools.islice(tracks, 4096)), []):
+        yield b"".join(piece)
+    writer = _Writer(rows)
+    for block in rows.spans():
+        yield from writer.written(block)
+    for block in rows.markers():
+        yield from writer.written(block)
+    first = len(events.tracks) + 1
+    for uuid, series in enumerate(events.counters, first):
+        yield from writer.counter(series, uuid)
+    yield from writer.rest()
+
+
+def _descriptors(events: Events) -> Iterator[bytes]:
+    """Yield the packets about processes, tracks and counters."""
+    clock = events.trace.clock
+    for number, name in enumerate(events.processes, 1):
+        process = _number(1, number) + _text(6, name)
+        about = _number(1, _PROCESS_UUID + number) + _message(3, process)
+        about += _number(11, _IN_ORDER)
+        if clock.unit != "ns":
+            about += _text(14, f"Times are {clock.unit_name}, not nanoseconds.")
+        yield _packet(_message(_TRACK, about))
+    for track in events.tracks:
+        yield _track(track.number, track.name, track.process, track.number)
+    first = len(events.tracks) + 1
+    for place, series in enumerate(events.counters):
+        counter, of = _message(8, _text(6, series.unit)), events.process_of(series.lane)
+        yield _track(first + place, series.name, of, place, counter)
+
+
+def _track(uuid: int, name: str, process: int, place: int, more: bytes = b"") -> bytes:
+    about = _number(1, uuid) + _text(2, name) + _number(5, _PROCESS_UUID + process)
+    about += more + _number(12, place) + _number(15, _APART)
+    return _packet(_message(_TRACK, about))
+
+
 class _Writer:
-    """Adds packets to one builder after the other, each of which becomes a piece."""
+    """Writes rows as packets, and in front of them the texts that are new."""
 
-    def __init__(self, events: Events, make: Callable[[], Any]) -> None:
-        self._events, self._make, self._builder = events, make, make()
-        self._iids: dict[str, dict[str, int]] = {}
-        self._is_first = True
+    def __init__(self, rows: EventRows) -> None:
+        self._rows, self._texts = rows, rows.texts
+        self._told: dict[int, Array] = {
+            table: np.zeros(0, np.bool_)
+            for table in (_CATEGORIES, _NAMES, _KEYS, _VALUES)
+        }
+        depth = rows.nesting.depth + 2  # a wait may lie innermost
+        self._stack = ExportStack(
+            depth=0, end=np.empty(depth, np.int64), track=np.empty(depth, np.int32)
+        )
+        self._room = np.empty(_PIECE_BYTES, np.uint8)
+        self._flows = _Flows(rows.events)
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield what the builders hold, each time one is full."""
-        for parts in (self._tracks, self._slices, self._markers, self._counters):
-            for number, _ in enumerate(parts(), 1):
-                if number % _PIECE_PACKETS == 0:
-                    yield self._builder.serialize()
-                    self._builder = self._make()
-        yield self._builder.serialize()
+    def written(self, rows: Rows) -> Iterator[bytes]:
+        """Yield some spans or markers in pieces."""
+        n, texts = len(rows), self._texts
+        keys = np.array([texts.word(key) for key in rows.args], np.int64)
+        values = [values for is_text, values in rows.args.values() if is_text]
+        yield self._interned(
+            {
+                _NAMES: rows.name,
+                _CATEGORIES: rows.category,
+                _KEYS: keys,
+                _VALUES: np.concatenate([distinct(v) for v in values])
+                if values
+                else keys[:0],
+            }
+        )
+        flow_at, flow = self._flows.of(rows.place)
+        args = np.empty((len(keys), n), np.int64)
+        for row, (_, column) in zip(args, rows.args.values(), strict=True):
+            row[:] = column
+        yield from self._packets(
+            ExportRows(
+                n=n,
+                n_args=len(keys),
+                kind=rows.kind,
+                start=rows.start,
+                end=rows.end,
+                name=rows.name.astype(np.int32),
+                category=rows.category.astype(np.int32),
+                track=rows.track + np.int32(1),
+                args=args,
+                key=keys.astype(np.int32),
+                is_text=np.array([t for t, _ in rows.args.values()], np.uint8),
+                flow_at=flow_at,
+                flow=flow,
+            )
+        )
 
-    # -- each yields after every packet that it has added ------------------------
+    def counter(self, series: CounterSeries, uuid: int) -> Iterator[bytes]:
+        """Yield the samples of a counter that are numbers."""
+        known = np.flatnonzero(np.isfinite(series.value))
+        for begin in range(0, len(known), _BLOCK_ROWS):
+            at = known[begin : begin + _BLOCK_ROWS]
+            none = np.full(len(at), -1, np.int32)
+            time = series.time[at] + self._rows.events.shift
+            yield from self._packets(
+                ExportRows(
+                    n=len(at),
+                    kind=np.full(len(at), ord("C"), np.uint8),
+                    start=time,
+                    end=time,
+                    name=none,
+                    category=none,
+                    track=np.full(len(at), uuid, np.int32),
+                    value=series.value[at],
+                )
+            )
 
-    def _tracks(self) -> Iterator[None]:
-        for number, name in enumerate(self._events.processes, 1):
-            d = self._packet().track_descriptor
-            d.uuid = _PROCESS_UUID + number
-            d.process.pid, d.process.process_name = number, _text(name)
-            d.child_ordering = _IN_ORDER
-            yield
-        for track in self._events.tracks:
-            self._declare(track.number, track.name, track.process, track.number)
-            yield
+    def rest(self) -> Iterator[bytes]:
+        """Yield the ends of the slices that are open."""
+        none, times = np.zeros(1, np.int32), np.zeros(1, np.int64)
+        rows = ExportRows(n=0, kind=np.zeros(1, np.uint8), start=times, end=times,
+                          name=none, category=none, track=none)  # fmt: skip
+        yield from self._packets(rows, is_last=True)
 
-    def _slices(self) -> Iterator[None]:
-        opened: dict[Track, list[int]] = {}
-        for slice_ in self._events.slices(with_waits=True):
-            stack = opened.setdefault(slice_.track, [])
-            while stack and stack[-1] <= slice_.start:
-                self._event(_END, slice_.track.number, stack.pop())
-                yield
-            self._add(slice_)
-            yield
-            if not slice_.is_unfinished:
-                stack.append(slice_.end)
-        for track, stack in opened.items():
-            while stack:
-                self._event(_END, track.number, stack.pop())
-                yield
+    def _packets(self, rows: ExportRows, *, is_last: bool = False) -> Iterator[bytes]:
+        place = np.zeros(2, np.int64)
+        while place[0] < rows.n + is_last:
+            needed = library().ggscope_export_packets(
+                rows, int(place[0]), int(is_last), self._stack, len(self._room),
+                self._room, place,
+            )  # fmt: skip
+            if place[1]:
+                yield self._room[: place[1]].tobytes()
+            elif needed:
+                self._room = np.empty(int(needed), np.uint8)
 
-    def _markers(self) -> Iterator[None]:
-        trace = self._events.trace
-        m = trace.markers.take(self._events.markers)
-        rows = zip(m.time.tolist(), m.lane.tolist(), m.name.tolist(), strict=True)
-        for time, lane, name in rows:
-            uuid = self._events.track_of(lane).number
-            packet = self._event(_INSTANT, uuid, time)
-            text = _text(trace.strings[name] or "–")
-            packet.track_event.name_iid = self._iid(packet, "event_names", text)
-            yield
-
-    def _counters(self) -> Iterator[None]:
-        for number, series in enumerate(self._events.counters):
-            uuid = _COUNTER_UUID + number
-            process = self._events.process_of(series.lane)
-            self._declare(uuid, series.name, process, number, unit=series.unit)
-            yield
-            rows = zip(series.time.tolist(), series.value.tolist(), strict=True)
-            for time, value in rows:
-                if math.isfinite(value):
-                    packet = self._event(_COUNTER, uuid, time)
-                    packet.track_event.double_counter_value = value
-                    yield
-
-    # -- single packets ----------------------------------------------------------
-
-    def _packet(self) -> Any:
-        packet = self._builder.add_packet()
-        packet.trusted_packet_sequence_id = _SEQUENCE
-        return packet
-
-    def _declare(
-        self, uuid: int, name: str, process: int, place: int, *, unit: str | None = None
-    ) -> None:
-        d = self._packet().track_descriptor
-        d.uuid, d.name = uuid, _text(name)
-        d.parent_uuid = _PROCESS_UUID + process
-        d.sibling_order_rank = place
-        d.sibling_merge_behavior = _APART
-        if unit is not None:
-            d.counter.unit_name = _text(unit)
-
-    def _event(self, kind: int, uuid: int, time: int) -> Any:
-        packet = self._packet()
-        packet.timestamp = time + self._events.shift
-        packet.sequence_flags = _NEEDED | (_CLEARED if self._is_first else 0)
-        self._is_first = False
-        packet.track_event.type, packet.track_event.track_uuid = kind, uuid
-        return packet
-
-    def _add(self, slice_: Slice) -> None:
-        """Add the begin of a span; an instant where it can have no end here."""
-        has_begin = slice_.is_open or not slice_.is_unfinished
-        kind = _BEGIN if has_begin else _INSTANT
-        packet = self._event(kind, slice_.track.number, slice_.start)
-        event = packet.track_event
-        event.name_iid = self._iid(packet, "event_names", _text(slice_.name))
-        if slice_.op:
-            category = self._iid(packet, "event_categories", slice_.op)
-            event.category_iids.append(category)
-        for key, value in slice_.facts.items():
-            note = event.debug_annotations.add()
-            note.name_iid = self._iid(packet, "debug_annotation_names", key)
-            if isinstance(value, int):
-                note.int_value = value
-            else:
-                note.string_value = str(value)
-
-    def _iid(self, packet: Any, table: str, text: str) -> int:
-        """Return the number of a text, which the packet tells where it is new."""
-        known = self._iids.setdefault(table, {})
-        iid = known.get(text)
-        if iid is None:
-            iid = known[text] = len(known) + 1
-            entry = getattr(packet.interned_data, table).add()
-            entry.iid, entry.name = iid, text
-        return iid
+    def _interned(self, used: Mapping[int, I64]) -> bytes:
+        """Return a packet with the texts of each table that no packet has told yet."""
+        texts, entries = self._texts, []
+        for table, numbers in used.items():
+            known = self._told[table]
+            if len(known) < texts.n:
+                known = np.append(known, np.zeros(texts.n - len(known), np.bool_))
+                self._told[table] = known
+            fresh = distinct(numbers)
+            fresh = fresh[fresh >= 0]
+            fresh = fresh[~known[fresh]]
+            known[fresh] = True
+            entries += [
+                _message(table, _number(1, number + 1) + _text(2, texts[number]))
+                for number in fresh.tolist()
+            ]
+        return _packet(_message(_INTERNED, b"".join(entries))) if entries else b""
 
 
-def _text(name: str) -> str:
-    """Return a name without halves of surrogate pairs, which UTF-8 cannot hold."""
-    return name.encode("utf-8", "replace").decode("utf-8")
+class _Flows:
+    """Which arrows begin and end at each span.
+
+    An arrow is a number that the packets of its two spans have.
+    """
+
+    def __init__(self, events: Events) -> None:
+        source, target = events.arrows()
+        number = np.arange(1, len(source) + 1, dtype=np.uint64) << np.uint64(1)
+        place = np.concatenate([source, target])
+        order = np.argsort(place, kind="stable")
+        self._number = np.concatenate([number, number | np.uint64(1)])[order]
+        self._place = place[order]
+
+    def of(self, place: I64) -> tuple[I64 | None, Array | None]:
+        """Return the first entry of each of some spans and one more, and the entries.
+
+        None where they have none; -1 is no span.
+        """
+        if not len(self._place):
+            return None, None
+        first, stop = (
+            np.searchsorted(self._place, place, side) for side in ("left", "right")
+        )
+        n = stop - first
+        at = np.zeros(len(place) + 1, np.int64)
+        np.cumsum(n, out=at[1:])
+        if not at[-1]:
+            return None, None
+        return at, self._number[np.repeat(first - at[:-1], n) + np.arange(at[-1])]
+
+
+def _packet(content: bytes) -> bytes:
+    return _message(_PACKET, _number(_SEQUENCE, 1) + content)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _text(field: int, text: str) -> bytes:
+    """Return a field with a text; halves of surrogate pairs have no place in UTF-8."""
+    return _message(field, text.encode("utf-8", "replace"))
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
 
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    return losses_of_chrome(events)
+    messages = losses_of_chrome(events)
+    source, target = events.arrows()
+    start = events.trace.spans.start[events.spans]
+    if n := int(np.count_nonzero(start[source] > start[target])):
+        messages.append(
+            f"Dependencies on spans that begin later: {format_count(n)}; Perfetto may "
+            "not show them."
+        )
+    return messages

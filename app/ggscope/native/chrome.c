@@ -11,7 +11,7 @@ enum {
     HAS_TIME = 1, HAS_DURATION = 2, HAS_ID = 4, BINDS_ENCLOSING = 8, OF_PROCESS = 16,
     OF_ALL = 32, IS_NEGATIVE = 64, IS_CPU_TIME = 128,
 };
-enum { TEXTS_PER_ROW = 5, MOST_LOOKED_AT = 64 };
+enum { TEXTS_PER_ROW = 6, MOST_LOOKED_AT = 64 };
 #define UNKNOWN (-1)
 
 /* One row per event. */
@@ -21,7 +21,8 @@ typedef struct {
     int64_t *number;             /* args.sort_index, else args.bytes; -1: none */
     int64_t *correlation, *external; /* -1: none */
     int32_t *pid, *tid, *name, *category, *text; /* numbers of texts, -1: none */
-    int32_t *layer, *token, *core, *numa; /* args of those names; -1: none */
+    int32_t *word;               /* text of args.op, else args.detail, -1: none */
+    int32_t *layer, *token, *core, *numa, *span; /* args of those names; -1: none */
     uint8_t *phase, *flags;
 } ChromeRows;
 
@@ -39,9 +40,9 @@ typedef struct {
 } ChromeTally;
 
 typedef struct {
-    Piece name, category, pid, tid, text, args;
+    Piece name, category, pid, tid, text, word, args;
     int64_t time, duration, id, number, correlation, external;
-    int32_t layer, token, core, numa;
+    int32_t layer, token, core, numa, span;
     uint8_t phase, flags;
 } Event;
 
@@ -101,10 +102,18 @@ static void set_argument(Event *e, Piece key, Piece value)
     case 'o':
         if (IS(key, "op_name") && value.is_string)
             e->text = value;
+        else if (IS(key, "op") && value.is_string)
+            e->word = value;
+        return;
+    case 'd':
+        if (IS(key, "detail") && value.is_string && e->word.at == NULL)
+            e->word = value;
         return;
     case 's':
         if (IS(key, "sort_index") && decimal(value, 0, &number))
             e->number = number;
+        else if (IS(key, "span"))
+            e->span = small_number(value, e->span);
         return;
     case 'b':
         if ((IS(key, "bytes")) && decimal(value, 0, &number) && number >= 0)
@@ -211,7 +220,7 @@ static int take_event(Cursor *c, Event *e, uint64_t secret)
     Piece key, value;
     memset(e, 0, sizeof *e);
     e->number = e->correlation = e->external = UNKNOWN;
-    e->layer = e->token = e->core = e->numa = UNKNOWN;
+    e->layer = e->token = e->core = e->numa = e->span = UNKNOWN;
     c->at++;
     for (;;) {
         const int follows = next_member(c);
@@ -308,6 +317,8 @@ static int add_event(const Event *e, const uint8_t *data, int64_t offset, int64_
     rows->name[row] = piece_number(e->name, data, texts);
     rows->category[row] = piece_number(e->category, data, texts);
     rows->text[row] = piece_number(e->text, data, texts);
+    rows->word[row] = piece_number(e->word, data, texts);
+    rows->span[row] = e->span;
     rows->layer[row] = e->layer;
     rows->token[row] = e->token;
     rows->core[row] = e->core;

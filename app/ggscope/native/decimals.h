@@ -2,9 +2,14 @@
 #ifndef GGSCOPE_DECIMALS_H
 #define GGSCOPE_DECIMALS_H
 
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "native.h"
 
-enum { MOST_DIGITS = 27, FAR_EXPONENT = 64 };
+enum { MOST_DIGITS = 27, FAR_EXPONENT = 64, MOST_REAL = 64, MOST_POINT = 8 };
 #define FARTHEST (INT64_C(1) << 61)
 
 /* A part of a text. */
@@ -110,16 +115,34 @@ static inline int exact_real(Piece piece, double *value)
 /* A number as a float: a counter's value, never a time. 0 where it is none. */
 static inline int real(Piece piece, double *value)
 {
-    int64_t number;
+    char digits[MOST_REAL + MOST_POINT + 1], *p = digits, *end;
+    const char *point = localeconv()->decimal_point;
+    const uint8_t *at = piece.at, *behind = piece.end;
+    int any = 0;
     if (exact_real(piece, value))
         return 1;
-    for (int shift = 9; shift >= 0; shift -= 3)
-        if (decimal(piece, shift, &number)) {
-            const double scales[] = {1, 1e3, 1e6, 1e9};
-            *value = (double)number / scales[shift / 3];
-            return 1;
+    while (at < behind && is_blank(*at))
+        at++;
+    while (at < behind && is_blank(behind[-1]))
+        behind--;
+    for (; at < behind && p - digits < MOST_REAL; at++) {
+        if (*at == '.' && point != NULL && strlen(point) <= MOST_POINT) {
+            /* strtod takes the point of the language that is set. */
+            strcpy(p, point);
+            p += strlen(point);
+            point = NULL;
+        } else if (is_digit(*at) || *at == '-' || *at == '+' || (*at | 0x20) == 'e') {
+            any |= is_digit(*at);
+            *p++ = (char)*at;
+        } else {
+            return 0;
         }
-    return 0;
+    }
+    *p = 0;
+    if (!any || at < behind)
+        return 0;
+    *value = strtod(digits, &end);
+    return end == p && isfinite(*value);
 }
 
 #endif

@@ -470,8 +470,8 @@ class ChromeRows(Struct):
     _fields_ = (
         *_names(Out.i64, "offset", "time", "duration", "id", "number"),
         *_names(Out.i64, "correlation", "external"),
-        *_names(Out.i32, "pid", "tid", "name", "category", "text"),
-        *_names(Out.i32, "layer", "token", "core", "numa"),
+        *_names(Out.i32, "pid", "tid", "name", "category", "text", "word"),
+        *_names(Out.i32, "layer", "token", "core", "numa", "span"),
         *_names(Out.u8, "phase", "flags"),
     )  # fmt: skip
 
@@ -649,6 +649,46 @@ class PerfettoTally(Struct):
     )  # fmt: skip
 
 
+class ExportTexts(Struct):
+    """Texts by number, one behind the other."""
+
+    _fields_ = (("bytes", In.u8), ("offset", In.i64))
+
+
+class ExportRows(Struct):
+    """One row per event that is written for other viewers."""
+
+    _fields_ = (
+        *_names(i64, "n", "n_args"), ("kind", In.u8), *_names(In.i64, "start", "end"),
+        *_names(In.i32, "name", "category", "track"), ("args", In.i64),
+        ("key", In.i32), ("is_text", In.u8), ("id", In.i64), ("value", In.f64),
+        ("flow_at", In.i64), ("flow", In.u64), ("number", In.u8),
+    )  # fmt: skip
+
+
+class ExportSpace(Struct):
+    """Where a lane's spans are laid out on tracks."""
+
+    _fields_ = (
+        ("capacity", i64), ("tree", Out.i64), *_names(Out.i32, "top", "below", "heap"),
+    )  # fmt: skip
+
+
+class ExportStack(Struct):
+    """Slices that are open while packets are written."""
+
+    _fields_ = (("depth", i64), ("end", Out.i64), ("track", Out.i32))
+
+
+class ExportStacks(Struct):
+    """Stacks of frames, each once, with the time of it alone."""
+
+    _fields_ = (
+        *_names(i64, "count", "capacity", "n_slots"),
+        *_names(Out.i32, "slots", "under", "frame"), ("time", Out.i64),
+    )  # fmt: skip
+
+
 class IoRows(Struct):
     """One row per line about storage: a step of a request, a read call, a fault."""
 
@@ -785,6 +825,28 @@ SOURCES = {
             PerfettoInterned, PerfettoSnapshots, PerfettoStates, TextTable,
             PerfettoNumbers, PerfettoSequences, PerfettoKnown, PerfettoTally,
         ),
+    ),
+    "export": Source(
+        {
+            "ggscope_export_tracks": (
+                i64, i64, In.i64, In.i64, _in(ExportSpace), Out.i32,
+            ),
+            "ggscope_export_nest": (
+                i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.i64, Out.i64,
+            ),
+            "ggscope_export_json": (
+                i64, _in(ExportRows), _in(ExportTexts), _in(ExportTexts), i64, i64,
+                Out.u8, Out.i64,
+            ),
+            "ggscope_export_packets": (
+                i64, _in(ExportRows), i64, i64, _out(ExportStack), i64, Out.u8, Out.i64,
+            ),
+            "ggscope_export_stacks": (
+                i64, i64, In.i32, In.i64, In.i64, In.i32, In.i32, In.u8, In.i32,
+                _out(ExportStacks), Out.i32, Out.i32,
+            ),
+        },
+        (ExportTexts, ExportRows, ExportSpace, ExportStack, ExportStacks),
     ),
     "storage": Source(
         {

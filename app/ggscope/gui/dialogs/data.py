@@ -66,7 +66,8 @@ class DataRequest:
 
         def told() -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in forms.chunks(events, self.form):
+            pieces = forms.chunks(events, self.form)
+            for chunk in forms.packed(pieces, self.form, self.path):
                 yield chunk
                 n_bytes += len(chunk)
                 context.progress(n_bytes, 0)

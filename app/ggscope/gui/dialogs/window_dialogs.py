@@ -289,7 +289,7 @@ class WindowDialogs(QObject):
     def _on_save_requested(
         self, document: Document, dialog: "DataDialog", name: str, *_: object
     ) -> None:
-        from ggscope.exporters.forms import FORMS
+        from ggscope.exporters.forms import FORMS, PACKED
         from ggscope.gui.dialogs.data import DataRequest
 
         session, form = document.session, FORMS[name]
@@ -300,7 +300,14 @@ class WindowDialogs(QObject):
             dialog,
             "Export data",
             Path(folder) / file_name(document.path.stem, form.suffix),
-            {f"{form.title} (*{form.suffix})": form.suffix},
+            {
+                f"{title} (*{suffix})": suffix
+                for title, suffix in (
+                    (form.title, form.suffix),
+                    (f"{form.title}, packed", form.suffix + PACKED),
+                )
+                if form.is_packed or suffix == form.suffix
+            },
         )
         if path is None:
             return

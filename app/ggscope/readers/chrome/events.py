@@ -52,6 +52,7 @@ _N_VALUES = 1 << 17
 _EVENTS = "traceEvents"
 OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
+_OF_OWN = (*OF_OPS, "span", "word")
 _PHASES = 128
 _NEXT_SECONDS = 0.5
 """Between early pictures, at least."""
@@ -118,8 +119,9 @@ class Events:
         `external` (the id of the op that launched), `number` (a sort index, else
         bytes), `text` (a name in the arguments).
     value_row, value_key, value : of counters, `value_key` into `texts`.
-    of_ops : rows that ggscope wrote with layer, token, core or NUMA node, and these,
-        -1 none; empty of other files.
+    of_ops : rows that ggscope wrote with layer, token, core, NUMA node, span (its
+        number among the spans) or word (a text, of the op or in detail), and these, -1
+        none; empty of other files.
     by_phase : int64[128], how many events of each phase.
     facts : values of the outer object beside the events.
     """
@@ -208,7 +210,7 @@ class EventScan:
             text=np.int64,
         )  # fmt: skip
         self._values = ChunkedTable(row=np.int64, key=np.int64, value=np.float64)
-        self._of_ops = ChunkedTable(row=np.int64, **dict.fromkeys(OF_OPS, np.int64))
+        self._of_ops = ChunkedTable(row=np.int64, **dict.fromkeys(_OF_OWN, np.int64))
         self._by_phase = np.zeros(_PHASES, np.int64)
         self._facts: dict[str, object] = {}
         self.faults = Faults()
@@ -266,7 +268,7 @@ class EventScan:
             value=values.column("value"),
             of_ops={
                 name: self._of_ops.column(name)
-                for name in ("row", *OF_OPS)
+                for name in ("row", *_OF_OWN)
                 if len(self._of_ops)
             },
             texts=list(self._numbers),
@@ -414,10 +416,11 @@ class EventScan:
             )
         if is_own(self._facts):
             having = np.flatnonzero(
-                np.any([rows[name] >= 0 for name in OF_OPS], axis=0)
+                np.any([rows[name] >= 0 for name in _OF_OWN], axis=0)
             )
             if len(having):
-                own = {name: rows[name][having] for name in OF_OPS}
+                own = {name: rows[name][having] for name in _OF_OWN}
+                own["word"] = moved[own["word"]]
                 self._of_ops.append(row=having + before, **own)
         if n_values := room.values.count:
             values = {name: column[:n_values] for name, column in room.value.items()}
@@ -460,7 +463,7 @@ class _Room:
 
     def __init__(self, secret: int) -> None:
         i64 = ("offset", "time", "duration", "id", "number", "correlation", "external")
-        i32 = ("pid", "tid", "name", "category", "text", *OF_OPS)
+        i32 = ("pid", "tid", "name", "category", "text", *_OF_OWN)
         self.columns: dict[str, npt.NDArray[Any]] = {
             **{name: np.empty(_CAPACITY, np.int64) for name in i64},
             **{name: np.empty(_CAPACITY, np.int32) for name in i32},

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag
+from ggscope.model.tables import I64, NO_WAIT, Array, Flows, SpanFlag
 from ggscope.model.units import Clock
 from ggscope.readers.chrome.events import OF_OPS, Events, is_own
-from ggscope.readers.common.nesting import Intervals
-from ggscope.readers.common.own_traces import QUALITIES, WAIT, clock_of, shift_of
+from ggscope.readers.chrome.pairs import ids_of
+from ggscope.readers.common.nesting import Intervals, flows_of
+from ggscope.readers.common.own_traces import (
+    QUALITIES,
+    WAIT,
+    OwnLists,
+    clock_of,
+    shift_of,
+)
+
+_NUMBERED = 2
+"""Version of files from which on spans are numbered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +33,15 @@ class OwnFile:
     clock : of the trace that was written.
     format : of the file that the trace was read from.
     has_categories : whether the category of an event is a category, and not its op.
+    numbers_spans : whether waits and arrows tell the numbers of their spans.
     """
 
     shift: int
     clock: Clock
     format: str
     has_categories: bool
+    numbers_spans: bool
+    lists: OwnLists
 
 
 def own_file(facts: Mapping[str, object]) -> OwnFile | None:
@@ -36,17 +49,24 @@ def own_file(facts: Mapping[str, object]) -> OwnFile | None:
     about = facts.get("otherData")
     if not is_own(dict(facts)) or not isinstance(about, dict):
         return None
+    version = about.get("version")
     return OwnFile(
         shift_of(about),
         clock_of(about),
         str(about.get("format", ""))[:200],
         about.get("cat") == "category",
+        isinstance(version, int) and version >= _NUMBERED,
+        OwnLists.of(about),
     )
 
 
-def is_wait(events: Events, row: I64) -> npt.NDArray[np.bool_]:
+def is_wait(events: Events, row: I64, own: OwnFile) -> npt.NDArray[np.bool_]:
     """Return which events are the waits behind ops."""
     texts = events.texts
+    if own.numbers_spans:
+        return own_column(events, row, "span") >= 0
+    if own.has_categories:
+        return np.zeros(len(row), np.bool_)
     if WAIT not in texts:
         return np.zeros(len(row), np.bool_)
     code = texts.index(WAIT)
@@ -66,14 +86,54 @@ def instants_without_end(events: Events) -> Intervals:
     return Intervals(row, start, start, row, flags)
 
 
+def waits_of_spans(
+    events: Events, span_row: I64, waits: Intervals
+) -> npt.NDArray[np.uint32] | None:
+    """Return how long each span waited behind its end, by the numbers of spans.
+
+    `span_row` : the event of each span.
+    """
+    number = own_column(events, waits.row, "span")
+    known = number < len(span_row)
+    if not known.any():
+        return None
+    result = np.full(len(span_row), NO_WAIT, np.uint32)
+    lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
+    result[np.argsort(span_row)[number[known]]] = lasts[known].astype(np.uint32)
+    return result
+
+
+def own_arrows(events: Events, span_row: I64) -> Flows:
+    """Return the arrows between spans, by the numbers of spans."""
+    order = np.argsort(span_row)
+    ends = []
+    for phase in ("s", "f"):
+        row = events.of(phase)
+        number = own_column(events, row, "span")
+        row = row[(number >= 0) & (number < len(span_row))]
+        span = order[own_column(events, row, "span")]
+        identity = ids_of(events, row)[1]
+        by_id = np.argsort(identity, kind="stable")
+        ends.append((identity[by_id], span[by_id]))
+    (first_id, source), (last_id, target) = ends
+    _, first, last = np.intersect1d(
+        first_id, last_id, assume_unique=False, return_indices=True
+    )
+    return flows_of(source[first], target[last])
+
+
+def own_column(events: Events, row: I64, name: str) -> I64:
+    """Return what ggscope wrote of each event under a name, -1 none."""
+    found = events.of_ops
+    if not found or not len(found["row"]):
+        return np.full(len(row), -1, np.int64)
+    at = np.minimum(np.searchsorted(found["row"], row), len(found["row"]) - 1)
+    return np.where(found["row"][at] == row, found[name][at], -1).astype(np.int64)
+
+
 def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
     """Return layer, token, core and NUMA node of spans, where the file has them."""
-    ops = events.of_ops
-    if not ops:
-        return {}
-    at = np.minimum(np.searchsorted(ops["row"], row), len(ops["row"]) - 1)
-    has_any = ops["row"][at] == row
-    columns = {name: np.where(has_any, ops[name][at], -1) for name in OF_OPS}
+    columns = {name: own_column(events, row, name) for name in OF_OPS}
     low = {name: values for name, values in columns.items() if (values >= 0).any()}
     return {
         name: np.where(values < 1 << 15, values, -1) if name != "token" else values

@@ -23,8 +23,11 @@ from ggscope.readers.chrome.own import (
     columns_of_ops,
     instants_without_end,
     is_wait,
+    own_arrows,
+    own_column,
     own_file,
     quality_flags,
+    waits_of_spans,
 )
 from ggscope.readers.chrome.pairs import Beside, beside, nested, whole
 from ggscope.readers.chrome.samples import samples_of
@@ -37,7 +40,15 @@ from ggscope.readers.common.nesting import (
     taken,
 )
 from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
-from ggscope.readers.common.own_traces import ACTIVITIES, NAMELESS, lane_of, waits_of
+from ggscope.readers.common.own_traces import (
+    ACTIVITIES,
+    NAMELESS,
+    OwnCounter,
+    OwnLane,
+    OwnLists,
+    lane_of,
+    waits_of,
+)
 from ggscope.readers.common.stacks import GROUP as STACKS
 from ggscope.readers.common.stacks import (
     add_stack_lane,
@@ -122,7 +133,7 @@ class ChromeTrace:
         self._streams: list[int] = []
         self._shown = np.zeros(0, np.int64)
         """Instants that are spans."""
-        self._metadata = _Metadata(events)
+        self._metadata = _Metadata(events, keeps_blanks=self.own is not None)
         self.nesting = Nesting.of(
             np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
         )
@@ -143,14 +154,16 @@ class ChromeTrace:
         lane[:on_thread] = self._lane_of_track[track]
         lane[on_thread:] = self._add_beside_lanes(joined, on_thread)
         waits: npt.NDArray[np.uint32] | None = None
-        if self.own is not None and not self.own.has_categories:
-            is_behind = is_wait(events, joined.row)
+        if self.own is not None:
+            is_behind = is_wait(events, joined.row, self.own)
             rest = np.flatnonzero(~is_behind)
             behind = np.flatnonzero(is_behind)
             on_thread = int(np.searchsorted(rest, on_thread))
-            waits = waits_of(
-                lane[rest], taken(joined, rest), lane[behind], taken(joined, behind)
-            )
+            after = taken(joined, behind)
+            if self.own.numbers_spans:
+                waits = waits_of_spans(events, joined.row[rest], after)
+            else:
+                waits = waits_of(lane[rest], taken(joined, rest), lane[behind], after)
             lane, joined = lane[rest], taken(joined, rest)
         order = by_lane_and_start(lane, joined.start, joined.end)
         lane, joined = lane[order], taken(joined, order)
@@ -158,6 +171,8 @@ class ChromeTrace:
         self._row = joined.row
         flags = joined.flags
         reaches_out = (self.nesting.reaches_out != 0) & (order < on_thread)
+        if self.own is not None:  # on further tracks of the lane
+            reaches_out[:] = False
         self.n_reaching = int(np.count_nonzero(reaches_out))
         if self.n_reaching:
             flags = flags | np.where(
@@ -167,29 +182,39 @@ class ChromeTrace:
         name, category = events.name[joined.name_row], events.category[joined.name_row]
         if not len(joined):
             return
+        waits = None if waits is None else waits[order]
         if self.own is not None and not self.own.has_categories:
-            self._add_own_spans(
-                joined, lane, flags, None if waits is None else waits[order]
-            )
+            self._add_own_spans(joined, lane, flags, waits)
             return
+        columns: dict[str, Array] = {}
         if self.own is not None:
             flags = flags | quality_flags(events, joined.name_row)
-            if NAMELESS in events.texts:
-                name = np.where(name == events.texts.index(NAMELESS), -1, name)
+            columns = self._own_columns(joined.name_row)
+        op = self._ops(joined.name_row, name, category)
+        if self.own is not None and NAMELESS in events.texts:
+            is_nameless = (name == events.texts.index(NAMELESS)) & (op < 0)
+            name = np.where(is_nameless, -1, name)
         has_categories = bool((category >= 0).any())
         self._builder.add_spans(
             start=joined.start - self.origin,
             end=joined.end - self.origin,
             lane=narrow(lane),
             name=narrow(_mapped(self._string, name)),
-            op=self._ops(joined.name_row, name, category),
+            op=op,
             flags=flags,
             category=narrow(_mapped(self._string, category))
             if has_categories
             else None,
             moved=self._moved(joined.row),
+            wait=waits,
             record=narrow(joined.row),
+            **columns,
         )
+
+    def _own_columns(self, row: I64) -> dict[str, Array]:
+        """Return layer, token, core and NUMA node, of a file of ggscope."""
+        columns = columns_of_ops(self._events, row)
+        return {name: narrow(values) for name, values in columns.items()}
 
     def _add_own_spans(
         self,
@@ -208,9 +233,8 @@ class ChromeTrace:
         self._builder.ops = OpTable(OP_TABLE_ID, names, source="spelled")
         nameless = events.texts.index(NAMELESS) if NAMELESS in events.texts else -2
         # What has no name is called by its op in the file.
-        has_name = (name != category) & (name != nameless)
+        has_name = (name != category) & ((name != nameless) | (category >= 0))
         string = np.where(has_name, _mapped(self._string, name), -1)
-        columns = {k: narrow(v) for k, v in columns_of_ops(events, row).items()}
         self._builder.add_spans(
             start=spans.start - self.origin,
             end=spans.end - self.origin,
@@ -218,9 +242,10 @@ class ChromeTrace:
             name=narrow(string),
             op=number[category].astype(np.int16),
             flags=flags | quality_flags(events, row),
+            moved=self._moved(spans.row),
             wait=waits,
             record=narrow(spans.row),
-            **columns,
+            **self._own_columns(row),
         )
 
     def _ops(self, row: I64, name: Array, category: Array) -> npt.NDArray[np.int16]:
@@ -228,6 +253,12 @@ class ChromeTrace:
         events = self._events
         is_around = self._is_around(row, category)
         word = self._op_names(row, name)
+        if self.own is not None:
+            op = own_column(events, row, "word")
+            word = np.where(op >= 0, op, word)
+            is_around &= op < 0
+            if "" in events.texts:
+                is_around |= op == events.texts.index("")
         ops = ops_of_words(events.texts, word, ~is_around)
         self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
         self.n_other_names = ops.n_others
@@ -236,8 +267,14 @@ class ChromeTrace:
     def _is_around(self, row: I64, category: Array) -> npt.NDArray[np.bool_]:
         """Return which spans are no work, but lie around it or are derived from it."""
         events = self._events
-        around = [i for i, text in enumerate(events.texts) if text in _AROUND]
+        is_numbered = self.own is not None and self.own.numbers_spans
+        lies_around = _AROUND
+        if self.own is not None and is_numbered:
+            lies_around = self.own.lists.without_op
+        around = [i for i, text in enumerate(events.texts) if text in lies_around]
         result = np.isin(category, around)
+        if is_numbered:
+            return result
         steps = [i for i, text in enumerate(events.texts) if _STEP.fullmatch(text)]
         if steps:
             result |= np.isin(events.name[row], steps)
@@ -260,13 +297,15 @@ class ChromeTrace:
         """Return the bytes that each span of a device moved; None where none tells."""
         events = self._events
         known = np.flatnonzero(events.number >= 0)
-        if not len(known) or not self._streams:
+        is_own = self.own is not None and self.own.numbers_spans
+        if not len(known) or not (self._streams or is_own):
             return None
         at = np.minimum(
             np.searchsorted(events.argument_row[known], row), len(known) - 1
         )
         is_told = events.argument_row[known][at] == row
-        is_told &= np.isin(self.nesting.lane, self._streams)
+        if not is_own:
+            is_told &= np.isin(self.nesting.lane, self._streams)
         number = np.where(is_told, events.number[known][at], -1)
         return narrow(number) if is_told.any() else None
 
@@ -373,7 +412,10 @@ class ChromeTrace:
         self, tracks: Sequence[int], on_device: npt.NDArray[np.bool_]
     ) -> I64:
         """Add the lanes of a file of ggscope, which may have become several tracks."""
-        events, metadata = self._events, self._metadata
+        assert self.own is not None
+        events, metadata, lists = self._events, self._metadata, self.own.lists
+        if lists.lanes:
+            return self._add_numbered_lanes(lists, tracks)
         lane = np.full(len(events.tracks), -1, np.int64)
         known: dict[tuple[int, str], int] = {}
         for place, i in enumerate(tracks):
@@ -389,6 +431,36 @@ class ChromeTrace:
                 )
             lane[i] = known[pid, name]
         self._streams = np.unique(lane[on_device & (lane >= 0)]).tolist()
+        return lane
+
+    def _add_numbered_lanes(self, lists: OwnLists, tracks: Sequence[int]) -> I64:
+        """Add the lanes that a file of ggscope lists, by the numbers of tracks."""
+        events, names = self._events, self._metadata.thread_names
+        lane = np.full(len(events.tracks), -1, np.int64)
+        words = [self._word(int(tid)) for tid in events.tracks[:, 1]]
+        by_number = {
+            int(word): i
+            for i, word in enumerate(words)
+            if word.isdecimal() and len(word) < 10
+        }
+        known: dict[int, int] = {}
+        for number in sorted(by_number):
+            i = by_number[number]
+            first = lists.first_track.get(number, number)
+            if first not in known and number:
+                what = lists.lanes.get(first, OwnLane(LaneKind.THREAD, ()))
+                over = known.get(-1 if what.over is None else what.over)
+                known[first] = self._builder.add_lane(
+                    names.get(i, "events"),
+                    what.kind,
+                    what.group,
+                    (len(known),),
+                    **({} if over is None else {"over": str(over)}),
+                )
+            lane[i] = known.get(first, -1)
+        rest = [i for i in tracks if lane[i] < 0]
+        if rest:  # as no file of ggscope has them
+            lane[rest] = self._builder.add_lane("events", LaneKind.THREAD)
         return lane
 
     def _on_device(self, spans: Intervals, track: I64) -> npt.NDArray[np.bool_]:
@@ -494,8 +566,16 @@ class ChromeTrace:
             time=time[order] - self.origin,
             lane=lane[order].astype(np.int32),
             name=_mapped(self._string, events.name[rows]).astype(np.int32),
+            detail=self._details(rows),
             record=rows,
         )
+
+    def _details(self, rows: I64) -> npt.NDArray[np.int32] | None:
+        """Return further texts of markers, which files of ggscope have."""
+        if self.own is None:
+            return None
+        word = own_column(self._events, rows, "word")
+        return _mapped(self._string, word).astype(np.int32)
 
     def add_counters(self) -> int:
         """Add a series for each counter and key; return how many were left out."""
@@ -520,13 +600,33 @@ class ChromeTrace:
         parts = np.split(order, edges)
         names = self._counter_names(rows, pid, word, parts)
         for name, part in list(zip(names, parts, strict=True))[:_MOST_SERIES]:
-            self._builder.add_counter(
-                *name,
-                CounterShape.LEVEL,
-                time[part] - self.origin,
-                value[part],
-            )
+            at = time[part] - self.origin
+            row = rows[part[0]]
+            facts = None
+            if self.own is not None:
+                place = self._word(int(pid[part[0]])), self._word(int(events.name[row]))
+                facts = self.own.lists.counters.get(place)
+            if facts is None:
+                self._builder.add_counter(*name, CounterShape.LEVEL, at, value[part])
+            else:
+                self._add_own_counter(facts, at, value[part])
         return max(len(parts) - _MOST_SERIES, 0)
+
+    def _add_own_counter(
+        self, facts: OwnCounter, time: I64, value: npt.NDArray[np.float64]
+    ) -> None:
+        window = facts.window
+        self._builder.add_counter(
+            facts.name,
+            facts.unit,
+            facts.shape,
+            time,
+            value,
+            lane=self._builder.add_lane(facts.name, LaneKind.COUNTER, facts.group)
+            if facts.group
+            else None,
+            window=None if window is None else np.full(len(time), window, np.int64),
+        )
 
     def _memory_rows(self) -> I64:
         """Return the instants that tell how much memory is allocated."""
@@ -596,6 +696,9 @@ class ChromeTrace:
 
     def add_arrows(self) -> Arrows:
         """Add the arrows between spans."""
+        if self.own is not None and self.own.numbers_spans:
+            self._builder.flows = own_arrows(self._events, self._row)
+            return Arrows(self._builder.flows, 0)
         on_device = np.isin(self.nesting.lane, self._streams)
         more = launches(self._events, self._row, on_device)
         flows = arrows(self._events, self.nesting, self._lane_of_track, more)
@@ -612,7 +715,7 @@ class _Metadata:
     thread_names : by track.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, *, keeps_blanks: bool = False) -> None:
         self._events = events
         self.process_names: dict[int, str] = {}
         self._labels: dict[int, str] = {}
@@ -636,7 +739,8 @@ class _Metadata:
             elif what == "process_sort_index":
                 self._process_order[pid] = number
             elif what == "thread_name" and text >= 0:
-                self.thread_names[track] = texts[text].strip()
+                name = texts[text]
+                self.thread_names[track] = name if keeps_blanks else name.strip()
             elif what == "thread_sort_index":
                 self._thread_order[track] = number
 

@@ -1,11 +1,12 @@
 """What ggscope writes for other timeline viewers, back as it was."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, NO_WAIT, SpanFlag
+from ggscope.model.tables import I64, NO_WAIT, CounterShape, SpanFlag
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import UNITS, Clock
 from ggscope.readers.common.nesting import Intervals
@@ -36,16 +37,67 @@ QUALITIES = {
     "unfinished": SpanFlag.UNFINISHED,
 }
 _FARTHEST = 1 << 62
+_MOST_LANES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLane:
+    """What a file says of a lane; `over` is the first track of another one."""
+
+    kind: LaneKind
+    group: tuple[str, ...]
+    over: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCounter:
+    """What a file says of a counter."""
+
+    name: str
+    unit: str
+    shape: CounterShape
+    window: int | None
+    group: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLists:
+    """What a file says that events have no place for.
+
+    Attributes
+    ----------
+    lanes : by the number of their first track.
+    first_track : of further tracks of a lane, the first one.
+    counters : by process and name of their events.
+    without_op : categories whose spans have no op.
+    """
+
+    lanes: Mapping[int, OwnLane]
+    first_track: Mapping[int, int]
+    counters: Mapping[tuple[str, str], OwnCounter]
+    without_op: frozenset[str]
+
+    @classmethod
+    def of(cls, about: Mapping[str, object]) -> "OwnLists":
+        """Return what stands there; what is broken is left out."""
+        lanes = _dict(about.get("lanes"))
+        groups = [tuple(map(_text, _list(g))) for g in _list(lanes.get("groups"))]
+        return cls(
+            _lanes(lanes, groups),
+            dict(_pairs(lanes.get("further"))),
+            _counters(about.get("counters"), groups),
+            frozenset(map(_text, _list(about.get("categories without op")))),
+        )
 
 
 def clock_of(about: Mapping[str, object]) -> Clock:
     """Return the clock of the trace that was written."""
-    origin = str(about.get("origin", ""))
-    is_number = origin.lstrip("-").isdecimal() and len(origin) < 20
-    unit = about.get("clock")
+    unit, hz = about.get("clock"), about.get("hz")
     return Clock(
         unit if isinstance(unit, str) and unit in UNITS else "ns",
-        int(origin) if is_number else 0,
+        _number(about.get("origin", "")) or 0,
+        hz if isinstance(hz, float) and 0 < hz < _FARTHEST else None,
+        _number(about.get("epoch", "")),
         is_weight=about.get("axis") == "weight",
     )
 
@@ -88,3 +140,82 @@ def waits_of(
     lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
     result[span[is_behind]] = lasts[is_behind].astype(np.uint32)
     return result
+
+
+def _number(text: object) -> int | None:
+    """Return a number that is written as a text; None where it is none."""
+    digits = str(text).removeprefix("-")
+    return int(str(text)) if digits.isdecimal() and len(digits) < 20 else None
+
+
+def _text(value: object) -> str:
+    """Return a value as a text, without halves of surrogate pairs, as events have."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _pairs(value: object) -> Iterator[tuple[int, int]]:
+    """Yield pairs of numbers."""
+    for pair in _list(value):
+        numbers = [number for number in _list(pair) if isinstance(number, int)]
+        if len(numbers) == 2:
+            yield numbers[0], numbers[1]
+
+
+def _lanes(
+    about: dict[str, object], groups: Sequence[tuple[str, ...]]
+) -> dict[int, OwnLane]:
+    """Return kind and group of each lane, by the number of its first track.
+
+    Tracks that are no further ones are the lanes, in order; the processes of tracks
+    stand beside them, so groups are by process.
+    """
+    further = {number for number, _ in _pairs(about.get("further"))}
+    over = dict(_pairs(about.get("over")))
+    lanes: dict[int, OwnLane] = {}
+    number = 1
+    for run in _list(about.get("runs")):
+        parts = _list(run)
+        if len(parts) != 3 or not isinstance(parts[0], str):
+            return {}
+        kind = LaneKind.__members__.get(parts[0].upper())
+        process, n = parts[1], parts[2]
+        is_sound = isinstance(process, int) and 0 < process <= len(groups)
+        if kind is None or not is_sound or not isinstance(n, int):
+            return {}
+        assert isinstance(process, int)
+        if not 0 < n <= _MOST_LANES - len(lanes):
+            return {}
+        for _ in range(n):
+            while number in further:
+                number += 1
+            lanes[number] = OwnLane(kind, groups[process - 1], over.get(number))
+            number += 1
+    return lanes
+
+
+def _counters(
+    about: object, groups: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, str], OwnCounter]:
+    counters = {}
+    for facts in map(_dict, _list(about)):
+        event, name, unit = (facts.get(key) for key in ("event", "name", "unit"))
+        shape = CounterShape.__members__.get(str(facts.get("shape", "level")).upper())
+        window, process = facts.get("window"), facts.get("process")
+        if not isinstance(window, int) or not 0 <= window < _FARTHEST:
+            window = None
+        is_whole = all(isinstance(text, str) for text in (event, name, unit))
+        if not is_whole or shape is None or not isinstance(process, int):
+            continue
+        group = groups[process - 1] if 0 < process <= len(groups) else ()
+        counters[str(process), _text(event)] = OwnCounter(
+            _text(name), _text(unit), shape, window, group
+        )
+    return counters
