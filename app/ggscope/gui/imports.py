@@ -38,20 +38,70 @@ TAB = (
 )
 """What the first tab is made of, and before that what each of these needs."""
 _PARTS = {
+    "ggscope.views.summary": (
+        "ggscope.analysis.reads.hotness",
+        "ggscope.analysis.statistics.table",
+        "ggscope.analysis.summary.summary",
+        "ggscope.analysis.summary.machine",
+        "ggscope.descriptions.summary",
+    ),
+    "ggscope.views.threads.view": (
+        "ggscope.views.base.text_table",
+        "ggscope.descriptions.tokens",
+        "ggscope.descriptions.threads",
+    ),
+    "ggscope.views.tokens": ("ggscope.render.tokens",),
+    "ggscope.views.npu.view": (
+        "ggscope.analysis.npu.facts",
+        "ggscope.render.npu.addresses",
+    ),
     "ggscope.views.details.view": (
         "ggscope.analysis.statistics.table",
+        "ggscope.analysis.graph.layout",
         "ggscope.descriptions.nodes",
         "ggscope.entities.registry",
+        "ggscope.descriptions.tensors",
+        "ggscope.descriptions.live",
         "ggscope.views.details.access_cards",
     ),
     "ggscope.views.table.view": (
         "ggscope.analysis.order.table_order",
         "ggscope.views.table.delegate",
     ),
-    "ggscope.views.heatmap.view": ("ggscope.render.heatmap.compose",),
-    "ggscope.views.statistics.view": ("ggscope.render.statistics",),
-    "ggscope.views.graph.view": ("ggscope.render.graph.compose",),
+    "ggscope.views.heatmap.view": (
+        "ggscope.render.heatmap.scene",
+        "ggscope.render.heatmap.compose",
+        "ggscope.analysis.reads.what_if",
+        "ggscope.descriptions.reads",
+    ),
+    "ggscope.views.statistics.view": (
+        "ggscope.render.statistics",
+        "ggscope.views.statistics.histogram",
+    ),
+    "ggscope.views.compare.view": (
+        "ggscope.analysis.compare.compare",
+        "ggscope.descriptions.compare",
+        "ggscope.views.compare.charts",
+        "ggscope.views.compare.timelines",
+    ),
+    "ggscope.views.points.view": ("ggscope.render.points",),
+    "ggscope.views.graph.view": (
+        "ggscope.analysis.graph.layout",
+        "ggscope.render.graph.compose",
+        "ggscope.views.graph.interaction",
+    ),
+    "ggscope.views.tensors.view": (
+        "ggscope.views.base.tree_table",
+        "ggscope.render.model_map",
+    ),
+    "ggscope.views.bench": (
+        "ggscope.analysis.bench.comparison",
+        "ggscope.render.bench",
+    ),
+    "ggscope.views.load": ("ggscope.analysis.load.facts", "ggscope.render.load"),
     "ggscope.views.experts.view": ("ggscope.analysis.experts.figures",),
+    "ggscope.views.buffers.view": ("ggscope.render.buffers",),
+    "ggscope.views.console": ("psutil", "ggscope.live.launcher"),
 }
 """What modules of panes import that takes a turn of its own."""
 _SOON = (

@@ -63,26 +63,55 @@ def qcolor(color: int) -> QColor:
     return QColor.fromRgba(color)
 
 
+class _Faces:
+    """Sizes and faces that go with one font of the application.
+
+    Asking Qt for them takes longer than drawing a line of text, and a picture asks
+    hundreds of times.
+    """
+
+    def __init__(self, font: QFont) -> None:
+        self.font = font
+        pixels = QFontInfo(font).pixelSize()
+        self.scale = max(0.75, min(2.0, pixels / _DESIGN_PX))
+        self._fonts: dict[tuple[bool, float, bool], QFont] = {}
+
+    def face(self, px: float, *, is_mono: bool, bold: bool) -> QFont:
+        """Return a copy of a face of this size: who asks may change it."""
+        key = (is_mono, px, bold)
+        made = self._fonts.get(key)
+        if made is None:
+            fixed = QFontDatabase.SystemFont.FixedFont
+            made = QFontDatabase.systemFont(fixed) if is_mono else QFont(self.font)
+            made.setPixelSize(round(px * self.scale))
+            made.setBold(bold)
+            self._fonts[key] = made
+        return QFont(made)
+
+
+_faces: list[_Faces] = []
+
+
+def _current_faces() -> _Faces:
+    font = QGuiApplication.font()
+    if not _faces or _faces[0].font != font:
+        _faces[:] = [_Faces(font)]
+    return _faces[0]
+
+
 def scaled(px: float) -> int:
     """Return a size of the design in pixels, grown with the application's font."""
-    info = QFontInfo(QGuiApplication.font())
-    return round(px * max(0.75, min(2.0, info.pixelSize() / _DESIGN_PX)))
+    return round(px * _current_faces().scale)
 
 
 def words_font(px: float = 12, *, bold: bool = False) -> QFont:
     """Return the system face, `px` pixels high at normal font size."""
-    font = QFont(QGuiApplication.font())
-    font.setPixelSize(scaled(px))
-    font.setBold(bold)
-    return font
+    return _current_faces().face(px, is_mono=False, bold=bold)
 
 
 def mono_font(px: float = 12, *, bold: bool = False) -> QFont:
     """Return the monospaced face of numbers and names."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    font.setPixelSize(scaled(px))
-    font.setBold(bold)
-    return font
+    return _current_faces().face(px, is_mono=True, bold=bold)
 
 
 def heading_font() -> QFont:
