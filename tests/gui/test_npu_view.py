@@ -19,7 +19,7 @@ from ggscope.render.theme import theme
 from ggscope.session.open_traces import OpenTraces
 from ggscope.session.session import Session
 from ggscope.views.npu.view import NpuView
-from npu_files import access, document, engine, read_text, sample, stall
+from npu_files import access, document, engine, read_text, sample, stall, token
 from panes import LEFT, NONE, settle_view
 
 CONFIG = {"memory": {
@@ -283,7 +283,7 @@ def test_tables_list_what_the_trace_records(view: NpuView, session: Session) -> 
 
     assert counts == {
         "claims": 2, "engines": 3, "stalls": 2, "windows": 2, "banks": 4, "bits": 3,
-        "configuration": 3,
+        "traffic": 1, "configuration": 3,
     }  # fmt: skip
     view.table_box.setCurrentText("windows")
     view.table.selectRow(1)
@@ -340,3 +340,49 @@ def test_trace_without_an_npu_says_so(qtbot: QtBot, view: NpuView) -> None:
     assert view.facts is None
     assert view.scene_now() is None
     assert view.empty_text(trace)[0]
+
+
+@pytest.fixture
+def moving(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[NpuView]:
+    kinds = ("weight", "kv", "weight", "activation")
+    session = Session()
+    session.set_trace(read_text(tmp_path, json.dumps(document(
+        *(token(100 * i, 100 * i + 90, token_index=i) for i in range(5)),
+        *(engine(100 * i + 10 * k, 100 * i + 10 * k + 5, engine="DMA", op="LOAD",
+                 details={"tensor_role": kind, "bytes": 1000 * (i + 1)})
+          for i in range(5) for k, kind in enumerate(kinds)),
+    ))))  # fmt: skip
+    view = NpuView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(1400, 460)
+    view.show()
+    qtbot.waitExposed(view)
+    settle_view(qtbot, view)
+    view.chart_box.setCurrentIndex(view.chart_box.findData("traffic"))
+    settle_view(qtbot, view)
+    yield view
+    session.close()
+
+
+def test_bars_of_tokens_select_their_spans_by_mouse_keys_and_table(
+    moving: NpuView, qtbot: QtBot
+) -> None:
+    session = moving.session
+    scene = moving.scene_now()
+    assert scene is not None
+    trace = scene.trace
+
+    def tokens() -> set[int]:
+        return {int(trace.spans.token[i]) for i in session.selection.current.ids}
+
+    xs = [x for x in range(int(scene.width)) if moving.thing_at(x, 200) == 2]
+    QTest.mouseClick(moving.canvas, LEFT, NONE, QPoint(xs[len(xs) // 2], 200))
+    assert tokens() == {2}
+    assert len(session.selection.current.ids) == 4
+    assert "KV cache: 2.9 KiB" in moving.tooltip_at(xs[len(xs) // 2], 200)
+    qtbot.keyClick(moving.canvas, Qt.Key.Key_Down)
+    assert tokens() == {3}
+    assert moving.table_box.currentData() == "traffic"
+    moving.table.selectRow(0)
+    assert tokens() == {0}
+    assert moving.model.rowCount() == 5

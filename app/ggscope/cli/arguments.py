@@ -59,7 +59,8 @@ SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
 NPU_TABLES = (
-    "claims", "engines", "stalls", "windows", "banks", "bits", "configuration",
+    "claims", "engines", "stalls", "windows", "banks", "bits", "traffic",
+    "configuration",
 )  # fmt: skip
 """As ``exporters.npu_json``, which takes long to import."""
 PIVOT_CELLS = ("total", "share", "mean", "count", "ops", "bytes")

@@ -16,6 +16,7 @@ from ggscope.descriptions.npu import (
     claims_table,
     engines_table,
     stalls_table,
+    traffic_table,
     window_problems,
     windows_table,
 )
@@ -71,6 +72,7 @@ def _print(path: Path, trace: Trace, facts: NpuFacts, arguments: Namespace) -> N
         ("Bandwidth windows above 80 % of the peak", high),
         ("SPM banks", banks_table(facts)),
         ("Ops by bits", bits_table(facts)),
+        ("Bytes moved per token", traffic_table(facts)),
     ):
         _print_table(trace, title, listed, arguments.limit or _MAX_SHOWN)
     for problem in window_problems(trace):

@@ -7,6 +7,7 @@ from ggscope.analysis.npu.bandwidth import Bandwidth
 from ggscope.analysis.npu.engines import StallReason
 from ggscope.analysis.npu.facts import NpuFacts
 from ggscope.analysis.npu.quantisation import OpBits
+from ggscope.analysis.npu.traffic import PARTS, UNSTATED
 from ggscope.model.npu import HIGH_UTILISATION
 from ggscope.model.trace import DeclaredMetric, Trace
 from ggscope.model.units import (
@@ -22,6 +23,11 @@ from ggscope.model.units import (
 
 _OF_WINDOWS = "bandwidth_samples"
 _CONFIG = "config."
+PART_WORDS = {
+    "weight": "weights", "kv": "KV cache", "activation": "activations",
+    "other": "other tensors", UNSTATED: "role not stated",
+}  # fmt: skip
+"""Parts of the traffic of a token as people call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +229,8 @@ def not_recorded(trace: Trace, facts: NpuFacts) -> list[str]:
         (not (len(memory.dram) or len(memory.spm)), "memory accesses"),
         (not memory.has_spm, "SPM banks"),
         (not facts.bits, "bits"),
+        (not facts.traffic.has_roles, "what is moved (tensor_role)"),
+        (not facts.traffic.has_tokens, "tokens"),
         (not trace.info.stated, "claims of the file"),
     ]
     return [noun for is_lacking, noun in lacks if is_lacking]
@@ -417,6 +425,52 @@ def bits_table(facts: NpuFacts) -> ListedTable:
     return ListedTable("bits", head, rows)
 
 
+def traffic_table(facts: NpuFacts) -> ListedTable:
+    """Return the bytes of weights, KV cache and others that each token moves."""
+    traffic = facts.traffic
+    parts = traffic.parts
+    rows: list[tuple[str | int | None, ...]] = [
+        (
+            name,
+            *(int(traffic.moved[part, i]) for part in parts),
+            int(traffic.totals[i]),
+            int(traffic.unsized[i]),
+        )
+        for i, name in enumerate(traffic.names)
+    ]
+    if traffic.outside.any() or traffic.unsized[-1]:
+        outside = traffic.outside
+        rows.append(
+            (
+                None,
+                *(int(outside[part]) for part in parts),
+                int(outside.sum()),
+                int(traffic.unsized[-1]),
+            )
+        )
+    head = (
+        ("token", "During which the spans begin; N/A: during none"),
+        *((PART_WORDS[PARTS[part]], "Bytes that spans state") for part in parts),
+        ("moved", "All of them"),
+        ("without bytes", "Spans that say what they move, and not how much"),
+    )
+    return ListedTable("traffic", head, tuple(rows))
+
+
+def traffic_lines(facts: NpuFacts, number: int) -> list[str]:
+    """Return what a token moves, a line each."""
+    traffic = facts.traffic
+    total = int(traffic.totals[number])
+    lines = [f"token {traffic.names[number]}", f"{format_both_bytes(total)} moved"]
+    for part in traffic.parts:
+        n_bytes = int(traffic.moved[part, number])
+        share = f", {format_share(n_bytes / total)}" if total else ""
+        lines.append(f"{PART_WORDS[PARTS[part]]}: {format_both_bytes(n_bytes)}{share}")
+    if n := int(traffic.unsized[number]):
+        lines.append(f"{format_counted(n, 'span')} more without bytes")
+    return lines
+
+
 def config_table(trace: Trace) -> ListedTable:
     """Return metadata and configuration as the file states them."""
     facts = trace.info.producer
@@ -446,7 +500,7 @@ def _number(value: float) -> float | None:
 
 _TIMES = {"busy", "stalled", "idle", "time", "mean time", "begin", "window"}
 _SHARES = {"busy share", "stalled share", "share", "of peak"}
-_BYTES = {"moved", "read", "written", "mean bytes"}
+_BYTES = {"moved", "read", "written", "mean bytes", *PART_WORDS.values()}
 _RATE = " rate"
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from ggscope.analysis.npu.bandwidth import Bandwidth
 from ggscope.analysis.npu.facts import NpuFacts
+from ggscope.analysis.npu.traffic import PARTS, TokenTraffic
 from ggscope.descriptions.npu import (
     ListedTable,
     banks_table,
@@ -14,11 +15,21 @@ from ggscope.descriptions.npu import (
     engines_table,
     not_recorded,
     stalls_table,
+    traffic_table,
     windows_table,
 )
 from ggscope.model.trace import Trace
 
-TABLES = ("claims", "engines", "stalls", "windows", "banks", "bits", "configuration")
+TABLES = (
+    "claims",
+    "engines",
+    "stalls",
+    "windows",
+    "banks",
+    "bits",
+    "traffic",
+    "configuration",
+)
 """Tables by the name that ``ggscope npu --csv`` takes."""
 
 
@@ -58,6 +69,7 @@ def npu_json(trace: Trace, facts: NpuFacts) -> dict[str, Any]:
         "banks": _objects(banks_table(facts)),
         "accesses": {"spm": len(facts.memory.spm), "dram": len(facts.memory.dram)},
         "bits": _objects(bits_table(facts)),
+        "traffic": _traffic(facts.traffic),
         "not_recorded": not_recorded(trace, facts),
     }
 
@@ -79,7 +91,25 @@ def npu_table(name: str, trace: Trace, facts: NpuFacts) -> ListedTable:
         return windows_table(facts)
     if name == "banks":
         return banks_table(facts)
+    if name == "traffic":
+        return traffic_table(facts)
     return bits_table(facts) if name == "bits" else config_table(trace)
+
+
+def _traffic(traffic: TokenTraffic) -> list[dict[str, Any]]:
+    """Return bytes per token, and of no token, whose name is null."""
+    keys = [part.replace(" ", "_") for part in PARTS]
+    columns = [*traffic.moved.T, traffic.outside]
+    rows = [
+        {"token": name}
+        | dict(zip(keys, moved.tolist(), strict=True))
+        | {"moved": int(moved.sum()), "without_bytes": n_unsized}
+        for name, moved, n_unsized in zip(
+            (*traffic.names, None), columns, traffic.unsized.tolist(), strict=True
+        )
+    ]
+    is_outside = bool(traffic.outside.any() or traffic.unsized[-1])
+    return rows if is_outside else rows[:-1]
 
 
 def _bandwidth(windows: Bandwidth) -> dict[str, Any]:

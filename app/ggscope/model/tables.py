@@ -513,7 +513,7 @@ class Spans(Table):
         Column(
             "int32",
             "kind of a call or event: as the file says, or a `CallKind` in small "
-            "letters by the function of a call of CUDA",
+            "letters by the function of a call of CUDA; what an engine of an NPU moves",
             -1,
             of="strings",
             label="category",

@@ -315,7 +315,7 @@ class EventRows(Struct):
         *_names(Out.u8, "kind", "word", "way"),
         *_names(Out.i32, "begin", "finish", "line", "unit", "dep_count"),
         *_names(Out.i64, "time", "until", "number", "size", "address"),
-        ("detail", Out.i64 * 4), ("amount", Out.f64 * 4), ("text", Out.i32 * 4),
+        ("detail", Out.i64 * 5), ("amount", Out.f64 * 4), ("text", Out.i32 * 4),
         ("deps", Out.i64),
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ typedef struct {
     uint8_t *kind, *word, *way;
     int32_t *begin, *finish, *line, *unit, *dep_count;
     int64_t *time, *until, *number, *size, *address;
-    int64_t *detail[4];          /* of an engine; -1 = not stated */
+    int64_t *detail[5];          /* of an engine; -1 = not stated */
     double *amount[4];           /* of a sample; NaN = not stated */
     int32_t *text[4];
     int64_t *deps;
@@ -296,8 +296,21 @@ static int put_deps(EventRows *rows, int64_t row, const Event *event, const uint
     return 1;
 }
 
-enum { MOVED, BITS, BANK, OFFSET, N_DETAILS };
-static const int64_t MOST[N_DETAILS] = {INT64_MAX >> 1, 127, INT16_MAX, INT64_MAX >> 1};
+enum { MOVED, BITS, BANK, OFFSET, ROLE, N_DETAILS };
+static const int64_t MOST[N_DETAILS] = {INT64_MAX >> 1, 127, INT16_MAX, INT64_MAX >> 1, -1};
+
+/* What is moved by its word, as ROLES in schema.py; the last one for other words. */
+static int64_t role_of(const Text *word)
+{
+    static const struct { const char *word; int64_t role; } ROLES[] = {
+        {"weight", 0}, {"weights", 0}, {"kv", 1}, {"kv_cache", 1},
+        {"activation", 2}, {"activations", 2},
+    };
+    for (int i = 0; i < 6; i++)
+        if (is_text(word, ROLES[i].word, (int32_t)strlen(ROLES[i].word)))
+            return ROLES[i].role;
+    return 3;
+}
 
 /* Which detail a key names; -1 for others. Of bits those of weights come first, then
  * those of what is moved, then those of activations: `rank`, the lower the better. */
@@ -306,8 +319,9 @@ static int detail_of(const Text *key, int *rank)
     static const struct { const char *key; int detail, rank; } NAMES[] = {
         {"bytes", MOVED, 0}, {"qbits_weight", BITS, 0}, {"qbits", BITS, 1},
         {"qbits_activation", BITS, 2}, {"spm_bank", BANK, 0}, {"spm_offset", OFFSET, 0},
+        {"tensor_role", ROLE, 0},
     };
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         if (is_text(key, NAMES[i].key, (int32_t)strlen(NAMES[i].key))) {
             *rank = NAMES[i].rank;
             return NAMES[i].detail;
@@ -319,7 +333,7 @@ static int detail_of(const Text *key, int *rank)
 static int put_details(EventRows *rows, int64_t row, const Event *event,
                        const uint8_t *end)
 {
-    int best[N_DETAILS] = {3, 3, 3, 3}, rank = 0;
+    int best[N_DETAILS] = {3, 3, 3, 3, 3}, rank = 0;
     for (int i = 0; i < N_DETAILS; i++)
         rows->detail[i][row] = -1;
     if (what(event, DETAILS) != OBJECT)
@@ -336,6 +350,11 @@ static int put_details(EventRows *rows, int64_t row, const Event *event,
             return 0;
         if (detail >= 0 && value.what == OTHER)
             return 0;
+        if (detail == ROLE && value.what == STRING) {
+            if (value.text.is_escaped)
+                return 0;
+            rows->detail[ROLE][row] = role_of(&value.text);
+        }
         if (detail >= 0 && value.what == INTEGER && rank < best[detail] &&
             value.number >= 0 && value.number <= MOST[detail]) {
             best[detail] = rank;

@@ -15,6 +15,7 @@ from ggscope.analysis.npu.engines import (
 )
 from ggscope.analysis.npu.memory import Memory, memory_of
 from ggscope.analysis.npu.quantisation import OpBits, op_bits
+from ggscope.analysis.npu.traffic import TokenTraffic, token_traffic
 from ggscope.model.trace import Trace
 
 
@@ -29,6 +30,7 @@ class NpuFacts:
     bandwidth: Bandwidth
     memory: Memory
     bits: tuple[OpBits, ...]
+    traffic: TokenTraffic
 
     @property
     def has_any(self) -> bool:
@@ -52,4 +54,5 @@ def npu_facts(trace: Trace) -> NpuFacts:
         bandwidth(trace),
         memory_of(trace),
         op_bits(trace),
+        token_traffic(trace),
     )

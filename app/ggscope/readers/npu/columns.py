@@ -126,6 +126,7 @@ KINDS = (
             EventColumn("bits", _I8, "bits", "detail1"),
             EventColumn("bank", _I16, "bank", "detail2"),
             EventColumn("bank_offset", _I64, "bank_offset", "detail3"),
+            EventColumn("role", _I8, "role", "detail4"),
             _COMMAND_QUEUE,
         ),
     ),

@@ -137,8 +137,8 @@ class Rows:
     time, until : int64[n], cycles.
     number : int64[n], cmdq_id, cmd_id or token_index.
     size, address : int64[n], of an access; -1 where unknown.
-    details : four int64[n]; of an engine event bytes moved, bits of a value, bank of
-        the SPM and offset in it. -1 = not stated.
+    details : five int64[n]; of an engine event bytes moved, bits of a value, bank of
+        the SPM and offset in it, and which of `ROLES` is moved. -1 = not stated.
     amounts : four float64[n]; of a sample bytes read, written, stall cycles and
         bytes of the KV cache. NaN = not stated.
     texts : four int32[n]; of an engine event op, layer, tile and colour; of an
@@ -218,7 +218,7 @@ class Scanner:
         self._scan = library().ggscope_npu_scan
         self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
         self._text_columns = np.empty((4, n_rows), np.int32)
-        self._details = np.empty((4, n_rows), np.int64)
+        self._details = np.empty((5, n_rows), np.int64)
         self._amounts = np.empty((4, n_rows), np.float64)
         self._deps = np.empty(_N_DEPS, np.int64)
         self._struct = EventRows(

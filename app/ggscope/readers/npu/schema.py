@@ -73,13 +73,19 @@ _DETAILS = {
     "bank_offset": (("spm_offset",), MAX_NUMBER),
 }
 """Keys of each detail, the first that is stated counts; and its largest value."""
+ROLES = ("weight", "kv", "activation", "other")
+"""What an engine moves, as it is called in the trace."""
+_ROLE_OF = {
+    "weight": 0, "weights": 0, "kv": 1, "kv_cache": 1, "activation": 2,
+    "activations": 2,
+}  # fmt: skip
 _AMOUNTS = ("bytes",)
 """Numbers that no rule of the format lets be negative; others are ids."""
 
 
 @dataclass(slots=True)
 class Engine:
-    """Work of one engine; the last four are -1 where its details do not state them."""
+    """Work of one engine; the last five are -1 where its details do not state them."""
 
     start_cycle: int
     end_cycle: int
@@ -95,6 +101,7 @@ class Engine:
     bits: int
     bank: int
     bank_offset: int
+    role: int
 
 
 @dataclass(slots=True)
@@ -638,6 +645,10 @@ def _details(value: object) -> dict[str, int]:
     for name, (keys, most) in _DETAILS.items():
         numbers = (_whole(details.get(key)) for key in keys)
         stated[name] = next((n for n in numbers if 0 <= n <= most), -1)
+    role = details.get("tensor_role")
+    stated["role"] = -1
+    if isinstance(role, str):
+        stated["role"] = _ROLE_OF.get(role, len(ROLES) - 1)
     return stated
 
 

@@ -50,7 +50,13 @@ from ggscope.readers.npu.intervals import (
     phase_bands,
     split_at,
 )
-from ggscope.readers.npu.schema import COMMAND_NAME, COMMANDS, ENGINES, PHASE_NAMES
+from ggscope.readers.npu.schema import (
+    COMMAND_NAME,
+    COMMANDS,
+    ENGINES,
+    PHASE_NAMES,
+    ROLES,
+)
 from ggscope.readers.source import Source
 
 F64 = npt.NDArray[np.float64]
@@ -466,11 +472,16 @@ class TraceAssembly:
             name: table.column(name)
             for name in ("moved", "bits", "bank", "bank_offset")
         }
-        return {
+        stated = {
             name: narrow(values[order])
             for name, values in columns.items()
             if (values >= 0).any()
         }
+        role = table.column("role")[order]
+        if (role >= 0).any():
+            words = [self._builder.strings.intern(word) for word in ROLES]
+            stated["category"] = narrow(np.array([*words, -1], np.int32)[role])
+        return stated
 
     def _engine_lanes(self, keys: I64) -> KeyLanes:
         """Add a lane for each engine, best known first."""

@@ -36,6 +36,7 @@ from ggscope.render.npu.scene import (
     NpuScene,
     rows_height,
 )
+from ggscope.render.npu.traffic import compose_traffic, traffic_entries
 from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import theme as theme_named
 
@@ -45,6 +46,7 @@ TITLES: dict[NpuChart, str] = {
     "addresses": "memory addresses over time",
     "stalls": "time stalled",
     "bits": "quantisation",
+    "traffic": "bytes moved per token",
 }
 OTHER_RUN = "The other run is not drawn: in Python, ggscope.figure takes it as b."
 _PLOT = 260.0
@@ -73,6 +75,7 @@ def compose_still(scene: NpuScene) -> DisplayList:
         "addresses": compose_addresses,
         "stalls": compose_stalls,
         "bits": compose_bits,
+        "traffic": compose_traffic,
     }
     return draw[scene.chart](scene)
 
@@ -88,6 +91,10 @@ def why_nothing(scene: NpuScene) -> str:
         return "No stall is recorded in this trace."
     if scene.chart == "bits" and not facts.bits:
         return "No span states the bits of its values (qbits)."
+    if scene.chart == "traffic" and not facts.traffic.has_roles:
+        return "No span says what it moves (tensor_role)."
+    if scene.chart == "traffic" and not len(facts.traffic):
+        return "No token is recorded in this trace: what each moves is unknown."
     return ""
 
 
@@ -100,6 +107,8 @@ def legend(scene: NpuScene) -> tuple[list[Entry], list[ColorBar]]:
         return address_entries(scene), []
     if scene.chart == "bits":
         return bits_entries(scene), []
+    if scene.chart == "traffic":
+        return traffic_entries(scene), []
     return [], []
 
 
@@ -126,6 +135,7 @@ def draw_npu(scene: NpuScene, look: FigureStyle, name: str) -> RenderedFigure:
         "addresses": 30.0 + _PLOT * max(len(address_plots(scene)), 1),
         "stalls": BAR_HEIGHT * min(len(scene.facts.stalls), _MOST_BARS) + 34,
         "bits": max(width * 0.36, 260.0),
+        "traffic": max(width * 0.36, 260.0),
     }
     facts = scene.facts
     n_rows = max(len(facts.engines), len(facts.memory.banks))
@@ -150,7 +160,7 @@ class NpuOptions:
 
     Attributes
     ----------
-    chart : "time", "addresses", "stalls" or "bits".
+    chart : "time", "addresses", "stalls", "bits" or "traffic".
     rates : their scale, "linear" or "log".
     visible : ticks; the whole trace where None.
     absolute : whether times are on the file's own clock.

@@ -18,7 +18,7 @@ from ggscope.render.colors import ScaleKind
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.scene import TimeScale
 
-NpuChart = Literal["time", "addresses", "stalls", "bits"]
+NpuChart = Literal["time", "addresses", "stalls", "bits", "traffic"]
 CHARTS: tuple[NpuChart, ...] = get_args(NpuChart)
 TIMED: tuple[NpuChart, ...] = ("time", "addresses")
 """Pictures with a time axis."""

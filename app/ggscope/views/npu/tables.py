@@ -12,6 +12,7 @@ from ggscope.descriptions.npu import (
     config_table,
     engines_table,
     stalls_table,
+    traffic_table,
     unit_of,
     windows_table,
 )
@@ -28,9 +29,21 @@ TABLES = (
     "windows",
     "banks",
     "bits",
+    "traffic",
     "configuration",
 )
-_WORDS = ("claim", "verdict", "by", "place", "engine", "reason", "op", "value", "name")
+_WORDS = (
+    "claim",
+    "verdict",
+    "by",
+    "place",
+    "engine",
+    "reason",
+    "op",
+    "value",
+    "name",
+    "token",
+)
 _FIGURES = ("stated", "computed", "difference")
 _WIDE = ("claim", "name", "op")
 
@@ -44,6 +57,7 @@ def listed_table(name: str, trace: Trace, facts: NpuFacts) -> ListedTable:
         "windows": lambda: windows_table(facts),
         "banks": lambda: banks_table(facts),
         "bits": lambda: bits_table(facts),
+        "traffic": lambda: traffic_table(facts),
         "configuration": lambda: config_table(trace),
     }
     return made[name]()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.analysis.npu.facts import NpuFacts, npu_facts
 from ggscope.analysis.npu.quantisation import OpBits, op_bits
+from ggscope.analysis.npu.traffic import traffic_spans
 from ggscope.descriptions.npu import (
     about_text,
     banks_table,
@@ -19,6 +20,7 @@ from ggscope.descriptions.npu import (
     column_lines,
     engine_lines,
     stall_lines,
+    traffic_lines,
     window_lines,
     window_problems,
 )
@@ -49,6 +51,7 @@ from ggscope.render.npu.scene import (
     Row,
     RowKind,
 )
+from ggscope.render.npu.traffic import traffic_at
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -69,6 +72,7 @@ _CHARTS: tuple[tuple[str, NpuChart], ...] = (
     ("addresses", "addresses"),
     ("stalls", "stalls"),
     ("quantisation", "bits"),
+    ("traffic per token", "traffic"),
 )
 _STEPS = {**STEP_KEYS, Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
@@ -133,7 +137,7 @@ class NpuView(PaintedView):
         self._other_bits: tuple[OpBits, ...] = ()
         self.model = TextTableModel((), self)
         self.table = TextTable(self.model, self, "npu", keeps_first=True)
-        self.table.setAccessibleName("Claims, engines, stalls, windows, banks or bits")
+        self.table.setAccessibleName("Tables of the NPU")
         self.table.clicked.connect(self._on_row)
         self.table.selectionModel().selectionChanged.connect(self._on_row)
         self.table.row_opened.connect(self._on_row_opened)
@@ -201,7 +205,9 @@ class NpuView(PaintedView):
 
     def _on_chart(self) -> None:
         self._hover, self._scroll = -1, 0.0
-        tables: dict[NpuChart, str] = {"stalls": "stalls", "bits": "bits"}
+        tables: dict[NpuChart, str] = {
+            "stalls": "stalls", "bits": "bits", "traffic": "traffic",
+        }  # fmt: skip
         self.rates_box.setEnabled(self.chart == "time")
         self._other.list_tabs()
         self.other_box.setEnabled(self.chart == "bits")
@@ -273,7 +279,9 @@ class NpuView(PaintedView):
 
     def _lit(self) -> int:
         """Return what is selected of the things in the picture; -1 = none."""
-        kinds = {"time": "row", "stalls": "stall", "bits": "bits"}
+        kinds = {
+            "time": "row", "stalls": "stall", "bits": "bits", "traffic": "token",
+        }  # fmt: skip
         chosen = self._chosen
         is_here = chosen is not None and chosen.kind == kinds.get(self.chart)
         return chosen.number if chosen is not None and is_here else -1
@@ -339,6 +347,8 @@ class NpuView(PaintedView):
             return NpuGeometry(scene).row_at(x, y)
         if scene.chart == "stalls":
             return stall_at(scene, y)
+        if scene.chart == "traffic":
+            return traffic_at(scene, x, y)
         return bits_at(scene, x, y) if scene.chart == "bits" else -1
 
     def point_to(self, thing: int) -> None:
@@ -357,6 +367,8 @@ class NpuView(PaintedView):
             self.select_stall(thing)
         elif scene.chart == "bits":
             self.select_bits(thing)
+        elif scene.chart == "traffic":
+            self.select_token(thing)
         elif scene.chart == "addresses":
             self._select_access(scene, x, y)
         elif thing >= 0:
@@ -429,6 +441,18 @@ class NpuView(PaintedView):
         self._bring(int(point.spans[0]))
         self._remember("bits", number)
         self._describe(bits_lines(trace, point))
+
+    def select_token(self, number: int) -> None:
+        """Select the spans that move something for a token."""
+        facts, trace = self.facts, self._of
+        if facts is None or trace is None or not 0 <= number < len(facts.traffic):
+            return
+        spans = traffic_spans(trace, int(facts.traffic.tokens[number]))
+        self._select_spans(spans)
+        if len(spans):
+            self._bring(int(spans[0]))
+        self._remember("token", number)
+        self._describe(traffic_lines(facts, number))
 
     def show_chosen(self) -> None:
         """Fit the timeline to what is selected: a window, else the longest span."""
@@ -558,6 +582,8 @@ class NpuView(PaintedView):
             self.select_window(number)
         elif name == "bits":
             self.select_bits(number)
+        elif name == "traffic":
+            self.select_token(number)
         elif name in ("engines", "banks"):
             self._select_listed(
                 RowKind.ENGINE if name == "engines" else RowKind.BANK, number
@@ -612,7 +638,11 @@ class NpuView(PaintedView):
         outside = -1 if by > 0 else len(things)
         at = (things.index(now) if now in things else outside) + by
         at = min(max(at, 0), len(things) - 1)
-        select = {"stalls": self.select_stall, "bits": self.select_bits}
+        select = {
+            "stalls": self.select_stall,
+            "bits": self.select_bits,
+            "traffic": self.select_token,
+        }
         select.get(scene.chart, self.select_row)(things[at])
 
     def _things(self, scene: NpuScene) -> list[int]:
@@ -620,6 +650,8 @@ class NpuView(PaintedView):
             return list(range(len(scene.facts.stalls)))
         if scene.chart == "bits":
             return list(range(len(scene.facts.bits)))
+        if scene.chart == "traffic":
+            return list(range(len(scene.facts.traffic)))
         if scene.chart != "time":
             return []
         kinds = (RowKind.ENGINE, RowKind.BANK)
@@ -665,6 +697,8 @@ class NpuView(PaintedView):
             return "\n".join(stall_lines(trace, facts, facts.stalls[thing]))
         if scene.chart == "bits":
             return "\n".join(bits_lines(trace, facts.bits[thing]))
+        if scene.chart == "traffic":
+            return "\n".join(traffic_lines(facts, thing))
         geometry = NpuGeometry(scene)
         row, tick = geometry.rows[thing], geometry.tick_at(x)
         if row.kind in (RowKind.CHANNEL, RowKind.PROFILE):
