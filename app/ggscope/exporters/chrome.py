@@ -28,7 +28,7 @@ from ggscope.sanitize import json_strings, json_text
 VERSION = 2
 _PIECE_BYTES = 4 << 20
 _BLOCK_ROWS = 1 << 17
-_MOST_ABOUT = 1 << 19
+MOST_ABOUT = 1 << 19
 """Characters about lanes or counters; with more there is nothing about them."""
 _NUMBER_BYTES = 32
 _FLOW = "flow"
@@ -77,17 +77,17 @@ def _about(rows: EventRows, counters: Sequence[str]) -> dict[str, object]:
         about["cat"] = "category"
         about["categories without op"] = rows.categories_without_op[:_BLOCK_ROWS]
     more: dict[str, object] = {
-        "lanes": _about_lanes(events),
-        "counters": _about_counters(events, counters),
+        "lanes": about_lanes(events),
+        "counters": about_counters(events, counters),
     }
     return about | {
         key: value
         for key, value in more.items()
-        if value and len(json_text(value)) <= _MOST_ABOUT
+        if value and len(json_text(value)) <= MOST_ABOUT
     }
 
 
-def _about_lanes(events: Events) -> dict[str, object]:
+def about_lanes(events: Events) -> dict[str, object]:
     """Return groups of processes, kinds of lanes, and which tracks are of one lane."""
     trace, lanes = events.trace, events.trace.lanes
     groups: dict[int, list[str]] = {}
@@ -119,7 +119,7 @@ def _about_lanes(events: Events) -> dict[str, object]:
     }
 
 
-def _about_counters(events: Events, names: Sequence[str]) -> list[dict[str, object]]:
+def about_counters(events: Events, names: Sequence[str]) -> list[dict[str, object]]:
     """Return name, unit and shape of each counter, by the name of its events."""
     about = []
     for series, name in zip(events.counters, names, strict=True):

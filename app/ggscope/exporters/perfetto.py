@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ggscope.errors import ExportError
+from ggscope.exporters.chrome import MOST_ABOUT, about_counters, about_lanes
 from ggscope.exporters.chrome import losses as losses_of_chrome
 from ggscope.exporters.event_rows import EventRows, Rows
 from ggscope.exporters.events import Events
@@ -19,6 +20,7 @@ from ggscope.model.tables import I64, Array, CounterSeries, distinct
 from ggscope.model.units import format_count
 from ggscope.native.declared import ExportRows, ExportStack
 from ggscope.native.library import library
+from ggscope.sanitize import json_text
 
 MAX_BYTES = (4 << 30) - (64 << 20)
 """Viewers take less than 4 GiB; a piece may still come on top."""
@@ -31,7 +33,9 @@ _PROCESS_UUID = 1 << 40
 _CLEARED = 1  # SEQ_INCREMENTAL_STATE_CLEARED
 _IN_ORDER, _APART = 3, 2  # ChildTracksOrdering.EXPLICIT, SiblingMergeBehavior.NONE
 # Fields of Trace and TracePacket.
-_PACKET, _SEQUENCE, _INTERNED, _FLAGS, _TRACK = 1, 10, 12, 13, 60
+_PACKET, _SEQUENCE, _INTERNED, _FLAGS, _TRACK, _ATTRIBUTES = 1, 10, 12, 13, 60, 126
+_OWN = "ggscope."
+"""What the keys of trace attributes begin with that ggscope writes."""
 _CATEGORIES, _NAMES, _KEYS, _VALUES = 1, 2, 3, 29
 """Tables of InternedData."""
 
@@ -95,6 +99,8 @@ def _pieces(events: Events) -> Iterator[bytes]:
     rows = EventRows(events)
     tracks = _descriptors(events)
     yield _packet(_number(_FLAGS, _CLEARED))
+    # What they say of a span is known only behind them.
+    yield _packet(_message(_ATTRIBUTES, b"".join(_attributes(rows))))
     for piece in iter(lambda: list(itertools.islice(tracks, 4096)), []):
         yield b"".join(piece)
     writer = _Writer(rows)
@@ -106,6 +112,39 @@ def _pieces(events: Events) -> Iterator[bytes]:
     for uuid, series in enumerate(events.counters, first):
         yield from writer.counter(series, uuid)
     yield from writer.rest()
+
+
+def _attributes(rows: EventRows) -> Iterator[bytes]:
+    """Yield what the file says of itself, as `ggscope` reads it back."""
+    events = rows.events
+    clock = events.trace.clock
+    about: dict[str, str | int] = {
+        "format": events.trace.info.format,
+        "file": events.trace.info.name,
+        "clock": clock.unit,
+        "shift": events.shift,
+        "origin": str(clock.origin),
+    }
+    if clock.epoch is not None:
+        about["epoch"] = str(clock.epoch)
+    if clock.hz is not None:
+        about["hz"] = repr(clock.hz)
+    if clock.is_weight:
+        about["axis"] = "weight"
+    if rows.has_categories:
+        about["cat"] = "category"
+    first = len(events.tracks) + 1
+    uuids = [str(first + place) for place in range(len(events.counters))]
+    for key, lists in (
+        ("lanes", about_lanes(events)),
+        ("counters", about_counters(events, uuids)),
+    ):
+        text = json_text(lists)
+        if len(text) <= MOST_ABOUT:
+            about[key] = text
+    for key, value in about.items():
+        held = _number(2, value) if isinstance(value, int) else _text(3, value)
+        yield _message(1, _text(1, _OWN + key) + held)
 
 
 def _descriptors(events: Events) -> Iterator[bytes]:

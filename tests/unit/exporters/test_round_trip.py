@@ -61,8 +61,12 @@ def check(trace: Trace, folder: Path) -> None:
     assert differences(trace, back) == []
     assert {w.code for w in back.warnings} <= {"begin_without_end"}
     assert folded.stacks(made) == folded.stacks(Events(back))
-    pytest.importorskip("perfetto", reason="perfetto is not installed")
     packets = b"".join(perfetto.chunks(made))
+    (folder / "x.pftrace").write_bytes(packets)
+    back = open_trace(folder / "x.pftrace")
+    assert back.check() == []
+    assert differences(trace, back, has_words=False) == []
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
     meant = Counter(
         (row[2] - row[1], row[1] + made.shift, row[3])
         for row in spans_of(trace)

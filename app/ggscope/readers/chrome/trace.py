@@ -43,9 +43,9 @@ from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
     NAMELESS,
-    OwnCounter,
     OwnLane,
     OwnLists,
+    add_own_counter,
     lane_of,
     waits_of,
 )
@@ -609,24 +609,8 @@ class ChromeTrace:
             if facts is None:
                 self._builder.add_counter(*name, CounterShape.LEVEL, at, value[part])
             else:
-                self._add_own_counter(facts, at, value[part])
+                add_own_counter(self._builder, facts, at, value[part])
         return max(len(parts) - _MOST_SERIES, 0)
-
-    def _add_own_counter(
-        self, facts: OwnCounter, time: I64, value: npt.NDArray[np.float64]
-    ) -> None:
-        window = facts.window
-        self._builder.add_counter(
-            facts.name,
-            facts.unit,
-            facts.shape,
-            time,
-            value,
-            lane=self._builder.add_lane(facts.name, LaneKind.COUNTER, facts.group)
-            if facts.group
-            else None,
-            window=None if window is None else np.full(len(time), window, np.int64),
-        )
 
     def _memory_rows(self) -> I64:
         """Return the instants that tell how much memory is allocated."""

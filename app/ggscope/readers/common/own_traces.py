@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, NO_WAIT, CounterShape, SpanFlag
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import UNITS, Clock
@@ -92,11 +93,11 @@ class OwnLists:
 
 def clock_of(about: Mapping[str, object]) -> Clock:
     """Return the clock of the trace that was written."""
-    unit, hz = about.get("clock"), about.get("hz")
+    unit = about.get("clock")
     return Clock(
         unit if isinstance(unit, str) and unit in UNITS else "ns",
         _number(about.get("origin", "")) or 0,
-        hz if isinstance(hz, float) and 0 < hz < _FARTHEST else None,
+        _frequency(about.get("hz")),
         _number(about.get("epoch", "")),
         is_weight=about.get("axis") == "weight",
     )
@@ -106,6 +107,27 @@ def shift_of(about: Mapping[str, object]) -> int:
     """Return the ticks that were added to all times."""
     shift = about.get("shift")
     return shift if isinstance(shift, int) and 0 <= shift < _FARTHEST else 0
+
+
+def add_own_counter(
+    builder: TraceBuilder,
+    facts: OwnCounter,
+    time: I64,
+    value: npt.NDArray[np.float64],
+) -> None:
+    """Add a counter as it was."""
+    window = facts.window
+    builder.add_counter(
+        facts.name,
+        facts.unit,
+        facts.shape,
+        time,
+        value,
+        lane=builder.add_lane(facts.name, LaneKind.COUNTER, facts.group)
+        if facts.group
+        else None,
+        window=None if window is None else np.full(len(time), window, np.int64),
+    )
 
 
 def lane_of(process: str, name: str) -> tuple[LaneKind, tuple[str, ...]]:
@@ -140,6 +162,17 @@ def waits_of(
     lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
     result[span[is_behind]] = lasts[is_behind].astype(np.uint32)
     return result
+
+
+def _frequency(value: object) -> float | None:
+    """Return ticks per second, a number or its digits; None where it is none."""
+    if not isinstance(value, str | float):
+        return None
+    try:
+        hz = float(value)
+    except ValueError:
+        return None
+    return hz if 0 < hz < _FARTHEST else None
 
 
 def _number(text: object) -> int | None:

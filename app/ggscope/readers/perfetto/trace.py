@@ -1,5 +1,6 @@
 """From packets to the tables of a trace: spans by lane, markers, counters, arrows."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -34,6 +35,8 @@ from ggscope.readers.common.own_traces import (
     NAMELESS,
     QUALITIES,
     WAIT,
+    OwnLists,
+    add_own_counter,
     clock_of,
     lane_of,
     shift_of,
@@ -93,6 +96,12 @@ class PerfettoTrace:
             if key.startswith(OWN)
         }
         self.is_own = "format" in self.own
+        self._lists = OwnLists.of(
+            {key: _parsed(self.own.get(key)) for key in ("lanes", "counters")}
+        )
+        self._own_counters = {
+            uuid: counter for (_, uuid), counter in self._lists.counters.items()
+        }
         self.origin = shift_of(self.own) if self.is_own else self._first_time()
         self.clock = (
             clock_of(self.own)
@@ -328,7 +337,9 @@ class PerfettoTrace:
         for track in sorted(name, key=lambda track: name[track][1]):
             title = name[track][0]
             key = tracks.merge_key(track, title)
-            if self.is_own:
+            if self.is_own and self._lists.lanes:
+                key = ("own", self._first_track(track))
+            elif self.is_own:
                 key = ("own", tracks.process(track), title)
             lanes.setdefault(key, []).append(track)
         known = [
@@ -340,6 +351,7 @@ class PerfettoTrace:
         on_device = self._on_device(spans)
         several = len({tracks.process(track) for track in name}) > 1
         alone = []
+        lane_of_track: dict[int, int] = {}
         for place, (lane, members) in enumerate(known[:_MOST_LANES]):
             track = members[0]
             # What shares a lane with others need not lie within each other.
@@ -355,16 +367,21 @@ class PerfettoTrace:
                 kind = LaneKind.COMMAND
                 process = lane.group[0] if lane.group else ""
                 group = (f"{process} · {ACTIVITIES}",) if several else ("Activities",)
-            if self.is_own:
+            own = self._lists.lanes.get(self._first_track(track))
+            if self.is_own and own is not None:
+                kind, group = own.kind, own.group
+                over = -1 if own.over is None else own.over
+                if over in lane_of_track:
+                    attributes = {"over": str(lane_of_track[over])}
+            elif self.is_own:
                 kind, group = lane_of(lane.group[0] if lane.group else "", lane.title)
             elif on_device[members].all():
                 kind = LaneKind.ENGINE
             title = lane.title
             if titles[title, lane.group] > 1 and "tid" in attributes:
                 title = f"{title} ({attributes['tid']})"
-            self._lane[members] = self._builder.add_lane(
-                title, kind, group, (place,), **attributes
-            )
+            made = self._builder.add_lane(title, kind, group, (place,), **attributes)
+            self._lane[members] = lane_of_track[self._first_track(track)] = made
             alone.append(len(members) == 1)
         rest = [track for _, members in known[_MOST_LANES:] for track in members]
         if rest:
@@ -374,6 +391,11 @@ class PerfettoTrace:
             )
             alone.append(False)
         self._is_alone = np.array(alone, np.bool_)
+
+    def _first_track(self, track: int) -> int:
+        """Return the number of the first track of a lane of ggscope's."""
+        number = int(self._packets.track_first[track])
+        return self._lists.first_track.get(number, number)
 
     def _on_device(self, spans: Intervals) -> npt.NDArray[np.bool_]:
         """Return which tracks hold nothing but work of a device."""
@@ -431,11 +453,16 @@ class PerfettoTrace:
         # In the order in which the file has them.
         listed = sorted(zip(numbers, parts, strict=True), key=lambda one: one[1].min())
         names = tracks.counter_names([number for number, _ in listed])
-        for (name, unit), (_, part) in list(zip(names, listed, strict=True))[
+        for (name, unit), (number, part) in list(zip(names, listed, strict=True))[
             :_MOST_SERIES
         ]:
             part = part[np.isfinite(value[part])]
-            if len(part):
+            own = self._own_counters.get(str(int(packets.track_first[number])))
+            if len(part) and self.is_own and own is not None:
+                add_own_counter(
+                    self._builder, own, time[part] - self.origin, value[part]
+                )
+            elif len(part):
                 self._builder.add_counter(
                     name,
                     unit,
@@ -491,6 +518,14 @@ class PerfettoTrace:
             is_sure = (lane >= 0) & self._is_alone[np.maximum(lane, 0)]
             span[rest] = np.where(is_sure, found, -1)
         return span
+
+
+def _parsed(text: object) -> object:
+    """Return the value of a JSON text; None where it is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _codes(phases: str) -> Array:
