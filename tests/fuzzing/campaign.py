@@ -48,7 +48,15 @@ SANITIZERS = (
     "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
     "-fno-omit-frame-pointer",
 )  # fmt: skip
-SANITIZED = ("ggmlviz", "tensor-access", "npu-json", "chrome-json", "perfetto")
+SANITIZED = (
+    "ggmlviz",
+    "tensor-access",
+    "npu-json",
+    "chrome-json",
+    "perfetto",
+    "perf-script",
+    "folded",
+)
 """Readers with compiled scans."""
 STUCK_SECONDS = 120.0
 """A case that neither ends nor computes for so long waits for something."""

@@ -364,13 +364,17 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
     ]
     facts = {fact.label: fact.value for fact in known}
     length, quality = _length(trace, span), _quality(trace, span).word
-    when = f"at {facts['start']} · {length} {quality}".replace(" – ", " ")
+    when = f"{length} {quality}".replace(" – ", " ")
+    if "start" in facts:
+        when = f"at {facts['start']} · {when}"
     if wait_of(trace, span) > 0:
         when += f" · waited {column_text(trace, 'wait', span)}"
     if "note" in facts:
         when += f" · {facts['note']}"
     rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
     rest += [facts["phase"]] if "phase" in facts else []
+    if "samples" in facts and trace.clock.unit != "sample":
+        rest.append(f"{facts['samples']} samples")
     for label, word in _MOVED.items():
         rest += [f"{facts[label]} {word}"] if label in facts else []
     rest += [facts[label] for label in ("rate", "op of") if label in facts]

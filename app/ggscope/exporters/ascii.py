@@ -304,7 +304,10 @@ def _legend(
     parts += [f"{letter} {_ascii(name)}" for letter, name in phases.values()]
     if any(lane.track.band == "token" for lane in lanes):
         parts.append("0-9 last digit of the token")
-    parts.append(f"{IDLE} idle")
+    # A stack that ends early is no idle thread.
+    is_work = any(lane.track.is_work for lane in lanes)
+    is_profile = not is_work and any(lane.track.id == "stacks" for lane in lanes)
+    parts.append(f"{IDLE} {'nothing' if is_profile else 'idle'}")
     if any(lane.overlay for lane in lanes):
         parts.append(f"{STALLED} stalled")
     wrapped = [""]

@@ -216,7 +216,8 @@ def _significant(value: float) -> str:
 def format_duration(ticks: int | float, unit: Unit = "ns") -> str:
     """Return a duration such as ``123 ns``, ``12.34 µs`` or ``2:03.4``."""
     if unit != "ns":
-        return _counted(round(ticks), unit)
+        is_whole = unit in ("cycle", "byte") or float(ticks).is_integer()
+        return _counted(round(ticks), unit) if is_whole else _mean(ticks, unit)
     magnitude = abs(ticks)
     if magnitude < 1_000:
         return f"{ticks:.0f} ns" if float(ticks).is_integer() else f"{ticks:.1f} ns"
@@ -253,6 +254,12 @@ def _counted(ticks: int, unit: Unit) -> str:
         return format_bytes(ticks)
     word = words.short or (words.one if abs(ticks) == words.per else words.many)
     return f"{_scaled_count(ticks, unit)} {word}".rstrip()
+
+
+def _mean(ticks: float, unit: Unit) -> str:
+    """Return a part of a tick, as means have it: ``2.5 samples``."""
+    words = UNITS[unit]
+    return f"{ticks / words.per:,.4g} {words.many}".rstrip()
 
 
 def _scaled_count(ticks: int, unit: Unit) -> str:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ggscope.model.units import (
+    UNITS,
     Clock,
     TimeForm,
     TimeRange,
@@ -317,3 +318,68 @@ def test_padded_and_shifted_ranges_keep_their_length() -> None:
     assert time.padded(5) == TimeRange(5, 25)
     assert time.shifted(-10) == TimeRange(0, 10)
     assert time.duration == 10
+
+
+@pytest.mark.parametrize(
+    ("ticks", "unit", "text", "exact"),
+    [
+        (1, "sample", "1 sample", "1 sample"),
+        (12_345, "sample", "12,345 samples", "12,345 samples"),
+        (2.5, "sample", "2.5 samples", None),
+        (1_000, "sample/1000", "1 sample", "1 sample"),
+        (12_345, "sample/1000", "12.345 samples", "12.345 samples"),
+        (1_500, "count/1000", "1.5", "1.5"),
+        (7, "count", "7", "7"),
+        (2_048, "byte", "2.0 KiB", "2,048 bytes"),
+        (1, "byte", "1 B", "1 byte"),
+        (-3, "sample", "-3 samples", "-3 samples"),
+        (9, "cycle", "9 cyc", "9 cycles"),
+    ],
+)
+def test_weights_have_the_unit_of_their_ticks(ticks, unit, text, exact):
+    assert format_duration(ticks, unit) == text
+    if exact is not None:
+        assert format_exact(ticks, unit) == exact
+
+
+@given(
+    ticks=st.integers(-(1 << 61), 1 << 61),
+    unit=st.sampled_from([unit for unit in UNITS if unit != "ns"]),
+)
+def test_exact_weights_are_read_as_they_are_written(ticks, unit):
+    assert parse_duration(format_exact(ticks, unit), unit) == ticks
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "ticks"),
+    [
+        ("3samples", "sample", 3), ("1 sample", "sample", 1),
+        ("2.5", "count/1000", 2500),
+        ("2.5 samples", "sample/1000", 2500), ("4KiB", "byte", 4096), ("9", "byte", 9),
+        ("12cyc", "cycle", 12),
+    ],
+)  # fmt: skip
+def test_weights_are_read(text, unit, ticks):
+    assert parse_duration(text, unit) == ticks
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("3ms", "sample"), ("3s", "count"), ("1:30", "byte"), ("3samples", "byte")],
+)
+def test_other_units_are_refused(text, unit):
+    with pytest.raises(ValueError, match=r"no time|this trace counts"):
+        parse_duration(text, unit)
+
+
+def test_weights_are_no_times():
+    clock = Clock("ns", 5, epoch=10**18, is_weight=True)
+
+    assert clock.wall(0) is None
+    assert clock.per_s is None
+    assert clock.form(TimeRange(0, 9), absolute=True) == ("length", 0)
+    assert (clock.axis_word, clock.unit_name) == ("weight", "ns")
+    assert Clock().per_s == 1e9
+    assert Clock("cycle", hz=5.0).per_s == 5.0
+    assert Clock("sample", is_weight=True).per_s is None
+    assert Clock("sample", is_weight=True).axis_word == "samples"
