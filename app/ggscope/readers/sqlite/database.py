@@ -38,6 +38,12 @@ _PRAGMAS = (
     "temp_store=MEMORY",
 )
 _MOST_TABLES = 10_000
+_LONGEST_BYTES = 256 << 20
+"""Of a text or blob; a row of more is damage."""
+_ORDINARY = 0
+"""What table_xinfo calls a column that is neither generated nor hidden; generated ones
+run expressions of the file."""
+_CIRCLE = "its pages lead in a circle"
 _NO_INTEGER = f"{NONE + 1} - 1"
 """`NONE` as SQLite reads it: it knows no literal for it."""
 
@@ -202,13 +208,14 @@ class Database:
             if words[:2] != ["CREATE", "TABLE"] or "WITHOUT ROWID" in sql.upper():
                 continue
             try:
-                cursor = self._connection.execute(
-                    f"SELECT * FROM {_quoted(name)} LIMIT 0"
-                )
+                self._connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT 0")
+                columns = self._connection.execute(
+                    f"PRAGMA table_xinfo({_quoted(name)})"
+                ).fetchall()
             except ERRORS as error:
                 self._note(name, error)
                 continue
-            tables[name] = tuple(column[0] for column in cursor.description)
+            tables[name] = tuple(c[1] for c in columns if c[-1] == _ORDINARY)
         return tables
 
     def _blocks(self, table: str, chosen: str) -> Iterator[list[Row]]:
@@ -223,6 +230,8 @@ class Database:
                 block = list(islice(cursor, BLOCK_ROWS))
                 if not block:
                     return
+                if not _ascends(block, last):
+                    raise sqlite3.DatabaseError(_CIRCLE)
                 last = block[-1][0]
                 self._n_rows += len(block)
                 self._progress(self._n_rows)
@@ -233,10 +242,14 @@ class Database:
         yield from self._until_damage(sql, last)
 
     def _until_damage(self, sql: str, start: int) -> Iterator[list[Row]]:
-        """Yield the rows from `start` up to the damage."""
+        """Yield the rows from `start` up to the damage, or back to it."""
         rows: list[Row] = []
+        before, is_back = None, sql.endswith("DESC")
         try:
             for row in self._connection.execute(sql, (start,)):
+                if before is not None and (row[0] < before) != is_back:
+                    break  # pages that lead in a circle
+                before = row[0]
                 rows.append(row)
                 if len(rows) == BLOCK_ROWS:
                     yield rows
@@ -286,6 +299,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             hint="Check that it is still there.",
         ) from error
     connection.text_factory = _text
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     return connection
@@ -306,6 +320,12 @@ def _authorize(
     if action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS:
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
+
+
+def _ascends(block: list[Row], before: int) -> bool:
+    """Return whether the numbers of rows ascend, from `before` on."""
+    ids = np.fromiter((row[0] for row in block), np.int64, len(block))
+    return bool(ids[0] > before) and bool((ids[1:] > ids[:-1]).all())
 
 
 def _word(error: Exception) -> str:

@@ -22,6 +22,7 @@ _ROW_BYTES = 110
 _ENUM = "ENUM_"
 _INTERNAL = "sqlite_"
 _LISTED = 8
+_WRITE_BACK = 'Write it back with: sqlite3 FILE "pragma wal_checkpoint".'
 
 _Form = NsysExport | RocpdDatabase
 _TITLES: dict[type[_Form], str] = {
@@ -71,7 +72,7 @@ class SqliteReader:
             context.progress(min(n_rows * _ROW_BYTES, source.size - 1), source.size)
 
         with Database(source.path, context.check_cancelled, progress) as database:
-            kind = _kind_of(database)
+            kind = _kind_of(database, source.path)
             if context.wants_stages and source.size > _LARGE:
                 some = _read(kind, database, most_blocks=1)
                 if some is not None:
@@ -98,12 +99,18 @@ class SqliteReader:
             return gathered.builder.snapshot(_info(source, form, database, counts))
 
 
-def _kind_of(database: Database) -> type[_Form]:
+def _kind_of(database: Database, path: Path) -> type[_Form]:
     for kind in _TITLES:
         if kind.is_one(database):
             return kind
     names = [n for n in sorted(database.tables) if not n.startswith(_INTERNAL)]
     shown = ", ".join(names[:_LISTED]) + (" …" if len(names) > _LISTED else "")
+    if (log := _write_ahead_log(path)) is not None:
+        raise ReadError(
+            f"what this SQLite database holds stands in {log.name} beside it, which is "
+            "not read.",
+            hint=_WRITE_BACK,
+        )
     raise ReadError(
         "this SQLite database is none of a profiler that ggscope knows"
         + (f"; its tables: {shown}." if names else "; it has no tables."),
@@ -172,20 +179,24 @@ def _warn(gathered: Gathered, database: Database, source: Source) -> None:
             place=table,
         )
     gathered.warn_of_times()
-    log = Path(f"{source.path}-wal")
-    try:
-        has_log = log.stat().st_size > 0
-    except OSError:
-        has_log = False
-    if has_log:
+    if (log := _write_ahead_log(source.path)) is not None:
         builder.warn(
             Severity.NOTICE,
             "write_ahead_log",
             f"beside the database lies {log.name}: what was written last stands only "
             "there and was not read.",
-            remedy='Write it back with: sqlite3 FILE "pragma wal_checkpoint".',
+            remedy=_WRITE_BACK,
         )
     note_change(builder, source.change(), f"{builder.n_spans:,} spans", source.size)
+
+
+def _write_ahead_log(path: Path) -> Path | None:
+    """Return the log beside a database that holds what was written last, if any."""
+    log = Path(f"{path}-wal")
+    try:
+        return log if log.stat().st_size > 0 else None
+    except OSError:
+        return None
 
 
 class SqliteRecords:

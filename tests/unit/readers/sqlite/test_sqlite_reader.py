@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +299,60 @@ def test_a_log_beside_is_told(tmp_path):
     codes = {w.code for w in open_trace(path).warnings}
 
     assert "write_ahead_log" in codes
+
+
+def test_a_database_that_is_all_in_its_log_is_told(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as made:
+        made.execute("PRAGMA journal_mode=WAL")
+        made.execute("CREATE TABLE a(b)")
+        made.commit()
+        for end in ("", "-wal"):
+            data = Path(f"{tmp_path / 'a.sqlite'}{end}").read_bytes()
+            Path(f"{path}{end}").write_bytes(data)
+
+    with pytest.raises(ReadError, match=r"x\.sqlite-wal") as raised:
+        open_trace(path)
+    assert "wal_checkpoint" in str(raised.value.hint)
+
+
+def test_generated_columns_are_not_computed(tmp_path):
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(sqlite_files.nsys(1).data)
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("ALTER TABLE StringIds RENAME COLUMN value TO text")
+        made.execute("ALTER TABLE StringIds ADD value AS (hex(zeroblob(1000 + id)))")
+        made.commit()
+
+    trace = open_trace(path)
+
+    assert len(trace.spans)
+    assert not any(text.startswith("000") for text in trace.strings)
+    with Database(path) as database:
+        assert not database.has("StringIds", "value")
+        assert database.has("StringIds", "id", "text")
+
+
+def test_pages_that_lead_in_a_circle_give_no_row_twice(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("PRAGMA page_size=1024")
+        made.execute("CREATE TABLE t(start INTEGER, end INTEGER)")
+        rows = [(i, i + 1) for i in range(20_000)]
+        made.executemany("INSERT INTO t VALUES(?, ?)", rows)
+        made.commit()
+    data = bytearray(path.read_bytes())
+    inner = [at for at in range(1024, len(data), 1024) if data[at] == 5]
+    for at in inner[1:]:  # the last child of each is the page behind it
+        data[at + 8 : at + 12] = (at // 1024 + 2).to_bytes(4, "big")
+    path.write_bytes(data)
+
+    with Database(path) as database:
+        found = [int(i) for b in database.integers("t", ("start",)) for i in b[:, 0]]
+        assert database.damaged.keys() == {"t"}
+
+    assert found
+    assert found == sorted(set(found))
 
 
 def test_reading_can_be_cancelled(tmp_path):
