@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -266,3 +267,16 @@ def test_role_of_a_reader_is_that_of_its_facts():
     assert registry.role_of("no-such-reader") == "trace"
     assert TensorAccessReader.info is tensor.INFO
     assert isinstance(SAMPLES, Path)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"9", b"a", b" ", b"9.", b"a ", b"a=", b"[", b"-", b"_", b":", b"| a "]
+)
+def test_lines_are_looked_for_in_linear_time(piece: bytes) -> None:
+    data = (piece * HEAD_BYTES)[:HEAD_BYTES]
+    began = time.process_time()
+
+    for info in registry.BUILTIN.values():
+        info.has_line(Head("x.txt", len(data), data))
+
+    assert time.process_time() - began < 3

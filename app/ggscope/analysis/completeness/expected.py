@@ -57,6 +57,8 @@ from ggscope.model.units import format_count
 
 COUNTED = "counters of the tracer"
 """In `Completeness.rests_on`: the numbers are exact."""
+_OF_PROGRAMS = frozenset({"chrome", "perfetto"})
+"""Tables of ops that are names of any program."""
 _ODD = 0.05
 _LEAST_RATE = 2e-3
 _SURPLUS = 1e-4
@@ -936,6 +938,15 @@ def _are_unnamed(trace: Trace, nodes: I64) -> Bools:
     return result
 
 
+def _is_of_program(trace: Trace) -> bool:
+    """Return whether ops are names of any program, with nothing about a model."""
+    spans = trace.spans
+    knows = spans.layer, spans.token, spans.tensor
+    is_known = bool(trace.graphs) or any(c is not None for c in knows)
+    ops = trace.ops
+    return ops is not None and ops.id in _OF_PROGRAMS and not is_known
+
+
 def _why_not(trace: Trace) -> str:
     """Return why completeness of a trace cannot be estimated; "" where it can."""
     if trace.pending:
@@ -944,7 +955,7 @@ def _why_not(trace: Trace) -> str:
         return "the trace has no ops"
     if trace.lanes.is_stacks.any():
         return "samples of a profile follow no graph of the trace"
-    if trace.spans.category is not None:
+    if trace.spans.category is not None or _is_of_program(trace):
         return "calls and events of programs follow no graph of the trace"
     if trace.lanes.of_kind(LaneKind.IO).any():
         return "requests to storage follow no graph of the trace"

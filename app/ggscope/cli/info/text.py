@@ -25,6 +25,7 @@ from ggscope.sanitize import one_line
 
 _MAX_LANES = 40
 _MAX_CORES = 8
+_MAX_WORDS = 40
 _MAX_OPS = 16
 _MAX_GRAPHS = 16
 _STYLES = {Severity.ERROR: "red", Severity.DATA_LOSS: "yellow"}
@@ -341,7 +342,10 @@ def _by_word(counts: dict[str, int]) -> str:
     """Return "583 derived, 2 unfinished"; names such as OP_BEGIN stay as they are."""
     words = (w if w.isupper() else w.replace("_", " ") for w in counts)
     pairs = zip(words, counts.values(), strict=True)
-    return ", ".join(f"{format_count(n)} {word}" for word, n in pairs if n)
+    texts = [f"{format_count(n)} {word}" for word, n in pairs if n]
+    if more := len(texts) - _MAX_WORDS:
+        texts[_MAX_WORDS:] = [f"and {format_count(more)} more kinds"] * (more > 0)
+    return ", ".join(texts)
 
 
 def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """From events to the tables of a trace: spans by lane, markers, counters, arrows."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -739,12 +740,12 @@ class _Metadata:
             label = self._labels.get(code, "")
             words = f"{name} · {label}" if name and label else name or label
             names[code] = words or (f"process {pid}" if pid else "")
-        shown = list(names.values())
+        shown = Counter(names.values())
         result = {}
         for place, code in enumerate(codes):
             pid = events.texts[code] if code >= 0 else ""
             title = names[code]
-            if shown.count(title) > 1 and pid and not title.endswith(f" {pid}"):
+            if shown[title] > 1 and pid and not title.endswith(f" {pid}"):
                 title = f"{title} ({pid})"
             order = self._process_order.get(code, 0)
             result[code] = _Process(title, (order, *_natural(pid), place))

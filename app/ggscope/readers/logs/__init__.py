@@ -15,7 +15,7 @@ INFO = ReaderInfo(
         r"llama_model_loader: |build_info: |system_info: n_threads|"
         r"srv +[a-z_()]+: |(?<![\w.])time=\d{4}-\d\d-\d\dT\S+ level=[A-Z]+ source=|"
         r"\[GIN\] \d{4}/|memory_breakdown_print: |"
-        r"\d+\.\d\d\.\d{3}\.\d{3} [A-Z] |"
+        r"(?<!\d)\d{1,9}\.\d\d\.\d{3}\.\d{3} [A-Z] |"
         r"(INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[?\w+\.py:\d+\])"
     ),
 )
