@@ -513,7 +513,7 @@ class Spans(Table):
         Column(
             "int32",
             "kind of a call or event: as the file says, or a `CallKind` in small "
-            "letters by the function of a call of CUDA; what an engine of an NPU moves",
+            "letters by the function of a call of CUDA",
             -1,
             of="strings",
             label="category",
@@ -564,6 +564,17 @@ class Spans(Table):
             unit="bytes",
             high=_FAR,
             label="offset in the bank",
+            is_rare=True,
+        ),
+    ] = None
+    tensor_role: Annotated[
+        Array | None,
+        Column(
+            "int32",
+            "what an engine of an NPU moves: weight, kv, activation, other",
+            -1,
+            of="strings",
+            label="tensor role",
             is_rare=True,
         ),
     ] = None

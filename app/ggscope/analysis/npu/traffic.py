@@ -10,7 +10,7 @@ from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
 ROLES = ("weight", "kv", "activation", "other")
-"""Categories of spans that say what they move."""
+"""Of spans that say what they move."""
 UNSTATED = "not stated"
 PARTS = (*ROLES, UNSTATED)
 
@@ -99,8 +99,8 @@ def _moving(trace: Trace) -> tuple[I64, I64, I64]:
     """
     spans, n = trace.spans, len(trace.spans)
     part = np.full(n, len(ROLES), np.int64)
-    if spans.category is not None:
-        distinct, place = np.unique(spans.category, return_inverse=True)
+    if spans.tensor_role is not None:
+        distinct, place = np.unique(spans.tensor_role, return_inverse=True)
         words = [trace.strings[i] if i >= 0 else "" for i in distinct.tolist()]
         known = {word: number for number, word in enumerate(ROLES)}
         numbers = np.array([known.get(word, len(ROLES)) for word in words], np.int64)

@@ -480,7 +480,7 @@ class TraceAssembly:
         role = table.column("role")[order]
         if (role >= 0).any():
             words = [self._builder.strings.intern(word) for word in ROLES]
-            stated["category"] = narrow(np.array([*words, -1], np.int32)[role])
+            stated["tensor_role"] = narrow(np.array([*words, -1], np.int32)[role])
         return stated
 
     def _engine_lanes(self, keys: I64) -> KeyLanes:
