@@ -24,7 +24,17 @@ from typing import Any
 import bench_report
 import platformdirs
 from bench_compare import confirmed, regressions
-from bench_figures import ANSWERS, N_EVENTS, SIZES, Figure, figures, millions
+from bench_figures import (
+    ANSWERS,
+    CHROME,
+    N_EVENTS,
+    N_QUERIED,
+    N_ROWS,
+    SIZES,
+    Figure,
+    figures,
+    millions,
+)
 from bench_moe import session_files
 from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
@@ -42,6 +52,10 @@ KINDS = (
     "bin",
     "ggmlviz",
     "npu",
+    "chrome",
+    "perfetto",
+    "nsys",
+    "sql",
     "moe",
     "table",
     "answers",
@@ -133,10 +147,18 @@ class Bench:
         if "start" in arguments.only:
             self.sources["start"] = partial(self._opened, "start", SAMPLE, 0.5)
         for name, path in paths.items():
-            kind = "bin" if name.startswith("bin") else name
+            kind = next((k for k in ("bin", "chrome") if name.startswith(k)), name)
             if kind in arguments.only:
                 work = partial(self._opened, name, path, self._seconds)
                 self.sources[name] = work
+        for name in CHROME if "perfetto" in arguments.only else ():
+            if name in paths:
+                script = HERE / "bench_perfetto.py"
+                work = partial(self._script, script, paths[name], rounds=1)
+                self.sources[f"perfetto-{name}"] = work
+        if "sql" in arguments.only:
+            work = partial(self._script, HERE / "bench_sql.py", paths["queried"])
+            self.sources["sql"] = work
         for size in arguments.size if "moe" in arguments.only else ():
             work = partial(self._session, f"moe{size}", paths[f"moe{size}"])
             self.sources[f"moe{size}"] = work
@@ -222,9 +244,10 @@ class Bench:
             if isinstance(value, int | float) and key not in words
         }
 
-    def _script(self, script: Path, path: Path) -> Values:
+    def _script(self, script: Path, path: Path, *, rounds: int = 0) -> Values:
         """Return what a script that calls the analyses measures with a trace."""
-        found: Values = json.loads(_output([str(script), str(path), str(self._few)]))
+        n = str(rounds or self._few)
+        found: Values = json.loads(_output([str(script), str(path), n]))
         return found
 
     def _columns(self) -> Values:
@@ -330,8 +353,16 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
     for kind, n in N_EVENTS.items():
         if kind in arguments.only:
             files[kind] = trace_file(kind, n)
+    largest = max(map(millions, arguments.size))
+    for kind, counts in (("chrome", CHROME), ("nsys", N_ROWS)):
+        is_asked = kind in arguments.only
+        is_asked |= kind == "chrome" and "perfetto" in arguments.only
+        for name, n in counts.items() if is_asked else ():
+            if n <= largest * 1e6:
+                files[name] = trace_file(kind, n)
+    if "sql" in arguments.only:
+        files["queried"] = trace_file("ggmlviz", 2 * N_QUERIED)
     if "answers" in arguments.only:
-        largest = max(map(millions, arguments.size))
         for name, n_spans in ANSWERS.items():
             if n_spans <= largest * 1e6:
                 files[name] = trace_file("ggmlviz", 2 * n_spans)

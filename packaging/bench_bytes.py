@@ -26,6 +26,8 @@ from ggscope.analysis.heat.rows import HeatAxis, RowKind
 from ggscope.analysis.links import linked
 from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
+from ggscope.analysis.roofline import roofline
+from ggscope.analysis.ruler import ruler_facts
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.descriptions.reads import (
@@ -34,6 +36,7 @@ from ggscope.descriptions.reads import (
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.discovery import survey
 from ggscope.render.export import render_image
 from ggscope.render.graph.compose import compose_graph
@@ -56,7 +59,7 @@ Figures = dict[str, float]
 def measure(opened: Opened, rounds: int) -> Figures:
     """Return all figures."""
     trace = opened.trace
-    parts = (_joining, _heatmap, _cache, _tables, _links, _graph)
+    parts = (_joining, _heatmap, _cache, _tables, _links, _graph, _measures)
     figures: Figures = {"n_accesses": _n_accesses(trace)}
     for part in parts:
         figures |= part(opened, rounds)
@@ -202,6 +205,23 @@ def _graph(opened: Opened, rounds: int) -> Figures:
         "graph_closed_ms": _ms(lambda: picture(None), rounds),
         "graph_open_ms": _ms(lambda: picture(GraphChoice(None)), rounds),
         "graph_measures_ms": _ms(lambda: node_measures(trace, 0, correlation), rounds),
+    }
+
+
+def _measures(opened: Opened, rounds: int) -> Figures:
+    """Return what the roofline takes, and the ruler over parts of the run."""
+    trace = opened.trace
+    part = max(trace.extent.duration // N_FRAMES, 1)
+    begins = iter(range(trace.extent.start, trace.extent.end, part))
+
+    def ruler() -> object:
+        begin = next(begins)
+        return ruler_facts(trace, TimeRange(begin, begin + part))
+
+    return {
+        "roofline_ms": _ms(lambda: roofline(trace), rounds),
+        "ruler_all_ms": _ms(lambda: ruler_facts(trace, trace.extent), rounds),
+        "ruler_part_ms": _ms(ruler, N_FRAMES // 2),
     }
 
 

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 SIZES = {"1": 1_000_000, "10": 10_000_000, "33": 33_554_432}
 """Records of the traces by the name of their size, in millions."""
 N_EVENTS = {"ggmlviz": 2_000_000, "npu": 1_500_000}
+CHROME = {"chrome1M": 1_000_000, "chrome10M": 10_000_000}
+"""Events of Chrome traces, at most as many millions as the largest size."""
+N_ROWS = {"nsys": 10_000_000}
+N_QUERIED = 5_000_000
+"""Spans of the trace that SQL is asked of."""
 ANSWERS = {"answers100k": 100_000, "answers10M": 10_000_000}
 """Spans of the traces that are summarised and compared; two events a span."""
 _FIRST = {"1": 0.3, "10": 0.8, "33": 2.0}
@@ -83,6 +88,7 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     found += _answers("answers10M", "10 M spans", 1_000, 3_000)
     for size in sizes:
         found += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
+    found += _profilers()
     found += _many()
     found += _live()
     found += [
@@ -190,6 +196,50 @@ def _memory(source: str, what: str, aim: float | None) -> list[Figure]:
     ]  # fmt: skip
 
 
+def _profilers() -> list[Figure]:
+    """Return figures of traces of other profilers, and of SQL."""
+    found = []
+    for source, first, whole in (("chrome1M", 0.6, 3.0), ("chrome10M", 0.8, 20.0)):
+        what = f"Chrome JSON, {CHROME[source]:,} events"
+        found += _opening(source, what, first, whole)
+        found.append(
+            Figure(
+                key=f"{source}.bytes_per_record", label=f"{what}: memory",
+                unit="B each", aim=60 if source == "chrome10M" else None, slack=4,
+            )
+        )  # fmt: skip
+        peer = f"Perfetto with the same {CHROME[source]:,} events"
+        found += [
+            Figure(
+                key=f"perfetto-{source}.{name}", label=f"{peer}: {label}", unit=unit,
+                is_compared=False,
+            )
+            for name, label, unit in (
+                ("open_s", "its engine answers", "s"),
+                ("peak_mb", "memory of its processes", "MB"),
+            )
+        ]  # fmt: skip
+    found += _opening("nsys", "nsys SQLite, 10 M rows", 2.0, None)
+    rows = (
+        ("group_ms", "grouped by op", 100), ("count_ms", "counted", None),
+        ("name_ms", "those of one name counted", None),
+    )  # fmt: skip
+    found += [
+        Figure(
+            key=f"sql.{name}", label=f"SQL, 5 M spans: {label}", unit="ms", aim=aim,
+            slack=5,
+        )
+        for name, label, aim in rows
+    ]  # fmt: skip
+    found.append(
+        Figure(
+            key="sql.tables_mb", label="SQL, 5 M spans: memory of the tables",
+            unit="MB", slack=20,
+        )
+    )  # fmt: skip
+    return found
+
+
 def _many() -> list[Figure]:
     """Return ratios of time per record to an ordinary trace of the same format."""
     things = (
@@ -210,6 +260,10 @@ def _many() -> list[Figure]:
     label = "10,000 open lanes prepared, to ten with the same spans"
     found.append(
         Figure(key="many.lanes_prepared", label=label, unit="×", aim=3, slack=0.3)
+    )
+    label = "10,000 open lanes prepared, processor time"
+    found.append(
+        Figure(key="many.lanes_prepared_ms", label=label, unit="ms", aim=300, slack=20)
     )
     return found
 
@@ -384,6 +438,9 @@ def _bytes(source: str, what: str) -> list[Figure]:
         ("graph_closed_ms", "graph laid out and painted, layers closed", 500),
         ("graph_open_ms", "graph laid out and painted, layers open", 2_000),
         ("graph_measures_ms", "graph: times and accesses of its nodes", None),
+        ("roofline_ms", "roofline", 1_000),
+        ("ruler_all_ms", "ruler over the whole run", 200),
+        ("ruler_part_ms", "ruler over a fortieth", 50),
     )
     return [
         Figure(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from bench_profilers import write_chrome, write_nsys
 
 SOURCE = np.dtype(
     [
@@ -373,11 +374,15 @@ class TraceFile:
 
 
 def trace_file(kind: str, n: int) -> TraceFile:
-    """Return the file with `n` records ("bin") or events ("ggmlviz", "npu")."""
+    """Return the file with `n` records ("bin"), events or rows (all others)."""
     if kind == "bin":
         return TraceFile(f"t{n}.bin", n, n * RECORD.itemsize, write_bin)
     if kind == "ggmlviz":
         return TraceFile(f"llama-{n}.ggmlviz", n, n * 60, write_ggmlviz)
+    if kind == "chrome":
+        return TraceFile(f"torch-{n}.chrome.json", n, n * 240, write_chrome)
+    if kind == "nsys":
+        return TraceFile(f"report-{n}.sqlite", n, n * 55, write_nsys)
     return TraceFile(f"llama-{n}.npu.json", n, n * 230, write_npu)
 
 
