@@ -1,5 +1,7 @@
 """Reader of ggml-hexagon's profile: ops and events on lanes of an NPU."""
 
+from dataclasses import replace
+
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
@@ -10,7 +12,9 @@ from ggscope.readers.common.npu_profile import NpuLanes
 from ggscope.readers.common.op_lines import (
     Kind,
     OpLineRecords,
+    OpLines,
     scan_op_lines,
+    scan_op_text,
 )
 from ggscope.readers.common.op_listing import (
     listing_of,
@@ -24,6 +28,8 @@ from ggscope.readers.hexagon import INFO
 from ggscope.readers.source import Source
 
 _ROW_BYTES = 200
+_FIRST_BYTES = 4 << 20
+"""Of a long file, shown before the rest is read."""
 _KINDS = (Kind.PROFILED_OP, Kind.BATCH, Kind.EVENT)
 
 
@@ -49,28 +55,48 @@ class HexagonReader:
             If no line tells of an op or an event.
         """
         context.progress(0, source.size)
+        if context.wants_stages and source.size > 4 * _FIRST_BYTES:
+            first = _first_lines(source)
+            if len(first.rows(*_KINDS)):
+                context.publish(_trace(source, first, frozenset({"spans"})))
         lines = scan_op_lines(source, context)
-        n = len(lines.rows(*_KINDS))
-        if not n:
+        if not len(lines.rows(*_KINDS)):
             raise CorruptError(
                 "no line tells of an op or an event of the NPU.",
                 offset=0,
                 hint="Set GGML_HEXAGON_PROFILE=1, and -v.",
             )
-        builder = TraceBuilder()
-        lanes = NpuLanes(builder, lines)
-        builder.clock = Clock() if lanes.hz else Clock("cycle")
-        builder.backend_ops = lanes.add(listing_of(lines))
-        builder.records = OpLineRecords(source.path, lines)
+        return _trace(source, lines)
+
+
+def _first_lines(source: Source) -> OpLines:
+    """Return the first whole lines of a file."""
+    data = source.read(0, _FIRST_BYTES)
+    return scan_op_text(data[: data.rfind(b"\n") + 1])
+
+
+def _trace(
+    source: Source, lines: OpLines, pending: frozenset[str] = frozenset()
+) -> Trace:
+    """Return the trace of some lines; `pending` where more follow."""
+    builder = TraceBuilder()
+    lanes = NpuLanes(builder, lines)
+    builder.clock = Clock() if lanes.hz else Clock("cycle")
+    builder.backend_ops = lanes.add(listing_of(lines))
+    builder.records = OpLineRecords(source.path, lines)
+    if not pending:
         warn_of_lines(builder, lines)
         warn_of_others(builder, lines)
-        clock = {"NPU clock": f"{lanes.hz / 1e6:,.1f} MHz"} if lanes.hz else {}
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                n,
-                producer=clock,
-                summary={"events": op_events(lines)},
-            )
-        )
+    clock = {"NPU clock": f"{lanes.hz / 1e6:,.1f} MHz"} if lanes.hz else {}
+    info = trace_info(
+        INFO,
+        source,
+        len(lines.rows(*_KINDS)),
+        producer=clock,
+        summary={"events": op_events(lines)},
+    )
+    trace = builder.snapshot(info, pending)
+    if not pending:
+        return trace
+    # Lines are in the order in which ops began.
+    return replace(trace, read_until=int(trace.spans.start.max(initial=0)))

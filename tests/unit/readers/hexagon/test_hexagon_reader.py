@@ -9,9 +9,13 @@ from ggscope.analysis.rows.categories import family_categories
 from ggscope.errors import ReadError
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
+from ggscope.readers.api import ReadContext
 from ggscope.readers.common import op_lines
 from ggscope.readers.common.op_lines import Kind
+from ggscope.readers.hexagon import reader
+from ggscope.readers.hexagon.reader import HexagonReader
 from ggscope.readers.registry import open_trace
+from ggscope.readers.source import Source
 from op_files import HEXAGON_MHZ
 from support import corpus_path
 
@@ -256,3 +260,47 @@ def test_quoted_dialects_are_counted():
     kinds = op_lines.scan_op_text(path.read_bytes()).kind.tolist()
     assert kinds == [Kind.PROFILED_OP, Kind.EVENT, Kind.EVENT, Kind.PROFILED_OP,
                      Kind.EVENT, Kind.BATCH]  # fmt: skip
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_first_part_of_a_long_file_is_shown_before_the_rest(tmp_path, monkeypatch, old):
+    path = tmp_path / "x.txt"
+    path.write_bytes(op_files.hexagon(op_files.npu_ops(4, 400), old=old))
+    early: list[Trace] = []
+    monkeypatch.setattr(reader, "_FIRST_BYTES", 8192)
+
+    with Source(path) as source:
+        trace = HexagonReader().read(source, ReadContext(publish=early.append))
+
+    (first,) = early
+    assert first.pending == {"spans"}
+    assert first.check() == []
+    assert first.read_until is not None
+    whole, part = rows_by_lane(trace), rows_by_lane(first)
+    assert 0 < len(first.spans) < len(trace.spans) // 4
+    for lane, rows in part.items():
+        assert (
+            rows[:-1] == whole[lane][: len(rows) - 1]
+        )  # the last one may lack its end
+    assert not [w for w in first.warnings if w.code == "other_lines"]
+
+
+def rows_by_lane(trace: Trace) -> dict[str, list[tuple]]:
+    """Return name, start and end of the spans of each lane, by start."""
+    rows: dict[str, list[tuple]] = {}
+    spans = trace.spans
+    for i in range(len(spans)):
+        row = trace.span_name(i), int(spans.start[i]), int(spans.end[i])
+        rows.setdefault(trace.lanes[int(spans.lane[i])].name, []).append(row)
+    return {lane: sorted(mine, key=lambda row: row[1]) for lane, mine in rows.items()}
+
+
+def test_short_file_is_shown_once(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(op_files.hexagon(op_files.npu_ops(4, 9)))
+    early: list[Trace] = []
+
+    with Source(path) as source:
+        HexagonReader().read(source, ReadContext(publish=early.append))
+
+    assert early == []
