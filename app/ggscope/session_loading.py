@@ -513,7 +513,8 @@ def _sidecars(sides: Sequence[LoadedFile]) -> list[LoadedFile]:
 def _take_sidecar(traces: list[Trace], places: Sequence[int], side: Trace) -> None:
     """Join a sidecar to the first of some traces that it belongs to, or say why not."""
     from ggscope.analysis.sessions import event_stream
-    from ggscope.analysis.sessions.recording import refusal, refused, with_recording
+    from ggscope.analysis.sessions.problems import sidecar_refused
+    from ggscope.analysis.sessions.recording import refusal, with_recording
     from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
 
     why = ""
@@ -536,7 +537,9 @@ def _take_sidecar(traces: list[Trace], places: Sequence[int], side: Trace) -> No
             return
         why = why or reason
     first = traces[places[0]]
-    warnings = remap_ids.sorted_warnings((*first.warnings, refused(side, why)))
+    warnings = remap_ids.sorted_warnings(
+        (*first.warnings, sidecar_refused(side.info.name, why))
+    )
     traces[places[0]] = replace(first, warnings=warnings)
 
 

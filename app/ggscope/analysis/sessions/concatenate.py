@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions import problems, remap_ids
 from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.analysis.sessions.storage import has_own_clock, joined_storage
 from ggscope.errors import QueryError
@@ -28,11 +28,10 @@ from ggscope.model.trace import (
     JoinedFile,
     RawFileValues,
     ReadWarning,
-    Severity,
     Trace,
     TraceInfo,
 )
-from ggscope.model.units import UNITS, TimeRange, Unit, parse_duration
+from ggscope.model.units import TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
 """Option of a file in a session: what is added to its times, as a person said."""
@@ -86,17 +85,7 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
     is_own = has_own_clock(other) or has_own_clock(main)
     if not is_own and max(first - end, begin - last) <= SAME_CLOCK_NS:
         return 0, ()
-    name = other.info.name
-    notice = ReadWarning(
-        Severity.NOTICE,
-        "other_clock",
-        f"{name} uses another clock and is aligned to the begin of the session; "
-        "simultaneous spans need not have run at the same time.",
-        place=name,
-        remedy="Where the difference is known, move the file by --shift FILE=TIME."
-        if is_own
-        else "",
-    )
+    notice = problems.other_clock(other.info.name, can_be_shifted=is_own)
     return begin - first, (notice,)
 
 
@@ -132,35 +121,12 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
     if not has_times(other) or not has_times(main):
         return None
     if is_weight:
-        return _beside_weights(other)
+        return problems.weights_apart(other.info.name)
     if main.clock.unit == other.clock.unit:
         return None
     if main.clock.unit == "ns" and other.clock.hz:
         return None
-    name = other.info.name
-    units = {unit: words.many for unit, words in UNITS.items()}
-    return ReadWarning(
-        Severity.NOTICE,
-        "clock_unknown",
-        f"Times of {name} are in {units[other.clock.unit]}, those of the session in "
-        f"{units[main.clock.unit]}, and the clock frequency is unknown. Spans and "
-        f"events of {name} are omitted.",
-        place=name,
-        remedy="Set the frequency with --option hz=…, or open the file alone.",
-    )
-
-
-def _beside_weights(other: Trace) -> ReadWarning:
-    """Return why a profile without times stays out, or what is joined with one."""
-    name = other.info.name
-    return ReadWarning(
-        Severity.NOTICE,
-        "weights_apart",
-        f"{name} cannot be on one axis with the rest of the session: a profile without "
-        f"times counts what its samples weigh. Spans of {name} are omitted.",
-        place=name,
-        remedy="Open the file alone.",
-    )
+    return problems.clock_unknown(main, other)
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
@@ -236,14 +202,7 @@ def _appended(whole: Trace, other: Trace) -> Trace:
     name = other.info.name
     reason = unlike_clocks(whole, other)
     if is_same_run(whole, other):
-        reason = ReadWarning(
-            Severity.NOTICE,
-            "same_run_twice",
-            f"{name} repeats the spans of another file of this session; they are shown "
-            "once.",
-            len(other.spans),
-            place=name,
-        )
+        reason = problems.same_run_twice(other)
     if reason is not None:
         parts, warnings = (*whole.parts, *other.parts), (*whole.warnings, reason)
         return replace(whole, parts=parts, warnings=warnings)
@@ -413,12 +372,7 @@ def _in_ns(trace: Trace) -> tuple[Trace, tuple[ReadWarning, ...]]:
     extent = TimeRange(
         round(trace.extent.start * factor), round(trace.extent.end * factor) + 1
     )
-    notice = ReadWarning(
-        Severity.INFO,
-        "cycles_as_time",
-        f"Cycles of {trace.info.name} converted to time at {hz / 1e6:g} MHz.",
-        place=trace.info.name,
-    )
+    notice = problems.cycles_as_time(trace.info.name, hz)
     return replace(
         trace,
         clock=replace(

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.analysis.sessions.problems import imatrix_misfit
+from ggscope.model.trace import Trace
 
 _FITS_FROM = 0.5
 """Share of the entries whose tensor the model has, of the same width."""
@@ -37,11 +38,5 @@ def checked_importance(trace: Trace) -> Trace:
         n_fitting += not width or not known or width == stated
     if n_fitting >= _FITS_FROM * len(importance):
         return trace
-    warning = ReadWarning(
-        Severity.NOTICE,
-        "imatrix_misfit",
-        f"the importance matrix is of another model: {n_fitting:,} of "
-        f"{len(importance):,} entries have a tensor of their name and width. It is "
-        "not used.",
-    )
+    warning = imatrix_misfit(n_fitting, len(importance))
     return replace(trace, importance=None, warnings=(*trace.warnings, warning))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ggscope.analysis.reads.unrecorded import CODE as SILENT
 from ggscope.analysis.reads.unrecorded import silent_warning, with_nodes
-from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions import problems, remap_ids
 from ggscope.analysis.sessions.concatenate import (
     has_times,
     shift_between,
@@ -47,12 +47,10 @@ from ggscope.model.trace import (
     JoinedFile,
     MatchReport,
     ReadWarning,
-    Severity,
     Trace,
 )
 from ggscope.model.units import TimeRange
 
-MISFIT = "part_does_not_fit"
 """Code of the problem that a model or map was refused."""
 _PADDING = 4096
 """No model file pads a tensor by more."""
@@ -460,7 +458,10 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
         return replace(
             trace,
             joins=(*trace.joins, joined),
-            warnings=(*trace.warnings, _misfit(side, mapping)),
+            warnings=(
+                *trace.warnings,
+                problems.model_misfit(side.name, mapping.fit.evidence),
+            ),
         )
     mapped = apply_mapping(trace, layout, mapping)
     accesses = trace.accesses
@@ -503,18 +504,7 @@ def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
 
 def refused_models(trace: Trace) -> dict[str, str]:
     """Return the model files and maps that were given and refused: why, by name."""
-    return {w.place: w.message for w in trace.warnings if w.code == MISFIT}
-
-
-def _misfit(side: SideFile, mapping: Mapping) -> ReadWarning:
-    return ReadWarning(
-        Severity.NOTICE,
-        MISFIT,
-        f"{side.name} does not match this trace: {mapping.fit.evidence}. "
-        "Its tensors are ignored.",
-        place=side.name,
-        remedy="Remove it from the session, or add the model that was run.",
-    )
+    return {w.place: w.message for w in trace.warnings if w.code == problems.MISFIT}
 
 
 def _notes(
@@ -522,89 +512,35 @@ def _notes(
 ) -> tuple[ReadWarning, ...]:
     """Return the problems of a mapping that matches."""
     notes: list[ReadWarning] = []
-    uses, fit = mapping.uses, mapping.fit
-    has_accesses = bool(len(trace.accesses.patterns) or len(trace.accesses.loose))
-    source = "the trace" if has_accesses else "the other files"
-
-    def note(severity: Severity, code: str, text: str, n: int, remedy: str) -> None:
-        notes.append(
-            ReadWarning(severity, code, text, n, place=side.name, remedy=remedy)
-        )
-
+    uses, fit, name = mapping.uses, mapping.fit, side.name
+    counts = (fit.n_agree, fit.n_offsets)
     if fit.delta and layout.is_stated:
-        note(
-            Severity.INFO,
-            "trace_offsets_moved",
-            f"Trace offsets shifted by {-fit.delta:,} bytes to count from the begin "
-            f"of {side.name}; {fit.n_agree:,} of {fit.n_offsets:,} offsets match.",
-            1,
-            "",
-        )
+        notes.append(problems.trace_offsets_moved(name, fit.delta, *counts))
     elif fit.delta:
-        note(
-            Severity.INFO,
-            "offsets_moved",
-            f"Offsets of {side.name} shifted by {fit.delta:,} bytes; {fit.n_agree:,} "
-            f"of {fit.n_offsets:,} match the offsets in {source}.",
-            1,
-            "",
+        has_accesses = bool(len(trace.accesses.patterns) or len(trace.accesses.loose))
+        notes.append(
+            problems.offsets_moved(name, fit.delta, *counts, has_accesses=has_accesses)
         )
     if fit.is_open and not (mapping.of_use >= 0).any():
-        note(
-            Severity.NOTICE,
-            "nothing_to_map",
-            f"Accesses cannot be mapped to the tensors of {side.name}: the trace has "
-            "neither tensor names nor offsets.",
-            1,
-            "Add a registry with addresses, or record with tensor names.",
-        )
+        notes.append(problems.nothing_to_map(name))
     data = {m.data_offset for m in (*trace.models, *side.trace.models)} - {-1}
     if fit.delta and has_model and data and fit.delta not in data:
-        note(
-            Severity.NOTICE,
-            "delta_disagrees",
-            f"Offsets of {side.name} shifted by {fit.delta:,} bytes, but the data "
-            f"section of the model file begins at {min(data):,}.",
-            1,
-            "Check that the map belongs to this model file.",
-        )
+        notes.append(problems.delta_disagrees(name, fit.delta, min(data)))
     off = (mapping.of_use >= 0) & (uses.offset >= 0) & ~mapping.agrees
     if fit.delta is not None and off.any():
-        note(
-            Severity.NOTICE,
-            "offsets_disagree",
-            f"Some accesses lie outside their tensor according to {side.name}.",
-            int(uses.count[off].sum()),
-            "Their offsets from the trace are used.",
-        )
+        notes.append(problems.offsets_disagree(name, int(uses.count[off].sum())))
     n_unmapped = int(uses.count[mapping.of_use < 0].sum())
     if n_unmapped and uses.is_file and len(layout):
-        note(
-            Severity.NOTICE,
-            "tensors_missing_in_map",
-            f"Accesses to the model file without a tensor in {side.name}.",
-            n_unmapped,
-            "Add the model file itself: its header lists every tensor.",
-        )
+        notes.append(problems.tensors_missing_in_map(name, n_unmapped))
     return tuple(notes)
 
 
 def _notes_of_names(side: SideFile, names: NameCounts) -> tuple[ReadWarning, ...]:
     notes = []
-
-    def note(code: str, text: str, n: int) -> None:
-        notes.append(ReadWarning(Severity.INFO, code, text, n, place=side.name))
-
     if n := names.n_completed:
-        text = f"Truncated names completed from {side.name}"
-        if names.n_guessed:
-            text += (
-                f"; {names.n_guessed:,} of them (marked ~) from their beginning only"
-            )
-        note("names_completed", f"{text}.", n)
+        notes.append(problems.names_completed(side.name, n, names.n_guessed))
     if n := names.n_named:
-        text = f"Unnamed tensors of the trace named from {side.name}"
-        note("tensors_named", f"{text}, by file offset.", n)
+        notes.append(problems.tensors_named(side.name, n))
     return tuple(notes)
 
 
@@ -703,13 +639,6 @@ def _with_routing(trace: Trace, side: SideFile, by: int) -> Trace:
     """Return the trace with a side's choices of experts, where it has none itself."""
     # Choices that sizes imply give way to a list.
     if len(trace.routing.listed()):
-        notice = ReadWarning(
-            Severity.NOTICE,
-            "routing_not_added",
-            f"Expert routing of {side.name} ignored: the session has routing already.",
-            len(side.trace.routing),
-            place=side.name,
-            remedy="Open the file alone to see its routing.",
-        )
+        notice = problems.routing_not_added(side.name, len(side.trace.routing))
         return replace(trace, warnings=(*trace.warnings, notice))
     return replace(trace, routing=Move(ticks=by).of(side.trace.routing))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions import problems, remap_ids
 from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.analysis.sessions.sidecar import from_sidecar
 from ggscope.model.names import normalise
@@ -24,7 +24,7 @@ from ggscope.model.tables import (
     Spans,
     stacked,
 )
-from ggscope.model.trace import Lanes, OpTable, ReadWarning, Severity, Trace
+from ggscope.model.trace import Lanes, OpTable, ReadWarning, Trace
 from ggscope.model.units import TimeRange, format_count
 
 _FITS_FROM = 0.9
@@ -91,17 +91,6 @@ def refusal(trace: Trace, side: Trace, spare: Array | None) -> str:
             "graphs"
         )
     return ""
-
-
-def refused(side: Trace, why: str) -> ReadWarning:
-    """Return the warning that a sidecar does not belong."""
-    return ReadWarning(
-        Severity.NOTICE,
-        "sidecar_refused",
-        f"{side.info.name} does not match these records: {why}. It is ignored.",
-        place=side.info.name,
-        remedy="Remove it from the session, or add the right sidecar.",
-    )
 
 
 def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
@@ -310,13 +299,4 @@ def _fewer(
     n = run.n_records - len(spare)
     if n <= 0:
         return ()
-    return (
-        ReadWarning(
-            Severity.DATA_LOSS,
-            "recording_cut",
-            f"{trace.info.name} is truncated: {side.info.name} states more records.",
-            n,
-            place=trace.info.name,
-            remedy="Copy the recording again.",
-        ),
-    )
+    return (problems.recording_cut(trace.info.name, side.info.name, n),)

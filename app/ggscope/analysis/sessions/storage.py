@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.sessions import problems
 from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.model.storage import (
     SECTOR,
@@ -18,7 +19,7 @@ from ggscope.model.storage import (
     StorageFile,
 )
 from ggscope.model.tables import I64, stacked
-from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.trace import ReadWarning, Trace
 
 _CLEAR = 0.9
 """A partition is chosen where no other one fits as well as that."""
@@ -233,52 +234,16 @@ def _notes(storage: Storage, placement: Placement, n_all: int) -> list[ReadWarni
         notes.append(_note_of(device, start, n, is_open=is_open))
     n_none = n_all - int(np.count_nonzero(placement.file >= 0))
     if n_none:
-        notes.append(
-            ReadWarning(
-                Severity.INFO,
-                "requests_outside_files",
-                "requests to devices lie outside the files that have an extent map.",
-                n_none,
-            )
-        )
+        notes.append(problems.requests_outside_files(n_none))
     if placement.n_across:
-        notes.append(
-            ReadWarning(
-                Severity.INFO,
-                "requests_across_extents",
-                "requests go on behind the extent that they begin in: what lies behind "
-                "counts as the same file.",
-                placement.n_across,
-            )
-        )
+        notes.append(problems.requests_across_extents(placement.n_across))
     # One per code: a session has a device or two.
     return list({note.code: note for note in reversed(notes)}.values())
 
 
 def _note_of(device: Device, start: int, n: int, *, is_open: bool) -> ReadWarning:
     if is_open:
-        return ReadWarning(
-            Severity.NOTICE,
-            "partition_ambiguous",
-            f"several partitions of {device.name} fit the extent map; the one that "
-            f"begins at sector {start:,} was taken.",
-            n,
-            place=device.name,
-            remedy="Say which one with --option partition=SECTOR.",
-        )
+        return problems.partition_ambiguous(device, start, n)
     if n:
-        how = "as said" if device.is_stated else "as remapped requests tell"
-        return ReadWarning(
-            Severity.INFO,
-            "partition_start",
-            f"the extent map counts from sector {start:,} of {device.name}, {how}.",
-            place=device.name,
-        )
-    return ReadWarning(
-        Severity.NOTICE,
-        "partition_unknown",
-        f"nothing tells where the partition begins on {device.name}: the extent map "
-        "was taken to count from sector 0.",
-        place=device.name,
-        remedy="Where it begins elsewhere, say so with --option partition=SECTOR.",
-    )
+        return problems.partition_start(device, start)
+    return problems.partition_unknown(device)

@@ -1,0 +1,281 @@
+"""What joining files has to tell of them: facts as problems of the joined trace."""
+
+from ggscope.model.storage import Device
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.units import UNITS
+
+MISFIT = "part_does_not_fit"
+
+
+# -- clocks --------------------------------------------------------------------
+
+
+def other_clock(name: str, *, can_be_shifted: bool) -> ReadWarning:
+    """Return that a file was put to the begin of the session."""
+    remedy = "Where the difference is known, move the file by --shift FILE=TIME."
+    return ReadWarning(
+        Severity.NOTICE,
+        "other_clock",
+        f"{name} uses another clock and is aligned to the begin of the session; "
+        "simultaneous spans need not have run at the same time.",
+        place=name,
+        remedy=remedy if can_be_shifted else "",
+    )
+
+
+def clock_unknown(main: Trace, other: Trace) -> ReadWarning:
+    """Return that the times of a file cannot be put on the clock of the session."""
+    name = other.info.name
+    return ReadWarning(
+        Severity.NOTICE,
+        "clock_unknown",
+        f"Times of {name} are in {UNITS[other.clock.unit].many}, those of the session in "
+        f"{UNITS[main.clock.unit].many}, and the clock frequency is unknown. Spans and "
+        f"events of {name} are omitted.",
+        place=name,
+        remedy="Set the frequency with --option hz=…, or open the file alone.",
+    )
+
+
+def weights_apart(name: str) -> ReadWarning:
+    """Return that a profile without times stays out, or what is joined with one."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "weights_apart",
+        f"{name} cannot be on one axis with the rest of the session: a profile without "
+        f"times counts what its samples weigh. Spans of {name} are omitted.",
+        place=name,
+        remedy="Open the file alone.",
+    )
+
+
+def cycles_as_time(name: str, hz: float) -> ReadWarning:
+    """Return that cycles of a file became nanoseconds."""
+    text = f"Cycles of {name} converted to time at {hz / 1e6:g} MHz."
+    return ReadWarning(Severity.INFO, "cycles_as_time", text, place=name)
+
+
+# -- files that repeat others, or are of another run ---------------------------
+
+
+def same_run_twice(other: Trace) -> ReadWarning:
+    """Return that a file has the spans of another one."""
+    name = other.info.name
+    return ReadWarning(
+        Severity.NOTICE,
+        "same_run_twice",
+        f"{name} repeats the spans of another file of this session; they are shown "
+        "once.",
+        len(other.spans),
+        place=name,
+    )
+
+
+def sidecar_refused(name: str, why: str) -> ReadWarning:
+    """Return that a sidecar is not of these records."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "sidecar_refused",
+        f"{name} does not match these records: {why}. It is ignored.",
+        place=name,
+        remedy="Remove it from the session, or add the right sidecar.",
+    )
+
+
+def recording_cut(name: str, sidecar: str, n_missing: int) -> ReadWarning:
+    """Return that a recording has fewer records than its sidecar states."""
+    return ReadWarning(
+        Severity.DATA_LOSS,
+        "recording_cut",
+        f"{name} is truncated: {sidecar} states more records.",
+        n_missing,
+        place=name,
+        remedy="Copy the recording again.",
+    )
+
+
+def model_misfit(name: str, evidence: str) -> ReadWarning:
+    """Return that a model or map is not that of the trace."""
+    return ReadWarning(
+        Severity.NOTICE,
+        MISFIT,
+        f"{name} does not match this trace: {evidence}. Its tensors are ignored.",
+        place=name,
+        remedy="Remove it from the session, or add the model that was run.",
+    )
+
+
+def imatrix_misfit(n_fitting: int, n_entries: int) -> ReadWarning:
+    """Return that an importance matrix is of another model."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "imatrix_misfit",
+        f"the importance matrix is of another model: {n_fitting:,} of "
+        f"{n_entries:,} entries have a tensor of their name and width. It is "
+        "not used.",
+    )
+
+
+def routing_not_added(name: str, n_choices: int) -> ReadWarning:
+    """Return that the choices of experts of a file were left out."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "routing_not_added",
+        f"Expert routing of {name} ignored: the session has routing already.",
+        n_choices,
+        place=name,
+        remedy="Open the file alone to see its routing.",
+    )
+
+
+# -- tensors of a model or map -------------------------------------------------
+
+
+def trace_offsets_moved(
+    name: str, delta: int, n_agree: int, n_offsets: int
+) -> ReadWarning:
+    """Return that offsets of the trace were counted from the begin of the model."""
+    return ReadWarning(
+        Severity.INFO,
+        "trace_offsets_moved",
+        f"Trace offsets shifted by {-delta:,} bytes to count from the begin "
+        f"of {name}; {n_agree:,} of {n_offsets:,} offsets match.",
+        place=name,
+    )
+
+
+def offsets_moved(
+    name: str, delta: int, n_agree: int, n_offsets: int, *, has_accesses: bool
+) -> ReadWarning:
+    """Return that offsets of a model or map were moved to those of the trace."""
+    source = "the trace" if has_accesses else "the other files"
+    return ReadWarning(
+        Severity.INFO,
+        "offsets_moved",
+        f"Offsets of {name} shifted by {delta:,} bytes; {n_agree:,} "
+        f"of {n_offsets:,} match the offsets in {source}.",
+        place=name,
+    )
+
+
+def nothing_to_map(name: str) -> ReadWarning:
+    """Return that accesses have nothing by which tensors are known."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "nothing_to_map",
+        f"Accesses cannot be mapped to the tensors of {name}: the trace has "
+        "neither tensor names nor offsets.",
+        place=name,
+        remedy="Add a registry with addresses, or record with tensor names.",
+    )
+
+
+def delta_disagrees(name: str, delta: int, data_offset: int) -> ReadWarning:
+    """Return that offsets were moved by another amount than the model file tells."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "delta_disagrees",
+        f"Offsets of {name} shifted by {delta:,} bytes, but the data "
+        f"section of the model file begins at {data_offset:,}.",
+        place=name,
+        remedy="Check that the map belongs to this model file.",
+    )
+
+
+def offsets_disagree(name: str, n_accesses: int) -> ReadWarning:
+    """Return that accesses lie outside of their tensors."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "offsets_disagree",
+        f"Some accesses lie outside their tensor according to {name}.",
+        n_accesses,
+        place=name,
+        remedy="Their offsets from the trace are used.",
+    )
+
+
+def tensors_missing_in_map(name: str, n_accesses: int) -> ReadWarning:
+    """Return that accesses to the model file are of no tensor."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "tensors_missing_in_map",
+        f"Accesses to the model file without a tensor in {name}.",
+        n_accesses,
+        place=name,
+        remedy="Add the model file itself: its header lists every tensor.",
+    )
+
+
+def names_completed(name: str, n_names: int, n_guessed: int) -> ReadWarning:
+    """Return that truncated names were completed."""
+    text = f"Truncated names completed from {name}"
+    if n_guessed:
+        text += f"; {n_guessed:,} of them (marked ~) from their beginning only"
+    code = "names_completed"
+    return ReadWarning(Severity.INFO, code, f"{text}.", n_names, place=name)
+
+
+def tensors_named(name: str, n_tensors: int) -> ReadWarning:
+    """Return that tensors without a name got one."""
+    text = f"Unnamed tensors of the trace named from {name}, by file offset."
+    return ReadWarning(Severity.INFO, "tensors_named", text, n_tensors, place=name)
+
+
+# -- storage -------------------------------------------------------------------
+
+
+def partition_ambiguous(device: Device, start: int, n_candidates: int) -> ReadWarning:
+    """Return that a partition was chosen out of several."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "partition_ambiguous",
+        f"several partitions of {device.name} fit the extent map; the one that "
+        f"begins at sector {start:,} was taken.",
+        n_candidates,
+        place=device.name,
+        remedy="Say which one with --option partition=SECTOR.",
+    )
+
+
+def partition_start(device: Device, start: int) -> ReadWarning:
+    """Return where the extent map counts from."""
+    how = "as said" if device.is_stated else "as remapped requests tell"
+    return ReadWarning(
+        Severity.INFO,
+        "partition_start",
+        f"the extent map counts from sector {start:,} of {device.name}, {how}.",
+        place=device.name,
+    )
+
+
+def partition_unknown(device: Device) -> ReadWarning:
+    """Return that nothing tells where the extent map counts from."""
+    return ReadWarning(
+        Severity.NOTICE,
+        "partition_unknown",
+        f"nothing tells where the partition begins on {device.name}: the extent map "
+        "was taken to count from sector 0.",
+        place=device.name,
+        remedy="Where it begins elsewhere, say so with --option partition=SECTOR.",
+    )
+
+
+def requests_outside_files(n_requests: int) -> ReadWarning:
+    """Return that requests are of no file."""
+    return ReadWarning(
+        Severity.INFO,
+        "requests_outside_files",
+        "requests to devices lie outside the files that have an extent map.",
+        n_requests,
+    )
+
+
+def requests_across_extents(n_requests: int) -> ReadWarning:
+    """Return that requests go on behind an extent."""
+    return ReadWarning(
+        Severity.INFO,
+        "requests_across_extents",
+        "requests go on behind the extent that they begin in: what lies behind "
+        "counts as the same file.",
+        n_requests,
+    )
