@@ -15,13 +15,13 @@ Row = dict[str, Any]
 def rows(seed: int, n: int = 8, **changes: Any) -> list[Row]:
     """Return tests with samples, each of its own size."""
     rng = np.random.default_rng(seed)
-    found = []
+    rows = []
     for i in range(n):
         is_prompt = i % 2 == 0
         samples = [int(x) for x in rng.integers(1_000_000, 9_000_000, 3)]
         size = 128 << (i // 2)
         speeds = [round(size * 1e9 / ns, 2) for ns in samples]
-        found.append(
+        rows.append(
             {
                 "build_commit": "12345678", "build_number": 6865,
                 "cpu_info": "a processor", "gpu_info": "", "backends": "CPU",
@@ -38,7 +38,7 @@ def rows(seed: int, n: int = 8, **changes: Any) -> list[Row]:
             }
             | changes
         )  # fmt: skip
-    return found
+    return rows
 
 
 def written(tests: Sequence[Row], form: str) -> bytes:

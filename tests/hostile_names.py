@@ -109,11 +109,11 @@ def _tensor_access(names: Names) -> bytes:
 
 
 def _tokens(names: Names) -> bytes:
-    found = token_files.document(_records(names))
-    for entry in found["entries"]:  # type: ignore[attr-defined]
+    document = token_files.document(_records(names))
+    for entry in document["entries"]:  # type: ignore[attr-defined]
         entry["operation_type"] = f"{entry['operation_type']} {next(names)}"
         entry["phase"] = next(names) if entry["entry_id"] % 3 == 2 else entry["phase"]
-    return json.dumps(found).encode()
+    return json.dumps(document).encode()
 
 
 def _npu(names: Names) -> bytes:

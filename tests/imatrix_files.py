@@ -24,7 +24,7 @@ def entries(
 ) -> list[Entry]:
     """Return the entries of a small mixture of experts; the last expert is unused."""
     rng = np.random.default_rng(seed)
-    found = []
+    entries = []
     for layer in range(layers):
         counts = rng.integers(1, 500, experts)
         counts[-1] = 0
@@ -37,8 +37,8 @@ def entries(
         ):
             of = counts if n > 1 else total
             sums = rng.random((n, columns)) * of[:, None]
-            found.append(Entry(f"blk.{layer}.{name}.weight", sums.astype("<f4"), of))
-    return found
+            entries.append(Entry(f"blk.{layer}.{name}.weight", sums.astype("<f4"), of))
+    return entries
 
 
 def gguf(some: Sequence[Entry], chunks: int = 7, dataset: str = "wiki.txt") -> bytes:

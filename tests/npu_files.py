@@ -146,8 +146,8 @@ def only_warning(trace: Trace) -> ReadWarning:
 
 def lane_named(trace: Trace, name: str) -> int:
     """Return the id of a lane."""
-    (found,) = [lane.id for lane in trace.lanes if lane.name == name]
-    return found
+    (named,) = [lane.id for lane in trace.lanes if lane.name == name]
+    return named
 
 
 def spans_on(trace: Trace, name: str) -> list[tuple[str, int, int]]:

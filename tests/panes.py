@@ -231,15 +231,15 @@ def tips(view: View, step: int = 25) -> str:
 
 def titles_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which the titles of what workers are asked for are added."""
-    found: list[str] = []
+    titles: list[str] = []
     run = session.tasks.run
 
     def noted(*arguments: object, **named: object) -> None:
-        found.append(str(named.get("title", "")))
+        titles.append(str(named.get("title", "")))
         run(*arguments, **named)  # type: ignore[arg-type]  # as they came
 
     monkeypatch.setattr(session.tasks, "run", noted)
-    return found
+    return titles
 
 
 def texts_of_widgets(top: QWidget) -> Iterator[str]:

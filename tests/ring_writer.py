@@ -202,23 +202,23 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=64)
     parser.add_argument("--lanes", type=int, default=4)
     parser.add_argument("--overwrite", action="store_true")
-    wanted = parser.parse_args()
-    capacity = int(wanted.megabytes * (1 << 20)) // RECORD.itemsize // wanted.lanes
+    expected = parser.parse_args()
+    capacity = int(expected.megabytes * (1 << 20)) // RECORD.itemsize // expected.lanes
     capacity = 1 << (capacity.bit_length() - 1)
-    free = shutil.disk_usage(wanted.path.parent).free - EVENT_BYTES
-    while capacity * wanted.lanes * RECORD.itemsize > free:
+    free = shutil.disk_usage(expected.path.parent).free - EVENT_BYTES
+    while capacity * expected.lanes * RECORD.itemsize > free:
         capacity //= 2
     writer = Writer(
-        wanted.path,
-        n_lanes=wanted.lanes,
+        expected.path,
+        n_lanes=expected.lanes,
         capacity=capacity,
-        overwrites=wanted.overwrite,
+        overwrites=expected.overwrite,
     )
-    per_graph = wanted.rate // 1000 // wanted.lanes
+    per_graph = expected.rate // 1000 // expected.lanes
     began = time.monotonic()
     length = per_graph * 1000
     ended = time.monotonic_ns()
-    for i in range(int(wanted.seconds * 1000)):
+    for i in range(int(expected.seconds * 1000)):
         # A graph that is late begins no sooner than the one before has ended: the
         # ops of a thread do not overlap. It is written when its last record ends.
         due = max(began + i / 1000, (ended + length) / 1e9)

@@ -29,15 +29,15 @@ def outcome(reader: Reader, path: Path) -> Trace | ReadError:
     """Return a sound trace or the error; sniffing must not fail either."""
     data = path.read_bytes()
     reader.sniff(Head(path.name, len(data), data[:HEAD_BYTES]))
-    found: Trace | ReadError
+    outcome: Trace | ReadError
     try:
-        found = read_path(reader, path)
+        outcome = read_path(reader, path)
     except ReadError as error:
-        found = error
-    if isinstance(found, ReadError):
-        assert found.message
-        assert "\n" not in found.message
-    return found
+        outcome = error
+    if isinstance(outcome, ReadError):
+        assert outcome.message
+        assert "\n" not in outcome.message
+    return outcome
 
 
 def confidence(reader: Reader, data: str | bytes, name: str = "x.json") -> int:

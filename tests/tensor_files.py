@@ -141,12 +141,12 @@ def one_source_each(records: Iterable[Rec]) -> list[Rec]:
 def decode(data: bytes, layout: str) -> list[Rec]:
     """Return the records that are not all zero, the last cut one left out."""
     size = SIZES[layout]
-    found = []
+    decode = []
     for at in range(0, len(data) - size + 1, size):
         raw = data[at : at + size]
         if any(raw):
-            found.append(_decode_one(raw, layout))
-    return found
+            decode.append(_decode_one(raw, layout))
+    return decode
 
 
 def _decode_one(raw: bytes, layout: str) -> Rec:
@@ -268,7 +268,7 @@ def names_of(records: Sequence[Rec]) -> list[str]:
 def table_of(trace: Trace) -> dict[str, object]:
     """Return all that a trace says, strings instead of their ids, to compare."""
     texts = np.array([*trace.strings.texts(), ""], object)
-    found: dict[str, object] = {
+    table: dict[str, object] = {
         "lanes": trace.lanes,
         "clock": trace.clock,
         "extent": trace.extent,
@@ -278,10 +278,10 @@ def table_of(trace: Trace) -> dict[str, object]:
         "pending": trace.pending,
     }
     for name in ("spans", "markers", "accesses", "tensors", "buffers"):
-        _add_columns(found, name, getattr(trace, name))
+        _add_columns(table, name, getattr(trace, name))
     for name in ("spans.name", "tensors.name", "buffers.name", "markers.name"):
-        found[name] = texts[found[name]].tolist()
-    return found
+        table[name] = texts[table[name]].tolist()
+    return table
 
 
 def _add_columns(found: dict[str, object], name: str, table: object) -> None:

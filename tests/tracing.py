@@ -57,8 +57,8 @@ def info(*files: Path) -> dict[str, Any]:
         out.seek(0)
         said = out.read()
     assert code == 0, said
-    found: dict[str, Any] = json.loads(said)
-    return found
+    info: dict[str, Any] = json.loads(said)
+    return info
 
 
 def tracer() -> Path:
@@ -84,9 +84,9 @@ def doors(door: str) -> dict[str, str]:
     return given
 
 
-def plain_sidecar(told: RingContents, control: Any) -> dict[str, Any]:
+def plain_sidecar(ring_contents: RingContents, control: Any) -> dict[str, Any]:
     """Return the facts of a sidecar with the rows of its tables as lists."""
-    facts = to_sidecar(told, control)
+    facts = to_sidecar(ring_contents, control)
     return {key: [*it] if key in TABLES else it for key, it in facts.items()}
 
 
@@ -120,27 +120,27 @@ class Traced:
 
     @property
     def ops(self) -> dict[int, str]:
-        found = {}
+        ops = {}
         for event in self.of(FrameType.OP):
-            found[event.number()] = event.text()
-        return found
+            ops[event.number()] = event.text()
+        return ops
 
     def builds(self) -> dict[int, tuple[DefBuild, list[tuple[np.void, str]]]]:
         """Return head and tensors with names, by the number of the build."""
-        found = {}
+        builds = {}
         for number, made in self.told().builds.items():
-            found[number] = made.head, [*zip(made.tensors, made.names, strict=True)]
-        return found
+            builds[number] = made.head, [*zip(made.tensors, made.names, strict=True)]
+        return builds
 
     def graphs(self) -> dict[int, EventGraph]:
         told = [unpack(EventGraph, e.body) for e in self.of(FrameType.GRAPH_BEGIN)]
         return {graph.graph: graph for graph in told}
 
     def weights(self) -> dict[str, DefWeight]:
-        found = {}
+        weights = {}
         for event in self.of(FrameType.WEIGHT):
-            found[event.text()] = unpack(DefWeight, event.body)
-        return found
+            weights[event.text()] = unpack(DefWeight, event.body)
+        return weights
 
 
 def command(

@@ -17,9 +17,9 @@ def with_waits(trace: Trace, wait: Array) -> Trace:
     column = np.asarray(wait, np.uint32)
     spans = replace(trace.spans, wait=column)
     extent = replace(trace.extent, end=max(trace.extent.end, spans.last_tick()))
-    found = replace(trace, spans=spans, extent=extent)
-    found.freeze()
-    return found
+    waits = replace(trace, spans=spans, extent=extent)
+    waits.freeze()
+    return waits
 
 
 def gaps_behind(trace: Trace) -> Array:

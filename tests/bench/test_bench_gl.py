@@ -49,12 +49,12 @@ FRAMES = 60
 
 def make_context() -> tuple[QOpenGLContext, QOffscreenSurface] | None:
     """Return a current context of OpenGL 3.3 core, None where there is none."""
-    wanted = QSurfaceFormat()
-    wanted.setVersion(3, 3)
-    wanted.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
+    expected = QSurfaceFormat()
+    expected.setVersion(3, 3)
+    expected.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
     surface, context = QOffscreenSurface(), QOpenGLContext()
-    surface.setFormat(wanted)
-    context.setFormat(wanted)
+    surface.setFormat(expected)
+    context.setFormat(expected)
     surface.create()
     if not context.create() or not context.makeCurrent(surface):
         return None
@@ -162,21 +162,21 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=128)
     parser.add_argument("--spans", type=int, default=4_000_000)
     parser.add_argument("--frames", type=int, default=FRAMES)
-    wanted = parser.parse_args()
-    width, height = (int(part) for part in wanted.size.split("x"))
+    expected = parser.parse_args()
+    width, height = (int(part) for part in expected.size.split("x"))
     application = QGuiApplication([])
     made = make_context()
     if made is None:
         print("There is no OpenGL 3.3 here.", file=sys.stderr)
         return 1
-    scene = scene_of(wanted.spans, wanted.rows, width, height)
+    scene = scene_of(expected.spans, expected.rows, width, height)
     painter = GlPainter()
     painter.initialize()
-    about = {"renderer": current_renderer(), "size": wanted.size}
-    about |= {"rows": wanted.rows, "spans": wanted.spans}
+    about = {"renderer": current_renderer(), "size": expected.size}
+    about |= {"rows": expected.rows, "spans": expected.spans}
     for zoom in ZOOMS:
         measure(painter, scene, zoom, 3)  # what is computed once
-        print(json.dumps(about | measure(painter, scene, zoom, wanted.frames)))
+        print(json.dumps(about | measure(painter, scene, zoom, expected.frames)))
     painter.release()
     made[0].doneCurrent()
     del application

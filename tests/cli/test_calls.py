@@ -16,10 +16,10 @@ CALLS = [
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "x.txt"
+    path = tmp_path / "x.txt"
     begun = '{"ts":0.02,"op_id":9,"phase":"B","name":"cuMemcpyDtoH"}'
-    found.write_text("\n".join([*hook(CALLS), '{"ts":1.5,"op_id":', begun]))
-    return found
+    path.write_text("\n".join([*hook(CALLS), '{"ts":1.5,"op_id":', begun]))
+    return path
 
 
 def test_info_counts_calls_unmatched_and_broken_lines(run, path):

@@ -93,7 +93,7 @@ class Sums:
 
 def sums_of(records: list[Rec], names: dict[int, str], layout: str) -> Sums:
     """Add the sources of records up, one by one."""
-    found = Sums()
+    sums = Sums()
     probs = {
         (s.name.split("-")[1].split(" ")[0], s.size)
         for r in records
@@ -107,7 +107,7 @@ def sums_of(records: list[Rec], names: dict[int, str], layout: str) -> Sums:
         # A record per source: those of one op share thread, stamp and op.
         is_op = layout in ("256", "1024") or key != last
         last = None if not is_op else key
-        found.ops += is_op
+        sums.ops += is_op
         for slot, s in enumerate(r.sources):
             known, open_ = s.size, 0
             if op == "GET_ROWS" and slot == 0:
@@ -123,25 +123,25 @@ def sums_of(records: list[Rec], names: dict[int, str], layout: str) -> Sums:
                 # As many ids as probabilities: each token chose every expert.
                 every = (layer, ids.size) in probs
                 known, open_ = (s.size, 0) if every else (0, s.size)
-            found.accesses += 1
-            found.known += known
-            found.unknown += open_
-            found.by_op[op] += known
-            found.open_by_op[op] += open_
+            sums.accesses += 1
+            sums.known += known
+            sums.unknown += open_
+            sums.by_op[op] += known
+            sums.open_by_op[op] += open_
             in_file = layout in ("256", "1024") and s.mem == 0
             if in_file:
-                found.file += known
-                found.file_open += open_
-                found.asked += known if op != "GET_ROWS" else 0
+                sums.file += known
+                sums.file_open += open_
+                sums.asked += known if op != "GET_ROWS" else 0
             elif s.name.startswith("cache_"):
                 if op == "SET_ROWS":
-                    found.cache_written_open += open_
+                    sums.cache_written_open += open_
                 else:
-                    found.cache_read += known
-                    found.cache_read_open += open_
+                    sums.cache_read += known
+                    sums.cache_read_open += open_
             if layout in ("256", "1024") and s.mem == 1:
-                found.buffers[s.where] += known
-    return found
+                sums.buffers[s.where] += known
+    return sums
 
 
 @pytest.fixture(scope="module", params=entries(), ids=lambda e: e["path"])

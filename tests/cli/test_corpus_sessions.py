@@ -155,10 +155,10 @@ def test_names_of_sources_find_the_ops_that_read_them(run):
     assert join["rules"] == {"name of a source, op and order": 105}
 
     session = open_bundle(survey((trace, graph)))
-    found = correlate(session)
+    correlation = correlate(session)
     ids = np.flatnonzero(session.spans.op >= 0)
-    assert found is not None
-    nodes = found.nodes_of(ids)[0].tolist()
+    assert correlation is not None
+    nodes = correlation.nodes_of(ids)[0].tolist()
     drawn = session.graphs[0]
     for span, node in zip(ids.tolist(), nodes, strict=True):
         assert session.op_name(int(drawn.op[node])) == "MUL_MAT"

@@ -74,11 +74,11 @@ def check_categories(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> 
 def n_beyond(facts: Facts) -> int:
     """Return how many rows a map has beyond its tensors: slices after the first."""
     told = said(facts, "map_slices")
-    found = re.search(r"rows are slices .*, of ([\d,]+) tensors", told)
-    if found is None:
+    match = re.search(r"rows are slices .*, of ([\d,]+) tensors", told)
+    if match is None:
         return 0
     slices: int = facts["model"]["slices"]
-    return slices - int(found[1].replace(",", ""))
+    return slices - int(match[1].replace(",", ""))
 
 
 def check_tensors(facts: Facts, value: int, _: dict[str, Any]) -> None:

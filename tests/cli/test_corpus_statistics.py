@@ -66,8 +66,8 @@ def test_rows_cells_and_bars_add_up_to_the_ops(path):
         assert sum(row.total for row in table.rows) == table.all.total
         assert cells.total[-1, -1] == table.all.total
         totals = {row.key: row.total if row.timed else 0 for row in table.rows}
-        found = dict(zip(cells.rows, cells.total[:-1, -1].tolist(), strict=True))
-        assert found == totals, by
+        actual = dict(zip(cells.rows, cells.total[:-1, -1].tolist(), strict=True))
+        assert actual == totals, by
         if not is_lane and by != "expert":
             assert cells.count[-1, -1] == np.count_nonzero(s.op >= 0)
     for of in AMOUNTS:
@@ -82,11 +82,11 @@ def test_rows_cells_and_bars_add_up_to_the_ops(path):
             bars = result.bars(is_log=is_log)
             places = np.searchsorted(bars.edges, amount[keep], "right") - 1
             counted = Counter(places.tolist())
-            wanted = [counted[k] for k in range(len(bars.counts))]
-            assert bars.counts.tolist() == wanted
+            expected = [counted[k] for k in range(len(bars.counts))]
+            assert bars.counts.tolist() == expected
         middle = len(bars.counts) // 2
-        wanted = result.within(
+        expected = result.within(
             int(bars.edges[0]), int(bars.edges[middle + 1]), Filter()
         )
-        mask = filter_mask(trace, wanted)
+        mask = filter_mask(trace, expected)
         assert distribution(trace, of, mask=mask).n == bars.counts[: middle + 1].sum()

@@ -37,7 +37,7 @@ def asked(run, *words: object) -> dict:
 def events_of(data: bytes, layout: str) -> list[tuple[int, int, tuple[int, ...]]]:
     """Return (kind, time, fields of the union) of each whole event of a stream."""
     union, graph, op, memory = UNIONS[layout]
-    found, at = [], 12
+    events, at = [], 12
     while at + 13 < len(data):
         kind, time, _ = struct.unpack_from("<BQI", data, at)
         form = graph if kind < 2 else op if kind < 4 else memory if kind < 8 else "<"
@@ -51,9 +51,9 @@ def events_of(data: bytes, layout: str) -> list[tuple[int, int, tuple[int, ...]]
             stop += 4 + int.from_bytes(data[stop : stop + 4], "little")
         if stop > len(data):
             break
-        found.append((kind, time, struct.unpack_from(form, data, at + 13)))
+        events.append((kind, time, struct.unpack_from(form, data, at + 13)))
         at = stop
-    return found
+    return events
 
 
 STREAMS = [e for e in entries("ggmlviz") if "layout" in e["expect"]]

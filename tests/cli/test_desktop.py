@@ -33,9 +33,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.delenv("XDG_CURRENT_DESKTOP", raising=False)
-    found = home / DATA
-    monkeypatch.setenv("XDG_DATA_HOME", str(found))
-    return found
+    data = home / DATA
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
+    return data
 
 
 def ask(*words: object) -> str:

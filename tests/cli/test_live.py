@@ -206,7 +206,7 @@ def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (["--live"], ""),
         (["-l", "1234"], "1234"),
@@ -214,12 +214,12 @@ def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
         (["run.bin"], None),
     ],
 )
-def test_option_of_the_window_names_what_is_followed(words, wanted):
+def test_option_of_the_window_names_what_is_followed(words, expected):
     arguments = parse(words)
 
     assert arguments.command == "open"
-    assert arguments.live == wanted
-    assert (make_request([], arguments) is None) == (wanted is not None)
+    assert arguments.live == expected
+    assert (make_request([], arguments) is None) == (expected is not None)
 
 
 def test_first_line_of_a_file_has_no_rate_of_what_was_there(run, tmp_path):

@@ -28,7 +28,7 @@ def test_viewer_shows_every_span_to_the_nanosecond(run, tmp_path) -> None:
         assert seen["errors"] == []
         meant = path.with_suffix(".chrome-json").read_text()
         # An instant is a slice without a duration there, an open one has -1.
-        wanted = sorted(
+        expected = sorted(
             (int(a + b), -1 if kind == "B" else int((c + d) or 0), json.loads(name))
             for kind, name, a, b, c, d in re.findall(
                 r'"ph":"([XBi])","name":("(?:[^"\\]|\\.)*"),.*?"ts":(\d+)\.(\d+)'
@@ -36,5 +36,5 @@ def test_viewer_shows_every_span_to_the_nanosecond(run, tmp_path) -> None:
                 meant.replace('"s":"t",', ""),
             )
         )
-        assert sorted((int(t), int(d), n) for t, d, n, _ in seen["slices"]) == wanted
+        assert sorted((int(t), int(d), n) for t, d, n, _ in seen["slices"]) == expected
         assert seen["samples"] == [[str(meant.count('"ph":"C"'))]]

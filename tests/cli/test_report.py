@@ -307,9 +307,9 @@ def spots_of(target: Path) -> list[tuple[float, float, float, float, str]]:
         f"<rect x={number} y={number} width={number} height={number}>"
         "<title>(.*?)</title></rect>"
     )
-    found = [(*map(float, one[:4]), one[4]) for one in re.findall(pattern, drawn)]
-    assert len(found) == drawn.count("<rect")
-    return found
+    spots = [(*map(float, one[:4]), one[4]) for one in re.findall(pattern, drawn)]
+    assert len(spots) == drawn.count("<rect")
+    return spots
 
 
 def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
@@ -321,9 +321,9 @@ def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
     spots = spots_of(target)
     boxes = {}
     for x, _, width, _, words in spots:
-        told = re.search(r": ([\d.\s]+)\ss, \w+, begins ([\d.\s]+)\ss$", words)
-        assert told is not None, words
-        length, begins = (float(re.sub(r"\s", "", text)) for text in told.groups())
+        match = re.search(r": ([\d.\s]+)\ss, \w+, begins ([\d.\s]+)\ss$", words)
+        assert match is not None, words
+        length, begins = (float(re.sub(r"\s", "", text)) for text in match.groups())
         boxes[begins] = (x, length, width)
 
     first, last = min(boxes), max(boxes)

@@ -65,9 +65,9 @@ def test_bash_offers_all_first_and_no_value_twice(run, tmp_path: Path) -> None:
 def test_bash_completes_lists_after_a_comma(run, tmp_path: Path) -> None:
     script = run("completion", "bash").out
 
-    found = complete(script, "ggscope export --view timeline,h", tmp_path)
+    completion = complete(script, "ggscope export --view timeline,h", tmp_path)
 
-    assert found == {"timeline,heatmap", "timeline,hot"}
+    assert completion == {"timeline,heatmap", "timeline,hot"}
     assert complete(script, "ggscope stats --by op,", tmp_path) == set()
 
 
@@ -207,9 +207,9 @@ def test_manual_tells_shared_options_once(run) -> None:
 def test_manual_has_the_parts_of_a_manual_page(run) -> None:
     heads = [x[4:] for x in run("man").out.splitlines() if x.startswith(".SH ")]
 
-    wanted = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXAMPLES", "FILES",
+    expected = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXAMPLES", "FILES",
               "ENVIRONMENT", "EXIT STATUS", "SEE ALSO"]  # fmt: skip
-    assert [head for head in heads if head in wanted] == wanted
+    assert [head for head in heads if head in expected] == expected
     assert any(head.startswith("FILTERS") for head in heads)
 
 

@@ -469,12 +469,12 @@ def test_pivot_csv_has_a_row_per_cell(run, built):
 
     rows = list(csv.DictReader(io.StringIO(out)))
     found = {(row["key"], row["column"]): int(row["total_ns"]) for row in rows}
-    wanted = {
+    expected = {
         (row["key"], cell["key"]): cell["total_ns"]
         for row in table["rows"]
         for cell in row["cells"]
     }
-    assert found == wanted
+    assert found == expected
 
 
 def test_pivot_table_has_the_cells_that_are_asked_for(run, built):

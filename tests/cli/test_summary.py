@@ -111,15 +111,15 @@ def test_slowest_tokens_have_the_times_of_each_thread(run, built):
     trace = built(LLAMA)
     value = json.loads(run("summary", trace, "--json", "--tokens", "2").out)
 
-    found = token_threads(llama_like_trace(), limit=2)
+    threads = token_threads(llama_like_trace(), limit=2)
     listed = value["slowest_tokens"]
-    assert found.busy is not None
-    assert [one["total_ns"] for one in listed] == found.bars.duration.tolist()
-    assert [one["span"] for one in listed] == found.bars.span.tolist()
+    assert threads.busy is not None
+    assert [one["total_ns"] for one in listed] == threads.bars.duration.tolist()
+    assert [one["span"] for one in listed] == threads.bars.span.tolist()
     for row, one in enumerate(listed):
-        assert [lane["lane"] for lane in one["threads"]] == list(found.lanes)
+        assert [lane["lane"] for lane in one["threads"]] == list(threads.lanes)
         busy = [lane["busy_ns"] for lane in one["threads"]]
-        assert busy == found.busy[row].tolist()
+        assert busy == threads.busy[row].tolist()
         # Derived ends hide idle time, and no waits are recorded.
         assert {lane["idle_ns"] for lane in one["threads"]} == {None}
         assert {lane["wait_ns"] for lane in one["threads"]} == {None}

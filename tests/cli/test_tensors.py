@@ -52,12 +52,12 @@ def test_find_and_sort_and_limit(run, model):
     found = json.loads(run("tensors", model, "--find", "/^blk/", "--sort", "size",
                            "--limit", 2, "--json").out)  # fmt: skip
 
-    wanted = [t for t in TENSORS if t.name.startswith("blk")]
-    assert found["matched"] == len(wanted)
-    sizes = sorted((t.size for t in wanted), reverse=True)[:2]
+    expected = [t for t in TENSORS if t.name.startswith("blk")]
+    assert found["matched"] == len(expected)
+    sizes = sorted((t.size for t in expected), reverse=True)[:2]
     assert [row["size"] for row in found["rows"]] == sizes
     text = run("tensors", model, "--find", "/^blk/", "--limit", 2).out
-    assert f"{len(wanted) - 2} more" in text
+    assert f"{len(expected) - 2} more" in text
     assert "No tensor matches." in run("tensors", model, "--find", "nothing").out
     assert run("tensors", model, "--find", "/(/").code != 0
 

@@ -25,12 +25,12 @@ def of_bytes(path: Path) -> dict[int, int]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    found = recordings.recording(tmp_path)
-    data = bytearray(found.read_bytes())
+    recording_location = recordings.recording(tmp_path)
+    data = bytearray(recording_location.read_bytes())
     for i in range(len(data) // 256):
         data[i * 256 + 96 : i * 256 + 100] = (11 * i).to_bytes(4, "little")
-    found.write_bytes(data)
-    return found
+    recording_location.write_bytes(data)
+    return recording_location
 
 
 @pytest.mark.parametrize("by", ["thread", "op", "layer", "token", "phase", "lane"])

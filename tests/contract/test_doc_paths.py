@@ -25,25 +25,25 @@ DOTTED = re.compile(
 
 def is_there(path: str) -> bool:
     """Tell whether a path is one of the project, from any folder that holds some."""
-    wanted = path.rstrip("/")
+    expected = path.rstrip("/")
     roots = (ROOT, ROOT / "app", APP, ROOT / "resources" / "docs")
-    if any((root / wanted).exists() for root in roots):
+    if any((root / expected).exists() for root in roots):
         return True
     return any(
-        next((ROOT / top).rglob(wanted), None) is not None
+        next((ROOT / top).rglob(expected), None) is not None
         for top in ("app", "tests", "resources", "packaging", "capture")
     )
 
 
 def names_in(path: Path) -> set[str]:
     """Return what a module defines at any depth."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
+            names.add(node.id)
+    return names
 
 
 def is_module_or_name(dotted: str) -> bool:

@@ -24,14 +24,14 @@ QT_MODULES = {
 
 
 def imports_of(path: Path) -> set[str]:
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            imports.add(node.module)
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return imports
 
 
 def qt_modules_of(path: Path) -> set[str]:

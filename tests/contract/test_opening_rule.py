@@ -46,16 +46,16 @@ PASSED = {
 
 def openings_of(tree: ast.AST) -> set[str]:
     """Return the calls in a module that open a file, as they are written."""
-    found = set()
+    openings = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in METHODS:
-            found.add(ast.unparse(function))
+            openings.add(ast.unparse(function))
         elif isinstance(function, ast.Name) and function.id == "open":
-            found.add("open")
-    return found
+            openings.add("open")
+    return openings
 
 
 def test_files_are_opened_by_the_one_function_only() -> None:

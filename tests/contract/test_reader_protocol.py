@@ -39,9 +39,9 @@ NOISE = {
 
 @pytest.fixture(params=READERS)
 def reader(request) -> Reader:
-    for found in registry.readers():
-        if type(found).__name__ == request.param:
-            return found
+    for reader in registry.readers():
+        if type(reader).__name__ == request.param:
+            return reader
     pytest.fail(f"{request.param} could not be loaded")
 
 

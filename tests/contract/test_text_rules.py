@@ -68,13 +68,13 @@ def parsed(*folders: str) -> list[tuple[str, ast.Module]]:
 
 def imported(tree: ast.AST) -> set[str]:
     """Return the packages that a file imports."""
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").partition(".")[0])
-    return found
+            imported.add((node.module or "").partition(".")[0])
+    return imported
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:

@@ -75,14 +75,14 @@ PASSED = {
 
 def writes_of(tree: ast.AST) -> set[str]:
     """Return the ways to write a file that a module uses."""
-    found = set()
+    writes = set()
     for node in ast.walk(tree):
         name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", "")))
         if name in CLASSES:
-            found.add(name)
+            writes.add(name)
         if isinstance(node, ast.Call):
-            found |= _called(node)
-    return found
+            writes |= _called(node)
+    return writes
 
 
 def _called(node: ast.Call) -> set[str]:

@@ -190,8 +190,8 @@ def test_what_is_said_of_a_cut_file_points_into_it(tmp_path, name) -> None:
 
 
 def _reader(name: str) -> Reader:
-    wanted = name.split(" ", maxsplit=1)[0]
-    return next(r for r in registry.readers() if r.info.id == wanted)
+    expected = name.split(" ", maxsplit=1)[0]
+    return next(r for r in registry.readers() if r.info.id == expected)
 
 
 def _read(reader: Reader, path: Path, data: bytes) -> Trace:

@@ -33,12 +33,12 @@ def outcome(path: Path, data: bytes, layout: str = "auto") -> Trace | ReadError:
     head = Head(path.name, len(data), data[:65536])
     assert reader.sniff(head).confidence >= 10
     reader.estimate(head)
-    found = outcome_of(path, layout)
+    outcome = outcome_of(path, layout)
     if zlib.crc32(data) % 4 == 0:
         with pytest.MonkeyPatch.context() as patch:
             oracles.ggmlviz(patch)
-            assert shown(outcome_of(path, layout)) == shown(found)
-    return found
+            assert shown(outcome_of(path, layout)) == shown(outcome)
+    return outcome
 
 
 def shown(found: Trace | ReadError) -> object:

@@ -181,7 +181,7 @@ def slow_engines(root: dict[str, Any]) -> set[tuple[object, ...]]:
         (e for e in root["timeline_events"] if e["type"] == "TOKEN_EVENT"),
         key=lambda e: e["start_cycle"],
     )
-    found = set()
+    engines = set()
     for number, event in enumerate(root["timeline_events"]):
         if event["type"] != "ENGINE_EVENT":
             continue
@@ -191,7 +191,7 @@ def slow_engines(root: dict[str, Any]) -> set[tuple[object, ...]]:
             if t["start_cycle"] <= start < t["end_cycle"]:
                 owner = t["token_index"]
         layer = event["layer_id"]
-        found.add(
+        engines.add(
             (
                 number,
                 f"{event['engine']} {event['engine_id']}",
@@ -203,7 +203,7 @@ def slow_engines(root: dict[str, Any]) -> set[tuple[object, ...]]:
                 owner if tokens else -1,
             )
         )
-    return found
+    return engines
 
 
 cycles = st.integers(0, 2**40)

@@ -165,8 +165,8 @@ class Worker:
     @property
     def status(self) -> tuple[int, float, int, int]:
         """Number of the case at work, its processor time at begin, read, refused."""
-        found: tuple[int, float, int, int] = _STATUS.unpack_from(self._status)
-        return found
+        status: tuple[int, float, int, int] = _STATUS.unpack_from(self._status)
+        return status
 
     def poll(self) -> str | None:
         """Return why the process ended or was ended, None while it works."""
@@ -437,8 +437,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin = _counted(f"{reader} {mode}", Tally())["next"]
         tell(f"{reader}, {mode}, for {share:.0f} s, from case {begin:,} on")
         tally = campaign.run(reader, begin, n_cases=arguments.cases, seconds=share)
-        kept = _counted(f"{reader} {mode}", tally)
-        counts[reader] = kept["cases"] + kept.get("earlier", 0)
+        thread_touches = _counted(f"{reader} {mode}", tally)
+        counts[reader] = thread_touches["cases"] + thread_touches.get("earlier", 0)
     print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
     for reader, tally in campaign.tallies.items():
         print(
@@ -539,8 +539,8 @@ def _resident() -> int:
 def _most_resident() -> int:
     """Return the peak of this process since it was last set back, in bytes."""
     with open("/proc/self/status", "rb") as file:
-        found = re.search(rb"VmHWM:\s+(\d+) kB", file.read())
-    return int(found[1]) << 10 if found else 0
+        match = re.search(rb"VmHWM:\s+(\d+) kB", file.read())
+    return int(match[1]) << 10 if match else 0
 
 
 def _shown(path: Path) -> str:

@@ -26,14 +26,14 @@ def gl_context() -> Iterator[QOpenGLContext]:
         running = QApplication([])
     if QGuiApplication.platformName() == "offscreen":
         pytest.skip("the running QApplication is offscreen, which has no OpenGL")
-    wanted = QSurfaceFormat()
-    wanted.setVersion(3, 3)
-    wanted.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
+    expected = QSurfaceFormat()
+    expected.setVersion(3, 3)
+    expected.setProfile(QSurfaceFormat.OpenGLContextProfile.CoreProfile)
     surface = QOffscreenSurface()
-    surface.setFormat(wanted)
+    surface.setFormat(expected)
     surface.create()
     context = QOpenGLContext()
-    context.setFormat(wanted)
+    context.setFormat(expected)
     if not context.create() or not context.makeCurrent(surface):
         pytest.skip("this display offers no OpenGL context")
     yield context

@@ -82,6 +82,6 @@ def test_larger_text_fills_the_same_surface(workspace: Workspace, qtbot: QtBot) 
     assert not np.array_equal(before, after)
     # The axis is half as high again: its lower line lies further down.
     line = theme("dark").line & 0xFFFFFF
-    wanted = [(line >> shift) & 255 for shift in (0, 8, 16)]
-    lines = np.flatnonzero((after[:, 4] == wanted).all(axis=1))
+    expected = [(line >> shift) & 255 for shift in (0, 8, 16)]
+    lines = np.flatnonzero((after[:, 4] == expected).all(axis=1))
     assert round(26 * 1.5) - 1 in lines

@@ -66,13 +66,13 @@ def test_no_menu_has_two_entries_of_one_name(window: MainWindow) -> None:
 
 def test_every_command_is_in_a_menu(window: MainWindow) -> None:
     def actions(menu: QMenu) -> set[str]:
-        found = set()
+        test_every_command_is = set()
         for action in menu.actions():
             inner = action.menu()
-            found |= (
+            test_every_command_is |= (
                 actions(inner) if isinstance(inner, QMenu) else {action.objectName()}
             )
-        return found
+        return test_every_command_is
 
     shown: set[str] = set()
     for action in window.menuBar().actions():

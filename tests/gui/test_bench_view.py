@@ -39,10 +39,10 @@ def view(opened: Opened, tmp_path: Path, qtbot: QtBot) -> BenchView:
 
 def settled(document: Document, qtbot: QtBot) -> BenchView:
     settle(qtbot, document)
-    found = pane(document, "bench")
-    assert isinstance(found, BenchView)
-    qtbot.waitUntil(lambda: found.bench is not None)
-    return found
+    settled = pane(document, "bench")
+    assert isinstance(settled, BenchView)
+    qtbot.waitUntil(lambda: settled.bench is not None)
+    return settled
 
 
 def place(view: BenchView, which: tuple[int, int]) -> QPoint:

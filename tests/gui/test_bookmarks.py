@@ -61,12 +61,12 @@ def session(document: Document) -> Session:
 @pytest.fixture
 def view(document: Document) -> BookmarksView:
     document.workspace.show_view("bookmarks")
-    (found,) = document.workspace.views("bookmarks")
-    assert isinstance(found, BookmarksView)
+    (view,) = document.workspace.views("bookmarks")
+    assert isinstance(view, BookmarksView)
     QAbstractItemModelTester(
-        found.model, QAbstractItemModelTester.FailureReportingMode.Fatal, found
+        view.model, QAbstractItemModelTester.FailureReportingMode.Fatal, view
     )
-    return found
+    return view
 
 
 def names(session: Session) -> list[str]:
@@ -444,7 +444,7 @@ def test_why_nothing_lies_beside_the_trace_is_told(
         return document.session.bookmarks.location
 
     settings.change("bookmarks", place="data")
-    wanted = said("a")
+    expected = said("a")
     settings.change("bookmarks", place="beside")
     side_car(trace).write_text("notes of somebody")
     taken = said("b")
@@ -455,8 +455,8 @@ def test_why_nothing_lies_beside_the_trace_is_told(
     monkeypatch.undo()
     beside = said("d")
 
-    assert new_statements(refused, wanted + taken + beside)
-    assert new_statements(taken, wanted + refused + beside)
+    assert new_statements(refused, expected + taken + beside)
+    assert new_statements(taken, expected + refused + beside)
 
 
 def test_closed_question_means_the_data_folder(

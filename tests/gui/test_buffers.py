@@ -143,13 +143,13 @@ def test_choosing_a_line_selects_the_buffer(
 def test_selection_from_elsewhere_marks_the_line_and_is_not_sent_back(
     view: BuffersView, session: Session
 ) -> None:
-    heard: list[Selection] = []
-    session.selection.changed.connect(heard.append)
+    selections: list[Selection] = []
+    session.selection.changed.connect(selections.append)
 
     session.selection.select(Selection("buffers", (4, 0)))
 
     assert set(view.table.rows()) == {0, 4}
-    assert heard == [Selection("buffers", (4, 0))]
+    assert selections == [Selection("buffers", (4, 0))]
 
 
 def test_table_is_sorted_by_size_and_copies_plain_figures(view: BuffersView) -> None:

@@ -317,10 +317,10 @@ def test_groups_of_lanes_open_and_close_in_both(desk: Desk, qtbot: QtBot) -> Non
 def test_it_follows_the_timeline_of_the_window(desk: Desk) -> None:
     page = desk.timelines()
     extent = A.extent
-    wanted = TimeRange(extent.start, extent.start + extent.duration // 4)
-    desk.own.viewport.set_visible(wanted)
+    expected = TimeRange(extent.start, extent.start + extent.duration // 4)
+    desk.own.viewport.set_visible(expected)
 
-    assert page.visible == wanted
+    assert page.visible == expected
 
 
 def test_a_row_lights_its_spans_in_both(desk: Desk, qtbot: QtBot) -> None:
@@ -468,8 +468,8 @@ def test_changes_within_the_range_of_the_runs_are_greyed() -> None:
     def run_of(ticks: int) -> Trace:
         return spans_trace([0, 1000], [ticks, 1500], op=[1, 2])
 
-    found = compare([run_of(100), run_of(120)], [run_of(110), run_of(130)])
-    cells = [change_cells(row, "ns", has_spread=True) for row in found.rows]
+    comparison = compare([run_of(100), run_of(120)], [run_of(110), run_of(130)])
+    cells = [change_cells(row, "ns", has_spread=True) for row in comparison.rows]
     noisy = next(row for row in cells if row[3].sort)
     assert all(cell.is_dim for cell in noisy)
     assert [cell.text for cell in noisy[-2:]] == [

@@ -140,11 +140,11 @@ def test_every_grouping_that_both_know_is_offered(desk: Desk, by: By) -> None:
     desk.view.by.setCurrentIndex(place)
     desk.wait()
 
-    found = compare([A], [slow], by)
+    comparison = compare([A], [slow], by)
     assert desk.view.result is not None
     assert desk.view.result.by == by
-    assert desk.keys() == [*(row.key for row in found.rows), "all"]
-    timed = [row for row in found.rows if row.a.value]
+    assert desk.keys() == [*(row.key for row in comparison.rows), "all"]
+    timed = [row for row in comparison.rows if row.a.value]
     assert timed
     assert all(row.relative == 1.0 for row in timed)
 
@@ -171,8 +171,8 @@ def test_changes_within_the_tolerance_are_greyed(desk: Desk) -> None:
     desk.view.tolerance.setCurrentIndex(desk.view.tolerance.findData(0.05))
     desk.wait()
 
-    found = compare([a], [b], tolerance=Tolerance(0.05))
-    assert [row.is_noise for row in found.rows] == [False, True]
+    comparison = compare([a], [b], tolerance=Tolerance(0.05))
+    assert [row.is_noise for row in comparison.rows] == [False, True]
     assert before == [False, False]
     assert [model.row(row)[0].is_dim for row in range(2)] == [False, True]
 

@@ -92,14 +92,14 @@ def trace_of(document: Document) -> Trace:
 def spans_reading(trace: Trace, tensor: int) -> set[int]:
     """Return the spans that access a tensor, found the slow way."""
     accesses = trace.accesses
-    found = set()
+    reading = set()
     for span in range(len(trace.spans)):
         pattern = int(accesses.pattern[span])
         if pattern >= 0:
             rows = slice(int(accesses.first[pattern]), int(accesses.first[pattern + 1]))
             if tensor in accesses.patterns.tensor[rows]:
-                found.add(span)
-    return found
+                reading.add(span)
+    return reading
 
 
 def place_of(trace: Trace, tensor: int) -> tuple[int, int]:
@@ -198,8 +198,8 @@ def test_click_in_the_file_map_lights_the_spans_that_read_there(
     settle(qtbot, document)
 
     assert session.selection.current == Selection("tensors", (weight,))
-    wanted = spans_reading(trace, weight)
-    assert lit_spans(pane(document, "timeline")) == wanted
+    expected = spans_reading(trace, weight)
+    assert lit_spans(pane(document, "timeline")) == expected
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert nodes
     assert nodes <= lit_nodes(pane(document, "graph"))
@@ -283,8 +283,8 @@ def test_span_that_reads_experts_lights_their_cells(
     settle(qtbot, document)
 
     chosen = trace.routing.expert[trace.routing.span == span]
-    wanted = {expert_key(2, int(expert)) for expert in chosen}
-    assert wanted <= lit_experts(experts)
+    expected = {expert_key(2, int(expert)) for expert in chosen}
+    assert expected <= lit_experts(experts)
     assert {of_expert_key(key)[0] for key in lit_experts(experts)} == {2}
 
 

@@ -118,8 +118,8 @@ def test_click_selects_the_expert_and_ctrl_adds(
     QTest.mouseClick(view.canvas, LEFT, NONE, place_of(view, (2, 5)))
     QTest.mouseClick(view.canvas, LEFT, CTRL, place_of(view, (0, 1)))
 
-    wanted = (expert_key(4, 1), expert_key(6, 5))
-    assert session.selection.current == Selection("experts", wanted)
+    expected = (expert_key(4, 1), expert_key(6, 5))
+    assert session.selection.current == Selection("experts", expected)
 
 
 def test_ctrl_click_on_a_selected_expert_takes_it_out(

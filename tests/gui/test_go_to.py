@@ -46,9 +46,9 @@ def test_typing_looks_at_few_entries_of_very_many(qapp, places, monkeypatch):
 
 
 def test_letters_that_stand_apart_are_found_among_very_many(qapp, places):
-    found = places.candidates("td 17")
+    entries = places.candidates("td 17")
 
-    assert "thread 17" in [entry.text for entry in found]
+    assert "thread 17" in [entry.text for entry in entries]
     assert places.candidates("no such lane") == []
 
 

@@ -515,13 +515,13 @@ def test_layers_menu_opens_all_and_repeats_inputs(
 
 
 def test_view_is_exported_from_its_menu(view: GraphView, tmp_path: Path) -> None:
-    wanted: list[Figure] = []
-    view.figure_requested.connect(wanted.append)
+    expected: list[Figure] = []
+    view.figure_requested.connect(expected.append)
     view.head.view_menu.aboutToShow.emit()
     actions_of(view.head.view_menu)["Export the whole graph…"].trigger()  # type: ignore[attr-defined]
 
-    wanted[0].write(tmp_path / "graph.svg")
-    wanted[0].write(tmp_path / "graph.dot")
+    expected[0].write(tmp_path / "graph.svg")
+    expected[0].write(tmp_path / "graph.dot")
 
     assert "Layer 5" in (tmp_path / "graph.svg").read_text("utf-8")
     assert "digraph" in (tmp_path / "graph.dot").read_text("utf-8")

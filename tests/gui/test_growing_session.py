@@ -80,9 +80,9 @@ def test_answer_that_was_under_way_is_for_all_spans_there_are_now(
 ):
     monkeypatch.setattr(queries, "SYNC_SPANS", 0)
     traces = grown(2, [500, 700, 800])
-    wanted = Filter(layers=frozenset({1, 3}))
+    expected = Filter(layers=frozenset({1, 3}))
     session.set_trace(traces[0])
-    session.queries.set_filter(wanted)
+    session.queries.set_filter(expected)
     session.queries.search("a")
     for trace in traces[1:]:
         session.set_trace(trace, TraceChange.APPENDED)
@@ -91,7 +91,7 @@ def test_answer_that_was_under_way_is_for_all_spans_there_are_now(
         lambda: session.queries.mask is not None and session.queries.hits is not None
     )
 
-    assert np.array_equal(session.queries.mask, filter_mask(traces[-1], wanted))
+    assert np.array_equal(session.queries.mask, filter_mask(traces[-1], expected))
     assert np.array_equal(session.queries.hits.ids, search(traces[-1], "a").ids)
 
 

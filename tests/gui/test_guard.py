@@ -90,13 +90,13 @@ window.close()
 
 def programs() -> list[ParameterSet]:
     """Return the displays that this machine has."""
-    found = [pytest.param("offscreen", [], id="offscreen")]
+    programs = [pytest.param("offscreen", [], id="offscreen")]
     if os.environ.get("DISPLAY"):
-        found.append(pytest.param("xcb", [], id="display"))
+        programs.append(pytest.param("xcb", [], id="display"))
     elif shutil.which("xvfb-run"):
         runner = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
-        found.append(pytest.param("xcb", runner, id="xvfb"))
-    return found
+        programs.append(pytest.param("xcb", runner, id="xvfb"))
+    return programs
 
 
 def guarded_classes() -> Iterator[type]:

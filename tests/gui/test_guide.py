@@ -67,12 +67,12 @@ def test_guide_has_each_page_as_a_chapter_without_links_to_files() -> None:
 
 
 def blocks(document: QTextDocument) -> list[QTextBlock]:
-    found, block = [], document.begin()
+    blocks, block = [], document.begin()
     while block.isValid():
         if QTextCursor(block).currentTable() is None:
-            found.append(block)
+            blocks.append(block)
         block = block.next()
-    return found
+    return blocks
 
 
 def test_paragraphs_stand_apart_and_headings_more_so(qtbot: QtBot) -> None:

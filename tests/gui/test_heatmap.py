@@ -442,11 +442,11 @@ def test_shown_picture_is_exported_without_the_mouse(
     path, other = tmp_path / "heat.svg", tmp_path / "hover.svg"
     menu = heatmap_menu(view, QPointF(500, 200))
     assert menu is not None
-    wanted: list[Figure] = []
-    view.figure_requested.connect(wanted.append)
+    expected: list[Figure] = []
+    view.figure_requested.connect(expected.append)
 
     next(e for e in menu.actions() if e.text() == "Export figure…").trigger()
-    wanted[0].write(path)
+    expected[0].write(path)
     view.set_hover(QPointF(500, 200))
     view.figure().write(other)
 

@@ -105,7 +105,7 @@ def test_drag_filters_by_what_the_bars_hold_and_back_takes_it_away(
         pytest.skip("the trace has none of it")
     bars: Bars = scene_of(histogram).bars
     first, last = sorted((len(bars.counts) // 3, 2 * len(bars.counts) // 3))
-    wanted = int(bars.counts[first : last + 1].sum())
+    expected = int(bars.counts[first : last + 1].sum())
 
     drag(histogram, first, last)
     low, high = int(bars.edges[first]), int(bars.edges[last + 1]) - 1
@@ -113,10 +113,10 @@ def test_drag_filters_by_what_the_bars_hold_and_back_takes_it_away(
     assert getattr(found, f"min_{of}") == low
     assert getattr(found, f"max_{of}") == high
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)
-    if wanted:
+    if expected:
         settle(qtbot, view)
         assert histogram.distribution is not None
-        assert histogram.distribution.n == wanted
+        assert histogram.distribution.n == expected
 
     session.navigator.back()
     assert session.queries.filter == Filter()
@@ -254,8 +254,8 @@ def test_bars_have_the_height_of_their_counts(view: StatisticsView) -> None:
     columns = max(rects, key=lambda batch: len(batch.x0))
     known = np.flatnonzero(bars.counts)
     assert len(columns.x0) == len(known)
-    wanted = np.minimum(tops[known], geometry.bottom - 1.5)
-    assert columns.y0 == pytest.approx(wanted, abs=0.01)
+    expected = np.minimum(tops[known], geometry.bottom - 1.5)
+    assert columns.y0 == pytest.approx(expected, abs=0.01)
 
 
 def test_amount_that_nobody_knows_says_so(

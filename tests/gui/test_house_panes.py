@@ -258,7 +258,7 @@ def test_closing_the_tab_while_every_pane_computes_leaves_nothing(
 
 def outside(picture: DisplayList) -> list[str]:
     """Return texts that reach beyond the picture, or stand on its edge."""
-    found = []
+    outside = []
     for batch in picture.batches:
         if not isinstance(batch, TextBatch):
             continue
@@ -273,8 +273,8 @@ def outside(picture: DisplayList) -> list[str]:
             high = text.size * 0.4
             inside &= text.y - high > -1 and text.y + high < picture.height + 1
             if not inside:
-                found.append(f"{text.text!r} at {text.x:.0f}, {text.y:.0f}")
-    return found
+                outside.append(f"{text.text!r} at {text.x:.0f}, {text.y:.0f}")
+    return outside
 
 
 @pytest.mark.parametrize("size", [(1900, 900), (900, 300), (540, 250), (900, 100)])
@@ -340,9 +340,9 @@ def test_change_of_theme_reaches_every_pane(
 
     settings.change("appearance", theme=look)
 
-    wanted = theme(look)
+    expected = theme(look)
     for view in document.workspace.views():
-        assert getattr(view, "theme", getattr(view, "_theme", wanted)) == wanted
+        assert getattr(view, "theme", getattr(view, "_theme", expected)) == expected
     settle(qtbot, document)
 
 

@@ -96,8 +96,8 @@ def test_owner_that_only_the_call_refers_to_goes_with_it(qtbot: QtBot) -> None:
 def test_panes_and_readers_are_imported_ahead(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = [*TAB, *(entry.module for entry in VIEWS)]
-    wanted += [path.partition(":")[0] for path in READERS]
+    expected = [*TAB, *(entry.module for entry in VIEWS)]
+    expected += [path.partition(":")[0] for path in READERS]
     was_there = frozenset(sys.modules)
     asked: list[str] = []
 
@@ -112,10 +112,10 @@ def test_panes_and_readers_are_imported_ahead(
     monkeypatch.setattr(imports, "import_one", lambda name: asked.append(name))
     owner = QObject()
     import_ahead(owner, lambda: True)
-    qtbot.waitUntil(lambda: asked[-1:] == wanted[-1:])
+    qtbot.waitUntil(lambda: asked[-1:] == expected[-1:])
     qtbot.wait(20)  # the list of plug-ins
 
-    assert set(wanted) <= set(asked)
+    assert set(expected) <= set(asked)
     assert was_there <= set(sys.modules)
 
 

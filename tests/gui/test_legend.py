@@ -262,9 +262,9 @@ def test_large_trace_is_counted_on_a_worker(
 
     session.display.set_color_by("op")
     assert session.index is not None
-    wanted = LegendRequest(session.index, "op")()
+    expected = LegendRequest(session.index, "op")()
 
-    qtbot.waitUntil(lambda: legend.entries == wanted)
+    qtbot.waitUntil(lambda: legend.entries == expected)
 
 
 def test_legend_without_trace_is_empty(qtbot: QtBot) -> None:

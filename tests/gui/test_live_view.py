@@ -123,8 +123,8 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
 def test_page_says_what_is_waited_for_only_as_long_as_it_is(
     window, writer, qtbot, tmp_path, monkeypatch
 ) -> None:
-    def page_of(wanted: str, phase: FollowState) -> WaitingPage:
-        document = window.follow(wanted)
+    def page_of(expected: str, phase: FollowState) -> WaitingPage:
+        document = window.follow(expected)
         metrics = document.live.metrics
         qtbot.waitUntil(
             lambda: (
@@ -835,7 +835,7 @@ def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
     canvas = timeline.canvas
     y = canvas.height() - 20
     first, last = QPoint(canvas.width() // 3, y), QPoint(canvas.width() // 2, y)
-    wanted = TimeRange(*(timeline.tick_at(p.x()) for p in (first, last)))
+    expected = TimeRange(*(timeline.tick_at(p.x()) for p in (first, last)))
     control = Qt.KeyboardModifier.ControlModifier
 
     qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, control, first)
@@ -844,7 +844,7 @@ def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
     grow(document, writer, qtbot)
     qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, control, last)
 
-    assert session.viewport.visible == wanted
+    assert session.viewport.visible == expected
     assert not document.live.follows
 
 
@@ -1019,9 +1019,9 @@ def test_status_keeps_up_with_a_program(followed, writer, qtbot):
     document = followed(writer)
     status = document.status
     grow(document, writer, qtbot)
-    wanted = f"{document.session.trace.info.n_records:,} ops"
+    expected = f"{document.session.trace.info.n_records:,} ops"
 
-    qtbot.waitUntil(lambda: wanted in status.file.full_text, timeout=600)
+    qtbot.waitUntil(lambda: expected in status.file.full_text, timeout=600)
 
 
 def test_message_of_an_end_goes_when_the_program_is_followed_again(

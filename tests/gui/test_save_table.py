@@ -49,8 +49,8 @@ def saved(
 
 
 def action_of(menu: QMenu, text: str) -> Any:
-    (found,) = [a for a in menu.actions() if a.text() == text]
-    return found
+    (action,) = [a for a in menu.actions() if a.text() == text]
+    return action
 
 
 def table_of(document: Document, view_id: str) -> TextTable:
@@ -143,8 +143,8 @@ def test_of_several_selected_rows_it_is_asked_which_are_meant(
     text, _ = saved(table.save, "a.csv")
 
     keys = [line.split(",")[0] for line in text.splitlines()[1:]]
-    wanted = [table.rows.row(r)[0].text for r in range(table.rows.rowCount())]
-    assert keys == ([wanted[0], wanted[2]] if n else wanted)
+    expected = [table.rows.row(r)[0].text for r in range(table.rows.rowCount())]
+    assert keys == ([expected[0], expected[2]] if n else expected)
     assert asked[0] == f"{table.rows.rowCount()} rows · 2 selected"
 
 

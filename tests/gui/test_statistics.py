@@ -182,8 +182,8 @@ def test_mask_of_lanes_equals_brute_force(session: Session) -> None:
     s = session.trace.spans
     names = {"thread 0", "thread 1"}
     lanes = [lane.id for lane in session.trace.lanes if lane.name in names]
-    wanted = np.isin(s.lane, lanes) & (s.end >= time.start) & (s.start <= time.end)
-    assert found.tolist() == wanted.tolist()
+    expected = np.isin(s.lane, lanes) & (s.end >= time.start) & (s.start <= time.end)
+    assert found.tolist() == expected.tolist()
 
 
 def test_several_selected_spans_are_counted(
@@ -1159,8 +1159,8 @@ def test_pivot_table_shows_every_cell_and_the_sums(
     totals = table.values("total")
     for r in range(model.rowCount()):
         for c, cell in enumerate(model.row(r)[1:]):
-            wanted = totals[r, c]
-            assert cell.sort == (None if np.isnan(wanted) else wanted)
+            expected = totals[r, c]
+            assert cell.sort == (None if np.isnan(expected) else expected)
     assert [row[0].text for row in map(model.row, range(5))] == [*"0123", "all"]
     heats = [cell.heat for cell in model.row(0)[1:-1]]
     hottest = np.nanmax(totals[:-1, :-1])
@@ -1277,8 +1277,8 @@ def test_pivot_table_is_copied_as_plain_numbers(
         line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()
     ]
     assert lines[0][1] == f"{table.columns[0]} (ns)"
-    wanted = table.total[:, 0].tolist()
-    assert [int(line[1]) for line in lines[1:]] == wanted
+    expected = table.total[:, 0].tolist()
+    assert [int(line[1]) for line in lines[1:]] == expected
     file = pivoted.table_file()
     assert file is not None
     assert "time by layer and op" in file.what

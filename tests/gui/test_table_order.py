@@ -81,14 +81,14 @@ def test_order_equals_a_plain_sort(name: str, column: str, descending: bool) -> 
     for mask in (None, rng.random(len(trace.spans)) < 0.4):
         order = OrderRequest(index, sorting, mask)()
 
-        wanted = plain(trace, sorting, mask)
-        n = len(wanted)
+        expected = plain(trace, sorting, mask)
+        n = len(expected)
         assert len(order) == n
-        assert order.slice(0, n).tolist() == wanted
-        assert order.slice(n // 3, n // 3 + 40).tolist() == wanted[n // 3 :][:40]
-        assert [order.at(row) for row in range(0, n, 7)] == wanted[::7]
-        assert [order.row_of(i) for i in wanted[::5]] == list(range(0, n, 5))
-        missing = set(range(len(trace.spans))) - set(wanted)
+        assert order.slice(0, n).tolist() == expected
+        assert order.slice(n // 3, n // 3 + 40).tolist() == expected[n // 3 :][:40]
+        assert [order.at(row) for row in range(0, n, 7)] == expected[::7]
+        assert [order.row_of(i) for i in expected[::5]] == list(range(0, n, 5))
+        missing = set(range(len(trace.spans))) - set(expected)
         assert all(order.row_of(i) is None for i in sorted(missing)[::9])
 
 
@@ -248,9 +248,9 @@ def test_more_names_than_codes_are_sorted_all_the_same(
     monkeypatch: pytest.MonkeyPatch, descending: bool
 ) -> None:
     trace, sorting = TRACES["llama"], Sorting("destination", descending)
-    wanted = plain(trace, sorting, None)
+    expected = plain(trace, sorting, None)
     monkeypatch.setattr(table_order, "N_CODES", 6)
 
     order = OrderRequest(TraceIndex(trace), sorting)()
 
-    assert order.slice(0, len(order)).tolist() == wanted
+    assert order.slice(0, len(order)).tolist() == expected

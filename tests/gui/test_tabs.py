@@ -31,7 +31,7 @@ def titles(window: MainWindow) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "wanted"),
+    ("names", "expected"),
     [
         ([], []),
         ([TabName("a", ("x",)), TabName("b", ("x",))], ["a", "b"]),
@@ -61,12 +61,12 @@ def titles(window: MainWindow) -> list[str]:
         ),
     ],
 )
-def test_titles_are_told_apart(names: list[TabName], wanted: list[str]) -> None:
-    assert distinct_titles(names) == wanted
+def test_titles_are_told_apart(names: list[TabName], expected: list[str]) -> None:
+    assert distinct_titles(names) == expected
 
 
 @pytest.mark.parametrize(
-    ("commands", "wanted"),
+    ("commands", "expected"),
     [
         ([("a", "-t", "1"), ("a", "-t", "2")], ["-t 1", "-t 2"]),
         ([("a", "-t", "1"), ("b", "-t", "2")], ["", ""]),
@@ -78,9 +78,9 @@ def test_titles_are_told_apart(names: list[TabName], wanted: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_options_that_differ_between_runs_of_a_program_are_told(
-    commands: list[tuple[str, ...]], wanted: list[str]
+    commands: list[tuple[str, ...]], expected: list[str]
 ) -> None:
-    assert differing_options(commands) == wanted
+    assert differing_options(commands) == expected
 
 
 def test_files_of_one_name_are_called_after_their_folders(
@@ -116,7 +116,7 @@ def test_added_files_are_counted_but_no_sidecar(
     assert "memory-map.json" in tab_row(window).bar.tabToolTip(1)
 
 
-def choose(window: MainWindow, position: int, wanted: str) -> list[str]:
+def choose(window: MainWindow, position: int, expected: str) -> list[str]:
     """Ask for the menu of a tab and take an entry; return all that can be taken."""
     offered: list[str] = []
     bar = tab_row(window).bar
@@ -128,7 +128,7 @@ def choose(window: MainWindow, position: int, wanted: str) -> list[str]:
         for action in menu.actions():
             if action.isEnabled() and not action.isSeparator():
                 offered.append(action.text())
-        (chosen,) = [a for a in menu.actions() if a.text() == wanted] or [None]
+        (chosen,) = [a for a in menu.actions() if a.text() == expected] or [None]
         menu.close()
         if chosen is not None:
             chosen.trigger()

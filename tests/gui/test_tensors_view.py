@@ -249,8 +249,8 @@ def test_go_to_reaches_a_tensor_of_a_model_alone(
     qtbot.waitUntil(lambda: "blk.1.attn_norm" in str(palette.model.entry(0).text))
     QTest.keyClick(palette.edit, Qt.Key.Key_Return)
 
-    wanted = number(document, "blk.1.attn_norm.weight")
-    assert document.session.selection.current == Selection("tensors", (wanted,))
+    expected = number(document, "blk.1.attn_norm.weight")
+    assert document.session.selection.current == Selection("tensors", (expected,))
     assert selected(view) == ["blk.1.attn_norm.weight"]
 
 

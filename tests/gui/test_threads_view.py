@@ -337,23 +337,23 @@ def test_tokens_have_the_times_of_the_analysis(qtbot: QtBot) -> None:
     view = shown(qtbot, session)
 
     table = show(qtbot, view, "tokens")
-    found = token_threads(trace_of(session))
+    threads = token_threads(trace_of(session))
 
-    assert found.busy is not None
-    assert found.wait is not None
-    assert found.idle is not None
-    assert raw(table, "latency") == found.bars.duration.tolist()
+    assert threads.busy is not None
+    assert threads.wait is not None
+    assert threads.idle is not None
+    assert raw(table, "latency") == threads.bars.duration.tolist()
     for title, values in (
-        ("work", found.busy), ("wait", found.wait), ("idle", found.idle)
+        ("work", threads.busy), ("wait", threads.wait), ("idle", threads.idle)
     ):  # fmt: skip
         assert raw(table, title) == values.sum(axis=1).tolist()
-    for lane, name in enumerate(found.lanes):
-        shares = found.busy[:, lane] / found.bars.duration
+    for lane, name in enumerate(threads.lanes):
+        shares = threads.busy[:, lane] / threads.bars.duration
         assert raw(table, name) == pytest.approx(shares.tolist())
     click_row(qtbot, table, 3)
-    assert session.selection.current.ids == (int(found.bars.span[3]),)
+    assert session.selection.current.ids == (int(threads.bars.span[3]),)
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    visible, token = session.viewport.visible, found.bars.time(3)
+    visible, token = session.viewport.visible, threads.bars.time(3)
     assert visible.start <= token.start
     assert token.end <= visible.end
     assert visible.duration < 2 * token.duration
@@ -401,18 +401,18 @@ def test_shared_tensors_follow_the_window(qtbot: QtBot) -> None:
         qtbot.keyClick(line, Qt.Key.Key_Return)
         qtbot.wait(200)
         counted(qtbot, view)
-        found = thread_touches(trace_of(session), view.window_ticks)
-        assert found is not None
-        assert raw(table, "handovers") == found.handovers.tolist()
-        assert raw(table, "closest") == found.closest.tolist()
-        counts.append((view.window_ticks, int(found.handovers.sum())))
+        touches = thread_touches(trace_of(session), view.window_ticks)
+        assert touches is not None
+        assert raw(table, "handovers") == touches.handovers.tolist()
+        assert raw(table, "closest") == touches.closest.tolist()
+        counts.append((view.window_ticks, int(touches.handovers.sum())))
 
     assert [ticks for ticks, _ in counts] == [1_000, 1_000, 1_000_000]
     assert counts[2][1] > 0
     click_row(qtbot, table, 0)
-    assert session.selection.current == Selection("tensors", (int(found.tensor[0]),))
+    assert session.selection.current == Selection("tensors", (int(touches.tensor[0]),))
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    pair = {int(found.first[0]), int(found.second[0])}
+    pair = {int(touches.first[0]), int(touches.second[0])}
     assert set(session.selection.current.ids) == pair
     session.close()
 

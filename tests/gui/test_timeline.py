@@ -371,10 +371,10 @@ def head_of(view: TimelineView, group: str) -> QPoint:
     return QPoint(30, round(AXIS_HEIGHT + box.y + box.height / 2))
 
 
-def take(view: TimelineView, at: QPoint, wanted: str) -> list[str]:
+def take(view: TimelineView, at: QPoint, expected: str) -> list[str]:
     """Take an entry of the menu at a point, by how it begins; return all texts."""
     actions = build_menu(view, *at.toTuple()).actions()
-    next(a for a in actions if a.text().startswith(wanted)).trigger()
+    next(a for a in actions if a.text().startswith(expected)).trigger()
     return [a.text() for a in actions]
 
 
@@ -382,11 +382,11 @@ def test_group_is_hidden_pinned_and_unpinned_by_its_head(
     view: TimelineView, session: Session
 ) -> None:
     def lanes() -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        lanes: dict[str, list[str]] = {}
         for box in view.prepared().layout.boxes:  # type: ignore[union-attr]
             if box.lane is not None:
-                found.setdefault(box.group, []).append(box.lane.key)
-        return found
+                lanes.setdefault(box.group, []).append(box.lane.key)
+        return lanes
 
     before = lanes()
 

@@ -60,9 +60,9 @@ def view(qtbot: QtBot, session: Session) -> TimelineView:
 
 
 def canvas(view: TimelineView) -> RasterCanvas:
-    found = view.findChild(RasterCanvas)
-    assert found is not None
-    return found
+    canvas = view.findChild(RasterCanvas)
+    assert canvas is not None
+    return canvas
 
 
 def place(view: TimelineView, tick: int) -> QPoint:
@@ -223,13 +223,13 @@ def test_selected_wait_and_gap_are_framed_from_begin_to_end(view, session):
         scene = view.scene(1000, 300, 1.0)
         assert scene is not None
         color = scene.theme.selection
-        found = set()
+        frames = set()
         for batch in view.compose_scene(scene).batches:
             if isinstance(batch, RectBatch):
                 chosen = batch.fill == color
                 pairs = zip(batch.x0[chosen], batch.x1[chosen], strict=True)
-                found |= {(round(a), round(b)) for a, b in pairs}
-        return found
+                frames |= {(round(a), round(b)) for a, b in pairs}
+        return frames
 
     def xs(low: int, high: int) -> tuple[int, int]:
         scene = view.scene(1000, 300, 1.0)
@@ -345,8 +345,8 @@ def test_lane_of_busy_threads_tells_how_many_run_and_how_long(qtbot, session):
 
     def busy_tip(tick: int) -> str:
         x = TimelineGeometry(scene).time.x(tick)
-        found = view.hit(x, AXIS_HEIGHT + box.y + box.height / 2)
-        return str(tooltip_for(prepared, session, found, view.ticks_per_px()))
+        hit = view.hit(x, AXIS_HEIGHT + box.y + box.height / 2)
+        return str(tooltip_for(prepared, session, hit, view.ticks_per_px()))
 
     seen = {tick: busy_tip(tick) for tick in (200_000, 550_000, 1_200_000, 1_700_000)}
     header = view.hit(20, AXIS_HEIGHT + box.y + box.height / 2)

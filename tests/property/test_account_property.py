@@ -306,30 +306,35 @@ def token_row(trace, token: int) -> int:
 @given(runs())
 def test_known_unknown_and_not_recorded_are_told_apart(run):
     trace = trace_of(*run)
-    found = account(trace)
+    access_table = account(trace)
 
-    knowledge, size = found.knowledge, found.what.size
+    knowledge, size = access_table.knowledge, access_table.what.size
     assert ((knowledge == Knowledge.NOT_RECORDED) == (size < 0)).all()
-    assert (found.unknown[knowledge == Knowledge.KNOWN] == 0).all()
-    assert (found.unknown[knowledge == Knowledge.UNKNOWN] > 0).all()
-    neither = found.direction == Direction.NEITHER
-    assert not found.known[neither].any()
-    assert not found.unknown[neither].any()
-    assert not found.counts[neither].any()
+    assert (access_table.unknown[knowledge == Knowledge.KNOWN] == 0).all()
+    assert (access_table.unknown[knowledge == Knowledge.UNKNOWN] > 0).all()
+    neither = access_table.direction == Direction.NEITHER
+    assert not access_table.known[neither].any()
+    assert not access_table.unknown[neither].any()
+    assert not access_table.counts[neither].any()
 
 
 @settings(max_examples=30, deadline=None)
 @given(runs())
 def test_details_of_a_span_say_what_the_sums_are_made_of(run):
     trace = trace_of(*run)
-    found = account(trace)
+    access_table = account(trace)
 
-    for span, entry in enumerate(found.column.tolist()):
+    for span, entry in enumerate(access_table.column.tolist()):
         one = account_of(trace, span)
-        rows = slice(0, 0) if entry < 0 else slice(*found.first[entry : entry + 2])
+        rows = (
+            slice(0, 0) if entry < 0 else slice(*access_table.first[entry : entry + 2])
+        )
         for name in ("direction", "known", "unknown", "passed", "counts"):
-            assert getattr(one, name).tolist() == getattr(found, name)[rows].tolist()
-        assert one.what.expert.tolist() == found.what.expert[rows].tolist()
+            assert (
+                getattr(one, name).tolist()
+                == getattr(access_table, name)[rows].tolist()
+            )
+        assert one.what.expert.tolist() == access_table.what.expert[rows].tolist()
         what = trace.accesses.of_span(span)
         if len(what) == len(one.known):
             quick = [int(d) for d in directions_of(trace, span, what)]

@@ -25,14 +25,14 @@ def chunk_sizes(seed: int, n: int = N) -> list[int]:
     return sizes
 
 
-def same_columns(found, wanted) -> None:
+def same_columns(found, expected) -> None:
     for name in ("busy", "category", "count", "covered_ticks", "first", "longest"):
-        a, b = getattr(found, name), getattr(wanted, name)
+        a, b = getattr(found, name), getattr(expected, name)
         assert np.array_equal(a, b), name
 
 
-def same_waits(found, wanted) -> None:
-    a, b = found.waited_ticks, wanted.waited_ticks
+def same_waits(found, expected) -> None:
+    a, b = found.waited_ticks, expected.waited_ticks
     assert (a is None) == (b is None)
     assert a is None or np.array_equal(a, b)
 
@@ -40,10 +40,10 @@ def same_waits(found, wanted) -> None:
 def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
     assert grown.lanes == fresh.lanes
     assert np.array_equal(grown.time_order(), fresh.time_order())
-    found, bands = grown.phase_bands(), fresh.phase_bands()
-    assert found.names == bands.names
+    phase_bands, bands = grown.phase_bands(), fresh.phase_bands()
+    assert phase_bands.names == bands.names
     for name in ("phase", "start", "end", "n_prompt", "n_generated", "n_own"):
-        assert np.array_equal(getattr(found, name), getattr(bands, name)), name
+        assert np.array_equal(getattr(phase_bands, name), getattr(bands, name)), name
     colors, wanted = grown.categories(by), fresh.categories(by)
     names, others = np.array(colors.keys), np.array(wanted.keys)
     assert np.array_equal(names[colors.index], others[wanted.index])
@@ -118,10 +118,10 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
     before, grown, used = None, None, None
     for number, (_, trace) in enumerate(growing.snapshots(columns, chunk_sizes(seed))):
         before = TraceIndex(trace, before, is_appended=before is not None)
-        wanted = filters[number // 12 % 2]
-        if wanted is not used or grown is None:  # a person chose another one
-            grown, used = GrowingMask(filter_mask(trace, wanted)), wanted
-        mask = grown.extended_to(trace, wanted)
+        expected = filters[number // 12 % 2]
+        if expected is not used or grown is None:  # a person chose another one
+            grown, used = GrowingMask(filter_mask(trace, expected)), expected
+        mask = grown.extended_to(trace, expected)
         if number % 3:
             continue
         by, fresh = "family" if seed % 2 else "layer", TraceIndex(trace)
@@ -179,8 +179,8 @@ def test_table_of_an_earlier_snapshot_is_listed_though_rows_have_gone_on():
     listed = OrderRequest(old, Sorting(), part=part)().slice(0, N)
 
     fresh = TraceIndex(growing.whole(columns, 1000))
-    wanted = OrderRequest(fresh, Sorting(), part=part)().slice(0, N)
-    assert np.array_equal(listed, wanted)
+    expected = OrderRequest(fresh, Sorting(), part=part)().slice(0, N)
+    assert np.array_equal(listed, expected)
 
 
 def test_growing_trace_of_deep_nesting_falls_back_to_the_whole():

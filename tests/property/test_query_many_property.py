@@ -60,10 +60,12 @@ def test_filtered_columns_equal_those_of_the_kept_spans(steps, origin, widths, r
     category = np.array(numbers, np.uint8)
     mask = np.array([random.random() < 0.5 for _ in numbers], np.bool_)
 
-    found = RowColumns(row, category, 5).filtered(mask)
+    row_columns = RowColumns(row, category, 5).filtered(mask)
 
-    assert_same(found.query(edges), columns_slow(row.select(mask), edges, category))
-    assert np.asarray(found.row.id).tolist() == np.flatnonzero(mask).tolist()
+    assert_same(
+        row_columns.query(edges), columns_slow(row.select(mask), edges, category)
+    )
+    assert np.asarray(row_columns.row.id).tolist() == np.flatnonzero(mask).tolist()
 
 
 def long_row(
@@ -83,16 +85,16 @@ def long_row(
 def views(row: Row, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     last = int(row.end[-1])
-    found = []
+    views = []
     for _ in range(6):
         low, high = sorted(rng.integers(-last // 5, last + last // 5, 2).tolist())
         px = int(rng.integers(1, 60))
         edges = np.sort(rng.integers(low, high + 2, px + 1))
         edges[px // 2] = edges[(px + 1) // 2]  # often a column without width
-        found.append(np.sort(edges))
-    found.append(np.array([0, last]))
-    found.append(np.array([last // 2, last // 2]))
-    return found
+        views.append(np.sort(edges))
+    views.append(np.array([0, last]))
+    views.append(np.array([last // 2, last // 2]))
+    return views
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -101,11 +103,13 @@ def test_look_up_in_long_rows_equals_numpy(seed, n, n_names):
     row, category = long_row(seed, n, n_names)
     columns = RowColumns(row, category, n_names)
     mask = np.random.default_rng(seed + 9).random(n) < (0.5, 0.01, 0.99)[seed % 3]
-    kept = columns.filtered(mask)
+    row_columns = columns.filtered(mask)
 
     for edges in views(row, seed):
         assert_same(columns.query(edges), columns_by_numpy(row, edges, category))
-        assert_same(kept.query(edges), columns_by_numpy(row, edges, category, mask))
+        assert_same(
+            row_columns.query(edges), columns_by_numpy(row, edges, category, mask)
+        )
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0])

@@ -130,9 +130,9 @@ def test_menu_lists_what_there_is_and_a_button_adds(
             timeline, QPoint(timeline.width() // 2 + 50 * step, timeline.height() // 2)
         )
         hand.press("ctrl+d")
-    wanted = ["Bookmark 1", "Bookmark 2", "Bookmark 3"]
+    expected = ["Bookmark 1", "Bookmark 2", "Bookmark 3"]
     actions = [window.actions_[f"go.bookmark_{n}"] for n in range(1, 10)]
-    assert [a.text() for a in actions if a.isVisible()] == wanted
+    assert [a.text() for a in actions if a.isVisible()] == expected
     hand.press("ctrl+b")
     view = bookmarks_pane(document)
     qtbot.waitUntil(view.table.isVisible)

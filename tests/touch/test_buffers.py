@@ -42,9 +42,9 @@ def test_names_are_whole_and_columns_in_sight(
         for column in range(header.count()):
             if not table.isColumnHidden(column):
                 title = table.rows.headings[column].title
-                wanted = header.fontMetrics().horizontalAdvance(title) + 16
-                wanted = max(wanted, table.sizeHintForColumn(column))
-                assert header.sectionSize(column) >= wanted
+                expected = header.fontMetrics().horizontalAdvance(title) + 16
+                expected = max(expected, table.sizeHintForColumn(column))
+                assert header.sectionSize(column) >= expected
 
 
 def test_columns_of_which_nothing_is_known_are_left_out(

@@ -24,8 +24,8 @@ def is_whole(combo: QComboBox) -> bool:
         QStyle.SubControl.SC_ComboBoxEditField,
     )
     field = combo.style().subControlRect(kind, option, part, combo)
-    wanted = combo.fontMetrics().horizontalAdvance(combo.currentText())
-    return combo.isVisible() and field.width() >= wanted
+    expected = combo.fontMetrics().horizontalAdvance(combo.currentText())
+    return combo.isVisible() and field.width() >= expected
 
 
 @pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)

@@ -67,14 +67,14 @@ def test_range_dragged_by_hand_is_as_long_as_it_looks_while_the_view_moves(
         timeline = moving_timeline(document, qtbot)
         y = timeline.canvas.height() - 20
         start, end = (QPoint(x, y) for x in (600, 800))
-        wanted = 200 * timeline.ticks_per_px()
+        expected = 200 * timeline.ticks_per_px()
         hand.drag(timeline.canvas, start, end)
         marked = session.ranges.marked
         assert marked is not None
-        assert abs(marked.time.duration - wanted) <= 2 * timeline.ticks_per_px()
+        assert abs(marked.time.duration - expected) <= 2 * timeline.ticks_per_px()
         # It stays where it was marked.
         assert not live.follows
-        assert abs(timeline.tick_at(600) - marked.time.start) < 2 * wanted / 200
+        assert abs(timeline.tick_at(600) - marked.time.start) < 2 * expected / 200
         time.sleep(0.1)
         live.jump()
         qtbot.waitUntil(lambda: live.follows, timeout=PATIENCE_MS)

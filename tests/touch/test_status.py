@@ -85,8 +85,8 @@ def test_progress_is_told_in_whole_words(
         qtbot.waitUntil(progress.text.isVisible, timeout=PATIENCE_MS)
         hand.settle()
         shown = progress.text.text()
-        wanted = progress.text.fontMetrics().horizontalAdvance(shown)
-        assert wanted <= progress.text.width()
+        expected = progress.text.fontMetrics().horizontalAdvance(shown)
+        assert expected <= progress.text.width()
         assert "…" not in shown
         assert shown.endswith(" left")
         assert set(shown.split(" · ")) <= set(progress.text.full_text.split(" · "))

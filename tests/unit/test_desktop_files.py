@@ -36,10 +36,10 @@ def listed(text: str) -> list[str]:
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    tool = shutil.which(name)
+    if tool is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return tool
 
 
 def test_every_file_is_named_after_the_application_id() -> None:

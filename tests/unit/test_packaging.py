@@ -88,15 +88,15 @@ def test_qt_libraries_of_the_bundle_are_those_that_are_linked_to() -> None:
     contents = script("bundle/contents.py")
     modules = [qt_folder() / f"{name}.abi3.so" for name in contents.QT_MODULES]
     libraries = qt_folder() / "Qt" / "lib"
-    wanted: set[str] = set()
+    expected: set[str] = set()
     fresh = set().union(*map(needed, [*modules, *kept_plugins()]))
-    while fresh - wanted:
-        wanted |= fresh
+    while fresh - expected:
+        expected |= fresh
         fresh = set().union(
             *(needed(libraries / n) for n in fresh if (libraries / n).is_file())
         )
 
-    found = {contents.qt_library(Path(name)) for name in wanted} - {""}
+    found = {contents.qt_library(Path(name)) for name in expected} - {""}
 
     assert found == contents.QT_LIBRARIES
 

@@ -49,20 +49,20 @@ def last(found) -> list[RunSummary]:
 def test_whole_summary_is_that_of_the_trace(folder) -> None:
     for run in folder.runs[1:]:
         trace = read(run)
-        found, plain = whole_summary(run), summary(trace)
+        run_summary, plain = whole_summary(run), summary(trace)
 
-        assert found.is_read
-        assert found.error == ""
-        assert (found.prompt, found.generated) == (
+        assert run_summary.is_read
+        assert run_summary.error == ""
+        assert (run_summary.prompt, run_summary.generated) == (
             plain.tokens.prompt, plain.tokens.generated
         )  # fmt: skip
         rate = plain.tokens.generated_per_tick
-        assert found.generated_per_s == (None if rate is None else rate * 1e9)
+        assert run_summary.generated_per_s == (None if rate is None else rate * 1e9)
         times = {row.key: row.total for row in stat_table(trace, "family").rows}
-        assert dict(found.families or ()) == times
-        assert found.total == sum(times.values())
-        assert found.threads == int(trace.lanes.is_thread.sum())
-        assert found.facts == dict(trace.info.producer)
+        assert dict(run_summary.families or ()) == times
+        assert run_summary.total == sum(times.values())
+        assert run_summary.threads == int(trace.lanes.is_thread.sum())
+        assert run_summary.facts == dict(trace.info.producer)
 
 
 def test_quick_summary_knows_what_the_sidecar_tells_and_no_op(folder) -> None:
@@ -178,11 +178,11 @@ def test_log_has_the_tokens_and_times_that_it_states(tmp_path) -> None:
     (tmp_path / "server.log").write_bytes(log_files.log(requests))
 
     (run,) = run_folder(tmp_path).runs
-    found = whole_summary(run)
+    run_summary = whole_summary(run)
 
-    assert found.error == ""
+    assert run_summary.error == ""
     generated = sum(request.n_generated for request in requests)
     ms = sum(request.generated_ms for request in requests)
-    assert found.generated == generated
-    assert found.generated_per_s == pytest.approx(generated / ms * 1000, rel=1e-3)
-    assert found.prompt == sum(request.n_prompt for request in requests)
+    assert run_summary.generated == generated
+    assert run_summary.generated_per_s == pytest.approx(generated / ms * 1000, rel=1e-3)
+    assert run_summary.prompt == sum(request.n_prompt for request in requests)

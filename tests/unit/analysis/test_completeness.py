@@ -128,8 +128,12 @@ def lost_at_random(share: float, n_passes: int, n_ops: int, seed: int = 0):
     return frozenset((int(i) // n_ops, int(i) % n_ops) for i in at)
 
 
-def is_whole(found: Completeness) -> bool:
-    return found.is_known and not found.n_missing and not found.n_varying
+def is_whole(completeness: Completeness) -> bool:
+    return (
+        completeness.is_known
+        and not completeness.n_missing
+        and not completeness.n_varying
+    )
 
 
 # -- traces made here ------------------------------------------------------------

@@ -17,11 +17,11 @@ from reads_builder import moe_reads
 
 
 def test_trace_without_problems_and_settings_is_not_known_to_be_whole():
-    found = trace_coverage(moe_reads())
+    coverage = trace_coverage(moe_reads())
 
-    assert found == TraceCoverage()
-    assert found.is_whole is None
-    assert not found.may_hide_reads
+    assert coverage == TraceCoverage()
+    assert coverage.is_whole is None
+    assert not coverage.may_hide_reads
 
 
 def test_stated_coverage_without_omissions_is_whole():
@@ -42,11 +42,11 @@ def test_problem_that_costs_records_is_an_omission(code: str, cause: Cause):
     problem = ReadWarning(Severity.DATA_LOSS, code, "", 7)
     trace = replace(moe_reads(), warnings=(problem,))
 
-    found = trace_coverage(trace)
+    coverage = trace_coverage(trace)
 
-    assert found.omissions == (Omission(cause, 7),)
-    assert found.is_whole is False
-    assert found.may_hide_reads
+    assert coverage.omissions == (Omission(cause, 7),)
+    assert coverage.is_whole is False
+    assert coverage.may_hide_reads
 
 
 def test_running_program_may_read_more():
@@ -61,9 +61,9 @@ def test_omissions_come_in_the_order_of_their_causes():
         for code in ("recording_cut", "capture_lost", "range")
     )
 
-    found = trace_coverage(replace(moe_reads(), warnings=problems))
+    coverage = trace_coverage(replace(moe_reads(), warnings=problems))
 
-    assert [o.cause for o in found.omissions] == [
+    assert [o.cause for o in coverage.omissions] == [
         Cause.RECORDS_LOST, Cause.FILE_CUT, Cause.PART_READ,
     ]  # fmt: skip
 

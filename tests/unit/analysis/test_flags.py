@@ -297,8 +297,8 @@ def test_threads_without_waits_are_those_of_the_trace() -> None:
     assert (found.n, found.n_cores, found.waiting) == (2, 1, None)
 
 
-def _missing(found: Flags) -> set[str]:
-    values = (found.placement, found.cpu_layers, found.profile, found.threads)
+def _missing(flags: Flags) -> set[str]:
+    values = (flags.placement, flags.cpu_layers, flags.profile, flags.threads)
     return {n for n, v in zip(UNKNOWN_FLAGS, values, strict=True) if v is None}
 
 

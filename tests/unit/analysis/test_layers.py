@@ -38,22 +38,22 @@ def test_layers_take_the_time_of_their_ops(
         time = TimeRange(begin, end)
     mask = np.arange(len(trace.spans)) % 2 == 0 if is_filtered else None
 
-    found = layer_activity(trace, time, mask)
+    activity = layer_activity(trace, time, mask)
 
-    assert dict(zip(found.layer.tolist(), found.ticks.tolist(), strict=True)) == (
+    assert dict(zip(activity.layer.tolist(), activity.ticks.tolist(), strict=True)) == (
         by_hand(trace, time, mask)
     )
 
 
 def test_shares_are_of_the_busiest_layer() -> None:
-    found = layer_activity(llama_like_trace())
+    activity = layer_activity(llama_like_trace())
 
-    assert found.shares.max() == 1.0
-    assert np.allclose(found.shares * found.ticks.max(), found.ticks)
+    assert activity.shares.max() == 1.0
+    assert np.allclose(activity.shares * activity.ticks.max(), activity.ticks)
 
 
 @pytest.mark.parametrize("trace", [empty_trace, npu_like_trace])
 def test_trace_without_layers_or_ops_has_no_busy_ones(trace) -> None:
-    found = layer_activity(trace())
+    activity = layer_activity(trace())
 
-    assert not len(found) or np.isfinite(found.shares).all()
+    assert not len(activity) or np.isfinite(activity.shares).all()

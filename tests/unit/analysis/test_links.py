@@ -24,10 +24,10 @@ from link_traces import EXPS, N_BUFFERS, N_TENSORS, SLICE, random_links_trace
 def accesses_slow(trace: Trace, span: int) -> list[tuple[AccessColumns, int]]:
     """Return all accesses of a span, as (columns, row)."""
     of_span = trace.accesses.of_span(span)
-    found = [(of_span, row) for row in range(len(of_span))]
+    slow = [(of_span, row) for row in range(len(of_span))]
     loose = trace.accesses.loose
-    found += [(loose.what, i) for i in range(len(loose)) if loose.span[i] == span]
-    return found
+    slow += [(loose.what, i) for i in range(len(loose)) if loose.span[i] == span]
+    return slow
 
 
 def expert_slow(trace: Trace, what: AccessColumns, row: int) -> tuple[int, int]:

@@ -44,32 +44,32 @@ def opened(folder: Path, form: str) -> tuple[Trace, list[imatrix_files.Entry]]:
 def test_values_are_those_of_the_entry_of_the_name(form: str, tmp_path: Path) -> None:
     trace, some = opened(tmp_path, form)
 
-    found = tensor_importance(trace)
+    importance = tensor_importance(trace)
 
-    assert found is not None
+    assert importance is not None
     names = [trace.strings[i] for i in trace.tensors.name.tolist()]
     by_name = {entry.name: entry for entry in some}
     for row, name in enumerate(names):
         if name not in by_name:
-            assert np.isnan([found.mean_square[row], found.count[row]]).all()
-            assert found.n_unused[row] == -1
+            assert np.isnan([importance.mean_square[row], importance.count[row]]).all()
+            assert importance.n_unused[row] == -1
             continue
         entry = by_name[name]
         used = entry.counts > 0
         each = entry.sums.mean(axis=1, dtype=np.float64)[used] / entry.counts[used]
-        assert found.mean_square[row] == pytest.approx(each.mean(), rel=1e-4)
+        assert importance.mean_square[row] == pytest.approx(each.mean(), rel=1e-4)
         is_stack = len(entry.counts) > 1
-        assert found.n_unused[row] == (int((~used).sum()) if is_stack else -1)
+        assert importance.n_unused[row] == (int((~used).sum()) if is_stack else -1)
         if form == "gguf":
-            assert found.count[row] == entry.counts.sum()
+            assert importance.count[row] == entry.counts.sum()
         else:
-            assert np.isnan(found.count[row])
-        mine = found.slice_row == row
+            assert np.isnan(importance.count[row])
+        mine = importance.slice_row == row
         size = int(trace.tensors.size[row])
         edges = [i * size // len(entry.counts) for i in range(len(entry.counts) + 1)]
-        assert found.slice_first[mine].tolist() == edges[:-1]
-        assert found.slice_stop[mine].tolist() == edges[1:]
-        assert np.isnan(found.slice_square[mine]).tolist() == (~used).tolist()
+        assert importance.slice_first[mine].tolist() == edges[:-1]
+        assert importance.slice_stop[mine].tolist() == edges[1:]
+        assert np.isnan(importance.slice_square[mine]).tolist() == (~used).tolist()
 
 
 def test_no_matrix_no_importance(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from gguf_files import TENSORS, T, encode, read_gguf
 
 
 def listed(trace: Trace) -> list[tuple[str, int, int, str]]:
-    found = model_tensors(trace)
-    names = [trace.strings[i] for i in trace.tensors.name[found.rows].tolist()]
-    parts = [COMPONENTS[i] for i in found.component.tolist()]
-    columns = found.offset.tolist(), found.size.tolist()
+    tensors = model_tensors(trace)
+    names = [trace.strings[i] for i in trace.tensors.name[tensors.rows].tolist()]
+    parts = [COMPONENTS[i] for i in tensors.component.tolist()]
+    columns = tensors.offset.tolist(), tensors.size.tolist()
     return list(zip(names, *columns, parts, strict=True))
 
 
@@ -22,8 +22,8 @@ def test_tensors_stand_in_the_order_of_their_offsets(tmp_path) -> None:
                 T("c.weight", (4,), offset=32)]  # fmt: skip
     trace = read_gguf(tmp_path, encode(shuffled, data_bytes=256))
 
-    found = model_tensors(trace)
-    start = int(found.starts[0])
+    tensors = model_tensors(trace)
+    start = int(tensors.starts[0])
 
     assert [row[:3] for row in listed(trace)] == [
         ("a.weight", start, 32),
@@ -44,24 +44,25 @@ def test_file_ends_where_it_ends_and_its_data_begin_after_the_head(tmp_path) -> 
     data = encode()
     trace = read_gguf(tmp_path, data)
 
-    found = model_tensors(trace)
+    tensors = model_tensors(trace)
 
-    assert found.files == ("m.gguf",)
-    assert found.ends.tolist() == [len(data)]
-    assert found.starts[0] == len(data) - sum(-(-t.size // 32) * 32 for t in TENSORS)
-    assert (found.file == 0).all()
+    assert tensors.files == ("m.gguf",)
+    assert tensors.ends.tolist() == [len(data)]
+    assert tensors.starts[0] == len(data) - sum(-(-t.size // 32) * 32 for t in TENSORS)
+    assert (tensors.file == 0).all()
 
 
 def test_trace_without_a_model_file_lists_the_tensors_that_it_names() -> None:
     trace = llama_like_trace(tokens=1, layers=2)
 
-    found = model_tensors(trace)
+    tensors = model_tensors(trace)
 
-    assert found.files == ()
+    assert tensors.files == ()
     assert (
-        sorted(found.rows.tolist()) == np.flatnonzero(trace.tensors.name >= 0).tolist()
+        sorted(tensors.rows.tolist())
+        == np.flatnonzero(trace.tensors.name >= 0).tolist()
     )
-    assert (found.file == -1).all()
+    assert (tensors.file == -1).all()
 
 
 def test_model_without_tensors_is_empty(tmp_path) -> None:

@@ -52,8 +52,8 @@ def key_of(trace: Trace, row: int, level: str, file: int) -> object:
     name = trace.strings[int(trace.tensors.name[row])]
     match level:
         case "layer":
-            found = re.match(r"blk\.(\d+)\.", name)
-            return int(found[1]) if found else -1
+            match = re.match(r"blk\.(\d+)\.", name)
+            return int(match[1]) if match else -1
         case "component":
             return parse(name).component
         case "type":

@@ -47,15 +47,15 @@ from roofline_traces import (
 from support import ROOT
 
 
-def as_table(found: Roofline) -> dict[object, tuple[int, int, int, int]]:
+def as_table(roofline: Roofline) -> dict[object, tuple[int, int, int, int]]:
     return {
         (p.op, p.type, p.shape, p.columns): (p.n_ops, p.flops, p.bytes, p.ticks)
-        for p in found.points
+        for p in roofline.points
     }
 
 
-def reasons(found: Roofline) -> dict[tuple[str, Reason], int]:
-    return {(x.op, x.reason): x.n_ops for x in found.left_out}
+def reasons(roofline: Roofline) -> dict[tuple[str, Reason], int]:
+    return {(x.op, x.reason): x.n_ops for x in roofline.left_out}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -112,19 +112,19 @@ def test_ops_and_bytes_are_those_of_a_plain_loop(name: str, seed: int) -> None:
         low, high = sorted(rng.choice(edges, 2).tolist())
     time = TimeRange(low, high)
 
-    found = ruler_facts(trace, time)
+    facts = ruler_facts(trace, time)
 
     whole, cut, n_bytes, is_open = plainly(trace, time)
-    assert (found.n_ops, found.n_cut_ops) == (whole, cut)
-    if found.recorded == "known":
-        assert found.bytes == n_bytes
-        assert found.is_least == (is_open or cut > 0)
+    assert (facts.n_ops, facts.n_cut_ops) == (whole, cut)
+    if facts.recorded == "known":
+        assert facts.bytes == n_bytes
+        assert facts.is_least == (is_open or cut > 0)
     else:
-        assert found.bytes is None
+        assert facts.bytes is None
     bars = token_bars(trace)
     rows = list(zip(bars.start.tolist(), bars.end.tolist(), strict=True))
-    assert found.n_bars == sum(a >= low and b <= high for a, b in rows)
-    assert found.n_cut_bars == sum(
+    assert facts.n_bars == sum(a >= low and b <= high for a, b in rows)
+    assert facts.n_cut_bars == sum(
         a < high and b > low and not (a >= low and b <= high) for a, b in rows
     )
 

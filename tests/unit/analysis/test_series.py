@@ -31,21 +31,21 @@ def same(found, expected) -> bool:
 def test_level_holds_until_the_next_sample():
     level = series(CounterShape.LEVEL, [10, 25, 40], [1, 5, 2])
 
-    found = series_columns(level, np.array([0, 10, 20, 30, 40, 50]))
+    columns = series_columns(level, np.array([0, 10, 20, 30, 40, 50]))
 
-    assert same(found.low, [NAN, 1, 1, 5, 2])
-    assert same(found.high, [NAN, 1, 5, 5, 2])
-    assert same(found.last, [NAN, 1, 5, 5, 2])
-    assert found.count.tolist() == [0, 1, 1, 0, 1]
-    assert found.total.tolist() == [0] * 5
+    assert same(columns.low, [NAN, 1, 1, 5, 2])
+    assert same(columns.high, [NAN, 1, 5, 5, 2])
+    assert same(columns.last, [NAN, 1, 5, 5, 2])
+    assert columns.count.tolist() == [0, 1, 1, 0, 1]
+    assert columns.total.tolist() == [0] * 5
 
 
 def test_level_unknown_sample_is_unknown_until_the_next():
     level = series(CounterShape.LEVEL, [0, 10, 20], [1, NAN, 3])
 
-    found = series_columns(level, np.array([0, 10, 20, 30]))
+    columns = series_columns(level, np.array([0, 10, 20, 30]))
 
-    assert same(found.last, [1, NAN, 3])
+    assert same(columns.last, [1, NAN, 3])
 
 
 def test_level_random_samples_equal_brute_force():
@@ -55,23 +55,23 @@ def test_level_random_samples_equal_brute_force():
     level = series(CounterShape.LEVEL, time, value)
     edges = column_edges(TimeRange(-20, 330), 41)
 
-    found = series_columns(level, edges)
+    columns = series_columns(level, edges)
 
     for k, (a, b) in enumerate(pairwise(edges.tolist())):
         held = [value[time <= t][-1] for t in range(a, b) if (time <= t).any()]
         inside = value[(time >= a) & (time < b)].tolist()
         known = held + inside
-        assert same(found.low[k], min(known, default=NAN))
-        assert same(found.high[k], max(known, default=NAN))
-        assert same(found.last[k], held[-1] if held else NAN)
+        assert same(columns.low[k], min(known, default=NAN))
+        assert same(columns.high[k], max(known, default=NAN))
+        assert same(columns.last[k], held[-1] if held else NAN)
 
 
 def test_level_columns_without_width_show_what_holds_there():
     level = series(CounterShape.LEVEL, [1, 2], [7, 8])
 
-    found = series_columns(level, np.array([0, 0, 1, 1, 2, 2, 3]))
+    columns = series_columns(level, np.array([0, 0, 1, 1, 2, 2, 3]))
 
-    assert same(found.last, [NAN, NAN, 7, 7, 8, 8])
+    assert same(columns.last, [NAN, NAN, 7, 7, 8, 8])
 
 
 def test_rate_amounts_add_up_whatever_the_columns():
@@ -82,8 +82,8 @@ def test_rate_amounts_add_up_whatever_the_columns():
     rate = series(CounterShape.RATE, time, value, window)
 
     for px in (1, 7, 400):
-        found = series_columns(rate, column_edges(TimeRange(-10, 3_000), px))
-        assert found.total.sum() == pytest.approx(value.sum())
+        columns = series_columns(rate, column_edges(TimeRange(-10, 3_000), px))
+        assert columns.total.sum() == pytest.approx(value.sum())
 
 
 def test_rate_random_windows_equal_brute_force():
@@ -95,26 +95,26 @@ def test_rate_random_windows_equal_brute_force():
     rate = series(CounterShape.RATE, time, value, window)
     edges = column_edges(TimeRange(0, int(time[-1]) + 50), 37)
 
-    found = series_columns(rate, edges)
+    columns = series_columns(rate, edges)
 
     for k, (a, b) in enumerate(pairwise(edges.tolist())):
         inside = np.minimum(time + window, b) - np.maximum(time, a)
         touched = (inside > 0) & ~np.isnan(value)
         part, what = inside[touched], value[touched]
         mean = (part * what).sum() / part.sum() if part.any() else NAN
-        assert same(found.last[k], mean)
-        assert same(found.total[k], (what * part / window[touched]).sum())
-        assert same(found.low[k], what.min() if len(what) else NAN)
-        assert same(found.high[k], what.max() if len(what) else NAN)
+        assert same(columns.last[k], mean)
+        assert same(columns.total[k], (what * part / window[touched]).sum())
+        assert same(columns.low[k], what.min() if len(what) else NAN)
+        assert same(columns.high[k], what.max() if len(what) else NAN)
 
 
 def test_rate_column_without_width_shows_its_window():
     rate = series(CounterShape.RATE, [0, 10], [4, 6], [10, 10])
 
-    found = series_columns(rate, np.array([3, 3, 12, 12, 30, 30]))
+    columns = series_columns(rate, np.array([3, 3, 12, 12, 30, 30]))
 
-    assert same(found.last, [4, (7 * 4 + 2 * 6) / 9, 6, 6, NAN])
-    assert found.total.sum() == pytest.approx(0.7 * 4 + 6)
+    assert same(columns.last, [4, (7 * 4 + 2 * 6) / 9, 6, 6, NAN])
+    assert columns.total.sum() == pytest.approx(0.7 * 4 + 6)
 
 
 def test_rate_without_windows_is_a_sum():
@@ -126,31 +126,31 @@ def test_rate_without_windows_is_a_sum():
 def test_delta_sums_what_lies_in_each_column():
     delta = series(CounterShape.DELTA, [0, 5, 5, 12, 13], [1, -2, 4, NAN, 7])
 
-    found = series_columns(delta, np.array([0, 5, 10, 13, 20, 30]))
+    columns = series_columns(delta, np.array([0, 5, 10, 13, 20, 30]))
 
-    assert found.total.tolist() == [1, 2, 0, 7, 0]
-    assert same(found.last, [1, 2, NAN, 7, NAN])
-    assert same(found.low, [1, -2, NAN, 7, NAN])
-    assert found.count.tolist() == [1, 2, 1, 1, 0]
+    assert columns.total.tolist() == [1, 2, 0, 7, 0]
+    assert same(columns.last, [1, 2, NAN, 7, NAN])
+    assert same(columns.low, [1, -2, NAN, 7, NAN])
+    assert columns.count.tolist() == [1, 2, 1, 1, 0]
 
 
 @pytest.mark.parametrize("edges", [[], [4], [0, 5, 9]])
 def test_series_without_samples_says_nothing(edges):
     empty = series(CounterShape.LEVEL, [], [])
 
-    found = series_columns(empty, np.array(edges, np.int64))
+    columns = series_columns(empty, np.array(edges, np.int64))
 
-    assert len(found.low) == max(len(edges) - 1, 0)
-    assert np.isnan(found.last).all()
+    assert len(columns.low) == max(len(edges) - 1, 0)
+    assert np.isnan(columns.last).all()
 
 
 def test_series_before_its_first_sample_says_nothing():
     delta = series(CounterShape.DELTA, [50], [1])
 
-    found = series_columns(delta, np.array([0, 10, 20]))
+    columns = series_columns(delta, np.array([0, 10, 20]))
 
-    assert np.isnan(found.high).all()
-    assert found.total.tolist() == [0, 0]
+    assert np.isnan(columns.high).all()
+    assert columns.total.tolist() == [0, 0]
 
 
 def test_series_without_columns_is_empty():

@@ -62,10 +62,10 @@ def test_every_access_to_the_file_finds_its_tensor(trace):
 
 
 def test_every_op_finds_its_node(trace):
-    found = correlate(trace)
+    correlation = correlate(trace)
 
-    assert found is not None
-    assert found.n_found == found.n_all == n_records(N)
+    assert correlation is not None
+    assert correlation.n_found == correlation.n_all == n_records(N)
 
 
 def test_experts_of_the_trace_are_those_that_were_chosen(trace):

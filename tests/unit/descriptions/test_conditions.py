@@ -46,8 +46,8 @@ WHOLE = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768,
 
 
 def facts(trace: Trace) -> str:
-    found = hot_facts(trace, hot_cold(trace))
-    return "\n".join(f"{fact.title} | {fact.words} | {fact.remark}" for fact in found)
+    facts = hot_facts(trace, hot_cold(trace))
+    return "\n".join(f"{fact.title} | {fact.words} | {fact.remark}" for fact in facts)
 
 
 def notes(trace: Trace) -> str:
@@ -60,8 +60,8 @@ def joins(*reads: tuple[str, int, int]) -> Trace:
 
 
 def of_nodes(trace: Trace) -> str:
-    graph, found = trace.graphs[0], correlate(trace)
-    measures = node_measures(trace, 0, found)
+    graph, correlation = trace.graphs[0], correlate(trace)
+    measures = node_measures(trace, 0, correlation)
     layers = graph_layers(graph)
     shown = [
         fact

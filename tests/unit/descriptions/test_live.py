@@ -11,8 +11,8 @@ def facts(
     status: SourceStatus, *, is_running: bool = True, extent: int = -1
 ) -> dict[str, str]:
     rates = Rates(-1.0, 7.25, 2_000_000, is_least_lag=True)
-    found = live_facts(status, rates, is_running=is_running, extent_ns=extent)
-    return {fact.label: fact.value for fact in found}
+    facts = live_facts(status, rates, is_running=is_running, extent_ns=extent)
+    return {fact.label: fact.value for fact in facts}
 
 
 def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():

@@ -14,8 +14,8 @@ from statements import new_statements
 
 
 def words_of(trace) -> dict[str, str]:
-    found = hot_facts(trace, hot_cold(trace))
-    return {fact.title: f"{fact.words} | {fact.remark}" for fact in found}
+    facts = hot_facts(trace, hot_cold(trace))
+    return {fact.title: f"{fact.words} | {fact.remark}" for fact in facts}
 
 
 def test_facts_of_a_run_name_what_is_never_touched():
@@ -89,13 +89,13 @@ def test_kv_traffic_sums_reads_and_writes_per_token():
     ]
     trace = reads_trace((cache, TensorRow("Qcur-0")), ops)
 
-    found = kv_traffic(trace)
+    traffic = kv_traffic(trace)
     part = kv_traffic(trace, TimeRange(5, 10))
 
-    assert found.tokens.tolist() == part.tokens.tolist() == [4, 5]
-    assert (found.read.tolist(), found.written.tolist()) == ([100, 200], [30, 0])
+    assert traffic.tokens.tolist() == part.tokens.tolist() == [4, 5]
+    assert (traffic.read.tolist(), traffic.written.tolist()) == ([100, 200], [30, 0])
     assert (part.read.tolist(), part.written.tolist()) == ([0, 200], [30, 0])
-    assert (found.n_reads.tolist(), found.n_writes.tolist()) == ([1, 2], [1, 0])
+    assert (traffic.n_reads.tolist(), traffic.n_writes.tolist()) == ([1, 2], [1, 0])
 
 
 @pytest.mark.parametrize("size", [3 << 20, 3 << 10])
@@ -122,6 +122,6 @@ def test_hot_cold_of_a_range_counts_only_what_starts_in_it(chosen):
     trace = moe_reads(chosen=chosen)
     n_per_token = 1 + 3 * (1 + 2 * chosen) + 1  # embeddings, layers, output
 
-    found = hot_cold(trace, TimeRange(0, 12 * (2 + 3 * 3)))
+    cold = hot_cold(trace, TimeRange(0, 12 * (2 + 3 * 3)))
 
-    assert int(found.heat.unit_accesses.sum()) == n_per_token
+    assert int(cold.heat.unit_accesses.sum()) == n_per_token

@@ -284,9 +284,9 @@ def test_pending_accesses_are_said_to_come() -> None:
 def test_access_tells_badge_and_place(
     values: dict[str, int], badge: str, place: str
 ) -> None:
-    found = access_facts(with_accesses(access(**values)), 0)
+    facts = access_facts(with_accesses(access(**values)), 0)
 
-    assert [(a.badge, a.place) for a in found] == [(badge, place)]
+    assert [(a.badge, a.place) for a in facts] == [(badge, place)]
 
 
 def test_access_with_everything_unknown_reads_not_available() -> None:

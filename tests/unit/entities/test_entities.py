@@ -37,9 +37,9 @@ def trace() -> Trace:
 
 
 def entity(trace: Trace, selection: Selection) -> Entity:
-    found = entity_of(trace, TraceIndex(trace), selection)
-    assert found is not None
-    return found
+    entity = entity_of(trace, TraceIndex(trace), selection)
+    assert entity is not None
+    return entity
 
 
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda s: str(s.table))

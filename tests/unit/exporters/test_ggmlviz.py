@@ -42,7 +42,7 @@ def again(events: Events, folder: Path, **options: str) -> Trace:
 def plain(data: bytes) -> list[Event]:
     """Return (type, time, thread, union, label) of the events, by the plain form."""
     assert data[:12] == b"GGMLVIZ1\x01\0\0\0"
-    found: list[Event] = []
+    events: list[Event] = []
     at = 12
     while at < len(data):
         kind, time, thread, union, has_label = struct.unpack_from("<BQI32sB", data, at)
@@ -52,9 +52,9 @@ def plain(data: bytes) -> list[Event]:
             (n,) = struct.unpack_from("<I", data, at)
             label = data[at + 4 : at + 4 + n]
             at += 4 + n
-        found.append((kind, time, thread, union, label))
+        events.append((kind, time, thread, union, label))
     assert at == len(data)
-    return found
+    return events
 
 
 def told(trace: Trace) -> Counter:

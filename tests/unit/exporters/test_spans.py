@@ -52,7 +52,7 @@ def rows_of(data: bytes, form: str) -> list[dict]:
 def meant(trace: Trace) -> list[dict]:
     """Return the rows from the columns of the trace, one span at a time."""
     s, unit = trace.spans, "ns" if trace.clock.unit == "ns" else "cycles"
-    found = []
+    meant = []
     for i in range(len(s)):
         row = {
             "record": trace.record_of(i),
@@ -73,8 +73,8 @@ def meant(trace: Trace) -> list[dict]:
         row["quality"] = ["measured", "derived", "estimated", "unfinished"][
             int(quality_of(s.flags[i : i + 1])[0])
         ]
-        found.append({k: None if v in ("", -1) else v for k, v in row.items()})
-    return found
+        meant.append({k: None if v in ("", -1) else v for k, v in row.items()})
+    return meant
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "json", "parquet"])

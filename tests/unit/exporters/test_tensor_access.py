@@ -119,9 +119,9 @@ def test_part_is_a_trace_of_its_own(tmp_path: Path) -> None:
     data = written(Events(trace, keep, time))
 
     begin = records[0].time
-    wanted = [r for r in records if r.op == 29 and r.time - begin < time.end]
-    assert decode(data, "256") == wanted
-    assert len(wanted) > 3
+    expected = [r for r in records if r.op == 29 and r.time - begin < time.end]
+    assert decode(data, "256") == expected
+    assert len(expected) > 3
     # Another part of a trace would have its ops inferred from other evidence.
     assert read(tmp_path, data).ops == replace(
         trace.ops, source="declared", margin=None
@@ -309,8 +309,8 @@ def test_hostile_names_fit_their_fields() -> None:
     data = written(Events(finished(builder)))
 
     fields = [data[k * 256 + 24 : k * 256 + 48] for k in range(3)]
-    wanted = [b"ab\x1b[31m", ("x" + "é" * 11).encode(), b"?"]
-    assert fields == [text.ljust(24, b"\0") for text in wanted]
+    expected = [b"ab\x1b[31m", ("x" + "é" * 11).encode(), b"?"]
+    assert fields == [text.ljust(24, b"\0") for text in expected]
 
 
 def test_what_the_form_has_no_place_for_is_named() -> None:

@@ -46,8 +46,8 @@ def start() -> Iterator[Start]:
         each.communicate()
 
 
-def look(wanted: str | None, tool: int | None = None) -> dict[str, Step]:
-    return {step.name: step for step in diagnose(wanted, tool, lambda: None)}
+def look(expected: str | None, tool: int | None = None) -> dict[str, Step]:
+    return {step.name: step for step in diagnose(expected, tool, lambda: None)}
 
 
 def goods(steps: dict[str, Step]) -> dict[str, bool | None]:

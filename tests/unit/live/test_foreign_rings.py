@@ -51,12 +51,12 @@ def test_ring_of_another_user_that_is_named_says_whose_it_is(
 ) -> None:
     source = follow(path_to_follow(str(theirs)) or Path())
     source.poll()
-    heard, trace = source.status(), source.snapshot()
+    status, trace = source.status(), source.snapshot()
     source.close()
     source.forget()
 
-    assert heard.records == 40
-    assert heard.run["owner"] == f"user {GONE_USER}"
+    assert status.records == 40
+    assert status.run["owner"] == f"user {GONE_USER}"
     assert [w.severity.name for w in trace.warnings if w.code == "live_foreign"] == [
         "NOTICE"
     ]

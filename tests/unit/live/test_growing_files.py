@@ -36,15 +36,15 @@ def rows(trace) -> list[tuple]:
 
 def told(source, data: bytes, cuts: list[int]):
     """Write `data` in pieces, poll after each; return the snapshots."""
-    found, before = [], 0
+    told, before = [], 0
     for cut in [*cuts, len(data)]:
         with source.path.open("ab") as file:
             file.write(data[before:cut])
         before = cut
         source.poll()
-        found.append(source.snapshot())
-        assert found[-1].check() == []
-    return found
+        told.append(source.snapshot())
+        assert told[-1].check() == []
+    return told
 
 
 @pytest.mark.parametrize("options", [{}, {"interleaved": True}, {"labels": False}])
@@ -59,12 +59,12 @@ def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, op
 
     whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
     assert source.status().records == len(events)
-    wanted = rows(whole)
+    expected = rows(whole)
     if not options.get("labels", True):  # without names the table of ops is a guess
-        wanted, found = ([row[:4] for row in r] for r in (wanted, rows(last)))
-        assert found == wanted
+        expected, found = ([row[:4] for row in r] for r in (expected, rows(last)))
+        assert found == expected
     else:
-        assert rows(last) == wanted
+        assert rows(last) == expected
     source.close()
 
 
@@ -160,28 +160,39 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
     of_records = np.flatnonzero(whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane])
     order = of_records[np.argsort(whole.spans.start[of_records], kind="stable")]
     found = [reads(trace, i) for i in range(len(trace.spans))]
-    wanted = [reads(whole, i) for i in order.tolist()]
+    expected = [reads(whole, i) for i in order.tolist()]
     if layout in ("64p", "128"):  # a file joins the records of an op, one source each
-        found, wanted = (
-            [one for span in spans for one in span] for spans in (found, wanted)
+        found, expected = (
+            [one for span in spans for one in span] for spans in (found, expected)
         )
         assert len(found) == len(trace.spans)
     if layout == "64p":  # whether its layers mean anything, only the whole file tells
         assert {one[5] for one in found} == {-1}
-        found, wanted = ([(*o[:5], *o[6:]) for o in ones] for ones in (found, wanted))
-    assert found == wanted[: len(found)]
+        found, expected = (
+            [(*o[:5], *o[6:]) for o in ones] for ones in (found, expected)
+        )
+    assert found == expected[: len(found)]
     assert trace.pending == {RUNNING}
     source.close()
 
 
 def reads(trace, span):
-    found, names = trace.accesses.of_span(span), trace.strings
+    access_columns, names = trace.accesses.of_span(span), trace.strings
     tensors, buffers = trace.tensors, trace.buffers
     columns = (
-        [names[int(tensors.name[row])] for row in found.tensor],
-        [int(buffers.address[row]) if row >= 0 else -1 for row in found.buffer],
-        *(getattr(found, name).tolist() for name in ("space", "offset", "size")),
-        *(getattr(found, name).tolist() for name in ("layer", "expert", "address")),
+        [names[int(tensors.name[row])] for row in access_columns.tensor],
+        [
+            int(buffers.address[row]) if row >= 0 else -1
+            for row in access_columns.buffer
+        ],
+        *(
+            getattr(access_columns, name).tolist()
+            for name in ("space", "offset", "size")
+        ),
+        *(
+            getattr(access_columns, name).tolist()
+            for name in ("layer", "expert", "address")
+        ),
     )
     return list(zip(*columns, strict=True))
 

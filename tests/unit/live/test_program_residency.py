@@ -104,8 +104,8 @@ def test_access_to_a_model_in_memory_was_in_memory(running, model):
     (fact,) = access_facts(trace, span)
     assert fact.origin == "was in memory"
     assert fact.origin_words.startswith("was in memory (measured by mincore): ")
-    heard = source.status()
-    assert (heard.resident_bytes, heard.model_bytes) == (WEIGHT, WEIGHT)
+    status = source.status()
+    assert (status.resident_bytes, status.model_bytes) == (WEIGHT, WEIGHT)
     held, *_ = trace.counters
     assert held.name == "In page cache"
     assert np.unique(held.value).tolist() == [WEIGHT]

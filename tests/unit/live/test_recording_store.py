@@ -109,12 +109,12 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
     polled(source)
     target = tmp_path / "out.bin"
 
-    heard, live = source.status(), source.snapshot().info
+    status, live = source.status(), source.snapshot().info
     made, _ = saved(source, target)
     again = open_trace(target).info
 
-    assert heard.by_kind == {"ops": PER_GRAPH, "graphs": 1}
-    assert live.records_by_kind == heard.by_kind | {"lists of experts": 0}
+    assert status.by_kind == {"ops": PER_GRAPH, "graphs": 1}
+    assert live.records_by_kind == status.by_kind | {"lists of experts": 0}
     assert made.by_kind == {"ops": PER_GRAPH, "lists of experts": 1}
     assert again.records_by_kind == made.by_kind | {"graphs": 0}
     assert again.n_op_records == live.n_op_records == PER_GRAPH

@@ -37,7 +37,7 @@ def test_nothing_of_a_person_goes_with_a_ring_that_was_followed(
     source = ProgramSource(path)
 
     source.poll()
-    heard = source.status()
+    status = source.status()
     source.close()
     source.forget()
     path.unlink()
@@ -45,7 +45,7 @@ def test_nothing_of_a_person_goes_with_a_ring_that_was_followed(
         tmp_path / "other", bytes(16)
     ).remove()  # it looks for what others left
 
-    assert heard.records == 40
+    assert status.records == 40
     assert content_of(mine) == before
     writer.close()
 

@@ -81,8 +81,8 @@ def test_ranges_are_counted_as_page_by_page_whatever_the_chunk(monkeypatch, chun
 
     found = resident_bytes(pages, size, begin, stop)
 
-    wanted = [int(held[a:b].sum()) for a, b in zip(begin, stop, strict=True)]
-    assert found.tolist() == wanted
+    expected = [int(held[a:b].sum()) for a, b in zip(begin, stop, strict=True)]
+    assert found.tolist() == expected
 
 
 def test_file_of_somebody_else_is_not_known_rather_than_resident(path, monkeypatch):
@@ -134,24 +134,24 @@ def test_sampler_tells_what_became_of_the_pages(path):
     whole = np.array([0]), np.array([40 * PAGE])
     assert sampler.watch(path, path.stat().st_size, *whole) == ""
     sampler.start()
-    found: list[Sample] = []
+    samples: list[Sample] = []
     try:
-        while not found:
+        while not samples:
             time.sleep(0.01)
-            found += sampler.take()
+            samples += sampler.take()
         read_pages(path, 0, 5)
         read_at = time.monotonic_ns()
-        while found[-1].begin_ns < read_at:
+        while samples[-1].begin_ns < read_at:
             time.sleep(0.01)
-            found += sampler.take()
+            samples += sampler.take()
     finally:
         sampler.end()
         sampler.join(5)
 
     assert not sampler.is_alive()
-    assert found[0].resident.tolist() == [0]
-    assert found[-1].resident.tolist() == [5 * PAGE]
-    assert all(sample.begin_ns <= sample.end_ns for sample in found)
+    assert samples[0].resident.tolist() == [0]
+    assert samples[-1].resident.tolist() == [5 * PAGE]
+    assert all(sample.begin_ns <= sample.end_ns for sample in samples)
 
 
 def test_process_of_our_own_has_figures_and_one_that_is_gone_has_none():

@@ -89,13 +89,13 @@ def test_names_layers_and_accesses_are_those_of_the_build(source, path):
     trace = source.snapshot()
     span = int(np.flatnonzero(threads(trace))[23])
 
-    found = trace.accesses.of_span(span)
+    access_columns = trace.accesses.of_span(span)
 
     assert trace.span_name(span) == "node-2-23"
     assert trace.spans.layer[span] == 2
-    assert found.offset.tolist() == [4096]
-    assert found.size.tolist() == [9000]
-    tensor = int(found.tensor[0])
+    assert access_columns.offset.tolist() == [4096]
+    assert access_columns.size.tolist() == [9000]
+    tensor = int(access_columns.tensor[0])
     assert trace.strings[int(trace.tensors.name[tensor])] == "blk.0.ffn_up.weight"
 
 
@@ -284,10 +284,10 @@ def test_losses_of_a_ring_that_writes_over_are_counted_exactly(source, path):
         writer.graph(n)
         source.poll()
 
-    heard = source.status()
+    status = source.status()
 
-    assert heard.records + heard.lost == writer.written
-    assert heard.lost > 4 * 236
+    assert status.records + status.lost == writer.written
+    assert status.lost > 4 * 236
 
 
 def test_end_of_the_program_ends_the_trace(source, path):
@@ -423,9 +423,9 @@ def test_ring_made_anew_begins_another_trace(source, path):
 
     polled(polled(source))
 
-    heard = source.status()
-    assert heard.restarts == 1
-    assert heard.records == 8 * N_NODES + 200
+    status = source.status()
+    assert status.restarts == 1
+    assert status.records == 8 * N_NODES + 200
     assert int(threads(source.snapshot()).sum()) == 200
 
 
@@ -538,9 +538,9 @@ def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
 
     source.poll()
 
-    heard = source.status()
-    assert heard.records + heard.lost == writer.written
-    assert heard.lost > 0
+    status = source.status()
+    assert status.records + status.lost == writer.written
+    assert status.lost > 0
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def under(target: OpTable, samples: list[OpSample]) -> list[OpSample]:
     ]
 
 
-def wrong(found: OpTable, target: OpTable, samples: list[OpSample]) -> int:
-    return sum(s.count for s in samples if found.name(s.code) != target.name(s.code))
+def wrong(op_table: OpTable, target: OpTable, samples: list[OpSample]) -> int:
+    return sum(s.count for s in samples if op_table.name(s.code) != target.name(s.code))
 
 
 def test_main_lines_have_59_tables_newest_first() -> None:
@@ -235,11 +235,11 @@ def test_every_table_is_found_again_from_a_real_trace(name: str, layout: str) ->
 
     for target in tables():
         written = under(target, samples)
-        found = infer(written)
-        assert wrong(found, target, written) == 0, target.id
-        assert found.source == "inferred"
-        assert found.margin is not None
-        assert found.margin > ggml_ops.UNCERTAIN_MARGIN
+        op_table = infer(written)
+        assert wrong(op_table, target, written) == 0, target.id
+        assert op_table.source == "inferred"
+        assert op_table.margin is not None
+        assert op_table.margin > ggml_ops.UNCERTAIN_MARGIN
 
 
 @pytest.mark.parametrize(("name", "layout"), REAL)
@@ -266,20 +266,20 @@ def test_ten_records_are_enough() -> None:
 
 
 def test_labels_of_the_real_ggmlviz_file_give_the_summer_of_2025() -> None:
-    found = infer(
+    op_table = infer(
         [OpSample(27, "matmul_AB", count=20), OpSample(2, "final_result", count=20)]
     )
 
-    assert found.name(27) == "MUL_MAT"
-    assert found.name(2) == "ADD"
-    assert found.id == "ggml-2025-06-30-86"
+    assert op_table.name(27) == "MUL_MAT"
+    assert op_table.name(2) == "ADD"
+    assert op_table.id == "ggml-2025-06-30-86"
 
 
 def test_nothing_gives_the_newest_table_without_margin() -> None:
-    found = infer([])
+    op_table = infer([])
 
-    assert found.id == tables()[0].id
-    assert found.margin == 0.0
+    assert op_table.id == tables()[0].id
+    assert op_table.margin == 0.0
 
 
 def test_codes_that_all_tables_name_alike_are_certain() -> None:
@@ -314,7 +314,7 @@ def test_ties_go_to_the_earlier_candidate() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_any_samples_give_a_table_with_a_margin(samples: list[OpSample]) -> None:
-    found = infer(samples)
+    op_table = infer(samples)
 
-    assert found.margin is not None
-    assert 0.0 <= found.margin <= ggml_ops.MAX_MARGIN
+    assert op_table.margin is not None
+    assert 0.0 <= op_table.margin <= ggml_ops.MAX_MARGIN

@@ -96,12 +96,12 @@ TABLE = [
 def test_name_of_the_table_tells_what_it_should(
     name: str, base: str, layer: int, expert: int, role: str, component: str
 ) -> None:
-    found = parse(name)
+    namespace = parse(name)
 
-    assert found.raw == name
-    assert (found.base, found.layer, found.expert) == (base, layer, expert)
-    assert (found.role, found.component) == (role, component)
-    assert found.component in COMPONENTS
+    assert namespace.raw == name
+    assert (namespace.base, namespace.layer, namespace.expert) == (base, layer, expert)
+    assert (namespace.role, namespace.component) == (role, component)
+    assert namespace.component in COMPONENTS
 
 
 def test_suffixes_come_back_in_order_and_completed() -> None:
@@ -137,10 +137,10 @@ def test_appended_suffixes_are_removed_again(base: str, words: list[str]) -> Non
 
 @given(st.text(max_size=40))
 def test_any_text_is_parsed_without_error(name: str) -> None:
-    found = parse(name)
+    namespace = parse(name)
 
-    assert normalise(found.base) == found.base or "(" in found.base
-    assert found.layer >= -1
+    assert normalise(namespace.base) == namespace.base or "(" in namespace.base
+    assert namespace.layer >= -1
 
 
 def test_names_that_differ_in_digits_are_looked_at_once() -> None:

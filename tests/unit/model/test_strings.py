@@ -51,10 +51,10 @@ def test_names_are_added_to_a_table_that_has_some():
 def test_two_threads_may_ask_first_at_once():
     table = filled()
     found: list[np.ndarray] = []
-    wanted = [f"blk-{i}" for i in range(len(table))]
+    expected = [f"blk-{i}" for i in range(len(table))]
 
     def ask() -> None:
-        found.append(table.intern_many(wanted))
+        found.append(table.intern_many(expected))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -62,5 +62,5 @@ def test_two_threads_may_ask_first_at_once():
     for thread in threads:
         thread.join()
 
-    assert all((ids == np.arange(len(wanted))).all() for ids in found)
-    assert len(table) == len(wanted)
+    assert all((ids == np.arange(len(expected))).all() for ids in found)
+    assert len(table) == len(expected)

@@ -83,11 +83,11 @@ def test_table_names_the_phase_and_filters_by_it(tmp_path: Path) -> None:
     op = int(np.flatnonzero(trace.spans.op >= 0)[2])
 
     (column,) = [c for c in columns_of(trace) if c.key == "token"]
-    wanted = dict(filters_of(trace, op, Filter()))["Show only token decode #0"]
+    expected = dict(filters_of(trace, op, Filter()))["Show only token decode #0"]
 
     assert CellTexts.of(trace).text(op, "token") == "decode #0"
     assert column.width >= 90
-    assert (wanted.tokens, wanted.phases) == ({0}, {1})
+    assert (expected.tokens, expected.phases) == ({0}, {1})
 
 
 def test_token_strip_names_the_phase_and_lights_one_token(tmp_path: Path) -> None:

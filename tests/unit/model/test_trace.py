@@ -353,9 +353,9 @@ def test_selection_and_filter_are_truthy_when_they_say_something() -> None:
     assert Selection().active is None
     assert Selection("spans", (4, 2)).active == 4
     assert not Filter()
-    wanted = Filter(ops=frozenset({"ADD"}), text="x")
-    assert wanted
-    assert wanted.without("text") == Filter(ops=frozenset({"ADD"}))
+    expected = Filter(ops=frozenset({"ADD"}), text="x")
+    assert expected
+    assert expected.without("text") == Filter(ops=frozenset({"ADD"}))
 
 
 def test_what_is_said_is_one_line_whatever_it_names() -> None:

@@ -28,22 +28,24 @@ def names(members: tuple[SessionFile, ...]) -> list[str]:
 
 
 def test_folder_gives_traces_sides_and_what_takes_no_part(tmp_path):
-    found = survey([write_experiment(tmp_path, tokens=2)])
+    file_set = survey([write_experiment(tmp_path, tokens=2)])
 
-    assert names(found.mains) == ["token-00000.json", "token-00001.json"]
-    assert [(m.path.name, m.role) for m in found.sides] == [("memory-map.json", "map")]
-    assert [s.path.name for s in found.skipped] == ["README.md"]
-    assert "Unknown format" in found.skipped[0].reason
+    assert names(file_set.mains) == ["token-00000.json", "token-00001.json"]
+    assert [(m.path.name, m.role) for m in file_set.sides] == [
+        ("memory-map.json", "map")
+    ]
+    assert [s.path.name for s in file_set.skipped] == ["README.md"]
+    assert "Unknown format" in file_set.skipped[0].reason
 
 
 def test_roles_are_told_by_content_not_by_name(tmp_path):
     write_map(tmp_path / "token-00000.json", READS)
     write_tokens(tmp_path / "memory-map.json", READS)
 
-    found = survey([tmp_path])
+    file_set = survey([tmp_path])
 
-    assert names(found.mains) == ["memory-map.json"]
-    assert names(found.sides) == ["token-00000.json"]
+    assert names(file_set.mains) == ["memory-map.json"]
+    assert names(file_set.sides) == ["token-00000.json"]
 
 
 def test_numbers_sort_by_value(tmp_path):
@@ -62,10 +64,10 @@ def test_folder_of_too_many_files_says_what_it_left(tmp_path, monkeypatch):
     for token in range(8):
         write_tokens(tmp_path / f"token-{token}.json", READS)
 
-    found = survey([tmp_path])
+    file_set = survey([tmp_path])
 
-    assert len(found.mains) == 3
-    assert found.n_left == 5
+    assert len(file_set.mains) == 3
+    assert file_set.n_left == 5
 
 
 def test_folder_of_too_many_names_ends(tmp_path, monkeypatch):
@@ -73,10 +75,10 @@ def test_folder_of_too_many_names_ends(tmp_path, monkeypatch):
     for i in range(40):
         (tmp_path / f"{i}.txt").write_text("x")
 
-    found = survey([tmp_path])
+    file_set = survey([tmp_path])
 
-    assert len(found.skipped) == 10
-    assert found.n_left >= 30
+    assert len(file_set.skipped) == 10
+    assert file_set.n_left >= 30
 
 
 def test_links_in_a_circle_end(tmp_path):
@@ -98,11 +100,11 @@ def test_one_of_several_experiments_is_taken_and_the_others_are_named(tmp_path):
     write_experiment(tmp_path / "a")
     write_map(tmp_path / "shared.json", READS)
 
-    found = survey([tmp_path])
+    file_set = survey([tmp_path])
 
-    assert [m.path.parent.parent.name for m in found.mains] == ["a"]
-    assert [m.path.name for m in found.sides] == ["shared.json", "memory-map.json"]
-    others = [s for s in found.skipped if "another experiment" in s.reason]
+    assert [m.path.parent.parent.name for m in file_set.mains] == ["a"]
+    assert [m.path.name for m in file_set.sides] == ["shared.json", "memory-map.json"]
+    others = [s for s in file_set.skipped if "another experiment" in s.reason]
     assert len(others) == 2
 
 
@@ -203,19 +205,19 @@ def test_split_model_is_one_member(tmp_path):
     for part in (1, 2):
         (tmp_path / f"m-0000{part}-of-00002.gguf").write_bytes(b"GGUF" + bytes(60))
 
-    found = survey([tmp_path])
+    file_set = survey([tmp_path])
 
-    assert names(found.members) == ["m-00001-of-00002.gguf"]
-    assert "Loaded with m-00001" in found.skipped[0].reason
+    assert names(file_set.members) == ["m-00001-of-00002.gguf"]
+    assert "Loaded with m-00001" in file_set.skipped[0].reason
 
 
 @pytest.mark.parametrize("commit", ["3584a339", "962e44d2", "a6ba6071", "c26d86e7"])
 def test_experiment_of_the_corpus_is_recognised(commit):
     folder: Path = need_corpus() / "bsc" / commit
 
-    found = survey([folder])
+    file_set = survey([folder])
 
-    assert names(found.mains) == ["token-00000.json"]
-    assert {m.role for m in found.sides} >= {"graph"}
+    assert names(file_set.mains) == ["token-00000.json"]
+    assert {m.role for m in file_set.sides} >= {"graph"}
     files = [p for p in folder.rglob("*") if p.is_file()]
-    assert len(found.members) + len(found.skipped) == len(files)
+    assert len(file_set.members) + len(file_set.skipped) == len(files)

@@ -57,9 +57,9 @@ ODD = {
 def files():
     corpus = corpus_path()
     folders = [SAMPLES, FINDINGS, *([corpus] if corpus else [])]
-    found = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
-    assert len(found) > 20
-    return found
+    files = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
+    assert len(files) > 20
+    return files
 
 
 def judged_by_all(source):
@@ -74,8 +74,8 @@ def _is_own(reader):
 
 
 def judged(source):
-    found = registry.sniff_all(source)
-    return [(c.info.id, c.sniff) for c in found if c.sniff.confidence]
+    candidates = registry.sniff_all(source)
+    return [(c.info.id, c.sniff) for c in candidates if c.sniff.confidence]
 
 
 def test_asking_those_allowed_answers_as_asking_all_for_every_known_file():

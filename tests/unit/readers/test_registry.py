@@ -89,9 +89,9 @@ def test_sniff_all_orders_by_confidence(use, file):
     use(Fake("a", 0), Fake("b", 90), Fake("c", 25))
 
     with Source(file) as source:
-        found = registry.sniff_all(source)
+        candidates = registry.sniff_all(source)
 
-    assert [(c.info.id, c.sniff.confidence) for c in found] == [
+    assert [(c.info.id, c.sniff.confidence) for c in candidates] == [
         ("b", 90),
         ("c", 25),
         ("a", 0),

@@ -14,41 +14,43 @@ from support import ROOT
 SAMPLES = ROOT / "resources" / "samples"
 
 
-def paths(found: RunFolder) -> list[str]:
-    return [run.path.relative_to(found.folder).as_posix() for run in found.runs]
+def paths(run_folder: RunFolder) -> list[str]:
+    return [
+        run.path.relative_to(run_folder.folder).as_posix() for run in run_folder.runs
+    ]
 
 
 def test_recordings_of_a_folder_are_a_run_each(tmp_path) -> None:
     for name in ("t10", "t2", "t1"):
         recordings.recording(tmp_path, name)
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["t1.bin", "t2.bin", "t10.bin"]
-    assert [run.sidecar and run.sidecar.path for run in found.runs] == [
+    assert paths(folder) == ["t1.bin", "t2.bin", "t10.bin"]
+    assert [run.sidecar and run.sidecar.path for run in folder.runs] == [
         tmp_path / f"{name}.json" for name in ("t1", "t2", "t10")
     ]
-    assert found.has_several
-    assert found.skipped == ()
+    assert folder.has_several
+    assert folder.skipped == ()
 
 
 def test_one_recording_is_no_folder_of_runs(tmp_path) -> None:
     recordings.recording(tmp_path)
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["run.bin"]
-    assert not found.has_several
+    assert paths(folder) == ["run.bin"]
+    assert not folder.has_several
 
 
 def test_tokens_and_side_files_of_an_experiment_are_one_run(tmp_path) -> None:
     write_experiment(tmp_path, tokens=3)
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["."]
-    assert len(found.runs[0].traces) == 3
-    assert not found.has_several
+    assert paths(folder) == ["."]
+    assert len(folder.runs[0].traces) == 3
+    assert not folder.has_several
 
 
 def test_experiments_in_subfolders_are_runs(tmp_path) -> None:
@@ -57,9 +59,9 @@ def test_experiments_in_subfolders_are_runs(tmp_path) -> None:
         write_experiment(tmp_path / name, tokens=2)
     recordings.recording(tmp_path, "mine")
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["mine.bin", "new", "old"]
+    assert paths(folder) == ["mine.bin", "new", "old"]
 
 
 def test_traces_of_several_formats_are_one_run(tmp_path) -> None:
@@ -69,10 +71,10 @@ def test_traces_of_several_formats_are_one_run(tmp_path) -> None:
     shutil.copy(sample, tmp_path)
     recordings.recording(tmp_path)
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["."]
-    assert {trace.reader_id for trace in found.runs[0].traces} == {
+    assert paths(folder) == ["."]
+    assert {trace.reader_id for trace in folder.runs[0].traces} == {
         "ggmlviz", "tensor-access"
     }  # fmt: skip
 
@@ -82,10 +84,10 @@ def test_foreign_files_are_named_and_empty_folders_have_no_run(tmp_path) -> None
 
     (tmp_path / "notes.txt").write_text("no trace")
     (tmp_path / "empty.bin").write_bytes(b"")
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert found.runs == ()
-    assert {skipped.path.name for skipped in found.skipped} == {
+    assert folder.runs == ()
+    assert {skipped.path.name for skipped in folder.skipped} == {
         "notes.txt", "empty.bin"
     }  # fmt: skip
 
@@ -95,10 +97,10 @@ def test_recording_of_graphs_alone_is_a_run_though_it_has_no_records(tmp_path) -
     path = recordings.recording(tmp_path, "graphs", records=0)
     path.write_bytes(b"")
 
-    found = run_folder(tmp_path)
+    folder = run_folder(tmp_path)
 
-    assert paths(found) == ["graphs.bin", "ops.bin"]
-    assert found.skipped == ()
+    assert paths(folder) == ["graphs.bin", "ops.bin"]
+    assert folder.skipped == ()
 
 
 def test_search_for_runs_can_be_cancelled(tmp_path) -> None:

@@ -121,15 +121,15 @@ def test_texels_say_the_busy_share_of_brute_force(
 
     [image] = images(picture)
     edges = column_edges(visible, image.pixels.shape[1])
-    wanted = brute_force(trace.spans.start, trace.spans.end, edges)
+    expected = brute_force(trace.spans.start, trace.spans.end, edges)
     assert image.pixels.shape[1] == round(600 * scale)
-    is_flat = np.ones(len(wanted), np.bool_)
+    is_flat = np.ones(len(expected), np.bool_)
     if len(image.pixels) > 2:  # some columns hold many spans: see test_stacks
         [row] = scene.index.row_columns("thread:thread 0", "family")
         is_flat = stack_weights([row.query(edges)], round(3 * scale))[0] == 0
     found = busy_of(image.pixels[0])
-    assert ((found < 0) == (wanted < 0))[is_flat].all()
-    away = np.abs(np.clip(found, 0, 1) - np.clip(wanted, 0, 1))
+    assert ((found < 0) == (expected < 0))[is_flat].all()
+    away = np.abs(np.clip(found, 0, 1) - np.clip(expected, 0, 1))
     assert away[is_flat].max(initial=0) <= 1 / 255
 
 
@@ -835,11 +835,11 @@ def test_filter_leaves_lanes_of_tokens_and_phases() -> None:
     filtered = compose_timeline(replace(scene, mask=mask, mask_token="m"))
 
     def lanes_of_run(picture: DisplayList) -> set[tuple[float, ...]]:
-        wanted = [
+        expected = [
             neutral_color(scene.theme),
             *(category_color(f"phase:{phase}", scene.theme) for phase in (0, 1)),
         ]
-        found = [filled(picture, color) for color in wanted]
+        found = [filled(picture, color) for color in expected]
         assert all(len(boxes) for boxes in found)
         return {tuple(box) for boxes in found for box in boxes.tolist() if box[1] < 90}
 

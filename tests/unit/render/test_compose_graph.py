@@ -65,17 +65,17 @@ def test_nodes_say_op_name_and_shape(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("zoom", "wanted", "unwanted"),
+    ("zoom", "expected", "unwanted"),
     [(1.0, "64 × 4", ""), (0.4, "MUL_MAT", "64 × 4"), (0.1, "", "MUL_MAT")],
 )
 def test_words_come_with_the_zoom(
-    trace: Trace, zoom: float, wanted: str, unwanted: str
+    trace: Trace, zoom: float, expected: str, unwanted: str
 ) -> None:
     scene = graph_scene(trace, choice=GraphChoice(frozenset({0})), zoom=zoom)
 
     texts = texts_of(compose_graph(scene))
 
-    assert not wanted or wanted in texts
+    assert not expected or expected in texts
     assert not unwanted or not any(unwanted in t for t in texts)
 
 

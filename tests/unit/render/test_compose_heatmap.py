@@ -373,8 +373,8 @@ def test_tiny_pictures_do_not_fail(size: tuple[int, int]) -> None:
 def strip_of(scene: HeatScene) -> ImageBatch:
     place = HeatGeometry(scene)
     images = [b for b in compose_heatmap(scene).batches if isinstance(b, ImageBatch)]
-    (found,) = (b for b in images if b.y1[0] == place.held[1])
-    return found
+    (strip,) = (b for b in images if b.y1[0] == place.held[1])
+    return strip
 
 
 @pytest.mark.parametrize("look", THEMES)

@@ -172,9 +172,9 @@ def test_pdf_is_as_large_as_was_asked_for(
 
     content = target.read_bytes()
     assert content.startswith(b"%PDF-")
-    found = re.search(rb"/MediaBox \[([-.\d ]+)\]", content)
-    assert found is not None
-    left, low, right, top = map(float, found[1].split())
+    match = re.search(rb"/MediaBox \[([-.\d ]+)\]", content)
+    assert match is not None
+    left, low, right, top = map(float, match[1].split())
     assert left == 0
     assert right == pytest.approx(width / 25.4 * 72, abs=1e-3)
     if height is not None:  # a whole number of pixels at 300 dpi
@@ -230,12 +230,12 @@ def test_pdf_without_a_date_asked_for_is_of_today(tmp_path: Path) -> None:
     before = datetime.now(UTC)
     export_display_list(pictures.everything(), tmp_path / "figure.pdf")
 
-    found = re.search(
+    match = re.search(
         rb"/CreationDate \(D:(\d{8})", (tmp_path / "figure.pdf").read_bytes()
     )
-    assert found is not None
+    assert match is not None
     dates = {f"{at:%Y%m%d}".encode() for at in (before, datetime.now(UTC))}
-    assert found[1] in dates | {f"{datetime.now():%Y%m%d}".encode()}
+    assert match[1] in dates | {f"{datetime.now():%Y%m%d}".encode()}
 
 
 def test_unknown_suffix_names_the_known_ones(tmp_path: Path) -> None:

@@ -22,16 +22,16 @@ Box = tuple[float, float]
 def lit_boxes(scene: TimelineScene) -> list[Box]:
     """Return x0 and x1 of every tint, rounded to a hundredth of a pixel."""
     geometry = TimelineGeometry(scene)
-    found: list[Box] = []
+    boxs: list[Box] = []
     for batch in lit_batches(geometry, geometry.visible_boxes()):
         assert isinstance(batch, RectBatch)
         some = np.isin(batch.fill, np.array(TINTS, np.uint32))
-        found += zip(
+        boxs += zip(
             batch.x0[some].round(2).tolist(),
             batch.x1[some].round(2).tolist(),
             strict=True,
         )
-    return sorted(found)
+    return sorted(boxs)
 
 
 def lit(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
@@ -50,8 +50,8 @@ def test_span_is_lit_on_each_lane_that_shows_it() -> None:
         ends = np.array([trace.spans.start[span], trace.spans.end[span]])
         x0, x1 = time.xs(ends).tolist()
         lack = max(3 - (x1 - x0), 0) / 2
-        wanted = (x0 - lack, x1 + lack)
-        close = [b for b in boxes if np.allclose(b, wanted, atol=0.02)]
+        expected = (x0 - lack, x1 + lack)
+        close = [b for b in boxes if np.allclose(b, expected, atol=0.02)]
         assert len(close) == 2  # its thread's lane and its layer's
     assert len(boxes) == 4
 
@@ -123,7 +123,7 @@ def test_lit_pixels_are_those_of_the_spans_in_view(
     boxes = lit_boxes(lit(trace, sorted(ids), visible=visible))
 
     time = TimelineGeometry(make_scene(trace, visible=visible)).time
-    wanted, covered = np.zeros(1000, np.bool_), np.zeros(1000, np.bool_)
+    expected, covered = np.zeros(1000, np.bool_), np.zeros(1000, np.bool_)
     edges: list[float] = []
     for i in sorted(ids):
         start, end = int(trace.spans.start[i]), int(trace.spans.end[i])
@@ -131,11 +131,11 @@ def test_lit_pixels_are_those_of_the_spans_in_view(
             x0, x1 = time.xs(np.array([start, end])).tolist()
             lack = max(3 - (x1 - x0), 0) / 2
             edges += [x0 - lack, x1 + lack]
-            wanted[_pixels(x0 - lack, x1 + lack)] = True
+            expected[_pixels(x0 - lack, x1 + lack)] = True
     for x0, x1 in boxes:
         covered[_pixels(x0, x1)] = True
     # Of a pixel that an edge goes through either answer is right.
-    for x in np.flatnonzero(covered != wanted).tolist():
+    for x in np.flatnonzero(covered != expected).tolist():
         assert min(abs(x + 0.5 - edge) for edge in edges) <= 1
 
 

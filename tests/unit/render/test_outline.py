@@ -40,10 +40,10 @@ def test_selections_of_the_themes_have_contrast_on_all_greys(name: str) -> None:
     ],
 )
 def test_families_of_a_drawing_are_those_of_css(written: str, families: str) -> None:
-    found = re.fullmatch(_FAMILY, f'font-family="{written}"')
+    match = re.fullmatch(_FAMILY, f'font-family="{written}"')
 
-    assert found is not None
-    assert _css_family(found) == f'font-family="{families}"'
+    assert match is not None
+    assert _css_family(match) == f'font-family="{families}"'
 
 
 @pytest.mark.parametrize(

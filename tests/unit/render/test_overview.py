@@ -55,9 +55,9 @@ def test_bars_are_as_high_as_the_mean_busy_share(scale: float) -> None:
             trace.spans.start, edges[k]
         )
         covered[k] = np.maximum(inside, 0).sum()
-    wanted = covered / np.diff(edges) / 3
+    expected = covered / np.diff(edges) / 3
     [image] = [b for b in compose_overview(scene).batches if isinstance(b, ImageBatch)]
-    assert np.abs(found - wanted).max() <= 1 / len(image.pixels) + 1e-9
+    assert np.abs(found - expected).max() <= 1 / len(image.pixels) + 1e-9
 
 
 def test_one_short_span_is_still_one_row_high() -> None:

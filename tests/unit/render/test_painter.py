@@ -49,10 +49,10 @@ def drawn(*batches: object, scale: float = 1.0) -> np.ndarray:
 def test_rectangle_fills_exactly_its_device_pixels(scale: float) -> None:
     pixels = drawn(pictures.rect(4, 4, 12, 8, pictures.BLUE), scale=scale)
 
-    wanted = np.full(pixels.shape, GROUND, np.uint32)
+    expected = np.full(pixels.shape, GROUND, np.uint32)
     low, high, stop = (round(edge * scale) for edge in (4, 8, 12))
-    wanted[low:high, low:stop] = pictures.BLUE
-    assert (pixels == wanted).all()
+    expected[low:high, low:stop] = pictures.BLUE
+    assert (pixels == expected).all()
 
 
 def test_border_lies_inside_and_leaves_the_fill() -> None:

@@ -45,14 +45,14 @@ def test_texts_of_the_theme_read_well_on_its_surfaces(any_theme: Theme) -> None:
 
 
 def test_families_have_the_colours_of_the_interface(any_theme: Theme) -> None:
-    wanted = {
+    expected = {
         "matmul": 0xFF0072B2, "norm": 0xFFCC79A7, "elementwise": 0xFFE69F00,
         "moe": 0xFFD55E00,
     }  # fmt: skip
     if any_theme.is_dark:
-        wanted |= {"attention": 0xFF56B4E9, "move": 0xFF009E73}
+        expected |= {"attention": 0xFF56B4E9, "move": 0xFF009E73}
 
-    assert {key: category_color(key, any_theme) for key in wanted} == wanted
+    assert {key: category_color(key, any_theme) for key in expected} == expected
 
 
 @pytest.mark.parametrize(

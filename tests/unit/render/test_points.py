@@ -57,9 +57,9 @@ def drawn(xyz: np.ndarray, matrix: np.ndarray, size: tuple[int, int], radius: fl
         np.ascontiguousarray(xyz, np.float32), len(xyz), 0,
         np.ascontiguousarray(matrix), width, height, radius, cells,
     )  # fmt: skip
-    found = (cells & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    found[cells == np.uint64((1 << 64) - 1)] = -1
-    return found
+    drawn = (cells & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    drawn[cells == np.uint64((1 << 64) - 1)] = -1
+    return drawn
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.9, 1.4, 3.0])

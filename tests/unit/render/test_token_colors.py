@@ -47,9 +47,9 @@ def expected_color(duration: int, scene: TimelineScene, share: float = 1.0) -> i
     return mix(neutral_color(scene.theme), scene.theme.caution, share * slow)
 
 
-def is_near(found: int, wanted: int) -> bool:
+def is_near(found: int, expected: int) -> bool:
     return found >> 24 == 255 and all(
-        abs((found >> shift & 255) - (wanted >> shift & 255)) <= 3
+        abs((found >> shift & 255) - (expected >> shift & 255)) <= 3
         for shift in (0, 8, 16)
     )
 
@@ -97,9 +97,9 @@ def test_boxes_are_coloured_the_more_the_narrower_they_are(px: float) -> None:
         if x1 - x0 > 5 and x0 > 160
     ]
 
-    wanted = {expected_color(d, scene, share) for d in (100, 150, 300)}
+    expected = {expected_color(d, scene, share) for d in (100, 150, 300)}
     n_visible = visible.end // MEDIAN
-    for color in wanted if n_visible > 9 else {neutral_color(scene.theme)}:
+    for color in expected if n_visible > 9 else {neutral_color(scene.theme)}:
         assert any(is_near(fill, color) for fill in fills), hex(color)
     has_entry = any("median" in entry.label for entry in figure_legend(scene))
     assert has_entry == (share > 0)

@@ -51,13 +51,13 @@ def scene_of(trace: Trace, **values: object) -> TokensScene:
 
 def boxes(picture: DisplayList, color: int) -> list[tuple[float, float, float, float]]:
     """Return left, right, top and bottom of the rectangles of a colour."""
-    found = []
+    boxes = []
     for batch in picture.batches:
         if isinstance(batch, RectBatch):
             rows = np.flatnonzero(batch.fill == color)
             sides = (batch.x0, batch.x1, batch.y0, batch.y1)
-            found += list(zip(*(side[rows].tolist() for side in sides), strict=True))
-    return found
+            boxes += list(zip(*(side[rows].tolist() for side in sides), strict=True))
+    return boxes
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -326,11 +326,11 @@ def parts_drawn(scene: TokensScene) -> dict[float, list[tuple[float, float]]]:
     """Return top and bottom of the boxes of parts by their left side, feet first."""
     assert scene.parts is not None
     picture = compose_tokens(scene)
-    found = defaultdict(list)
+    drawn = defaultdict(list)
     for color in part_colors(scene.parts, scene.theme):
         for x0, _, top, bottom in boxes(picture, color):
-            found[x0].append((top, bottom))
-    return found
+            drawn[x0].append((top, bottom))
+    return drawn
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])

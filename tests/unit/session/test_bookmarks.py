@@ -85,7 +85,7 @@ def test_moving_stays_within_the_list() -> None:
 def test_undo_and_redo_of_all_kinds_of_changes() -> None:
     done = BookmarkList()
     states = [()]
-    for wanted in (
+    for expected in (
         marks("a"),
         marks("a", "b", "c"),
         renamed(marks("a", "b", "c"), 1, "B"),
@@ -94,8 +94,8 @@ def test_undo_and_redo_of_all_kinds_of_changes() -> None:
         without(moved(noted(renamed(marks("a", "b", "c"), 1, "B"), 0, "why"), 0, 2),
                 [0, 1]),
     ):  # fmt: skip
-        assert done.change(wanted, f"step {len(states)}")
-        states.append(wanted)
+        assert done.change(expected, f"step {len(states)}")
+        states.append(expected)
 
     for number in range(len(states) - 1, 0, -1):
         assert done.undo() == f"step {number}"

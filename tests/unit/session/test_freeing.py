@@ -48,9 +48,9 @@ def large_trace() -> Trace:
 def test_large_columns_are_found_once_and_small_ones_not() -> None:
     trace = large_trace()
 
-    found = large_arrays(trace, trace, [trace.spans])
+    any_arraies = large_arrays(trace, trace, [trace.spans])
 
-    sizes = sorted(array.nbytes for array in found)
+    sizes = sorted(array.nbytes for array in any_arraies)
     assert sizes == [4 * N, 4 * N, 8 * N, 8 * N]
 
 

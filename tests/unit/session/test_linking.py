@@ -45,9 +45,9 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 
 def heard(session: Session) -> list[Linked]:
-    found: list[Linked] = []
-    session.linking.linked_changed.connect(found.append)
-    return found
+    linkeds: list[Linked] = []
+    session.linking.linked_changed.connect(linkeds.append)
+    return linkeds
 
 
 def test_links_follow_the_selection(session: Session) -> None:

@@ -111,8 +111,8 @@ def test_selection_of_what_is_not_known_any_more_is_dropped(
     time = TimeRange(5, 9)
     (before,) = reselected(Selection("spans", (0,)), whole, small).ids
     (after,) = reselected(Selection("spans", (1,)), whole, small).ids
-    kept = reselected(Selection("gaps", (0,), gap=Gap(time, 0, 1)), whole, small)
-    assert kept == Selection("gaps", (before,), gap=Gap(time, before, after))
+    selection = reselected(Selection("gaps", (0,), gap=Gap(time, 0, 1)), whole, small)
+    assert selection == Selection("gaps", (before,), gap=Gap(time, before, after))
     for gap in (Gap(time, 0, last), Gap(time, last, 0)):
         lost = Selection("gaps", (gap.before,), gap=gap)
         assert reselected(lost, whole, small) == Selection()
@@ -138,9 +138,9 @@ def test_selection_without_records_keeps_ids_that_exist() -> None:
     bare = replace(trace, spans=replace(trace.spans, record=None))
     n = len(trace.spans)
 
-    kept = reselected(Selection("spans", (1, n + 5)), bare, bare)
+    selection = reselected(Selection("spans", (1, n + 5)), bare, bare)
 
-    assert kept == Selection("spans", (1,))
+    assert selection == Selection("spans", (1,))
 
 
 def test_hits_of_a_snapshot_are_not_shown_over_the_next(

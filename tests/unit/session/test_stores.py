@@ -160,8 +160,8 @@ def test_windows_keep_what_the_other_stores(tmp_path: Path, qtbot: QtBot) -> Non
         settings.sync()
 
     again = Settings(IniStore(path))
-    wanted = (("both", "layer=3"), ("one", "op=MUL"), ("two", "op=ROPE"))
-    assert again.saved_filters() == two.saved_filters() == wanted
+    expected = (("both", "layer=3"), ("one", "op=MUL"), ("two", "op=ROPE"))
+    assert again.saved_filters() == two.saved_filters() == expected
     assert (again.appearance.theme, again.appearance.font_scale) == ("dark", 150)
     assert set(again.files.recent) == {"/a/one.bin", "/a/two.bin"}
     assert again.problems == []
@@ -185,7 +185,7 @@ def test_changes_of_a_window_come_back_from_the_thread_that_writes(
 
 
 @pytest.mark.parametrize(
-    ("base", "mine", "theirs", "wanted"),
+    ("base", "mine", "theirs", "expected"),
     [
         ("[]", '["a"]', '["b"]', '["a", "b"]'),
         ('["a", "b"]', '["b", "a"]', '["c", "a", "b"]', '["b", "c", "a"]'),
@@ -196,9 +196,9 @@ def test_changes_of_a_window_come_back_from_the_thread_that_writes(
     ],
 )
 def test_lists_keep_what_both_added(
-    base: str, mine: str, theirs: str, wanted: str
+    base: str, mine: str, theirs: str, expected: str
 ) -> None:
-    assert merged("files/recent", base, mine, theirs) == wanted
+    assert merged("files/recent", base, mine, theirs) == expected
 
 
 def test_other_values_are_those_of_the_last_to_write() -> None:

@@ -18,11 +18,11 @@ def ranges(draw: st.DrawFn) -> TimeRange:
 
 @given(ranges(), ranges())
 def test_clamped_lies_in_bounds_and_is_wide_enough(
-    wanted: TimeRange, extent: TimeRange
+    expected: TimeRange, extent: TimeRange
 ) -> None:
     limits = time_ranges.bounds(extent)
 
-    got = time_ranges.clamped(wanted, limits)
+    got = time_ranges.clamped(expected, limits)
 
     assert limits.start <= got.start
     assert got.end <= limits.end

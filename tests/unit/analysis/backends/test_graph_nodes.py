@@ -46,10 +46,10 @@ def test_ops_of_a_list_are_the_nodes_that_they_were_written_from(n_graphs):
     trace = network_trace(4, graphs=1)
     rows = rows_of(trace)
 
-    found = joined_nodes(trace, listed(nodes_of(trace, rows), n_graphs))
+    node_join = joined_nodes(trace, listed(nodes_of(trace, rows), n_graphs))
 
-    assert found.node.tolist() == rows * n_graphs
-    assert found.n_found == len(rows) * n_graphs
+    assert node_join.node.tolist() == rows * n_graphs
+    assert node_join.n_found == len(rows) * n_graphs
 
 
 def test_names_that_repeat_are_counted_off_in_order():
@@ -58,10 +58,10 @@ def test_names_that_repeat_are_counted_off_in_order():
     nodes = nodes_of(trace, rows)
     names = [node.name for node in nodes]
 
-    found = joined_nodes(trace, listed(nodes))
+    node_join = joined_nodes(trace, listed(nodes))
 
     assert len(set(names)) < len(names)
-    assert found.node.tolist() == rows
+    assert node_join.node.tolist() == rows
 
 
 def test_ops_that_the_list_calls_otherwise_are_found_by_name():
@@ -72,31 +72,31 @@ def test_ops_that_the_list_calls_otherwise_are_found_by_name():
     unique = [i for i, name in enumerate(names) if names.count(name) == 1]
     nodes[unique[0]].op = "SWIGLU"
 
-    found = joined_nodes(trace, listed(nodes))
+    node_join = joined_nodes(trace, listed(nodes))
 
-    assert found.node.tolist() == rows
-    assert found.rule[unique[0]] == Rule.RENAMED
+    assert node_join.node.tolist() == rows
+    assert node_join.rule[unique[0]] == Rule.RENAMED
 
 
 def test_lists_of_another_graph_are_left_alone():
     trace = network_trace(2)
     nodes = [Node(i, "ADD", f"other-{i}", 1024, "CPU") for i in range(4)]
 
-    found = joined_nodes(trace, listed(nodes))
+    node_join = joined_nodes(trace, listed(nodes))
 
-    assert found.n_found == 0
-    assert set(found.rule.tolist()) == {Rule.NONE}
+    assert node_join.n_found == 0
+    assert set(node_join.rule.tolist()) == {Rule.NONE}
 
 
 def test_ids_count_over_all_graphs():
     trace = network_trace(3, graphs=2)
     rows = rows_of(trace, 0)
 
-    found = joined_nodes(trace, listed(nodes_of(trace, rows)))
+    node_join = joined_nodes(trace, listed(nodes_of(trace, rows)))
 
     ids = set(rows) | {row + first_node(trace.graphs, 1) for row in rows}
-    assert found.n_found == len(rows)
-    assert set(found.node.tolist()) <= ids
+    assert node_join.n_found == len(rows)
+    assert set(node_join.node.tolist()) <= ids
 
 
 def test_records_without_names_are_found_by_op_shapes_and_order(tmp_path):
@@ -116,11 +116,11 @@ def test_records_without_names_are_found_by_op_shapes_and_order(tmp_path):
     listing = open_trace(path).backend_ops
     assert listing is not None
 
-    found = joined_nodes(trace, listing)
+    node_join = joined_nodes(trace, listing)
 
     few = [row for row in rows if np.count_nonzero(graph.target == row) <= 3]
-    assert [n for n in found.node.tolist() if n in few] == few
-    assert set(found.rule[found.node >= 0].tolist()) == {Rule.SHAPE}
+    assert [n for n in node_join.node.tolist() if n in few] == few
+    assert set(node_join.rule[node_join.node >= 0].tolist()) == {Rule.SHAPE}
 
 
 def test_a_list_without_a_graph_beside_has_no_nodes():

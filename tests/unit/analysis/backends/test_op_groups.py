@@ -31,7 +31,7 @@ def vulkan(seed: int) -> BackendOps:
 def test_groups_are_those_of_adding_up_one_by_one(seed, made):
     listing = made(seed)
 
-    found = op_groups(listing)
+    groups = op_groups(listing)
 
     ops = listing.ops
     rows = defaultdict(list)
@@ -41,7 +41,7 @@ def test_groups_are_those_of_adding_up_one_by_one(seed, made):
             for column in (ops.backend, ops.op, ops.shape, ops.dtype)
         )
         rows[key].append(i)
-    by_key = {(g.backend, g.op, g.shape, g.dtype): g for g in found}
+    by_key = {(g.backend, g.op, g.shape, g.dtype): g for g in groups}
     assert by_key.keys() == rows.keys()
     whole = int(ops.time[ops.time >= 0].sum())
     for key, mine in rows.items():
@@ -57,7 +57,7 @@ def test_groups_are_those_of_adding_up_one_by_one(seed, made):
             assert (group.time, group.share, group.mean) == (None, None, None)
             assert group.least == int(ops.size[mine].sum())
             assert group.most == int((ops.size + ops.step - 1)[mine].sum())
-    times = [group.time or 0 for group in found]
+    times = [group.time or 0 for group in groups]
     assert times == sorted(times, reverse=True)
 
 
@@ -76,9 +76,9 @@ def test_rows_can_be_chosen():
     listing = scheduler(1)
     rows = np.array([1, 3])
 
-    found = op_groups(listing, rows)
+    groups = op_groups(listing, rows)
 
-    assert sorted(np.concatenate([g.rows for g in found]).tolist()) == [1, 3]
+    assert sorted(np.concatenate([g.rows for g in groups]).tolist()) == [1, 3]
 
 
 def test_two_listings_are_one_behind_the_other():

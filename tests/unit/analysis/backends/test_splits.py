@@ -16,9 +16,9 @@ from op_files import Graphs, Node, Split
 
 
 def listing(graphs: Graphs) -> BackendOps:
-    found = listing_of(scan_op_text(op_files.scheduler(graphs)))
-    assert found is not None
-    return found
+    backend_ops = listing_of(scan_op_text(op_files.scheduler(graphs)))
+    assert backend_ops is not None
+    return backend_ops
 
 
 def floor(size: int) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def reason_of(split: Split, before: Split | None) -> tuple[Reason, str]:
 def test_splits_are_those_of_counting_one_by_one(seed):
     graphs = op_files.graphs(seed, 6)
 
-    found = split_groups(listing(graphs))
+    groups = split_groups(listing(graphs))
 
     expected: Counter[tuple] = Counter()
     for splits in graphs:
@@ -69,9 +69,9 @@ def test_splits_are_those_of_counting_one_by_one(seed):
     assert {
         (g.number, g.backend, g.before, g.op, g.name, g.reason, g.data, g.n_nodes,
          g.n_inputs, g.least, g.most): g.count
-        for g in found
+        for g in groups
     } == expected  # fmt: skip
-    rows = np.sort(np.concatenate([group.rows for group in found]))
+    rows = np.sort(np.concatenate([group.rows for group in groups]))
     assert rows.tolist() == list(range(sum(map(len, graphs))))
 
 
@@ -79,7 +79,7 @@ def test_splits_are_those_of_counting_one_by_one(seed):
 def test_ops_on_the_cpu_are_those_of_counting_one_by_one(seed):
     graphs = op_files.graphs(seed, 6)
 
-    found = cpu_groups(listing(graphs))
+    groups = cpu_groups(listing(graphs))
 
     expected: Counter[tuple] = Counter()
     begins: Counter[tuple] = Counter()
@@ -95,9 +95,9 @@ def test_ops_on_the_cpu_are_those_of_counting_one_by_one(seed):
                 reason = Reason.DATA if data_of(node) else reason
                 expected[node.op, reason] += 1
                 begins[node.op, reason] += i == 0
-    assert {(g.op, g.reason): g.count for g in found} == expected
-    assert {(g.op, g.reason): g.begins for g in found} == begins
-    reasons = [g.reason for g in found]
+    assert {(g.op, g.reason): g.count for g in groups} == expected
+    assert {(g.op, g.reason): g.begins for g in groups} == begins
+    reasons = [g.reason for g in groups]
     order = [Reason.MOVED, Reason.BETWEEN, Reason.DATA]
     assert reasons == sorted(reasons, key=order.index)
 
@@ -118,10 +118,10 @@ def test_what_is_copied_is_told_by_weight_and_largest_tensor():
 
 def test_copies_that_are_not_all_listed_have_no_upper_bound():
     text = b"## SPLIT #1: CUDA0 # 7 inputs: [a (  2K)] [b (  3K)] \n"
-    found = listing_of(scan_op_text(text))
-    assert found is not None
+    backend_ops = listing_of(scan_op_text(text))
+    assert backend_ops is not None
 
-    (group,) = split_groups(found)
+    (group,) = split_groups(backend_ops)
 
     assert (group.least, group.most, group.n_inputs) == (5 << 10, None, 7)
     assert group.reason is Reason.UNKNOWN
@@ -150,10 +150,10 @@ def test_codes_of_the_scheduler_are_told_where_they_are_printed():
         b"node #  1 (      ROPE):   b (   1K) [  CPU    2.sup] use=1,c=1:"
         b" x (   1K) [ NULL         ]\n"
     )
-    found = listing_of(scan_op_text(text))
-    assert found is not None
+    backend_ops = listing_of(scan_op_text(text))
+    assert backend_ops is not None
 
-    (group,) = cpu_groups(found)
+    (group,) = cpu_groups(backend_ops)
 
     assert (group.op, group.reason, group.causes) == ("ROPE", Reason.MOVED, ("2.sup",))
     assert cpu_cells(group)[1].endswith("(2.sup)")
@@ -163,8 +163,8 @@ def test_nodes_that_are_not_computed_do_not_count():
     graphs = op_files.graphs(2, 4)
     data = op_files.scheduler(graphs, use="use=1,c=0")
 
-    found = listing_of(scan_op_text(data))
+    backend_ops = listing_of(scan_op_text(data))
 
-    assert found is not None
-    assert cpu_groups(found) == ()
-    assert op_groups(found) == ()
+    assert backend_ops is not None
+    assert cpu_groups(backend_ops) == ()
+    assert op_groups(backend_ops) == ()

@@ -58,12 +58,12 @@ def test_interval_of_a_mean_by_hand() -> None:
 
 def test_difference_by_welch_by_hand() -> None:
     # Variances 1 and 4 of three each: 5/3 under the root, 2.941 degrees of freedom.
-    found = difference_interval([1.0, 2.0, 3.0], [8.0, 10.0, 12.0])
+    interval = difference_interval([1.0, 2.0, 3.0], [8.0, 10.0, 12.0])
 
-    assert found is not None
+    assert interval is not None
     freedom = (5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2)
     half = np.sqrt(5 / 3) * float(student_quantiles(freedom))
-    assert (found.low, found.high) == pytest.approx((8 - half, 8 + half))
+    assert (interval.low, interval.high) == pytest.approx((8 - half, 8 + half))
 
 
 def test_difference_needs_two_of_each() -> None:
@@ -76,8 +76,8 @@ def test_intervals_hold_the_difference_in_95_of_100_cases() -> None:
     hits = 0
     for _ in range(2_000):
         a, b = rng.normal(10, 1, 5), rng.normal(12, 2, 5)
-        found = difference_interval(a.tolist(), b.tolist())
-        assert found is not None
-        hits += found.has(2.0)
+        interval = difference_interval(a.tolist(), b.tolist())
+        assert interval is not None
+        hits += interval.has(2.0)
 
     assert 0.93 < hits / 2_000 < 0.975

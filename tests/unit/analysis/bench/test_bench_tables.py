@@ -141,7 +141,7 @@ def test_filter_that_compares_nothing_is_an_error(text: str) -> None:
 def test_curves_are_the_groups_of_all_other_keys(seed: int, axis: str) -> None:
     table, tests = table_of(seed)
 
-    found = curves(table, ALL, axis)
+    bench_curves = curves(table, ALL, axis)
 
     groups: dict[object, dict[float, list[int]]] = {}
     for i, test in enumerate(tests):
@@ -159,11 +159,11 @@ def test_curves_are_the_groups_of_all_other_keys(seed: int, axis: str) -> None:
     )
     assert expected == sorted(
         [(point.x, tuple(sorted(point.tests))) for point in curve.points]
-        for curve in found
+        for curve in bench_curves
     )
     assert has_lines(table, ALL, axis) == any(len(points) > 1 for points in expected)
-    assert len({curve.label for curve in found}) == len(found)
-    for curve in found:
+    assert len({curve.label for curve in bench_curves}) == len(bench_curves)
+    for curve in bench_curves:
         for point in curve.points:
             pooled = np.concatenate([table.samples(i) for i in point.tests])
             assert point.mean == pytest.approx(pooled.mean())
@@ -222,12 +222,15 @@ def test_two_tests_are_compared_by_every_key() -> None:
     b |= {"samples_ts": [128e9 / ns for ns in b["samples_ns"]], "n_cpu_moe": 3}
     runs = runs_of([a, b])
 
-    found = compare_tests(runs, 0, 1)
+    test_comparison = compare_tests(runs, 0, 1)
 
-    assert found.differs == (("n_ubatch", "512", "1024"), ("n_cpu_moe", "", "3"))
+    assert test_comparison.differs == (
+        ("n_ubatch", "512", "1024"),
+        ("n_cpu_moe", "", "3"),
+    )
     keys = {key for key in a if key not in RESULTS}
-    assert set(found.agrees) == keys - {"n_ubatch"}
-    assert found.change.difference is not None
+    assert set(test_comparison.agrees) == keys - {"n_ubatch"}
+    assert test_comparison.change.difference is not None
 
 
 def test_files_are_put_one_behind_the_other() -> None:

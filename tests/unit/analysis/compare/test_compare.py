@@ -22,9 +22,9 @@ from ggscope.model.trace import Trace
 TRACES = {"llama": llama_like_trace(), "npu": npu_like_trace()}
 
 
-def everything(found: Comparison) -> list[tuple[float | None, float | None]]:
-    rows = [*found.rows, *found.parts]
-    rows += [row for row in (found.whole, found.elapsed) if row.a.is_there]
+def everything(comparison: Comparison) -> list[tuple[float | None, float | None]]:
+    rows = [*comparison.rows, *comparison.parts]
+    rows += [row for row in (comparison.whole, comparison.elapsed) if row.a.is_there]
     return [(row.change, row.relative) for row in rows]
 
 
@@ -33,12 +33,12 @@ def everything(found: Comparison) -> list[tuple[float | None, float | None]]:
 def test_a_trace_against_itself_has_no_change(name, by):
     trace = TRACES[name]
 
-    found = compare([trace], [trace], by)
+    comparison = compare([trace], [trace], by)
 
-    assert all(pair == (0, 0.0) for pair in everything(found))
-    assert not found.only_a
-    assert not found.only_b
-    assert found.is_equal
+    assert all(pair == (0, 0.0) for pair in everything(comparison))
+    assert not comparison.only_a
+    assert not comparison.only_b
+    assert comparison.is_equal
 
 
 @pytest.mark.parametrize("by", BY)
@@ -46,14 +46,14 @@ def test_a_trace_against_itself_has_no_change(name, by):
 def test_twice_the_durations_are_exactly_100_percent_more(name, by):
     trace = TRACES[name]
 
-    found = compare([trace], [slowed(trace, 2)], by)
+    comparison = compare([trace], [slowed(trace, 2)], by)
 
-    timed = [row for row in found.rows if row.a.value]
+    timed = [row for row in comparison.rows if row.a.value]
     assert all(row.relative == 1.0 for row in timed)
-    if found.is_comparable:
+    if comparison.is_comparable:
         assert timed
-        assert found.whole.relative == 1.0
-    assert found.elapsed.relative == 1.0
+        assert comparison.whole.relative == 1.0
+    assert comparison.elapsed.relative == 1.0
 
 
 def test_the_largest_effect_comes_first():
@@ -70,51 +70,51 @@ def test_what_one_side_lacks_is_listed():
     a = spans_trace([0, 100], [10, 150], op=[1, 2])
     b = spans_trace([0, 100], [10, 150], op=[1, 3])
 
-    found = compare([a], [b])
+    comparison = compare([a], [b])
 
     names = [a.op_name(i) for i in (1, 2, 3)]
-    assert [row.key for row in found.rows] == names[:1]
-    assert (found.only_a, found.only_b) == ((names[1],), (names[2],))
-    assert not found.is_equal
+    assert [row.key for row in comparison.rows] == names[:1]
+    assert (comparison.only_a, comparison.only_b) == ((names[1],), (names[2],))
+    assert not comparison.is_equal
 
 
 def test_units_that_differ_cannot_be_compared():
-    found = compare([llama_like_trace()], [npu_like_trace()])
+    comparison = compare([llama_like_trace()], [npu_like_trace()])
 
-    assert not found.is_comparable
-    assert found.reason
+    assert not comparison.is_comparable
+    assert comparison.reason
 
 
 def test_tokens_that_one_run_lacks_are_left_out():
     a = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
     b = token_trace([(0, 100, 50), (100, 200, 60)])
 
-    found = compare([a], [b])
+    comparison = compare([a], [b])
 
-    assert found.alignment.by == "token"
-    assert found.tokens() == (2, 2)
-    assert found.alignment.runs[0].unmatched == ["2"]
-    assert found.is_equal
-    assert found.elapsed.change == 0
+    assert comparison.alignment.by == "token"
+    assert comparison.tokens() == (2, 2)
+    assert comparison.alignment.runs[0].unmatched == ["2"]
+    assert comparison.is_equal
+    assert comparison.elapsed.change == 0
 
 
 def test_whole_runs_are_compared_by_their_starts():
     a = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
     b = token_trace([(0, 100, 50), (100, 200, 60)])
 
-    found = compare([a], [b], align_by="start")
+    comparison = compare([a], [b], align_by="start")
 
-    assert found.alignment.by == "start"
-    assert found.rows[0].change == -70
+    assert comparison.alignment.by == "start"
+    assert comparison.rows[0].change == -70
 
 
 def test_runs_are_aligned_by_phase():
     a, b = llama_like_trace(tokens=4), llama_like_trace(tokens=1)
 
-    found = align([a, b], "phase")
+    alignment = align([a, b], "phase")
 
-    assert [run.n_matched for run in found.runs] == [1, 1]
-    assert set(found.runs[0].unmatched) == {"generate"}
+    assert [run.n_matched for run in alignment.runs] == [1, 1]
+    assert set(alignment.runs[0].unmatched) == {"generate"}
 
 
 def run_of(ticks: int) -> Trace:
@@ -131,25 +131,25 @@ def run_of(ticks: int) -> Trace:
     ],
 )
 def test_runs_that_overlap_are_noise(a, b, is_noise):
-    found = compare([run_of(t) for t in a], [run_of(t) for t in b])
+    comparison = compare([run_of(t) for t in a], [run_of(t) for t in b])
 
-    assert found.rows[0].is_noise is is_noise
+    assert comparison.rows[0].is_noise is is_noise
 
 
 @pytest.mark.parametrize(
     ("latency", "is_equal"), [(0.01, True), (0.0099, False), (0.0, False)]
 )
 def test_changes_within_the_tolerance_are_no_difference(latency, is_equal):
-    found = compare([run_of(100)], [run_of(101)], tolerance=Tolerance(latency))
+    comparison = compare([run_of(100)], [run_of(101)], tolerance=Tolerance(latency))
 
-    assert found.is_equal is is_equal
+    assert comparison.is_equal is is_equal
 
 
 def test_of_several_runs_the_median_counts():
-    found = compare([run_of(t) for t in (100, 300, 110)], [run_of(220)])
+    comparison = compare([run_of(t) for t in (100, 300, 110)], [run_of(220)])
 
-    assert (found.rows[0].a.value, found.rows[0].change) == (110, 110)
-    assert found.rows[0].a.spread == (100, 300)
+    assert (comparison.rows[0].a.value, comparison.rows[0].change) == (110, 110)
+    assert comparison.rows[0].a.spread == (100, 300)
 
 
 def test_a_delay_in_one_op_is_the_first_row():
@@ -161,11 +161,11 @@ def test_a_delay_in_one_op_is_the_first_row():
     spans = replace(s, end=end)
     freeze(spans)
 
-    found = compare([a], [replace(a, spans=spans)])
+    comparison = compare([a], [replace(a, spans=spans)])
 
-    assert found.rows[0].key == a.op_name(int(s.op[late]))
-    assert found.rows[0].change is not None
-    assert found.rows[0].change > 0
+    assert comparison.rows[0].key == a.op_name(int(s.op[late]))
+    assert comparison.rows[0].change is not None
+    assert comparison.rows[0].change > 0
 
 
 def delayed(trace: Trace, which: npt.NDArray[np.bool_], ticks: int) -> Trace:

@@ -36,12 +36,12 @@ def in_cycles(hz: float | None) -> Trace:
 
 
 def test_ticks_of_other_clocks_have_no_change():
-    found = compare([llama_like_trace()], [npu_like_trace()])
+    comparison = compare([llama_like_trace()], [npu_like_trace()])
 
-    assert not found.is_comparable
-    assert found.rows == ()
-    assert found.parts == ()
-    assert (found.whole.change, found.elapsed.change) == (None, None)
+    assert not comparison.is_comparable
+    assert comparison.rows == ()
+    assert comparison.parts == ()
+    assert (comparison.whole.change, comparison.elapsed.change) == (None, None)
 
 
 def test_counts_and_shares_need_no_common_clock():
@@ -70,11 +70,11 @@ def test_groups_without_a_known_time_are_listed():
     a = spans_trace([0, 100], [10, 150], op=[1, 2])
     b = spans_trace([0, 100], [10, 150], op=[1, 2], flags=flags)
 
-    found = compare([a], [b])
+    comparison = compare([a], [b])
 
-    assert [row.key for row in found.rows] == [a.op_name(1)]
-    assert found.untimed == (a.op_name(2),)
-    assert (found.only_a, found.only_b) == ((), ())
+    assert [row.key for row in comparison.rows] == [a.op_name(1)]
+    assert comparison.untimed == (a.op_name(2),)
+    assert (comparison.only_a, comparison.only_b) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_groups_without_a_known_time_are_listed():
 def test_what_a_partial_side_may_hide_is_open(cause, open_by):
     trace = llama_like_trace()
 
-    found = compare([trace], [partial_trace(trace, cause)])
+    comparison = compare([trace], [partial_trace(trace, cause)])
 
-    a, b = found.hidden
-    assert found.is_partial
+    a, b = comparison.hidden
+    assert comparison.is_partial
     assert not a.is_partial
     assert b.is_partial
     assert {by: bool(b.groups(by)) for by in open_by} == open_by
@@ -121,29 +121,29 @@ def test_a_side_without_any_op_may_have_run_all():
     a = token_trace([(0, 100, 50)])
     spans = replace(a.spans, op=np.full(len(a.spans), -1, np.int16))
 
-    found = compare([a], [replace(a, spans=spans)])
+    comparison = compare([a], [replace(a, spans=spans)])
 
-    assert found.only_a
-    assert found.hidden[1].groups("op")
-    assert not found.hidden[0].is_partial
+    assert comparison.only_a
+    assert comparison.hidden[1].groups("op")
+    assert not comparison.hidden[0].is_partial
 
 
 def test_a_whole_recording_hides_nothing():
     trace = llama_like_trace()
 
-    found = compare([trace], [trace])
+    comparison = compare([trace], [trace])
 
-    assert found.hidden == (Hidden(), Hidden())
-    assert not found.alignment.is_open
+    assert comparison.hidden == (Hidden(), Hidden())
+    assert not comparison.alignment.is_open
 
 
 def test_tokens_of_a_sampled_run_are_matched_in_order_where_nothing_tells():
     trace = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
 
-    found = compare([trace], [partial_trace(trace, Cause.SAMPLED)])
+    comparison = compare([trace], [partial_trace(trace, Cause.SAMPLED)])
 
-    assert found.alignment.by == "token"
-    assert found.alignment.is_open
+    assert comparison.alignment.by == "token"
+    assert comparison.alignment.is_open
 
 
 def ubatches(positions: list[int], ticks: int) -> Trace:
@@ -166,32 +166,32 @@ def test_tokens_of_a_sampled_run_are_matched_by_position():
     a = ubatches([3, 4, 5, 6, 7, 8], 100)
     b = partial_trace(ubatches([4, 7, 9], 150), Cause.SAMPLED)
 
-    found = compare([a], [b], "token")
+    comparison = compare([a], [b], "token")
 
-    assert not found.alignment.is_open
-    assert found.tokens() == (2, 2)
+    assert not comparison.alignment.is_open
+    assert comparison.tokens() == (2, 2)
     # As A numbers them: positions 4 and 7 are its second and fifth ubatch.
-    assert {row.key for row in found.rows} == {"1", "4"}
-    assert len(found.alignment.runs[0].unmatched) == 4
-    assert len(found.alignment.runs[1].unmatched) == 1
+    assert {row.key for row in comparison.rows} == {"1", "4"}
+    assert len(comparison.alignment.runs[0].unmatched) == 4
+    assert len(comparison.alignment.runs[1].unmatched) == 1
 
 
 def test_parts_are_those_of_the_compared_tokens():
     a = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
     b = token_trace([(0, 100, 50), (100, 200, 65)])
 
-    found = compare([a], [b])
+    comparison = compare([a], [b])
 
-    work = next(row for row in found.parts if row.key == "work")
+    work = next(row for row in comparison.parts if row.key == "work")
     assert (work.a.value, work.b.value) == (110, 115)
 
 
 def test_parts_are_unknown_where_ops_are_not_recorded():
     trace = llama_like_trace()
 
-    found = compare([trace], [partial_trace(trace, Cause.OPS_FILTERED)])
+    comparison = compare([trace], [partial_trace(trace, Cause.OPS_FILTERED)])
 
-    assert found.parts == ()
+    assert comparison.parts == ()
 
 
 def test_formats_and_op_tables_that_differ_are_stated():

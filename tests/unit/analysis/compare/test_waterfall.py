@@ -263,21 +263,21 @@ def test_both_sides_share_their_bins():
         if a.spans.op[i] == 1
     ]
 
-    found = duration_histogram(traces, align(traces), 1, "op", [key] * 3)
+    histogram = duration_histogram(traces, align(traces), 1, "op", [key] * 3)
 
-    assert (found.a.n, found.b.n) == (len(own), 2 * len(own))
-    assert found.a.counts.sum() == found.b.counts.sum() == len(own)
-    assert (found.edges[0], found.edges[-1]) == (min(own), 2 * max(own))
-    assert found.a.median == float(np.median(own))
+    assert (histogram.a.n, histogram.b.n) == (len(own), 2 * len(own))
+    assert histogram.a.counts.sum() == histogram.b.counts.sum() == len(own)
+    assert (histogram.edges[0], histogram.edges[-1]) == (min(own), 2 * max(own))
+    assert histogram.a.median == float(np.median(own))
 
 
 def test_only_compared_tokens_count():
     a, b = llama_like_trace(tokens=4), llama_like_trace(tokens=2)
     key = a.op_name(1)
 
-    found = duration_histogram([a, b], align([a, b]), 1, "op", [key, key])
+    histogram = duration_histogram([a, b], align([a, b]), 1, "op", [key, key])
 
-    assert found.a.n == found.b.n
+    assert histogram.a.n == histogram.b.n
 
 
 def test_spans_without_a_known_time_are_not_binned():
@@ -285,7 +285,7 @@ def test_spans_without_a_known_time_are_not_binned():
     spans = replace(a.spans, flags=np.array([0, int(SpanFlag.UNFINISHED)], np.uint16))
     b = replace(a, spans=spans)
 
-    found = duration_histogram([a, b], align([a, b]), 1, "op", [a.op_name(1)] * 2)
+    histogram = duration_histogram([a, b], align([a, b]), 1, "op", [a.op_name(1)] * 2)
 
-    assert (found.b.n, found.b.timed) == (2, 1)
-    assert found.b.counts.sum() == 1
+    assert (histogram.b.n, histogram.b.timed) == (2, 1)
+    assert histogram.b.counts.sum() == 1

@@ -59,37 +59,37 @@ def test_the_two_figures_people_ask_for() -> None:
     count.flat[: 24_576 - round(24_576 * 0.986)] = 0
     count[47, 7] = 10 * 512  # so that its share can be told by hand
 
-    found = expert_figures(count)
+    figures = expert_figures(count)
 
-    assert found.n_slots == 24_576
-    assert f"{found.utilisation:.1%}" == "98.6%"
-    assert found.hottest == (47, 7)
+    assert figures.n_slots == 24_576
+    assert f"{figures.utilisation:.1%}" == "98.6%"
+    assert figures.hottest == (47, 7)
     share = 5120 / (5120 + 511 * 10)
-    assert found.hottest_ratio == pytest.approx(share * 512)
+    assert figures.hottest_ratio == pytest.approx(share * 512)
 
 
 def test_hottest_expert_is_measured_against_an_even_choice() -> None:
     count = np.array([[10, 10, 10, 10], [25, 5, 5, 5]])
 
-    found = expert_figures(count)
+    figures = expert_figures(count)
 
-    assert (found.hottest, found.hottest_ratio) == ((1, 0), 2.5)
+    assert (figures.hottest, figures.hottest_ratio) == ((1, 0), 2.5)
 
 
 def test_entropy_is_log_n_for_an_even_layer_and_zero_for_one_expert() -> None:
-    found = expert_figures(np.array([[3, 3, 3, 3], [0, 9, 0, 0], [0, 0, 0, 0]]))
+    figures = expert_figures(np.array([[3, 3, 3, 3], [0, 9, 0, 0], [0, 0, 0, 0]]))
 
-    assert found.entropy[:2].tolist() == [2.0, 0.0]
-    assert found.entropy_share[:2].tolist() == [1.0, 0.0]
-    assert math.isnan(found.entropy[2])
+    assert figures.entropy[:2].tolist() == [2.0, 0.0]
+    assert figures.entropy_share[:2].tolist() == [1.0, 0.0]
+    assert math.isnan(figures.entropy[2])
 
 
 def test_figures_of_nothing_are_unknown() -> None:
-    found = expert_figures(np.zeros((0, 0), np.int64))
+    figures = expert_figures(np.zeros((0, 0), np.int64))
 
-    assert math.isnan(found.utilisation)
-    assert found.hottest is None
-    assert math.isnan(found.hottest_ratio)
+    assert math.isnan(figures.utilisation)
+    assert figures.hottest is None
+    assert math.isnan(figures.hottest_ratio)
 
 
 @given(SHAPES)
@@ -196,14 +196,14 @@ def test_score_histogram_equals_that_of_numpy() -> None:
     score[0, 0] = [1.0, 0.5, 0.02, 0.0]
     choices = expert_choices(routed(chosen, score=score, used=2))
 
-    found = score_histogram(choices)
+    histogram = score_histogram(choices)
 
     stored = score.astype(np.float32).astype(np.float64)
-    assert found.count.shape == (4, 50)
+    assert histogram.count.shape == (4, 50)
     for rank in range(4):
         expected, _ = np.histogram(stored[:, :, rank], 50, (0, 1))
-        np.testing.assert_array_equal(found.count[rank], expected)
-        assert found.mean[rank] == pytest.approx(stored[:, :, rank].mean())
+        np.testing.assert_array_equal(histogram.count[rank], expected)
+        assert histogram.mean[rank] == pytest.approx(stored[:, :, rank].mean())
 
 
 def test_scores_of_one_layer_are_those_of_that_layer() -> None:
@@ -216,9 +216,9 @@ def test_scores_of_one_layer_are_those_of_that_layer() -> None:
 def test_scores_outside_of_zero_to_one_are_not_counted() -> None:
     choices = expert_choices(routed([[[0, 1, 2]]], score=np.array([1.5, 0.5, np.nan])))
 
-    found = score_histogram(choices)
+    histogram = score_histogram(choices)
 
-    assert found.count.sum() == 1
+    assert histogram.count.sum() == 1
 
 
 def test_ranks_of_an_expert_add_up_to_its_choices() -> None:

@@ -58,15 +58,15 @@ def facts_of(trace: Trace) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("more", [0, 1, UNKNOWN_MORE])
 def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
     trace = run_of(more)
-    found = hot_cold(trace)
+    cold = hot_cold(trace)
 
     words, remark = facts_of(trace)["Never touched"]
 
     n_cold = 3 if more == 0 else 1  # two experts and a tensor that nothing reads
-    assert (found.cold.n_cold, found.cold.n_unknown) == (n_cold, 3 - n_cold)
+    assert (cold.cold.n_cold, cold.cold.n_unknown) == (n_cold, 3 - n_cold)
     assert f"{n_cold} of 6 tensors and expert slices" in words
     assert ("unknown" in remark) == (more != 0)
-    by_expert = ranking(trace, found.heat, "expert", lists_rest=True)
+    by_expert = ranking(trace, cold.heat, "expert", lists_rest=True)
     perhaps = dict(zip(by_expert.keys, by_expert.unknown.tolist(), strict=True))
     assert (perhaps["blk.0.ffn_up_exps.weight[1]"] > 0) == (more != 0)
     assert perhaps["output.weight"] == 0
@@ -141,9 +141,9 @@ def test_view_of_experts_says_which_figures_are_open(more: int) -> None:
 def test_choice_of_an_op_without_any_list_is_open() -> None:
     trace = reads_trace((STACK,), [Op(0, (Read(0, 400),), "MUL_MAT_ID")])
 
-    found = hot_cold(trace)
+    cold = hot_cold(trace)
 
-    assert (found.cold.n_cold, found.cold.n_unknown) == (0, 4)
+    assert (cold.cold.n_cold, cold.cold.n_unknown) == (0, 4)
     assert (
         "0 B read; up to 400 B more unknown" in facts_of(trace)["Bytes of the model"][0]
     )

@@ -93,7 +93,7 @@ def slowly(
 ) -> list[tuple[int, int, float]]:
     """Return (ubatch, layer, share kept) of each token that has one before it."""
     last: dict[tuple[int, int, int], int] = {}
-    found, i = [], 0
+    slowly, i = [], 0
     for ubatch, batch in enumerate(ubatches):
         for context, sequence, position, _ in batch:
             before = last.get((context, sequence, position - 1))
@@ -101,10 +101,10 @@ def slowly(
                 now = sets.get((i, layer, 0))
                 then = None if before is None else sets.get((before, layer, 0))
                 if now is not None and then is not None:
-                    found.append((ubatch, layer, len(now & then) / len(now)))
+                    slowly.append((ubatch, layer, len(now & then) / len(now)))
             last[context, sequence, position] = i
             i += 1
-    return found
+    return slowly
 
 
 def prompt(n: int, context: int = 0, sequence: int = 0, at: int = 0) -> list[Told]:

@@ -44,9 +44,9 @@ _ops = st.lists(st.tuples(st.sampled_from(_NAMES), _reads), min_size=1, max_size
 
 
 def edges_of(trace: Trace, span: int) -> PassEdges:
-    found = pass_edges(trace, span, correlate(trace))
-    assert isinstance(found, PassEdges)
-    return found
+    edges = pass_edges(trace, span, correlate(trace))
+    assert isinstance(edges, PassEdges)
+    return edges
 
 
 def pairs(edges: PassEdges) -> set[tuple[int, int]]:
@@ -204,13 +204,13 @@ def graph_edges_slow(trace: Trace, number: int) -> set[tuple[str, str]]:
         sources.setdefault(int(target), []).append(int(source))
 
     def computed(node: int) -> set[int]:
-        found = set()
+        slow = set()
         for source in sources.get(node, ()):
             if trace.op_name(int(graph.op[source])) in views:
-                found |= computed(source)
+                slow |= computed(source)
             elif int(graph.op[source]) >= 0:
-                found.add(source)
-        return found
+                slow.add(source)
+        return slow
 
     def name(node: int) -> str:
         return trace.strings[int(graph.name[node])]
@@ -402,10 +402,10 @@ def test_what_is_written_into_a_cache_is_read_from_it_beside_a_graph() -> None:
     )  # fmt: skip
     trace = builders.finished(builder)
 
-    found = op_links(trace, 1, correlate(trace))
+    links = op_links(trace, 1, correlate(trace))
 
-    assert [(link.span, link.how) for link in found.inputs] == [(0, EdgeSource.GRAPH)]
-    assert [(link.span, link.how) for link in found.consumers] == [(2, EdgeSource.NAME)]
+    assert [(link.span, link.how) for link in links.inputs] == [(0, EdgeSource.GRAPH)]
+    assert [(link.span, link.how) for link in links.consumers] == [(2, EdgeSource.NAME)]
     assert not op_links(trace, 2, correlate(trace)).open
 
 

@@ -35,7 +35,7 @@ def network(layers: int = 4) -> Graph:
 def overlapping(layout: GraphLayout) -> list[tuple[int, int]]:
     """Return pairs of nodes and closed layers that cover each other."""
     boxes = np.flatnonzero(layout.kind != BoxKind.FRAME).tolist()
-    found = []
+    overlapping = []
     for k, a in enumerate(boxes):
         for b in boxes[k + 1 :]:
             apart = (
@@ -45,8 +45,8 @@ def overlapping(layout: GraphLayout) -> list[tuple[int, int]]:
                 or layout.y1[b] <= layout.y0[a]
             )
             if not apart:
-                found.append((a, b))
-    return found
+                overlapping.append((a, b))
+    return overlapping
 
 
 def check(graph: Graph, layout: GraphLayout) -> None:

@@ -115,12 +115,12 @@ def test_times_are_those_of_the_spans_that_are_linked(trace: Trace) -> None:
     known = correlate(trace)
     assert known is not None
 
-    found = node_measures(trace, 0, known)
+    measures = node_measures(trace, 0, known)
 
     for node in (0, 7, 20):
         spans = known.spans_of(node)
         took = trace.spans.end[spans] - trace.spans.start[spans]
-        assert found.time[node] == took.sum()
+        assert measures.time[node] == took.sum()
 
 
 def test_worst_quality_of_the_spans_is_told() -> None:

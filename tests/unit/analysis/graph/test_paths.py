@@ -24,11 +24,11 @@ from ggscope.model.graph import Graph
 def reach(graph: Graph) -> np.ndarray:
     """Return bool[n, n]: which node leads to which, with itself."""
     n = len(graph)
-    found = np.eye(n, dtype=bool)
-    found[graph.source, graph.target] = True
+    reach = np.eye(n, dtype=bool)
+    reach[graph.source, graph.target] = True
     for middle in range(n):
-        found |= found[:, [middle]] & found[[middle], :]
-    return found
+        reach |= reach[:, [middle]] & reach[[middle], :]
+    return reach
 
 
 @settings(max_examples=40)
@@ -53,12 +53,12 @@ def test_critical_path_takes_longest(seed: int, n: int, m: int) -> None:
         for source in graph.source[graph.target == target]:
             best[target] = max(best[target], best[source] + time[target])
 
-    found = critical_path(graph, time)
+    path = critical_path(graph, time)
 
-    assert found.total == best.max() == time[found.nodes].sum()
-    assert found.everything == time.sum()
+    assert path.total == best.max() == time[path.nodes].sum()
+    assert path.everything == time.sum()
     edges = set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
-    steps = found.nodes.tolist()
+    steps = path.nodes.tolist()
     assert all(pair in edges for pair in pairwise(steps))
 
 
@@ -67,12 +67,12 @@ def test_critical_path_of_a_known_graph() -> None:
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
     graph = graph_traces.graph_trace(5, edges).graphs[0]
 
-    found = critical_path(graph, np.array([1.0, 5.0, 2.0, np.nan, 3.0]))
+    path = critical_path(graph, np.array([1.0, 5.0, 2.0, np.nan, 3.0]))
 
-    assert found.nodes.tolist() == [0, 1, 3, 4]
-    assert found.total == 9
-    assert found.n_timed == 3
-    assert path_edges(graph, found.nodes).tolist() == [True, False, True, False, True]
+    assert path.nodes.tolist() == [0, 1, 3, 4]
+    assert path.total == 9
+    assert path.n_timed == 3
+    assert path_edges(graph, path.nodes).tolist() == [True, False, True, False, True]
 
 
 def test_critical_path_ends_with_the_result_though_it_has_no_time() -> None:
@@ -80,27 +80,27 @@ def test_critical_path_ends_with_the_result_though_it_has_no_time() -> None:
     edges = [(0, 1), (1, 3), (3, 4), (1, 2)]
     graph = graph_traces.graph_trace(5, edges).graphs[0]
 
-    found = critical_path(graph, np.array([np.nan, 5.0, np.nan, np.nan, np.nan]))
+    path = critical_path(graph, np.array([np.nan, 5.0, np.nan, np.nan, np.nan]))
 
-    assert found.nodes.tolist() == [1, 2]
-    assert (found.total, found.n_timed) == (5, 1)
+    assert path.nodes.tolist() == [1, 2]
+    assert (path.total, path.n_timed) == (5, 1)
 
 
 def test_node_that_took_no_time_is_not_one_without_a_time() -> None:
     graph = graph_traces.graph_trace(3, [(0, 1), (1, 2)]).graphs[0]
 
-    found = critical_path(graph, np.array([2.0, 0.0, 3.0]))
+    path = critical_path(graph, np.array([2.0, 0.0, 3.0]))
 
-    assert (found.nodes.tolist(), found.n_timed) == ([0, 1, 2], 3)
+    assert (path.nodes.tolist(), path.n_timed) == ([0, 1, 2], 3)
 
 
 def test_critical_path_without_times_is_empty() -> None:
     graph = graph_traces.graph_trace(3, [(0, 1), (1, 2)]).graphs[0]
 
-    found = critical_path(graph, np.full(3, np.nan))
+    path = critical_path(graph, np.full(3, np.nan))
 
-    assert len(found.nodes) == 0
-    assert found.total == 0
+    assert len(path.nodes) == 0
+    assert path.total == 0
 
 
 def test_critical_path_in_a_cycle_ends() -> None:

@@ -106,20 +106,20 @@ def lengths_slow(trace: Trace, edges: PassEdges) -> list[int]:
 
 def check(trace: Trace) -> None:
     assume(len(trace.accesses.patterns))
-    found, edges = token_path(trace, 0, None), pass_edges(trace, 0, None)
+    path, edges = token_path(trace, 0, None), pass_edges(trace, 0, None)
     assert isinstance(edges, PassEdges)
-    assert found.unknown is None
+    assert path.unknown is None
     through = lengths_slow(trace, edges)
-    assert found.length == max(through)
-    assert found.slack.tolist() == [max(through) - own for own in through]
-    positions = [found.spans.tolist().index(span) for span in found.path.tolist()]
+    assert path.length == max(through)
+    assert path.slack.tolist() == [max(through) - own for own in through]
+    positions = [path.spans.tolist().index(span) for span in path.path.tolist()]
     links = links_slow(trace, edges)
     assert all(pair in links for pair in pairwise(positions))
-    lasted = trace.spans.end[found.path] - trace.spans.start[found.path]
-    assert int(lasted.sum()) == found.length
-    assert found.time is not None
-    assert found.length <= found.time.duration
-    assert not found.slack[positions].any()
+    lasted = trace.spans.end[path.path] - trace.spans.start[path.path]
+    assert int(lasted.sum()) == path.length
+    assert path.time is not None
+    assert path.length <= path.time.duration
+    assert not path.slack[positions].any()
 
 
 @settings(max_examples=200)
@@ -147,26 +147,26 @@ def diamond(**columns: object) -> Trace:
 def test_path_of_a_diamond_goes_through_its_slower_side() -> None:
     trace = diamond()
 
-    found = token_path(trace, span_named(trace, "b"), None)
+    path = token_path(trace, span_named(trace, "b"), None)
 
-    assert [trace.span_name(span) for span in found.path] == ["a", "c", "d"]
-    assert (found.length, found.time and found.time.duration) == (90, 100)
-    assert found.slack_of(span_named(trace, "b")) == 30
-    assert found.slack_of(span_named(trace, "c")) == 0
-    assert found.slack_of(0) is None
-    assert (found.bar, found.is_lower_bound) == (0, False)
-    assert found.concerns(0)
-    assert found.concerns(span_named(trace, "d"))
-    assert not found.concerns(None)
+    assert [trace.span_name(span) for span in path.path] == ["a", "c", "d"]
+    assert (path.length, path.time and path.time.duration) == (90, 100)
+    assert path.slack_of(span_named(trace, "b")) == 30
+    assert path.slack_of(span_named(trace, "c")) == 0
+    assert path.slack_of(0) is None
+    assert (path.bar, path.is_lower_bound) == (0, False)
+    assert path.concerns(0)
+    assert path.concerns(span_named(trace, "d"))
+    assert not path.concerns(None)
 
 
 def test_span_without_an_end_counts_as_nothing_and_leaves_the_length_open() -> None:
     flags = np.array([0, 0, 0, 0, SpanFlag.UNFINISHED], np.uint16)
-    found = token_path(diamond(flags=flags), 0, None)
+    path = token_path(diamond(flags=flags), 0, None)
 
-    assert (found.length, found.n_untimed, found.is_lower_bound) == (80, 1, True)
+    assert (path.length, path.n_untimed, path.is_lower_bound) == (80, 1, True)
     # It ends the path all the same.
-    assert found.path[-1] == 4
+    assert path.path[-1] == 4
 
 
 def test_read_of_an_unknown_producer_leaves_the_length_open() -> None:
@@ -186,10 +186,10 @@ def test_quality_is_that_of_the_worst_span() -> None:
 
 
 def unknown(trace: Trace, span: int = 0) -> TokenPath:
-    found = token_path(trace, span, correlate(trace))
-    assert not len(found.path)
-    assert found.slack_of(span) is None
-    return found
+    path = token_path(trace, span, correlate(trace))
+    assert not len(path.path)
+    assert path.slack_of(span) is None
+    return path
 
 
 def test_path_is_unknown_where_times_are_estimated_or_missing() -> None:
@@ -233,13 +233,13 @@ def test_paths_of_recorded_runs_fit_into_their_tokens(name: str) -> None:
     trace = open_trace(SAMPLES / name)
     correlation, bars = correlate(trace), token_bars(trace)
     for bar in bars.span.tolist():
-        found = token_path(trace, bar, correlation)
+        path = token_path(trace, bar, correlation)
 
-        assert found.unknown is None
-        assert found.bar == bar
-        assert found.time is not None
-        assert 0.9 * found.time.duration <= found.length <= found.time.duration
+        assert path.unknown is None
+        assert path.bar == bar
+        assert path.time is not None
+        assert 0.9 * path.time.duration <= path.length <= path.time.duration
         # Ends are derived: each record lasts until the next one of its thread.
-        assert found.quality is Quality.DERIVED
-        start, end = trace.spans.start[found.path], trace.spans.end[found.path]
+        assert path.quality is Quality.DERIVED
+        start, end = trace.spans.start[path.path], trace.spans.end[path.path]
         assert (start[1:] >= end[:-1]).all()

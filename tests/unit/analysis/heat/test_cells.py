@@ -22,26 +22,26 @@ def grid(seed: int, n_rows: int, n_pieces: int, dtype: type = np.int64) -> HeatG
     )  # fmt: skip
 
 
-def sums(found: HeatGrid, table: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def sums(heat_grid: HeatGrid, table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return int64[g, p + 1]: the numbers of each group before each piece."""
-    of_group = np.diff(table[found.rows].astype(np.int64), axis=0)
+    of_group = np.diff(table[heat_grid.rows].astype(np.int64), axis=0)
     before = np.zeros((len(of_group), len(weights) + 1), np.int64)
     np.cumsum(of_group * weights, axis=1, out=before[:, 1:])
     return before
 
 
-def bytes_before(found: HeatGrid, offsets: np.ndarray) -> np.ndarray:
+def bytes_before(heat_grid: HeatGrid, offsets: np.ndarray) -> np.ndarray:
     """Return int64[g, m] as the definition says it, in numpy."""
-    at = np.clip(offsets, found.edges[0], found.edges[-1])
-    piece = np.searchsorted(found.edges[1:-1], at, "right")
-    own = np.diff(found.covers[found.rows].astype(np.int64), axis=0)[:, piece]
-    width, inside = np.diff(found.edges), at - found.edges[piece]
-    result = sums(found, found.covers, width)[:, piece] + own * inside
-    if found.spread is not None:
-        table = np.zeros(found.covers.shape, np.int64)
-        table[:, found.spread[0]] = found.spread[1]
-        own = np.diff(table[found.rows], axis=0)[:, piece]
-        result += sums(found, table, np.ones_like(width))[:, piece]
+    at = np.clip(offsets, heat_grid.edges[0], heat_grid.edges[-1])
+    piece = np.searchsorted(heat_grid.edges[1:-1], at, "right")
+    own = np.diff(heat_grid.covers[heat_grid.rows].astype(np.int64), axis=0)[:, piece]
+    width, inside = np.diff(heat_grid.edges), at - heat_grid.edges[piece]
+    result = sums(heat_grid, heat_grid.covers, width)[:, piece] + own * inside
+    if heat_grid.spread is not None:
+        table = np.zeros(heat_grid.covers.shape, np.int64)
+        table[:, heat_grid.spread[0]] = heat_grid.spread[1]
+        own = np.diff(table[heat_grid.rows], axis=0)[:, piece]
+        result += sums(heat_grid, table, np.ones_like(width))[:, piece]
         result += scaled(own, inside[None, :], width[piece][None, :])
     return result
 
@@ -52,26 +52,26 @@ def bytes_before(found: HeatGrid, offsets: np.ndarray) -> np.ndarray:
     st.sampled_from([np.int16, np.int32, np.int64]), st.data(),
 )  # fmt: skip
 def test_cells_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, dtype, data):
-    found = grid(seed, n_rows, n_pieces, dtype)
+    heat_grid = grid(seed, n_rows, n_pieces, dtype)
     some = np.flatnonzero(np.random.default_rng(seed).integers(0, 2, n_pieces))
     if seed % 2:  # bytes that are spread over some of the pieces
-        spread = some, 1_000_003 * found.covers[:, some].astype(np.int64)
-        found = replace(found, spread=spread)
-    last = int(found.edges[-1])
+        spread = some, 1_000_003 * heat_grid.covers[:, some].astype(np.int64)
+        heat_grid = replace(heat_grid, spread=spread)
+    last = int(heat_grid.edges[-1])
     offsets = data.draw(st.lists(st.integers(-9, last + 9), max_size=20))
     edges = np.array(sorted(offsets), np.int64)
-    expected = bytes_before(found, edges)
+    expected = bytes_before(heat_grid, edges)
 
-    cells = found.cells(edges)
+    cells = heat_grid.cells(edges)
 
     assert cells.dtype == np.int64
     assert cells.shape == (n_rows, max(len(edges) - 1, 0))
     assert np.array_equal(cells, np.diff(expected, axis=1))
     mixed = np.random.default_rng(seed).permutation(len(edges))
-    assert np.array_equal(found.bytes_before(edges[mixed]), expected[:, mixed])
+    assert np.array_equal(heat_grid.bytes_before(edges[mixed]), expected[:, mixed])
     width = np.diff(edges)
     is_wide = width > 0
-    amounts = found.densities(edges)[:, is_wide] * width[is_wide]
+    amounts = heat_grid.densities(edges)[:, is_wide] * width[is_wide]
     assert np.allclose(amounts, cells[:, is_wide], rtol=1e-5, atol=1.01)
 
 
@@ -113,21 +113,21 @@ def test_accesses_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, data)
 
 
 def test_cells_of_a_whole_file_add_up_to_its_bytes():
-    found = grid(1, 3, 50)
-    edges = np.linspace(0, int(found.edges[-1]), 777).astype(np.int64)
-    edges[-1] = found.edges[-1]
-    whole = sums(found, found.covers, np.diff(found.edges))[:, -1]
+    heat_grid = grid(1, 3, 50)
+    edges = np.linspace(0, int(heat_grid.edges[-1]), 777).astype(np.int64)
+    edges[-1] = heat_grid.edges[-1]
+    whole = sums(heat_grid, heat_grid.covers, np.diff(heat_grid.edges))[:, -1]
 
-    assert found.cells(edges).sum(axis=1).tolist() == whole.tolist()
+    assert heat_grid.cells(edges).sum(axis=1).tolist() == whole.tolist()
 
 
 def test_groups_of_rows_have_the_sums_of_their_rows():
-    found = grid(1, 6, 4)
-    edges = np.array([0, 5, int(found.edges[-1])], np.int64)
+    heat_grid = grid(1, 6, 4)
+    edges = np.array([0, 5, int(heat_grid.edges[-1])], np.int64)
     groups = np.array([0, 2, 2, 6])
-    each = found.cells(edges)
+    each = heat_grid.cells(edges)
 
-    cells = HeatGrid(found.edges, groups, found.covers).cells(edges)
+    cells = HeatGrid(heat_grid.edges, groups, heat_grid.covers).cells(edges)
 
     assert cells.tolist() == [
         each[low:high].sum(axis=0).tolist() for low, high in itertools.pairwise(groups)

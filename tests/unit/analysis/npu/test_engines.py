@@ -59,12 +59,12 @@ def test_columns_are_those_of_a_count_of_ticks(
 ) -> None:
     events = random_events(seed)
     trace = trace_of(tmp_path, *events)
-    found = engines_of(trace)
+    engines = engines_of(trace)
     edges = np.linspace(0, trace.extent.end, n_columns + 1).astype(np.int64)
 
-    working, stalled, idle = found.ticks(edges[:-1], edges[1:])
+    working, stalled, idle = engines.ticks(edges[:-1], edges[1:])
 
-    for row, name in enumerate(found.names):
+    for row, name in enumerate(engines.names):
         busy, held = ticks(events, name, stalls=False), ticks(events, name, stalls=True)
         for column, (low, high) in enumerate(
             zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
@@ -78,12 +78,12 @@ def test_columns_are_those_of_a_count_of_ticks(
 def test_master_without_spans_has_only_stalls(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, engine(0, 10), stall(2, 5, master="BUS"))
 
-    found = engines_of(trace)
+    engines = engines_of(trace)
 
-    assert found.names == ("TE 0", "BUS 0")
-    assert found.lane.tolist()[1] == -1
-    assert found.stalled.totals.tolist() == [0, 3]
-    assert found.count.tolist() == [1, 0]
+    assert engines.names == ("TE 0", "BUS 0")
+    assert engines.lane.tolist()[1] == -1
+    assert engines.stalled.totals.tolist() == [0, 3]
+    assert engines.count.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -106,9 +106,9 @@ def test_concurrency_is_that_of_a_count_of_ticks(tmp_path: Path, seed: int) -> N
 
 
 def test_spans_without_length_never_run_at_once(tmp_path: Path) -> None:
-    found = concurrency(trace_of(tmp_path, engine(5, 5), engine(5, 5)))
+    concurrencies = concurrency(trace_of(tmp_path, engine(5, 5), engine(5, 5)))
 
-    assert [(c.kind, c.most, c.time) for c in found] == [("TE", 0, None)]
+    assert [(c.kind, c.most, c.time) for c in concurrencies] == [("TE", 0, None)]
 
 
 def test_moved_bytes_are_of_spans_and_of_accesses(tmp_path: Path) -> None:
@@ -122,13 +122,13 @@ def test_moved_bytes_are_of_spans_and_of_accesses(tmp_path: Path) -> None:
         access(3, source_engine="DMA", bytes=None),
     )
 
-    found = moved_bytes(trace)
+    moved = moved_bytes(trace)
 
     assert engines_of(trace).names == ("DMA 0", "TE 0")
-    assert found.stated.tolist() == [111, -1]
-    assert found.read.tolist() == [64, -1]
-    assert found.written.tolist() == [32, -1]
-    assert found.n_unknown.tolist() == [1, 0]
+    assert moved.stated.tolist() == [111, -1]
+    assert moved.read.tolist() == [64, -1]
+    assert moved.written.tolist() == [32, -1]
+    assert moved.n_unknown.tolist() == [1, 0]
 
 
 def test_reasons_count_each_tick_once_and_name_their_spans(tmp_path: Path) -> None:
@@ -141,15 +141,17 @@ def test_reasons_count_each_tick_once_and_name_their_spans(tmp_path: Path) -> No
         stall(0, 9, master="DMA"),
     )
 
-    found = stall_reasons(trace)
+    reasons = stall_reasons(trace)
 
     names = engines_of(trace).names
-    assert [(names[r.engine], r.reason, r.ticks, len(r.spans)) for r in found] == [
+    assert [(names[r.engine], r.reason, r.ticks, len(r.spans)) for r in reasons] == [
         ("TE 0", "queue_full", 15, 2),
         ("DMA 0", "queue_full", 9, 1),
         ("TE 0", "throttle", 3, 1),
     ]
-    assert {trace.strings[trace.spans.name[i]] for i in found[2].spans} == {"throttle"}
+    assert {trace.strings[trace.spans.name[i]] for i in reasons[2].spans} == {
+        "throttle"
+    }
 
 
 def test_trace_without_engines_has_none(tmp_path: Path) -> None:

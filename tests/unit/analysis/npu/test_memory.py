@@ -26,7 +26,7 @@ def transfer(start: int, end: int, bank: int, **details: object) -> dict[str, ob
 
 
 def test_banks_count_transfers_and_accesses(tmp_path: Path) -> None:
-    found = memory_of(
+    memory = memory_of(
         trace_of(
             tmp_path,
             transfer(0, 10, 2, spm_offset=512, bytes=100),
@@ -41,7 +41,7 @@ def test_banks_count_transfers_and_accesses(tmp_path: Path) -> None:
 
     table = [
         (b.n_transfers, b.busy, b.moved, b.n_accesses, b.read, b.written)
-        for b in found.banks
+        for b in memory.banks
     ]
     assert table == [
         (1, 4, -1, 0, -1, -1),
@@ -49,29 +49,29 @@ def test_banks_count_transfers_and_accesses(tmp_path: Path) -> None:
         (2, 15, 120, 1, 8, -1),
         (0, 0, -1, 0, -1, -1),
     ]
-    assert found.transfers.offset.tolist() == [512, -1, -1]
-    assert found.spm.address.tolist() == [2055, 1024, -1]
-    assert found.dram.address.tolist() == [120_000]
-    assert found.bank_of(found.spm.address).tolist() == [2, 1, -1]
+    assert memory.transfers.offset.tolist() == [512, -1, -1]
+    assert memory.spm.address.tolist() == [2055, 1024, -1]
+    assert memory.dram.address.tolist() == [120_000]
+    assert memory.bank_of(memory.spm.address).tolist() == [2, 1, -1]
 
 
 def test_accesses_lie_in_no_bank_of_unknown_size(tmp_path: Path) -> None:
-    found = memory_of(
+    memory = memory_of(
         trace_of(tmp_path, access(1, mem_type="SPM", addr=9), transfer(0, 1, 1),
                  config={})
     )  # fmt: skip
 
-    assert [b.n_accesses for b in found.banks] == [None, None]
-    assert [b.n_transfers for b in found.banks] == [0, 1]
-    assert found.bank_of(found.spm.address).tolist() == [-1]
+    assert [b.n_accesses for b in memory.banks] == [None, None]
+    assert [b.n_transfers for b in memory.banks] == [0, 1]
+    assert memory.bank_of(memory.spm.address).tolist() == [-1]
 
 
 def test_trace_without_memory_records_has_none(tmp_path: Path) -> None:
-    found = memory_of(trace_of(tmp_path, engine(0, 1), config={}))
+    memory = memory_of(trace_of(tmp_path, engine(0, 1), config={}))
 
-    assert not found.has_spm
-    assert len(found.dram) == 0
-    assert found.banks == ()
+    assert not memory.has_spm
+    assert len(memory.dram) == 0
+    assert memory.banks == ()
 
 
 @pytest.mark.parametrize("bits", [4, 8])

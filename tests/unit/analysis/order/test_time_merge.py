@@ -18,14 +18,14 @@ def plain(trace: Trace, ids: np.ndarray | None = None) -> list[int]:
     return chosen[np.argsort(trace.spans.start[chosen], kind="stable")].tolist()
 
 
-def check(trace: Trace, merge: TimeMerge, wanted: list[int]) -> None:
-    n = len(wanted)
+def check(trace: Trace, merge: TimeMerge, expected: list[int]) -> None:
+    n = len(expected)
     assert len(merge) == n
-    assert merge.slice(0, n).tolist() == wanted
+    assert merge.slice(0, n).tolist() == expected
     for low in range(0, n, max(1, n // 7)):
         for high in (low, low + 1, low + 3, n + 5):
-            assert merge.slice(low, high).tolist() == wanted[low:high]
-    rows = {span: row for row, span in enumerate(wanted)}
+            assert merge.slice(low, high).tolist() == expected[low:high]
+    rows = {span: row for row, span in enumerate(expected)}
     for span in range(len(trace.spans)):
         assert merge.row_of(span) == rows.get(span)
 

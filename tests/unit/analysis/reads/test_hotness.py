@@ -119,12 +119,12 @@ def test_heat_of_a_range_is_that_of_the_ops_in_it(ops, a, b):
 def test_cold_counts_slices_that_are_never_touched():
     ops = [Op(0, (Read(1, 1000, expert=2), Read(2, 500))), Op(5, (Read(0, 1000),))]
 
-    found = cold(heat(reads_trace(TENSORS, ops)))
+    untouched_bytes = cold(heat(reads_trace(TENSORS, ops)))
 
-    assert (found.n_units, found.n_cold) == (7, 4)
-    assert (found.size, found.cold_size) == (7500, 3000 + 2000)
-    assert found.share == pytest.approx(5000 / 7500)
-    assert found.is_known
+    assert (untouched_bytes.n_units, untouched_bytes.n_cold) == (7, 4)
+    assert (untouched_bytes.size, untouched_bytes.cold_size) == (7500, 3000 + 2000)
+    assert untouched_bytes.share == pytest.approx(5000 / 7500)
+    assert untouched_bytes.is_known
 
 
 def test_cold_without_a_map_is_not_known():
@@ -245,11 +245,11 @@ def test_space_totals_tell_weights_cache_and_intermediates_apart():
         Op(5, (Read(5, 256, space=Space.BUFFER), Read(4, 64, space=Space.BUFFER))),
     ]
 
-    found = space_totals(reads_trace(TENSORS, ops))
+    totals = space_totals(reads_trace(TENSORS, ops))
 
-    assert found.accesses == {
+    assert totals.accesses == {
         "weights": 1, "kv cache": 1, "intermediates": 2, "unknown": 0,
     }  # fmt: skip
-    assert found.bytes["kv cache"] == 256
-    assert found.ratio == 3.0
+    assert totals.bytes["kv cache"] == 256
+    assert totals.ratio == 3.0
     assert space_totals(reads_trace(TENSORS, [])).ratio is None

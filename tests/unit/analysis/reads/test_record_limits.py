@@ -128,9 +128,9 @@ def test_access_that_may_be_to_any_tensor_leaves_none_untouched(tmp_path):
 def test_figures_of_a_range_are_all_of_that_range(tmp_path):
     trace = read(tmp_path, layer(mask=False))
 
-    found = hot_cold(trace, TimeRange(0, 200))
+    cold = hot_cold(trace, TimeRange(0, 200))
 
-    assert found.totals.accesses["weights"] == 1
-    assert found.totals.accesses["intermediates"] == 2
-    assert (found.cold.n_cold, found.cold.is_known) == (3, True)
-    assert found.coverage.of(Cause.PART_SHOWN)[0].detail == "0 ns – 200 ns"
+    assert cold.totals.accesses["weights"] == 1
+    assert cold.totals.accesses["intermediates"] == 2
+    assert (cold.cold.n_cold, cold.cold.is_known) == (3, True)
+    assert cold.coverage.of(Cause.PART_SHOWN)[0].detail == "0 ns – 200 ns"

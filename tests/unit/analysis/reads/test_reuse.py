@@ -187,13 +187,13 @@ def test_read_ahead_equals_the_plain_twin(case, k, capacity, is_ring):
     n = len(sizes)
     follow = np.append(np.arange(1, n), 0 if is_ring else -1)
 
-    found = what_if.with_read_ahead(units, sizes, follow, k, capacity)
+    read_ahead = what_if.with_read_ahead(units, sizes, follow, k, capacity)
 
     plain = plainly.with_read_ahead(units, sizes, follow, k, capacity)
-    assert (found.bytes_read, found.misses, found.bytes_ahead) == plain
+    assert (read_ahead.bytes_read, read_ahead.misses, read_ahead.bytes_ahead) == plain
     if k == 0:
         curve = what_if.miss_curve(units, sizes)
-        assert (found.bytes_read, found.misses) == curve.at(capacity)
+        assert (read_ahead.bytes_read, read_ahead.misses) == curve.at(capacity)
 
 
 def test_read_ahead_of_a_sequence_on_disk_waits_less_often():
@@ -201,10 +201,10 @@ def test_read_ahead_of_a_sequence_on_disk_waits_less_often():
     size = np.full(12, 10, np.int64)
     follow = np.append(np.arange(1, 12), -1)
 
-    found = what_if.with_read_ahead(units, size, follow, 3, 60)
+    read_ahead = what_if.with_read_ahead(units, size, follow, 3, 60)
 
-    assert found.misses == 9  # every fourth of 36
-    assert found.bytes_read == what_if.miss_curve(units, size).at(60)[0] == 360
+    assert read_ahead.misses == 9  # every fourth of 36
+    assert read_ahead.bytes_read == what_if.miss_curve(units, size).at(60)[0] == 360
 
 
 @settings(max_examples=40, deadline=None)

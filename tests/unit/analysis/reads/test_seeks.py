@@ -90,20 +90,20 @@ def test_row_reads_count_repeated_rows():
         for i, row in enumerate(rows)
     ]
 
-    found = row_reads(reads_trace([table], ops), 0)
+    reads = row_reads(reads_trace([table], ops), 0)
 
-    assert found.row.tolist() == [5, 7]
-    assert found.count.tolist() == [3, 1]
-    assert (found.n_reads, found.n_placed, found.n_repeated) == (4, 4, 2)
+    assert reads.row.tolist() == [5, 7]
+    assert reads.count.tolist() == [3, 1]
+    assert (reads.n_reads, reads.n_placed, reads.n_repeated) == (4, 4, 2)
 
 
 def test_row_reads_of_whole_tensors_only_count():
     table = TensorRow("token_embd.weight", 1000, 800, shape=(10, 80, 1, 1))
     ops = [Op(i, (Read(0, 800, offset=1000),), "GET_ROWS") for i in range(3)]
 
-    found = row_reads(reads_trace([table], ops), 0)
+    reads = row_reads(reads_trace([table], ops), 0)
 
-    assert (found.n_reads, found.n_placed, len(found.row)) == (3, 0, 0)
+    assert (reads.n_reads, reads.n_placed, len(reads.row)) == (3, 0, 0)
 
 
 TABLE = TensorRow("token_embd.weight", 1000, 800, shape=(10, 80, 1, 1))
@@ -135,11 +135,11 @@ def test_rows_are_those_of_the_ids_of_the_tokens():
     ids = {0: [5, 7, 5], 1: [5], 2: [79]}
     trace = with_ids(reads_trace([TABLE], look_ups(3)), ids)
 
-    found = row_reads(trace, 0)
+    reads = row_reads(trace, 0)
 
-    assert (found.row.tolist(), found.count.tolist()) == ([5, 7, 79], [3, 1, 1])
-    assert (found.n_ops, found.n_reads, found.n_placed) == (3, 5, 5)
-    assert (found.n_rows, found.row_bytes, found.n_untouched) == (80, 10, 77)
+    assert (reads.row.tolist(), reads.count.tolist()) == ([5, 7, 79], [3, 1, 1])
+    assert (reads.n_ops, reads.n_reads, reads.n_placed) == (3, 5, 5)
+    assert (reads.n_rows, reads.row_bytes, reads.n_untouched) == (80, 10, 77)
 
 
 def test_rows_of_ubatches_without_a_look_up_are_left_out():
@@ -155,10 +155,10 @@ def test_rows_of_ubatches_without_a_look_up_are_left_out():
 def test_row_of_an_unknown_id_is_not_known(ids):
     trace = with_ids(reads_trace([TABLE], look_ups(2)), ids)
 
-    found = row_reads(trace, 0)
+    reads = row_reads(trace, 0)
 
-    assert (found.n_reads, found.n_placed, found.row.tolist()) == (2, 1, [5])
-    assert found.n_untouched is None
+    assert (reads.n_reads, reads.n_placed, reads.row.tolist()) == (2, 1, [5])
+    assert reads.n_untouched is None
 
 
 def test_ubatch_that_no_list_tells_leaves_rows_unknown():
@@ -172,16 +172,16 @@ def test_table_that_is_read_as_a_whole_has_no_untouched_rows():
     ops = [*look_ups(1), Op(100, (Read(0, 800, offset=1000),), "MUL_MAT")]
     trace = with_ids(reads_trace([TABLE], ops), {0: [5]})
 
-    found = row_reads(trace, 0)
+    reads = row_reads(trace, 0)
 
-    assert (found.n_ops, found.is_whole, found.n_untouched) == (1, True, 0)
+    assert (reads.n_ops, reads.is_whole, reads.n_untouched) == (1, True, 0)
 
 
 def test_op_that_several_threads_tell_of_looks_up_once():
     again = [Op(1, (Read(0, 800, offset=1000),), "GET_ROWS", thread=1, repeated=True)]
     trace = with_ids(reads_trace([TABLE], [*look_ups(1), *again]), {0: [5, 6]})
 
-    found = row_reads(trace, 0)
+    reads = row_reads(trace, 0)
 
-    assert (found.n_ops, found.n_reads) == (1, 2)
-    assert found.count.tolist() == [1, 1]
+    assert (reads.n_ops, reads.n_reads) == (1, 2)
+    assert reads.count.tolist() == [1, 1]

@@ -107,13 +107,13 @@ def test_read_sequence_is_in_the_order_of_time():
     ops = [Op(50, (Read(2, 50),)), Op(10, (Read(0, 400), Read(1, 103))), Op(30)]
     trace = reads_trace(TENSORS, ops)
 
-    found = read_sequence(trace, file_map(trace), with_spans=True)
+    sequence = read_sequence(trace, file_map(trace), with_spans=True)
 
-    assert found.unit.tolist() == [0, 1, 2, 3, 4, 5]
-    assert found.span is not None
-    assert found.span.tolist() == [1, 1, 1, 1, 1, 0]
-    assert found.size.tolist() == [400, 25, 26, 26, 26, 50]
-    assert found.follow.tolist() == [1, 2, 3, 4, 5, -1]
+    assert sequence.unit.tolist() == [0, 1, 2, 3, 4, 5]
+    assert sequence.span is not None
+    assert sequence.span.tolist() == [1, 1, 1, 1, 1, 0]
+    assert sequence.size.tolist() == [400, 25, 26, 26, 26, 50]
+    assert sequence.follow.tolist() == [1, 2, 3, 4, 5, -1]
 
 
 def test_read_sequence_leaves_look_ups_of_rows_out_unless_asked():
@@ -131,9 +131,9 @@ def test_read_sequence_leaves_look_ups_of_rows_out_unless_asked():
 def test_read_sequence_of_a_range_has_what_starts_in_it():
     trace = reads_trace(TENSORS, [Op(t, (Read(2, 50),)) for t in (0, 5, 10, 15)])
 
-    found = read_sequence(trace, file_map(trace), time=TimeRange(5, 15))
+    sequence = read_sequence(trace, file_map(trace), time=TimeRange(5, 15))
 
-    assert len(found) == 2
+    assert len(sequence) == 2
 
 
 def test_read_sequence_stops_when_cancelled():
@@ -157,9 +157,9 @@ def test_read_sequence_reads_the_chosen_slices_where_routing_is_known():
     chosen = {0: (1, 3), 1: (0,)}  # of token 2 nobody knows
 
     trace = reads_trace(TENSORS, ops, {(t, 0): e for t, e in chosen.items()})
-    found = read_sequence(trace, file_map(trace))
+    sequence = read_sequence(trace, file_map(trace))
 
-    assert found.unit.tolist() == [2, 4, 5, 1, 5, 1, 2, 3, 4, 5]
+    assert sequence.unit.tolist() == [2, 4, 5, 1, 5, 1, 2, 3, 4, 5]
 
 
 @settings(max_examples=60, deadline=None)

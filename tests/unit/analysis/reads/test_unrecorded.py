@@ -63,16 +63,16 @@ def test_only_derived_times_hold_those_of_silent_ops() -> None:
 def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
     trace = joined()
 
-    found = hot_cold(trace)
+    cold = hot_cold(trace)
 
     names = [trace.strings[i] for i in trace.tensors.name.tolist()]
     silent = unrecorded_tensors(trace)
     assert [n for n, s in zip(names, silent.tolist(), strict=True) if s] == [
         "hidden.weight"
     ]
-    assert (found.cold.n_cold, found.cold.cold_size) == (1, 256)
-    assert (found.cold.n_unrecorded, found.cold.unrecorded_size) == (1, 192)
-    (fact,) = (f for f in hot_facts(trace, found) if f.title == "Never touched")
+    assert (cold.cold.n_cold, cold.cold.cold_size) == (1, 256)
+    assert (cold.cold.n_unrecorded, cold.cold.unrecorded_size) == (1, 192)
+    (fact,) = (f for f in hot_facts(trace, cold) if f.title == "Never touched")
     assert fact.words.startswith("256 B (50.0 %) of 512 B: 1 of 3")
     assert ": 192 B (37.5 %, 1 tensors and expert slices)" in fact.remark
 

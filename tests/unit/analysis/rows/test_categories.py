@@ -33,8 +33,8 @@ def opened(path, options=None):
     return open_trace(path, context=ReadContext(options=options or {}))
 
 
-def keys_by_span(found: Categories) -> list[str]:
-    return [found.keys[i] for i in found.index.tolist()]
+def keys_by_span(categories: Categories) -> list[str]:
+    return [categories.keys[i] for i in categories.index.tolist()]
 
 
 @pytest.fixture(scope="module")
@@ -49,40 +49,40 @@ def npu():
 
 @pytest.mark.parametrize("by", coloring_ids())
 def test_every_colouring_is_narrow_complete_and_read_only(llama, by):
-    found = coloring(by).categorize(llama)
+    categories = coloring(by).categorize(llama)
 
-    assert found.by == by
-    assert found.index.dtype in (np.uint8, np.uint16)
-    assert not found.index.flags.writeable
-    assert len(found.labels) == len(found.keys) == len(set(found.keys))
-    assert set(found.index.tolist()) == set(range(len(found.labels)))
+    assert categories.by == by
+    assert categories.index.dtype in (np.uint8, np.uint16)
+    assert not categories.index.flags.writeable
+    assert len(categories.labels) == len(categories.keys) == len(set(categories.keys))
+    assert set(categories.index.tolist()) == set(range(len(categories.labels)))
 
 
 @pytest.mark.parametrize("by", coloring_ids())
 def test_every_colouring_of_an_empty_trace_has_one_label(by):
-    found = coloring(by).categorize(builders.empty_trace())
+    categories = coloring(by).categorize(builders.empty_trace())
 
-    assert found.keys == ("none",)
-    assert len(found.index) == 0
+    assert categories.keys == ("none",)
+    assert len(categories.index) == 0
 
 
 def test_op_names_each_span_commonest_first(llama):
-    found = coloring("op").categorize(llama)
+    categories = coloring("op").categorize(llama)
 
-    assert keys_by_span(found) == [
+    assert keys_by_span(categories) == [
         llama.op_name(op) or "none" for op in llama.spans.op.tolist()
     ]
-    assert found.keys[0] == "MUL_MAT"
-    assert found.labels[-1] == "no op"
+    assert categories.keys[0] == "MUL_MAT"
+    assert categories.labels[-1] == "no op"
 
 
 def test_family_follows_the_op(llama):
-    found = coloring("family").categorize(llama)
+    categories = coloring("family").categorize(llama)
 
     of_name = dict(
         zip(
             [llama.op_name(op) for op in llama.spans.op.tolist()],
-            keys_by_span(found),
+            keys_by_span(categories),
             strict=True,
         )
     )
@@ -93,7 +93,7 @@ def test_family_follows_the_op(llama):
 
 
 def test_family_of_engines_follows_the_lane_and_the_hint(npu):
-    found = coloring("family").categorize(npu)
+    categories = coloring("family").categorize(npu)
 
     lane_of = {lane.id: lane.name for lane in npu.lanes}
     expected = {
@@ -103,16 +103,16 @@ def test_family_of_engines_follows_the_lane_and_the_hint(npu):
         "CTRL": "engine:HOST",
         "HOST": "engine:HOST",
     }
-    for span, key in enumerate(keys_by_span(found)):
+    for span, key in enumerate(keys_by_span(categories)):
         name = lane_of[int(npu.spans.lane[span])]
         if npu.spans.color[span]:
             assert key == "rgb:ff0000"
         else:
             assert key == expected.get(name, "none")
-    assert found.labels[-2:] == ("#ff0000 (from the file)", "no op")
+    assert categories.labels[-2:] == ("#ff0000 (from the file)", "no op")
     plain = dataclasses.replace(npu, spans=dataclasses.replace(npu.spans, color=None))
     labels = "\n".join(coloring("family").categorize(plain).labels)
-    assert new_statement("\n".join(found.labels), labels)
+    assert new_statement("\n".join(categories.labels), labels)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_engine_of_knows_the_kinds(name, engine):
 
 
 def test_layer_counts_up_and_none_is_last(llama):
-    found = coloring("layer").categorize(llama)
+    categories = coloring("layer").categorize(llama)
 
-    assert found.keys == ("layer:0", "layer:1", "none")
-    assert found.labels[-1] == "no layer"
-    assert keys_by_span(found) == [
+    assert categories.keys == ("layer:0", "layer:1", "none")
+    assert categories.labels[-1] == "no layer"
+    assert keys_by_span(categories) == [
         f"layer:{i}" if i >= 0 else "none" for i in llama.spans.layer.tolist()
     ]
 
@@ -140,9 +140,9 @@ def test_layer_of_a_trace_without_the_column_is_none():
 
 
 def test_token_names_each_span(llama):
-    found = coloring("token").categorize(llama)
+    categories = coloring("token").categorize(llama)
 
-    assert keys_by_span(found) == [
+    assert keys_by_span(categories) == [
         f"token:{i}" if i >= 0 else "none" for i in llama.spans.token.tolist()
     ]
 
@@ -175,10 +175,10 @@ def test_too_many_tokens_share_colours_and_say_so():
 
 
 def test_thread_names_lanes_that_have_spans(npu):
-    found = coloring("thread").categorize(npu)
+    categories = coloring("thread").categorize(npu)
 
-    assert keys_by_span(found) == [f"thread:{i}" for i in npu.spans.lane.tolist()]
-    assert "markers" not in found.labels
+    assert keys_by_span(categories) == [f"thread:{i}" for i in npu.spans.lane.tolist()]
+    assert "markers" not in categories.labels
 
 
 def test_phase_takes_the_words_of_the_trace(llama, npu):
@@ -204,7 +204,7 @@ def test_phase_without_named_bands_takes_the_usual_words():
 
 
 def test_source_tells_disk_buffer_both_and_none(llama):
-    found = coloring("source").categorize(llama)
+    categories = coloring("source").categorize(llama)
 
     expected = []
     for span in range(len(llama.spans)):
@@ -216,8 +216,8 @@ def test_source_tells_disk_buffer_both_and_none(llama):
             if len(spaces) > 1
             else f"space:{spaces.pop()}"
         )
-    assert keys_by_span(found) == expected
-    assert found.labels == ("BUFFER", "DISK and BUFFER", "no access")
+    assert keys_by_span(categories) == expected
+    assert categories.labels == ("BUFFER", "DISK and BUFFER", "no access")
 
 
 def access_columns(space: list[int]) -> AccessColumns:
@@ -237,9 +237,9 @@ def test_source_unknown_space_does_not_make_a_mixture():
         FlatAccesses.blank(),
     )
 
-    found = coloring("source").categorize(builders.finished(builder))
+    categories = coloring("source").categorize(builders.finished(builder))
 
-    assert keys_by_span(found) == ["space:4", "space:0", "none"]
+    assert keys_by_span(categories) == ["space:4", "space:0", "none"]
 
 
 def test_source_of_loose_accesses_goes_to_their_span():
@@ -260,9 +260,9 @@ def test_source_of_loose_accesses_goes_to_their_span():
         ),
     )
 
-    found = coloring("source").categorize(builders.finished(builder))
+    categories = coloring("source").categorize(builders.finished(builder))
 
-    assert keys_by_span(found) == ["none", "space:mixed", "space:0", "none"]
+    assert keys_by_span(categories) == ["none", "space:mixed", "space:0", "none"]
 
 
 def test_quality_follows_the_flags():
@@ -271,10 +271,10 @@ def test_quality_follows_the_flags():
         [0, 1, 2, 3], [1, 2, 3, 4], flags=np.array(flags, np.uint16)
     )
 
-    found = coloring("quality").categorize(trace)
+    categories = coloring("quality").categorize(trace)
 
-    assert keys_by_span(found) == [f"quality:{i}" for i in range(4)]
-    assert found.labels == ("measured", "derived", "estimated", "unfinished")
+    assert keys_by_span(categories) == [f"quality:{i}" for i in range(4)]
+    assert categories.labels == ("measured", "derived", "estimated", "unfinished")
 
 
 def test_more_than_256_categories_take_two_bytes():
@@ -308,20 +308,20 @@ def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_pa
     trace = opened(gv.write(tmp_path / "two.ggmlviz", events))
     one = opened(gv.write(tmp_path / "one.ggmlviz", gv.run(3)))
 
-    found = coloring("backend").categorize(trace)
+    categories = coloring("backend").categorize(trace)
 
-    assert found.labels == ("CPU backend", "Backend 1")
+    assert categories.labels == ("CPU backend", "Backend 1")
     of_lane = [
         trace.lanes[lane].attributes["backend"] for lane in trace.spans.lane.tolist()
     ]
-    assert keys_by_span(found) == [
+    assert keys_by_span(categories) == [
         {"0x0": "backend:0", "0xab00": "backend:1"}[pointer] for pointer in of_lane
     ]
     assert Counter(of_lane) == {"0x0": 3, "0xab00": 6}
     assert "backend" in available_colorings(trace)
     assert "expert" not in available_colorings(trace)
     assert "backend" not in available_colorings(one)
-    colors = [category_color(key, theme("dark")) for key in found.keys]
+    colors = [category_color(key, theme("dark")) for key in categories.keys]
     assert len(set(colors)) == 2
 
 
@@ -330,15 +330,15 @@ def test_cores_count_up_and_are_offered_where_they_are_recorded(llama):
     spans = dataclasses.replace(llama.spans, core=core.astype(np.int16))
     none = dataclasses.replace(llama.spans, core=np.full(len(core), -1, np.int16))
 
-    found = coloring("core").categorize(dataclasses.replace(llama, spans=spans))
+    categories = coloring("core").categorize(dataclasses.replace(llama, spans=spans))
 
-    assert keys_by_span(found) == [
+    assert keys_by_span(categories) == [
         f"core:{c}" if c >= 0 else "none" for c in core.tolist()
     ]
     numbers = sorted({c for c in core.tolist() if c >= 0})
     assert len(numbers) == 2
-    assert found.keys == (*(f"core:{c}" for c in numbers), "none")
-    assert len({category_color(key, theme("dark")) for key in found.keys}) == 3
+    assert categories.keys == (*(f"core:{c}" for c in numbers), "none")
+    assert len({category_color(key, theme("dark")) for key in categories.keys}) == 3
     assert "core" in available_colorings(dataclasses.replace(llama, spans=spans))
     assert "core" not in available_colorings(llama)
     assert "core" not in available_colorings(dataclasses.replace(llama, spans=none))
@@ -348,13 +348,13 @@ def test_experts_of_ops_are_one_several_or_not_known(tmp_path):
     path = moe_file(tmp_path, [(5,), (2, 7), (5,), (31,), ()])
     trace = opened(path, {"ops": "ggml-2025-11-25-95"})
 
-    found = coloring("expert").categorize(trace)
+    categories = coloring("expert").categorize(trace)
 
     ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
-    keys = [found.keys[i] for i in found.index[ops].tolist()]
+    keys = [categories.keys[i] for i in categories.index[ops].tolist()]
     assert keys == ["expert:5", "expert:several", "expert:5", "expert:31", "none"]
     others = np.setdiff1d(np.arange(len(trace.spans)), ops)
-    assert {found.keys[i] for i in found.index[others].tolist()} == {"none"}
+    assert {categories.keys[i] for i in categories.index[others].tolist()} == {"none"}
     assert "expert" in available_colorings(trace)
     assert len({category_color(key, theme("light")) for key in keys}) == 4
 
@@ -364,8 +364,8 @@ def test_spans_on_experts_that_nobody_chose_are_not_known(tmp_path):
     trace = opened(path, {"ops": "ggml-2025-11-25-95"})
     without = dataclasses.replace(trace, routing=trace.routing.take(np.arange(1)))
 
-    found = coloring("expert").categorize(without)
+    categories = coloring("expert").categorize(without)
 
     ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
-    keys = [found.keys[i] for i in found.index[ops].tolist()]
+    keys = [categories.keys[i] for i in categories.index[ops].tolist()]
     assert keys == ["expert:5", "expert:unknown", "expert:unknown"]

@@ -52,10 +52,10 @@ def test_group_parts_places_the_spans_of_each_group_in_order(dtype):
 def test_group_spans_of_a_mixed_column_are_in_order():
     values = column(np.int16)
 
-    found = group_spans(values, 11)
+    groups = group_spans(values, 11)
 
     for group in range(11):
-        assert np.array_equal(found.ids(group), np.flatnonzero(values == group))
+        assert np.array_equal(groups.ids(group), np.flatnonzero(values == group))
 
 
 @pytest.mark.parametrize("field", ["layer", "op"])

@@ -104,10 +104,10 @@ def test_every_column_of_10m_filtered_spans_equals_a_plain_sum(rows, numbers):
     keep = mask[3 * PER_ROW : 4 * PER_ROW]
     kept = make_row(row.start[keep], row.end[keep], np.flatnonzero(keep))
 
-    found = RowColumns(row, category, FEW).filtered(mask)
+    row_columns = RowColumns(row, category, FEW).filtered(mask)
 
     for edges in views(row)[:3]:
-        check(found.query(edges), kept, edges, names[keep], FEW)
+        check(row_columns.query(edges), kept, edges, names[keep], FEW)
 
 
 def test_one_ns_in_ten_seconds_is_visible_among_10m_spans(rows):

@@ -29,8 +29,8 @@ def npu() -> TraceIndex:
     return TraceIndex(builders.npu_like_trace())
 
 
-def key_groups(found: TraceIndex) -> list[tuple[str, str]]:
-    return [(lane.group, lane.key) for lane in found.lanes]
+def key_groups(trace_index: TraceIndex) -> list[tuple[str, str]]:
+    return [(lane.group, lane.key) for lane in trace_index.lanes]
 
 
 def test_lanes_of_a_llama_trace_come_in_default_order(llama):
@@ -375,8 +375,8 @@ def test_nearest_edge_is_the_begin_or_end_that_is_nearest():
 
     for tick in range(-20, 330):
         distance, edge = min((abs(edge - tick), edge) for edge in edges)
-        wanted = edge if distance <= 8 else None
-        assert found.nearest_edge(key, 0, tick, 8) == wanted, tick
+        expected = edge if distance <= 8 else None
+        assert found.nearest_edge(key, 0, tick, 8) == expected, tick
     assert found.nearest_edge(key, 5, 100, 8) is None
     assert found.nearest_edge(key, -1, 100, 8) is None
 
@@ -389,9 +389,9 @@ def test_token_spans_come_in_time_order(llama):
 
 
 def bands(index: TraceIndex) -> list[tuple[str, int, TimeRange]]:
-    found = index.phase_bands()
-    times = [found.time(i) for i in range(len(found))]
-    return list(zip(found.names, found.phase.tolist(), times, strict=True))
+    phase_bands = index.phase_bands()
+    times = [phase_bands.time(i) for i in range(len(phase_bands))]
+    return list(zip(phase_bands.names, phase_bands.phase.tolist(), times, strict=True))
 
 
 def test_phase_bands_follow_their_lane(npu):
@@ -479,11 +479,11 @@ def test_group_spans_finds_the_ids_of_each_group(column, monkeypatch):
         workers, "chunks", lambda n: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
     )
 
-    found = group_spans(values, 4)
+    groups = group_spans(values, 4)
 
     everything = np.arange(len(values))
     for group in range(4):
-        ids = everything[found.ids(group)] if len(values) else []
+        ids = everything[groups.ids(group)] if len(values) else []
         assert list(ids) == np.flatnonzero(values == group).tolist()
 
 

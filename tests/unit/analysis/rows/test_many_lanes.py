@@ -158,10 +158,10 @@ def test_lanes_of_the_same_name_and_many_groups_have_keys_of_their_own():
 def test_scrolled_picture_shows_the_boxes_of_its_place():
     index = TraceIndex(many_lanes())
     layout = lay_out(index.lanes, index.row_counts(), LaneState(collapsed=frozenset()))
-    wanted = layout.boxes[500]
+    expected = layout.boxes[500]
 
-    near = layout.boxes_between(wanted.y + 1, wanted.y + wanted.height - 1)
+    near = layout.boxes_between(expected.y + 1, expected.y + expected.height - 1)
 
-    assert near == (wanted,)
-    assert layout.box_of(wanted.lane.key) is wanted
+    assert near == (expected,)
+    assert layout.box_of(expected.lane.key) is expected
     assert layout.boxes_between(-10, layout.height + 10) == layout.boxes

@@ -19,11 +19,11 @@ def by_sorting(start: np.ndarray) -> list[int]:
     return np.argsort(start, kind="stable").tolist()
 
 
-def same_row(found: rows.Row, expected: rows.Row) -> None:
-    assert np.array_equal(found.start, expected.start)
-    assert np.array_equal(found.end, expected.end)
-    assert np.array_equal(found.id, expected.id)
-    assert np.array_equal(found.prefix, expected.prefix)
+def same_row(row: rows.Row, expected: rows.Row) -> None:
+    assert np.array_equal(row.start, expected.start)
+    assert np.array_equal(row.end, expected.end)
+    assert np.array_equal(row.id, expected.id)
+    assert np.array_equal(row.prefix, expected.prefix)
 
 
 @settings(max_examples=100, deadline=None)
@@ -47,12 +47,12 @@ def test_flatten_of_any_spans_equals_that_of_numpy(pairs, random):
     ids = np.array([i for i in range(len(pairs)) if random.random() < 0.7], np.int32)
     random.shuffle(ids)
 
-    found = rows.flatten_merged(start, end, ids)
+    row = rows.flatten_merged(start, end, ids)
 
     if len(ids):
-        same_row(found, rows.flatten(start[ids], end[ids], ids))
+        same_row(row, rows.flatten(start[ids], end[ids], ids))
     else:
-        assert found is None
+        assert row is None
 
 
 @pytest.mark.parametrize("n_runs", [1, 2, 3, 7, 8, 64, rows.MAX_RUNS])
@@ -64,9 +64,9 @@ def test_merge_of_interleaved_runs_equals_sorting(n_runs):
     ids = np.arange(len(start), dtype=np.int32)
 
     assert rows.merged_order(start).tolist() == by_sorting(start)
-    found = rows.flatten_merged(start, end, ids)
-    if found is not None:  # ties by end make more runs than MAX_RUNS
-        same_row(found, rows.flatten(start, end, ids))
+    row = rows.flatten_merged(start, end, ids)
+    if row is not None:  # ties by end make more runs than MAX_RUNS
+        same_row(row, rows.flatten(start, end, ids))
 
 
 def test_spans_in_more_runs_than_a_trace_has_threads_are_left_to_numpy():
@@ -89,8 +89,8 @@ def test_arrays_that_do_not_lie_in_one_piece_are_merged_too():
     ids = np.arange(20, dtype=np.int32)[::2]
 
     assert rows.merged_order(start).tolist() == by_sorting(start)
-    found = rows.flatten_merged(np.arange(19), np.arange(19) + 1, ids)
-    assert found.id.tolist() == ids.tolist()
+    row = rows.flatten_merged(np.arange(19), np.arange(19) + 1, ids)
+    assert row.id.tolist() == ids.tolist()
 
 
 def test_wide_ids_are_left_to_numpy():

@@ -11,8 +11,8 @@ def spans(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return start.copy(), end.copy(), np.arange(len(pairs), dtype=np.int32)
 
 
-def ids(found: tuple[Row, ...]) -> list[list[int]]:
-    return [row.id.tolist() for row in found]
+def ids(rows: tuple[Row, ...]) -> list[list[int]]:
+    return [row.id.tolist() for row in rows]
 
 
 def test_stack_without_spans_returns_no_rows():
@@ -36,9 +36,9 @@ def test_stack_unsorted_spans_without_overlap_returns_one_sorted_row():
 
 
 def test_stack_nested_spans_returns_a_row_per_depth():
-    found = stack(*spans((1, 4), (0, 10), (2, 3), (5, 9), (10, 12)))
+    rows = stack(*spans((1, 4), (0, 10), (2, 3), (5, 9), (10, 12)))
 
-    assert ids(found) == [[1, 4], [0, 3], [2]]
+    assert ids(rows) == [[1, 4], [0, 3], [2]]
 
 
 def test_stack_equal_starts_puts_the_longer_span_outside():
@@ -58,15 +58,15 @@ def test_stack_instant_inside_a_span_goes_one_row_down():
 
 
 def test_stack_partial_overlaps_take_the_lowest_free_row():
-    found = stack(*spans((0, 10), (5, 15), (12, 20), (16, 18), (30, 31)))
+    rows = stack(*spans((0, 10), (5, 15), (12, 20), (16, 18), (30, 31)))
 
-    assert ids(found) == [[0, 2, 4], [1, 3]]
+    assert ids(rows) == [[0, 2, 4], [1, 3]]
 
 
 def test_stack_partial_overlap_leaves_other_clusters_nested():
-    found = stack(*spans((0, 10), (5, 15), (12, 20), (30, 40), (31, 33), (32, 33)))
+    rows = stack(*spans((0, 10), (5, 15), (12, 20), (30, 40), (31, 33), (32, 33)))
 
-    assert ids(found) == [[0, 2, 3], [1, 4], [5]]
+    assert ids(rows) == [[0, 2, 3], [1, 4], [5]]
 
 
 def test_stack_deeper_than_16_bits_sorts_by_wider_depth():
@@ -78,9 +78,9 @@ def test_stack_deeper_than_16_bits_sorts_by_wider_depth():
 def test_stack_builder_nested_trace_has_its_depth():
     trace = builders.nested_trace(depth=4, width=3)
 
-    found = stack(trace.spans.start, trace.spans.end, np.arange(len(trace.spans)))
+    rows = stack(trace.spans.start, trace.spans.end, np.arange(len(trace.spans)))
 
-    assert [len(row) for row in found] == [1, 3, 9, 27]
+    assert [len(row) for row in rows] == [1, 3, 9, 27]
 
 
 def test_flatten_overlapping_spans_returns_their_union():

@@ -101,11 +101,11 @@ def traced(
 
 def matched(trace: Trace) -> tuple[Correlation, list[int]]:
     """Return the correlation and the node of each op span in order of time."""
-    found = correlate(trace)
-    assert found is not None
+    correlation = correlate(trace)
+    assert correlation is not None
     ids = np.flatnonzero(trace.spans.op >= 0)
     ids = ids[np.lexsort((ids, trace.spans.start[ids]))]
-    return found, found.nodes_of(ids)[0].tolist()
+    return correlation, correlation.nodes_of(ids)[0].tolist()
 
 
 def rules(trace: Trace) -> str:
@@ -293,10 +293,10 @@ def test_leaves_are_no_ops_and_match_nothing_by_op() -> None:
     )
     add_graph(builder, ["w", "w"], [(0, 1)], ops=[1, 1], leaves=[0])
 
-    found = correlate(finished(builder))
+    correlation = correlate(finished(builder))
 
-    assert found is not None
-    assert found.nodes_of(np.arange(2))[0].tolist() == [1, 1]
+    assert correlation is not None
+    assert correlation.nodes_of(np.arange(2))[0].tolist() == [1, 1]
 
 
 def test_nothing_to_match_gives_nothing() -> None:
@@ -308,13 +308,13 @@ def test_nothing_to_match_gives_nothing() -> None:
 
 
 def test_ids_beyond_the_trace_are_in_no_graph() -> None:
-    found = correlate(traced([Run(LAYER)], [(LAYER, 0)]))
-    assert found is not None
+    correlation = correlate(traced([Run(LAYER)], [(LAYER, 0)]))
+    assert correlation is not None
 
-    assert found.nodes_of(np.array([-1, 99]))[0].tolist() == [-1, -1]
-    assert found.spans_of(-1).tolist() == found.spans_of(6).tolist() == []
-    assert found.rules_of(6) == ()
-    assert found.rules_of(0) == (Rule.ORDER,)
+    assert correlation.nodes_of(np.array([-1, 99]))[0].tolist() == [-1, -1]
+    assert correlation.spans_of(-1).tolist() == correlation.spans_of(6).tolist() == []
+    assert correlation.rules_of(6) == ()
+    assert correlation.rules_of(0) == (Rule.ORDER,)
 
 
 def test_join_counts_ops_by_rule() -> None:

@@ -373,15 +373,15 @@ def test_slices_and_their_stack_are_one_tensor(is_joined, missing):
     trace = mapped([("blk.0.ffn_up_exps.weight", 64, 400)], model)
     trace = trace if is_joined else model
 
-    found = wholes_of(trace.tensors, trace.strings)
+    wholes = wholes_of(trace.tensors, trace.strings)
 
     every = np.ones(len(trace.tensors), np.bool_)
     size = np.maximum(trace.tensors.size, 0)
-    assert found.count(every) == 3
+    assert wholes.count(every) == 3
     # A stack of which a slice is missing has the size that the trace read of it.
     whole = 464 if is_joined else 464 - 100 * len(missing)
-    assert int(size[found.has_bytes].sum()) == whole
-    assert int(np.count_nonzero(found.is_unsized)) == 1
+    assert int(size[wholes.has_bytes].sum()) == whole
+    assert int(np.count_nonzero(wholes.is_unsized)) == 1
 
 
 def test_inflated_slices_do_not_inflate_their_stack():
@@ -498,10 +498,12 @@ def test_any_delta_is_found_and_every_access_gets_its_tensor(sizes, delta, data)
 
     trace = mapped(reads, model_trace(rows))
 
-    wanted = rows_by_name(trace)
+    expected = rows_by_name(trace)
     assert trace.joins[0].delta == delta
     assert trace.joins[0].n_agree == trace.joins[0].n_all == len(reads)
-    assert trace.accesses.patterns.tensor.tolist() == [wanted[n] for n, _, _ in chosen]
+    assert trace.accesses.patterns.tensor.tolist() == [
+        expected[n] for n, _, _ in chosen
+    ]
     for name, offset, size in rows:
         assert place_of(trace, name)[:2] == (offset + delta, size)
 

@@ -79,17 +79,17 @@ def test_filter_leaves_the_ops_within_the_limits(trace: Trace, of: Amount) -> No
     mask = filter_mask(trace, parse_filter(f"{of}>={low} {of}<={high}"))
 
     is_op = trace.spans.op >= 0
-    wanted = is_op & (amount >= low) & (amount <= high)
-    assert np.array_equal(mask, wanted)
-    assert wanted.any()
+    expected = is_op & (amount >= low) & (amount <= high)
+    assert np.array_equal(mask, expected)
+    assert expected.any()
 
 
 def test_rates_are_written_as_they_are_read() -> None:
-    wanted = parse_filter("rate>=1GiB/s traffic<1MiB")
+    expected = parse_filter("rate>=1GiB/s traffic<1MiB")
 
-    assert format_filter(wanted) == "traffic<=1048575 rate>=1073741824"
-    assert parse_filter(format_filter(wanted)) == wanted
-    words = [text for _, text in describe_filter(wanted)]
+    assert format_filter(expected) == "traffic<=1048575 rate>=1073741824"
+    assert parse_filter(format_filter(expected)) == expected
+    words = [text for _, text in describe_filter(expected)]
     assert words == ["traffic < 1 MiB", "rate ≥ 1.0 GiB/s"]
     assert parse_filter("rate>12B/cycle", "cycle").min_rate == 12 * PER_RATE + 1
     for text, unit in (("rate>1GiB/s", "cycle"), ("rate>1B/cycle", "ns"),

@@ -58,36 +58,36 @@ def test_own_times_are_those_of_the_innermost_call_at_each_tick(seed: int) -> No
         for low, high in zip(begins, [*begins[1:], stop], strict=True)
     ]
 
-    found = call_times(calls_trace(calls, copies=2))
+    times = call_times(calls_trace(calls, copies=2))
 
-    assert found is not None
-    assert found.per_decode is not None
-    assert found.time == stop - begins[0]
-    assert found.own.sum() + found.between == found.time
-    column = {name: i for i, name in enumerate(found.names)}
+    assert times is not None
+    assert times.per_decode is not None
+    assert times.time == stop - begins[0]
+    assert times.own.sum() + times.between == times.time
+    column = {name: i for i, name in enumerate(times.names)}
     for name, wanted in zip(NAMES, np.transpose(expected), strict=True):
         if name in column:
-            assert found.per_decode[:, column[name]].tolist() == wanted.tolist()
+            assert times.per_decode[:, column[name]].tolist() == wanted.tolist()
     turns = np.diff([*begins, stop])
-    assert found.per_decode.sum(axis=1).tolist() == turns.tolist()
+    assert times.per_decode.sum(axis=1).tolist() == turns.tolist()
 
 
 def test_calls_before_the_first_decode_are_of_none() -> None:
-    found = call_times(calls_trace([("sample", 0, 5), ("decode", 10, 30)]))
+    times = call_times(calls_trace([("sample", 0, 5), ("decode", 10, 30)]))
 
-    assert found is not None
-    assert (found.time, found.between) == (30, 5)
-    assert (found.names, found.own.tolist()) == (("decode", "sample"), [20, 5])
-    assert found.per_decode is not None
-    assert found.per_decode.tolist() == [[20, 0, 0]]
+    assert times is not None
+    assert (times.time, times.between) == (30, 5)
+    assert (times.names, times.own.tolist()) == (("decode", "sample"), [20, 5])
+    assert times.per_decode is not None
+    assert times.per_decode.tolist() == [[20, 0, 0]]
 
 
 def test_decodes_at_once_have_no_times_of_their_own() -> None:
-    found = call_times(calls_trace([("decode", 0, 20), ("decode", 10, 30)]))
+    times = call_times(calls_trace([("decode", 0, 20), ("decode", 10, 30)]))
 
-    assert found is not None
-    assert (found.time, found.own.tolist(), found.between) == (30, [30], 0)
-    assert found.per_decode is None
+    assert times is not None
+    assert (times.time, times.own.tolist(), times.between) == (30, [30], 0)
+    assert times.per_decode is None
 
 
 def test_other_commands_are_no_calls() -> None:

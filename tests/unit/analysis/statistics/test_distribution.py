@@ -58,15 +58,17 @@ def counted(trace: Trace, of: Amount, *, include: bool = False) -> np.ndarray:
     return np.array(keep, bool)
 
 
-def assert_bars(found: Distribution, values: np.ndarray, own: np.ndarray) -> None:
-    assert found.n == len(values)
+def assert_bars(
+    distribution: Distribution, values: np.ndarray, own: np.ndarray
+) -> None:
+    assert distribution.n == len(values)
     if not len(values):
-        assert not len(found.bars(is_log=True).counts)
+        assert not len(distribution.bars(is_log=True).counts)
         return
-    assert (found.low, found.high) == (values.min(), values.max())
+    assert (distribution.low, distribution.high) == (values.min(), values.max())
     for is_log in (False, True):
         for most in (10, 80):
-            bars = found.bars(is_log=is_log, most=most)
+            bars = distribution.bars(is_log=is_log, most=most)
             edges = bars.edges
             assert (np.diff(edges) > 0).all()
             assert edges[0] <= values.min()
@@ -115,8 +117,8 @@ def test_filter_of_some_bars_matches_what_they_count(
         b = max(b, a + 1) if a < len(bars.counts) else b
         if a == b:
             continue
-        wanted = found.within(int(bars.edges[a]), int(bars.edges[b]), Filter())
-        mask = filter_mask(trace, wanted)
+        expected = found.within(int(bars.edges[a]), int(bars.edges[b]), Filter())
+        mask = filter_mask(trace, expected)
         assert mask is not None
         again = distribution(trace, of, mask=mask)
 
@@ -164,11 +166,11 @@ def test_bars_of_values_of_any_size(values: list[int]) -> None:
 def test_quality_is_part_of_the_filter_where_times_are_left_out() -> None:
     trace = builders.random_trace(3, n=400)
     found = distribution(trace, "duration")
-    wanted = found.within(1, 10, Filter(layers=frozenset({1})))
-    assert wanted.layers == frozenset({1})
-    assert (wanted.min_duration, wanted.max_duration) == (1, 9)
+    expected = found.within(1, 10, Filter(layers=frozenset({1})))
+    assert expected.layers == frozenset({1})
+    assert (expected.min_duration, expected.max_duration) == (1, 9)
     used = frozenset({int(Quality.MEASURED), int(Quality.DERIVED)})
-    assert wanted.qualities == (used if found.n_unknown else None)
+    assert expected.qualities == (used if found.n_unknown else None)
     whole = distribution(trace, "duration", include_estimated=True)
     assert whole.within(1, 10, Filter()).qualities is None
 

@@ -30,32 +30,32 @@ def test_busy_and_idle_are_those_of_a_count_of_ticks(seed: int) -> None:
     )  # fmt: skip
     trace = builder.snapshot(make_info())
 
-    found = engine_times(trace)
+    times = engine_times(trace)
 
-    assert found is not None
+    assert times is not None
     engines = [0, 2]
-    assert found.lane.tolist() == [lanes[i] for i in engines]
-    assert found.busy.tolist() == covered[engines].sum(axis=1).tolist()
-    assert found.count.tolist() == [int((lane == i).sum()) for i in engines]
-    assert (found.busy + found.idle).tolist() == [trace.extent.duration] * 2
+    assert times.lane.tolist() == [lanes[i] for i in engines]
+    assert times.busy.tolist() == covered[engines].sum(axis=1).tolist()
+    assert times.count.tolist() == [int((lane == i).sum()) for i in engines]
+    assert (times.busy + times.idle).tolist() == [trace.extent.duration] * 2
 
 
 def test_engines_of_a_simulator_are_all_there() -> None:
     trace = open_trace(SAMPLES / "npu-prefill-decode.json")
 
-    found = engine_times(trace)
+    times = engine_times(trace)
 
-    assert found is not None
-    assert {trace.lanes.names[i] for i in found.lane} == {
+    assert times is not None
+    assert {trace.lanes.names[i] for i in times.lane} == {
         "DMA 0", "TE 0", "TE 1", "VE 0", "VE 1",
     }  # fmt: skip
 
 
 def test_trace_without_engines_has_none() -> None:
-    found = engine_times(spans_trace([0], [1]))
+    times = engine_times(spans_trace([0], [1]))
 
-    assert found is not None
-    assert len(found.lane) == 0
+    assert times is not None
+    assert len(times.lane) == 0
 
 
 def test_engines_of_more_spans_than_are_sorted_are_not_known() -> None:
@@ -76,8 +76,8 @@ def test_annotations_on_a_stream_do_not_make_it_busy() -> None:
         op=np.array([-1, 0], np.int16), category=category[[1, 0]].astype(np.int32),
     )  # fmt: skip
 
-    found = engine_times(builder.snapshot(make_info()))
+    times = engine_times(builder.snapshot(make_info()))
 
-    assert found is not None
-    assert found.busy.tolist() == [20]
-    assert found.count.tolist() == [1]
+    assert times is not None
+    assert times.busy.tolist() == [20]
+    assert times.count.tolist() == [1]

@@ -115,13 +115,13 @@ def test_each_span_is_attributed_by_its_accesses_or_else_to_what_it_computes(see
     loose = dict(
         zip(booked.loose_span.tolist(), booked.loose_tensor.tolist(), strict=True)
     )
-    wanted = []
+    expected = []
     for i, p in enumerate(trace.accesses.pattern.tolist()):
         tensor = int(booked.per_pattern[p])
         if tensor < 0 and i in loose:
             tensor = loose[i]
         own = -1 if trace.spans.tensor is None else int(trace.spans.tensor[i])
-        wanted.append(own if tensor == NOT_RECORDED and own >= 0 else tensor)
+        expected.append(own if tensor == NOT_RECORDED and own >= 0 else tensor)
 
-    assert attributed(trace).tolist() == wanted
-    assert len(set(wanted)) > 2
+    assert attributed(trace).tolist() == expected
+    assert len(set(expected)) > 2

@@ -104,9 +104,9 @@ def test_filter_lanes_and_chosen_spans_restrict_a_group(
 def test_filter_of_a_group_leaves_its_spans(trace: Trace, by: By) -> None:
     index, spans = TraceIndex(trace), trace.spans
     for row in stat_table(trace, by, include_estimated=True).rows:
-        wanted = filter_of_group(by, row.key)
-        assert parse_filter(format_filter(wanted)) == wanted
-        mask = filter_mask(trace, wanted)
+        expected = filter_of_group(by, row.key)
+        assert parse_filter(format_filter(expected)) == expected
+        mask = filter_mask(trace, expected)
         assert mask is not None
 
         found = np.flatnonzero(mask if by in WITHOUT_OPS else mask & (spans.op >= 0))
@@ -132,9 +132,9 @@ def test_filters_of_groups_by_several_things_must_all_hold(trace: Trace) -> None
     if not stat_table(trace, "type").rows:
         pytest.skip("it has no ops")
     types, names = (stat_table(trace, by).rows[0].key for by in ("type", "name"))
-    wanted = filter_of_group("type", types).merged(filter_of_group("name", names))
+    expected = filter_of_group("type", types).merged(filter_of_group("name", names))
 
-    index, mask = TraceIndex(trace), filter_mask(trace, wanted)
+    index, mask = TraceIndex(trace), filter_mask(trace, expected)
 
     assert mask is not None
     a, b = (
@@ -142,7 +142,7 @@ def test_filters_of_groups_by_several_things_must_all_hold(trace: Trace) -> None
         for by, key in (("type", types), ("name", names))
     )
     assert np.flatnonzero(mask).tolist() == np.intersect1d(a, b).tolist()
-    assert parse_filter(format_filter(wanted)) == wanted
+    assert parse_filter(format_filter(expected)) == expected
     other = filter_of_group("type", "other")
     assert filter_of_group("type", types).merged(other) == other
 
@@ -179,13 +179,13 @@ def test_longest_span_is_listed_and_has_an_end(monkeypatch: pytest.MonkeyPatch) 
     )
     op = trace.op_name(1)
 
-    found = linked_group(
+    linked = linked_group(
         TraceIndex(trace), Selection("groups", (0,), SpanGroup("op", op))
     )
 
-    assert found.longest == 4
-    assert found.spans.tolist() == [0, 1, 4]
-    assert found.n_spans == 6
+    assert linked.longest == 4
+    assert linked.spans.tolist() == [0, 1, 4]
+    assert linked.n_spans == 6
     assert MOST_SPANS > 3
 
 

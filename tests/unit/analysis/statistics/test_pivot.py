@@ -82,11 +82,11 @@ def assert_cells(trace: Trace, by: By, across: By, **named: object) -> None:
         rest = {k: v for k, v in named.items() if k != "mask"}
         rows = {r.key: r for r in stat_table(trace, by, mask=mask, **rest).rows}  # type: ignore[arg-type]
         for r, label in enumerate(table.rows):
-            wanted = figures_of(rows[label]) if label in rows else (0,) * 5
+            expected = figures_of(rows[label]) if label in rows else (0,) * 5
             found = cell_of(table, r, c)
-            if found[4] < 0 or wanted[4] < 0:  # threads share the bytes of ops
-                found, wanted = found[:2] + found[3:4], wanted[:2] + wanted[3:4]
-            assert found == wanted, (label, key)
+            if found[4] < 0 or expected[4] < 0:  # threads share the bytes of ops
+                found, expected = found[:2] + found[3:4], expected[:2] + expected[3:4]
+            assert found == expected, (label, key)
 
 
 @pytest.mark.parametrize(("by", "across"), [*product(("layer", "op", "thread"), BY)])
@@ -144,13 +144,13 @@ def test_last_row_and_column_are_those_of_the_tables(trace: Trace, by: By) -> No
 
 def test_brute_force_span_by_span(trace: Trace) -> None:
     table, spans = pivot(trace, "layer", "op"), trace.spans
-    wanted: dict[tuple[str, str], list[int]] = {}
+    expected: dict[tuple[str, str], list[int]] = {}
     for i in range(len(spans)):
         if spans.op[i] < 0:
             continue
         layer = -1 if spans.layer is None else int(spans.layer[i])
         key = "none" if layer < 0 else str(layer), trace.op_name(int(spans.op[i]))
-        cell = wanted.setdefault(key, [0, 0])
+        cell = expected.setdefault(key, [0, 0])
         cell[0] += 1
         if quality_of(spans.flags[i : i + 1])[0] <= Quality.DERIVED:
             cell[1] += int(spans.end[i] - spans.start[i])
@@ -162,7 +162,7 @@ def test_brute_force_span_by_span(trace: Trace) -> None:
         if table.count[r, c]
     }
 
-    assert found == wanted
+    assert found == expected
 
 
 def test_compiled_cells_equal_those_of_numpy(
@@ -243,10 +243,10 @@ def test_groupings_that_cannot_be_crossed_are_refused() -> None:
 
 def test_cancelled_pivot_leaves_the_next_one_right() -> None:
     trace = builders.random_trace(5, n=3000)
-    wanted = pivot(trace, "layer", "op")
+    expected = pivot(trace, "layer", "op")
     with pytest.raises(Cancelled):
         pivot(trace, "layer", "op", watcher=CancelAfter(0))
-    assert np.array_equal(pivot(trace, "layer", "op").total, wanted.total)
+    assert np.array_equal(pivot(trace, "layer", "op").total, expected.total)
 
 
 def test_chosen_spans_alone_count(trace: Trace) -> None:

@@ -68,11 +68,11 @@ def test_ops_take_from_the_first_begin_to_the_last_end(
 ) -> None:
     trace = shared_ops(60, threads, threads, in_step=in_step)
 
-    found = op_times(trace)
+    times = op_times(trace)
 
-    assert found.is_known
-    assert found.ticks is not None
-    assert found.ticks.tolist() == slowly(trace)
+    assert times.is_known
+    assert times.ticks is not None
+    assert times.ticks.tolist() == slowly(trace)
 
 
 def test_threads_in_step_are_the_same_by_their_times(
@@ -185,8 +185,8 @@ def test_rate_needs_all_bytes() -> None:
     silent = Op(100, ())
 
     def row(*ops: Op) -> StatRow:
-        (found,) = stat_table(reads_trace(WEIGHTS, ops), "op").rows
-        return found
+        (row,) = stat_table(reads_trace(WEIGHTS, ops), "op").rows
+        return row
 
     assert row(known).rate == 800
     assert (row(known, no_size).rate, row(known, no_size).open_ops) == (None, 1)

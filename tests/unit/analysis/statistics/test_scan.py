@@ -146,14 +146,14 @@ def test_cancelled_scan_leaves_the_next_one_right(
     n = 3 * BLOCK_ROWS
     start = np.arange(n) * 10
     trace = spans_trace(start, start + np.arange(n) % 9, op=1)
-    wanted = statistics(trace)
+    expected = statistics(trace)
 
     try:
         again = rows_of(trace, watcher=CancelAfter(k))
     except Cancelled:
         again = statistics(trace)
 
-    assert again == wanted
+    assert again == expected
 
 
 def test_cancelled_numpy_statistics_raise() -> None:
@@ -201,9 +201,9 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     )
     groups = grouping(bad, "lane")
 
-    found = scan.figures(bad, groups, SpanScope(), SpanBlocks(bad))
+    figures = scan.figures(bad, groups, SpanScope(), SpanBlocks(bad))
 
-    assert found.spans.sum() == np.isin(lane, (0, 1)).sum()
+    assert figures.spans.sum() == np.isin(lane, (0, 1)).sum()
 
 
 def test_counts_of_uncertain_spans_are_told_apart() -> None:

@@ -49,10 +49,10 @@ def keys_slow(trace, by, i):
     size = int(np.maximum(what.size, 0).sum())
     op = trace.op_name(int(s.op[i]))
     if by == "source":
-        found = defaultdict(int)
+        slow = defaultdict(int)
         for row in range(len(what)):
-            found[SOURCES[what.space[row]]] += int(what.size[row])
-        return found
+            slow[SOURCES[what.space[row]]] += int(what.size[row])
+        return slow
     if by == "tensor":
         return {weight_slow(trace, what): size}
     number = {"layer": s.layer, "token": s.token, "phase": s.phase}.get(by)

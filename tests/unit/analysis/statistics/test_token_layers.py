@@ -36,11 +36,11 @@ def test_token_layers_equal_a_pivot():
     n_bytes = trace.accesses.bytes_read_written()
     good = quality_of(spans.flags) <= Quality.DERIVED
 
-    found = token_layers(trace)
+    layers = token_layers(trace)
 
-    assert cells(found, found.ops) == pivot(trace, lambda i: 1)
-    assert cells(found, found.bytes) == pivot(trace, lambda i: int(n_bytes[i]))
-    assert cells(found, found.ticks) == pivot(
+    assert cells(layers, layers.ops) == pivot(trace, lambda i: 1)
+    assert cells(layers, layers.bytes) == pivot(trace, lambda i: int(n_bytes[i]))
+    assert cells(layers, layers.ticks) == pivot(
         trace, lambda i: int(spans.end[i] - spans.start[i]) if good[i] else 0
     )
 
@@ -48,10 +48,10 @@ def test_token_layers_equal_a_pivot():
 def test_token_layers_agree_with_statistics():
     trace = llama_like_trace(tokens=4, layers=3)
 
-    found = token_layers(trace)
+    layers = token_layers(trace)
 
     by_layer = {row.key: row.count for row in statistics(trace, "layer")}
-    for layer, n in zip(found.layers.tolist(), found.ops.sum(axis=1), strict=True):
+    for layer, n in zip(layers.layers.tolist(), layers.ops.sum(axis=1), strict=True):
         assert by_layer["none" if layer < 0 else str(layer)] == n
 
 
@@ -60,30 +60,30 @@ def test_token_layers_of_a_range_and_a_mask_count_these_ops_only():
     time = TimeRange(trace.extent.start, trace.extent.duration // 2)
     mask = np.arange(len(trace.spans)) % 3 == 0
 
-    found = token_layers(trace, time=time, mask=mask)
+    layers = token_layers(trace, time=time, mask=mask)
 
     start = trace.spans.start
     expected = mask & (start >= time.start) & (start < time.end)
     expected &= trace.spans.op >= 0
-    assert found.ops.sum() == np.count_nonzero(expected)
+    assert layers.ops.sum() == np.count_nonzero(expected)
 
 
 def test_token_layers_by_pass_put_every_op_into_one():
     trace = llama_like_trace(tokens=4, layers=2)
 
-    found = token_layers(trace, "pass")
+    layers = token_layers(trace, "pass")
 
-    assert found.ops.sum() == np.count_nonzero(trace.spans.op >= 0)
-    assert len(found.tokens) >= 4
+    assert layers.ops.sum() == np.count_nonzero(trace.spans.op >= 0)
+    assert len(layers.tokens) >= 4
 
 
 def test_token_layers_leave_estimated_times_out_and_say_how_many():
     trace = llama_like_trace(tokens=2, layers=2)
     estimated = (trace.spans.flags & int(SpanFlag.ESTIMATED | SpanFlag.UNFINISHED)) != 0
 
-    found = token_layers(trace)
+    layers = token_layers(trace)
 
-    assert found.n_left_out == np.count_nonzero(estimated & (trace.spans.op >= 0))
+    assert layers.n_left_out == np.count_nonzero(estimated & (trace.spans.op >= 0))
 
 
 def test_token_layers_stop_when_cancelled():
@@ -100,17 +100,17 @@ def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, most)
     each = token_layers(trace)
     monkeypatch.setattr(module, "_MOST_CELLS", most)
 
-    found = token_layers(trace)
+    layers = token_layers(trace)
 
-    assert found.layers.tolist() == each.layers.tolist()
-    held = np.searchsorted(found.tokens[:-1], each.tokens[:-1], "right") - 1
-    held = np.append(held, len(found.tokens) - 1)
+    assert layers.layers.tolist() == each.layers.tolist()
+    held = np.searchsorted(layers.tokens[:-1], each.tokens[:-1], "right") - 1
+    held = np.append(held, len(layers.tokens) - 1)
     for name in ("ops", "bytes", "ticks"):
-        sums = np.zeros_like(getattr(found, name))
+        sums = np.zeros_like(getattr(layers, name))
         np.add.at(sums.T, held, getattr(each, name).T)
-        assert np.array_equal(getattr(found, name), sums), name
-    assert found.names[-1] == each.names[-1] == "none"
+        assert np.array_equal(getattr(layers, name), sums), name
+    assert layers.names[-1] == each.names[-1] == "none"
     last = each.names[-2]
     wide = {1: f"0–{last}", 1000: last}
-    assert found.names[-2] == wide.get(most, found.names[-2])
-    assert len(found.tokens) == len(set(held.tolist()))
+    assert layers.names[-2] == wide.get(most, layers.names[-2])
+    assert len(layers.tokens) == len(set(held.tolist()))

@@ -47,19 +47,19 @@ def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:
 def test_shared_ops_are_those_of_a_plain_loop(threads: int, in_step: bool) -> None:
     trace = threads_trace(threads, 60, threads, in_step=in_step)
 
-    found = shared_ops(trace)
+    ops = shared_ops(trace)
 
-    assert found is not None
+    assert ops is not None
     assert bool(lanes_in_step(trace)) is in_step
-    assert rows_of(found) == plain_ops(trace)
-    assert len(found) > 30
+    assert rows_of(ops) == plain_ops(trace)
+    assert len(ops) > 30
 
 
 def test_ops_of_one_thread_are_not_shared() -> None:
-    found = shared_ops(spans_trace([0, 20], [10, 30], op=1))
+    ops = shared_ops(spans_trace([0, 20], [10, 30], op=1))
 
-    assert found is not None
-    assert len(found) == 0
+    assert ops is not None
+    assert len(ops) == 0
 
 
 @pytest.mark.parametrize("in_step", [True, False])
@@ -114,15 +114,15 @@ def test_what_runs_after_a_pause_is_that_of_a_plain_loop(seed: int) -> None:
 
     for span in range(0, 120, 7):
         tick = int(s.end[span]) + max(int(recorded_wait(trace)[span]), 0)
-        found = pause_context(trace, span, TimeRange(int(s.end[span]), tick))
+        context = pause_context(trace, span, TimeRange(int(s.end[span]), tick))
         behind = [
             (int(s.start[i]), i)
             for i in range(120)
             if s.lane[i] == s.lane[span] and s.start[i] >= tick and i != span
             if not is_op[span] or is_op[i]
         ]
-        assert found.after == (min(behind)[1] if behind else -1)
-        assert len(found.others) == 2
+        assert context.after == (min(behind)[1] if behind else -1)
+        assert len(context.others) == 2
 
 
 def test_who_came_last_is_unknown_where_threads_are_left_out() -> None:
@@ -154,13 +154,13 @@ def test_partial_recordings_leave_open_what_they_hide(
     part = left_out(whole, **settings)
     gap = Gap(TimeRange(30, 90), 0, 1)
 
-    found = token_threads(part)
+    threads = token_threads(part)
 
-    assert found.idle is None
-    assert found.hidden_idle
-    assert (found.busy is not None) is knows_work
-    assert (found.wait is not None) is knows_work
-    assert bool(found.hidden_work) is not knows_work
+    assert threads.idle is None
+    assert threads.hidden_idle
+    assert (threads.busy is not None) is knows_work
+    assert (threads.wait is not None) is knows_work
+    assert bool(threads.hidden_work) is not knows_work
     assert gap_doubt(part, gap)
     assert gap_text(part, gap).startswith("Nothing recorded")
     assert not gap_doubt(whole, gap)

@@ -89,18 +89,18 @@ def durations(trace: Trace) -> list[int]:
 
 
 def test_median_p99_and_outliers_are_those_of_a_plain_loop(trace):
-    found, rows, every = token_latency(trace), counted(trace), durations(trace)
+    latency, rows, every = token_latency(trace), counted(trace), durations(trace)
 
-    assert np.flatnonzero(found.is_counted).tolist() == rows
+    assert np.flatnonzero(latency.is_counted).tolist() == rows
     if not rows:
-        assert (found.median, found.p99) == (None, None)
-        assert not found.is_outlier.any()
+        assert (latency.median, latency.p99) == (None, None)
+        assert not latency.is_outlier.any()
         return
     values = [every[i] for i in rows]
-    assert found.median == pytest.approx(nearest(values, 0.5))
-    assert found.p99 == pytest.approx(nearest(values, 0.99))
+    assert latency.median == pytest.approx(nearest(values, 0.5))
+    assert latency.p99 == pytest.approx(nearest(values, 0.99))
     slow = [i for i in rows if every[i] > 2 * nearest(values, 0.5)]
-    assert np.flatnonzero(found.is_outlier).tolist() == slow
+    assert np.flatnonzero(latency.is_outlier).tolist() == slow
 
 
 def test_typical_latency_of_a_lane_is_that_of_all_bars(trace):
@@ -119,10 +119,10 @@ def test_typical_latency_of_a_lane_is_that_of_all_bars(trace):
 
 
 def test_summary_has_the_same_median_and_outliers(trace):
-    found, tokens = token_latency(trace), summary(trace).tokens
+    latency, tokens = token_latency(trace), summary(trace).tokens
 
-    assert tokens.median == found.median
-    assert sorted(tokens.outliers) == np.flatnonzero(found.is_outlier).tolist()
+    assert tokens.median == latency.median
+    assert sorted(tokens.outliers) == np.flatnonzero(latency.is_outlier).tolist()
 
 
 def test_positions_are_those_of_a_plain_loop(trace):
@@ -141,34 +141,34 @@ def test_traces_have_what_the_plain_loops_are_for():
 
 @pytest.mark.parametrize("name", ["generation", "sequences", "other sequences"])
 def test_slope_is_that_of_least_squares(name):
-    found, trace = token_latency(TRACES[name]), TRACES[name]
+    latency, trace = token_latency(TRACES[name]), TRACES[name]
     places, every = run_times.positions(trace), durations(trace)
     points = [
         (places[i], every[i])
         for i in counted(trace)
-        if places[i] >= 0 and found.bars.n_tokens[i] == 1
+        if places[i] >= 0 and latency.bars.n_tokens[i] == 1
     ]
 
     slope, at_zero = run_times.line(points)
 
-    assert found.fit is not None
-    assert found.no_fit == ""
-    assert found.fit.slope == pytest.approx(float(slope))
-    assert found.fit.at_zero == pytest.approx(float(at_zero))
-    assert (found.fit.n, found.fit.low, found.fit.high) == (
+    assert latency.fit is not None
+    assert latency.no_fit == ""
+    assert latency.fit.slope == pytest.approx(float(slope))
+    assert latency.fit.at_zero == pytest.approx(float(at_zero))
+    assert (latency.fit.n, latency.fit.low, latency.fit.high) == (
         len(points), min(x for x, _ in points), max(x for x, _ in points),
     )  # fmt: skip
     rest = sum((y - at_zero - slope * x) ** 2 for x, y in points)
     mean = sum(x for x, _ in points) / len(points)
     spread = sum((x - mean) ** 2 for x, _ in points)
     error = (float(rest) / (len(points) - 2) / spread) ** 0.5
-    assert found.fit.error == pytest.approx(error)
+    assert latency.fit.error == pytest.approx(error)
 
 
 def without_fit(trace: Trace) -> Latency:
-    found = token_latency(trace)
-    assert found.fit is None
-    return found
+    latency = token_latency(trace)
+    assert latency.fit is None
+    return latency
 
 
 def test_no_slope_is_made_up():

@@ -50,22 +50,20 @@ def trace(request) -> Trace:
 
 
 def test_bars_are_the_spans_of_tokens_or_graphs(trace):
-    found = token_bars(trace)
+    bars = token_bars(trace)
 
-    rows = zip(
-        found.start.tolist(), found.end.tolist(), found.span.tolist(), strict=True
-    )
+    rows = zip(bars.start.tolist(), bars.end.tolist(), bars.span.tolist(), strict=True)
     assert sorted(rows) == run_times.bars(trace)
-    assert (np.diff(found.start) >= 0).all()
+    assert (np.diff(bars.start) >= 0).all()
 
 
 def test_graphs_are_bars_where_there_are_no_tokens():
     trace = spans_trace([0, 2, 20], [10, 5, 30], op=[-1, 1, -1])
 
-    found = token_bars(trace)
+    bars = token_bars(trace)
 
-    assert (found.noun, found.span.tolist()) == (GRAPH_PASS, [0, 2])
-    assert bar_text(trace, found, 1) == "graph pass 1"
+    assert (bars.noun, bars.span.tolist()) == (GRAPH_PASS, [0, 2])
+    assert bar_text(trace, bars, 1) == "graph pass 1"
 
 
 def test_busy_time_and_waits_are_those_of_a_plain_loop(trace):
@@ -104,10 +102,10 @@ def test_imbalance_of_derived_times_is_unknown():
 def test_times_of_a_range_are_those_of_its_parts():
     trace = spans_trace([0, 40, 80], [20, 60, 100], op=1)
 
-    found = thread_times(trace, TimeRange(30, 90))
+    times = thread_times(trace, TimeRange(30, 90))
 
-    assert found.duration == 60
-    assert found.lanes[0].busy == 20 + 10
+    assert times.duration == 60
+    assert times.lanes[0].busy == 20 + 10
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -117,11 +115,11 @@ def test_busy_time_and_waits_of_a_range_are_those_of_a_plain_loop(name, seed):
     rng = np.random.default_rng(seed)
     low, high = sorted(rng.integers(trace.extent.start, trace.extent.end, 2).tolist())
 
-    found = thread_times(trace, TimeRange(low, high + 1))
+    times = thread_times(trace, TimeRange(low, high + 1))
 
     s = trace.spans
-    assert len(found.lanes) == len(run_times.busy_and_wait(trace))
-    for lane in found.lanes:
+    assert len(times.lanes) == len(run_times.busy_and_wait(trace))
+    for lane in times.lanes:
         number = list(trace.lanes.names).index(lane.name)
         ids = [i for i in range(len(s)) if s.lane[i] == number and s.op[i] >= 0]
         runs = [(max(int(s.start[i]), low), min(int(s.end[i]), high + 1)) for i in ids]
@@ -247,12 +245,12 @@ def in_step(seed: int, n: int, threads: int) -> tuple[Trace, list[list[int]]]:
 def test_who_comes_last_is_that_of_a_plain_loop(threads, time):
     trace, ops = in_step(threads, 40, threads)
 
-    found = thread_times(trace, time)
+    times = thread_times(trace, time)
 
     n, last = run_times.last_at_barriers(ops, trace, time)
-    assert found.n_barriers == n
+    assert times.n_barriers == n
     for lane, title in enumerate(trace.lanes.names):
-        one = found.waited_for(title)
+        one = times.waited_for(title)
         assert one is not None
         assert (one.n_last, one.waited) == last.get(lane, (0, 0))
         by_op: dict[str, int] = {}
@@ -382,7 +380,7 @@ def test_weights_are_counted_once_per_op():
     trace = llama_like_trace(tokens=3)
     bars = token_bars(trace)
 
-    found = weight_traffic(trace, bars)
+    traffic = weight_traffic(trace, bars)
 
     a, s = trace.accesses, trace.spans
     expected = 0
@@ -401,10 +399,10 @@ def test_weights_are_counted_once_per_op():
             tensor = int(a.patterns.tensor[row])
             if is_read and tensor >= 0 and trace.tensors.offset[tensor] >= 0:
                 expected += int(a.patterns.size[row])
-    assert found is not None
-    assert (found.bytes, found.n_tokens) == (expected, 2)
-    assert found.bytes > 0
-    assert found.per_token == expected / 2
+    assert traffic is not None
+    assert (traffic.bytes, traffic.n_tokens) == (expected, 2)
+    assert traffic.bytes > 0
+    assert traffic.per_token == expected / 2
 
 
 def test_all_that_is_none_has_a_reason(trace):

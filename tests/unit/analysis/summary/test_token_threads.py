@@ -31,23 +31,23 @@ def waiting_trace(tokens: int = 6) -> Trace:
 def test_times_within_tokens_are_those_of_each_range(
     trace: Trace, time: TimeRange | None
 ) -> None:
-    found = token_threads(trace, time)
+    threads = token_threads(trace, time)
 
-    for row in range(len(found)):
-        token = found.bars.time(row)
+    for row in range(len(threads)):
+        token = threads.bars.time(row)
         assert time is None or (time.start <= token.start and token.end <= time.end)
         times = {lane.name: lane for lane in lane_times(trace, token)}
-        assert found.busy is not None
-        for column, name in enumerate(found.lanes):
+        assert threads.busy is not None
+        for column, name in enumerate(threads.lanes):
             lane = times[name]
-            assert found.busy[row, column] == (lane.busy or 0)
-            if found.wait is not None:
-                assert found.wait[row, column] == (lane.wait or 0)
-            if found.idle is not None:
-                assert found.idle[row, column] == lane.idle
-    assert len(found) > 0
-    assert found.busy is not None
-    assert found.busy.any()
+            assert threads.busy[row, column] == (lane.busy or 0)
+            if threads.wait is not None:
+                assert threads.wait[row, column] == (lane.wait or 0)
+            if threads.idle is not None:
+                assert threads.idle[row, column] == lane.idle
+    assert len(threads) > 0
+    assert threads.busy is not None
+    assert threads.busy.any()
 
 
 def test_ops_that_overlap_count_once_and_those_without_an_end_not() -> None:
@@ -55,24 +55,24 @@ def test_ops_that_overlap_count_once_and_those_without_an_end_not() -> None:
     flags = np.array([0, 0, 0, 0, int(SpanFlag.UNFINISHED)])
     trace = spans_trace(start, end, 0, op=[-1, 1, 1, 1, 1], flags=flags)
 
-    found = token_threads(trace)
+    threads = token_threads(trace)
 
-    assert found.bars.noun == "graph pass"
-    assert found.busy is not None
-    assert found.busy.tolist() == [[60]]
-    assert found.idle is not None
-    assert found.idle.tolist() == [[40]]
-    assert found.wait is None
+    assert threads.bars.noun == "graph pass"
+    assert threads.busy is not None
+    assert threads.busy.tolist() == [[60]]
+    assert threads.idle is not None
+    assert threads.idle.tolist() == [[40]]
+    assert threads.wait is None
 
 
 def test_only_the_slowest_tokens_are_listed_in_the_order_of_time() -> None:
     trace = waiting_trace(12)
     everything = token_threads(trace)
 
-    found = token_threads(trace, limit=4)
+    threads = token_threads(trace, limit=4)
 
     order = np.argsort(-everything.bars.duration, kind="stable")[:4]
-    assert found.bars.span.tolist() == everything.bars.span[np.sort(order)].tolist()
+    assert threads.bars.span.tolist() == everything.bars.span[np.sort(order)].tolist()
 
 
 def test_times_far_from_zero_do_not_overflow() -> None:
@@ -83,14 +83,14 @@ def test_times_far_from_zero_do_not_overflow() -> None:
     )
     plain = spans_trace(s.start, s.end, s.lane, op=s.op, wait=s.wait, flags=s.flags)
 
-    found, expected = token_threads(far), token_threads(plain)
+    threads, expected = token_threads(far), token_threads(plain)
 
-    assert found.busy is not None
+    assert threads.busy is not None
     assert expected.busy is not None
-    assert found.busy.tolist() == expected.busy.tolist()
-    assert found.wait is not None
+    assert threads.busy.tolist() == expected.busy.tolist()
+    assert threads.wait is not None
     assert expected.wait is not None
-    assert found.wait.tolist() == expected.wait.tolist()
+    assert threads.wait.tolist() == expected.wait.tolist()
 
 
 @pytest.mark.parametrize("in_step", [True, False])

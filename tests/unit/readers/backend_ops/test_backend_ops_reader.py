@@ -51,35 +51,35 @@ def test_nodes_splits_and_sources_are_those_that_were_written(seed, form, tmp_pa
 
     trace = opened(tmp_path / "x.txt", op_files.scheduler(graphs, **FORMS[form]))
 
-    found = listed(trace)
+    routing = listed(trace)
     nodes = [node for splits in graphs for split in splits for node in split.nodes]
-    ops = found.ops
-    assert [found.text(n) for n in ops.op.tolist()] == [node.op for node in nodes]
-    assert [found.text(n) for n in ops.name.tolist()] == [n.name[:20] for n in nodes]
-    assert [found.text(n) for n in ops.backend.tolist()] == [n.backend for n in nodes]
+    ops = routing.ops
+    assert [routing.text(n) for n in ops.op.tolist()] == [node.op for node in nodes]
+    assert [routing.text(n) for n in ops.name.tolist()] == [n.name[:20] for n in nodes]
+    assert [routing.text(n) for n in ops.backend.tolist()] == [n.backend for n in nodes]
     assert ops.node.tolist() == [node.number for node in nodes]
     sizes = list(zip(ops.size.tolist(), ops.step.tolist(), strict=True))
     assert sizes == [floor(node.size) for node in nodes]
     assert set(ops.is_computed.tolist()) == {-1 if form == "flags" else 1}
     sources = [(i, *s) for i, node in enumerate(nodes) for s in node.sources]
-    assert found.sources.op.tolist() == [i for i, *_ in sources]
-    names = [found.text(n) for n in found.sources.name.tolist()]
+    assert routing.sources.op.tolist() == [i for i, *_ in sources]
+    names = [routing.text(n) for n in routing.sources.name.tolist()]
     assert names == [name[:20] for _, name, *_ in sources]
-    assert found.sources.size.tolist() == [floor(s[2])[0] for s in sources]
+    assert routing.sources.size.tolist() == [floor(s[2])[0] for s in sources]
     splits = [(g, s) for g, splits in enumerate(graphs) for s in splits]
-    assert found.splits.graph.tolist() == [g for g, _ in splits]
-    assert found.splits.number.tolist() == [split.number for _, split in splits]
-    assert [found.text(n) for n in found.splits.backend.tolist()] == [
+    assert routing.splits.graph.tolist() == [g for g, _ in splits]
+    assert routing.splits.number.tolist() == [split.number for _, split in splits]
+    assert [routing.text(n) for n in routing.splits.backend.tolist()] == [
         split.backend for _, split in splits
     ]
     of_split = [i for i, (_, s) in enumerate(splits) for _ in s.nodes]
     assert ops.split.tolist() == of_split
     inputs = [(i, *one) for i, (_, s) in enumerate(splits) for one in s.inputs]
-    assert found.inputs.split.tolist() == [i for i, *_ in inputs]
-    assert [found.text(n) for n in found.inputs.name.tolist()] == [
+    assert routing.inputs.split.tolist() == [i for i, *_ in inputs]
+    assert [routing.text(n) for n in routing.inputs.name.tolist()] == [
         name for _, name, _ in inputs
     ]
-    assert found.inputs.size.tolist() == [floor(size)[0] for *_, size in inputs]
+    assert routing.inputs.size.tolist() == [floor(size)[0] for *_, size in inputs]
     events = {"graphs": len(graphs), "splits": len(splits), "nodes": len(nodes)}
     assert trace.info.summary["events"] == events
 
@@ -89,13 +89,13 @@ def test_graphs_without_splits_begin_where_numbers_begin_again(tmp_path):
     text = op_files.scheduler(graphs)
     lines = [line for line in text.splitlines(keepends=True) if b"SPLIT" not in line]
 
-    found = listed(opened(tmp_path / "x.txt", b"".join(lines)))
+    routing = listed(opened(tmp_path / "x.txt", b"".join(lines)))
 
     nodes = [[n for split in splits for n in split.nodes] for splits in graphs]
-    assert found.n_graphs == 3
+    assert routing.n_graphs == 3
     expected = [g for g, of_graph in enumerate(nodes) for _ in of_graph]
-    assert found.ops.graph.tolist() == expected
-    assert set(found.ops.split.tolist()) == {-1}
+    assert routing.ops.graph.tolist() == expected
+    assert set(routing.ops.split.tolist()) == {-1}
 
 
 def test_cut_backends_stay_cut_where_several_begin_alike(tmp_path):
@@ -107,12 +107,12 @@ def test_cut_backends_stay_cut_where_several_begin_alike(tmp_path):
         b"node #  1 (       ADD):   c (   1K) [Vulka         ] use=1,c=0:\n"
     )
 
-    found = listed(opened(tmp_path / "x.txt", text))
+    routing = listed(opened(tmp_path / "x.txt", text))
 
-    backends = [found.text(n) for n in found.ops.backend.tolist()]
+    backends = [routing.text(n) for n in routing.ops.backend.tolist()]
     assert backends == ["Vulkan0", "Vulkan1"]
-    assert found.text(int(found.sources.backend[0])) == "Vulka"
-    assert found.ops.is_computed.tolist() == [1, 0]
+    assert routing.text(int(routing.sources.backend[0])) == "Vulka"
+    assert routing.ops.is_computed.tolist() == [1, 0]
 
 
 def test_causes_are_kept_where_ggml_was_built_with_them(tmp_path):
@@ -122,10 +122,10 @@ def test_causes_are_kept_where_ggml_was_built_with_them(tmp_path):
         b"node #  1 (       ADD):   b (   1K) [ CPU    2.sup]:\n"
     )
 
-    found = listed(opened(tmp_path / "x.txt", text))
+    routing = listed(opened(tmp_path / "x.txt", text))
 
-    assert [found.text(n) for n in found.ops.cause.tolist()] == ["1.dst", "2.sup"]
-    assert {found.text(n) for n in found.ops.backend.tolist()} == {"CPU"}
+    assert [routing.text(n) for n in routing.ops.cause.tolist()] == ["1.dst", "2.sup"]
+    assert {routing.text(n) for n in routing.ops.backend.tolist()} == {"CPU"}
 
 
 def test_ops_that_several_names_begin_with_say_so():
@@ -141,8 +141,8 @@ def test_times_of_vulkan_are_those_that_were_written(seed, prefix, tmp_path):
 
     trace = opened(tmp_path / "x.txt", op_files.vulkan(lists, prefix=prefix))
 
-    found, rows = listed(trace), [row for one in lists for row in one]
-    ops = found.ops
+    routing, rows = listed(trace), [row for one in lists for row in one]
+    ops = routing.ops
     assert ops.count.tolist() == [len(row.times) for row in rows]
     assert ops.graph.tolist() == [g for g, one in enumerate(lists) for _ in one]
     totals = [sum(row.times) for row in rows]
@@ -154,8 +154,8 @@ def test_times_of_vulkan_are_those_that_were_written(seed, prefix, tmp_path):
     ]
     assert np.allclose(ops.rate, rates, rtol=1e-5)
     words = [vulkan_words(row.name) for row in rows]
-    assert [found.text(n) for n in ops.op.tolist()] == [op for op, *_ in words]
-    assert [found.text(n) for n in ops.shape.tolist()] == [s for _, s, _ in words]
+    assert [routing.text(n) for n in ops.op.tolist()] == [op for op, *_ in words]
+    assert [routing.text(n) for n in ops.shape.tolist()] == [s for _, s, _ in words]
     runs = sum(len(row.times) for row in rows)
     events = {"lists": len(lists), "rows": len(rows), "runs": runs}
     assert trace.info.summary["events"] == events

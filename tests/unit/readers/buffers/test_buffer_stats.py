@@ -35,9 +35,9 @@ def read(folder: Path, *lines: str) -> Trace:
 
 
 def noted(trace: Trace) -> dict[str, int]:
-    found = codes(trace)
-    found.pop("buffers_not_recorded", None)
-    return found
+    noted = codes(trace)
+    noted.pop("buffers_not_recorded", None)
+    return noted
 
 
 def test_corpus_file_has_the_counts_of_the_index() -> None:

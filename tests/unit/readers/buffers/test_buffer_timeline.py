@@ -53,9 +53,9 @@ def read(
 
 
 def noted(trace: Trace) -> dict[str, int]:
-    found = codes(trace)
-    found.pop("buffers_not_recorded", None)
-    return found
+    noted = codes(trace)
+    noted.pop("buffers_not_recorded", None)
+    return noted
 
 
 @pytest.mark.parametrize("row", corpus_files(), ids=lambda r: r["path"][4:12])

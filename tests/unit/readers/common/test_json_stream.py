@@ -37,24 +37,24 @@ def cursor(text: str | bytes, block: int = 1 << 20, value: int = 1 << 22) -> Jso
 
 
 def elements(text: str, block: int = 1 << 20, value: int = 1 << 22) -> list[object]:
-    found: list[object] = []
+    elements: list[object] = []
     for part in cursor(text, block, value).blocks():
-        found += [json.loads(part.element(*bounds)) for bounds in part.elements()]
-    return found
+        elements += [json.loads(part.element(*bounds)) for bounds in part.elements()]
+    return elements
 
 
 def lines(text: str | bytes, block: int = 1 << 20) -> list[tuple[int, bytes]]:
-    found = []
+    lines = []
     for part in cursor(text, block).lines():
         assert part.line is not None
         bounds = zip(part.start, part.end, strict=True)
         for number, (start, end) in zip(part.line.tolist(), bounds, strict=True):
-            found.append((number, part.element(start, end)))
-    return found
+            lines.append((number, part.element(start, end)))
+    return lines
 
 
 def slow_brackets(text: bytes) -> list[tuple[int, int]]:
-    depth, in_string, escaped, found = 0, False, False, []
+    depth, in_string, escaped, brackets = 0, False, False, []
     for i, byte in enumerate(text.decode("latin-1")):
         if in_string:
             in_string = escaped or byte != '"'
@@ -63,8 +63,8 @@ def slow_brackets(text: bytes) -> list[tuple[int, int]]:
             in_string, escaped = True, False
         elif byte in "[{]}":
             depth += 1 if byte in "[{" else -1
-            found.append((i, depth))
-    return found
+            brackets.append((i, depth))
+    return brackets
 
 
 @given(st.lists(JSON, max_size=5), st.booleans())

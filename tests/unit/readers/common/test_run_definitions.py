@@ -70,7 +70,7 @@ def expected(tensors: np.ndarray, first: int) -> list[int]:
 
     The weight of a node that runs within another one is read by that one.
     """
-    found = []
+    expected = []
     n_nodes = len(tensors) - N_LEAVES
     for i in range(n_nodes):
         reads = [int(s) for s in tensors["sources"][i] if s != UNKNOWN]
@@ -81,8 +81,8 @@ def expected(tensors: np.ndarray, first: int) -> list[int]:
                 if s != UNKNOWN and tensors["flags"][s] & WEIGHT
             ]
         writers = [writer_slow(tensors, s) for s in reads]
-        found += [first + w if w >= 0 else -1 for w in writers]
-    return found
+        expected += [first + w if w >= 0 else -1 for w in writers]
+    return expected
 
 
 @given(NODES)

@@ -89,7 +89,7 @@ def snapshots(seconds: float, price: float, steps: int = 400) -> list[float]:
     pace = SnapshotScheduler(
         0.04, short_s=0.15, most=8, largest_share=0.4, cost_share=0.2, clock=clock
     )
-    found = []
+    snapshots = []
     for k in range(1, steps + 1):
         clock.now += seconds / steps
         if pace.is_due(k * 1000, steps * 1000):
@@ -98,5 +98,5 @@ def snapshots(seconds: float, price: float, steps: int = 400) -> list[float]:
                 clock.now += cost
 
             pace.timed(publish, k * 1000)
-            found.append(k / steps)
-    return found
+            snapshots.append(k / steps)
+    return snapshots

@@ -276,25 +276,25 @@ def test_colouring_by_category_shows_failed_calls_apart(tmp_path):
     calls = sorted(random_calls(4, 200), key=lambda call: (call.begin, -call.end))
 
     assert "category" in available_colorings(trace)
-    found = coloring("category").categorize(trace)
+    categories = coloring("category").categorize(trace)
 
-    told = [found.labels[i] for i in found.index.tolist()]
+    told = [categories.labels[i] for i in categories.index.tolist()]
     written = [
         "failed" if call.result else category_of(call.name).name.lower()
         for call in calls
     ]
     assert told == written
-    assert found.labels[0] == "failed"
-    assert category_color(found.keys[0], theme("dark")) == FAILED_COLOR
+    assert categories.labels[0] == "failed"
+    assert category_color(categories.keys[0], theme("dark")) == FAILED_COLOR
 
 
 def test_category_is_isolated_by_a_filter(tmp_path):
     trace = opened(tmp_path, cuda_files.text("hook", 4, 200))
 
-    found = coloring("category").categorize(trace)
+    categories = coloring("category").categorize(trace)
     assert trace.spans.category is not None
     present = set(trace.spans.category.tolist())
-    for label, key in list(zip(found.labels, found.keys, strict=True))[1:]:
+    for label, key in list(zip(categories.labels, categories.keys, strict=True))[1:]:
         field, values = isolating(trace, "category", key)
         mask = filter_mask(trace, Filter(**{field: values}))
         kind = trace.strings.find(label)

@@ -852,12 +852,12 @@ def bars(trace: Trace) -> dict[str, list[tuple[int, int]]]:
     """Return (start, end) of the spans of each lane of waits and lives."""
     kinds = (LaneKind.STALL, LaneKind.COMMAND)
     lanes = {lane.id: lane.name for lane in trace.lanes if lane.kind in kinds}
-    found: dict[str, list[tuple[int, int]]] = {name: [] for name in lanes.values()}
+    bars: dict[str, list[tuple[int, int]]] = {name: [] for name in lanes.values()}
     for i, lane in enumerate(trace.spans.lane.tolist()):
         if lane in lanes:
             at = int(trace.spans.start[i]), int(trace.spans.end[i])
-            found[lanes[lane]].append(at)
-    return found
+            bars[lanes[lane]].append(at)
+    return bars
 
 
 def thread_events(first: int) -> list[Event]:

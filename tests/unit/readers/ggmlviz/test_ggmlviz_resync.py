@@ -53,8 +53,8 @@ def read(tmp_path: Path, data: bytes, layout: str = "auto") -> Trace:
 
 
 def skipped(trace: Trace) -> ReadWarning:
-    (found,) = (w for w in trace.warnings if w.code == "skipped_bytes")
-    return found
+    (skipped,) = (w for w in trace.warnings if w.code == "skipped_bytes")
+    return skipped
 
 
 def replaced(data: bytes, at: int, new: bytes) -> bytes:

@@ -440,16 +440,16 @@ def test_estimate_is_near_to_what_is_there(tmp_path: Path) -> None:
     data = path.read_bytes()
     reader = GgmlvizReader()
 
-    found = reader.estimate(Head(path.name, len(data), data[:65536]))
+    estimate = reader.estimate(Head(path.name, len(data), data[:65536]))
 
     assert isinstance(reader, EstimatingReader)
-    assert found is not None
-    assert abs(found.records - len(events)) < len(events) / 20
+    assert estimate is not None
+    assert abs(estimate.records - len(events)) < len(events) / 20
     n_spans = len(read(path).spans)
-    assert n_spans * 33 <= found.final_bytes <= n_spans * 42
-    assert found.final_bytes < found.peak_bytes
-    assert found.can_range
-    assert found.can_sample_names
+    assert n_spans * 33 <= estimate.final_bytes <= n_spans * 42
+    assert estimate.final_bytes < estimate.peak_bytes
+    assert estimate.can_range
+    assert estimate.can_sample_names
 
 
 @pytest.mark.parametrize("data", [b"", b"GGML", b"PK\3\4" * 100])
@@ -458,10 +458,10 @@ def test_estimate_of_something_else_is_none(data: bytes) -> None:
 
 
 def test_estimate_of_a_header_alone_is_nothing() -> None:
-    found = GgmlvizReader().estimate(Head("t.ggmlviz", 12, viz.HEADER))
+    estimate = GgmlvizReader().estimate(Head("t.ggmlviz", 12, viz.HEADER))
 
-    assert found is not None
-    assert found.records == 0
+    assert estimate is not None
+    assert estimate.records == 0
 
 
 def test_spans_take_at_most_forty_bytes(tmp_path: Path) -> None:

@@ -120,15 +120,15 @@ def test_dot_and_json_of_one_graph_agree(name: str) -> None:
 
 def test_symbols_are_those_of_ggml() -> None:
     stored = json.loads((need_corpus() / "ggml_op_symbols.json").read_text())
-    wanted: dict[str, str] = {}
+    expected: dict[str, str] = {}
     for name, symbol in stored["name_to_symbol"].items():
-        wanted.setdefault(symbol, name)
+        expected.setdefault(symbol, name)
 
-    found = {symbol: op_name(symbol) for symbol in wanted}
+    found = {symbol: op_name(symbol) for symbol in expected}
 
-    assert wanted.pop("none") == "NONE"
+    assert expected.pop("none") == "NONE"
     assert found.pop("none") == ""
-    assert found == wanted
+    assert found == expected
 
 
 @pytest.mark.parametrize(

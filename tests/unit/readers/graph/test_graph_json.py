@@ -73,10 +73,10 @@ def test_corpus_graph_has_the_counts_of_the_index(row) -> None:
         t for t, was in zip(dtypes(trace, graph), stated, strict=True)
         if was not in (*SUFFIXES, "unknown")
     )  # fmt: skip
-    wanted = {
+    expected = {
         k: v for k, v in expect["dtypes"].items() if k not in (*SUFFIXES, "unknown")
     }
-    assert kept == Counter(wanted)
+    assert kept == Counter(expected)
     labels = [n["label"] for n in raw]
     assert len(labels) - len(set(labels)) == expect["duplicate_labels"]
     n_repaired = sum(expect["dtypes"].get(word, 0) for word in SUFFIXES)

@@ -160,9 +160,9 @@ def test_batches_state_lost_events_and_lie_around_ops(tmp_path):
 def test_ops_and_engines_are_coloured_by_op_family(tmp_path):
     trace = opened(tmp_path / "x.txt", op_files.hexagon(op_files.npu_ops(1, 4)))
 
-    found = family_categories(trace)
+    categories = family_categories(trace)
 
-    keys = [found.keys[i] for i in found.index.tolist()]
+    keys = [categories.keys[i] for i in categories.index.tolist()]
     by_op = {
         trace.op_name(op): key
         for op, key in zip(trace.spans.op.tolist(), keys, strict=True)

@@ -249,9 +249,9 @@ def test_cut_map_keeps_the_tensors_before_the_end(tmp_path, share):
     n = len(trace.tensors)
     assert 0 < n <= 50
     assert listed(trace) == [(f"blk.{i}.w", 100 * i, 100) for i in range(n)]
-    found = next(w for w in trace.warnings if w.code == "truncated_json")
-    assert found.severity is Severity.DATA_LOSS
-    assert found.place == f"tensors[{n}]"
+    token = next(w for w in trace.warnings if w.code == "truncated_json")
+    assert token.severity is Severity.DATA_LOSS
+    assert token.place == f"tensors[{n}]"
 
 
 def test_broken_json_keeps_the_tensors_before_it_and_names_the_offset(tmp_path):
@@ -260,9 +260,9 @@ def test_broken_json_keeps_the_tensors_before_it_and_names_the_offset(tmp_path):
 
     trace = read(tmp_path, text)
 
-    found = next(w for w in trace.warnings if w.code == "broken_json")
+    token = next(w for w in trace.warnings if w.code == "broken_json")
     assert len(trace.tensors) == 5
-    assert found.offset == text.index('{"name": "t5"')
+    assert token.offset == text.index('{"name": "t5"')
 
 
 def test_metadata_behind_the_tensors_counts(tmp_path):

@@ -109,11 +109,11 @@ def test_stray_line_is_skipped_and_told_with_its_number(tmp_path, stray):
 
     trace = read(tmp_path, text)
 
-    found = next(w for w in trace.warnings if w.code == "csv_stray_line")
+    token = next(w for w in trace.warnings if w.code == "csv_stray_line")
     assert len(trace.tensors) == 2
-    assert (found.place, found.count) == ("line 3", 1)
-    assert found.offset == text.index("\n" + stray) + 1
-    assert stray[:60] in found.message
+    assert (token.place, token.count) == ("line 3", 1)
+    assert token.offset == text.index("\n" + stray) + 1
+    assert stray[:60] in token.message
 
 
 def test_many_stray_lines_are_counted_and_the_first_ones_numbered(tmp_path):

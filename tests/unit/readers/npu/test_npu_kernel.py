@@ -82,13 +82,13 @@ def outcome(folder: Path, data: bytes, name: str, **options: str) -> object:
         trace = read_text(folder, data, name=name, block_bytes=700, **options)
     except ReadError as error:
         return type(error), error.message, error.offset
-    found = comparable(trace)
+    outcome = comparable(trace)
     # An odd event's op is numbered after those of its block, or where it stands.
-    names, spans = found["ops"], found["spans"]
+    names, spans = outcome["ops"], outcome["spans"]
     if names is not None and spans["op"] is not None:
         spans["op"] = [names[op] if op >= 0 else None for op in spans["op"]]
-        found["ops"] = sorted(names)
-    return found
+        outcome["ops"] = sorted(names)
+    return outcome
 
 
 def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> None:

@@ -74,12 +74,12 @@ def told(trace: Trace) -> Counter[Span]:
 
 def spans_by_lane(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:
     s, origin = trace.spans, trace.clock.origin
-    found: dict[str, list[tuple[str, int, int]]] = {}
+    spans: dict[str, list[tuple[str, int, int]]] = {}
     for i in range(len(s)):
         one = trace.strings[int(s.name[i])], int(s.start[i]), int(s.end[i])
         row = one[0], one[1] + origin, one[2] + origin
-        found.setdefault(trace.lanes.names[int(s.lane[i])], []).append(row)
-    return found
+        spans.setdefault(trace.lanes.names[int(s.lane[i])], []).append(row)
+    return spans
 
 
 @pytest.mark.parametrize("clock", [0, LOCAL_CLOCK, MONOTONIC])

@@ -421,12 +421,12 @@ def test_value_of_a_wrong_kind_costs_itself_only(wrong: object, tmp_path: Path):
 
 def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the places of all values within lists and objects."""
-    found = []
+    places = []
     pairs = value.items() if isinstance(value, dict) else ()
     pairs = enumerate(value[:2]) if isinstance(value, list) else pairs
     for key, inner in pairs:
-        found += [(*path, key), *_places(inner, (*path, key))]
-    return found
+        places += [(*path, key), *_places(inner, (*path, key))]
+    return places
 
 
 def test_times_of_a_recording_are_dated_by_its_sidecar(tmp_path: Path) -> None:

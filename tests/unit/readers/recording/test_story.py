@@ -50,16 +50,20 @@ def opened(folder: Path, **changes: Any) -> Trace:
     return open_bundle(survey([path]))
 
 
-def causes(found: TraceCoverage) -> dict[Cause, tuple[int | None, str]]:
-    return {o.cause: (o.count, o.detail) for o in found.omissions}
+def causes(trace_coverage: TraceCoverage) -> dict[Cause, tuple[int | None, str]]:
+    return {o.cause: (o.count, o.detail) for o in trace_coverage.omissions}
 
 
 def test_recording_that_states_that_it_has_all_is_whole(tmp_path: Path) -> None:
     trace = opened(tmp_path)
 
-    found, complete = trace_coverage(trace), completeness(trace)
+    coverage, complete = trace_coverage(trace), completeness(trace)
 
-    assert (found.omissions, found.is_stated, found.is_whole) == ((), True, True)
+    assert (coverage.omissions, coverage.is_stated, coverage.is_whole) == (
+        (),
+        True,
+        True,
+    )
     assert complete.rests_on == (COUNTED,)
     assert (complete.n_there, complete.n_missing) == (N, 0)
 
@@ -97,20 +101,20 @@ def test_what_the_tracer_was_told_to_leave_out_hides_reads(
     own = account(left_out=9, computed=N + 9)
     trace = opened(tmp_path, settings=ALL | settings, account=own, **changes)
 
-    found = trace_coverage(trace)
+    coverage = trace_coverage(trace)
 
-    assert causes(found) == {cause: told}
-    assert found.may_hide_reads
-    assert (completeness(trace).n_missing, found.is_whole) == (0, False)
+    assert causes(coverage) == {cause: told}
+    assert coverage.may_hide_reads
+    assert (completeness(trace).n_missing, coverage.is_whole) == (0, False)
     assert "left_out" in codes(with_completeness(trace, completeness(trace)))
 
 
 def test_names_and_buffers_that_are_left_out_hide_no_reads(tmp_path: Path) -> None:
     off = {"tensor_names": False, "memory_tracking": False}
-    found = trace_coverage(opened(tmp_path, settings=ALL | off))
+    coverage = trace_coverage(opened(tmp_path, settings=ALL | off))
 
-    assert set(causes(found)) == {Cause.NAMES_OFF, Cause.BUFFERS_OFF}
-    assert not found.may_hide_reads
+    assert set(causes(coverage)) == {Cause.NAMES_OFF, Cause.BUFFERS_OFF}
+    assert not coverage.may_hide_reads
 
 
 def test_records_behind_the_limit_are_left_out_and_not_lost(tmp_path: Path) -> None:
@@ -142,10 +146,10 @@ def test_sources_of_graphs_are_all_there(has_sidecar: bool, tmp_path: Path) -> N
     if not has_sidecar:
         trace = replace(trace, joins=())
 
-    found = cold(heat(trace), trace_coverage(trace))
+    untouched_bytes = cold(heat(trace), trace_coverage(trace))
 
     expected = (1, 0) if has_sidecar else (0, 1)
-    assert (found.n_cold, found.n_cut) == expected
+    assert (untouched_bytes.n_cold, untouched_bytes.n_cut) == expected
 
 
 @pytest.mark.parametrize(
@@ -223,10 +227,10 @@ def test_program_that_died_says_so(
     own = account(interrupted=interrupted)
     trace = opened(tmp_path, end=NOTHING | end, account=own)
 
-    found = trace_coverage(trace)
+    coverage = trace_coverage(trace)
 
-    assert causes(found) == {Cause.KILLED: told}
-    assert found.may_hide_reads is hides
+    assert causes(coverage) == {Cause.KILLED: told}
+    assert coverage.may_hide_reads is hides
     assert completeness(trace).n_missing == 0
 
 
@@ -256,10 +260,10 @@ def test_graphs_of_other_backends_are_known_to_be_whole(tmp_path: Path) -> None:
         tmp_path, graph_list=graphs, whole_graphs=whole, backends=backends
     )  # fmt: skip
 
-    found = trace_coverage(trace)
+    coverage = trace_coverage(trace)
 
-    assert causes(found) == {Cause.GRAPHS_WHOLE: (3, "Vulkan0")}
-    assert found.may_hide_reads
+    assert causes(coverage) == {Cause.GRAPHS_WHOLE: (3, "Vulkan0")}
+    assert coverage.may_hide_reads
 
 
 @pytest.mark.parametrize(

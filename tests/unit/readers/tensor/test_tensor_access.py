@@ -193,7 +193,7 @@ def ops_of(records: list[Rec]) -> dict[int, Rec]:
     Records of one thread, stamp and op follow each other. A MUL_MAT (1) and an ADD (2)
     take two of them; where these do not come out even each stays alone.
     """
-    found: dict[int, Rec] = {}
+    ops: dict[int, Rec] = {}
     i = 0
     while i < len(records):
         key = (records[i].thread, records[i].time, records[i].op)
@@ -210,9 +210,9 @@ def ops_of(records: list[Rec]) -> dict[int, Rec]:
             sources = [r.sources[0] for r in records[k : k + each]]
             layers = [r.layer for r in records[k : k + each] if r.layer != NO_LAYER]
             layer = layers[0] if layers else NO_LAYER
-            found[k] = replace(records[k], sources=tuple(sources), layer=layer)
+            ops[k] = replace(records[k], sources=tuple(sources), layer=layer)
         i = j
-    return found
+    return ops
 
 
 def assert_equals_slow(trace: Trace, slow: list[Rec], layout: str) -> None:

@@ -32,9 +32,9 @@ def level(trace: Trace) -> list[tuple[int, float]]:
 
 def codes(trace: Trace) -> dict[str, int]:
     """Return the warnings but the one on what no tracer records."""
-    found = {w.code: w.count for w in trace.warnings}
-    found.pop("buffers_not_recorded", None)
-    return found
+    codes = {w.code: w.count for w in trace.warnings}
+    codes.pop("buffers_not_recorded", None)
+    return codes
 
 
 def test_release_ends_its_buffer(tmp_path: Path) -> None:

@@ -77,16 +77,16 @@ def rows_of(r: Routing) -> list[tuple[object, ...]]:
 def expected(records: list[Rec], n_used: int) -> list[tuple[object, ...]]:
     """Return the choices, one by one: of the first op per token and layer."""
     first = min(r.time for r in records)
-    seen, found = set(), []
+    seen, expected = set(), []
     for r in records:
         if not r.experts or (r.token, r.layer) in seen:
             continue
         seen.add((r.token, r.layer))
-        found += [
+        expected += [
             (r.time - first, r.token, r.layer, expert, rank, rank < n_used)
             for rank, expert in enumerate(r.experts)
         ]
-    return found
+    return expected
 
 
 def codes(trace: Trace) -> set[str]:
@@ -496,12 +496,12 @@ def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> 
     parts = listed_passes([1] * 12)
 
     trace = read(tmp_path, b"".join(parts))
-    found = account(trace)
-    of_experts = found.what.expert >= 0
+    access_table = account(trace)
+    of_experts = access_table.what.expert >= 0
 
     assert trace.routing.n_experts == N_EXPERTS
-    assert set(found.known[of_experts].tolist()) == {2048 // N_EXPERTS}
-    assert not found.unknown[of_experts].any()
+    assert set(access_table.known[of_experts].tolist()) == {2048 // N_EXPERTS}
+    assert not access_table.unknown[of_experts].any()
     rows = {row.key: row for row in stat_table(trace, "expert").rows}
     chosen = trace.routing.expert.tolist()
     assert rows.keys() - {"none"} == {str(expert) for expert in chosen}
@@ -525,11 +525,11 @@ def test_stack_whose_name_is_cut_is_one_all_the_same(tmp_path: Path, layer: int)
         if r.op == 30
     ]
 
-    found = account(read(tmp_path, encode(parts, "256")))
+    access_table = account(read(tmp_path, encode(parts, "256")))
 
-    assert found.is_stack[found.what.tensor == 0].all()
-    assert not found.known[found.is_stack].any()
-    assert found.unknown[found.is_stack].all()
+    assert access_table.is_stack[access_table.what.tensor == 0].all()
+    assert not access_table.known[access_table.is_stack].any()
+    assert access_table.unknown[access_table.is_stack].all()
 
 
 @pytest.mark.parametrize(

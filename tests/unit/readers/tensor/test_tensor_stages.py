@@ -309,13 +309,13 @@ def open_files() -> set[str]:
     folder = Path("/proc/self/fd")
     if not folder.is_dir():
         return set()
-    found = set()
+    files = set()
     for name in os.listdir(folder):
         try:
-            found.add(os.readlink(folder / name))
+            files.add(os.readlink(folder / name))
         except OSError:
             continue
-    return found
+    return files
 
 
 @pytest.mark.usefixtures("eager")
@@ -648,13 +648,13 @@ def test_estimate_tells_the_cost_from_the_head(tmp_path: Path) -> None:
     data = encode(llama_trace(50), "256")
     head = Head("t.bin", 1_000_000 * 256, data[: 64 << 10])
 
-    found = READER.estimate(head)
+    estimate = READER.estimate(head)
 
-    assert found is not None
-    assert found.records == 1_000_000
-    assert 30e6 < found.final_bytes < found.peak_bytes < 100e6
-    assert found.can_range
-    assert found.can_sample_names
+    assert estimate is not None
+    assert estimate.records == 1_000_000
+    assert 30e6 < estimate.final_bytes < estimate.peak_bytes < 100e6
+    assert estimate.can_range
+    assert estimate.can_sample_names
     assert READER.estimate(Head("t.bin", 512, bytes(512))) is None
 
 

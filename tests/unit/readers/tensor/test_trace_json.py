@@ -446,10 +446,10 @@ def _paths(value: object, at: tuple[object, ...] = ()) -> list[tuple[object, ...
         if isinstance(value, list)
         else ()
     )
-    found = [at] if at else []
+    paths = [at] if at else []
     for key, child in children:
-        found += _paths(child, (*at, key))
-    return found
+        paths += _paths(child, (*at, key))
+    return paths
 
 
 def _put(value: object, path: tuple[object, ...], other: object) -> None:
