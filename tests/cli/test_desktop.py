@@ -353,7 +353,7 @@ def test_inside_of_a_flatpak_it_is_refused(
 
     assert main(["--install-desktop"]) == 1
 
-    assert "the Flatpak has told the desktop" in capsys.readouterr().err
+    assert "the Flatpak registered ggscope" in capsys.readouterr().err
 
 
 def test_folder_that_may_not_be_written_is_told(

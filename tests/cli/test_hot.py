@@ -69,7 +69,7 @@ def test_hot_of_a_trace_without_accesses_says_so(run, built):
     answer = run("hot", built("nested_trace()"))
 
     assert answer.code == 0
-    assert "does not tell which tensors" in answer.out
+    assert "does not record which tensors" in answer.out
 
 
 def test_hot_ranks_nothing_where_no_access_leads_to_a_tensor(run, tmp_path):

@@ -76,7 +76,7 @@ def test_what_the_system_does_not_tell_is_not_known(run, model, monkeypatch):
     assert value["known"] is False
     assert value["file_resident_bytes"] is None
     assert {t["resident_bytes"] for t in value["tensors"]} == {None}
-    assert "not known: this system does not tell" in answer.err
+    assert "not known: this system does not report" in answer.err
 
 
 def test_pages_and_tensors_are_told_only_where_they_are_known(

@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(
     large = said_of(text)
 
     assert not target.exists()
-    assert "header.ggmlviz: there is no span in it to be drawn." in empty
+    assert "header.ggmlviz: no spans to draw." in empty
     assert new_statements(large, empty)
 
 

@@ -29,7 +29,7 @@ COMMANDS = {
     "npu": "engines, stalls, bandwidth and banks of an NPU, and its file's claims",
     "bench-table": "results of llama-bench as one table, or two files compared",
     "sql": "ask the tables of a trace in SQL",
-    "load": "tell how a model was read: rates, request sizes, queue depth, causes",
+    "load": "show how a model was read: rates, request sizes, queue depth, causes",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",

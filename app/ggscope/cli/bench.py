@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
         return ERROR
     if not has_display():
         output.complain(
-            "there is no display to open a window on. Run it under Xvfb, as in: "
+            "no display to open a window on. Run it under Xvfb, as in: "
             'xvfb-run -a -s "-screen 0 2048x1400x24" ggscope bench FILE; or set '
             "QT_QPA_PLATFORM=offscreen, which leaves out what a display costs."
         )

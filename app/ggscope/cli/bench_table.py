@@ -60,7 +60,7 @@ def _load(path: Path, arguments: Namespace) -> BenchRuns:
     trace = load(path, arguments)
     if trace.bench is None:
         raise QueryError(
-            f"{path.name} is no result of llama-bench: it holds {trace.info.format}."
+            f"{path.name} is not a result of llama-bench: it holds {trace.info.format}."
         )
     return trace.bench
 

@@ -53,7 +53,7 @@ def _print(
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
     if not reads.curve.n_reads:
-        output.emit("This trace tells no reads of a model file.")
+        output.emit("This trace has no reads of a model file.")
     elif arguments.cache_size:
         for one in given:
             for line in answer_words(reads, one):

@@ -68,12 +68,12 @@ def run(arguments: Namespace) -> int:
     if sys.platform in ("darwin", "win32"):
         raise TraceError(
             "--install-desktop is for Linux desktops. On macOS the application "
-            "tells the system itself."
+            "registers itself."
         )
     if _SANDBOX.exists():
         raise TraceError(
-            "the Flatpak has told the desktop about ggscope when it was installed; "
-            "there is nothing to do from inside of it."
+            "the Flatpak registered ggscope with the desktop when it was installed; "
+            "nothing is left to do."
         )
     data = data_home()
     if arguments.install_desktop:

@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
 def _write(flags: Flags, target: Path, *, overwrite: bool) -> None:
     if flags.profile is None:
         reason = flags.unknown["moe_cache_profile"]
-        raise ExportError(f"there is no cache profile to write: {reason}.")
+        raise ExportError(f"no cache profile to write: {reason}.")
     write_file(target, flags.profile.lines(), overwrite=overwrite)
     output.say(f"{target} written.")
 

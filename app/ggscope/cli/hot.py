@@ -51,7 +51,7 @@ def _print(
     if not facts:
         output.emit(
             unnamed_words(trace)
-            or "This trace does not tell which tensors its ops access."
+            or "This trace does not record which tensors its ops access."
         )
         return
     width = max(len(fact.title) for fact in facts)

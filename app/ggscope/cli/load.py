@@ -52,8 +52,8 @@ def _load(path: Path, trace: Trace, arguments: Namespace) -> Load:
     keys = load_keys(trace)
     if not keys:
         raise QueryError(
-            f"{path.name} tells of no reads: open what blkparse, biosnoop, strace or "
-            "perf print."
+            f"{path.name} has no reads: open output of blkparse, biosnoop, strace or "
+            "perf."
         )
     key = arguments.level or keys[0]
     if key not in keys:

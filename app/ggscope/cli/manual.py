@@ -39,7 +39,7 @@ EXAMPLES = (
         "ggscope export run.bin --preset single -o column.pdf --caption -",
         "a figure for a column of a paper, and its caption",
     ),
-    ("ggscope report run.bin -o page.html", "one page that tells of a trace"),
+    ("ggscope report run.bin -o page.html", "one page about a trace"),
     ("ggscope hot experiment/ --by expert", "which experts are read most"),
     ("ggscope --live", "follow a program that is traced"),
 )

@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
     """List the runs of a folder; return `ERROR` where one cannot be read."""
     folder: Path = arguments.folder
     if not os.path.isdir(folder):
-        raise QueryError(f"{folder} is no folder.")
+        raise QueryError(f"{folder} is not a folder.")
     with Progress(folder.name) as progress:
         update = progress.update if progress.is_shown else None
         folder_of_runs = run_folder(folder)

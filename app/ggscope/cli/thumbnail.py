@@ -46,7 +46,7 @@ def run(arguments: Namespace) -> int:
     check_target(target, overwrite=True)
     trace = _load(source)
     if not len(trace.spans):
-        raise ExportError(f"{source.name}: there is no span in it to be drawn.")
+        raise ExportError(f"{source.name}: no spans to draw.")
     is_part = any(warning.code in _PART_CODES for warning in trace.warnings)
     width, height = arguments.pixels, round(arguments.pixels * 0.75)
     # File managers give names without a suffix.

@@ -28,7 +28,7 @@ def run(arguments: Namespace) -> int:
         return ERROR
     if not has_display():
         output.complain(
-            "there is no display to open a window on. Use ggscope info, stats, "
+            "no display to open a window on. Use ggscope info, stats, "
             "show --ascii or export, which need none; or set DISPLAY."
         )
         return ERROR

@@ -299,7 +299,7 @@ def waterfall_notes(waterfall: Waterfall) -> list[str]:
         notes.append(f"“{NO_OP}” may hold ops whose time is not known.")
     if waterfall.hides_idle:
         notes.append(
-            "Idle time cannot be told from ops here: ends are derived, or part of the "
+            "Idle time is unknown here: ends are derived, or part of the "
             "run is not recorded."
         )
     return notes

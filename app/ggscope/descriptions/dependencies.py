@@ -22,7 +22,7 @@ _SOURCES = {
     EdgeSource.RECORDED: "recorded dependency",
 }
 _UNKNOWN: dict[NoPass | NoEdges, str] = {
-    NoPass.NOT_AN_OP: "the span is no op",
+    NoPass.NOT_AN_OP: "the span is not an op",
     NoPass.OUTSIDE: "the op is outside of every token and graph pass",
     NoPass.OVERLAP: "graph passes overlap, and ops do not say which one they are of",
     NoPass.NOT_SHARED_OUT: "the trace is too long to match the spans of threads",

@@ -193,7 +193,7 @@ def _why_unknown(column: StatColumn, row: StatRow) -> str:
     return ""
 
 
-UNRECORDED_TIP = "In each pass, according to the graph; there is no record of them."
+UNRECORDED_TIP = "In each pass, by the graph; they have no records."
 
 
 def unrecorded_cells(

@@ -92,7 +92,7 @@ def bottleneck_text(facts: Summary) -> str:
     """Return the evidence of what limits the run, in a sentence."""
     seen, cause = facts.evidence, facts.cause
     if cause is None:
-        return f"The trace does not tell: {facts.unknown['bottleneck']}."
+        return f"Not in the trace: {facts.unknown['bottleneck']}."
     if cause is Cause.BETWEEN_TOKENS:
         between = format_share(seen.between or 0)
         noun = facts.tokens.bars.noun

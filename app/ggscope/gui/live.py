@@ -97,7 +97,7 @@ class LiveStrip(QFrame):
             "Follow again",
             follower.follow_again,
             self,
-            tip="Go on reading; what was read is kept, as far as it is the same run",
+            tip="Resume reading; keeps what was read of the same run",
         )
         self.save = button(
             "Save recording…",

@@ -215,7 +215,7 @@ class GrowingFile(ABC):
             return f"the file {self.path} has no {self.unit} yet"
         writers, seconds = self.writers, (now - self._changed) // NANO
         if self._state(now) is State.NO_WRITER:
-            return f"its writer is gone: {writers.writer} has ended"
+            return f"its writer has ended: {writers.writer} has ended"
         silence = next((s for s in _SILENCES_S if seconds >= s), 0)
         if not silence:
             return ""
@@ -538,7 +538,8 @@ class RecordsSource(GrowingFile):
     def _recording(self) -> RecordingLocation:
         if self._has_wrapped:
             return RecordingLocation(
-                why=f"the file {self.path} goes round: its first records are gone"
+                why=f"the file {self.path} has wrapped: its first records are "
+                "overwritten"
             )
         return super()._recording()
 
@@ -561,7 +562,7 @@ class RecordsSource(GrowingFile):
         n = (used // 1024 + 2) * 1024  # whole records of every size
         match = detect_head(head[:n].ljust(n, b"\0"), n)
         if match is None or match.layout.id == "buffer128":
-            raise LiveError(f"{self.path}: these are no records of a tensor trace.")
+            raise LiveError(f"{self.path}: not records of a tensor trace.")
         self._layout = match.layout
         self._first_record = head[: match.layout.size]
         self._builder.ops = _op_table(head, match.layout)

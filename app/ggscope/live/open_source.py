@@ -43,7 +43,7 @@ def follow(
     with contextlib.suppress(OSError):
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise LiveError(f"{path}: this is no ring of ggscope-capture.")
+            raise LiveError(f"{path}: not a ring of ggscope-capture.")
     try:
         with open_for_reading(path, follows_links=True) as file:
             head = file.read(len(RING_MAGIC))
@@ -129,7 +129,7 @@ def waiting_message(text: str | None) -> str:
     """
     if text is not None and is_process(text):
         if not is_alive(int(text)):
-            raise LiveError(f"there is no process {text}, and no ring of it")
+            raise LiveError(f"no process {text}, and no ring of it")
         return f"process {text} is not traced yet"
     message = "waiting for a traced program to start computing"
     if OPTIONS.output:

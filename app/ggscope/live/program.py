@@ -127,7 +127,7 @@ class ProgramSource:
         self._mirror: RecordingMirror | None = None
         self._missed = 0
         self._keeps_records = keeps_records
-        self._why_not = "records are not kept"
+        self._why_not = "records are not saved"
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
         self._status = SourceStatus(message=f"the ring {path} is not there yet")
@@ -269,7 +269,7 @@ class ProgramSource:
             head = first_bytes(self.path)
             if head != RING_MAGIC:
                 if not RING_MAGIC.startswith(head.rstrip(b"\0")):
-                    raise LiveError(f"{self.path}: this is no ring of ggscope-capture.")
+                    raise LiveError(f"{self.path}: not a ring of ggscope-capture.")
                 self._wait(f"{self.path} is being made")
                 return False
             self._ring = Ring(self.path)
@@ -296,7 +296,7 @@ class ProgramSource:
             self._writer = RecordingWriter(self.path, ring.identity, ring.dropped)
         except OSError as error:
             reason = error.strerror or str(error)
-            self._why_not = f"records cannot be kept: {one_line(reason)}"
+            self._why_not = f"records cannot be saved: {one_line(reason)}"
 
     def _take_over(self, ring: Ring) -> None:
         """Keep what comes, and what the one that was killed had not taken yet."""
@@ -354,7 +354,7 @@ def _end(state: int) -> tuple[State, str]:
         return State.ENDED, "the program became another one (exec)"
     return (
         State.GONE,
-        "the program is gone without a word: it was killed or crashed",
+        "the program was killed or crashed",
     )
 
 

@@ -68,7 +68,7 @@ class CachedFile:
 
     def _open(self, size: int) -> str:
         if _mincore() is None:
-            return "this system does not tell what of a file is in memory"
+            return "this system does not report which pages of a file are in memory"
         try:
             self._descriptor = open_regular(self.path, follows_links=True)
             status = os.fstat(self._descriptor)
@@ -123,7 +123,7 @@ class CachedFile:
             # The library lets go of the interpreter's lock while it is called.
             if mincore(begin, n * mmap.PAGESIZE, pages.ctypes.data + first):
                 self.why = (
-                    f"the system does not tell: {os.strerror(ctypes.get_errno())}"
+                    f"the system does not report it: {os.strerror(ctypes.get_errno())}"
                 )
                 return None
         pages &= 1

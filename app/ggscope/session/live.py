@@ -608,7 +608,7 @@ def ended(trace: Trace, phase: FollowState) -> Trace:
         warning = ReadWarning(
             Severity.INFO,
             "live_stopped",
-            "following was stopped while the program may have gone on. What it did "
+            "following was stopped; the program may still run. What it did "
             "afterwards is not in this trace.",
         )
         warnings = (*warnings, warning)

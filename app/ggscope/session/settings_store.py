@@ -153,7 +153,7 @@ class IniStore(MemoryStore):
         """Return what the file holds; None where it is gone or has been set aside."""
         try:
             if not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise OSError(f"{self.path} is no file")
+                raise OSError(f"{self.path} is not a file")
             with self.path.open("rb") as file:
                 content = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
@@ -186,7 +186,7 @@ def _parsed(content: bytes) -> dict[str, str]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start:,} is no text") from None
+        raise ValueError(f"byte {error.start:,} is not text") from None
     if "\0" in text:
         raise ValueError("it holds zero bytes")
     values: dict[str, str] = {}
@@ -201,7 +201,7 @@ def _parsed(content: bytes) -> dict[str, str]:
         name, sign, value = line.partition("=")
         value = value.strip(_BLANK)
         if not sign or value.startswith("@"):  # a serialised object of Qt
-            raise ValueError(f"line {number:,} is no setting")
+            raise ValueError(f"line {number:,} is not a setting")
         values[section + name.strip(_BLANK)] = _ESCAPE.sub(r"\1", value)
     return values
 

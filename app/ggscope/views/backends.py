@@ -118,7 +118,7 @@ class BackendsView(TablePane):
                 about,
                 "No op ran on the CPU beside another backend."
                 if listing.has_splits
-                else "This file does not tell which ops fell to the CPU.",
+                else "This file does not say which ops ran on the CPU.",
             )
         return _table(
             OP_COLUMNS,

@@ -19,7 +19,7 @@ class MemoryView(TablePane):
     """A row per device and start of the program, in MiB."""
 
     name = "Memory by device"
-    nothing = "The log does not tell of memory."
+    nothing = "The log has no memory breakdown."
     nothing_yet = "No line about memory yet."
 
     def contents(self, trace: Trace, watcher: Watcher) -> TableContents | None:

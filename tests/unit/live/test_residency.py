@@ -125,7 +125,7 @@ def test_file_that_is_cut_while_it_is_watched_is_not_known(path):
 
 def test_system_without_mincore_says_so(path, monkeypatch):
     monkeypatch.setattr(residency, "_mincore", lambda: None)
-    assert "does not tell" in CachedFile(path).why
+    assert "does not report" in CachedFile(path).why
 
 
 def test_sampler_tells_what_became_of_the_pages(path):

@@ -190,7 +190,7 @@ def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -
         builder.warn(
             Severity.NOTICE,
             "unit_guessed",
-            f"the file does not tell the unit of its times; {times.unit} is what such "
+            f"the file does not state the unit of its times; {times.unit} is what such "
             "programs write.",
             remedy=f"Read it with --option unit={other} where it is {other}.",
         )

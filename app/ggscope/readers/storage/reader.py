@@ -520,6 +520,6 @@ def _warn(
         builder.warn(
             Severity.NOTICE,
             "no_issues",
-            "the file does not tell when requests were issued to the device: they "
+            "the file does not say when requests were issued to the device: they "
             "count from the queue.",
         )

@@ -212,7 +212,7 @@ def parsed(content: bytes) -> BookmarkFile:
     try:
         data: object = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise BookmarkFileError("it is no JSON") from error
+        raise BookmarkFileError("it is not JSON") from error
     if not isinstance(data, dict) or data.get("ggscope") != "bookmarks":
         raise BookmarkFileError("it holds something else")
     version = data.get("version")

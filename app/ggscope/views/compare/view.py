@@ -515,7 +515,7 @@ class CompareView(View):
     def _on_cancelled(self) -> None:
         if self._is_computing and not self.is_released:  # by the person
             self._is_computing = False
-            hint = "Choose the run again to start anew."
+            hint = "Choose the run again to restart."
             self._say_trouble("The comparison was cancelled", hint)
 
     # -- showing -----------------------------------------------------------

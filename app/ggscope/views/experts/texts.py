@@ -52,7 +52,7 @@ def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
     if never := never_used_words(trace):
         return (
             "The importance matrix has no counts",
-            f"Its .dat form tells only which experts were used; {never}. "
+            f"Its .dat form lists only which experts were used; {never}. "
             "llama-imatrix writes counts to .gguf.",
         )
     if choices is not None and choices.source is ExpertSource.STACKS:
@@ -173,13 +173,13 @@ def about_tip(result: ExpertsResult) -> str:
         )
     if choices.source is ExpertSource.COUNTS:
         lines.append(
-            "Counts are of a calibration text, summed over its tokens: nothing tells "
-            "tokens, their order or overlap."
+            "Counts are of a calibration text, summed over its tokens; tokens, "
+            "their order and overlap are unknown."
         )
     if choices.source is ExpertSource.LAUNCHES:
         lines.append(
-            "Counts are sums over launches: nothing tells tokens, their order or "
-            "overlap."
+            "Counts are sums over launches; tokens, their order and overlap are "
+            "unknown."
         )
     if choices.source is ExpertSource.ACCESSES:
         lines.append("Counts are accesses; an expert has several tensors.")
