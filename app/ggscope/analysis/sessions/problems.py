@@ -26,11 +26,12 @@ def other_clock(name: str, *, can_be_shifted: bool) -> ReadWarning:
 def clock_unknown(main: Trace, other: Trace) -> ReadWarning:
     """Return that the times of a file cannot be put on the clock of the session."""
     name = other.info.name
+    unit, other_unit = UNITS[main.clock.unit], UNITS[other.clock.unit]
     return ReadWarning(
         Severity.NOTICE,
         "clock_unknown",
-        f"Times of {name} are in {UNITS[other.clock.unit].many}, those of the session in "
-        f"{UNITS[main.clock.unit].many}, and the clock frequency is unknown. Spans and "
+        f"Times of {name} are in {other_unit.many}, those of the session in "
+        f"{unit.many}, and the clock frequency is unknown. Spans and "
         f"events of {name} are omitted.",
         place=name,
         remedy="Set the frequency with --option hz=…, or open the file alone.",
