@@ -164,7 +164,7 @@ def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
     answer = run("live", str(path))
 
     assert answer.code == 1
-    assert "no ring" in answer.err
+    assert "not a ring" in answer.err
 
 
 def test_live_says_of_a_pipe_that_it_is_no_ring(tmp_path):
@@ -178,7 +178,7 @@ def test_live_says_of_a_pipe_that_it_is_no_ring(tmp_path):
     )
 
     assert done.returncode == 1
-    assert "no ring" in done.stderr
+    assert "not a ring" in done.stderr
 
 
 def test_live_saves_what_was_recorded(run, tmp_path):

@@ -84,7 +84,7 @@ def test_other_files_are_refused(run, built):
     answer = run("requests", built("llama_like_trace()"))
 
     assert answer.code == 2
-    assert "no log" in answer.err
+    assert "not a log" in answer.err
 
 
 def test_log_without_requests_says_so(run, tmp_path):

@@ -186,7 +186,7 @@ def test_what_is_no_ring_is_refused_in_words(window, qtbot, tmp_path):
     )
 
     assert page.head.text() == "This cannot be followed"
-    assert "no ring of ggscope-capture" in page.message.text()
+    assert "not a ring of ggscope-capture" in page.message.text()
     assert not document.live.is_on
 
 
