@@ -52,22 +52,16 @@ def spans_of(trace: Trace) -> list[tuple[object, ...]]:
     ]
 
 
-def differences(a: Trace, b: Trace, *, has_words: bool = True) -> list[str]:
-    """Return what of a trace another one lacks or has differently, a line each.
-
-    Without `has_words`, ops of spans with categories and details of markers do not
-    count.
-    """
+def differences(a: Trace, b: Trace) -> list[str]:
+    """Return what of a trace another one lacks or has differently, a line each."""
     found = []
     first, second = spans_of(a), spans_of(b)
-    if not has_words and a.spans.category is not None:
-        first, second = ([row[:4] + row[5:] for row in x] for x in (first, second))
     if has_cut_waits(a):
         first, second = ([row[:-1] for row in rows] for rows in (first, second))
     for name, left, right in (
         ("spans", first, second),
         ("lane order", _lane_order(a), _lane_order(b)),
-        ("markers", _markers(a, has_words), _markers(b, has_words)),
+        ("markers", _markers(a), _markers(b)),
         ("counters", _counters(a), _counters(b)),
         ("arrows", _arrows(a, first), _arrows(b, second)),
         ("clock", [repr(a.clock)], [repr(b.clock)]),
@@ -103,14 +97,14 @@ def _lane_order(trace: Trace) -> list[tuple[object, ...]]:
     return [lane_of(trace, i) for _, lanes in ordered for i in lanes]
 
 
-def _markers(trace: Trace, has_details: bool) -> list[tuple[object, ...]]:
+def _markers(trace: Trace) -> list[tuple[object, ...]]:
     m, strings = trace.markers, trace.strings
     return [
         (
             lane_of(trace, int(m.lane[i])),
             int(m.time[i]),
             _shown(strings[int(m.name[i])] or "–"),
-            _shown(strings[int(m.detail[i])]) if has_details else "",
+            _shown(strings[int(m.detail[i])]),
         )
         for i in range(len(m))
     ]

@@ -138,6 +138,7 @@ def _attributes(rows: EventRows) -> Iterator[bytes]:
     for key, lists in (
         ("lanes", about_lanes(events)),
         ("counters", about_counters(events, uuids)),
+        ("categories without op", rows.categories_without_op),
     ):
         text = json_text(lists)
         if len(text) <= MOST_ABOUT:

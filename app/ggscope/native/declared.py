@@ -548,7 +548,8 @@ class PerfettoRows(Struct):
         *_names(Out.i64, "offset", "time", "duration"),
         *_names(Out.i32, "clock", "track", "name", "category"),
         *_names(Out.u8, "phase", "flags"),
-        *_names(Out.i32, "layer", "token", "core", "numa"), ("quality", Out.u8),
+        *_names(Out.i32, "layer", "token", "core", "numa", "word", "span"),
+        ("quality", Out.u8),
     )  # fmt: skip
 
 

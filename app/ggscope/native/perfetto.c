@@ -21,6 +21,7 @@ enum {
 enum { MORE, FULL, GROW, PACKED, ZSTD, ATTRIBUTES };
 enum { UUID, THREAD_ID, PROCESS_ID, ACTIVITY };    /* of tracks */
 enum { NAME, CATEGORY, BOTH, NOTE_NAME, NOTE_TEXT }; /* of what is interned */
+enum { OF_SPAN = 5, OF_TIME, OF_OP, OF_DETAIL }; /* annotations of ggscope, from 1 on */
 enum { FLOW, LAST_FLOW, FLOW_OUT, FLOW_IN, FLOW_THROUGH };
 
 /* Fields of TracePacket. */
@@ -34,7 +35,7 @@ enum { CLEARED_FLAG = 1, NEEDED_FLAG = 2, MONOTONIC = 3, FIRST_LOCAL = 64, LAST_
 enum {
     VARINT, FIXED64, BYTES, FIXED32 = 5, N_KINDS = 2048, MOST_EXTRA = 8, SPARE = 64,
     MOST_ITEMS = 1 << 20, LONGEST_PACKET = 64 << 20, RESYNC_BYTES = 1 << 20,
-    RESYNC_FIELDS = 64, LONGEST_TEXT = 4096,
+    RESYNC_FIELDS = 64, LONGEST_TEXT = 1 << 20,
 };
 #define FARTHEST (INT64_C(1) << 62)
 #define NONE (-1)
@@ -52,6 +53,7 @@ typedef struct {
     int32_t *clock, *track, *name, *category;
     uint8_t *phase, *flags;
     int32_t *layer, *token, *core, *numa; /* annotations of what ggscope wrote; -1 */
+    int32_t *word, *span;        /* op or detail, a text as names are; number of a span */
     uint8_t *quality;            /* first letter of its annotation "time"; 0 */
 } PerfettoRows;
 
@@ -424,11 +426,12 @@ static int is_word(Piece piece, const char *word)
     return (size_t)(piece.end - piece.at) == n && !memcmp(piece.at, word, n);
 }
 
-/* Which annotation of ggscope has this name: 1 to 5; 0: none. */
+/* Which annotation of ggscope has this name; 0: none. */
 static uint8_t note_code(Piece name)
 {
-    static const char *const words[] = {"layer", "token", "core", "numa", "time"};
-    for (uint8_t i = 0; i < 5; i++)
+    static const char *const words[] = {"layer", "token", "core", "numa", "span", "time", "op",
+                                        "detail"};
+    for (uint8_t i = 0; i < sizeof words / sizeof *words; i++)
         if (is_word(name, words[i]))
             return i + 1;
     return 0;
@@ -456,7 +459,7 @@ static void take_interned(Scan *s, Piece c, int32_t sequence)
         const int32_t number =
             numbered(s->interned_numbers, space - 1, (uint64_t)state, iid);
         const int64_t row = s->interned->count++;
-        const int is_shown = space - 1 < BOTH;
+        const int is_shown = space - 1 < BOTH || (s->has_own && space - 1 == NOTE_TEXT);
         s->interned->number[row] = number;
         s->interned->offset[row] = s->base + (text.at - s->data);
         s->interned->length[row] = (int32_t)(text.end - text.at);
@@ -727,7 +730,7 @@ typedef struct {
     uint8_t has_id, is_local, has_pid, has_tid, direction, instant_scope, n_extra;
     uint8_t n_extra_double, n_values, n_reals;
     uint8_t quality;
-    int32_t columns[4];
+    int32_t columns[5], word;
     int32_t extra[MOST_EXTRA], extra_double[MOST_EXTRA];
     int64_t values[MOST_EXTRA];
     double reals[MOST_EXTRA];
@@ -832,13 +835,17 @@ static void take_note(Scan *s, int32_t state, Piece c, Event *e)
     uint8_t code = name.at ? note_code(name) : 0;
     if (iid)
         code = s->known->note[numbered(s->interned_numbers, NOTE_NAME, (uint64_t)state, iid)];
-    if (code >= 1 && code <= 4 && value <= INT32_MAX)
-        e->columns[code - 1] = (int32_t)value;
-    else if (code == 5 && text.at < text.end)
-        e->quality = *text.at;
-    else if (code == 5 && text_iid)
-        e->quality = s->known->note[numbered(s->interned_numbers, NOTE_TEXT,
-                                             (uint64_t)state, text_iid)];
+    if (code >= 1 && code <= OF_SPAN) {
+        if (value <= INT32_MAX)
+            e->columns[code - 1] = (int32_t)value;
+        return;
+    }
+    const int32_t told = text_iid
+        ? numbered(s->interned_numbers, NOTE_TEXT, (uint64_t)state, text_iid) : NONE;
+    if (code == OF_TIME)
+        e->quality = told >= 0 ? s->known->note[told] : text.at < text.end ? *text.at : 0;
+    else if (code == OF_OP || code == OF_DETAIL)
+        e->word = told >= 0 ? -2 - told : text_of(s, text);
 }
 
 static void add_values(const Field *f, Event *e)
@@ -867,7 +874,9 @@ static int take_event(Scan *s, Piece c, int32_t sequence, Event *e)
     const int32_t state = s->sequences->state[sequence];
     memset(e, 0, sizeof *e);
     e->category = NONE;
-    e->columns[0] = e->columns[1] = e->columns[2] = e->columns[3] = NONE;
+    for (int i = 0; i < OF_SPAN; i++)
+        e->columns[i] = NONE;
+    e->word = NONE;
     while ((follows = next_field(&c, &f)) == 1) {
         switch (f.id) {
         case 1:
@@ -1138,6 +1147,8 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
         r->token[row] = e.columns[1];
         r->core[row] = e.columns[2];
         r->numa[row] = e.columns[3];
+        r->span[row] = e.columns[4];
+        r->word[row] = e.word;
         r->quality[row] = e.quality;
     }
     add_flows(s, p->body, row);

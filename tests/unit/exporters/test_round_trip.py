@@ -65,7 +65,7 @@ def check(trace: Trace, folder: Path) -> None:
     (folder / "x.pftrace").write_bytes(packets)
     back = open_trace(folder / "x.pftrace")
     assert back.check() == []
-    assert differences(trace, back, has_words=False) == []
+    assert differences(trace, back) == []
     pytest.importorskip("perfetto", reason="perfetto is not installed")
     meant = Counter(
         (row[2] - row[1], row[1] + made.shift, row[3])

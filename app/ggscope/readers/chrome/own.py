@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, NO_WAIT, Array, Flows, SpanFlag
+from ggscope.model.tables import I64, Array, Flows, SpanFlag
 from ggscope.model.units import Clock
 from ggscope.readers.chrome.events import OF_OPS, Events, is_own
 from ggscope.readers.chrome.pairs import ids_of
@@ -17,6 +17,7 @@ from ggscope.readers.common.own_traces import (
     OwnLists,
     clock_of,
     shift_of,
+    waits_by_number,
 )
 
 _NUMBERED = 2
@@ -93,14 +94,7 @@ def waits_of_spans(
 
     `span_row` : the event of each span.
     """
-    number = own_column(events, waits.row, "span")
-    known = number < len(span_row)
-    if not known.any():
-        return None
-    result = np.full(len(span_row), NO_WAIT, np.uint32)
-    lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
-    result[np.argsort(span_row)[number[known]]] = lasts[known].astype(np.uint32)
-    return result
+    return waits_by_number(span_row, own_column(events, waits.row, "span"), waits)
 
 
 def own_arrows(events: Events, span_row: I64) -> Flows:

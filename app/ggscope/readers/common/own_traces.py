@@ -164,6 +164,25 @@ def waits_of(
     return result
 
 
+def waits_by_number(
+    span_row: I64, number: I64, waits: Intervals
+) -> npt.NDArray[np.uint32] | None:
+    """Return how long each span waited behind its end, by the numbers of spans.
+
+    Parameters
+    ----------
+    span_row : the event of each span; spans are numbered as these follow each other.
+    number : of the span that each wait lies behind.
+    """
+    known = (number >= 0) & (number < len(span_row))
+    if not known.any():
+        return None
+    result = np.full(len(span_row), NO_WAIT, np.uint32)
+    lasts = np.minimum(waits.end - waits.start, NO_WAIT - 1)
+    result[np.argsort(span_row)[number[known]]] = lasts[known].astype(np.uint32)
+    return result
+
+
 def _frequency(value: object) -> float | None:
     """Return ticks per second, a number or its digits; None where it is none."""
     if not isinstance(value, str | float):

@@ -30,7 +30,7 @@ from ggscope.readers.perfetto.bundles import (
     unpacked_bundle,
 )
 from ggscope.readers.perfetto.messages import fields_of, signed, text_of_bytes
-from ggscope.readers.perfetto.room import OF_OPS, TRACK_COLUMNS, Room, Tables
+from ggscope.readers.perfetto.room import OF_OWN, TRACK_COLUMNS, Room, Tables
 from ggscope.readers.snapshots import SnapshotScheduler
 
 FIRST_BYTES = 1 << 20
@@ -155,7 +155,8 @@ class Packets:
     clocks : sequence + 1 or 0, and number of each clock, int64[k, 2].
     snapshots : snapshot, clock and time of each clock at a snapshot.
     primary_clock : the clock of the trace; -1 unknown.
-    of_ops : layer, token, core, numa and quality of events that ggscope wrote.
+    of_ops : of events that ggscope wrote: `OF_OWN`, and the first letter of their
+        quality; a word is a text, -1 not there, -2 empty.
     n_nameless : texts that events refer to and that were never told.
     by_kind : number of packets by field of TracePacket, 0 those without content.
     attributes : what the trace says of itself.
@@ -236,7 +237,7 @@ class PacketScan:
             track=np.int32, name=np.int32, category=np.int32, phase=np.uint8,
             flags=np.uint8,
         )  # fmt: skip
-        self._of_ops = ChunkedTable(**dict.fromkeys(OF_OPS, np.int32), quality=np.uint8)
+        self._of_ops = ChunkedTable(**dict.fromkeys(OF_OWN, np.int32), quality=np.uint8)
         self._values = ChunkedTable(
             time=np.int64, clock=np.int32, track=np.int32, state=np.int32,
             value=np.float64,
@@ -384,11 +385,11 @@ class PacketScan:
                 # Before the attributes there are none.
                 if not len(self._of_ops) and before:
                     self._of_ops.append(
-                        **{name: np.full(before, -1, np.int32) for name in OF_OPS},
+                        **{name: np.full(before, -1, np.int32) for name in OF_OWN},
                         quality=np.zeros(before, np.uint8),
                     )
                 self._of_ops.append(
-                    **{name: rows[name] for name in (*OF_OPS, "quality")}
+                    **{name: rows[name] for name in (*OF_OWN, "quality")}
                 )
             self._rows.append(**{name: rows[name] for name in self._rows.names})
         if room.n("values"):
@@ -417,7 +418,7 @@ class PacketScan:
             more[: len(self._text_of)] = self._text_of
             self._text_of = more
         space = self._tables.interned_space[number]
-        shown = np.flatnonzero(space < Interned.BOTH)[::-1]
+        shown = np.flatnonzero((space < Interned.BOTH) | (text >= 0))[::-1]
         # What was told first holds, within what a sequence knows.
         shown = shown[self._text_of[number[shown]] < 0]
         self._text_of[number[shown]] = moved[text[shown]]
@@ -465,17 +466,23 @@ class PacketScan:
                 name: self._snapshots.column(name) for name in self._snapshots.names
             },
             primary_clock=int(self._room.tally.primary_clock),
-            of_ops={
-                name: self._of_ops.column(name)
-                for name in (*OF_OPS, "quality")
-                if len(self._of_ops)
-            },
+            of_ops=self._own_columns(text_of),
             texts=list(names),
             n_nameless=n_nameless,
             by_kind=self._room.kinds(),
             attributes=dict(self.attributes),
             faults=self._all_faults(),
         )
+
+    def _own_columns(self, text_of: Array) -> dict[str, Array]:
+        """Return what ggscope wrote of events, in a file of its own."""
+        if not len(self._of_ops):
+            return {}
+        columns = {name: self._of_ops.column(name) for name in (*OF_OWN, "quality")}
+        word = columns["word"]
+        text, _ = _resolved(word, text_of)
+        columns["word"] = np.where((word != -1) & (text < 0), -2, text)
+        return columns
 
     def _interned_texts(self, names: dict[str, int]) -> Array:
         """Return the text of each interned one; joined categories are new texts."""

@@ -26,6 +26,9 @@ from ggscope.readers.common.text_blocks import TextSlots
 
 OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
+OF_OWN = (*OF_OPS, "word", "span")
+"""Further what it writes: the op where that is not the name, or the detail of a marker;
+the span of a wait."""
 _N_TABLE = 1 << 10
 """Sequences, tracks, texts and clocks there is room for at first."""
 _MOST_EXTRA = 8
@@ -43,7 +46,7 @@ _COLUMNS: dict[str, tuple[Any, dict[str, Any]]] = {
             **dict.fromkeys(("offset", "time", "duration"), np.int64),
             **dict.fromkeys(("clock", "track", "name", "category"), np.int32),
             **dict.fromkeys(("phase", "flags", "quality"), np.uint8),
-            **dict.fromkeys(OF_OPS, np.int32),
+            **dict.fromkeys(OF_OWN, np.int32),
         },
     ),
     "values": (

@@ -40,6 +40,7 @@ from ggscope.readers.common.own_traces import (
     clock_of,
     lane_of,
     shift_of,
+    waits_by_number,
     waits_of,
 )
 from ggscope.readers.perfetto.clocks import Clocks
@@ -97,7 +98,10 @@ class PerfettoTrace:
         }
         self.is_own = "format" in self.own
         self._lists = OwnLists.of(
-            {key: _parsed(self.own.get(key)) for key in ("lanes", "counters")}
+            {
+                key: _parsed(self.own.get(key))
+                for key in ("lanes", "counters", "categories without op")
+            }
         )
         self._own_counters = {
             uuid: counter for (_, uuid), counter in self._lists.counters.items()
@@ -175,10 +179,10 @@ class PerfettoTrace:
         lane = self._lane[self._track[joined.row]]
         waits: npt.NDArray[np.uint32] | None = None
         by_op = self.is_own and self.own.get("cat") != "category"
-        if by_op:
+        if self.is_own:
             is_behind = self._is_wait(joined.row)
             rest, behind = np.flatnonzero(~is_behind), np.flatnonzero(is_behind)
-            waits = waits_of(
+            waits = self._waits(
                 lane[rest], taken(joined, rest), lane[behind], taken(joined, behind)
             )
             lane, joined = lane[rest], taken(joined, rest)
@@ -210,18 +214,19 @@ class PerfettoTrace:
         more: dict[str, Array | None] = {}
         if by_op:
             op, name = self._own_ops(name, category)
-            more = {key: narrow(value) for key, value in self._of_ops(row).items()}
-            more["wait"] = waits
         else:
             if self.is_own and NAMELESS in packets.texts:
                 name = np.where(name == packets.texts.index(NAMELESS), -1, name)
-            ops = ops_of_words(packets.texts, name, np.ones(len(name), np.bool_))
+            word = self._op_words(row, name, category)
+            ops = ops_of_words(packets.texts, word, word >= 0)
             op, self.n_other_names = ops.op, ops.n_others
             self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
             if (category >= 0).any():
                 more["category"] = narrow(self._strings(category))
         if self.is_own:
             flags = flags | self._qualities(joined.row)
+            own = {key: narrow(value) for key, value in self._of_ops(row).items()}
+            more |= {**own, "wait": waits}
         self._builder.add_spans(
             start=joined.start - self.origin,
             end=joined.end - self.origin,
@@ -271,8 +276,34 @@ class PerfettoTrace:
 
     # -- what ggscope wrote ------------------------------------------------------------
 
+    def _op_words(self, row: I64, name: I64, category: I64) -> I64:
+        """Return the text that names the op of each span: its name, or another."""
+        if not self.is_own:
+            return name
+        texts = self._packets.texts
+        without = [i for i, t in enumerate(texts) if t in self._lists.without_op]
+        word = np.where(np.isin(category, without), -1, name)
+        told = self._packets.of_ops.get("word")
+        if told is None:
+            return word
+        op = told[row].astype(np.int64)
+        return np.where(op == -1, word, np.maximum(op, -1))
+
+    def _waits(
+        self, lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
+    ) -> npt.NDArray[np.uint32] | None:
+        """Return how long each span waited, by its number where waits tell it."""
+        number = self._packets.of_ops.get("span")
+        if number is None or not len(waits) or not (number[waits.row] >= 0).any():
+            return waits_of(lane, spans, wait_lane, waits)
+        return waits_by_number(spans.row, number[waits.row].astype(np.int64), waits)
+
     def _is_wait(self, row: I64) -> npt.NDArray[np.bool_]:
         packets = self._packets
+        number = packets.of_ops.get("span")
+        if number is not None and (number >= 0).any():
+            has_span: npt.NDArray[np.bool_] = number[row] >= 0
+            return has_span
         if WAIT not in packets.texts:
             return np.zeros(len(row), np.bool_)
         code = packets.texts.index(WAIT)
@@ -431,8 +462,16 @@ class PerfettoTrace:
             time=self._time[rows] - self.origin,
             lane=lane.astype(np.int32),
             name=self._strings(name).astype(np.int32),
+            detail=self._details(rows),
             record=rows,
         )
+
+    def _details(self, row: I64) -> Array | None:
+        """Return the details of markers, which ggscope writes; None where none has."""
+        word = self._packets.of_ops.get("word")
+        if word is None or not (word[row] >= 0).any():
+            return None
+        return self._strings(np.maximum(word[row].astype(np.int64), -1))
 
     def add_counters(self) -> None:
         """Add a series for each track of a counter."""
