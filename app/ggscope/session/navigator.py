@@ -86,8 +86,12 @@ class Navigator(QObject):
     def fit_selection(self) -> None:
         """Show the selected things, or else the marked range, with some air."""
         target = self._target_range()
-        if target is not None:
-            self._show_selected(time_ranges.with_air(target))
+        if target is None:
+            return
+        self._show_selected(time_ranges.with_air(target))
+        selection = self._selection.current
+        if selection.table == "spans" and selection.active is not None:
+            self.reveal_requested.emit(selection.active)  # its lane may be elsewhere
 
     def focus_selection(self) -> None:
         """Bring the selection to the middle; where it is there already, fit it."""

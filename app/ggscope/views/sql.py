@@ -279,13 +279,15 @@ class SqlView(View):
 
     def _on_chosen(self, *_: object) -> None:
         spans = self._spans(self.table.selected_rows())
-        if spans:
+        if len(spans) == 1:
+            self.session.selection.select_span(spans[0])
+        elif spans:
             self.session.selection.select(Selection("spans", spans))
 
     def _on_opened(self, row: int) -> None:
         spans = self._spans([row])
         if spans:
-            self.session.selection.select(Selection("spans", spans))
+            self.session.selection.select_span(spans[0])
             self.session.navigator.fit_selection()
 
     def _spans(self, rows: Sequence[int]) -> tuple[int, ...]:

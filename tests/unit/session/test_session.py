@@ -468,6 +468,18 @@ def zoomed(session: Session) -> MarkedRange:
     return session.ranges.listed
 
 
+def test_fitting_a_selection_brings_its_lane_into_view(session: Session) -> None:
+    revealed: list[int] = []
+    session.navigator.reveal_requested.connect(revealed.append)
+    session.navigator.fit_selection()
+    assert revealed == []
+
+    session.selection.select(Selection("spans", (7, 3)))
+    session.navigator.fit_selection()
+
+    assert revealed == [7]
+
+
 def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) -> None:
     before = zoomed(session)
 

@@ -62,12 +62,14 @@ _MOST_BESIDE = 512
 """Lanes of activities beside threads, each for a name; beyond, one for a process."""
 _MOST_SERIES = 4096
 _WAITS = frozenset({"cuda_sync"})
+_PROFILER = frozenset({"Trace"})
+"""Of the one span that lasts as long as PyTorch's profiler records."""
 _AROUND = frozenset(
     {
         "python_function",
         "user_annotation",
         "gpu_user_annotation",
-        "Trace",
+        *_PROFILER,
         *_WAITS,
     }
 )
@@ -489,7 +491,7 @@ class ChromeTrace:
         self, spans: Intervals, track: I64, on_device: npt.NDArray[np.bool_]
     ) -> list[LaneKind]:
         """Return the kind of the lane of each track."""
-        beside = self._holds_only(spans, track, _WAITS)
+        beside = self._holds_only(spans, track, _WAITS | _PROFILER)
         processes = self._events.tracks[:, 0]
         beside |= np.isin(processes, self._metadata.named(_DERIVED_PROCESS))
         return [

@@ -250,7 +250,7 @@ class NsysExport:
         pid, number = tid & ~_TID, tid & _TID
         name = f"thread {number} {self._threads.get(tid, '')}".rstrip()
         if part:
-            name += f" · {part}"
+            name = f"{part} · {name}"  # in front: long names are cut at their end
         order_key = (1, pid, tid, order)
         kind = LaneKind.COMMAND if part else LaneKind.THREAD
         track = Track(name, kind, (self._process(pid),), order_key)

@@ -178,7 +178,7 @@ def _text_width(text: str) -> int:
 
 
 def _name_column(trace: Trace) -> Column:
-    if trace.ops is None:
+    if trace.ops is None or trace.spans.category is not None:
         return Column("destination", "name", "Name of the span", 120, stretch=2)
     tip = "Tensor that the op writes, or name of the span"
     return Column("destination", "destination", tip, 112, stretch=2)

@@ -93,10 +93,12 @@ class SummaryPanel(QWidget):
         if trace is not self._of:
             return
         self.result = facts
-        name = bottleneck_name(facts) or "no bottleneck known"
+        name = bottleneck_name(facts)
+        is_cause = name is None or (facts.cause and name == facts.cause.value)
+        name = name or "no bottleneck known"
         self.lines.set_summary(
             trace,
-            f"{name[:1].upper()}{name[1:]}",
+            f"{name[:1].upper()}{name[1:]}" if is_cause else name,
             bottleneck_text(facts),
             summary_sections(trace, facts),
             facts.tokens.bars,

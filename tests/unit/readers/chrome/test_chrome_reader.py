@@ -190,6 +190,7 @@ def test_only_work_is_an_op_and_only_streams_are_engines(tmp_path):
         event(4, 5, "Stream Wait", "cuda_sync"),
         event(4, 6, "gemm", "cuda_profiler_range"),
         event(4, 7, "frame", "python_function"),
+        event(5, 8, "PyTorch Profiler (0)", "Trace"),
     ]
     events.append({"ph": "i", "s": "g", "pid": "", "tid": "", "name": "end", "ts": 9})
     trace = opened(tmp_path / "x.json", chrome_files.text(events))
@@ -199,7 +200,7 @@ def test_only_work_is_an_op_and_only_streams_are_engines(tmp_path):
         for kind in (LaneKind.ENGINE, LaneKind.COMMAND)
     }
     assert of_kind[LaneKind.ENGINE] == {"at 2", "at 5", "at 6"}
-    assert of_kind[LaneKind.COMMAND] == {"at 3", "at 4"}
+    assert of_kind[LaneKind.COMMAND] == {"at 3", "at 4", "at 8"}
     ops = {
         trace.span_name(i): trace.op_name(op)
         for i, op in enumerate(trace.spans.op.tolist())
