@@ -31,6 +31,8 @@ def points_text(trace: Trace, points: AccessPoints) -> str:
         left_out.append(f"{format_count(points.n_open)} to unknown experts")
     if points.n_unplaced:
         left_out.append(f"{format_count(points.n_unplaced)} to unknown offsets")
+    if points.n_spanless:
+        left_out.append(f"{format_count(points.n_spanless)} that no span makes")
     return f"{text}; without a point: {', '.join(left_out)}" if left_out else text
 
 
@@ -70,7 +72,8 @@ def _offset_text(points: AccessPoints, offset: int) -> str:
 
 def why_no_points(trace: Trace, points: AccessPoints | None) -> tuple[str, str]:
     """Return a headline and a hint for where a trace gives no points."""
-    if not len(trace.accesses.patterns):
+    n_spanless = 0 if points is None else points.n_spanless
+    if not len(trace.accesses.patterns) and not n_spanless:
         hint = (
             "This trace does not record which tensors its ops read. Add a "
             "tensor-access trace of the same run: File › Add to session."
@@ -81,6 +84,13 @@ def why_no_points(trace: Trace, points: AccessPoints | None) -> tuple[str, str]:
             "No file offsets",
             f"{points_text(trace, points).partition('; ')[2].capitalize()}. "
             "Add the model (.gguf) or its memory map to this session.",
+        )
+    if n_spanless:
+        reads = format_counted(n_spanless, "read")
+        return (
+            "No reads by spans",
+            f"{reads} of the model file in this trace, made by no span: without an op "
+            "there is no layer to draw at.",
         )
     if points is not None and len(points.files):
         return "No reads of the model file", "No shown span reads the model file."

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ggscope.analysis.heat.byte_ranges import Mask, Track, Variants, span_variants
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
-from ggscope.model.tables import I64, Array, ranges
+from ggscope.model.tables import I64, AccessKind, Array, Space, ranges
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
@@ -39,6 +39,8 @@ class AccessPoints:
     count : int64[n], accesses >= 1. size : int64[n], their known bytes.
     n_open : accesses to stacks of experts that no list names: they have no point.
     n_unplaced : accesses to weights whose place in the file is not known: likewise.
+    n_spanless : reads of the file that are recorded for no span, with a time of their
+        own: likewise, whatever the filter.
     step : ticks within which accesses to the same bytes are one point; 0 = each access
         is a point of its own.
     extent : from the first time to the last end of a span.
@@ -54,6 +56,7 @@ class AccessPoints:
     size: I64
     n_open: int
     n_unplaced: int
+    n_spanless: int
     step: float
     extent: TimeRange
 
@@ -162,8 +165,17 @@ def access_points(
     return AccessPoints(
         files, time[order], touches.layer[touch], touches.begin[touch],
         touches.tensor[touch], span[order], count[order], size[order],
-        n_open, n_unplaced, step, trace.extent,
+        n_open, n_unplaced, _spanless_reads(trace, files), step, trace.extent,
     )  # fmt: skip
+
+
+def _spanless_reads(trace: Trace, files: FileMap) -> int:
+    """Return how many reads of the model file are recorded for no span."""
+    what = trace.accesses.loose.what
+    has_place = np.append(files.first >= 0, False)[what.tensor]
+    on_file = what.space == Space.FILE
+    on_file |= (what.space == Space.UNKNOWN) & has_place
+    return int(np.count_nonzero(on_file & (what.kind == AccessKind.READ)))
 
 
 def _merged(

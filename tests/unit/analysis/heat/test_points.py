@@ -1,12 +1,18 @@
 """Points of the 3D view against one read after the other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from builders import empty_trace, llama_like_trace
+from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.points import AccessPoints, access_points
+from ggscope.descriptions.points import points_text, why_no_points
 from ggscope.errors import Cancelled
+from ggscope.model.tables import AccessKind, FlatAccesses, Space
+from ggscope.model.trace import Trace
 from heat_traces import moe_trace
 from oracles.points import reads_of
 from roofline_traces import random_roofline
@@ -123,3 +129,51 @@ def test_counting_reads_can_be_cancelled() -> None:
 
     with pytest.raises(Cancelled):
         access_points(moe_trace(), watcher=Stop())
+
+
+def with_loose_reads(trace: Trace, n: int) -> Trace:
+    """Return a trace with reads and writes of no span: of the file, and elsewhere."""
+    a = trace.accesses
+    rows = np.arange(n) % len(a.patterns)
+    what = a.patterns.take(rows)
+    kind = np.where(np.arange(n) % 4 == 3, AccessKind.WRITE, AccessKind.READ)
+    what = replace(what, kind=kind.astype(np.uint8))
+    loose = FlatAccesses(
+        time=np.arange(n, dtype=np.int64), lane=np.full(n, -1, np.int32),
+        span=np.full(n, -1, np.int64), token=np.full(n, -1, np.int32), what=what,
+    )  # fmt: skip
+    return replace(trace, accesses=replace(a, loose=loose))
+
+
+@pytest.mark.parametrize("name", ["moe", "llama"])
+def test_reads_of_no_span_are_counted_and_have_no_point(name: str) -> None:
+    before = TRACES[name]()
+    trace = with_loose_reads(before, 50)
+    files, what = file_map(trace), trace.accesses.loose.what
+    expected = 0
+    for i in range(50):
+        space, tensor = Space(int(what.space[i])), int(what.tensor[i])
+        is_placed = tensor >= 0 and files.first[tensor] >= 0
+        of_file = space is Space.FILE or (space is Space.UNKNOWN and is_placed)
+        expected += of_file and what.kind[i] == AccessKind.READ
+
+    points = access_points(trace)
+
+    assert points.n_spanless == expected > 0
+    assert rows(points) == rows(access_points(before))
+    assert f"{expected} that no span makes" in points_text(trace, points)
+    assert access_points(before).n_spanless == 0
+
+
+def test_trace_with_reads_of_no_span_alone_says_so() -> None:
+    whole = moe_trace()
+    a = whole.accesses
+    loose = with_loose_reads(whole, 9).accesses.loose
+    bare = replace(a, pattern=np.full_like(a.pattern, -1), loose=loose)
+    trace = replace(whole, accesses=bare)
+
+    points = access_points(trace)
+
+    assert len(points) == 0
+    assert points.n_spanless > 0
+    assert why_no_points(trace, points)[0] == "No reads by spans"
