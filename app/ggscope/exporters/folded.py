@@ -11,7 +11,7 @@ import numpy as np
 from ggscope.exporters.event_rows import NAMELESS, Texts
 from ggscope.exporters.events import I32, Events
 from ggscope.model.tables import I64, Quality, distinct, quality_of
-from ggscope.model.units import format_count
+from ggscope.model.units import format_count, plain_number
 from ggscope.native.declared import ExportStacks
 from ggscope.native.library import library
 from ggscope.sanitize import one_line
@@ -23,13 +23,21 @@ _N_STACKS = 1 << 12
 
 def chunks(events: Events) -> Iterator[bytes]:
     """Yield the file in pieces; stacks in alphabetical order."""
-    lines = [f"{path} {time}\n" for path, time in sorted(stacks(events).items())]
+    unit = events.trace.clock.unit
+    lines = [
+        f"{path} {plain_number(time, unit)}\n"
+        for path, time in sorted(stacks(events).items())
+    ]
     for begin in range(0, len(lines), _PIECE_LINES):
         yield "".join(lines[begin : begin + _PIECE_LINES]).encode()
 
 
 def stacks(events: Events) -> dict[str, int]:
-    """Return the time in ticks of each stack, less what lies within; none is 0."""
+    """Return the time in ticks of each stack, less what lies within; none is 0.
+
+    What its lane is called stands first, but for a lane of stacks alone, which stay as
+    they were read.
+    """
     s, ids = events.trace.spans, events.spans
     frames: dict[str, int] = {}
     head = np.array(
@@ -71,8 +79,16 @@ def stacks(events: Events) -> dict[str, int]:
     for outer, number in zip(*columns_of_paths, strict=True):
         text = words[number]
         paths.append(text if outer < 0 else f"{paths[outer]};{text}")
+    n_head = len(words[0]) + 1 if _are_stacks_alone(events) else 0
     times = zip(paths, time[:count].tolist(), strict=True)
-    return {path: ticks for path, ticks in times if ticks > 0}
+    return {path[n_head:]: ticks for path, ticks in times if ticks > 0}
+
+
+def _are_stacks_alone(events: Events) -> bool:
+    """Tell whether there is one lane, of the stacks of a profile."""
+    lanes = events.trace.lanes
+    is_profile = len(events.spans) > 0 and bool(lanes.is_stacks.all())
+    return is_profile and len(events.tracks) == 1
 
 
 def _frames(events: Events, frames: dict[str, int]) -> I32:
@@ -83,7 +99,9 @@ def _frames(events: Events, frames: dict[str, int]) -> I32:
     s, ids, texts = events.trace.spans, events.spans, Texts(events.trace)
     number: I64 = texts.names(s.name[ids], s.op[ids])
     op = texts.ops(s.op[ids])
-    number = np.where(op >= 0, op, number)
+    # Frames have a name of their own where they are too many to be ops.
+    is_named = events.trace.lanes.is_stacks[s.lane[ids]] & (s.name[ids] >= 0)
+    number = np.where((op >= 0) & ~is_named, op, number)
     used = distinct(number)
     of_text = [frames.setdefault(_frame(texts[i]), len(frames)) for i in used.tolist()]
     place = np.searchsorted(used, number)

@@ -271,6 +271,11 @@ def _scaled_count(ticks: int, unit: Unit) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def plain_number(ticks: int, unit: Unit) -> str:
+    """Return ticks as programs read them: ``1234``, of thousandths ``1.234``."""
+    return _scaled_count(ticks, unit).replace(",", "")
+
+
 def format_exact_time(tick: int, unit: Unit = "ns") -> str:
     """Return every digit of a point in time: ``0.003 370 009 s``, ``1:01.516 898 410``.
 

@@ -103,7 +103,8 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="a recording of Apple's Instruments",
-        way="Export its time profile as folded stacks first: ",
+        way="Copy its call tree by Edit ▸ Deep Copy into a text, or export folded "
+        "stacks: ",
         command="xcrun xctrace export --input {file} --xpath "
         """'/trace-toc/*/data/table[@schema="time-profile"]' --output {stem}.xml && """
         "inferno-collapse-xctrace {stem}.xml > {stem}.folded",

@@ -1,6 +1,7 @@
 """Folded stacks: spans as wide as stacks weigh, against a plain twin."""
 
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ import people
 import stack_files
 from flame import own_of, problems, weights_of
 from ggscope.errors import CorruptError, ReadError
+from ggscope.exporters import folded
+from ggscope.exporters.events import Events
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from oracles.stack_spans import by_weight
@@ -142,3 +145,47 @@ def test_weights_beyond_all_bounds_are_refused(tmp_path):
 
     with pytest.raises(CorruptError, match="2\\^61"):
         open_trace(path)
+
+
+def exported(trace) -> Counter[tuple[str, ...]]:
+    lines = b"".join(folded.chunks(Events(trace))).decode().splitlines()
+    found: Counter[tuple[str, ...]] = Counter()
+    for line in lines:
+        stack, _, weight = line.rpartition(" ")
+        found[tuple(stack.split(";"))] += Decimal(weight)
+    return found
+
+
+@people.each("speedscope", lambda name, _: name == _REAL)
+def test_stacks_of_a_real_file_are_written_as_they_were_read(name, tmp_path):
+    data = people.content(name)
+
+    assert exported(read(tmp_path, data)) == counted(data)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 60))
+def test_stacks_are_written_as_they_were_read(seed, n, tmp_path_factory):
+    data = stack_files.folded(stack_files.stacks(seed, n))
+
+    trace = read(tmp_path_factory.mktemp("folded"), data)
+
+    assert exported(trace) == counted(data)
+
+
+def test_decimals_and_blank_frames_are_written_as_they_were_read(tmp_path):
+    trace = read(tmp_path, b"a;b 1.5\na; ;c 0.25\na 7\n")
+
+    assert exported(trace) == {
+        ("a", "b"): Decimal("1.5"),
+        ("a", " ", "c"): Decimal("0.25"),
+        ("a",): 7,
+    }
+
+
+def test_names_beyond_the_numbers_of_ops_are_kept(tmp_path):
+    data = "".join(f"main;f{i} 1\n" for i in range(32_010)).encode()
+
+    trace = read(tmp_path, data)
+
+    assert problems(trace)["too_many_ops"] == 11
+    assert exported(trace) == counted(data)
