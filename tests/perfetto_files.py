@@ -433,6 +433,18 @@ def rocprof_like(n: int = 3) -> bytes:
     return b"".join(parts)
 
 
+def own_trace() -> bytes:
+    """Return what ggscope writes of a trace with waits, ops and details of markers."""
+    from builders import llama_like_trace
+    from ggscope.exporters import perfetto
+    from ggscope.exporters.events import Events
+    from wait_traces import with_waits
+
+    trace = llama_like_trace(tokens=2, layers=1)
+    trace = with_waits(trace, np.full(len(trace.spans), 50))
+    return b"".join(perfetto.chunks(Events(trace)))
+
+
 def split(data: bytes) -> list[bytes]:
     """Return the packets of a trace."""
     parts, at = [], 0

@@ -237,6 +237,7 @@ _SEEDS = {
         ("b.pftrace", perfetto_files.sample(2, 40)),
         ("c.pftrace.gz", perfetto_files.packed(perfetto_files.others())),
         ("d.pftrace", perfetto_files.bundled(perfetto_files.others())),
+        ("e.pftrace", perfetto_files.own_trace()),
     ],
     "cuda-calls": lambda: [
         (f"{i}.txt", cuda_files.text(d, 1, 12)) for i, d in enumerate(DIALECTS)
@@ -317,6 +318,7 @@ _SMALL = {
         ("a.pftrace", perfetto_files.random_trace(1, 8, clock=64)[0]),
         ("b.pftrace", perfetto_files.others()),
         ("d.pftrace", perfetto_files.bundled(perfetto_files.others())),
+        ("e.pftrace", perfetto_files.own_trace()),
     ],
     "ggml-ops": lambda: [
         ("old.txt", op_files.scheduler(op_files.graphs(1, 1))),
