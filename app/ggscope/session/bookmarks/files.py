@@ -220,10 +220,11 @@ def parsed(content: bytes) -> BookmarkFile:
         raise BookmarkFileError("a newer version of ggscope wrote it")
     of, unit, listed = (
         _fingerprint(data.get("trace")),
-        data.get("unit"),
+        # Compared, for what stands there may be a list, which has no hash.
+        next((unit for unit in UNITS if unit == data.get("unit")), None),
         data.get("bookmarks"),
     )
-    if of is None or unit not in UNITS or not isinstance(listed, list):
+    if of is None or unit is None or not isinstance(listed, list):
         raise BookmarkFileError("parts of it are missing")
     limit = now_ms()
     entries: dict[str, Entry] = {}
