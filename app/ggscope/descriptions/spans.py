@@ -246,7 +246,12 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
 
 
 def destination_of(trace: Trace, span: int) -> Fact | None:
-    """Return name and size of the tensor an op writes; None of what is no op."""
+    """Return name and size of the tensor an op writes; None of what is no op of ggml.
+
+    Spans of programs, which have categories, bear names of their own.
+    """
+    if trace.spans.category is not None:
+        return None
     if int(trace.spans.op[span]) < 0 or trace.lanes.is_stacks[trace.spans.lane[span]]:
         return None
     name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
