@@ -34,7 +34,7 @@ ENV = WORK / "env"
 BUNDLE = WORK / "bundle" / "ggscope"
 LOCK = HERE / "requirements.lock"
 """Written by `make lock`."""
-LIMITS = {True: 200_000_000, False: 150_000_000}
+LIMITS = {True: 220_000_000, False: 150_000_000}
 """Bytes that the bundle may take, with SQL and without."""
 DEB_LIMIT = 70_000_000
 PARTS = ("wheel", "bundle", "deb", "rpm", "tar")

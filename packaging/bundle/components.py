@@ -133,6 +133,7 @@ COMPONENTS = (
             "libuuid*"),
     _system("libmpdec", "BSD-2-Clause", "https://www.bytereef.org/mpdecimal/",
             "libmpdec*"),
+    _system("SQLite", "blessing", "https://sqlite.org", "libsqlite3*"),
     _system("Expat", "MIT", "https://libexpat.github.io", "libexpat*"),
 )  # fmt: skip
 """The first that has a pattern of a file is the one that it belongs to."""
