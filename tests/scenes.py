@@ -16,7 +16,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, TextBatch
 from ggscope.render.theme import theme
-from ggscope.render.timeline.scene import OverviewScene, TimelineScene
+from ggscope.render.timeline.scene import LitSpans, OverviewScene, TimelineScene
 from wait_traces import random_waits
 
 
@@ -99,6 +99,20 @@ def arrow_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
         trace, look=look, scale=scale, width=900, height=260,
         visible=TimeRange(140, 690), selection=Selection("spans", (span,)),
         links=op_links(trace, span, None),
+    )  # fmt: skip
+
+
+def chain_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+    """Return a chain of spans over three threads, up, down, at once and after gaps."""
+    ops: list[Op] = [("a", []), ("b", []), ("c", []), ("d", []), ("e", []), ("f", [])]
+    lanes = [[0, 1, 2, 0, 0, 1]]
+    times = [[(0, 100), (100, 250), (300, 340), (400, 500), (500, 600), (640, 900)]]
+    trace = dependency_trace([ops], lanes=lanes, times=times)
+    chain = np.array([span_named(trace, name) for name, _ in ops], np.int64)
+    return make_scene(
+        trace, look=look, scale=scale, width=900, height=260,
+        visible=TimeRange(20, 880), selection=Selection("spans", (int(chain[2]),)),
+        lit=LitSpans(np.sort(chain), chain=chain),
     )  # fmt: skip
 
 

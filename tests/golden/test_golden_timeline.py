@@ -12,7 +12,14 @@ from PySide6.QtGui import QImage
 from ggscope.render.export import render_image
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
-from scenes import arrow_scene, busy_scene, npu_scene, overview_scene, without_texts
+from scenes import (
+    arrow_scene,
+    busy_scene,
+    chain_scene,
+    npu_scene,
+    overview_scene,
+    without_texts,
+)
 
 Check = Callable[[QImage, str], None]
 
@@ -49,3 +56,10 @@ def test_arrows_look_as_before(look: str, check_golden: Check) -> None:
     picture = without_texts(compose_timeline(arrow_scene(look)))
 
     check_golden(render_image(picture), f"arrows-{look}")
+
+
+@pytest.mark.parametrize("look", ["dark", "light", "print"])
+def test_critical_path_looks_as_before(look: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(chain_scene(look)))
+
+    check_golden(render_image(picture), f"critical-path-{look}")

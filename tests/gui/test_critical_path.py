@@ -12,7 +12,7 @@ from ggscope.gui.commands.registry import COMMANDS
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
-from ggscope.render.batch import RectBatch
+from ggscope.render.batch import LineBatch, RectBatch
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.theme import theme
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
@@ -144,8 +144,16 @@ def test_figure_as_seen_lights_the_path(trace, qapp):
         batches = figure.draw(figure.look).picture.batches
         return sum(len(b.x0) for b in batches if isinstance(b, RectBatch))
 
+    def n_lines(*, shown: bool) -> int:
+        options = TimelineOptions(selection=selected, critical_path=shown)
+        figure = timeline_figure(trace, options, FigureStyle(seen=True))
+        batches = figure.draw(figure.look).picture.batches
+        return sum(len(b.x0) for b in batches if isinstance(b, LineBatch))
+
     plain, lit = n_boxes(seen=True, shown=False), n_boxes(seen=True, shown=True)
 
     # A tint or a line above and below for each of three spans, at least.
     assert lit >= plain + 3
+    # From "a" to "c" and back to "d", each with its casing.
+    assert n_lines(shown=True) >= n_lines(shown=False) + 4
     assert n_boxes(seen=False, shown=True) == n_boxes(seen=False, shown=False)

@@ -209,7 +209,7 @@ def _path(trace: Trace, selection: Selection) -> LitSpans | None:
     if selection.table != "spans" or active is None:
         return None
     path = token_path(trace, active, correlate(trace)).path
-    return LitSpans(np.sort(path)) if len(path) else None
+    return LitSpans(np.sort(path), chain=path) if len(path) else None
 
 
 def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:

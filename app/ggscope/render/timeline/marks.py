@@ -29,6 +29,7 @@ from ggscope.render.batch import (
 from ggscope.render.colors import label_color
 from ggscope.render.theme import mix, with_alpha
 from ggscope.render.timeline.arrows import arrow_batches
+from ggscope.render.timeline.chain import chain_batches
 from ggscope.render.timeline.notes import (
     NoteLabel,
     label_middle,
@@ -251,6 +252,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list
         *note_lines(geometry, _lane_clip(geometry)),
         *_marked_range(geometry, boxes),
         *lit_batches(geometry, ready),
+        *chain_batches(geometry),
         *_outlines(geometry, ready),
         *arrow_batches(geometry),
         *_hair_line(geometry),

@@ -38,11 +38,35 @@ class LitSpans:
     ----------
     ids : int64[n], span ids, ascending.
     looked_at : the one of them that stands out, -1 none.
+    chain : int64[k], those of a chain in which each follows from the one before, in
+        its order; lines join them.
     """
 
     ids: I64
     looked_at: int = -1
+    chain: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     _of_lane: dict[str, SortedSpans] = field(default_factory=dict)
+    _rows: list[tuple[TraceIndex, I64, I64, list[tuple[str, int]]]] = field(
+        default_factory=list
+    )
+
+    def chain_rows(self, index: TraceIndex) -> tuple[I64, I64, list[tuple[str, int]]]:
+        """Return the chain's spans, the row of each, and lane key and number of rows.
+
+        Found once for each index, since every frame asks.
+        """
+        if not self._rows or self._rows[0][0] is not index:
+            chain = self.chain[self.chain < len(index.trace.spans)]
+            numbers: dict[tuple[str, int], int] = {}
+            rows = np.array(
+                [
+                    numbers.setdefault(index.row_of_span(span), len(numbers))
+                    for span in chain.tolist()
+                ],
+                np.int64,
+            )
+            self._rows[:] = [(index, chain, rows, list(numbers))]
+        return self._rows[0][1:]
 
     def on(self, spans: Spans, lane: TimelineLane) -> SortedSpans:
         """Return those that lie on a lane of the timeline, in order of their start."""

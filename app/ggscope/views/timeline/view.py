@@ -166,7 +166,7 @@ class TimelineView(PaintedView):
         path = session.critical_path.path
         self._lit = None
         if path is not None:
-            self._lit = LitSpans(np.sort(path.path))
+            self._lit = LitSpans(np.sort(path.path), chain=path.path)
         elif session.linking.linked.selection.table != "spans":
             looked_at = session.linking.current_span
             self._lit = LitSpans(
