@@ -56,6 +56,12 @@ SANITIZED = (
     "perfetto",
     "perf-script",
     "folded",
+    "cuda-calls",
+    "llama-log",
+    "storage",
+    "ggml-ops",
+    "ggml-hexagon",
+    "speedscope",
 )
 """Readers with compiled scans."""
 STUCK_SECONDS = 120.0
