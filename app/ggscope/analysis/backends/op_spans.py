@@ -93,19 +93,19 @@ def joined_spans(
     pairs = np.column_stack([ops.op, ops.name, ops.shape, ops.dtype])[left]
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     names = _Names(trace, listing.cut_names, watcher)
-    found = [SpanRule.NONE] * len(distinct)
+    rules = [SpanRule.NONE] * len(distinct)
     keys: dict[tuple[bool, int], int] = {}
     of_pair = np.full(len(distinct), -1, np.int64)
     shapes = np.bincount(distinct[:, 0] + 1, minlength=1)
     for i, (op, name, _, _) in enumerate(distinct.tolist()):
         if name >= 0:
-            found[i], number = names.of_tensor(listing.text(op), listing.text(name))
+            rules[i], number = names.of_tensor(listing.text(op), listing.text(name))
         else:
             is_one = shapes[op + 1] == 1
-            found[i], number = names.of_op(listing.text(op), is_one=is_one)
+            rules[i], number = names.of_op(listing.text(op), is_one=is_one)
         if number >= 0:
             of_pair[i] = keys.setdefault((name >= 0, number), len(keys))
-    rule[left] = np.array(found, np.uint8)[place.reshape(-1)]
+    rule[left] = np.array(rules, np.uint8)[place.reshape(-1)]
     key[left] = of_pair[place.reshape(-1)]
     first, ids = names.spans(list(keys), watcher)
     return SpanJoin(rule, key, own, first, ids)
@@ -171,18 +171,18 @@ class _Names:
         spans = self._trace.spans
         of_op = np.full(self._n_ops + 1, -1, np.int64)
         named = [(code, i) for i, (is_name, code) in enumerate(keys) if is_name]
-        wanted, entry_of = np.array(sorted(named), np.int64).reshape(-1, 2).T
+        pairs, entry_of = np.array(sorted(named), np.int64).reshape(-1, 2).T
         for i, (is_name, code) in enumerate(keys):
             if not is_name:
                 of_op[code] = i
         ids, entries = [], []
         for rows in chunks(len(spans)):
             entry = of_op[spans.op[rows]]
-            if len(wanted):
+            if len(pairs):
                 pair = self._pairs(rows)
-                at = np.minimum(np.searchsorted(wanted, pair), len(wanted) - 1)
+                at = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
                 # A list has names or has none; where both occur the name goes before.
-                entry = np.where(wanted[at] == pair, entry_of[at], entry)
+                entry = np.where(pairs[at] == pair, entry_of[at], entry)
             hit = np.flatnonzero(entry >= 0)
             ids.append(hit + rows.start)
             entries.append(entry[hit])
