@@ -342,8 +342,8 @@ def stats(
     ----------
     by : what a group is: "op", "family", "layer", "token", "thread", "phase",
         "engine", "backend", "lane", "name", "tensor", "type", "shape", "source",
-        "expert", "core", "numa", "category" (of calls and events), "bits" or
-        "bank" (of an NPU).
+        "expert", "core", "numa", "category" (of calls and events), "launcher" (the
+        op that launched a kernel), "bits" or "bank" (of an NPU).
     where : a filter, as in the window; "" = all spans.
     time : only spans that touch this range, with their whole durations.
     include_estimated : use the times of estimated and unfinished spans too.

@@ -23,6 +23,7 @@ GROUPINGS: Mapping[By, str] = {
     "core": "core",
     "numa": "NUMA node",
     "category": "category",
+    "launcher": "launching op",
     "bits": "bits",
     "bank": "SPM bank",
 }

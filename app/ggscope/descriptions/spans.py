@@ -456,20 +456,17 @@ def column_text(trace: Trace, name: str, span: int) -> str:
 
 
 def _launch_facts(trace: Trace, span: int) -> list[Fact]:
-    """Return which call of which op launched what runs on a device."""
+    """Return which call launched what runs on a device; the op has a column."""
     is_engine = trace.lanes.is_engine[int(trace.spans.lane[span])]
     if trace.spans.category is None or not is_engine or not len(trace.flows):
         return []
-    from ggscope.analysis.summary.devices import host_op, launching_call
+    from ggscope.analysis.summary.devices import launching_call
 
     call = launching_call(trace, span)
     if call < 0:
         return []
-    op = host_op(trace, call)
     ago = int(trace.spans.start[span] - trace.spans.start[call])
     facts = [Fact("launched by", trace.span_name(call))]
-    if op >= 0:
-        facts.append(Fact("of op", trace.span_name(op)))
     if ago >= 0:
         facts.append(Fact("launch delay", format_duration(ago, trace.clock.unit)))
     return facts

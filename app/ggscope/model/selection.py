@@ -43,6 +43,7 @@ By = Literal[
     "core",
     "numa",
     "category",
+    "launcher",
     "bits",
     "bank",
 ]

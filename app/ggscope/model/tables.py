@@ -520,6 +520,18 @@ class Spans(Table):
             is_rare=True,
         ),
     ] = None
+    launcher: Annotated[
+        Array | None,
+        Column(
+            "int32",
+            "name of the op or range around the call that launched what runs on a "
+            "device, on the thread of the call, the innermost one",
+            -1,
+            of="strings",
+            label="launching op",
+            is_rare=True,
+        ),
+    ] = None
     moved: Annotated[
         Array | None,
         Column(

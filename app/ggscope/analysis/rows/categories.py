@@ -353,6 +353,48 @@ def _category_numbers(trace: Trace) -> dict[int, int]:
     return {code: n + (n >= _NEAR_RED) for code, n in numbers.items()}
 
 
+def has_launchers(trace: Trace) -> bool:
+    """Return whether ops are known that launched what runs on devices."""
+    return trace.spans.launcher is not None
+
+
+def launcher_categories(trace: Trace) -> Categories:
+    """Return what runs on devices by the op that launched it, the most frequent first.
+
+    All else, and what no op is known of, is one category.
+    """
+    column = trace.spans.launcher
+    values = _Values(column, len(trace.spans))
+    numbers = _launcher_numbers(trace)
+    order = sorted(values.count, key=lambda code: numbers.get(code, len(numbers)))
+    entries = [
+        (trace.strings[code], f"launcher:{numbers[code]}")
+        if code >= 0
+        else ("no launching op", NONE)
+        for code in order
+    ]
+    return _categories("launcher", values, order, entries)
+
+
+def _launcher_numbers(trace: Trace) -> dict[int, int]:
+    """Return the number of each launching op, the most frequent first."""
+    column = trace.spans.launcher
+    if column is None:
+        return {}
+    codes, counts = np.unique(column[column >= 0], return_counts=True)
+    ordered = codes[np.lexsort((codes, -counts))].tolist()
+    return {code: number for number, code in enumerate(ordered)}
+
+
+def launcher_of_key(trace: Trace, key: str) -> str:
+    """Return the launching op that a key stands for; "" for other keys."""
+    kind, _, value = key.partition(":")
+    if kind != "launcher":
+        return ""
+    codes = [code for code, n in _launcher_numbers(trace).items() if n == int(value)]
+    return trace.strings[codes[0]] if codes else ""
+
+
 def category_of_key(trace: Trace, key: str) -> str:
     """Return the category that a key stands for; "" for other keys."""
     kind, _, value = key.partition(":")

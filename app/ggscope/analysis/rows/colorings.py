@@ -235,6 +235,16 @@ COLORINGS: tuple[Coloring, ...] = (
         isolation="isolation:call_isolation",
         available="categories:has_calls",
     ),
+    Coloring(
+        id="launcher",
+        title="launching op",
+        categories="categories:launcher_categories",
+        columns=("launcher",),
+        is_ordered=True,
+        filter_field="groups",
+        isolation="isolation:launcher_isolation",
+        available="categories:has_launchers",
+    ),
 )
 """All colourings, in the order of menus and choices."""
 PLAIN_COLORINGS = tuple(c.id for c in COLORINGS if not c.available)

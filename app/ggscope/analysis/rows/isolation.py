@@ -6,6 +6,7 @@ from ggscope.analysis.rows.categories import (
     category_of_key,
     engine_of,
     lanes_of_backend,
+    launcher_of_key,
 )
 from ggscope.analysis.rows.colorings import coloring, load
 from ggscope.model.selection import ColorBy
@@ -75,6 +76,14 @@ def call_isolation(trace: Trace, key: str, _shared: bool) -> Isolation:
     if not category:
         return NO_ISOLATION
     return "groups", frozenset({f"category:{category}"})
+
+
+def launcher_isolation(trace: Trace, key: str, _shared: bool) -> Isolation:
+    """Return the isolation of what an op launched."""
+    launcher = launcher_of_key(trace, key)
+    if not launcher:
+        return NO_ISOLATION
+    return "groups", frozenset({f"launcher:{launcher}"})
 
 
 def token_isolation(trace: Trace, key: str, _: bool) -> Isolation:

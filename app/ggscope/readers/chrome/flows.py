@@ -29,8 +29,10 @@ class Arrows:
 
 def launches(
     events: Events, row: I64, on_device: npt.NDArray[np.bool_]
-) -> tuple[I64, I64]:
+) -> tuple[I64, I64, int]:
     """Return which span launched which, by numbers in their arguments.
+
+    So many sources in front are calls, the others are ops.
 
     The correlation is that of a call of the runtime. Where there is no such call, the
     external id is that of the op.
@@ -46,7 +48,8 @@ def launches(
     is_left = on_device.copy()
     is_left[target] = False
     more = _joined(external, ~on_device & (correlation <= 0), is_left)
-    return np.concatenate([source, more[0]]), np.concatenate([target, more[1]])
+    sources = np.concatenate([source, more[0]])
+    return sources, np.concatenate([target, more[1]]), len(source)
 
 
 def _argument(events: Events, values: I64, row: I64) -> I64:

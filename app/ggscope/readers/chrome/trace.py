@@ -32,6 +32,7 @@ from ggscope.readers.chrome.own import (
 )
 from ggscope.readers.chrome.pairs import Beside, beside, nested, whole
 from ggscope.readers.chrome.samples import samples_of
+from ggscope.readers.common.launches import column_of, ops_around
 from ggscope.readers.common.nesting import (
     Intervals,
     Nesting,
@@ -136,6 +137,7 @@ class ChromeTrace:
         self._streams: list[int] = []
         self._shown = np.zeros(0, np.int64)
         """Instants that are spans."""
+        self._launches = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._metadata = _Metadata(events, keeps_blanks=self.own is not None)
         self.nesting = Nesting.of(
             np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -209,10 +211,25 @@ class ChromeTrace:
             if has_categories
             else None,
             moved=self._moved(joined.row),
+            launcher=self._launchers(op, category),
             wait=waits,
             record=narrow(joined.row),
             **columns,
         )
+
+    def _launchers(self, op: Array, category: Array) -> Array | None:
+        """Return the op that launched what runs on a device; note the launches."""
+        on_device = np.isin(self.nesting.lane, self._streams)
+        if not on_device.any():
+            return None
+        source, target, n_calls = launches(self._events, self._row, on_device)
+        self._launches = source, target
+        by = source.copy()
+        by[:n_calls] = ops_around(self.nesting, source[:n_calls], op, category)
+        names = self._builder.ops.names if self._builder.ops is not None else ()
+        string = np.append(self._builder.strings.intern_many(names), -1)
+        number = np.where(by >= 0, op[by].astype(np.int64), -1)
+        return column_of(len(op), target, string[number])
 
     def _own_columns(self, row: I64) -> dict[str, Array]:
         """Return layer, token, core and NUMA node, of a file of ggscope."""
@@ -686,9 +703,7 @@ class ChromeTrace:
         if self.own is not None and self.own.numbers_spans:
             self._builder.flows = own_arrows(self._events, self._row)
             return Arrows(self._builder.flows, 0)
-        on_device = np.isin(self.nesting.lane, self._streams)
-        more = launches(self._events, self._row, on_device)
-        flows = arrows(self._events, self.nesting, self._lane_of_track, more)
+        flows = arrows(self._events, self.nesting, self._lane_of_track, self._launches)
         self._builder.flows = flows.flows
         return flows
 

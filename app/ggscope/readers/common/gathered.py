@@ -21,6 +21,8 @@ from ggscope.model.tables import (
     ranked,
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity
+from ggscope.readers.common.launches import column_of, ops_around, ranges_around
+from ggscope.readers.common.nesting import Nesting
 
 _MOST_LANES = 16_384
 _MOST_OPS = 32_000
@@ -80,6 +82,7 @@ class Events:
         the device.
     launch : int64[n], what joins a call and the work that it launched; -1 none.
     is_call : whether these are the calls.
+    thread : int64[n], of calls and of ranges that the program itself set; -1 unknown.
     is_open : bool[n], whether there is no end in the file.
     """
 
@@ -94,6 +97,7 @@ class Events:
     reads: npt.NDArray[np.bool_] | None = None
     launch: I64 | None = None
     is_call: bool = False
+    thread: I64 | None = None
     is_open: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
@@ -236,18 +240,54 @@ class Gathered:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         flags = np.concatenate([_flags(e) for e in parts])
+        call, work = self._launches(parts)
+        builder.flows = Flows(place[call], place[work])
+        category = np.concatenate([self._categories(e) for e in parts])
+        nesting = Nesting.of(lane[order].astype(np.int32), start[order], end[order])
+        launcher = self._launchers(parts, nesting, place, call, work, category[order])
         builder.add_spans(
             start=(start - origin)[order],
             end=(end - origin)[order],
             lane=narrow(lane[order]),
+            launcher=launcher,
             name=np.concatenate([e.name for e in parts])[order],
             op=self._ops(parts)[order],
             flags=flags[order],
-            category=np.concatenate([self._categories(e) for e in parts])[order],
+            category=category[order],
             record=np.concatenate([e.record for e in parts])[order],
         )
         self._add_copies(parts, place)
-        self._add_launches(parts, place)
+
+    def _launchers(
+        self,
+        parts: Sequence[Events],
+        nesting: Nesting,
+        place: I64,
+        call: I64,
+        work: I64,
+        category: npt.NDArray[np.int32],
+    ) -> npt.NDArray[np.int32] | None:
+        """Return the op that launched each work on a device, a string; None without.
+
+        It is the innermost range around the call on its thread, else the innermost
+        span around it on its lane.
+        """
+        if not len(call):
+            return None
+        text = np.concatenate([e.name if e.op is None else e.op for e in parts])
+        op = np.empty(len(text), np.int64)
+        op[place] = text
+        by = ops_around(nesting, place[call], op, category)
+        found = np.where(by >= 0, op[by], -1)
+        ranges, thread = _ranges(parts), _threads(parts)
+        start = np.concatenate([e.start for e in parts])
+        if len(ranges):
+            end = np.concatenate([e.end for e in parts])
+            around = ranges_around(
+                thread[call], start[call], thread[ranges], start[ranges], end[ranges]
+            )
+            found = np.where(around >= 0, text[ranges][around], found)
+        return column_of(len(text), place[work], found)
 
     def _categories(self, events: Events) -> npt.NDArray[np.int32]:
         if isinstance(events.category, str):
@@ -307,13 +347,14 @@ class Gathered:
             FlatAccesses.blank(),
         )
 
-    def _add_launches(self, parts: Sequence[Events], place: I64) -> None:
-        """Join each work on a device to the call that launched it."""
+    def _launches(self, parts: Sequence[Events]) -> tuple[I64, I64]:
+        """Return the call and each work on a device that it launched, as rows."""
         calls: list[tuple[I64, I64]] = []
         works: list[tuple[I64, I64]] = []
         first = 0
+        none = np.zeros(0, np.int64)
         for events in parts:
-            rows = place[first : first + len(events)]
+            rows = np.arange(first, first + len(events))
             first += len(events)
             if events.launch is None:
                 continue
@@ -321,16 +362,31 @@ class Gathered:
             pair = (events.launch[is_known], rows[is_known])
             (calls if events.is_call else works).append(pair)
         if not calls or not works:
-            return
-        call_key, call_span = (np.concatenate(c) for c in zip(*calls, strict=True))
-        work_key, work_span = (np.concatenate(c) for c in zip(*works, strict=True))
+            return none, none
+        call_key, call = (np.concatenate(c) for c in zip(*calls, strict=True))
+        work_key, work = (np.concatenate(c) for c in zip(*works, strict=True))
         order = np.argsort(call_key, kind="stable")
-        call_key, call_span = call_key[order], call_span[order]
+        call_key, call = call_key[order], call[order]
         if not len(call_key):
-            return
+            return none, none
         at = np.minimum(np.searchsorted(call_key, work_key), len(call_key) - 1)
         is_joined = call_key[at] == work_key
-        self.builder.flows = Flows(call_span[at[is_joined]], work_span[is_joined])
+        return call[at[is_joined]], work[is_joined]
+
+
+def _threads(parts: Sequence[Events]) -> I64:
+    """Return the thread of each row, -1 unknown."""
+    return np.concatenate(
+        [np.full(len(e), -1, np.int64) if e.thread is None else e.thread for e in parts]
+    )
+
+
+def _ranges(parts: Sequence[Events]) -> I64:
+    """Return the rows that are ranges of known threads."""
+    is_range = np.concatenate(
+        [np.full(len(e), e.thread is not None and not e.is_call) for e in parts]
+    )
+    return np.flatnonzero(is_range & (_threads(parts) >= 0))
 
 
 def _flags(events: Events) -> npt.NDArray[np.uint16]:

@@ -427,6 +427,7 @@ class NsysExport:
                 if is_call
                 else None,
                 is_call=is_call,
+                thread=thread if is_call else None,
             )
         )
 
@@ -471,6 +472,7 @@ class NsysExport:
                     name=name[chosen],
                     op=self._nvtx_ops(name[chosen]),
                     category="nvtx",
+                    thread=thread,
                     is_open=is_open[chosen],
                 )
             )

@@ -1,0 +1,59 @@
+"""Which op launched what runs on a device: the innermost one around the call."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.tables import I64, Array, distinct, ranked
+from ggscope.readers.common.nesting import Nesting
+
+
+def ops_around(nesting: Nesting, call: I64, op: Array, category: Array) -> I64:
+    """Return the op that made each call: the innermost span around it, -1 none.
+
+    Calls within calls are looked through, by their categories.
+
+    Parameters
+    ----------
+    call : spans of `nesting`.
+    op : int[n], of each span, below 0 where it is no op.
+    category : int[n], of each span.
+    """
+    is_op = (op >= 0) & ~np.isin(category, distinct(category[call]))
+    above = nesting.parent.astype(np.int64)
+    while True:
+        passed = np.flatnonzero((above >= 0) & ~is_op[np.maximum(above, 0)])
+        if not len(passed):
+            return above[call]
+        # What stands above that one: twice as far with each round.
+        above[passed] = above[above[passed]]
+
+
+def ranges_around(
+    thread: I64, time: I64, range_thread: I64, start: I64, end: I64
+) -> I64:
+    """Return the innermost range of a thread at each time, -1 none.
+
+    Ranges may overlap: of those that are open the one that began last.
+    """
+    rows = np.flatnonzero(end > start)  # nothing runs within others
+    if not len(rows):
+        return np.full(len(thread), -1, np.int64)
+    different, _, lane = ranked(range_thread[rows])
+    order = np.lexsort((-end[rows], start[rows], lane))
+    rows, lane = rows[order], lane[order]
+    nesting = Nesting.of(lane.astype(np.int32), start[rows], end[rows])
+    at = np.minimum(np.searchsorted(different, thread), len(different) - 1)
+    is_there = different[at] == thread
+    found = nesting.enclosing(at[is_there], time[is_there])
+    result = np.full(len(thread), -1, np.int64)
+    result[is_there] = np.where(found >= 0, rows[found], -1)
+    return result
+
+
+def column_of(n: int, target: I64, text: Array) -> npt.NDArray[np.int32] | None:
+    """Return a text for each of n spans, -1 but for targets; None without any."""
+    if not (text >= 0).any():
+        return None
+    column = np.full(n, -1, np.int32)
+    column[target] = text
+    return column
