@@ -224,6 +224,8 @@ class PerfettoTrace:
             if (category >= 0).any():
                 more["category"] = narrow(self._strings(category))
         if self.is_own:
+            more |= {key: narrow(value) for key, value in self._of_ops(row).items()}
+            more["wait"] = waits
             flags = flags | self._qualities(joined.row)
             own = {key: narrow(value) for key, value in self._of_ops(row).items()}
             more |= {**own, "wait": waits}
