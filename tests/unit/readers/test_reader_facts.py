@@ -270,7 +270,8 @@ def test_role_of_a_reader_is_that_of_its_facts():
 
 
 @pytest.mark.parametrize(
-    "piece", [b"9", b"a", b" ", b"9.", b"a ", b"a=", b"[", b"-", b"_", b":", b"| a "]
+    "piece",
+    [bytes([b]) for b in b'9a [-_:,;"\t\n\r'] + [b"9.", b"a ", b"a=", b"| a ", b"\r\n"],
 )
 def test_lines_are_looked_for_in_linear_time(piece: bytes) -> None:
     data = (piece * HEAD_BYTES)[:HEAD_BYTES]

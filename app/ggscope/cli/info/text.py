@@ -184,7 +184,7 @@ def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
     unit = trace.clock.unit
     clock = UNITS[unit].many or UNITS[unit].plural
     if trace.clock.is_weight:
-        clock += " that samples weigh, no times"
+        clock += ", no times" if unit == "sample" else " that samples weigh, no times"
     if trace.clock.hz is not None and unit == "cycle":
         clock += f" at {trace.clock.hz / 1e6:g} MHz"
     version = trace.info.format_version

@@ -9,6 +9,6 @@ INFO = ReaderInfo(
     "What llama-bench -o json, jsonl, csv, md or sql prints: a row per test.",
     role=BENCH,
     keys=("avg_ts", "samples_ts"),
-    line=r"^\W*build_commit\W+build_number|^INSERT INTO (llama_bench|test) \(|"
+    line=r"^[^\w\n]*build_commit\W+build_number|^INSERT INTO (llama_bench|test) \(|"
     r"^\| *model .*\| *t/s *\|",
 )

@@ -19,8 +19,8 @@ INFO = ReaderInfo(
     (UNIT_OPTION,),
     keys=("op_id", "event_id", "func"),
     line=(
-        r"(^\s*\d+(\.\d+)?\s+\d+\s+-?\d+\s+(\xe2\x86\x92|\xe2\x86\x90) |"
-        r"^\s*(\[pid +\d+\] +|\d+ +)?(\d\d:\d\d:\d\d\.\d+|\d+\.\d+) "
+        r"(^[ \t]*\d+(\.\d+)?\s+\d+\s+-?\d+\s+(\xe2\x86\x92|\xe2\x86\x90) |"
+        r"^[ \t]*(\[pid +\d+\] +|\d+ +)?(\d\d:\d\d:\d\d\.\d+|\d+\.\d+) "
         r"+(<\.\.\. )?[a-z_]\w*(\(| resumed>))"
     ),
 )

@@ -8,5 +8,5 @@ INFO = ReaderInfo(
     (".csv",),
     "cl_profiling.csv that llama.cpp built with GGML_OPENCL_PROFILING writes: kernels "
     "with durations, work sizes and shapes.",
-    line=r"^\s*op name, *kernel name, *exec duration",
+    line=r"^[ \t]*op name, *kernel name, *exec duration",
 )

@@ -11,5 +11,5 @@ INFO = ReaderInfo(
     "tables of totals.",
     keys=("rocprofiler-sdk-tool",),
     magic=(GZIP,),
-    line=r"\A\s*[^\n]{0,4000}(Start_Timestamp|TotalDurationNs|Counter_Value)\b",
+    line=r"\A\s*+[^\n]{0,4000}(Start_Timestamp|TotalDurationNs|Counter_Value)\b",
 )
