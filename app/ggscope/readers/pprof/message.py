@@ -136,13 +136,19 @@ def is_profile(data: bytes, *, is_whole: bool) -> bool:
                 return False
             n_samples += number == 2
             n_types += number == 1
-            if number == 1:
-                inner = list(fields(_data(value)))
-                if any(k not in (1, 2) or w != _VARINT for k, w, _ in inner):
-                    return False
+            if number == 1 and not _is_value_type(_data(value)):
+                return False
     except CutError:
         pass
     return n_types > 0 and (n_samples > 0 or not is_whole)
+
+
+def _is_value_type(data: bytes) -> bool:
+    """Tell whether a whole message holds two indexes of texts and nothing else."""
+    try:
+        return all(k in (1, 2) and w == _VARINT for k, w, _ in fields(data))
+    except CutError:
+        return False
 
 
 def message_of(data: bytes) -> Message:

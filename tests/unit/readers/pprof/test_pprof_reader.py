@@ -155,3 +155,10 @@ def test_bomb_is_refused(tmp_path):
 
     with pytest.raises(LimitExceededError):
         open_trace(path)
+
+
+def test_text_whose_first_bytes_look_like_a_field_is_no_profile():
+    text = b'\n{\n  "schemaVersion": 1,\n' + b" " * 120 + b'"a": [' + b"1, " * 4000
+
+    assert not message.is_profile(text, is_whole=False)
+    assert message.is_profile(profile(sample([1], [3])), is_whole=True)
