@@ -169,7 +169,7 @@ def test_window_without_a_display_is_refused_with_advice(shell, built):
     answer = shell(built())
 
     assert answer.code == 1
-    assert "there is no display" in answer.err
+    assert "no display to open a window on" in answer.err
     assert "export" in answer.err
 
 

@@ -307,7 +307,8 @@ _SEEDS = {
     "capture-sidecar": lambda: _side("SidecarReader"),
 }
 _SMALL = {
-    "rocprof": lambda: _rocm(2),
+    "rocprof": lambda: _rocm(4),
+    "pprof": lambda: [("b.prof", stack_files.pprof(2, 3, is_packed=False))],
     "msprof": lambda: _ascend(3),
     "tensorrt": lambda: _tensorrt(2),
     "chrome-json": lambda: [

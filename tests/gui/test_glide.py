@@ -181,7 +181,7 @@ def test_picture_stands_where_nothing_comes_any_more(
     pixels(view)
     clock.now += 10
     last = pixels(view)
-    assert view.glide._offset == view.glide._kept.ahead
+    assert view.glide._offset == view.glide._picture.ahead
     clock.now += 10
     assert np.array_equal(pixels(view), last)
     qtbot.waitUntil(lambda: not view.glide.is_moving)
