@@ -53,15 +53,18 @@ def spans_of(trace: Trace) -> list[tuple[object, ...]]:
 
 
 def differences(a: Trace, b: Trace) -> list[str]:
-    """Return what of a trace another one lacks or has differently, a line each."""
-    found = []
+    """Return what of a trace another one lacks or has differently, a line each.
+
+    Texts of log lines are left out of files on purpose; `b` may not have them.
+    """
+    lines = []
     first, second = spans_of(a), spans_of(b)
     if has_cut_waits(a):
         first, second = ([row[:-1] for row in rows] for rows in (first, second))
     for name, left, right in (
         ("spans", first, second),
         ("lane order", _lane_order(a), _lane_order(b)),
-        ("markers", _markers(a), _markers(b)),
+        ("markers", _markers(a, is_log=a.log is not None), _markers(b)),
         ("counters", _counters(a), _counters(b)),
         ("arrows", _arrows(a, first), _arrows(b, second)),
         ("clock", [repr(a.clock)], [repr(b.clock)]),
@@ -69,10 +72,10 @@ def differences(a: Trace, b: Trace) -> list[str]:
         gone, new = Counter(left) - Counter(right), Counter(right) - Counter(left)
         if gone or new:
             some = list(gone.items())[:2], list(new.items())[:2]
-            found.append(f"{name}: {gone.total()} gone, {new.total()} new: {some}")
+            lines.append(f"{name}: {gone.total()} gone, {new.total()} new: {some}")
     if _lane_order(a) != _lane_order(b):
-        found.append("lanes come in another order")
-    return found
+        lines.append("lanes come in another order")
+    return lines
 
 
 def has_cut_waits(trace: Trace) -> bool:
@@ -97,14 +100,14 @@ def _lane_order(trace: Trace) -> list[tuple[object, ...]]:
     return [lane_of(trace, i) for _, lanes in ordered for i in lanes]
 
 
-def _markers(trace: Trace) -> list[tuple[object, ...]]:
+def _markers(trace: Trace, *, is_log: bool = False) -> list[tuple[object, ...]]:
     m, strings = trace.markers, trace.strings
     return [
         (
             lane_of(trace, int(m.lane[i])),
             int(m.time[i]),
             _shown(strings[int(m.name[i])] or "–"),
-            _shown(strings[int(m.detail[i])]),
+            "" if is_log else _shown(strings[int(m.detail[i])]),
         )
         for i in range(len(m))
     ]

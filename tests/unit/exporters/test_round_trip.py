@@ -88,7 +88,6 @@ def test_samples_come_back(sample: Path, tmp_path: Path) -> None:
     check(trace, tmp_path)
 
 
-@pytest.mark.xfail(reason="folded stacks of four files of logs and ops differ")
 @pytest.mark.timeout(600)
 def test_every_file_of_the_corpus_comes_back(tmp_path: Path) -> None:
     files = _corpus()

@@ -32,10 +32,20 @@ def whole(events: Events) -> Intervals:
     return Intervals(row, start, end, row, flags)
 
 
-def nested(events: Events) -> Paired:
-    """Return what begins and ends on a thread, phases B and E."""
+def nested(events: Events, complete: Intervals) -> Paired:
+    """Return what begins and ends on a thread, phases B and E.
+
+    What does not end is drawn to the end of the last of its thread, `complete` events
+    too.
+    """
     row = events.of("B", "E")
-    return _paired(events, row, events.track[row].astype(np.int64))
+    track = events.track[row].astype(np.int64)
+    if not len(row) or not len(complete):
+        return _paired(events, row, track)
+    first = np.iinfo(np.int64).min
+    last = np.full(int(events.track.max()) + 1, first, np.int64)
+    np.maximum.at(last, events.track[complete.row], complete.end)
+    return _paired(events, row, track, last[track])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +104,7 @@ def _codes(phases: str) -> Array:
     return np.array([ord(phase) for phase in phases], np.uint8)
 
 
-def _paired(events: Events, row: I64, group: I64) -> Paired:
+def _paired(events: Events, row: I64, group: I64, last: I64 | None = None) -> Paired:
     """Pair the begins and ends of each group."""
     return paired(
         row,
@@ -102,4 +112,5 @@ def _paired(events: Events, row: I64, group: I64) -> Paired:
         ~_CLOSING[events.phase[row]],
         events.name[row],
         group,
+        last,
     )

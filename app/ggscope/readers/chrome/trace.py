@@ -127,7 +127,8 @@ class ChromeTrace:
         self.own = own_file(events.facts)
         self.samples = samples_of(events.facts)
         self.origin = self._first_time() if self.own is None else self.own.shift
-        self.paired: Paired = nested(events)
+        self._complete = whole(events)
+        self.paired: Paired = nested(events, self._complete)
         self.beside: Beside = beside(events)
         self.n_reaching = 0
         self.n_other_names = 0
@@ -146,7 +147,7 @@ class ChromeTrace:
     def add_spans(self) -> None:
         """Add all spans, by lane and in order of start."""
         events = self._events
-        parts = [whole(events), self.paired.spans]
+        parts = [self._complete, self.paired.spans]
         if self.own is not None:
             parts.append(instants_without_end(events))
             self._shown = parts[-1].row
@@ -170,7 +171,11 @@ class ChromeTrace:
             else:
                 waits = waits_of(lane[rest], taken(joined, rest), lane[behind], after)
             lane, joined = lane[rest], taken(joined, rest)
-        order = by_lane_and_start(lane, joined.start, joined.end)
+        if self.own is not None and len(self.paired.spans):
+            # Of spans of the same time the first one written is the outer one.
+            order = np.lexsort((joined.row, -joined.end, joined.start, lane))
+        else:
+            order = by_lane_and_start(lane, joined.start, joined.end)
         lane, joined = lane[order], taken(joined, order)
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
         self._row = joined.row

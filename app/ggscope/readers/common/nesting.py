@@ -53,7 +53,12 @@ class Paired:
 
 
 def paired(
-    row: I64, time: I64, is_begin: npt.NDArray[np.bool_], name: Array, group: I64
+    row: I64,
+    time: I64,
+    is_begin: npt.NDArray[np.bool_],
+    name: Array,
+    group: I64,
+    last: I64 | None = None,
 ) -> Paired:
     """Pair the begins and ends of each group like brackets, in the order of time.
 
@@ -61,9 +66,12 @@ def paired(
     ----------
     row, time, is_begin, name, group : of each event, in the order of the file; `name`
         is a number, -1 none.
+    last : until when the group of each event goes on at least; else until its last one.
     """
     order = np.argsort(time, kind="stable")
     order = order[np.argsort(group[order], kind="stable")]
+    if last is not None:
+        last = last[order]
     row, time, group, is_begin = row[order], time[order], group[order], is_begin[order]
     name = np.ascontiguousarray(name[order], np.int32)
     partner = np.empty(len(row), np.int32)
@@ -75,7 +83,10 @@ def paired(
     begins = np.flatnonzero(is_begin)
     other = partner[begins]
     has_end = other >= 0
-    end = np.where(has_end, time[other], _last_of(place, time)[begins])
+    drawn_until = _last_of(place, time)[begins]
+    if last is not None:
+        drawn_until = np.maximum(drawn_until, last[begins])
+    end = np.where(has_end, time[other], drawn_until)
     flags = np.where(has_end, 0, int(SpanFlag.UNFINISHED)).astype(np.uint16)
     own, closing = row[begins], row[other]
     name_row = np.where((name[begins] < 0) & has_end, closing, own)

@@ -306,6 +306,21 @@ def test_bad_nesting_and_loose_ends_are_listed(tmp_path):
     }  # fmt: skip
 
 
+def test_what_does_not_end_is_drawn_to_the_end_of_its_thread(tmp_path):
+    events = [
+        {"ph": "B", "pid": 0, "tid": 1, "ts": 2, "name": "open"},
+        {"ph": "X", "pid": 0, "tid": 1, "ts": 3, "dur": 40, "name": "inside"},
+        {"ph": "X", "pid": 0, "tid": 2, "ts": 0, "dur": 90, "name": "elsewhere"},
+    ]
+
+    trace = opened(tmp_path / "x.json", chrome_files.text(events))
+
+    rows = zip(trace.spans.name.tolist(), trace.spans.end.tolist(), strict=True)
+    assert {trace.strings[name]: end for name, end in rows} == {
+        "open": 43_000, "inside": 43_000, "elsewhere": 90_000
+    }  # fmt: skip
+
+
 def test_damage_is_passed_over_and_told(tmp_path):
     sound = [json.dumps(e) for e in complete(random_calls(1, 4))]
     data = ",\n".join([
