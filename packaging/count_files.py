@@ -35,9 +35,9 @@ PACKAGE = str(Path(ggscope.__file__).parent) + os.sep
 SAMPLES = Path(__file__).resolve().parent.parent / "resources" / "samples"
 LIMITS = {
     ("info", "llama.ggmlviz"): 190,
-    ("info", "tinyllama-256.bin"): 246,
-    ("window", "llama.ggmlviz"): 830,
-    ("click", "llama.ggmlviz"): 321,
+    ("info", "tinyllama-256.bin"): 255,
+    ("window", "llama.ggmlviz"): 1160,
+    ("click", "llama.ggmlviz"): 380,
 }
 """Most distinct pairs of files, with a bundled sample."""
 _SECONDS = 30.0
@@ -52,12 +52,13 @@ class Calls:
     Attributes
     ----------
     functions : (file, function) -> how often it was called.
-    pairs : distinct (file of a call, file of the next call), of two files.
+    pairs : distinct (file of a call, file of the next call), of two files; each
+        thread has its own order of calls.
     """
 
     functions: Counter[tuple[str, str]] = field(default_factory=Counter)
     pairs: set[tuple[str, str]] = field(default_factory=set)
-    last: str = ""
+    last: dict[int, str] = field(default_factory=dict)
 
     @property
     def files(self) -> Counter[str]:
@@ -102,9 +103,11 @@ class CallCounter:
             return
         file = code.co_filename[len(PACKAGE) :]
         calls.functions[file, code.co_qualname] += 1
-        if calls.last not in ("", file):
-            calls.pairs.add((calls.last, file))
-        calls.last = file
+        thread = threading.get_ident()
+        last = calls.last.get(thread, file)
+        if last != file:
+            calls.pairs.add((last, file))
+        calls.last[thread] = file
 
 
 def of_command(counter: CallCounter, arguments: list[str]) -> Calls:
