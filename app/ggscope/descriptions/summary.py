@@ -393,7 +393,9 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         yield _unknown(facts, "threads")
         return
     by: By = "thread" if facts.evidence.engine is None else "engine"
-    for lane in threads.lanes[:N_LANES]:
+    # The first one is the big figure: the busiest, and so with those that are listed.
+    lanes = sorted(threads.lanes, key=lambda lane: -(lane.busy or 0))[:N_LANES]
+    for lane in lanes:
         if lane.busy is None:
             continue
         busy = lane.busy / threads.duration

@@ -683,7 +683,7 @@ class LogTrace:
         slots = lines.slot[rows]
         for slot in np.unique(slots)[:_MOST_SLOTS].tolist():
             mine = rows[slots == slot]
-            title = f"{name}, slot {slot}"
+            title = f"slot {slot} {name}"
             self._count(title, unit, tick[mine], lines.value[mine, value])
 
     def _count(

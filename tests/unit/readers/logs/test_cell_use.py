@@ -161,7 +161,7 @@ def test_log_without_the_size_has_no_counter(tmp_path):
     trace = open_trace(path)
 
     assert counter(trace) is None
-    assert counter(trace, "context, slot 1") == [512.0]
+    assert counter(trace, "slot 1 context") == [512.0]
 
 
 @people.each("log", lambda name, _: name.startswith("llama-server-log"))
