@@ -839,14 +839,21 @@ class CounterSeries:
 class Flows(Table):
     """Dependencies between spans: source before target."""
 
-    source: Annotated[I64, Column("int64", "what comes first", of="spans")]
-    target: Annotated[I64, Column("int64", "what follows from it", of="spans")]
+    source: Annotated[Array, Column("int64", "what comes first", of="spans")]
+    target: Annotated[Array, Column("int64", "what follows from it", of="spans")]
+
+    @classmethod
+    def between(cls, source: Array, target: Array) -> "Flows":
+        """Return flows between spans, in 32 bits where their numbers fit."""
+        last = max(int(source.max(initial=0)), int(target.max(initial=0)))
+        dtype = np.int32 if last < 1 << 31 else np.int64
+        return cls(source.astype(dtype), target.astype(dtype))
 
 
 def no_accesses(n_spans: int) -> Accesses:
     """Return the accesses of `n_spans` spans that access nothing."""
     accesses = Accesses(
-        np.full(n_spans, -1, np.int32),
+        np.full(n_spans, -1, np.int8),
         np.zeros(1, np.int64),
         AccessColumns.blank(),
         FlatAccesses.blank(),
@@ -1060,6 +1067,17 @@ class StringTable:
     def texts(self) -> list[str]:
         """Return a copy of all texts, in id order."""
         return list(self._texts)
+
+    def release(self) -> None:
+        """Give back the memory of the index of many texts, some 70 bytes for each.
+
+        It is made again when somebody asks for more than a few texts.
+        """
+        with self._lock:
+            if len(self._texts) > _FEW:
+                # In this order: who finds no index looks through the texts.
+                self._n_unlisted, self._n_walks = len(self._texts), 0
+                self._ids = {}
 
     def _list_all(self) -> None:
         """Put the texts into `_ids` that are not there yet."""

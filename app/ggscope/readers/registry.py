@@ -58,9 +58,12 @@ from ggscope.readers import (
     tensorrt,
 )
 from ggscope.readers.api import (
+    BOM,
+    GZIP,
     HEAD_BYTES,
     NOT_MINE,
     TRACE,
+    ZSTD,
     Estimate,
     EstimatingReader,
     Head,
@@ -126,6 +129,9 @@ MOST = 100
 """The largest confidence."""
 CERTAIN = 90
 """From this confidence of a built-in reader on, no plug-in is asked or waited for."""
+
+_JSON = (b"{", b"[")
+"""What objects and lists begin with."""
 
 logger = logging.getLogger(__name__)
 
@@ -309,8 +315,10 @@ def sniff_all(source: Source) -> list[Candidate]:
     Built-in readers are asked where the first bytes allow their format; those of
     records without a signature, and plug-ins, where none of the others is `CERTAIN`;
     and all built-in ones where none takes the file, for the reasons in the error
-    message. Lines are looked for, which takes longest, where none is sure by magic
-    number or keys. A reader whose sniffing fails is not asked again and counts as 0.
+    message. Before that readers of JSON judge the outline of a text whose first values
+    are longer than the first bytes. Lines are looked for, which takes longest, where
+    none is sure by magic number or keys. A reader whose sniffing fails is not asked
+    again and counts as 0.
     """
     head = _head(source)
     allowed = [item for item in _BUILT_IN if item.info.has_signature(head)]
@@ -323,9 +331,30 @@ def sniff_all(source: Source) -> list[Candidate]:
         judged += _judgements([i for i in allowed if i.info.is_binary], head)
         judged += _judgements(_plugins(True), head)
     if all(c.sniff.confidence == 0 for c in judged):
+        judged += _judgements_by_outline(source, head)
+    if all(c.sniff.confidence == 0 for c in judged):
         others = [item for item in _BUILT_IN if item not in allowed]
         judged += _judgements(others, head)
     return sorted(judged, key=lambda c: -c.sniff.confidence)
+
+
+def _judgements_by_outline(source: Source, head: Head) -> list[Candidate]:
+    """Return judgements by the outline of a JSON text whose first value is long."""
+    is_packed = head.data.startswith((GZIP, ZSTD))
+    begin = head.data.removeprefix(BOM).lstrip()
+    if not is_packed and (head.size <= HEAD_BYTES or not begin.startswith(_JSON)):
+        return []
+    # Few files come here.
+    from ggscope.readers.common.json_outline import outline
+
+    try:
+        short = Head(head.name, head.size, outline(source))
+    except ReadError:
+        return []
+    allowed = [i for i in _BUILT_IN if i.info.keys and i.info.has_signature(short)]
+    if is_packed:
+        allowed = [i for i in allowed if GZIP in i.info.magic]
+    return [c for c in _judgements(allowed, short) if c.sniff.confidence]
 
 
 def open_trace(

@@ -64,3 +64,16 @@ def test_two_threads_may_ask_first_at_once():
 
     assert all((ids == np.arange(len(expected))).all() for ids in found)
     assert len(table) == len(expected)
+
+
+def test_a_released_index_is_made_again():
+    n = 20_000
+    table = StringTable(f"name {i}" for i in range(n))
+
+    table.release()
+
+    assert [table.find(f"name {i}") for i in (0, 7, n - 1)] == [0, 7, n - 1]
+    assert table.find("nothing") == -1
+    assert table.intern("new") == n
+    assert table.intern_many(["name 3", "newer", "new"]).tolist() == [3, n + 1, n]
+    assert [table.find(f"name {i}") for i in range(99)] == list(range(99))

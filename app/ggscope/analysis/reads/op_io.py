@@ -462,7 +462,7 @@ def _chosen_from(trace: Trace) -> I64:
         of_op = [
             accesses.pattern[rows][spans.op[rows] == op] for rows in chunks(len(spans))
         ]
-        pattern = distinct(np.concatenate(of_op))
+        pattern = distinct(np.concatenate(of_op)).astype(np.int64)
         pattern = pattern[(pattern >= 0) & (pattern < len(accesses.first) - 1)]
         row = accesses.first[pattern] + slot
         row = row[row < accesses.first[pattern + 1]]

@@ -241,7 +241,7 @@ class Gathered:
         place[order] = np.arange(len(order))
         flags = np.concatenate([_flags(e) for e in parts])
         call, work = self._launches(parts)
-        builder.flows = Flows(place[call], place[work])
+        builder.flows = Flows.between(place[call], place[work])
         category = np.concatenate([self._categories(e) for e in parts])
         nesting = Nesting.of(lane[order].astype(np.int32), start[order], end[order])
         launcher = self._launchers(parts, nesting, place, call, work, category[order])
@@ -250,11 +250,11 @@ class Gathered:
             end=(end - origin)[order],
             lane=narrow(lane[order]),
             launcher=launcher,
-            name=np.concatenate([e.name for e in parts])[order],
+            name=narrow(np.concatenate([e.name for e in parts])[order]),
             op=self._ops(parts)[order],
             flags=flags[order],
-            category=category[order],
-            record=np.concatenate([e.record for e in parts])[order],
+            category=narrow(category[order]),
+            record=narrow(np.concatenate([e.record for e in parts])[order]),
         )
         self._add_copies(parts, place)
 
@@ -326,7 +326,7 @@ class Gathered:
         size, is_read = np.concatenate(sizes), np.concatenate(reads)
         _, first_of, pattern = ranked(size * 2 + is_read)
         n = len(first_of)
-        patterns = np.full(first, -1, np.int32)
+        patterns = np.full(first, -1, narrow(np.array([n])).dtype)
         patterns[np.concatenate(spans)] = pattern
         none = np.full(n, -1, np.int8)
         kinds = np.where(is_read[first_of], int(AccessKind.READ), int(AccessKind.WRITE))

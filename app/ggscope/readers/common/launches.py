@@ -1,9 +1,8 @@
 """Which op launched what runs on a device: the innermost one around the call."""
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, distinct, ranked
+from ggscope.model.tables import I64, Array, distinct, narrow, ranked
 from ggscope.readers.common.nesting import Nesting
 
 
@@ -50,10 +49,11 @@ def ranges_around(
     return result
 
 
-def column_of(n: int, target: I64, text: Array) -> npt.NDArray[np.int32] | None:
+def column_of(n: int, target: I64, text: Array) -> Array | None:
     """Return a text for each of n spans, -1 but for targets; None without any."""
     if not (text >= 0).any():
         return None
-    column = np.full(n, -1, np.int32)
+    text = narrow(text)
+    column = np.full(n, -1, text.dtype)
     column[target] = text
     return column

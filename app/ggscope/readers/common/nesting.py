@@ -196,4 +196,4 @@ def flows_of(source: I64, target: I64) -> Flows:
     source, target = source[order], target[order]
     is_new = np.ones(len(source), np.bool_)
     is_new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
-    return Flows(source[is_new].astype(np.int64), target[is_new].astype(np.int64))
+    return Flows.between(source[is_new], target[is_new])

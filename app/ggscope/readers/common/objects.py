@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import ReadError
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, narrow
 from ggscope.model.trace import RecordView
 from ggscope.native.declared import FieldPaths, FieldRows, ListTally
 from ggscope.native.library import library
@@ -24,6 +24,7 @@ _DEPTH = 4
 _RECORD_BYTES = 64 << 10
 _SHOWN_BYTES = 4096
 _MOST_FIELDS = 200
+_OFFSET_STEP = 32
 
 
 class Kind(IntEnum):
@@ -227,6 +228,35 @@ def _paths(fields: Fields) -> FieldPaths:
     )
 
 
+class Offsets:
+    """Places in a text, one for each record, in some two bytes where they ascend.
+
+    One in 32 is held whole, the others by how far they lie behind it.
+
+    Parameters
+    ----------
+    offset : int[n], not negative.
+    """
+
+    def __init__(self, offset: Array) -> None:
+        self._whole = offset[::_OFFSET_STEP].astype(np.int64)
+        behind = offset.astype(np.int64)
+        behind -= np.repeat(self._whole, _OFFSET_STEP)[: len(offset)]
+        self._behind = narrow(behind)
+
+    def __len__(self) -> int:
+        return len(self._behind)
+
+    def __getitem__(self, record: int) -> int:
+        """Return the place of a record, 0 up to the number of them."""
+        return int(self._whole[record // _OFFSET_STEP]) + int(self._behind[record])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that they take, bytes."""
+        return self._whole.nbytes + self._behind.nbytes
+
+
 class ObjectRecords:
     """Gives back single objects of a text, with all their fields.
 
@@ -245,7 +275,7 @@ class ObjectRecords:
         noun: str,
         opened: tuple[str, ...] | None = None,
     ) -> None:
-        self._read, self._offset, self._noun = read, offset, noun
+        self._read, self._offset, self._noun = read, Offsets(offset), noun
         self._opened = opened
 
     def view(self, record: int) -> RecordView:
@@ -258,7 +288,7 @@ class ObjectRecords:
         """
         if not 0 <= record < len(self._offset):
             raise ReadError(f"there is no {self._noun} {record:,}.")
-        offset = int(self._offset[record])
+        offset = self._offset[record]
         data = self._read(offset, _RECORD_BYTES)
         length, fields = _fields(data, self._opened)
         if not fields:

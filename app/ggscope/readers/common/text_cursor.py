@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from ggscope.model.tables import I64
 from ggscope.native.library import library
 from ggscope.readers.common.packed_text import TextBlocks
 
@@ -108,7 +109,17 @@ class TextCursor:
 
     def value(self, most: int) -> bytes | None:
         """Go behind the value here; return its text, None where it has more bytes."""
-        state = np.zeros(4, np.int64)
+        return self._behind(np.zeros(4, np.int64), most)
+
+    def leave(self) -> None:
+        """Go behind the end of the object or list around this place.
+
+        It stands before a value in it.
+        """
+        self._behind(np.array([1, 0, 0, 1], np.int64), 0)
+
+    def _behind(self, state: I64, most: int) -> bytes | None:
+        """Go to where a value ends of which `state` is known; return what it passed."""
         parts: list[bytes] = []
         n = 0
         while True:

@@ -96,6 +96,7 @@ class SqliteReader:
             _warn(gathered, database, source)
             form.warn()
             _finish(gathered, form, source, origin)
+            gathered.builder.strings.release()
             return gathered.builder.snapshot(_info(source, form, database, counts))
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import tracemalloc
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -17,8 +18,9 @@ from builders import llama_like_trace
 from chrome_files import Call, complete, metadata, others, pairs, random_calls
 from flame import frames_of
 from ggscope.analysis.rows.colorings import default_coloring
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.cli import main
-from ggscope.errors import Cancelled, ReadError
+from ggscope.errors import Cancelled, ReadError, UnknownFormatError
 from ggscope.exporters.chrome import chunks
 from ggscope.exporters.events import Events
 from ggscope.model.tables import NO_WAIT, Quality, SpanFlag, quality_of
@@ -762,3 +764,59 @@ def test_colours_go_by_category_else_by_name_unless_ops_have_families(tmp_path):
         found[word] = default_coloring(trace)
 
     assert found == {"with": "category", "without": "op", "few": "op", "ggml": "family"}
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.txt", "x.json.gz"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        '{"otherData": {"env": "%s"}, "traceEvents": [',
+        '{"otherData": {"%s": 1, "a": [' + "{}," * 9999 + ']}, "traceEvents": [',
+        '{"deviceProperties": [{"name": "%s"}], "traceEvents": [',
+        '[{"args": {"a": "%s", "b": [1, 2]}, "ph": "X", "ts": 5, "dur": 1},',
+        '{"traceEvents": [{"args": {"a": {"b": "%s"}}, "ph": "X", "ts": 5, "dur": 1},',
+        '{"a": [[[["%s"]]]], "traceEvents": [',
+    ],
+)  # fmt: skip
+def test_what_comes_before_the_first_event_may_be_long(begin, name, tmp_path):
+    text = begin.replace("%s", '\\"[{' * 50_000) + '{"ph": "X", "ts": 7, "dur": 2}]'
+    text += "}" if text.startswith("{") else ""
+    data = text.encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+    trace = open_trace(path)
+
+    assert trace.info.reader_id == "chrome-json"
+    assert trace.info.summary["events"] == {"X": begin.count('"ph"') + 1}
+
+
+def test_long_json_without_events_is_refused_in_words(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"rows": [{"n": "y" * 300}] * 5000, "other": 1}))
+
+    with pytest.raises(UnknownFormatError):
+        open_trace(path)
+
+
+def test_events_take_little_memory_at_rest(tmp_path):
+    """Of the trace and of the rows that the timeline draws."""
+    n, path = 100_000, tmp_path / "x.json"
+    events = (
+        f'{{"ph":"X","cat":"cpu_op","name":"op_{i % 300}","pid":1,"tid":{i % 8},'
+        f'"ts":{i // 8 * 3}.{i % 1000:03d},"dur":4.5,"args":{{"id":{i}}}}}'
+        for i in range(n)
+    )
+    path.write_text("[" + ",\n".join(events) + "]")
+    open_trace(path)  # imports
+    tracemalloc.start()
+    try:
+        trace = open_trace(path)
+        index = TraceIndex(trace)
+        rows = [index.rows(lane.key) for lane in index.lanes if not lane.track.column]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert sum(len(row) for lane in rows for row in lane) == n
+    assert held < 56 * n

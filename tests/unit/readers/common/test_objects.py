@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ggscope.readers.common.gathered import NONE
-from ggscope.readers.common.objects import Fields, ListFaults, ObjectTable
+from ggscope.readers.common.objects import (
+    Fields,
+    ListFaults,
+    ObjectTable,
+    Offsets,
+)
 from ggscope.readers.common.packed_text import HeadText, TextBlocks
 from ggscope.readers.common.text_cursor import TextCursor
 
@@ -157,3 +162,20 @@ def test_a_key_twice_has_its_last_value():
 
     assert table.column("x").tolist() == [2]
     assert table.texts("name") == ["b"]
+
+
+@given(st.lists(st.integers(0, 1 << 50), max_size=100), st.booleans())
+def test_offsets_are_given_back(places, ascend):
+    offset = np.array(sorted(places) if ascend else places, np.int64)
+
+    held = Offsets(offset)
+
+    assert [held[i] for i in range(len(held))] == offset.tolist()
+
+
+def test_offsets_of_usual_events_take_little_memory():
+    length = np.random.default_rng(3).integers(100, 900, 100_000)
+
+    held = Offsets(np.cumsum(length) + (1 << 40))
+
+    assert held.nbytes < 2.5 * len(held)
