@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import imatrix_files
 from gguf_files import FIELDS, TENSORS, T, encode
 
 BY_NAME = {tensor.name: tensor for tensor in TENSORS}
@@ -125,3 +126,25 @@ def test_parts_of_a_split_model_are_one_and_a_missing_one_is_named(run, tmp_path
     ]  # fmt: skip
     assert found["total"]["tensors"] == 2
     assert "m-00003-of-00003.gguf" in run("check", path).out
+
+
+def test_an_importance_matrix_alone_is_listed_by_importance(run, tmp_path):
+    path = tmp_path / "x.imatrix"
+    some = imatrix_files.entries()
+    path.write_bytes(imatrix_files.gguf(some))
+
+    rows = json.loads(run("tensors", path, "--sort", "importance", "--json").out)[
+        "rows"
+    ]
+
+    assert {row["name"] for row in rows} == {entry.name for entry in some}
+    values = [row["importance"] for row in rows if row["importance"] is not None]
+    assert values == sorted(values, reverse=True)
+    tokens = {row["name"]: row["imatrix_tokens"] for row in rows}
+    assert tokens == {entry.name: int(entry.counts.sum()) for entry in some}
+    assert {row["size"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--by", "layer")])
+def test_importance_is_no_order_without_a_matrix(run, model, arguments):
+    assert run("tensors", model, "--sort", "importance", *arguments).code != 0

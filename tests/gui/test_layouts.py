@@ -314,6 +314,16 @@ def test_drawer_leaves_out_what_is_a_pane(workspace: Workspace) -> None:
     assert tabs(workspace) == DRAWER
 
 
+def test_tabs_leave_no_gaps_where_others_are_hidden(workspace: Workspace) -> None:
+    workspace.resize(1400, 800)
+    workspace.choose_view(workspace.cells[1], DRAWER[1])
+
+    bar = drawer_tabs(workspace.drawer)
+    shown = [bar.tabRect(i) for i in range(bar.count()) if bar.isTabVisible(i)]
+    assert len(shown) == len(DRAWER) - 1
+    assert [r.x() for r in shown[1:]] == [r.x() + r.width() for r in shown[:-1]]
+
+
 def test_drawer_hides_where_its_views_are_panes(workspace: Workspace) -> None:
     workspace.toggle_grid()
     workspace.show_view("graph")

@@ -750,10 +750,19 @@ def _add_tensors(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--sort",
-        choices=("offset", "name", "size", "elements", "accesses", "time"),
+        choices=(
+            "offset",
+            "name",
+            "size",
+            "elements",
+            "accesses",
+            "time",
+            "importance",
+        ),
         default="offset",
         metavar="BY",
-        help="offset (default), name, size, elements, accesses or time",
+        help="offset (default), name, size, elements, accesses, time or importance "
+        "(of an imatrix)",
     )
     parser.add_argument(
         "--limit", type=values.positive, metavar="N", help="number of lines"

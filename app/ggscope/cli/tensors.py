@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.analysis.filters.text import text_matcher
+from ggscope.analysis.model_importance import TensorImportance, tensor_importance
 from ggscope.analysis.model_tensors import ModelTensors, model_tensors
 from ggscope.analysis.model_tree import (
     TensorReads,
@@ -58,6 +59,13 @@ def run(arguments: Namespace) -> int:
             raise QueryError(
                 f"{path.name} names no tensors. --gguf MODEL adds the model file."
             )
+        if arguments.sort == "importance":
+            if arguments.by != "tensor":
+                raise QueryError("--sort importance needs --by tensor.")
+            if trace.importance is None:
+                raise QueryError(
+                    f"{path.name} has no importance matrix. --with IMATRIX adds one."
+                )
         listing, reads = model_tensors(trace), tensor_reads(trace)
         record = tensors_json(path, trace, listing, reads, arguments, matches)
         if not arguments.json:
@@ -88,7 +96,7 @@ def tensors_json(
         chosen = np.flatnonzero(is_match)
     tree = tensor_tree(trace, listing, arguments.by, reads, chosen)
     records = (
-        _tensors(trace, listing, reads, chosen)
+        _tensors(trace, listing, reads, chosen, tensor_importance(trace))
         if arguments.by == "tensor"
         else _groups(trace, listing, tree)
     )
@@ -122,11 +130,15 @@ def _sort(records: list[Record], by: str) -> None:
     if by == "name":
         records.sort(key=lambda record: str(record["name"]))
         return
-    records.sort(key=lambda record: (record[by] is None, -(record[by] or 0)))
+    records.sort(key=lambda record: (record.get(by) is None, -(record.get(by) or 0)))
 
 
 def _tensors(
-    trace: Trace, listing: ModelTensors, reads: TensorReads, chosen: I64
+    trace: Trace,
+    listing: ModelTensors,
+    reads: TensorReads,
+    chosen: I64,
+    importance: TensorImportance | None,
 ) -> list[Record]:
     tensors, elements = trace.tensors, element_counts(trace, listing.rows)
     records = []
@@ -148,9 +160,22 @@ def _tensors(
                 "offset": _known(int(listing.offset[at])),
                 "file": listing.files[file] if 0 <= file < len(listing.files) else None,
                 **_read(trace, reads, row),
+                **_importance(importance, row),
             }
         )
     return records
+
+
+def _importance(importance: TensorImportance | None, row: int) -> Record:
+    """Return what an importance matrix has of a tensor; nothing without one."""
+    if importance is None:
+        return {}
+    square, tokens = float(importance.mean_square[row]), float(importance.count[row])
+    return {
+        "importance": None if np.isnan(square) else square,
+        "imatrix_tokens": None if np.isnan(tokens) else round(tokens),
+        "unused_experts": _known(int(importance.n_unused[row])),
+    }
 
 
 def _groups(trace: Trace, listing: ModelTensors, tree: TensorTree) -> list[Record]:
@@ -247,9 +272,14 @@ def _table(trace: Trace, listing: Record, reads: TensorReads, whole: int) -> str
     head += ["offset"] if is_list else []
     head += ["accesses", "read"] if reads.accesses is not None else []
     head += ["time"] if reads.ticks is not None else []
+    has_importance = is_list and trace.importance is not None
+    head += ["importance", "tokens", "unused experts"] if has_importance else []
     rows = []
     for record in listing["rows"]:
         size, n = record["size"], record["elements"]
+        if not is_list:
+            size = None if record["unknown_sizes"] == record["tensors"] else size
+            n = None if record["unknown_elements"] == record["tensors"] else n
         bits = float("nan") if record["bits"] is None else record["bits"]
         row = [record["name"]]
         if is_list:
@@ -270,8 +300,27 @@ def _table(trace: Trace, listing: Record, reads: TensorReads, whole: int) -> str
         if reads.ticks is not None:
             ticks = record[f"total_{unit}"]
             row.append(NOT_AVAILABLE if ticks is None else format_duration(ticks, unit))
+        if has_importance:
+            row += _importance_texts(record)
         rows.append(row)
+    if trace.importance is not None and not trace.models:
+        # A matrix alone tells no types, shapes and sizes.
+        columns = zip(head, *rows, strict=True)
+        head, *rows = map(
+            list,
+            zip(*(c for c in columns if set(c[1:]) != {NOT_AVAILABLE}), strict=True),
+        )
     return output.table(head, rows, left=(0, 1) if is_list else (0,))
+
+
+def _importance_texts(record: Record) -> list[str]:
+    square, tokens = record["importance"], record["imatrix_tokens"]
+    unused = record["unused_experts"]
+    return [
+        NOT_AVAILABLE if square is None else f"{square:.4g}",
+        NOT_AVAILABLE if tokens is None else format_count(tokens),
+        NOT_AVAILABLE if unused is None else format_count(unused),
+    ]
 
 
 def _read_texts(record: Record, reads: TensorReads) -> list[str]:

@@ -54,8 +54,8 @@ _STACKED_PX = 400.0
 _MAX_CURVES = 8
 _HIDDEN = {
     ExpertSource.NONE: "Nothing in this trace has to do with experts.",
-    ExpertSource.STACKS: "Ops of this trace touch whole stacks of experts; which "
-    "experts worked was not recorded.",
+    ExpertSource.STACKS: "Only whole stacks of experts are named; which experts were "
+    "used is not recorded.",
 }
 
 

@@ -166,7 +166,7 @@ class ExpertSource(Enum):
     LAUNCHES : launches counted the tokens of each expert (measured, without tokens).
     SIZES : the sizes of tensors tell that every expert computed (derived).
     ACCESSES : accesses name the slices of experts (derived: one access is no choice).
-    STACKS : ops touch whole stacks of experts, so no expert can be told.
+    STACKS : ops access, or a model lists, whole stacks: no expert can be told.
     NONE : nothing in the trace has to do with experts.
     """
 

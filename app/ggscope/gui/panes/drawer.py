@@ -143,8 +143,14 @@ class Drawer(QFrame):
 
     def set_elsewhere(self, ids: Collection[str]) -> None:
         """Leave out the tabs of views that are panes or windows of their own."""
+        is_changed = False
         for position, entry in enumerate(self._entries):
-            self._bar.setTabVisible(position, entry.id not in ids)
+            is_shown = entry.id not in ids
+            is_changed |= self._bar.isTabVisible(position) != is_shown
+            self._bar.setTabVisible(position, is_shown)
+        if is_changed:
+            # Qt leaves gaps where tabs were hidden until a text is set.
+            self._bar.setTabText(0, self._bar.tabText(0))
 
     def head_height(self) -> int:
         """Return the height of the closed drawer."""

@@ -17,6 +17,7 @@ import numpy as np
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.importance import Importance
+from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
@@ -80,7 +81,9 @@ class ImatrixReader:
                 hint="Is this what llama-imatrix wrote?",
             )
         context.progress(source.size, source.size)
-        builder.importance = entries.importance()
+        builder.importance = importance = entries.importance()
+        # So a matrix alone lists its tensors; where they lie only the model tells.
+        builder.tensors = _tensors(builder, importance)
         events = {"entries": len(entries.names), "chunks": entries.chunks}
         producer = {"dataset": ", ".join(entries.datasets)} if entries.datasets else {}
         return builder.snapshot(
@@ -93,6 +96,18 @@ class ImatrixReader:
                 summary={"events": events},
             )
         )
+
+
+def _tensors(builder: TraceBuilder, importance: Importance) -> Tensors:
+    """Return a tensor for each entry, of unknown place and size."""
+    n, layer = len(importance), importance.layer
+    return Tensors(
+        name=np.array(builder.strings.intern_many(importance.names), np.int32),
+        offset=np.full(n, -1, np.int64),
+        size=np.full(n, -1, np.int64),
+        layer=np.where(layer < 1 << 15, layer, -1).astype(np.int16),
+        expert=np.full(n, -1, np.int16),
+    )
 
 
 def _first_entry(data: bytes, size: int) -> str | None:

@@ -42,7 +42,7 @@ def source_words(choices: Choices) -> str:
         ExpertSource.LAUNCHES: "counted by launch (tokens_per_expert)",
         ExpertSource.SIZES: "all experts computed (derived from sizes)",
         ExpertSource.ACCESSES: "derived from expert accesses",
-        ExpertSource.STACKS: "whole expert stacks accessed",
+        ExpertSource.STACKS: "whole expert stacks",
         ExpertSource.NONE: "nothing recorded",
     }[choices.source]
 
@@ -59,8 +59,8 @@ def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
         return (
             "Routing not recorded",
             (
-                "Ops of this trace access whole expert stacks. Record with expert ids, "
-                "or add a routing CSV: File › Add to session."
+                "Only whole stacks of experts are named. Record with expert ids, or "
+                "add a routing CSV: File › Add to session."
             ),
         )
     return (

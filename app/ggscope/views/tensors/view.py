@@ -56,10 +56,14 @@ from ggscope.views.tensors.rows import (
     FILE,
     IMPORTANCE,
     NAME,
+    OFFSET,
     PART,
+    SHAPE,
     SHARE,
+    SIZE,
     TIME,
     TOKENS,
+    TYPE,
     UNUSED,
     ListedTensors,
     RowMaker,
@@ -204,7 +208,7 @@ class TensorsView(PaintedView):
                     largest_first=True),
             Heading("file", "File", 160),
             Heading("importance", "Mean square of the activations that it was "
-                    "multiplied with (imatrix); of a stack, of the experts in use", 84,
+                    "multiplied with (imatrix); of a stack, of the experts in use", 100,
                     right=True, largest_first=True),
             Heading("tokens", "Rows of activations in the imatrix; of a stack, summed "
                     "over its experts", 84, right=True, largest_first=True),
@@ -266,7 +270,10 @@ class TensorsView(PaintedView):
             )
 
     def _show(self, trace: Trace | None, listed: ListedTensors | None) -> None:
+        is_other = trace is not self._of
         self._of, self._found = trace, listed
+        if is_other and listed is not None:
+            self._rank_importance(listed)
         self._listed = None if listed is None else listed.tensors
         self._offer_colors()
         self._show_summary()
@@ -274,6 +281,15 @@ class TensorsView(PaintedView):
         self._show_rows()
         self._fit_map()
         self._on_selection()
+
+    def _rank_importance(self, listed: ListedTensors) -> None:
+        """List the tensors of an importance matrix alone by their importance."""
+        has_sizes = bool((listed.tensors.size >= 0).any())
+        if has_sizes or not self._known_of_importance(listed)[IMPORTANCE]:
+            return
+        self.by.setCurrentIndex(self.by.findData("tensor"))
+        header = self.table.horizontalHeader()
+        header.setSortIndicator(IMPORTANCE, Qt.SortOrder.DescendingOrder)
 
     def _offer_colors(self) -> None:
         """Offer the colours of an importance matrix where there is one."""
@@ -397,9 +413,17 @@ class TensorsView(PaintedView):
 
     def _hide_columns(self, listed: ListedTensors) -> None:
         """Hide the columns of which nothing is known, and a single file."""
+        tensors = listed.tensors
+        has_sizes = bool((tensors.size >= 0).any())
+        has_shapes = bool((listed.elements >= 0).any())
         is_known = {
-            BITS: bool((listed.elements >= 0).any()),
-            ELEMENTS: bool((listed.elements >= 0).any()),
+            TYPE: has_sizes or has_shapes,
+            BITS: has_shapes,
+            SHAPE: has_sizes or has_shapes,
+            ELEMENTS: has_shapes,
+            SIZE: has_sizes,
+            OFFSET: bool((tensors.offset >= 0).any()),
+            SHARE: has_sizes,
             ACCESSES: listed.reads.accesses is not None,
             BYTES: listed.reads.bytes is not None,
             TIME: listed.reads.ticks is not None,

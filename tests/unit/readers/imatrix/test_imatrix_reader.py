@@ -32,6 +32,18 @@ def opened(path: Path, data: bytes) -> tuple[Trace, Importance]:
 
 
 @pytest.mark.parametrize("form", list(FORMS))
+def test_a_matrix_alone_lists_its_tensors(form, tmp_path):
+    some = imatrix_files.entries()
+
+    trace, importance = opened(tmp_path / "x.imatrix", FORMS[form](some))
+
+    tensors = trace.tensors
+    assert [trace.strings[i] for i in tensors.name] == [entry.name for entry in some]
+    assert tensors.layer.tolist() == importance.layer.tolist()
+    assert set(tensors.size.tolist()) == set(tensors.offset.tolist()) == {-1}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize("seed", range(3))
 def test_entries_are_those_that_were_written(form, seed, tmp_path):
     some = imatrix_files.entries(seed)
@@ -80,7 +92,7 @@ def test_without_counts_only_what_was_used_is_known(tmp_path):
     assert np.isnan(count).all()
     assert layer[seen == 0].tolist() == [0, 1, 2]
     assert set(expert[seen == 0].tolist()) == {5}
-    assert expert_choices(trace).source is ExpertSource.NONE
+    assert expert_choices(trace).source is ExpertSource.STACKS
 
 
 def test_stack_of_unknown_width_is_one_matrix(tmp_path):
