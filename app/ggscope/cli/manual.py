@@ -34,7 +34,7 @@ EXAMPLES = (
         "ggscope convert run.bin --to csv --sort duration --limit 10 -o -",
         "the ten longest spans",
     ),
-    ("ggscope convert run.bin --to chrome-json -o run.json", "for Perfetto"),
+    ("ggscope convert run.bin --to chrome-json -o run.trace.json", "for Perfetto"),
     (
         "ggscope export run.bin --preset single -o column.pdf --caption -",
         "a figure for a column of a paper, and its caption",
