@@ -33,10 +33,10 @@ _PLACES: dict[int, str] = {
     Place.TRACED: "from accesses in the trace",
 }
 _PLACE_WORDS: dict[int, str] = {
-    Place.STATED: "(from model)",
-    Place.LISTED: "(from side file)",
-    Place.CALIBRATED: "(calibrated)",
-    Place.TRACED: "(from trace)",
+    Place.STATED: "from model",
+    Place.LISTED: "from side file",
+    Place.CALIBRATED: "calibrated",
+    Place.TRACED: "from trace",
 }
 _NOT_LISTED = (Place.UNKNOWN, Place.TRACED)
 _SIZES: dict[int, str] = {
@@ -69,7 +69,7 @@ def tensor_name(trace: Trace, row: int) -> str:
 
 
 def place_word(trace: Trace, row: int) -> str:
-    """Return where a tensor's offset is known from: "(from model)"; "" = unknown."""
+    """Return where a tensor's offset is known from: "from model"; "" = unknown."""
     return _PLACE_WORDS.get(_place(trace, row), "")
 
 
@@ -289,6 +289,7 @@ def _offset_fact(trace: Trace, row: int) -> Fact:
     place = _place(trace, row)
     exact = f"byte {offset:,}; {_PLACES.get(place, 'source unknown')}"
     word = _PLACE_WORDS.get(place, "")
+    word = f"({word})" if word else ""
     caution = place in (Place.TRACED, Place.CALIBRATED)
     text = f"{format_offset(offset)} {word}".strip()
     return Fact("offset", text, exact, caution=caution, qualifier=word)

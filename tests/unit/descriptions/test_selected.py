@@ -125,7 +125,7 @@ def test_size_of_the_file_is_not_known_from_accesses() -> None:
 
     assert file_bytes(trace, 0) == -1
     assert file_bytes(trace, 1) == -1
-    assert place_word(trace, 0) == "(from trace)"
+    assert place_word(trace, 0) == "from trace"
     assert place_word(trace, 1) == ""
     assert not any("of the file" in words for words in card_words(trace, 0))
 

@@ -67,7 +67,7 @@ class AccessCards(Themed):
         lines = (
             ", ".join(
                 (
-                    *(f"{a.badge} {a.name}", a.size, f"{a.place} {how}".strip()),
+                    *(f"{a.badge} {a.name}", a.size, _place_text(a, how)),
                     *more,
                     *([a.origin_words] if a.origin_words else []),
                 )
@@ -132,7 +132,7 @@ class AccessCards(Themed):
         bold = mono_font(12, bold=True)
         draw_elided(painter, text_box, access.name, bold, theme.text)
         text_box = QRect(box.left() + pad, first + line, box.width() - 2 * pad, line)
-        place = f"{access.place} ({how})" if how else access.place
+        place = _place_text(access, how)
         draw_elided(painter, text_box, place, mono_font(11), theme.dim)
         text_box.translate(0, line)
         # The origin takes the space of what the tooltip has as well.
@@ -192,13 +192,18 @@ class AccessCards(Themed):
         return super().event(event)
 
 
+def _place_text(access: AccessFact, how: str) -> str:
+    """Return the place of an access and how it is known: "offset 0x00 (from trace)"."""
+    return f"{access.place} ({how})" if how else access.place
+
+
 def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> str:
     """Return all that is known of an access, one fact per line."""
     facts = (
         ("", access.name),
         ("memory", access.badge),
         ("size", access.exact_size),
-        ("place", f"{access.place} ({how})" if how else access.place),
+        ("place", _place_text(access, how)),
         *(("bytes of", text) for text in access.of_range),
         *(("page cache", text) for text in [access.origin_words] if text),
         *(("tensor", " · ".join(more)) for _ in more[:1]),
