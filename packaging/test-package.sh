@@ -85,7 +85,7 @@ inside ggscope-capture models /tmp/models >/dev/null 2>"$root/tmp/models.txt" ||
 [ -s "$root/tmp/models/dense.gguf" ] || fail "models: there is no dense.gguf"
 # Nothing here can bring a llama.cpp: that is said in a sentence.
 ! inside ggscope-capture demo /tmp/demo >/dev/null 2>"$root/tmp/demo.txt" || fail "a demo of nothing"
-grep -q "no python3 here" "$root/tmp/demo.txt" || fail "demo says: $(tail -1 "$root/tmp/demo.txt")"
+grep -q "python3 with pip is needed" "$root/tmp/demo.txt" || fail "demo says: $(tail -1 "$root/tmp/demo.txt")"
 # With one brought from outside it runs without Python.
 capture_home=root/.local/share/ggscope/capture
 if GGSCOPE_CAPTURE_HOME="$root/$capture_home" "$root/usr/lib/ggscope/ggscope-capture" \
