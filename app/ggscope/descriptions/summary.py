@@ -464,7 +464,7 @@ def _data(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
     if bad:
         yield SummaryLine("problems", format_count(bad), "data lost or wrong")
     elif notices := problems[Severity.NOTICE]:
-        yield SummaryLine("problems", "none", format_counted(notices, "notice"))
+        yield SummaryLine("problems", format_counted(notices, "notice"))
     else:
         yield SummaryLine("problems", "none")
     checked = [figure for _, figure in trace.stated_figures()]

@@ -93,9 +93,10 @@ _LOOKED_AT = 100_000
 def default_coloring(trace: "Trace") -> str:
     """Return what spans are coloured by unless a person chooses.
 
-    The family of their op; where most of their ops belong to no family, the category
-    if most spans have one, as with calls of CUDA or libraries of frames, and the op in
-    other Chrome traces and profiles.
+    The family of their op; the phase where there are neither ops nor engines, as in
+    logs; where most ops belong to no family, the category if most spans have one, as
+    with calls of CUDA or libraries of frames, and the op in other Chrome traces and
+    profiles.
     Of a long trace some spans are looked at.
     """
     import numpy as np
@@ -105,7 +106,13 @@ def default_coloring(trace: "Trace") -> str:
     first, by_call = PLAIN_COLORINGS[0], "category"
     category, op = trace.spans.category, trace.spans.op
     names_any = trace.ops is not None and trace.ops.id in ("chrome", "frames")
-    if (category is None and not names_any) or not len(op):
+    if not len(op):
+        return first
+    phase = trace.spans.phase
+    has_families = (op >= 0).any() or trace.lanes.is_engine.any()
+    if phase is not None and not has_families and (phase >= 0).any():
+        return "phase"
+    if category is None and not names_any:
         return first
     step = max(len(op) // _LOOKED_AT, 1)
     ops, counts = np.unique(op[::step], return_counts=True)

@@ -559,7 +559,7 @@ def about_dialog(parent: QWidget | None) -> QDialog:
     """Return the dialog with version and licence, and those of all third parties."""
     lines = [
         f"# ggscope {ggscope.__version__}",
-        "Exact timelines of llama.cpp, ggml and NPU runs. MIT licence.",
+        "Viewer for inference traces of llama.cpp, ggml, GPUs and NPUs. MIT licence.",
         "",
         f"Python {platform.python_version()}, Qt {qVersion()}",
         "",

@@ -173,8 +173,7 @@ class StartPage(QWidget):
         area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         head = label("Drop trace files here", area, "large")
         text = label(
-            "traces of ggml-viz, tensor tracers and NPUs · models, maps, graphs, "
-            "buffers · or a whole folder",
+            "traces, server logs, profiles, benchmarks, models · or a whole folder",
             area,
             "dim",
             wraps=True,
@@ -228,7 +227,7 @@ class StartPage(QWidget):
         head = QVBoxLayout()
         head.setSpacing(4)
         head.addWidget(label("ggscope", inner, "title"))
-        word = "Exact timelines of llama.cpp, ggml and NPU runs"
+        word = "Viewer for inference traces of llama.cpp, ggml, GPUs and NPUs"
         head.addWidget(label(word, inner, "dim"))
         column.addStretch(1)
         column.addLayout(head)

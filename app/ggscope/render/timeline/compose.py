@@ -19,7 +19,7 @@ from ggscope.analysis.rows.rows import MAX_ROWS
 from ggscope.analysis.summary.latency import SLOW
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange, format_count, format_share
+from ggscope.model.units import TimeRange, format_count, format_counted, format_share
 from ggscope.render.axis import CHARACTER_PX, LABEL_SIZE, Axis, axis_ticks
 from ggscope.render.batch import (
     Align,
@@ -721,6 +721,9 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
     else:
         head = f"{name} holds no spans"
         body = "There are no spans, markers or counters to show."
+        if trace.importance is not None:
+            n = format_counted(len(trace.importance.names), "tensor")
+            body = f"It is an importance matrix of {n}. Add its model file to see them."
         has_tables = len(trace.tensors) or len(trace.routing) or len(trace.buffers)
         # The worst comes first; it is no reason where the file is of something else.
         if trace.warnings and not (has_tables or trace.graphs):

@@ -1,7 +1,7 @@
 """Every reader of `COLORINGS`, and a template colouring that none of them names."""
 
 from argparse import Namespace
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import ModuleType
 
 import numpy as np
@@ -10,7 +10,12 @@ import pytest
 import builders
 from ggscope.analysis.rows import colorings
 from ggscope.analysis.rows.categories import Categories
-from ggscope.analysis.rows.colorings import COLORINGS, Coloring, coloring
+from ggscope.analysis.rows.colorings import (
+    COLORINGS,
+    Coloring,
+    coloring,
+    default_coloring,
+)
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.cli.arguments import parse
 from ggscope.cli.reading import coloring as chosen_coloring
@@ -108,3 +113,15 @@ def test_added_colouring_is_kept_while_its_columns_stay(
 def test_unknown_colouring_is_refused() -> None:
     with pytest.raises(KeyError):
         coloring("parity")
+
+
+def test_spans_without_ops_are_coloured_by_phase() -> None:
+    spans = builders.llama_like_trace().spans
+    no_ops = np.full(len(spans), -1, np.int32)
+    none = np.full(len(spans), -1, np.int8)
+
+    trace = replace(builders.llama_like_trace(), spans=replace(spans, op=no_ops))
+    without_phases = replace(trace, spans=replace(trace.spans, phase=none))
+
+    assert default_coloring(trace) == "phase"
+    assert default_coloring(without_phases) == "family"
