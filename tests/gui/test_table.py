@@ -188,6 +188,18 @@ def test_columns_without_a_value_are_left_out() -> None:
     ]
 
 
+def test_lanes_without_numbers_of_threads_keep_their_whole_names() -> None:
+    builder = TraceBuilder()
+    lane = builder.add_lane("tokens", LaneKind.THREAD)
+    builder.add_spans(start=np.array([0]), end=np.array([5]), lane=np.array([lane]))
+    trace = builders.finished(builder)
+
+    (column,) = [c for c in columns_of(trace) if c.key == "lane"]
+
+    assert column.title == "lane"
+    assert column.width >= 8 * len("tokens")
+
+
 @pytest.mark.parametrize("other", ["", "calls of the program"])
 def test_threads_are_numbers_only_below_a_column_of_threads(
     view: TableView, session: Session, other: str

@@ -311,11 +311,19 @@ def test_counters_have_a_scale_at_the_edge_of_their_header(
         assert y + box.height - 10 < labels[1].y < y + box.height - 4
 
 
-def test_name_of_a_counter_matters_more_than_its_scale() -> None:
-    scene = make_scene(counter_trace(2048.0), header_width=90)
+def test_name_of_a_counter_stands_between_the_ends_of_its_scale() -> None:
+    scene = make_scene(counter_trace(2048.0, 1024.0), header_width=110)
 
-    assert "used" in texts_of(compose_timeline(scene))
-    assert "2.0 KiB" not in texts_of(compose_timeline(scene))
+    texts = {
+        text.text: text
+        for batch in compose_timeline(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    }
+
+    name, high, low = (texts[word] for word in ("used", "2.0 KiB", "0 B"))
+    assert high.y + 10 <= name.y <= low.y - 10
+    assert name.x + name.width > 90, "the scale takes no room from the name"
 
 
 def test_counters_are_areas() -> None:

@@ -4,7 +4,7 @@ from ggscope.readers.api import LOG, ReaderInfo
 
 INFO = ReaderInfo(
     "llama-log",
-    "llama.cpp log",
+    "server log",
     (".log", ".txt", ".jsonl"),
     "What llama-server, llama-cli, ik_llama.cpp or ollama write: requests by slot, "
     "cached and reprocessed tokens, drafts, memory, warnings; vLLM: throughput, queue "

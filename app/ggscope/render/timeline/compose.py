@@ -394,8 +394,7 @@ def _add_axis_labels(
     indent = _FIGURE_INDENT if scene.is_figure else _LANE_INDENT
     size = _FIGURE_SIZE if scene.is_figure else _LANE_SIZE
     name = scene.measurer.width(box.title, Face.WORDS, size)
-    is_above = scene.is_figure and not _is_low(box)
-    beside = 0.0 if is_above else min(name, _LEAST_NAME_PX)
+    beside = min(name, _LEAST_NAME_PX) if _is_low(box) else 0.0
     if indent + beside + width + HEAD_PAD > edge:
         return 0.0
     top, foot = axis_ends(y, y + box.height)
@@ -453,7 +452,11 @@ def _add_lane(
         track = track_of(lane)
         is_used = track.shows_use
         note = _LONGEST_USE if is_used else track.note(geometry.scene.index.trace)
-        room -= _add_axis_labels(box, y, edge, clip, texts, geometry)
+        labels_px = _add_axis_labels(box, y, edge, clip, texts, geometry)
+        if labels_px and not _is_low(box):
+            middle = y + box.height / 2  # between the labels
+        else:
+            room -= labels_px
     if not _has_room_for(note, box.title, room):
         note = ""  # where both do not fit, the name matters more
     room -= len(note) * _DIGIT_PX + (8 if note else 0)

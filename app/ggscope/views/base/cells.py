@@ -211,8 +211,9 @@ def _has_numbers_of_threads(trace: Trace) -> bool:
     """Tell whether the column of lanes is called T and shows threads by number."""
     lanes, is_listed = trace.lanes, _listed_lanes(trace)
     has_engines = bool((is_listed & lanes.is_engine).any())
-    short = map(_short_lane, lanes.names_of(is_listed))
-    return not has_engines and _longest(short) <= _SHORT_LANE
+    short = [_short_lane(name) for name in lanes.names_of(is_listed)]
+    has_numbers = any(map(str.isdigit, short))
+    return has_numbers and not has_engines and _longest(short) <= _SHORT_LANE
 
 
 def _short_lane(name: str) -> str:
