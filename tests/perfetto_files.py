@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+BEGIN, END, INSTANT, COUNTER, STATE = 1, 2, 3, 4, 5
 CLEARED, NEEDED = 1, 2
 LOCAL_CLOCK, REALTIME, MONOTONIC, BOOTTIME = 64, 1, 3, 6
 REALTIME_NS = 1_700_000_000 * 10**9
@@ -313,13 +313,44 @@ def others(names: Iterator[str] | None = None) -> bytes:
 
 def old_event(
     sequence: Sequence, phase: str, time: int, name: str = "", more: bytes = b"",
-    duration: int | None = None,
+    duration: int | None = None, track_uuid: int = 71,
 ) -> bytes:  # fmt: skip
     """Return an event with a phase of Chrome; `duration` in µs."""
     legacy = num(2, ord(phase)) + more
     legacy += num(3, duration) if duration is not None else b""
-    about = (sub(23, name) if name else b"") + num(11, 71) + sub(6, legacy)
+    about = sub(23, name) if name else b""
+    about += num(11, track_uuid) + sub(6, legacy)
     return sequence.packet(sub(11, about), time)
+
+
+def old_flows(seed: int = 0, n: int = 60) -> bytes:
+    """Return threads with slices one after another, and flows of old form.
+
+    A flow begins in a slice, goes on in another and ends in one, or in the one that
+    begins next where it is not bound to what is around it. Names tell flows of one id
+    apart.
+    """
+    rng = np.random.default_rng(seed)
+    one = Sequence(1)
+    parts = [one.start(time=1000), one.packet(process(7, 7, "worker"))]
+    uuids = 71, 72, 73
+    parts += [one.packet(thread(u, 7, u, f"thread {u}", 7)) for u in uuids]
+    now = 1000
+    bound = num(12, 1)
+    for i in range(n):
+        name, scope = f"flow {i % 7}", num(6, i)
+        for phase in "stf"[: int(rng.integers(2, 4))]:
+            uuid = uuids[int(rng.integers(3))]
+            now += 100
+            is_next = phase == "f" and rng.random() < 0.5
+            event = old_event(
+                one, phase, now, name, scope + (b"" if is_next else bound),
+                track_uuid=uuid,
+            )  # fmt: skip
+            begin = one.event(BEGIN, now + (20 if is_next else -20), uuid, f"op {i}")
+            parts += [event, begin] if is_next else [begin, event]
+            parts.append(one.event(END, now + 50, uuid))
+    return b"".join(parts)
 
 
 def varied(seed: int, n: int = 300, *, marks_lead: bool = True) -> bytes:

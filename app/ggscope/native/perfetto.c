@@ -13,7 +13,9 @@
 #include "text_table.h"
 
 /* readers/perfetto/packets.py: Mark, Of, Status, Space */
-enum { NEGATIVE = 1, OF_PROCESS = 2, OF_ALL = 4 };
+enum { NEGATIVE = 1, OF_PROCESS = 2, OF_ALL = 4, TO_NEXT = 8 };
+/* The phase of a state, which lasts until the next one of its track. */
+enum { STATE = 'Z' };
 enum {
     PROCESS = 1, THREAD = 2, COUNTER = 4, INCREMENTAL = 8, APART = 16, SEPARATE = 32,
     BESIDE = 64, LISTED = 128,
@@ -728,6 +730,7 @@ typedef struct {
     int32_t category, phase, pid, tid;
     uint8_t has_track, has_type, has_counter, has_real, has_delta, has_absolute, has_duration;
     uint8_t has_id, is_local, has_pid, has_tid, direction, instant_scope, n_extra;
+    uint8_t is_bound; /* a flow to the span around it, not to the next one */
     uint8_t n_extra_double, n_values, n_reals;
     uint8_t quality;
     int32_t columns[5], word;
@@ -763,6 +766,9 @@ static void take_legacy(Piece c, Event *e)
             break;
         case 8:
             e->flow_id = f.number;
+            break;
+        case 12:
+            e->is_bound = f.number != 0;
             break;
         case 13:
             e->direction = (uint8_t)(f.number & 3);
@@ -984,18 +990,22 @@ static int32_t track_of(Scan *s, int32_t sequence, const Event *e)
     return numbered(s->track_numbers, UUID, 0, 0);
 }
 
+/* The hash of a name or category of an event. */
+static uint64_t hash_of_text(const Scan *s, int32_t text)
+{
+    if (text <= -2)
+        return s->known->hash[-2 - text];
+    if (text == NONE)
+        return s->texts->secret;
+    const uint8_t *const at = s->data + s->texts->offset[text];
+    return hash_of((Piece){at, at + s->texts->length[text]}, s->texts->secret);
+}
+
 /* The track of an activity with an id of its own; what is around it is its parent. */
 static int32_t activity_of(Scan *s, const Event *e, int32_t around, int32_t name, int64_t pid)
 {
     const int by_name = e->phase == 'S' || e->phase == 'T' || e->phase == 'p' || e->phase == 'F';
-    const int32_t word = by_name && !e->scope.at ? name : e->category;
-    uint64_t scope = s->texts->secret;
-    if (word <= -2)
-        scope = s->known->hash[-2 - word];
-    else if (word >= 0)
-        scope = hash_of((Piece){s->data + s->texts->offset[word],
-                                s->data + s->texts->offset[word] + s->texts->length[word]},
-                        s->texts->secret);
+    uint64_t scope = hash_of_text(s, by_name && !e->scope.at ? name : e->category);
     if (e->scope.at)
         scope = mixed(scope, hash_of(e->scope, 0));
     if (e->is_local)
@@ -1030,6 +1040,18 @@ static void add_flow(Scan *s, int64_t row, uint64_t id, int role)
     f->row[at] = (int32_t)row;
     f->id[at] = id;
     f->role[at] = (uint8_t)role;
+}
+
+/* A flow of old form: one of its id is another under another name or category. */
+static void add_old_flow(Scan *s, const Event *e, int64_t row, int32_t name, int64_t pid)
+{
+    uint64_t id = mixed(hash_of_text(s, e->category), hash_of_text(s, name));
+    if (e->scope.at)
+        id = mixed(id, hash_of(e->scope, 0));
+    if (e->is_local)
+        id = mixed(id, (uint64_t)pid);
+    add_flow(s, row, mixed(id, e->id),
+             e->phase == 's' ? FLOW_OUT : e->phase == 't' ? FLOW_THROUGH : FLOW_IN);
 }
 
 static void add_flows(Scan *s, Piece c, int64_t row)
@@ -1080,8 +1102,10 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
         note(&tally->n_untimed, &tally->first_untimed, offset);
         return;
     }
-    static const char types[] = "\0BEiC";
-    if (!e.phase && e.type < sizeof types - 1)
+    static const char types[] = {0, 'B', 'E', 'i', 'C', STATE};
+    if (e.phase == STATE)
+        e.phase = '?';
+    if (!e.phase && e.type < sizeof types)
         e.phase = types[e.type];
     /* Values of further counters. */
     const int32_t *extra = e.n_extra ? e.extra : q->extra + (int64_t)sequence * MOST_EXTRA;
@@ -1104,11 +1128,11 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
                   e.has_counter ? (double)e.counter : e.real);
         return;
     }
-    if (!e.phase && e.type != 5) {
+    if (!e.phase) {
         note(&tally->n_untimed, &tally->first_untimed, offset);
         return;
     }
-    if (!is_one_of(e.phase, "BEXiIRbenSTpF")) {
+    if (!is_one_of(e.phase, "BEXiIRbenSTpFstfZ")) {
         note(&tally->n_left_out, &tally->first_left_out, offset);
         return;
     }
@@ -1116,13 +1140,13 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
         ? -2 - numbered(s->interned_numbers, NAME, (uint64_t)state, e.name_iid)
         : text_of(s, e.name);
     int32_t track = track_of(s, sequence, &e);
-    if (is_one_of(e.phase, "benSTpF")) {
-        if (!e.has_id) {
-            note(&tally->n_untimed, &tally->first_untimed, offset);
-            return;
-        }
-        track = activity_of(s, &e, track, name, e.has_pid ? e.pid : q->pid[sequence]);
+    const int64_t pid = e.has_pid ? e.pid : q->pid[sequence];
+    if (is_one_of(e.phase, "benSTpFstf") && !e.has_id) {
+        note(&tally->n_untimed, &tally->first_untimed, offset);
+        return;
     }
+    if (is_one_of(e.phase, "benSTpF"))
+        track = activity_of(s, &e, track, name, pid);
     PerfettoRows *r = s->rows;
     const int64_t row = r->count++;
     int64_t duration = 0;
@@ -1133,6 +1157,8 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
         duration = e.duration * 1000;
     if (is_one_of(e.phase, "iI"))
         flags |= e.instant_scope == 1 ? OF_ALL : e.instant_scope == 2 ? OF_PROCESS : 0;
+    if (e.phase == 'f' && !e.is_bound)
+        flags |= TO_NEXT;
     r->offset[row] = offset;
     r->time[row] = time;
     r->duration[row] = duration;
@@ -1153,6 +1179,8 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
     }
     add_flows(s, p->body, row);
     static const uint8_t roles[] = {0, FLOW_IN, FLOW_OUT, FLOW_THROUGH};
+    if (is_one_of(e.phase, "stf"))
+        add_old_flow(s, &e, row, name, pid);
     if (e.direction && e.flow_id)
         add_flow(s, row, e.flow_id, roles[e.direction]);
 }

@@ -168,8 +168,9 @@ def by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:
     order = np.arange(len(lane))
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
-    if (lane[1:] < lane[:-1]).any():
-        order = order[np.argsort(narrow(lane)[order], kind="stable")]
+    on = lane[order]
+    if (on[1:] < on[:-1]).any():
+        order = order[np.argsort(narrow(on), kind="stable")]
     on, begin, stop = lane[order], start[order], end[order]
     is_tie = (on[1:] == on[:-1]) & (begin[1:] == begin[:-1])
     if (stop[1:][is_tie] > stop[:-1][is_tie]).any():

@@ -52,6 +52,8 @@ class Mark(IntFlag):
     """Its duration is not known."""
     OF_PROCESS = 2
     OF_ALL = 4
+    TO_NEXT = 8
+    """A flow leads to the span that begins next."""
 
 
 class Of(IntFlag):
@@ -143,7 +145,7 @@ class Packets:
 
     Attributes
     ----------
-    phase, flags : uint8[n], letter as in Chrome's events, and `Mark`.
+    phase, flags : uint8[n], letter as in Chrome's events, Z for a state; and `Mark`.
     offset : int[n], where the packet of each begins, see `Places`.
     time, duration : int[n], ns of `clock`.
     clock, track : int[n] into `clocks` and `track_keys`.

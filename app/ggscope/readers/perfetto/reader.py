@@ -203,8 +203,8 @@ _NOTES: tuple[_Note, ...] = (
     ("uncounted", Severity.NOTICE, "value_without_counter",
      "values are of no counter; they are left out."),
     ("left_out", Severity.NOTICE, "events_left_out",
-     "events are of a kind that is not shown: states, counters and flows of old "
-     "form, samples."),
+     "events are of a kind that is not shown: counters of old form, samples, memory "
+     "dumps."),
 )  # fmt: skip
 
 

@@ -170,7 +170,7 @@ class PerfettoTrace:
     def add_spans(self) -> None:
         """Add all spans, by lane and in order of start."""
         packets = self._packets
-        parts = [self._whole(), self._up_to_last()]
+        parts = [self._whole(), self._up_to_last(), self._states()]
         if self.is_own:
             parts.append(self._instants_without_end())
             self._shown = parts[-1].row
@@ -263,6 +263,27 @@ class PerfettoTrace:
         np.maximum.at(last, self._track[rows], self._time[rows])
         end = np.where(is_open, last[self._track[spans.row]], spans.end)
         return replace(spans, end=end)
+
+    def _states(self) -> Intervals:
+        """Return the states of tracks: each lasts until the next one of its track.
+
+        One without a name ends the one before. The last one of a track goes on: it is
+        drawn up to the last event of the trace.
+        """
+        row = self._of("Z")
+        row = row[np.lexsort((row, self._time[row], self._track[row]))]
+        start, track = self._time[row], self._track[row]
+        is_last = np.append(
+            track[1:] != track[:-1], np.ones(min(len(row), 1), np.bool_)
+        )
+        end = np.where(is_last, self.last_begin, np.append(start[1:], start[-1:]))
+        flags = np.where(is_last, int(SpanFlag.UNFINISHED), 0).astype(np.uint16)
+        texts = self._packets.texts
+        name = self._packets.name[row]
+        nameless = texts.index("") if "" in texts else -1
+        is_state = (name >= 0) & (name != nameless)
+        row, start, end = row[is_state], start[is_state], end[is_state]
+        return Intervals(row, start, end, row, flags[is_state])
 
     def _note_spans(self, row: I64) -> None:
         """Note which span each event begins or ends."""
@@ -555,9 +576,10 @@ class PerfettoTrace:
         rest = np.flatnonzero(span < 0)
         if len(rest):
             lane = self._lane[self._track[row[rest]]]
-            found = self._around.enclosing(lane, time[rest])
+            is_next = (self._packets.flags[row[rest]] & int(Mark.TO_NEXT)) != 0
+            around = self._around.enclosing(lane, time[rest], is_next)
             is_sure = (lane >= 0) & self._is_alone[np.maximum(lane, 0)]
-            span[rest] = np.where(is_sure, found, -1)
+            span[rest] = np.where(is_sure, around, -1)
         return span
 
 

@@ -156,7 +156,7 @@ def test_slices_are_those_of_perfettos_processor(tmp_path):
         paths.append(tmp_path / f"clock-{clock}.pftrace")
         data, _ = files.random_trace(clock, 200, clock=clock, has_gaps=True)
         paths[-1].write_bytes(data)
-    for make in (files.others, files.rocprof_like):
+    for make in (files.others, files.rocprof_like, files.old_flows):
         paths.append(tmp_path / f"{make.__name__}.pftrace")
         paths[-1].write_bytes(make())
     if importlib.util.find_spec("viztracer") is not None:

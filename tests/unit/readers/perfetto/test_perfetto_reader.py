@@ -1,6 +1,7 @@
 """Perfetto traces against the spans that they were made of."""
 
 import gzip
+import itertools
 import json
 import zlib
 from collections import Counter
@@ -14,7 +15,7 @@ import perfetto_files as files
 from ggscope.analysis.summary.devices import device_times
 from ggscope.cli import main
 from ggscope.errors import Cancelled, ReadError
-from ggscope.model.tables import Quality, quality_of
+from ggscope.model.tables import Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.common.packed_text import text_of
@@ -30,6 +31,7 @@ from perfetto_files import (
     INSTANT,
     LOCAL_CLOCK,
     MONOTONIC,
+    STATE,
     Sequence,
     Span,
     fixed,
@@ -37,6 +39,7 @@ from perfetto_files import (
     num,
     packet,
     sub,
+    track,
 )
 
 
@@ -559,18 +562,56 @@ def test_events_without_time_type_or_id_are_told(tmp_path):
 
 def test_events_of_kinds_that_are_not_shown_are_told(tmp_path):
     one = Sequence(1)
-    data = one.start() + one.event(5, 5, 9, "state")
-    for phase in "CNDOstfMP":
+    data = one.start()
+    for phase in "CNDOMPZ":
         data += files.old_event(one, phase, 6, "x")
     data += one.packet(sub(66, b"\x08\x01"), 9)
 
     trace = opened(tmp_path / "x.txt", data)
 
     assert codes(trace) == {
-        "events_left_out": 10, "packets_left_out": 1, "no_track_events": 1,
+        "events_left_out": 7, "packets_left_out": 1, "no_track_events": 1,
     }  # fmt: skip
     message = next(w for w in trace.warnings if w.code == "packets_left_out").message
     assert "perf_sample (1)" in message
+
+
+def test_flows_of_old_form_lead_from_slice_to_slice(tmp_path):
+    trace = opened(tmp_path / "x.txt", files.old_flows(n=2))
+
+    names = [trace.strings[i] for i in trace.spans.name]
+    starts = trace.spans.start
+    order = np.argsort(starts)
+    # The slices of each flow follow one another.
+    expected = [
+        (starts[a], starts[b])
+        for a, b in itertools.pairwise(order)
+        if names[a] == names[b]
+    ]
+    flows = trace.flows
+    assert len(expected) >= 2
+    assert (
+        sorted(zip(starts[flows.source], starts[flows.target], strict=True)) == expected
+    )
+    assert len(trace.markers) == 0
+
+
+def test_states_last_until_the_next_one_of_their_track(tmp_path):
+    one = Sequence(1)
+    data = one.start(time=1000) + one.packet(track(9, "player", 0, sub(18, b"")))
+    data += one.event(STATE, 1000, 9, "buffering") + one.event(
+        STATE, 1200, 9, "playing"
+    )
+    data += one.event(STATE, 1500, 9) + one.event(STATE, 1800, 9, "paused")
+    data += one.event(INSTANT, 2000, 8, "x")
+
+    trace = opened(tmp_path / "x.txt", data)
+
+    assert spans_by_lane(trace)["player"] == [
+        ("buffering", 1000, 1200), ("playing", 1200, 1500), ("paused", 1800, 2000),
+    ]  # fmt: skip
+    is_open = (trace.spans.flags & SpanFlag.UNFINISHED) != 0
+    assert is_open.tolist() == [False, False, True]
 
 
 def test_values_of_no_counter_are_told(tmp_path):
