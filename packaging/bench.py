@@ -154,8 +154,9 @@ class Bench:
         for name in CHROME if "perfetto" in arguments.only else ():
             if name in paths:
                 script = HERE / "bench_perfetto.py"
-                work = partial(self._script, script, paths[name], rounds=1)
-                self.sources[f"perfetto-{name}"] = work
+                source = f"perfetto-{name}"
+                work = partial(self._of_peer, source, script, paths[name])
+                self.sources[source] = work
         if "sql" in arguments.only:
             work = partial(self._script, HERE / "bench_sql.py", paths["queried"])
             self.sources["sql"] = work
@@ -249,6 +250,15 @@ class Bench:
         n = str(rounds or self._few)
         found: Values = json.loads(_output([str(script), str(path), n]))
         return found
+
+    def _of_peer(self, source: str, script: Path, path: Path) -> Values:
+        """Return what a script measures of another program, which may fail."""
+        answer: dict[str, Any] = json.loads(_output([str(script), str(path), "1"]))
+        reason = answer.pop("failed", None)
+        if reason is not None:
+            self.about[source] = {"failed": reason}
+            tell(f"{source}: failed: {reason}")
+        return answer
 
     def _columns(self) -> Values:
         """Return the medians of tests/bench in milliseconds."""

@@ -24,7 +24,6 @@ def test_viewer_shows_every_span_to_the_nanosecond(run, tmp_path) -> None:
     found = perfetto_viewer.seen(files, tmp_path)
 
     for path, seen in zip(files, found, strict=True):
-        assert "failure" not in seen, seen["failure"]
         assert seen["errors"] == []
         meant = path.with_suffix(".chrome-json").read_text()
         # An instant is a slice without a duration there, an open one has -1.
