@@ -942,6 +942,7 @@ SOURCES = {
         {
             "ggscope_rows_are_sorted": (i32, In.i64, In.i64, i64),
             "ggscope_rows_prefix": (None, In.i64, In.i64, i64, Out.i64),
+            "ggscope_rows_depths": (i32, i64, In.i32, In.i64, In.i64, Out.i32),
             "ggscope_rows_kept": (
                 None, In.i64, In.i64, In.u8, i64, Out.u32, Out.i64,
             ),

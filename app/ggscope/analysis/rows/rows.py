@@ -257,12 +257,21 @@ def depths(start: I64, end: I64, lane: Array) -> Array:
 
     For all lanes at once, in any order; lane numbers are not negative. The deepest
     span of a lane says how many rows `stack` needs for it, less one. O(n log n), and
-    O(n) where spans come lane by lane in time order and do not overlap.
+    O(n) where spans come lane by lane in time order and nest.
     """
-    depth = np.zeros(len(start), np.int32)
     order = _lane_by_lane(start, end, lane)
     if order is not None:
         start, end, lane = start[order], end[order], lane[order]
+    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    depth = np.empty(len(start), np.int32)
+    of_lane = np.ascontiguousarray(lane, np.int32)
+    if library().ggscope_rows_depths(len(start), of_lane, start, end, depth):
+        if order is None:
+            return depth
+        result = np.empty_like(depth)
+        result[order] = depth
+        return result
+    depth[:] = 0
     # Lanes whose spans follow each other are done with; most lanes are such.
     overlaps = (start[1:] < end[:-1]) & (lane[1:] == lane[:-1])
     if not overlaps.any():

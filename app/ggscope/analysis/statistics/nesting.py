@@ -8,7 +8,6 @@ one of the spans was open.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,8 @@ MOST_SPANS = 1 << 22
 """Of more spans that the compiled scan cannot go over it is not told how much nests or
 lies side by side: it takes a sort."""
 _MOST_KEY = 1 << 62
+_BATCH = 1 << 16
+"""Spans of small lanes that are gone over together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +103,16 @@ def own_times(start: I64, end: I64, lane: Array) -> I64:
     own = np.zeros(len(order), np.int64)
     own[order[alone]] = (high - low)[alone]
     rest = np.flatnonzero(~alone)
-    for begin, stop in _runs(where[rest]):
-        rows = rest[begin:stop]
-        edges = distinct(np.concatenate([low[rows], high[rows]]))
+    for rows, begin, stop in _side_by_side(low[rest], high[rest], where[rest]):
+        edges = distinct(np.concatenate([begin, stop]))
         owner = latest_owner(
-            np.searchsorted(edges, low[rows]),
-            np.searchsorted(edges, high[rows]),
-            len(edges),
+            np.searchsorted(edges, begin), np.searchsorted(edges, stop), len(edges)
         )[:-1]
         is_owned = owner >= 0
         length = np.diff(edges)[is_owned]
-        sums = np.zeros(len(rows), np.int64)
+        sums = np.zeros(len(begin), np.int64)
         add_by_group(sums, owner[is_owned], length)
-        own[order[rows]] = sums
+        own[order[rest[rows]]] = sums
     return own
 
 
@@ -151,21 +149,37 @@ def covered(group: I64, start: I64, end: I64, n_groups: int) -> I64:
     return total
 
 
-def _runs(lane: I64) -> Iterator[tuple[int, int]]:
-    """Yield (first, stop) of each run of equal lanes."""
+def _side_by_side(low: I64, high: I64, lane: I64) -> Iterator[tuple[slice, I64, I64]]:
+    """Yield rows of some lanes at a time, with begins and ends of their own times.
+
+    The times of a lane lie behind those of the lane before, so that spans of two
+    lanes share none. Spans are by lane; there may be more lanes than spans in one.
+    """
     first = np.flatnonzero(np.diff(lane, prepend=-1) != 0)
-    yield from pairwise([*first.tolist(), *([len(lane)] if len(lane) else [])])
+    if not len(first):
+        return
+    behind = np.append(first[1:], len(lane))
+    zero = int(low.min())
+    extent = int(high.max()) - zero + 1
+    at = 0
+    while at < len(first):
+        full = int(np.searchsorted(behind, first[at] + _BATCH, "right"))
+        end = min(max(full, at + 1), at + max(_MOST_KEY // extent, 1))
+        rows = slice(int(first[at]), int(behind[end - 1]))
+        shift = np.repeat(np.arange(end - at), behind[at:end] - first[at:end])
+        shift = shift * extent - zero
+        yield rows, low[rows] + shift, high[rows] + shift
+        at = end
 
 
 def _alone(low: I64, high: I64, lane: I64) -> npt.NDArray[np.bool_]:
     """Tell which spans, in order of lane and start, overlap no other of their lane."""
-    n = len(low)
-    alone = np.ones(n, np.bool_)
-    for begin, stop in _runs(lane):
-        reach = np.maximum.accumulate(high[begin:stop])
-        meets = low[begin + 1 : stop] < reach[:-1]
-        alone[begin + 1 : stop] &= ~meets
-        alone[begin : stop - 1] &= ~meets
+    alone = np.ones(len(low), np.bool_)
+    for rows, begin, stop in _side_by_side(low, high, lane):
+        meets = begin[1:] < np.maximum.accumulate(stop)[:-1]
+        part = alone[rows]
+        part[1:] &= ~meets
+        part[:-1] &= ~meets
     return alone
 
 

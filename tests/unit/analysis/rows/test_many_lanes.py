@@ -70,6 +70,30 @@ def test_depths_tell_how_many_rows_each_lane_needs(seed, order, tick):
         assert len(rows) == int(depth[mine].max()) + 1
 
 
+@pytest.mark.parametrize("levels", [3, 40, 3000])
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_depths_count_the_spans_that_are_open(levels, is_nested):
+    rng = np.random.default_rng(levels)
+    lane = np.repeat([0, 4, 5], levels)
+    start = np.tile(np.arange(levels) // 2, 3)
+    end = 3 * levels - start - np.tile(np.arange(levels) % 2, 3)
+    end[rng.random(3 * levels) < 0.1] = -1
+    end = np.maximum(end, start)  # some have no length
+    if not is_nested:
+        end[levels // 2 :: levels] += 2 * levels
+    mixed = rng.permutation(3 * levels)
+    lane, start, end = lane[mixed], start[mixed], end[mixed]
+
+    depth = depths(start, end, lane)
+
+    order = np.lexsort((-end, end > start, start, lane))
+    lane, start, end, depth = lane[order], start[order], end[order], depth[order]
+    for i in rng.integers(0, 3 * levels, 200).tolist():
+        before = slice(0, i)
+        is_open = (lane[before] == lane[i]) & (end[before] > start[i])
+        assert depth[i] == np.count_nonzero(is_open & (end[before] > start[before]))
+
+
 def test_row_counts_equal_the_rows_without_making_them(monkeypatch):
     calls = composed_rows(monkeypatch)
     index = TraceIndex(many_lanes())

@@ -63,6 +63,23 @@ def test_own_times_give_each_tick_to_the_innermost_span(rows):
             assert found[i] == end[i] - start[i]
 
 
+@pytest.mark.parametrize("factor", [1, 1 << 40, 1 << 52])
+def test_own_times_of_very_many_lanes_are_those_of_each(factor):
+    random = np.random.default_rng(5)
+    n, n_lanes = 150_000, 40_000
+    lane = random.integers(0, n_lanes, n)
+    lane[:70_000] = 7
+    start = random.integers(-200, 200, n) * factor
+    end = start + random.integers(0, 60, n) * factor
+
+    found = own_times(start, end, lane)
+
+    for one in (0, 7, 8, 20_000, n_lanes - 1, *random.integers(0, n_lanes, 300)):
+        rows = np.flatnonzero(lane == one)
+        alone = own_times(start[rows], end[rows], lane[rows])
+        assert found[rows].tolist() == alone.tolist()
+
+
 @given(spans, st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_covered_time_is_that_of_every_tick(rows, is_huge):
