@@ -191,7 +191,7 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     lane = trace.spans.lane.astype(np.int32).copy()
     lane[::7] = 1 << 30
     lane[::5] = -(1 << 30)
-    pattern = trace.accesses.pattern.copy()
+    pattern = trace.accesses.pattern.astype(np.int32)
     pattern[::3] = 1 << 30
     pattern[::4] = -(1 << 30)
     bad = replace(
