@@ -100,21 +100,21 @@ def main() -> int:
         values |= bench.measure(source)
     seconds = dict(bench.seconds)
     known = figures(arguments.size, bench.column_names(values))
-    found = []
+    worse = []
     if baseline is not None and not arguments.write_baseline:
         look = partial(regressions, known, before=baseline["figures"])
-        found = confirmed(lambda now: look(now=now), values, bench.measure, seconds)
+        worse = confirmed(lambda now: look(now=now), values, bench.measure, seconds)
     _print(known, values, rates, is_markdown=arguments.markdown)
     result = {
         "ggscope": ggscope.__version__, "machine": machine(), "about": bench.about,
         "rounds": arguments.rounds, "limits": rates, "seconds": seconds,
-        "figures": values, "regressions": [str(regression) for regression in found],
+        "figures": values, "regressions": [str(regression) for regression in worse],
     }  # fmt: skip
     print(json.dumps(result))
     _keep(baseline_path, result, baseline, is_new=arguments.write_baseline)
-    if found:
+    if worse:
         tell("worse than the baseline by more than 30 %:")
-        for regression in found:
+        for regression in worse:
             tell(f"  {regression}")
         return 1
     return 0
@@ -200,8 +200,8 @@ class Bench:
         largest = max(records, key=lambda path: path.stat().st_size, default=None)
         others = (self._paths.get(name) for name in N_EVENTS)
         chosen = [str(path or "") for path in (largest, *others)]
-        found: Values = json.loads(_output([str(HERE / "bench_limits.py"), *chosen]))
-        return found
+        figures: Values = json.loads(_output([str(HERE / "bench_limits.py"), *chosen]))
+        return figures
 
     @staticmethod
     def column_names(values: Values) -> list[str]:
@@ -232,11 +232,11 @@ class Bench:
         command += options
         if name not in self.about:  # byte code, shared libraries, fonts
             _output(["-m", "ggscope", "bench", str(SAMPLE), "--seconds", "0.1"])
-        told = []
+        parts = []
         for _ in range(rounds or self._rounds):
             os.environ["GGSCOPE_STARTED"] = repr(time.time())
-            told.append(json.loads(_output(command)))
-        whole = median_figures(told)
+            parts.append(json.loads(_output(command)))
+        whole = median_figures(parts)
         words = ("renderer", "canvas", "rows", "records", "spans")
         self.about[name] = {word: whole[word] for word in words}
         return {
@@ -248,8 +248,8 @@ class Bench:
     def _script(self, script: Path, path: Path, *, rounds: int = 0) -> Values:
         """Return what a script that calls the analyses measures with a trace."""
         n = str(rounds or self._few)
-        found: Values = json.loads(_output([str(script), str(path), n]))
-        return found
+        figures: Values = json.loads(_output([str(script), str(path), n]))
+        return figures
 
     def _of_peer(self, source: str, script: Path, path: Path) -> Values:
         """Return what a script measures of another program, which may fail."""
@@ -269,12 +269,12 @@ class Bench:
              "--benchmark-disable-gc", "--timeout=0", f"--benchmark-json={target}",
              f"--rootdir={ROOT}"]
         )  # fmt: skip
-        found = json.loads(target.read_text("utf-8"))["benchmarks"]
+        benchmarks = json.loads(target.read_text("utf-8"))["benchmarks"]
         return {
             one["name"].removeprefix("test_bench_"): float(
                 f"{one['stats']['median'] * 1e3:.4g}"
             )
-            for one in found
+            for one in benchmarks
         }
 
 

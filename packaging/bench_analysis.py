@@ -45,10 +45,10 @@ def measure(trace: Trace, rounds: int) -> dict[str, float]:
     index = TraceIndex(trace)
     order = OrderRequest(index, Sorting())()
     by_duration = Sorting("duration", descending=True)
-    wanted = parse_filter(FILTER, trace.clock.unit)
+    chosen = parse_filter(FILTER, trace.clock.unit)
 
     def filtered() -> object:
-        return OrderRequest(index, Sorting(), filter_mask(trace, wanted))()
+        return OrderRequest(index, Sorting(), filter_mask(trace, chosen))()
 
     rng = np.random.default_rng(1)
     spans = [order.at(row) for row in rng.integers(0, len(order), JUMPS).tolist()]

@@ -132,16 +132,16 @@ def _heatmap(opened: Opened, rounds: int) -> Figures:
 
 
 def _cache(opened: Opened, rounds: int) -> Figures:
-    found = what_if(opened.trace, None, with_row_reads=False)
-    size = np.asarray(found.places.size, np.int64)
+    answer = what_if(opened.trace, None, with_row_reads=False)
+    size = np.asarray(answer.places.size, np.int64)
     # As many reads as asked, over and over where the run is shorter.
-    unit = np.resize(found.sequence.unit, N_CURVE)
+    unit = np.resize(answer.sequence.unit, N_CURVE)
     return {
         "curve_ms": _ms(lambda: miss_curve(unit, size), rounds),
         "what_if_ms": _ms(
             lambda: what_if(opened.trace, None, with_row_reads=False), rounds
         ),
-        "belady_ms": _ms(lambda: best_possible(found), rounds),
+        "belady_ms": _ms(lambda: best_possible(answer), rounds),
     }
 
 

@@ -40,19 +40,19 @@ def direct(folder: Path, rounds: int) -> None:
         "loaded and off": {"LD_PRELOAD": tracer, "GGSCOPE_ENABLED": "0"},
         "on": {"LD_PRELOAD": tracer, "GGSCOPE_RING_MODE": "overwrite"},
     }
-    found: dict[str, list[float]] = {way: [] for way in ways}
+    times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in random.sample(sorted(ways), len(ways)):
             line = [str(program), str(NODES), "3000"]
-            told = subprocess.run(
+            result = subprocess.run(
                 line, env=common | ways[way], capture_output=True, check=True
             )
-            found[way].append(float(told.stdout))
+            times[way].append(float(result.stdout))
             for path in folder.glob("ring*"):
                 path.unlink()
-    absent = statistics.median(found["absent"])
+    absent = statistics.median(times["absent"])
     print(f"direct: {NODES} ops a graph, the fastest of 3,000 graphs, {rounds} rounds")
-    for way, values in found.items():
+    for way, values in times.items():
         middle = statistics.median(values)
         more = "" if way == "absent" else f", {middle - absent:+.1f} ns per record"
         print(f"  {way:15} {middle:6.1f} ns per op{more}")
@@ -88,14 +88,14 @@ def pairs(folder: Path, name: str, n_pairs: int, n: int, threads: int) -> None:
     ways = {"without": {}, "without again": {}, "off": {**on, "GGSCOPE_ENABLED": "0"}}
     ways["on"] = on
     line = [sys.executable, __file__, "--run", str(target.path), str(model)]
-    found: dict[str, list[list[float]]] = {way: [] for way in ways}
+    times: dict[str, list[list[float]]] = {way: [] for way in ways}
     for _ in range(n_pairs):
         for way in random.sample(sorted(ways), len(ways)):
-            told = subprocess.run(
+            result = subprocess.run(
                 [*line, str(n), str(threads)], env={**os.environ, **ways[way]},
                 capture_output=True, check=True, text=True,
             )  # fmt: skip
-            found[way].append([float(word) for word in told.stdout.split()])
+            times[way].append([float(word) for word in result.stdout.split()])
             for path in folder.glob("ring*"):
                 path.unlink()
     print(
@@ -104,11 +104,11 @@ def pairs(folder: Path, name: str, n_pairs: int, n: int, threads: int) -> None:
     )
     for column, of in enumerate(("a second", "a second of a core")):
         print(f" {of}")
-        for way, rows in found.items():
+        for way, rows in times.items():
             values = [row[column] for row in rows]
             text = f"  {way:15} {statistics.median(values):7.1f}"
             if way != "without":
-                both = zip(rows, found["without"], strict=True)
+                both = zip(rows, times["without"], strict=True)
                 differences = sorted(
                     100 * (row[column] / plain[column] - 1) for row, plain in both
                 )

@@ -67,15 +67,15 @@ def regressions(
 
     Figures that only one side has are left out.
     """
-    found = []
+    slower = []
     for figure in figures:
         key = figure.key
         if not figure.is_compared or key not in now or key not in before:
             continue
         worse = worse_by(figure, now[key], before[key])
         if worse > ALLOWED:
-            found.append(Regression(figure, now[key], before[key], worse))
-    return sorted(found, key=lambda r: -r.worse)
+            slower.append(Regression(figure, now[key], before[key], worse))
+    return sorted(slower, key=lambda r: -r.worse)
 
 
 def confirmed(
@@ -96,22 +96,24 @@ def confirmed(
     again : measures a source once more and returns its figures.
     seconds : how long the first measurement of each source took.
     """
-    found = look(now)
+    regressions = look(now)
     tried: dict[str, int] = {}
     left = AGAIN_SHARE * math.fsum(seconds.values())
     for _ in range(MORE_TRIES):
         # The quick ones first: that confirms most in the time there is.
-        sources = {r.figure.source for r in found}
+        sources = {r.figure.source for r in regressions}
         for source in sorted(sources, key=lambda s: (seconds.get(s, 0.0), s)):
             if seconds.get(source, 0.0) > left:
                 continue
             left -= seconds.get(source, 0.0)
             tried[source] = tried.get(source, 0) + 1
             fresh = again(source)
-            for regression in found:
+            for regression in regressions:
                 key = regression.figure.key
                 if key in fresh:
                     best = max if regression.figure.more_is_better else min
                     now[key] = best(now[key], fresh[key])
-        found = look(now)
-    return [replace(r, is_confirmed=tried.get(r.figure.source, 0) > 0) for r in found]
+        regressions = look(now)
+    return [
+        replace(r, is_confirmed=tried.get(r.figure.source, 0) > 0) for r in regressions
+    ]

@@ -47,7 +47,7 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
 
     `sizes` are names of sizes, `columns` names of the benchmarks of single pictures.
     """
-    found = [
+    rows = [
         Figure(
             key="commands.info_cpu_x", label="ggscope info of 2 kB, processor time",
             unit="× import numpy", aim=2.2, slack=0.2,
@@ -71,34 +71,34 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     ]  # fmt: skip
     for size in sizes:
         n = f"{int(millions(size) * 1e6):,} records"
-        found += _opening(f"bin{size}", n, _FIRST.get(size), _OPEN.get(size))
-        found += _moving(f"bin{size}", n)
+        rows += _opening(f"bin{size}", n, _FIRST.get(size), _OPEN.get(size))
+        rows += _moving(f"bin{size}", n)
         # The panes alone take 30 MB, which is 30 bytes for each of a million.
-        found += _memory(f"bin{size}", n, 40 if millions(size) >= 10 else None)
+        rows += _memory(f"bin{size}", n, 40 if millions(size) >= 10 else None)
     viz, npu = ".ggmlviz, 2 M events", "NPU JSON, 1.5 M events"
-    found += _opening("ggmlviz", viz, 0.5, None)
-    found += _moving("ggmlviz", viz)
-    found += _opening("npu", npu, 2.5, None)
-    found += _moving("npu", npu)
+    rows += _opening("ggmlviz", viz, 0.5, None)
+    rows += _moving("ggmlviz", viz)
+    rows += _opening("npu", npu, 2.5, None)
+    rows += _moving("npu", npu)
     for size in sizes:
         n = f"{millions(size):g} M accesses"
-        found += _session(f"moe{size}", n)
-    found += _table()
-    found += _answers("answers100k", "100,000 spans", 50, 50)
-    found += _answers("answers10M", "10 M spans", 1_000, 3_000)
+        rows += _session(f"moe{size}", n)
+    rows += _table()
+    rows += _answers("answers100k", "100,000 spans", 50, 50)
+    rows += _answers("answers10M", "10 M spans", 1_000, 3_000)
     for size in sizes:
-        found += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
-    found += _profilers()
-    found += _many()
-    found += _live()
-    found += [
+        rows += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
+    rows += _profilers()
+    rows += _many()
+    rows += _live()
+    rows += [
         Figure(
             key=f"columns.{name}", label=name.replace("_", " "), unit="ms",
             slack=0.2,
         )
         for name in columns
     ]  # fmt: skip
-    return found
+    return rows
 
 
 def millions(size: str) -> float:
@@ -198,18 +198,18 @@ def _memory(source: str, what: str, aim: float | None) -> list[Figure]:
 
 def _profilers() -> list[Figure]:
     """Return figures of traces of other profilers, and of SQL."""
-    found = []
+    figures = []
     for source, first, whole in (("chrome1M", 0.6, 3.0), ("chrome10M", 0.8, 20.0)):
         what = f"Chrome JSON, {CHROME[source]:,} events"
-        found += _opening(source, what, first, whole)
-        found.append(
+        figures += _opening(source, what, first, whole)
+        figures.append(
             Figure(
                 key=f"{source}.bytes_per_record", label=f"{what}: memory",
                 unit="B each", aim=60 if source == "chrome10M" else None, slack=4,
             )
         )  # fmt: skip
         peer = f"Perfetto with the same {CHROME[source]:,} events"
-        found += [
+        figures += [
             Figure(
                 key=f"perfetto-{source}.{name}", label=f"{peer}: {label}", unit=unit,
                 is_compared=False,
@@ -219,25 +219,25 @@ def _profilers() -> list[Figure]:
                 ("peak_mb", "memory of its processes", "MB"),
             )
         ]  # fmt: skip
-    found += _opening("nsys", "nsys SQLite, 10 M rows", 2.0, None)
+    figures += _opening("nsys", "nsys SQLite, 10 M rows", 2.0, None)
     rows = (
         ("group_ms", "grouped by op", 100), ("count_ms", "counted", None),
         ("name_ms", "those of one name counted", None),
     )  # fmt: skip
-    found += [
+    figures += [
         Figure(
             key=f"sql.{name}", label=f"SQL, 5 M spans: {label}", unit="ms", aim=aim,
             slack=5,
         )
         for name, label, aim in rows
     ]  # fmt: skip
-    found.append(
+    figures.append(
         Figure(
             key="sql.tables_mb", label="SQL, 5 M spans: memory of the tables",
             unit="MB", slack=20,
         )
     )  # fmt: skip
-    return found
+    return figures
 
 
 def _many() -> list[Figure]:
@@ -249,7 +249,7 @@ def _many() -> list[Figure]:
         ("nested", "1,000,000 levels"),
     )
     deeds = (("read", "read"), ("shown", "read, laid out, in letters"))
-    found = [
+    figures = [
         Figure(
             key=f"many.{name}_{deed}", label=f"{thing}: {words}, to an ordinary trace",
             unit="×", aim=3, slack=0.3,
@@ -258,14 +258,14 @@ def _many() -> list[Figure]:
         for deed, words in deeds
     ]  # fmt: skip
     label = "10,000 open lanes prepared, to ten with the same spans"
-    found.append(
+    figures.append(
         Figure(key="many.lanes_prepared", label=label, unit="×", aim=3, slack=0.3)
     )
     label = "10,000 open lanes prepared, processor time"
-    found.append(
+    figures.append(
         Figure(key="many.lanes_prepared_ms", label=label, unit="ms", aim=300, slack=20)
     )
-    return found
+    return figures
 
 
 def _live() -> list[Figure]:
@@ -390,7 +390,7 @@ def _session(source: str, what: str) -> list[Figure]:
         ("close_ms", "closing while it computes", "ms", 100, 20),
         ("rest_mb", "memory with all panes", "MB", None, 30),
     )
-    found = [
+    figures = [
         Figure(
             key=f"{source}.{name}", label=f"{what}: {label}", unit=unit, aim=aim,
             slack=slack,
@@ -402,7 +402,7 @@ def _session(source: str, what: str) -> list[Figure]:
         ("points", "3D view", 30),
         ("graph", "graph, all layers", 60),
     ):
-        found += [
+        figures += [
             Figure(
                 key=f"{source}.{view}_fps", label=f"{what}: {label}, frames that moved",
                 unit="/s", aim=aim, more_is_better=True, slack=3,
@@ -412,7 +412,7 @@ def _session(source: str, what: str) -> list[Figure]:
                 label=f"{what}: {label}, processor time of a frame",
             ),
         ]  # fmt: skip
-    return found
+    return figures
 
 
 def _bytes(source: str, what: str) -> list[Figure]:

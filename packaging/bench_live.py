@@ -133,12 +133,12 @@ def followed(seconds: float, megabytes: float) -> dict[str, float]:
             time.sleep(max(now + 1 / PER_SECOND - time.perf_counter(), 0))
         used = time.process_time() - used
         took = time.perf_counter() - begin
-        told = json.loads(writer.communicate()[0])
+        answer = json.loads(writer.communicate()[0])
         status = source.status()
         source.close()
     return {
         "lost": float(status.lost),
-        "misjudged": float(abs(status.lost - told["dropped"])),
+        "misjudged": float(abs(status.lost - answer["dropped"])),
         "lag_ms": float(np.percentile(lags, 95)),
         "core_share": used / took,
     }
@@ -242,16 +242,16 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--window", type=float, default=0.0)
-    wanted, _ = parser.parse_known_args()
-    if wanted.window:
-        print(json.dumps(in_window(wanted.window, 64)))
+    options, _ = parser.parse_known_args()
+    if options.window:
+        print(json.dumps(in_window(options.window, 64)))
         return 0
-    found = updates()
-    found |= {f"ring_{name}": x for name, x in followed(10, 64).items()}
+    figures = updates()
+    figures |= {f"ring_{name}": x for name, x in followed(10, 64).items()}
     small = followed(3, 0.25)
-    found["small_ring_misjudged"] = small["misjudged"]
-    found |= {f"window_{name}": x for name, x in in_window(13, 64).items()}
-    print(json.dumps({name: float(f"{x:.4g}") for name, x in found.items()}))
+    figures["small_ring_misjudged"] = small["misjudged"]
+    figures |= {f"window_{name}": x for name, x in in_window(13, 64).items()}
+    print(json.dumps({name: float(f"{x:.4g}") for name, x in figures.items()}))
     return 0
 
 

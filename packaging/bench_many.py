@@ -82,12 +82,12 @@ def lanes_trace(n_lanes: int) -> Trace:
 
 def seconds_to_prepare(n_lanes: int, rounds: int) -> float:
     """Return processor time until the lanes in view of so many can be drawn."""
-    trace, state, found = lanes_trace(n_lanes), LaneState(collapsed=frozenset()), []
+    trace, state, figures = lanes_trace(n_lanes), LaneState(collapsed=frozenset()), []
     for _ in range(rounds):
         begin = time.process_time()
         PrepareRequest(TraceIndex(trace), state, "family", None, None)()
-        found.append(time.process_time() - begin)
-    return median(found)
+        figures.append(time.process_time() - begin)
+    return median(figures)
 
 
 def main() -> int:

@@ -96,13 +96,13 @@ def weights() -> dict[str, Weight]:
         ]
     rows.append(("output_norm.weight", (EMBEDDING,), "f32"))
     rows.append(("output.weight", (EMBEDDING, VOCABULARY), "bf16"))
-    found, at = {}, 0
+    layers, at = {}, 0
     for name, shape, type_name in rows:
         number = type_number(type_name)
         size = tensor_bytes(number, shape)
-        found[name] = Weight(name, shape, number, at, size)
+        layers[name] = Weight(name, shape, number, at, size)
         at += -(-size // ALIGNMENT) * ALIGNMENT
-    return found
+    return layers
 
 
 _BIAS = (EMBEDDING, N_EXPERTS)
@@ -245,18 +245,18 @@ def choices(n: int) -> np.ndarray:
     # Each layer has its own hot experts.
     order = np.array([rng.permutation(N_EXPERTS) for _ in range(N_LAYERS)])
     heat = -np.log1p(order)
-    found = np.empty((n, N_LAYERS, N_USED), np.int64)
+    chosen = np.empty((n, N_LAYERS, N_USED), np.int64)
     for first in range(0, n, 1_024):
-        part = found[first : first + 1_024]
-        wish = heat + rng.gumbel(size=(len(part), N_LAYERS, N_EXPERTS))
-        part[:] = np.argsort(-wish, axis=2)[:, :, :N_USED]
+        part = chosen[first : first + 1_024]
+        scores = heat + rng.gumbel(size=(len(part), N_LAYERS, N_EXPERTS))
+        part[:] = np.argsort(-scores, axis=2)[:, :, :N_USED]
         stays = rng.random((len(part), N_LAYERS)) < STAYS
         stays[0] = False
         # From which token of the part each layer has its choice.
         own = np.where(stays, 0, np.arange(len(part))[:, None])
         of = np.maximum.accumulate(own, axis=0)
         part[:] = part[of, np.arange(N_LAYERS)]
-    return found
+    return chosen
 
 
 def write_run(path: Path, n: int) -> None:
@@ -331,10 +331,10 @@ def _buffer_source(name: str, addresses: dict[str, int]) -> np.ndarray:
 def _expert_sources() -> np.ndarray:
     """Return the sources of all experts, [N_LAYERS, len(KINDS), N_EXPERTS]."""
     shape = (N_LAYERS, len(KINDS), N_EXPERTS)
-    found = np.zeros(shape, RECORD["src"].base)
+    records = np.zeros(shape, RECORD["src"].base)
     for place in np.ndindex(shape):
-        found[place] = _weight_source(weights()[expert_name(*place)])
-    return found
+        records[place] = _weight_source(weights()[expert_name(*place)])
+    return records
 
 
 # -- the graph -------------------------------------------------------------------

@@ -108,13 +108,13 @@ def render(svg: bytes, size: int) -> QImage:
 def drawings() -> dict[str, tuple[bytes, int]]:
     """Return what is drawn: SVG and size by the path below ``hicolor``."""
     small = {"apps": small_app, "mimetypes": small_trace}
-    found = {}
+    pictures = {}
     for context, (name, source) in NAMES.items():
         large = (ICONS / source).read_bytes()
         for size in SIZES:
             svg = small[context](size).encode() if size <= SMALL else large
-            found[f"{size}x{size}/{context}/{name}.png"] = (svg, size)
-    return found
+            pictures[f"{size}x{size}/{context}/{name}.png"] = (svg, size)
+    return pictures
 
 
 def main(folder: Path) -> None:

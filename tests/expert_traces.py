@@ -69,9 +69,9 @@ def random_choices(
     The lower an expert's number, the hotter it is.
     """
     rng = np.random.default_rng(seed)
-    wish = rng.gumbel(size=(n_tokens, n_layers, n_experts))
-    wish -= np.log1p(np.arange(n_experts))
-    return np.argsort(-wish, axis=2)[:, :, :k]
+    scores = rng.gumbel(size=(n_tokens, n_layers, n_experts))
+    scores -= np.log1p(np.arange(n_experts))
+    return np.argsort(-scores, axis=2)[:, :, :k]
 
 
 def falling_scores(seed: int, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:

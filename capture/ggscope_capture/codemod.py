@@ -303,7 +303,7 @@ def _registration(checkout: Path) -> str:
     )
     known = [name for name in _CALLED if re.search(rf"\b{name}\s*\(", declared)]
     includes = "".join(f'#include "{name}"\n' for name in headers)
-    told = "".join(
+    notes = "".join(
         f'        tell("{name}", __extension__ (void *) {name});\n' for name in known
     )
     return f"""{_BEGIN}
@@ -312,7 +312,7 @@ def _registration(checkout: Path) -> str:
         __extension__ (void * (*)(const char *, void *))
             dlsym(RTLD_DEFAULT, "ggscope_source");
     if (tell) {{
-{told}    }}
+{notes}    }}
 }}
 {_END}
 """

@@ -246,13 +246,13 @@ def _read_open(path: Path, handle: BinaryIO) -> _Object:
 def _plt_calls(elf: ELFFile) -> set[str]:
     """Return which of `INTERPOSED` are called through the PLT."""
     symbols: Any = elf.get_section_by_name(".dynsym")
-    found = set()
+    names = set()
     for name in (".rela.plt", ".rel.plt"):
         section = elf.get_section_by_name(name)
         if isinstance(section, RelocationSection):
             for relocation in section.iter_relocations():
-                found.add(symbols.get_symbol(relocation["r_info_sym"]).name)
-    return found & set(INTERPOSED)
+                names.add(symbols.get_symbol(relocation["r_info_sym"]).name)
+    return names & set(INTERPOSED)
 
 
 def _elf(path: Path) -> Report:
@@ -412,14 +412,14 @@ def _known_libraries() -> dict[str, Path]:
 
 def _backends(places: list[Path]) -> list[_Object]:
     """Return the CPU backends in these folders, where ggml searches them."""
-    found: dict[Path, _Object] = {}
+    objects: dict[Path, _Object] = {}
     for place in places:
         for path in sorted(place.glob("libggml-cpu*.so*")):
             with contextlib.suppress(DoctorError):
                 each = _read(path)
                 if _CPU in each.defines:
-                    found.setdefault(path.resolve(), each)
-    return list(found.values())
+                    objects.setdefault(path.resolve(), each)
+    return list(objects.values())
 
 
 def _loaded(path: Path, backends: list[_Object]) -> Report:

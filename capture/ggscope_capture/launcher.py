@@ -333,9 +333,9 @@ class Launch:
 
 def find_program(name: str, environment: Mapping[str, str]) -> Path:
     """Return the path of a program to be run; raises LaunchError."""
-    found = shutil.which(name, path=environment.get("PATH"))
-    if found is not None:
-        return Path(found).absolute()
+    program = shutil.which(name, path=environment.get("PATH"))
+    if program is not None:
+        return Path(program).absolute()
     if os.sep in name and os.path.exists(name):  # which a long name does not raise
         raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
     raise LaunchError(f"program {name} not found", NOT_FOUND)

@@ -42,8 +42,8 @@ def open_regular(
         If it cannot be opened, or is no such file.
     """
     try:
-        found = os.stat(path, dir_fd=folder, follow_symlinks=follows_links)
-        _check(found, path, is_own=is_own)
+        status = os.stat(path, dir_fd=folder, follow_symlinks=follows_links)
+        _check(status, path, is_own=is_own)
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
@@ -190,16 +190,16 @@ def _content(descriptor: int, path: Path | str, max_bytes: int | None) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _check(found: os.stat_result, path: Path | str, *, is_own: bool) -> None:
+def _check(status: os.stat_result, path: Path | str, *, is_own: bool) -> None:
     """Raise OSError where this is no regular file, or not one's own as it has to be."""
     name = str(path)
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "a link, which is not followed", name)
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder", name)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "neither a file nor a folder", name)
-    if is_own and found.st_uid != os.geteuid():
+    if is_own and status.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "the file of another user", name)
-    if is_own and found.st_nlink != 1:
+    if is_own and status.st_nlink != 1:
         raise PermissionError(errno.EPERM, "a file with several names", name)

@@ -277,10 +277,10 @@ class Ring:
     def is_file(self, name: str, folder: int) -> bool:
         """Return whether a name in a folder is this ring's file, owned by this user."""
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        return os.path.samestat(found, self._status) and found.st_uid == os.geteuid()
+        return os.path.samestat(status, self._status) and status.st_uid == os.geteuid()
 
     def release(self) -> None:
         """Release the space of all records and events read so far."""

@@ -131,15 +131,15 @@ def is_kept(name: str) -> bool:
 
 def modules_of(names: Iterable[str]) -> set[str]:
     """Return the modules that files of a bundle are, compiled ones."""
-    found = set()
+    modules = set()
     for name in names:
         path = PurePosixPath(name)
         stem, *tags = path.name.split(".")
         if tags[-1:] != ["so"] or path.name.startswith("lib"):
             continue
         folder = [] if "lib-dynload" in path.parts else list(path.parts[:-1])
-        found.add(".".join([*folder, stem]))
-    return found
+        modules.add(".".join([*folder, stem]))
+    return modules
 
 
 def linked(entries: Sequence[Entry]) -> list[Entry]:
@@ -149,13 +149,13 @@ def linked(entries: Sequence[Entry]) -> list[Entry]:
     top of the bundle was found by looking what others link to.
     """
     loose = {e[0]: e for e in entries if "/" not in e[0] and ".cpython-" not in e[0]}
-    found = {name: entry for name, entry in loose.items() if "python" in name}
-    fresh = [entry for entry in entries if entry[0] not in loose] + [*found.values()]
+    pythons = {name: entry for name, entry in loose.items() if "python" in name}
+    fresh = [entry for entry in entries if entry[0] not in loose] + [*pythons.values()]
     while fresh:
         linked_to = {name for entry in fresh for name in linked_by(Path(entry[1]))}
-        fresh = [e for n, e in loose.items() if n in linked_to and n not in found]
-        found |= {entry[0]: entry for entry in fresh}
-    return [e for e in entries if e[0] not in loose or e[0] in found]
+        fresh = [e for n, e in loose.items() if n in linked_to and n not in pythons]
+        pythons |= {entry[0]: entry for entry in fresh}
+    return [e for e in entries if e[0] not in loose or e[0] in pythons]
 
 
 def linked_by(path: Path) -> list[str]:

@@ -75,17 +75,17 @@ def trimmed(data: bytes) -> bytes:
     (count,) = struct.unpack_from("<I", data, head)
     table = list(struct.iter_unpack("<II", data[head + 4 : head + 4 + 8 * count]))
     ends = [begin for _, begin in table[1:]] + [len(data) - head]
-    kept = []
+    parts = []
     for (at, begin), end in zip(table, ends, strict=True):
         name = data[head + at : data.index(b"\0", head + at)]
         if is_kept(name.decode().partition("/")[2]):
-            kept.append((name + b"\0", data[head + begin : head + end]))
-    names = b"".join(name for name, _ in kept)
-    at = 4 + 8 * len(kept)
+            parts.append((name + b"\0", data[head + begin : head + end]))
+    names = b"".join(name for name, _ in parts)
+    at = 4 + 8 * len(parts)
     begin = -(-(at + len(names)) // 16) * 16
-    toc, body = [struct.pack("<I", len(kept))], []
+    toc, body = [struct.pack("<I", len(parts))], []
     place = begin
-    for name, content in kept:
+    for name, content in parts:
         toc.append(struct.pack("<II", at, place))
         at += len(name)
         padded = content.ljust(-(-len(content) // 16) * 16, b"\0")

@@ -190,8 +190,8 @@ def _python_texts() -> dict[str, bytes]:
         Path(f"/usr/share/doc/{minor}/copyright"),
         Path(f"/usr/share/doc/lib{minor}-stdlib/copyright"),
     )
-    found = next((path for path in candidates if path.is_file()), None)
-    return {"LICENSE.txt": found.read_bytes()} if found else {}
+    license_file = next((path for path in candidates if path.is_file()), None)
+    return {"LICENSE.txt": license_file.read_bytes()} if license_file else {}
 
 
 def _wheel_texts(distribution: str, *, with_parts: bool) -> dict[str, bytes]:

@@ -8,9 +8,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def _constant(file: str, name: str) -> str:
     text = (_ROOT / "app" / "ggscope" / file).read_text("utf-8")
-    found = re.search(rf'^{name} = "(.+)"', text, re.MULTILINE)
-    assert found is not None, name
-    return found[1]
+    match = re.search(rf'^{name} = "(.+)"', text, re.MULTILINE)
+    assert match is not None, name
+    return match[1]
 
 
 APPLICATION_ID = _constant("assets.py", "APPLICATION_ID")
@@ -73,12 +73,12 @@ def _type(
 def _documents(
     name: str, types: list[str], rank: str, suffixes: list[str] | None = None
 ) -> dict[str, object]:
-    found: dict[str, object] = {
+    entries: dict[str, object] = {
         "CFBundleTypeName": name,
         "CFBundleTypeRole": "Viewer",
         "LSHandlerRank": rank,
         "LSItemContentTypes": types,
     }
     if suffixes:
-        found["CFBundleTypeExtensions"] = suffixes
-    return found
+        entries["CFBundleTypeExtensions"] = suffixes
+    return entries

@@ -131,11 +131,11 @@ ctypes.CDLL(None).malloc_stats()
 
 
 @needs_glibc
-@pytest.mark.parametrize(("wish", "is_one"), [("one", True), ("many", False)])
-def test_threads_of_the_window_share_one_heap(wish: str, is_one: bool) -> None:
+@pytest.mark.parametrize(("mode", "is_one"), [("one", True), ("many", False)])
+def test_threads_of_the_window_share_one_heap(mode: str, is_one: bool) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
     done = subprocess.run(
-        [sys.executable, "-c", HEAPS, wish],
+        [sys.executable, "-c", HEAPS, mode],
         stderr=subprocess.PIPE, text=True, check=True, env=environment,
     )  # fmt: skip
 

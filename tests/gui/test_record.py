@@ -105,8 +105,8 @@ def run(window, built, tmp_path):
     def call(*arguments, path=None, check=None):
         target = Target(str(path or built["program"]))
         output = tmp_path / "out" / "run.bin"
-        wish = LaunchSpec(target=target, output=str(output), more=shlex.join(arguments))
-        window.record(wish, check)
+        spec = LaunchSpec(target=target, output=str(output), more=shlex.join(arguments))
+        window.record(spec, check)
         return window.document
 
     return call
@@ -249,7 +249,7 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
     assert "Not a known llama.cpp tool: enter all its arguments." in text
     assert not dialog.model.isEnabled()
     assert not dialog.prompt.isEnabled()
-    assert dialog.wish().command() == [str(Path(sys.executable).absolute())]
+    assert dialog.spec().command() == [str(Path(sys.executable).absolute())]
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
     assert new_statements(text, dialog.program_words.text())
@@ -279,7 +279,7 @@ def test_fields_that_a_program_does_not_take_are_disabled(dialog, qtbot, built):
 
     assert not any(field.isEnabled() for field in fields)
     assert dialog.start.isEnabled()
-    assert dialog.wish().command() == ["/bin/ls"]
+    assert dialog.spec().command() == ["/bin/ls"]
 
 
 def test_what_is_said_of_the_model_comes_back_with_a_program_that_takes_one(
@@ -359,7 +359,7 @@ def test_calls_of_cuda_are_recorded_in_the_place_of_ops(dialog, qtbot, built):
     assert dialog.output.text().endswith(".jsonl")
     # It has run on no GPU yet: the answer is never a plain yes.
     assert dialog.program_words.property("level") == "caution"
-    assert dialog.wish().records_calls
+    assert dialog.spec().records_calls
 
     dialog.recorded.setCurrentIndex(0)
     looked(dialog, qtbot)
@@ -790,7 +790,7 @@ def test_program_is_run_again_with_what_was_asked_for(
     window, qtbot, traced, built, model, tmp_path
 ):
     traced()
-    wish = LaunchSpec(
+    spec = LaunchSpec(
         target=Target(str(built["program"])),
         output=str(tmp_path / "out" / "run.bin"),
         model=str(model),
@@ -799,7 +799,7 @@ def test_program_is_run_again_with_what_was_asked_for(
         threads=2,
         more="-p x",
     )
-    window.record(wish)
+    window.record(spec)
     document = window.document
     ended(document, qtbot)
     qtbot.waitUntil(lambda: n_spans(window.document) > 0, timeout=PATIENCE)
@@ -807,11 +807,11 @@ def test_program_is_run_again_with_what_was_asked_for(
 
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
-    again = dialog.wish()
+    again = dialog.spec()
     assert (again.target.path, again.model) == (str(built["program"]), str(model))
     assert (again.prompt, again.tokens, again.threads) == ("hello", 7, 2)
     assert again.more == "-p x"
-    assert again.output != wish.output
+    assert again.output != spec.output
     dialog.close()
 
 
@@ -833,11 +833,11 @@ def test_demo_is_run_again_with_the_program_and_model_that_it_found(
             return 0
 
     demo = run_module.Run("live demo", Silent(), str(output), "")
-    wish = demo.spec_again()
+    spec = demo.spec_again()
 
-    assert wish.target.path == (libraries or "/opt/llama-completion")
-    assert (wish.model, wish.prompt) == ("/d/moe.gguf", "once upon")
-    assert (wish.tokens, wish.threads) == (480, 2)
+    assert spec.target.path == (libraries or "/opt/llama-completion")
+    assert (spec.model, spec.prompt) == ("/d/moe.gguf", "once upon")
+    assert (spec.tokens, spec.threads) == (480, 2)
     output.with_suffix(".json").write_text("{}")
     assert demo.spec_again() is None
 
@@ -863,7 +863,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
 
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
-    again = dialog.wish()
+    again = dialog.spec()
     assert (again.target.path, again.model) == (str(built["program"]), str(model))
     assert (again.prompt, again.tokens, again.threads) == ("once upon", 480, 2)
     assert dialog.start.isEnabled()

@@ -78,7 +78,7 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     outputs = [target]
     with Progress(f"writing {target}") as progress:
 
-        def told(part: Events) -> Iterator[bytes]:
+        def with_progress(part: Events) -> Iterator[bytes]:
             n_bytes = 0
             pieces = forms.chunks(part, arguments.to, order)
             for chunk in forms.packed(pieces, arguments.to, target):
@@ -88,9 +88,9 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
 
         try:
             if is_piped:
-                output.emit_bytes(told(events))
+                output.emit_bytes(with_progress(events))
             else:
-                write_file(target, told(events), overwrite=arguments.force)
+                write_file(target, with_progress(events), overwrite=arguments.force)
         except perfetto.OutgrownError:
             parts = perfetto.parts(events)
             if is_piped or len(parts) < 2 or (target.exists() and not target.is_file()):
@@ -100,7 +100,7 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
                 for number in range(1, len(parts) + 1)
             ]
             _check(outputs, arguments)
-            pieces = (told(part) for part in parts)
+            pieces = (with_progress(part) for part in parts)
             files = zip((path.name for path in outputs), pieces, strict=True)
             write_files(target.parent, files, overwrite=arguments.force)
             losses = [*losses, _PARTS]
@@ -168,7 +168,7 @@ def _write(writer: TokenJson, folder: Path, arguments: Namespace) -> list[int]:
     with Progress(f"writing to {folder}") as progress:
         n_bytes = n_done = 0
 
-        def told(file: TokenFile) -> Iterator[bytes]:
+        def with_progress(file: TokenFile) -> Iterator[bytes]:
             nonlocal n_bytes, n_done
             for number, chunk in enumerate(writer.chunks(file)):
                 yield chunk
@@ -177,6 +177,6 @@ def _write(writer: TokenJson, folder: Path, arguments: Namespace) -> list[int]:
                 progress.update(n_bytes, n_bytes * n_spans // done)
             n_done += len(file.spans)
 
-        files = ((file.name, told(file)) for file in writer.files)
+        files = ((file.name, with_progress(file)) for file in writer.files)
         write_files(folder, files, overwrite=arguments.force)
     return counts

@@ -65,11 +65,11 @@ class Texts:
 
     def word(self, text: str) -> int:
         """Return the number of a text of the program."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = self.n
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = self.n
             self._words.append(text)
-        return found
+        return number
 
     def strings(self, ids: Array) -> I64:
         """Return the numbers of strings, -1 where they are none or empty."""
@@ -210,7 +210,7 @@ class EventRows:
             name,
             category,
             events.track[place],
-            {key: found for key, found in args.items() if (found[1] >= 0).any()},
+            {key: column for key, column in args.items() if (column[1] >= 0).any()},
             place.copy(),
         )
 

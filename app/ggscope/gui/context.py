@@ -60,7 +60,7 @@ class WindowContext(Protocol):
         """Follow a program that runs in a new tab."""
 
     def record(
-        self, wish: "LaunchSpec", check: "TraceabilityCheck | None" = None
+        self, spec: "LaunchSpec", check: "TraceabilityCheck | None" = None
     ) -> None:
         """Run a program under the capture tool and follow it in a new tab."""
 

@@ -222,13 +222,13 @@ class MainWindow(QMainWindow):
         return self._add_document(path.absolute(), None, (), target)
 
     def record(
-        self, wish: "LaunchSpec", check: "TraceabilityCheck | None" = None
+        self, spec: "LaunchSpec", check: "TraceabilityCheck | None" = None
     ) -> None:
         """Run a program under the capture tool and follow it in a new tab."""
         from ggscope.session.run import start
 
         try:
-            run = start(wish, check)
+            run = start(spec, check)
         except TraceError as error:
             self.report(f"{error}.")
         else:

@@ -29,9 +29,9 @@ def frame_shares(trace: Trace, ops: StatTable) -> tuple[FrameShare, ...] | None:
         return None
     own = {row.key: row.self_time for row in ops.rows if row.timed}
     whole = sum(ticks or 0 for ticks in own.values())
-    found = [
+    frames = [
         FrameShare(name, ticks or 0, (ticks or 0) / whole if whole else 0.0)
         for name, ticks in own.items()
         if ticks
     ]
-    return tuple(sorted(found, key=lambda frame: (-frame.own, frame.name)))
+    return tuple(sorted(frames, key=lambda frame: (-frame.own, frame.name)))

@@ -64,7 +64,7 @@ class DataRequest:
         context.check_cancelled()
         events = Events(self.trace, self.keep, self.time)
 
-        def told() -> Iterator[bytes]:
+        def with_progress() -> Iterator[bytes]:
             n_bytes = 0
             pieces = forms.chunks(events, self.form)
             for chunk in forms.packed(pieces, self.form, self.path):
@@ -73,7 +73,7 @@ class DataRequest:
                 context.progress(n_bytes, 0)
                 context.check_cancelled()
 
-        write_file(self.path, told())
+        write_file(self.path, with_progress())
         n, n_all = forms.n_spans(events, self.form), len(self.trace.spans)
         of = f" of {format_count(n_all)}" if n < n_all else ""
         sentence = saved_words(self.path, f"{format_count(n)}{of} spans")

@@ -181,7 +181,7 @@ class RecordDialog(Dialog):
         )
         self._look_at_both()
 
-    def wish(self) -> LaunchSpec:
+    def spec(self) -> LaunchSpec:
         """Return what is to be run, as it stands."""
         typed = self.program.currentText().strip()
         target = Target(typed)
@@ -401,14 +401,14 @@ class RecordDialog(Dialog):
     def _show(self) -> None:
         """Show what follows from the fields."""
         program = self.program.currentText().strip()
-        wish = self.wish()
-        name = wish.target.name
+        spec = self.spec()
+        name = spec.target.name
         if self._named_after != name and self.output.text() == self._own_output:
             self._named_after = name
-            suffix = ".jsonl" if wish.records_calls else ".bin"
+            suffix = ".jsonl" if spec.records_calls else ".bin"
             self._own_output = _output_for(name, self._settings, suffix)
             self.output.setText(self._own_output)
-            wish = self.wish()
+            spec = self.spec()
         if self._check is not None:  # until then as it was
             for name, field in (
                 ("{model}", self.model),
@@ -416,17 +416,17 @@ class RecordDialog(Dialog):
                 ("{tokens}", self.tokens),
                 ("{threads}", self.threads),
             ):
-                field.setEnabled(name in wish.target.command)
+                field.setEnabled(name in spec.target.command)
         try:
-            text, is_whole = wish.shown(), True
+            text, is_whole = spec.shown(), True
         except TraceError as error:
             text, is_whole = _sentence(str(error)), False
         self.command.setText(text if program or not is_whole else "")
-        needs_model = "{model}" in wish.target.command
-        lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
+        needs_model = "{model}" in spec.target.command
+        lacks_model = needs_model and (not spec.model or spec.model != self._good_model)
         if not self.model.isEnabled():
             self._say(self.model_words, "This program takes no model.")
-        elif needs_model and not wish.model:
+        elif needs_model and not spec.model:
             self._say(self.model_words, "Choose a GGUF model.")
         else:
             self._say(self.model_words, *self._of_model)
@@ -435,29 +435,29 @@ class RecordDialog(Dialog):
             and self._check is not None
             and self._check.works is not False
             and all(check.works is not False for check in self._check.machine)
-            and bool(wish.output)
+            and bool(spec.output)
             and not lacks_model
         )
         self.copy.setEnabled(is_whole and bool(program))
 
     def _on_copy(self) -> None:
-        copy_text(self.wish().shown())
+        copy_text(self.spec().shown())
 
     def _on_start(self) -> None:
         if not self.start.isEnabled():
             return
-        wish, stored = self.wish(), self._settings.capture
+        spec, stored = self.spec(), self._settings.capture
         self._settings.change(
             "capture",
             programs=_newest(self.program.currentText().strip(), stored.programs),
             models=_newest(self.model.currentText().strip(), stored.models),
-            prompt=wish.prompt,
-            tokens=wish.tokens,
-            threads=wish.threads,
-            more=wish.more,
-            folder=os.path.dirname(wish.output),
+            prompt=spec.prompt,
+            tokens=spec.tokens,
+            threads=spec.threads,
+            more=spec.more,
+            folder=os.path.dirname(spec.output),
         )
-        self.start_requested.emit(wish, self._check)
+        self.start_requested.emit(spec, self._check)
         self.close()
 
 

@@ -557,16 +557,16 @@ class WindowDialogs(QObject):
         if chosen is not None:
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
-    def show_record(self, wish: "LaunchSpec | None" = None) -> None:
+    def show_record(self, spec: "LaunchSpec | None" = None) -> None:
         """Ask which program is to be run under the capture tool; `wish` = as before."""
         from ggscope.gui.dialogs.record import RecordDialog
 
-        if wish is not None:
+        if spec is not None:
             for old in self._window.findChildren(RecordDialog):
                 old.close()
 
         def made() -> RecordDialog:
-            dialog = RecordDialog(self._context.settings, self._window, wish)
+            dialog = RecordDialog(self._context.settings, self._window, spec)
             dialog.start_requested.connect(self._context.record)
             return dialog
 

@@ -118,11 +118,11 @@ def own_arrows(events: Events, span_row: I64) -> Flows:
 
 def own_column(events: Events, row: I64, name: str) -> I64:
     """Return what ggscope wrote of each event under a name, -1 none."""
-    found = events.of_ops
-    if not found or not len(found["row"]):
+    columns = events.of_ops
+    if not columns or not len(columns["row"]):
         return np.full(len(row), -1, np.int64)
-    at = np.minimum(np.searchsorted(found["row"], row), len(found["row"]) - 1)
-    return np.where(found["row"][at] == row, found[name][at], -1).astype(np.int64)
+    at = np.minimum(np.searchsorted(columns["row"], row), len(columns["row"]) - 1)
+    return np.where(columns["row"][at] == row, columns[name][at], -1).astype(np.int64)
 
 
 def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:

@@ -138,8 +138,8 @@ def weights(lines: SampleLines, unit: str) -> tuple[I64, Unit]:
         ticks, factor = thousandths[ticks], 1000
     limit = np.iinfo(np.int64).max // (2 * factor)
     behind = (rest * min(factor, 1_000_000) + _BILLION // 2) // _BILLION
-    found: I64 = np.minimum(whole, limit) * factor + behind
-    return found, ticks
+    scaled: I64 = np.minimum(whole, limit) * factor + behind
+    return scaled, ticks
 
 
 def _warn(builder: TraceBuilder, lines: SampleLines, is_guessed: bool) -> None:

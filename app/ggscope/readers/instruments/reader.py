@@ -120,16 +120,16 @@ class _Tree:
 
     def _ticks(self, cell: str) -> int | None:
         """Return a weight in ticks; None where it is none, or of another kind."""
-        found = _WEIGHT.match(cell.strip())
-        if found is None:
+        weight = _WEIGHT.match(cell.strip())
+        if weight is None:
             return None
-        unit, factor = unit_of(found[2]) if found[2] else ("count", 1)
+        unit, factor = unit_of(weight[2]) if weight[2] else ("count", 1)
         if self._unit is None:
             self._unit = unit
         if kind_of(unit) != kind_of(self._unit):
             return None
         try:
-            return ticks_of(Decimal(found[1].replace(",", "")), factor)
+            return ticks_of(Decimal(weight[1].replace(",", "")), factor)
         except InvalidOperation:
             return None
 

@@ -60,8 +60,8 @@ class TimedSamples:
 
 def header_facts(text: str) -> dict[str, str]:
     """Return what the header of ``perf script --header`` says."""
-    found = {m[1]: m[2].strip() for m in _FACT.finditer(text)}
-    return {key: found[key] for key in _FACTS if found.get(key)}
+    facts = {m[1]: m[2].strip() for m in _FACT.finditer(text)}
+    return {key: facts[key] for key in _FACTS if facts.get(key)}
 
 
 def header_periods(text: str) -> dict[str, int]:

@@ -89,10 +89,10 @@ class Clocks:
 
     def _pairs(self, source: int, number: int) -> tuple[I64, I64] | None:
         """Return what a clock and one of all sequences showed together."""
-        found = np.flatnonzero(
+        rows = np.flatnonzero(
             (self._numbers[:, 0] == 0) & (self._numbers[:, 1] == number)
         )
-        return self._between(source, int(found[0])) if len(found) else None
+        return self._between(source, int(rows[0])) if len(rows) else None
 
     def _between(self, source: int, target: int) -> tuple[I64, I64]:
         """Return what two clocks showed in the same snapshots, by the first."""

@@ -205,9 +205,9 @@ class Packets:
 
     def of(self, phases: str) -> I64:
         """Return the rows of some phases, ascending."""
-        wanted = np.zeros(256, np.bool_)
-        wanted[[ord(phase) for phase in phases]] = True
-        return np.flatnonzero(wanted[self.phase]).astype(np.int64)
+        is_phase = np.zeros(256, np.bool_)
+        is_phase[[ord(phase) for phase in phases]] = True
+        return np.flatnonzero(is_phase[self.phase]).astype(np.int64)
 
 
 class PacketScan:
@@ -424,10 +424,10 @@ class PacketScan:
         # What was told first holds, within what a sequence knows.
         shown = shown[self._text_of[number[shown]] < 0]
         self._text_of[number[shown]] = moved[text[shown]]
-        kept = np.flatnonzero(space > Interned.BOTH)
-        if len(kept):
+        notes = np.flatnonzero(space > Interned.BOTH)
+        if len(notes):
             self._notes.append(
-                **{name: rows[name][kept] for name in ("number", "offset", "length")}
+                **{name: rows[name][notes] for name in ("number", "offset", "length")}
             )
 
     # -- what there is so far ------------------------------------------------------
@@ -563,14 +563,14 @@ class NoteTexts:
 
     def place(self, space: Interned, state: int, iid: int) -> tuple[int, int] | None:
         """Return offset and length of a text; None where it was never told."""
-        found = np.flatnonzero(
+        rows = np.flatnonzero(
             (self.state == state)
             & (self.space == space)
             & (self.iid == np.uint64(iid & (1 << 64) - 1))
         )
-        if not len(found):
+        if not len(rows):
             return None
-        return int(self.offset[found[0]]), int(self.length[found[0]])
+        return int(self.offset[rows[0]]), int(self.length[rows[0]])
 
 
 def scan_head(data: bytes) -> Packets:

@@ -306,10 +306,10 @@ class PerfettoTrace:
         texts = self._packets.texts
         without = [i for i, t in enumerate(texts) if t in self._lists.without_op]
         word = np.where(np.isin(category, without), -1, name)
-        told = self._packets.of_ops.get("word")
-        if told is None:
+        words = self._packets.of_ops.get("word")
+        if words is None:
             return word
-        op = told[row].astype(np.int64)
+        op = words[row].astype(np.int64)
         return np.where(op == -1, word, np.maximum(op, -1))
 
     def _waits(
@@ -499,16 +499,16 @@ class PerfettoTrace:
     def add_counters(self) -> None:
         """Add a series for each track of a counter."""
         packets, tracks = self._packets, self._tracks
-        kept = np.flatnonzero(self._sample_is_known & np.isfinite(packets.value))
-        if not len(kept):
+        known = np.flatnonzero(self._sample_is_known & np.isfinite(packets.value))
+        if not len(known):
             return
-        track = tracks.same[packets.value_track[kept]]
+        track = tracks.same[packets.value_track[known]]
         with np.errstate(over="ignore"):
-            value = packets.value[kept] * tracks.multiplier()[track]
+            value = packets.value[known] * tracks.multiplier()[track]
         is_sum = (tracks.flags[track] & Of.INCREMENTAL) != 0
         if is_sum.any():
-            value = _summed(track, packets.value_state[kept], value, is_sum)
-        time = self._sample_time[kept]
+            value = _summed(track, packets.value_state[known], value, is_sum)
+        time = self._sample_time[known]
         order = np.lexsort((time, track))
         parts = np.split(order, np.flatnonzero(np.diff(track[order])) + 1)
         numbers = [int(track[part[0]]) for part in parts]

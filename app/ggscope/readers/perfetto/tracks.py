@@ -47,17 +47,20 @@ class Tracks:
 
     def __init__(self, packets: Packets) -> None:
         self._texts = packets.texts
-        told, n = packets.tracks, len(packets.track_space)
+        columns, n = packets.tracks, len(packets.track_space)
         self._space = packets.track_space
         self._first, self._second = packets.track_first, packets.track_second
         self.pid, self.tid = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
         self.flags = np.zeros(n, np.int64)
-        track, flags = told["track"].astype(np.int64), told["flags"].astype(np.int64)
+        track, flags = (
+            columns["track"].astype(np.int64),
+            columns["flags"].astype(np.int64),
+        )
         np.bitwise_or.at(self.flags, track, flags)
         has_pid = (flags & (Of.PROCESS | Of.THREAD)) != 0
-        self.pid[track[has_pid]] = told["pid"][has_pid]
+        self.pid[track[has_pid]] = columns["pid"][has_pid]
         has_tid = (flags & Of.THREAD) != 0
-        self.tid[track[has_tid]] = told["tid"][has_tid]
+        self.tid[track[has_tid]] = columns["tid"][has_tid]
         is_thread = self._space == TrackKey.THREAD
         self.flags[is_thread] |= int(Of.THREAD)
         self.pid[is_thread] = self._first[is_thread].astype(np.int64)
@@ -73,17 +76,17 @@ class Tracks:
         self._kinds: list[int] = self.flags.tolist()
         self._spaces: list[int] = self._space.tolist()
         self._column = {
-            name: self._last(at, told[name][rows], told[name][rows] >= 0)
+            name: self._last(at, columns[name][rows], columns[name][rows] >= 0)
             for name in ("name", "process", "thread", "unit", "merge_key", "parent")
         }
         for name in ("multiplier", "rank", "unit_code", "ordering"):
-            values = told[name][rows]
+            values = columns[name][rows]
             self._column[name] = self._last(at, values, values != 0, 0)
         parent = self._column["parent"]
         self._parent = np.where(parent >= 0, self.same[np.maximum(parent, 0)], -1)
         self._parent[self._parent == np.arange(n)] = -1
         self._home = self._homes()
-        self._process_names = self._names_of_processes(told)
+        self._process_names = self._names_of_processes(columns)
         self._n_named = Counter(self._process_names.values())
 
     def _joined(self) -> I64:
@@ -115,13 +118,13 @@ class Tracks:
         home[(home >= 0) & ~is_home[np.maximum(home, 0)]] = -1
         return home
 
-    def _names_of_processes(self, told: dict[str, Array]) -> dict[int, str]:
+    def _names_of_processes(self, columns: dict[str, Array]) -> dict[int, str]:
         names: dict[int, str] = {}
-        has_name = (told["flags"] & int(Of.PROCESS) != 0) & (told["process"] >= 0)
+        has_name = (columns["flags"] & int(Of.PROCESS) != 0) & (columns["process"] >= 0)
         rows = np.flatnonzero(has_name)
-        is_listed = (told["flags"][rows] & int(Of.LISTED)) != 0
+        is_listed = (columns["flags"][rows] & int(Of.LISTED)) != 0
         for i in (*rows[is_listed].tolist(), *rows[~is_listed].tolist()):
-            names[int(told["pid"][i])] = self._text(told["process"][i])
+            names[int(columns["pid"][i])] = self._text(columns["process"][i])
         return names
 
     def _text(self, code: int) -> str:
@@ -140,9 +143,9 @@ class Tracks:
     def name(self, track: int) -> str:
         """Return the name that a track was given, "" if none."""
         if self.is_a(track, Of.THREAD):
-            found = self._text(self._column["thread"][track])
-            if found:
-                return found
+            title = self._text(self._column["thread"][track])
+            if title:
+                return title
         return self._text(self._column["name"][track])
 
     def process(self, track: int) -> int:
@@ -205,12 +208,14 @@ class Tracks:
 
     def _around(self, track: int) -> list[int]:
         """Return the tracks around one, outermost first."""
-        found: list[int] = []
+        around: list[int] = []
         one = int(self._parent[track])
-        while one >= 0 and one not in found and one != track and len(found) < _DEEPEST:
-            found.append(one)
+        while (
+            one >= 0 and one not in around and one != track and len(around) < _DEEPEST
+        ):
+            around.append(one)
             one = int(self._parent[one])
-        return found[::-1]
+        return around[::-1]
 
     def _place(self, track: int, first: int) -> tuple[int, int, str, int]:
         """Return the place of a track among its siblings."""

@@ -212,16 +212,16 @@ def _numbers(wire: int, value: int | bytes) -> tuple[int, ...]:
         return (value,)
     if wire != _BYTES:
         raise CutError
-    found, at = [], 0
+    fields, at = [], 0
     while at < len(value):
         byte = value[at]
         if byte < 0x80:
-            found.append(byte)
+            fields.append(byte)
             at += 1
             continue
         number, at = _varint(value, at, at)
-        found.append(number)
-    return tuple(found)
+        fields.append(number)
+    return tuple(fields)
 
 
 def _plain(data: bytes) -> dict[int, int]:

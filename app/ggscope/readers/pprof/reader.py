@@ -125,19 +125,19 @@ def _warn_of_cut(builder: TraceBuilder, message: Message, *, is_whole: bool) -> 
 
 def _facts(message: Message) -> dict[str, str]:
     """Return what the profile says of itself."""
-    found = {}
+    facts = {}
     if 0 < message.time_ns < 1 << 62:
         when = datetime.fromtimestamp(message.time_ns // 10**9, UTC)
-        found["recorded"] = f"{when:%Y-%m-%d %H:%M:%S} UTC"
+        facts["recorded"] = f"{when:%Y-%m-%d %H:%M:%S} UTC"
     if message.duration_ns > 0:
-        found["duration"] = f"{message.duration_ns / 1e9:,.3f} s"
+        facts["duration"] = f"{message.duration_ns / 1e9:,.3f} s"
     if message.period > 0:
         kind, unit = (message.text(i) for i in message.period_type)
-        found["period"] = f"{kind} {message.period:,} {unit}".strip()
+        facts["period"] = f"{kind} {message.period:,} {unit}".strip()
     comments = [message.text(i)[:200] for i in message.comments[:_MOST_COMMENTS]]
     if comments:
-        found["comments"] = "; ".join(comments)
-    return found
+        facts["comments"] = "; ".join(comments)
+    return facts
 
 
 def _counts(message: Message) -> dict[str, int]:
@@ -228,15 +228,15 @@ class _Profile:
 
     def _values(self, place: int, factor: int) -> tuple[I64, int]:
         """Return a value of each sample in ticks, and how many are none."""
-        found, n_bad = np.zeros(len(self._message.samples), np.int64), 0
+        numbers, n_bad = np.zeros(len(self._message.samples), np.int64), 0
         for row, sample in enumerate(self._message.samples):
             value = sample.values[place] if place < len(sample.values) else -1
             ticks = ticks_of(value, factor)
             if ticks is None or ticks < 0:
                 n_bad += 1
             else:
-                found[row] = ticks
-        return found, n_bad
+                numbers[row] = ticks
+        return numbers, n_bad
 
     def _nodes(self, context: ReadContext) -> I64:
         """Return the stack of each sample."""
@@ -279,14 +279,14 @@ class _Profile:
     def _head(self, record: int) -> list[tuple[str, str]]:
         """Return values, labels and places of a sample."""
         message, sample = self._message, self._message.samples[record]
-        found = [
+        kinds = [
             (message.text(kind) or "value", f"{value:,} {message.text(unit)}".strip())
             for (kind, unit), value in zip(message.types, sample.values, strict=False)
         ]
         for key, text, number, unit in sample.labels:
             words = message.text(text) or f"{number:,} {message.text(unit)}".strip()
-            found.append((f"label {message.text(key)}", words))
-        return found
+            kinds.append((f"label {message.text(key)}", words))
+        return kinds
 
     def _texts(self, record: int) -> list[str]:
         """Return what is known of the frames of a sample, innermost first."""

@@ -199,9 +199,9 @@ def _take_samples(profile: Profile, values: list[Any]) -> None:
     except (TypeError, ValueError, OverflowError):
         sound = [_numbers(value) for value in values]
         profile.n_bad += sum(one is None for one in sound)
-        kept = [one or [] for one in sound]
-        depths = np.array([len(one) for one in kept], np.int64)
-        frames = np.array(list(chain.from_iterable(kept)), np.int64)
+        stacks = [one or [] for one in sound]
+        depths = np.array([len(one) for one in stacks], np.int64)
+        frames = np.array(list(chain.from_iterable(stacks)), np.int64)
     profile.depths.append(depths)
     profile.frames.append(frames)
 

@@ -96,13 +96,13 @@ class SpeedscopeReader:
         chosen = _chosen(builder, file, shown, asked)
         _Profiles(builder, file, chosen).add()
         note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
-        said = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
+        about = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
         info = trace_info(
             INFO,
             source,
             sum(p.n_samples + len(p.events) for p in shown),
             version=_text(file.facts.get("version")),
-            producer={key: text for key, text in said.items() if text},
+            producer={key: text for key, text in about.items() if text},
             summary={"events": _counts(file)},
         )
         return builder.snapshot(info)
@@ -196,9 +196,9 @@ class _Profiles:
         )
         parts, marks = [made], [np.full(len(made), _DERIVED, np.uint16)]
         n_before = len(node)
-        for lane, found in zip(lanes, events, strict=True):
-            spans, flags = self._spans_of(lane, found, origin, n_before)
-            n_before += len(found.time)
+        for lane, lane_events in zip(lanes, events, strict=True):
+            spans, flags = self._spans_of(lane, lane_events, origin, n_before)
+            n_before += len(lane_events.time)
             parts.append(spans)
             marks.append(flags)
         add_stack_spans(

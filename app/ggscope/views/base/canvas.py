@@ -693,13 +693,13 @@ class PaintedView(View):
         """Draw by what the settings ask for."""
         self.choose_renderer(drawing.renderer)
 
-    def choose_renderer(self, wish: str) -> None:
+    def choose_renderer(self, choice: str) -> None:
         """Draw by "opengl" or "raster"; "auto" = what suits the machine.
 
         A machine is asked `probe_ms` after the view is seen.
         """
-        self._wish = wish
-        if wish == "auto":
+        self._wish = choice
+        if choice == "auto":
             self._chooser.start()
         else:
             self._choose_canvas()
