@@ -726,7 +726,7 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
         body = "There are no spans, markers or counters to show."
         if trace.importance is not None:
             n = format_counted(len(trace.importance.names), "tensor")
-            body = f"It is an importance matrix of {n}. Add its model file to see them."
+            body = f"It is an importance matrix of {n}: see the pane Tensors."
         has_tables = len(trace.tensors) or len(trace.routing) or len(trace.buffers)
         # The worst comes first; it is no reason where the file is of something else.
         if trace.warnings and not (has_tables or trace.graphs):
