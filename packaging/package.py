@@ -56,7 +56,7 @@ DOCUMENTS = (
 """What a person may want to read without the program: files and folders."""
 COMMANDS = ("ggscope", "ggscope-capture")
 MAINTAINER = "The ggscope developers <ggscope@ggscope.org>"
-SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
+SUMMARY = "Viewer for inference traces of llama.cpp, ggml, GPUs and NPUs"
 
 sys.path.insert(0, str(HERE / "bundle"))
 import contents  # noqa: E402 - lies beside, in no package

@@ -18,17 +18,17 @@ COMMANDS = {
     "open": "open files in the window (also without the word)",
     "info": "show what a file contains",
     "check": "list every problem of a file",
-    "summary": "tokens/s, top ops, busy threads, and what limits the run",
-    "critical-path": "the longest chain of dependent ops of a token, and slack",
-    "stats": "totals, means and percentiles",
+    "summary": "show tokens/s, top ops, busy threads, and what limits the run",
+    "critical-path": "find the longest chain of dependent ops of a token, and slack",
+    "stats": "show totals, means and percentiles",
     "diff": "compare two runs: what takes longer, by how much",
     "runs": "list the runs of a folder: tokens/s, time by op family, what differs",
     "tensors": "list the tensors of a model: type, shape, size, offset, totals",
     "requests": "list the requests of a server's log",
     "backends": "list ops by backend, splits and their copies, ops on the CPU",
-    "npu": "engines, stalls, bandwidth and banks of an NPU, and its file's claims",
-    "bench-table": "results of llama-bench as one table, or two files compared",
-    "sql": "ask the tables of a trace in SQL",
+    "npu": "show engines, stalls and banks of an NPU, and check its file's claims",
+    "bench-table": "show results of llama-bench as one table, or compare two files",
+    "sql": "query the tables of a trace in SQL",
     "load": "show how a model was read: rates, request sizes, queue depth, causes",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
@@ -49,6 +49,12 @@ COMMANDS = {
     "completion": "print a shell completion script",
     "man": "print the manual page",
 }
+_EXAMPLES = """examples:
+  ggscope trace.bin model.gguf  open a trace with its model in the window
+  ggscope summary trace.bin     what limits the run
+  ggscope requests server.log   the requests of a server
+  ggscope COMMAND --help        the options of a command
+"""
 EPILOG = """exit codes: 0 success, 1 error, 2 usage, 3 unknown or ambiguous format,
 4 data loss with --strict, 130 interrupted, 128 + n killed by signal n. A closed pipe
 is not an error.
@@ -124,8 +130,8 @@ def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.Argumen
     common = _common()
     parser = _Parser(
         prog="ggscope",
-        description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
-        epilog=EPILOG,
+        description="Viewer for inference traces of llama.cpp, ggml, GPUs and NPUs.",
+        epilog=f"{_EXAMPLES}\n{EPILOG}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -149,7 +155,7 @@ def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.Argumen
         if name in _OWN:
             _OWN[name](command)
         if name == "open" and not set(COMMANDS) - set(commands):
-            parser.epilog = f"{_window_options(command)}\n{EPILOG}"
+            parser.epilog = f"{_window_options(command)}\n{_EXAMPLES}\n{EPILOG}"
     return parser
 
 
@@ -265,6 +271,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         nargs=_READING[name],
         type=Path,
         metavar="FILE",
+        help="trace, log, profile, model, or a folder of these",
     )
     group = parser.add_argument_group("reading")
     names = ["--reader"] if name == "stats" else ["--format", "--reader"]
