@@ -4,6 +4,7 @@ import json
 import pydoc
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -212,13 +213,15 @@ def test_tables_become_those_of_arrow() -> None:
     assert pyarrow.types.is_dictionary(kind)
 
 
-def test_notebook_runs_from_top_to_bottom() -> None:
+def test_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     cells = json.loads((ROOT / "resources" / "docs" / "api.ipynb").read_text())["cells"]
     code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
 
+    samples = [sys.executable, "-m", "ggscope", "samples", "."]
+    subprocess.run(samples, cwd=tmp_path, capture_output=True, check=True)
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nprint(len(columns), caption)"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
