@@ -70,11 +70,11 @@ def _bases(folder: Path) -> Iterator[str]:
     yield _git(folder, "describe", "--tags", "--abbrev=0")
 
 
-def _git(folder: Path, *words: str) -> str:
+def _git(folder: Path, *arguments: str) -> str:
     """Return what git prints; "" where it fails or is not installed."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words],
+            ["git", "-C", str(folder), *arguments],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     except OSError:

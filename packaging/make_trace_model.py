@@ -64,8 +64,8 @@ def document() -> str:
 
 
 def _section(name: str, table: type) -> str:
-    words = inspect.getdoc(table) or ""
-    head = words.split("\n\nAttributes\n")[0].split("\n\nNotes\n")[0]
+    description = inspect.getdoc(table) or ""
+    head = description.split("\n\nAttributes\n")[0].split("\n\nNotes\n")[0]
     hints = inspect.get_annotations(table)
     rows = [
         markdown_row(["column", "dtype", "none", "numbers are", "meaning"]),

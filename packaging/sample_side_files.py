@@ -92,8 +92,8 @@ def memory_map(layout: Layout) -> dict[str, object]:
 
 
 def _map_row(weight: Weight) -> dict[str, object]:
-    words = weight.name.split(".")
-    part = words[2] if words[0] == "blk" else words[0]
+    parts = weight.name.split(".")
+    part = parts[2] if parts[0] == "blk" else parts[0]
     category = next(
         (c for c in ("attn", "ffn", "token_embd") if part.startswith(c)), "output"
     )
@@ -105,7 +105,7 @@ def _map_row(weight: Weight) -> dict[str, object]:
         "size_bytes": weight.size,
         "shape": list(weight.shape),
         "category": known.get(category, category),
-        "layer_id": int(words[1]) if words[0] == "blk" else None,
+        "layer_id": int(parts[1]) if parts[0] == "blk" else None,
         "component": part,
         "component_type": part.replace("_", " "),
     }

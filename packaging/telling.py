@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 
 def main() -> int:
-    told, *arguments = sys.argv[1:]
-    out = Path(told).open("a", encoding="utf-8")  # noqa: SIM115 - as long as it runs
+    given, *arguments = sys.argv[1:]
+    out = Path(given).open("a", encoding="utf-8")  # noqa: SIM115 - as long as it runs
 
     def tell(*_: object) -> None:
         out.write("\n".join(state()) + "\n")

@@ -197,8 +197,8 @@ def file_name(stem: str, suffix: str = "") -> str:
     safe = seen.lstrip(".- ").rstrip(". ")
     if _DEVICES.match(safe):
         safe = f"_{safe}"
-    room = max(MAX_NAME_BYTES - len(suffix.encode()), 1)
-    cut = safe.encode()[:room].decode("utf-8", "ignore").rstrip(". ")
+    max_bytes = max(MAX_NAME_BYTES - len(suffix.encode()), 1)
+    cut = safe.encode()[:max_bytes].decode("utf-8", "ignore").rstrip(". ")
     return (cut or "trace") + suffix
 
 

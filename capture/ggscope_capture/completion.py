@@ -102,12 +102,12 @@ def value_list(
 
     `every` : the value that stands for all others, "" = none.
     """
-    words = " ".join(values)
+    choices = " ".join(values)
     function = f"_ggscope_list_{name}"
-    call = f'{function}() {{ _ggscope_list "{every}" "$1" {words}; }}'
+    call = f'{function}() {{ _ggscope_list "{every}" "$1" {choices}; }}'
     return {
         "bash": function,
-        "zsh": f"_values -s , {name} {words}",
-        "fish": f"(__ggscope_list '{every}' {words})",
+        "zsh": f"_values -s , {name} {choices}",
+        "fish": f"(__ggscope_list '{every}' {choices})",
         "preamble": {**_LISTS, "bash": _LISTS["bash"] + call},
     }

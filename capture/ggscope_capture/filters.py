@@ -56,8 +56,8 @@ def live_of_page(control: Any, ops: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _bits(words: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    raw = np.asarray(words, "<u8").reshape(-1).view(np.uint8)
+def _bits(flags: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    raw = np.asarray(flags, "<u8").reshape(-1).view(np.uint8)
     return np.unpackbits(raw, bitorder="little").astype(np.bool_)
 
 

@@ -24,8 +24,8 @@ def table(
     natural = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     floor = [min(n, few or n) for n, few in zip(natural, least, strict=True)]
     widths = list(natural)
-    room = width - len(_GAP) * (len(head) - 1)
-    while sum(widths) > room and widths != floor:
+    space = width - len(_GAP) * (len(head) - 1)
+    while sum(widths) > space and widths != floor:
         spare = [w - few for w, few in zip(widths, floor, strict=True)]
         widths[spare.index(max(spare))] -= 1
     lines = []
@@ -42,15 +42,15 @@ def table(
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a cell; words that are too long break behind signs."""
-    words = []
+    lines = []
     for word in text.split():
         rest = word
         while len(rest) > width:
             ends = [match.end() for match in _BREAKS.finditer(rest, 0, width)]
             cut = ends[-1] if ends else width
-            words.append(rest[:cut])
+            lines.append(rest[:cut])
             rest = rest[cut:]
-        words.append(rest)
+        lines.append(rest)
     return textwrap.wrap(
-        " ".join(words), width, break_long_words=False, break_on_hyphens=False
+        " ".join(lines), width, break_long_words=False, break_on_hyphens=False
     ) or [""]

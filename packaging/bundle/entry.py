@@ -29,16 +29,16 @@ def _restore_environment() -> None:
 def main() -> int:
     """Run what is asked for; return the exit code."""
     _restore_environment()
-    words = sys.argv[1:]
-    if words[:1] == ["-m"] and len(words) > 1:
-        module = words[1]
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["-m"] and len(arguments) > 1:
+        module = arguments[1]
         if module.partition(".")[0] not in _OWN:
             sys.stderr.write(
                 f"ggscope: {module} is no part of this program. "
                 "Install Python for it.\n"
             )
             return 2
-        sys.argv = [module, *words[2:]]
+        sys.argv = [module, *arguments[2:]]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
     if Path(sys.argv[0]).name.startswith("ggscope-capture"):

@@ -321,14 +321,14 @@ class Lives:
     n_left_out: int
 
 
-def lives(buffers: Buffers, most: int = 400) -> Lives:
-    """Return the lives of the `most` largest buffers in as few rows as simply found.
+def lives(buffers: Buffers, limit: int = 400) -> Lives:
+    """Return the lives of the `limit` largest buffers in as few rows as simply found.
 
     Buffers without a time are left out; a life without a size is the smallest.
     """
     timed = np.flatnonzero(buffers.allocated != UNKNOWN)
     order = timed[np.argsort(-buffers.size[timed], kind="stable")]
-    shown = order[:most]
+    shown = order[:limit]
     born = buffers.allocated[shown].tolist()
     freed = buffers.freed[shown].tolist()
     never = np.iinfo(np.int64).max

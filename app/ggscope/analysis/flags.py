@@ -316,12 +316,12 @@ def _placement(
     if int(size.sum()) <= limit:
         return f"nothing has to move: all {len(size):,} tensors fit"
     order = np.lexsort((weights.layer, -(read / size)))
-    room = limit
+    free_bytes = limit
     is_device = np.zeros(len(size), np.bool_)
     for i in order.tolist():
-        if size[i] <= room:
+        if size[i] <= free_bytes:
             is_device[i] = True
-            room -= int(size[i])
+            free_bytes -= int(size[i])
     if not is_device.any():
         return "not one tensor fits into this size"
     names = weights.names

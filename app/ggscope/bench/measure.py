@@ -680,9 +680,9 @@ def _rows_in_view(view: "TimelineView") -> int:
     prepared = view.prepared()
     if prepared is None:
         return 0
-    room = view.lane_area_height()
+    height = view.lane_area_height()
     return sum(
-        box.y + top < room
+        box.y + top < height
         for box in prepared.layout.boxes
         if box.lane is not None and box.lane.track.has_rows
         for top in box.row_y

@@ -1060,13 +1060,13 @@ def _add_look(parser: _Parser) -> None:
         metavar="JSON",
         help="settings of the window, as the figure dialog writes them",
     )
-    for part, words in (
+    for part, label in (
         ("legend", "the legend"),
         ("color-bar", "the colour bar"),
         ("notes", "the bookmarks that are stored with the trace"),
     ):
         parser.add_argument(
-            f"--no-{part}", action="store_true", help=f"leave out {words}"
+            f"--no-{part}", action="store_true", help=f"leave out {label}"
         )
     parser.add_argument(
         "--caption",

@@ -79,8 +79,8 @@ def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) 
             f"\n{format_count(nodes.n_found)} of {format_count(len(listing.ops))} "
             "listed ops are nodes of the graphs."
         )
-    if len(trace.spans) and (words := join_words(joined_spans(trace, listing))):
-        output.emit(f"\nOf the listed ops {words}.")
+    if len(trace.spans) and (text := join_words(joined_spans(trace, listing))):
+        output.emit(f"\nOf the listed ops {text}.")
 
 
 def _table(

@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
         _writer(arguments.report)  # refuses a name that is of no report
         check_target(arguments.report, overwrite=arguments.force)
 
-    words: dict[str, tuple[str, str]] = {}
+    sentences: dict[str, tuple[str, str]] = {}
 
     def work(path: Path) -> tuple[int, object]:
         trace = with_troubles(load(path, arguments))
@@ -59,7 +59,7 @@ def run(arguments: Namespace) -> int:
             doubt = ", but what it says of itself is not what it holds"
         if len(trace.spans):
             complete = f"Complete: {one_line(completeness_words(result))}."
-        words[str(path)] = doubt, complete
+        sentences[str(path)] = doubt, complete
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
             word += doubt
@@ -77,7 +77,7 @@ def run(arguments: Namespace) -> int:
         results.emit_json()
     if arguments.report is not None:
         _write_report(
-            arguments.report, results.objects, words, overwrite=arguments.force
+            arguments.report, results.objects, sentences, overwrite=arguments.force
         )
         output.say(f"report written to {arguments.report}.")
     return results.code
@@ -152,7 +152,7 @@ def _code(verdict: dict[str, object], *, is_strict: bool) -> int:
 def _write_report(
     target: Path,
     verdicts: Sequence[object],
-    words: _Words,
+    sentences: _Words,
     *,
     overwrite: bool = True,
 ) -> None:
@@ -163,7 +163,7 @@ def _write_report(
     ExportError
         If the suffix is unknown or the file cannot be written.
     """
-    text = _writer(target)([v for v in verdicts if isinstance(v, dict)], words)
+    text = _writer(target)([v for v in verdicts if isinstance(v, dict)], sentences)
     content = text.encode("utf-8", "backslashreplace")
     write_file(target, content, overwrite=overwrite)
 
@@ -184,13 +184,13 @@ def _cells(warning: dict[str, Any]) -> list[str]:
     return ["" if warning[c] is None else str(warning[c]) for c in _COLUMNS]
 
 
-def _markdown(verdicts: list[dict[str, Any]], words: _Words) -> str:
+def _markdown(verdicts: list[dict[str, Any]], sentences: _Words) -> str:
     lines = ["# Check report", "", f"ggscope {__version__}", ""]
     for verdict in verdicts:
         lines += [
             f"## {markdown(verdict['path'], any_dialect=True)}",
             "",
-            markdown(_summary(verdict, words), any_dialect=True),
+            markdown(_summary(verdict, sentences), any_dialect=True),
             "",
         ]
         if not verdict["warnings"]:
@@ -203,7 +203,7 @@ def _markdown(verdicts: list[dict[str, Any]], words: _Words) -> str:
     return "\n".join(lines)
 
 
-def _html(verdicts: list[dict[str, Any]], words: _Words) -> str:
+def _html(verdicts: list[dict[str, Any]], sentences: _Words) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy(_STYLE)}">',
@@ -212,7 +212,7 @@ def _html(verdicts: list[dict[str, Any]], words: _Words) -> str:
     ]
     for verdict in verdicts:
         parts.append(f"<h2><code>{xml(verdict['path'])}</code></h2>")
-        parts.append(f"<p>{xml(_summary(verdict, words))}</p>")
+        parts.append(f"<p>{xml(_summary(verdict, sentences))}</p>")
         if verdict["warnings"]:
             head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
@@ -226,10 +226,10 @@ def _html(verdicts: list[dict[str, Any]], words: _Words) -> str:
     return "\n".join(parts)
 
 
-def _summary(verdict: dict[str, Any], words: _Words) -> str:
+def _summary(verdict: dict[str, Any], sentences: _Words) -> str:
     if verdict.get("error") is not None:
         return "Not good: the file could not be read."
-    doubt, complete = words[verdict["path"]]
+    doubt, complete = sentences[verdict["path"]]
     word = ("Good" if verdict["ok"] else "Not good") + doubt
     n_records = verdict["records"] - verdict["graph_records"]
     sentence = (

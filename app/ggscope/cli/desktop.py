@@ -88,9 +88,9 @@ def data_home() -> Path:
     return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
 
 
-def install(data: Path, words: tuple[str, ...]) -> int:
+def install(data: Path, command: tuple[str, ...]) -> int:
     """Write the files and bring the databases up to date; return the exit code."""
-    contents, known = _contents(words), _read_list(data)
+    contents, known = _contents(command), _read_list(data)
     foreign = [
         p for p in contents if _is_foreign(data / p, contents[p], p in known.files)
     ]
@@ -110,7 +110,7 @@ def install(data: Path, words: tuple[str, ...]) -> int:
         write_file(data / path, content)
     _write_list(data, _Installed(sums, sorted(folders)))
     output.say(f"{len(contents)} files written below {data}.")
-    output.say(f"{' '.join(words)} is what they start.")
+    output.say(f"{' '.join(command)} is what they start.")
     for line in _update(data):
         output.say(line)
     package = _package(data)
@@ -140,13 +140,13 @@ def uninstall(data: Path) -> int:
     return GOOD
 
 
-def _contents(words: tuple[str, ...]) -> dict[str, bytes]:
+def _contents(command: tuple[str, ...]) -> dict[str, bytes]:
     """Return what is to be installed, by the path below the data folder."""
     source = assets.path("desktop")
     places = {"desktop": _ENTRY, "thumbnailer": f"thumbnailers/{APPLICATION_ID}"}
     places["thumbnailer"] += ".thumbnailer"
     contents = {
-        place: _with_program((source / f"{APPLICATION_ID}.{kind}").read_text(), words)
+        place: _with_program((source / f"{APPLICATION_ID}.{kind}").read_text(), command)
         for kind, place in places.items()
     }
     types = f"{APPLICATION_ID}.xml"
@@ -157,22 +157,22 @@ def _contents(words: tuple[str, ...]) -> dict[str, bytes]:
     return contents
 
 
-def _with_program(text: str, words: tuple[str, ...]) -> bytes:
-    """Return a key file that starts `words` instead of ``ggscope``."""
+def _with_program(text: str, arguments: tuple[str, ...]) -> bytes:
+    """Return a key file that starts `arguments` instead of ``ggscope``."""
     # GLib looks for a program whose name has each per cent sign twice.
-    if "%" in words[0] or not all(map(str.isprintable, words)):
+    if "%" in arguments[0] or not all(map(str.isprintable, arguments)):
         raise TraceError(
-            f"{' '.join(words)} has characters in its path that a desktop entry cannot "
-            "hold. Move the program to another folder."
+            f"{' '.join(arguments)} has characters in its path that a desktop entry "
+            "cannot hold. Move the program to another folder."
         )
-    command = " ".join(map(_exec_word, words)).replace("\\", "\\\\")
+    command = " ".join(map(_exec_word, arguments)).replace("\\", "\\\\")
     lines = []
     for line in text.splitlines():
         key, _, value = line.partition("=")
         if key == "Exec":
             line = f"Exec={command}{value.removeprefix('ggscope')}"
         elif key == "TryExec":
-            line = "TryExec=" + words[0].replace("\\", "\\\\")
+            line = "TryExec=" + arguments[0].replace("\\", "\\\\")
         lines.append(line + "\n")
     return "".join(lines).encode("utf-8", "surrogateescape")
 

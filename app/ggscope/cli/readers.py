@@ -84,12 +84,12 @@ def _news() -> list[str]:
         if not before:
             news.append("")
             continue
-        words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
-        if not words:
-            words = ["another order"]
-        more = len(words) - _SHOWN
+        changes = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
+        if not changes:
+            changes = ["another order"]
+        more = len(changes) - _SHOWN
         news.append(
-            " ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            " ".join(changes[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         )
     return news
 

@@ -198,7 +198,7 @@ def reader_options(arguments: Namespace) -> dict[str, str]:
 
 def reading_words(arguments: Namespace) -> list[str]:
     """Return how a file is to be read, as words of a command line."""
-    words: list[str] = []
+    command: list[str] = []
     for flag, value in (
         ("--format", arguments.reader),
         ("--ops", arguments.ops),
@@ -206,13 +206,13 @@ def reading_words(arguments: Namespace) -> list[str]:
         ("--names", arguments.names),
     ):
         if value is not None:
-            words += [flag, str(value)]
+            command += [flag, str(value)]
     for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
         for key, value in pairs:
-            words += [flag, f"{key}={value}"]
+            command += [flag, f"{key}={value}"]
     for path in arguments.beside:
-        words += ["--with", str(path)]
-    return words
+        command += ["--with", str(path)]
+    return command
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,11 +141,11 @@ def command_of(arguments: Namespace, *, with_folders: bool = True) -> str:
     def shown(path: Path) -> str:
         return str(path) if with_folders else path.name
 
-    words = ["ggscope", "report", *reading_words(arguments)]
+    command = ["ggscope", "report", *reading_words(arguments)]
     if arguments.view is not None:
-        words += ["--view", ",".join(arguments.view)]
-    words += ["-o", shown(arguments.output), "--", shown(arguments.files[0])]
-    return shlex.join(words)
+        command += ["--view", ",".join(arguments.view)]
+    command += ["-o", shown(arguments.output), "--", shown(arguments.files[0])]
+    return shlex.join(command)
 
 
 def without_folders(trace: Trace) -> Trace:
@@ -361,11 +361,11 @@ def _widest(
 ) -> list[HitRegion]:
     """Return the widest regions with their tooltips, as many as fit."""
     left, spots = max_bytes * len(regions.ids) // max(n_all, 1), list[HitRegion]()
-    words = regions.words or partial(_span_words, trace)
+    describe = regions.words or partial(_span_words, trace)
     for i in np.argsort(-regions.width, kind="stable").tolist():
         spot = HitRegion(
             float(regions.x[i]), float(regions.y[i]), float(regions.width[i]),
-            float(regions.height[i]), words(int(regions.ids[i])),
+            float(regions.height[i]), describe(int(regions.ids[i])),
         )  # fmt: skip
         left -= len(spot_markup(spot).encode())
         if left < 0:

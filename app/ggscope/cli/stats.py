@@ -335,8 +335,8 @@ def _print_pivot(result: _Result, arguments: Namespace) -> None:
     n_columns = len(table.columns)
     if output.is_terminal() and not arguments.wide:
         needs = [max(map(len, column)) + _GAP for column in zip(*lines, strict=True)]
-        room = output.width() - needs[0] - needs[-1] + _GAP
-        n_columns = int(np.searchsorted(np.cumsum(needs[1:-1]), room, "right"))
+        space = output.width() - needs[0] - needs[-1] + _GAP
+        n_columns = int(np.searchsorted(np.cumsum(needs[1:-1]), space, "right"))
     shown = [[*line[: n_columns + 1], line[-1]] for line in lines]
     output.emit(output.table(shown[0], shown[1:]))
     if more := table.n_rows - len(table.rows):

@@ -125,13 +125,13 @@ def copied_words(group: SplitGroup) -> str:
     return size_words(group.least, group.most)
 
 
-def size_words(least: int | None, most: int | None) -> str:
+def size_words(least: int | None, limit: int | None) -> str:
     """Return the bounds of a size, one number where both read alike; "" unknown."""
     if least is None:
         return UNKNOWN
-    if most is None:
+    if limit is None:
         return f"≥ {format_bytes(least)}"
-    low, high = format_bytes(least), format_bytes(most)
+    low, high = format_bytes(least), format_bytes(limit)
     return low if low == high else f"{low} – {high}"
 
 
@@ -158,12 +158,12 @@ def join_words(join: SpanJoin) -> str:
     if not n_open:
         return ""
     n = join.count(SpanRule.NAME, SpanRule.OP)
-    words = f"{format_count(n)} of {format_count(n_open)} have spans of the same name"
+    text = f"{format_count(n)} of {format_count(n_open)} have spans of the same name"
     if unclear := join.count(SpanRule.AMBIGUOUS):
-        words += f", names of {format_count(unclear)} are ambiguous"
+        text += f", names of {format_count(unclear)} are ambiguous"
     if others := join.count(SpanRule.OTHER_OP):
-        words += f", {format_count(others)} have another op there"
-    return words
+        text += f", {format_count(others)} have another op there"
+    return text
 
 
 def spans_words(join: SpanJoin, rows: I64, n_spans: int) -> str:

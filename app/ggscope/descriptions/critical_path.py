@@ -95,5 +95,5 @@ def span_path_text(trace: Trace, path: TokenPath, span: int) -> str:
     slack = path.slack_of(span)
     if slack is None:
         return ""
-    most = "at most " if path.is_lower_bound else ""
-    return f"Slack: {most}{format_duration(slack, trace.clock.unit)}."
+    bound = "at most " if path.is_lower_bound else ""
+    return f"Slack: {bound}{format_duration(slack, trace.clock.unit)}."

@@ -86,7 +86,7 @@ def fit_words(join: MatchReport) -> str:
     )
     if not join.n_found and join.kind in ("map", "registry"):
         text += ": no match"
-    rules = ", ".join(f"{words} {format_count(n)}" for words, n in join.rules.items())
+    rules = ", ".join(f"{rule} {format_count(n)}" for rule, n in join.rules.items())
     if rules:
         text += f": {rules}"
     if join.n_nodes:

@@ -161,5 +161,5 @@ def _threads(one: ThreadCount) -> FlagText:
 
 
 def _left_out(flags: Flags) -> str:
-    words = coverage_words(flags.coverage)
-    return f"; the trace leaves out: {words}" if words else ""
+    text = coverage_words(flags.coverage)
+    return f"; the trace leaves out: {text}" if text else ""

@@ -66,8 +66,8 @@ def drawn_node_facts(
 
 def _leaf_facts(trace: Trace, graph: Graph, node: int) -> list[Fact]:
     """Return what a nameless input is for, where its readers say so."""
-    words = graph_input_purposes(trace, graph).get(node, "")
-    return [Fact("stands for", f"{words} (inferred)", caution=True)] if words else []
+    text = graph_input_purposes(trace, graph).get(node, "")
+    return [Fact("stands for", f"{text} (inferred)", caution=True)] if text else []
 
 
 def _layer(layers: GraphLayers, node: int) -> str:
@@ -98,18 +98,18 @@ def _trace_facts(
     if n:
         quality = Quality(int(measures.quality[node])).word
         spans = f"{format_count(n)} span" + ("" if n == 1 else "s")
-        words, exact = f"no end recorded of {spans}, {quality}", ""
+        text, exact = f"no end recorded of {spans}, {quality}", ""
         if n > n_open:
             total = round(float(measures.time[node]))
-            words, exact = format_duration(total, unit), format_exact(total, unit)
+            text, exact = format_duration(total, unit), format_exact(total, unit)
             if not n_open:
-                words += f" in {spans}, {quality}"
+                text += f" in {spans}, {quality}"
             else:
-                words = f"at least {words} in {spans}, {format_count(n_open)} {quality}"
+                text = f"at least {text} in {spans}, {format_count(n_open)} {quality}"
         facts.append(
             Fact(
                 "time",
-                words,
+                text,
                 exact,
                 caution=quality != "measured",
                 qualifier=quality,
@@ -118,8 +118,8 @@ def _trace_facts(
         facts.append(Fact("matched by", Rule(int(measures.rule[node])).words))
     elif not layers.is_input[node]:
         silent = is_silent(trace, graph, node)
-        words = "not recorded in any pass" if silent else "not in the trace"
-        facts.append(Fact("time", words))
+        text = "not recorded in any pass" if silent else "not in the trace"
+        facts.append(Fact("time", text))
     times = float(measures.accesses[node])
     if times == times:
         n_bytes = float(measures.access_bytes[node])
@@ -160,7 +160,7 @@ def node_facts(
     symbol = trace.strings[int(graph.operation[row])]
     category = NodeCategory(int(graph.category[row])).name.lower()
     layer, address = int(graph.layer[row]), int(graph.address[row])
-    flags = [words for bit, words in _FLAGS if int(graph.flags[row]) & bit]
+    flags = [flag for bit, flag in _FLAGS if int(graph.flags[row]) & bit]
     name = trace.strings[int(graph.name[row])]
     facts = [
         Fact("op", op or NOT_AVAILABLE, f"printed as {symbol}" if symbol else ""),
@@ -183,8 +183,8 @@ def node_facts(
         facts.append(Fact("note", "; ".join(flags)))
     facts.append(_match_fact(trace, node, correlation, figures, is_op=bool(op)))
     facts += usage_facts(trace, figures, absolute=absolute)
-    words = ["graph node", op, f"layer {layer}" if layer >= 0 else ""]
-    return SelectedFacts(name or "–", " · ".join(w for w in words if w), tuple(facts))
+    parts = ["graph node", op, f"layer {layer}" if layer >= 0 else ""]
+    return SelectedFacts(name or "–", " · ".join(w for w in parts if w), tuple(facts))
 
 
 def neighbours(trace: Trace, node: int) -> tuple[list[int], list[int]]:
@@ -222,5 +222,5 @@ def _match_fact(
     if not rules:
         why = "no span with this name, op and order" if is_op else "no op computes it"
         return Fact("in the trace", "not found", why)
-    words = "; ".join(rule.words for rule in rules)
-    return Fact("in the trace", f"by {words}", f"matched by {words}")
+    rule_texts = "; ".join(rule.words for rule in rules)
+    return Fact("in the trace", f"by {rule_texts}", f"matched by {rule_texts}")

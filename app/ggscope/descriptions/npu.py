@@ -132,11 +132,13 @@ def column_lines(
 
     parts = facts.engines.ticks(np.array([begin]), np.array([stop]), [engine])
     length = max(stop - begin, 1)
-    words = [
+    share_texts = [
         f"{what} {format_share(int(part[0, 0]) / length)}"
         for what, part in zip(("working", "stalled", "idle"), parts, strict=True)
     ]
-    return [f"here ({format_exact(length, trace.clock.unit)}): " + ", ".join(words)]
+    return [
+        f"here ({format_exact(length, trace.clock.unit)}): " + ", ".join(share_texts)
+    ]
 
 
 def stall_lines(trace: Trace, facts: NpuFacts, stall: StallReason) -> list[str]:
@@ -245,12 +247,12 @@ def about_text(trace: Trace, facts: NpuFacts) -> str:
         parts.append(
             f"{format_count(wrong)} of {format_counted(n, 'claim')} do not hold"
         )
-    most = [c for c in facts.concurrency if c.most > 1]
-    if most:
-        words = ", ".join(f"{c.most} {c.kind}" for c in most)
-        parts.append(f"at once at most: {words}")
-    if words := bandwidth_text(trace, facts.bandwidth):
-        parts.append(words)
+    parallel = [c for c in facts.concurrency if c.most > 1]
+    if parallel:
+        text = ", ".join(f"{c.most} {c.kind}" for c in parallel)
+        parts.append(f"at once at most: {text}")
+    if text := bandwidth_text(trace, facts.bandwidth):
+        parts.append(text)
     if lacks := not_recorded(trace, facts):
         parts.append("not recorded: " + ", ".join(lacks))
     return " · ".join(parts)
@@ -291,7 +293,7 @@ def engines_table(trace: Trace, facts: NpuFacts) -> ListedTable:
     whole = engines.extent.duration
     busy, held = engines.busy.totals, engines.stalled.totals
     either = engines.either.totals
-    most = {c.kind: c.most for c in facts.concurrency}
+    most_by_kind = {c.kind: c.most for c in facts.concurrency}
     rows = []
     for i, name in enumerate(engines.names):
         has_work, has_stalls = engines.lane[i] >= 0, engines.stall_lane[i] >= 0
@@ -304,7 +306,7 @@ def engines_table(trace: Trace, facts: NpuFacts) -> ListedTable:
                 int(held[i]) if has_stalls else None,
                 int(held[i]) / whole if has_stalls and whole else None,
                 whole - int(either[i]) if has_work else None,
-                most.get(engines.kinds[i]) if has_work else None,
+                most_by_kind.get(engines.kinds[i]) if has_work else None,
                 _known(int(moved.stated[i])),
                 _known(int(moved.read[i])),
                 _known(int(moved.written[i])),

@@ -146,21 +146,21 @@ def _never_touched(
             f"({format_share(part.cut_size / part.size)}, {format_count(part.n_cut)} "
             f"tensors), records list at most {MOST_SOURCES} sources of an op"
         )
-    words = (
+    text = (
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
         f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
         f"{format_count(part.n_units)} tensors and expert slices"
     )
     if not part.is_known:
-        words = f"unknown; not read in this trace: {words}"
+        text = f"unknown; not read in this trace: {text}"
     elif shown := part_words(part.coverage):
-        words += f" {shown}"
-    return HotFact("Never touched", words, "; ".join(remarks))
+        text += f" {shown}"
+    return HotFact("Never touched", text, "; ".join(remarks))
 
 
 def _left_out(coverage: TraceCoverage) -> HotFact | None:
-    words = left_out_words(coverage)
-    return HotFact("Left out", words, "") if words else None
+    text = left_out_words(coverage)
+    return HotFact("Left out", text, "") if text else None
 
 
 def _coverage(heat: Heat) -> HotFact | None:
@@ -199,11 +199,11 @@ def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
         if count
     ]
     ratio = totals.ratio
-    words = ", ".join(parts)
+    text = ", ".join(parts)
     if ratio is not None:
-        words += f"; {ratio:.2f} activation accesses per weight access"
+        text += f"; {ratio:.2f} activation accesses per weight access"
     rule = counting_rule(0, is_once=totals.is_once)
-    return HotFact("Accesses", words, f"{part or 'whole trace'}; {rule}")
+    return HotFact("Accesses", text, f"{part or 'whole trace'}; {rule}")
 
 
 def _limits(totals: SpaceTotals, name: str) -> tuple[int, int]:
@@ -215,20 +215,20 @@ def _limits(totals: SpaceTotals, name: str) -> tuple[int, int]:
 def _of_file(heat: Heat) -> HotFact | None:
     if not heat.unit_bytes.any() and not heat.unknown_file_bytes:
         return None
-    words = f"{format_bytes(int(heat.unit_bytes.sum()))} read"
+    text = f"{format_bytes(int(heat.unit_bytes.sum()))} read"
     if heat.unknown_file_bytes:
-        words += f"; up to {format_bytes(heat.unknown_file_bytes)} more unknown"
+        text += f"; up to {format_bytes(heat.unknown_file_bytes)} more unknown"
     remark = counting_rule(heat.passed_bytes, is_once=heat.is_once)
     if heat.passed_bytes:
         remark += f"; {format_bytes(heat.passed_bytes)} lie in experts not chosen"
-    return HotFact("Bytes of the model", words, remark)
+    return HotFact("Bytes of the model", text, remark)
 
 
 def _kv(trace: Trace, ranked: HotCold) -> HotFact | None:
     kv = ranked.kv
     if not len(kv.tokens):
         return None
-    words = ", ".join(
+    parts = ", ".join(
         [
             _moved("read", kv.n_reads, kv.read, kv.unknown_read, kv.unsized_reads),
             _moved(
@@ -246,13 +246,13 @@ def _kv(trace: Trace, ranked: HotCold) -> HotFact | None:
     if n > 1 and known + open_:
         unsized = int(kv.unsized_reads.sum()) + int(kv.unsized_writes.sum())
         size = _size_words(known // n, (known + open_) // n, unsized)
-        words += f"; {size} per token"
+        parts += f"; {size} per token"
     remarks = []
     if kv.unknown_read.any():
         remarks.append("cache views are padded, and attention skips masked positions")
     if not len(trace.batch_tokens):
         remarks.append("token numbers as in the file")
-    return HotFact("KV cache", words, "; ".join(remarks))
+    return HotFact("KV cache", parts, "; ".join(remarks))
 
 
 def _moved(word: str, n: I64, known: I64, unknown: I64, unsized: I64) -> str:
@@ -264,7 +264,7 @@ def _moved(word: str, n: I64, known: I64, unknown: I64, unsized: I64) -> str:
     return f"{limits} {word}"
 
 
-def _size_words(least: int, most: int, n_unsized: int) -> str:
+def _size_words(least: int, limit: int, n_unsized: int) -> str:
     """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 MiB to 3.0 MiB".
 
     Limits that would round to the same text are in bytes. Where `n_unsized` accesses
@@ -272,13 +272,13 @@ def _size_words(least: int, most: int, n_unsized: int) -> str:
     """
     if n_unsized:
         return moved_text(least, n_unsized) if least else "size unknown"
-    if least == most:
+    if least == limit:
         return format_bytes(least)
     if not least:
-        return f"at most {format_bytes(most)}"
-    low, high = format_bytes(least), format_bytes(most)
+        return f"at most {format_bytes(limit)}"
+    low, high = format_bytes(least), format_bytes(limit)
     if low == high:
-        return f"{format_count(least)} to {format_exact_bytes(most)}"
+        return f"{format_count(least)} to {format_exact_bytes(limit)}"
     return f"{low} to {high}"
 
 
@@ -286,23 +286,23 @@ def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:
     name = trace.strings[int(trace.tensors.name[rows.tensor])]
     if not rows.n_placed:
         # An op of a prompt looks up many rows.
-        words = f"looked up in {name} by {_n(rows.n_ops, 'op')}"
-        return HotFact("Embedding rows", words, "number and rows not recorded")
-    words = f"{_n(rows.n_reads, 'look-up')} in {name}"
+        text = f"looked up in {name} by {_n(rows.n_ops, 'op')}"
+        return HotFact("Embedding rows", text, "number and rows not recorded")
+    text = f"{_n(rows.n_reads, 'look-up')} in {name}"
     if rows.n_ops < rows.n_reads:
-        words += f" by {_n(rows.n_ops, 'op')}"
-    words += f"; {_n(len(rows.row), 'different row')}"
+        text += f" by {_n(rows.n_ops, 'op')}"
+    text += f"; {_n(len(rows.row), 'different row')}"
     if rows.n_rows:
-        words += f" of {format_count(rows.n_rows)}"
-        words += f" ({format_bytes(len(rows.row) * rows.row_bytes)})"
-    words += f", {format_count(rows.n_repeated)} read again"
+        text += f" of {format_count(rows.n_rows)}"
+        text += f" ({format_bytes(len(rows.row) * rows.row_bytes)})"
+    text += f", {format_count(rows.n_repeated)} read again"
     if (n := rows.n_untouched) is not None and not rows.is_whole:
         is_whole = not coverage.may_hide_reads and not coverage.of(Cause.PART_SHOWN)
-        words += f", {format_count(n)} {'never' if is_whole else 'not in this part'}"
+        text += f", {format_count(n)} {'never' if is_whole else 'not in this part'}"
     remark = ""
     if open_ := rows.n_reads - rows.n_placed:
         remark = f"row of {_n(open_, 'look-up')} not recorded"
-    return HotFact("Embedding rows", words, remark)
+    return HotFact("Embedding rows", text, remark)
 
 
 def _n(n: int, noun: str) -> str:
@@ -311,19 +311,19 @@ def _n(n: int, noun: str) -> str:
 
 
 def _order(order: DiskOrder) -> HotFact | None:
-    words = {
+    texts = {
         "numeric": "layers in numeric order (0, 1, 2 …)",
         "alphabetical": "layers in alphabetical order (0, 1, 10, 11 …)",
         "mixed": "layers in no order",
     }.get(order.kind)
-    if words is None:
+    if texts is None:
         return None
     remark = "" if order.kind == "numeric" else (
         "A pass over the layers jumps through the file: "
         + ", ".join(str(layer) for layer in order.layers[:12])
         + ("…" if len(order.layers) > 12 else "")
     )  # fmt: skip
-    return HotFact("Order on disk", words, remark)
+    return HotFact("Order on disk", texts, remark)
 
 
 def _jumps(seeks: Seeks) -> HotFact | None:
@@ -392,15 +392,15 @@ def _pin_words(given: Answer) -> list[str]:
         return ["This trace names no experts, so there are none to pin."]
     if not pins.all_hits:
         return ["No expert slice is read twice: nothing to pin."]
-    words = (
+    text = (
         f"Pin {format_count(len(pins.units))} of {format_count(pins.n_candidates)} "
         f"expert slices ({format_bytes(pins.size)}) for {format_share(pins.share)} of "
         "the repeated expert reads"
     )
     if given.bytes_pinned is None:
-        return [words + "; too large for this cache."]
+        return [text + "; too large for this cache."]
     return [
-        words + f"; with LRU for the rest of the cache this run then reads "
+        text + f"; with LRU for the rest of the cache this run then reads "
         f"{format_bytes(given.bytes_pinned)}."
     ]
 

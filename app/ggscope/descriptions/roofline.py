@@ -177,14 +177,14 @@ def roofline_text(trace: Trace, roofline: Roofline, of: TraceRoofs) -> str:
     return " · ".join(parts)
 
 
-def left_out_lines(trace: Trace, roofline: Roofline, most: int = 8) -> list[str]:
+def left_out_lines(trace: Trace, roofline: Roofline, limit: int = 8) -> list[str]:
     """Return the ops that are in no point, each with its time and the reason."""
     lines = [
         f"{x.op}: {format_counted(x.n_ops, 'op')}, "
         f"{format_duration(x.ticks, trace.clock.unit)}, {REASONS[x.reason]}"
-        for x in roofline.left_out[:most]
+        for x in roofline.left_out[:limit]
     ]
-    if (n := len(roofline.left_out) - most) > 0:
+    if (n := len(roofline.left_out) - limit) > 0:
         lines.append(f"and {format_count(n)} more")
     return lines
 

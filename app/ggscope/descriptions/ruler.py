@@ -38,10 +38,10 @@ def ruler_text(trace: Trace, time: TimeRange, facts: RulerFacts | None) -> str:
 def _ops_line(facts: RulerFacts) -> str:
     if facts.n_ops is None:
         return "ops not counted: too many spans"
-    words = format_counted(facts.n_ops, "op")
+    text = format_counted(facts.n_ops, "op")
     if facts.n_cut_ops:
-        words += f" and {format_count(facts.n_cut_ops)} cut"
-    return f"{words} (times estimated)" if facts.is_estimated else words
+        text += f" and {format_count(facts.n_cut_ops)} cut"
+    return f"{text} (times estimated)" if facts.is_estimated else text
 
 
 def _bytes_line(trace: Trace, facts: RulerFacts) -> str:
@@ -54,10 +54,10 @@ def _bytes_line(trace: Trace, facts: RulerFacts) -> str:
         return "bytes not known"
     least = "≥ " if facts.is_least else ""
     rate, clock = facts.rate, trace.clock
-    words = f"{least}{format_bytes(facts.bytes)}"
+    text = f"{least}{format_bytes(facts.bytes)}"
     if rate is None:
-        return words
-    return f"{words}, {least}{format_byte_rate(rate, clock.unit, clock.hz)}"
+        return text
+    return f"{text}, {least}{format_byte_rate(rate, clock.unit, clock.hz)}"
 
 
 def _token_line(facts: RulerFacts) -> str:
@@ -66,9 +66,9 @@ def _token_line(facts: RulerFacts) -> str:
     least = "≥ " if facts.hides_tokens else ""
     plural = "es" if facts.noun.endswith(("s", "ch")) else "s"
     noun = facts.noun + ("" if facts.n_bars == 1 else plural)
-    words = f"{least}{format_count(facts.n_bars)} {noun}"
+    text = f"{least}{format_count(facts.n_bars)} {noun}"
     if facts.n_cut_bars:
-        words += f" and {format_count(facts.n_cut_bars)} cut"
+        text += f" and {format_count(facts.n_cut_bars)} cut"
     if facts.n_tokens is not None and facts.noun == "ubatch":
-        words += f", {format_counted(facts.n_tokens, 'token')}"
-    return words
+        text += f", {format_counted(facts.n_tokens, 'token')}"
+    return text

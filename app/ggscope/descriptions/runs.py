@@ -180,8 +180,8 @@ def _recording(run: RunSummary) -> RunCell:
     if run.error:
         return RunCell("error", "error", run.error, run.error, is_caution=True)
     if run.omissions:
-        words = coverage_words(TraceCoverage(run.omissions))
-        return RunCell(_PARTIAL, _PARTIAL, _PARTIAL, words)
+        text = coverage_words(TraceCoverage(run.omissions))
+        return RunCell(_PARTIAL, _PARTIAL, _PARTIAL, text)
     if run.omissions is None:
         is_pending = not run.is_read
         return RunCell("…" if is_pending else _NOT_STATED, None, "")

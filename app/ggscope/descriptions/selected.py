@@ -82,13 +82,13 @@ def card_words(trace: Trace, row: int, n_bytes: int = -1) -> tuple[str, ...]:
     """
     if row < 0:
         return ()
-    words = [_type(trace, row)]
+    parts = [_type(trace, row)]
     size, total = int(trace.tensors.size[row]), file_bytes(trace, row)
     if size > 0 and total > 0:
-        words.append(f"{format_share(min(size / total, 1.0))} of the file")
+        parts.append(f"{format_share(min(size / total, 1.0))} of the file")
     if 0 < n_bytes < size:
-        words.append(f"{format_share(n_bytes / size)} of the tensor")
-    return tuple(word for word in words if word)
+        parts.append(f"{format_share(n_bytes / size)} of the tensor")
+    return tuple(word for word in parts if word)
 
 
 def file_bytes(trace: Trace, row: int) -> int:
@@ -156,8 +156,8 @@ def tensor_facts(
     if leaf:
         facts.insert(0, Fact("stands for", f"{leaf} (inferred)", caution=True))
     facts += usage_facts(trace, figures, absolute=absolute)
-    words = ["tensor", component, f"layer {layer}" if layer >= 0 else ""]
-    return SelectedFacts(name, " · ".join(w for w in words if w), tuple(facts))
+    parts = ["tensor", component, f"layer {layer}" if layer >= 0 else ""]
+    return SelectedFacts(name, " · ".join(w for w in parts if w), tuple(facts))
 
 
 def buffer_facts(
@@ -366,12 +366,12 @@ def _moved_fact(label: str, n: int, n_unsized: int) -> Fact:
     return Fact(label, moved_text(n, n_unsized), remark)
 
 
-def _open_fact(label: str, most: int) -> Fact:
+def _open_fact(label: str, limit: int) -> Fact:
     """Return a fact about bytes of which only an upper limit is known."""
     return Fact(
         label,
-        f"≤ {format_bytes(most)}",
-        f"{format_exact_bytes(most)} recorded; the op moves part of them",
+        f"≤ {format_bytes(limit)}",
+        f"{format_exact_bytes(limit)} recorded; the op moves part of them",
     )
 
 

@@ -213,8 +213,8 @@ def phase_word(trace: Trace, phase: int) -> str:
     if phase == Phase.MIXED:
         return "mixed"
     npu = bool(trace.lanes.is_engine.any())
-    words = ("prefill", "decode") if npu else ("prompt", "generate")
-    return words[Phase(phase)]
+    names = ("prefill", "decode") if npu else ("prompt", "generate")
+    return names[Phase(phase)]
 
 
 def duration_of(trace: Trace, span: int) -> int:
@@ -240,8 +240,8 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
         return facts
     origins = (origin_words(trace, span, row) for row in range(len(facts)))
     return tuple(
-        replace(fact, origin=short, origin_words=words)
-        for fact, (short, words) in zip(facts, origins, strict=True)
+        replace(fact, origin=short, origin_words=origin_text)
+        for fact, (short, origin_text) in zip(facts, origins, strict=True)
     )
 
 
@@ -410,8 +410,8 @@ def op_words(trace: Trace, span: int) -> str:
     """
     op = trace.op_name(int(trace.spans.op[span]))
     name = trace.strings[int(trace.spans.name[span])]
-    words = [name] if f"{name} ".startswith(f"{op} ") else [op, name]
-    return one_line(" ".join(word for word in words if word) or "–")
+    parts = [name] if f"{name} ".startswith(f"{op} ") else [op, name]
+    return one_line(" ".join(word for word in parts if word) or "–")
 
 
 def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
@@ -498,16 +498,16 @@ def _length(trace: Trace, span: int) -> str:
 def _duration_fact(trace: Trace, span: int) -> Fact:
     ticks = duration_of(trace, span)
     quality = _quality(trace, span)
-    words = quality_words(trace, span)
+    text = quality_words(trace, span)
     exact = format_exact(ticks, trace.clock.unit)
     if quality is Quality.UNFINISHED:
-        exact = f"at least {exact}" if ticks else words
+        exact = f"at least {exact}" if ticks else text
     return Fact(
         "duration",
-        f"{_length(trace, span)} {words}",
+        f"{_length(trace, span)} {text}",
         exact,
         caution=quality is not Quality.MEASURED,
-        qualifier=words,
+        qualifier=text,
     )
 
 
@@ -536,12 +536,12 @@ def _wait_facts(trace: Trace, span: int) -> list[Fact]:
     ticks, share = wait_of(trace, span), wait_share(trace, span)
     if ticks < 0:
         return [Fact("wait", NOT_AVAILABLE)]
-    exact, words = format_exact(ticks, trace.clock.unit), ""
+    exact, value_text = format_exact(ticks, trace.clock.unit), ""
     if share is not None:
-        words = f"{format_share(share)} of op and wait"
-        exact += f", {words}"
+        value_text = f"{format_share(share)} of op and wait"
+        exact += f", {value_text}"
     text = column_text(trace, "wait", span)
-    return [Fact("wait", f"{text} {words}".strip(), exact, qualifier=words)]
+    return [Fact("wait", f"{text} {value_text}".strip(), exact, qualifier=value_text)]
 
 
 def _byte_facts(trace: Trace, span: int) -> list[Fact]:
@@ -610,8 +610,8 @@ def _rate_facts(trace: Trace, span: int, n_bytes: int | None) -> list[Fact]:
     rate = _rate_fact(trace, ticks if is_timed else 0, n_bytes)
     if len(ids) == 1:
         return [rate]
-    words = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in total"
-    return [rate, Fact("op of", words, "bytes and rate are of the whole op")]
+    text = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in total"
+    return [rate, Fact("op of", text, "bytes and rate are of the whole op")]
 
 
 def _rate_fact(trace: Trace, ticks: int, n_bytes: int | None) -> Fact:

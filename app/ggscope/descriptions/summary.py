@@ -438,8 +438,12 @@ def _weights(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         yield _unknown(facts, "weights.bytes_per_token")
     elif weights.per_token is None or weights.rate is None:
         least = format_bytes(weights.bytes / weights.n_tokens)
-        most = format_bytes((weights.bytes + weights.unknown) / weights.n_tokens)
-        yield SummaryLine("read per token", f"at least {least}", f"at most {most}")
+        bytes_per_token = format_bytes(
+            (weights.bytes + weights.unknown) / weights.n_tokens
+        )
+        yield SummaryLine(
+            "read per token", f"at least {least}", f"at most {bytes_per_token}"
+        )
     else:
         rate = format_byte_rate(weights.rate, unit, hz)
         if facts.evidence.of_peak is not None:

@@ -35,9 +35,9 @@ def threads_text(times: ThreadTimes) -> str:
         parts.append(f"{format_share(times.waiting)} of work and waits is waiting")
     waited = sum(one.waited for one in times.last)
     if times.n_barriers and waited:
-        most = times.last[0]
-        share = format_share(most.waited / waited)
-        parts.append(f"{share} of it for {most.name}")
+        longest_wait = times.last[0]
+        share = format_share(longest_wait.waited / waited)
+        parts.append(f"{share} of it for {longest_wait.name}")
     if times.n_cores:
         parts.append(f"seen on {format_counted(times.n_cores, 'core')}")
     return " · ".join(parts)

@@ -119,10 +119,10 @@ def parts_text(parts: BarParts, rows: I64) -> str:
     if not len(split):
         return "no op of known time runs in them"
     means = parts.shares(split).mean(axis=0)
-    words = part_words(parts)
+    texts = part_words(parts)
     shares = [
         f"{word} {format_share(mean)}"
-        for word, mean in zip(words, means.tolist(), strict=True)
+        for word, mean in zip(texts, means.tolist(), strict=True)
         if mean
     ]
     about = "; ends of ops are derived" if parts.has_derived else ""
@@ -137,12 +137,12 @@ def parts_lines(trace: Trace, parts: BarParts, rows: I64) -> list[str]:
     row, unit, lines = int(rows[0]), trace.clock.unit, []
     if parts.is_split[row]:
         ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
-        words = part_words(parts)
+        texts = part_words(parts)
         whole = sum(ticks)
         lines = [
             f"{word}: {format_duration(n / parts.divisor, unit)}, "
             f"{format_share(n / whole)}"
-            for word, n in zip(words, ticks, strict=True)
+            for word, n in zip(texts, ticks, strict=True)
             if n
         ]
     else:

@@ -130,10 +130,12 @@ def wait_facts(
 ) -> SelectedFacts:
     """Return what is known of a wait; what takes a pass over all spans is pending."""
     share, time = wait_share(trace, span), wait_time(trace, span)
-    words = _MEASURED_WAIT
+    origin_text = _MEASURED_WAIT
     text = column_text(trace, "wait", span)
     facts = [
-        *_time_facts(trace, time, f"{text} {words}", words, absolute=absolute),
+        *_time_facts(
+            trace, time, f"{text} {origin_text}", origin_text, absolute=absolute
+        ),
         Fact(
             "share", "–" if share is None else f"{format_share(share)} of op and wait"
         ),
@@ -155,9 +157,11 @@ def gap_facts(
 ) -> SelectedFacts:
     """Return what is known of a gap; what takes a pass over all spans is pending."""
     text = format_duration(gap.time.duration, trace.clock.unit)
-    words = "between recorded spans"
+    origin_text = "between recorded spans"
     facts = [
-        *_time_facts(trace, gap.time, f"{text} {words}", words, absolute=absolute),
+        *_time_facts(
+            trace, gap.time, f"{text} {origin_text}", origin_text, absolute=absolute
+        ),
         *_around_facts(trace, gap.before, gap.after),
         *_other_facts(context),
     ]
@@ -194,7 +198,7 @@ def _cause_facts(trace: Trace, span: int) -> list[Fact]:
 
 
 def _time_facts(
-    trace: Trace, time: TimeRange, length: str, words: str, *, absolute: bool
+    trace: Trace, time: TimeRange, length: str, origin_text: str, *, absolute: bool
 ) -> list[Fact]:
     def at(label: str, tick: int) -> Fact:
         text = time_text(trace, tick, absolute=absolute)
@@ -203,7 +207,7 @@ def _time_facts(
     exact = format_exact(time.duration, trace.clock.unit)
     return [
         at("start", time.start),
-        Fact("duration", length, exact, qualifier=words),
+        Fact("duration", length, exact, qualifier=origin_text),
         at("end", time.end),
     ]
 

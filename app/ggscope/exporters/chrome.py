@@ -242,8 +242,8 @@ class _Writer:
             at = known[begin : begin + _BLOCK_ROWS]
             n = len(at)
             # The shortest digits that mean the same float, as Python writes them.
-            words = [repr(value).encode() for value in series.value[at].tolist()]
-            number = np.array(words, f"S{_NUMBER_BYTES}")
+            numbers = [repr(value).encode() for value in series.value[at].tolist()]
+            number = np.array(numbers, f"S{_NUMBER_BYTES}")
             time = series.time[at] + events.shift
             yield from self._json(
                 ExportRows(

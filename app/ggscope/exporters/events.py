@@ -197,12 +197,12 @@ class Events:
         """Return how the spans lie within each other on their tracks."""
         s, n = self.trace.spans, len(self.spans)
         parent = np.empty(n, np.int32)
-        moment, room = np.empty(n, np.int64), np.empty(n, np.int64)
+        moment, buffers = np.empty(n, np.int64), np.empty(n, np.int64)
         start, end = s.start[self.spans], s.end[self.spans]
         depth = library().ggscope_export_nest(
-            n, self.track, start, end, parent, moment, room
+            n, self.track, start, end, parent, moment, buffers
         )
-        return Nesting(parent, moment, moment < end, room, int(depth))
+        return Nesting(parent, moment, moment < end, buffers, int(depth))
 
     def waits(self, nesting: "Nesting") -> I64 | None:
         """Return how long the thread waited behind each of `spans`, int64[n].

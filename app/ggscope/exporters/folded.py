@@ -61,7 +61,7 @@ def stacks(events: Events) -> dict[str, int]:
     while True:
         under, last = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         time = np.empty(capacity, np.int64)
-        room = ExportStacks(
+        buffers = ExportStacks(
             capacity=capacity,
             n_slots=2 * capacity,
             slots=np.zeros(2 * capacity, np.int32),
@@ -69,17 +69,17 @@ def stacks(events: Events) -> dict[str, int]:
             frame=last,
             time=time,
         )
-        done = library().ggscope_export_stacks(n, *columns, room, *scratch)
+        done = library().ggscope_export_stacks(n, *columns, buffers, *scratch)
         if done == n:
             break
         capacity *= 4
-    words, count = list(frames), int(room.count)
+    frame_texts, count = list(frames), int(buffers.count)
     paths: list[str] = []
     columns_of_paths = under[:count].tolist(), last[:count].tolist()
     for outer, number in zip(*columns_of_paths, strict=True):
-        text = words[number]
+        text = frame_texts[number]
         paths.append(text if outer < 0 else f"{paths[outer]};{text}")
-    n_head = len(words[0]) + 1 if _are_stacks_alone(events) else 0
+    n_head = len(frame_texts[0]) + 1 if _are_stacks_alone(events) else 0
     times = zip(paths, time[:count].tolist(), strict=True)
     return {path[n_head:]: ticks for path, ticks in times if ticks > 0}
 

@@ -337,11 +337,11 @@ class _Work:
         return np.asarray(names[tensor], np.int64)
 
 
-def _is_longer_than(most: int) -> Callable[[str], bool]:
-    return lambda text: len(text.encode("utf-8", "replace")) > most
+def _is_longer_than(limit: int) -> Callable[[str], bool]:
+    return lambda text: len(text.encode("utf-8", "replace")) > limit
 
 
-def _name(text: str, most: int) -> bytes:
+def _name(text: str, limit: int) -> bytes:
     """Return as many whole letters of a name as its field holds."""
     data = text.replace("\0", "").encode("utf-8", "replace")
-    return data[:most].decode("utf-8", "ignore").encode()
+    return data[:limit].decode("utf-8", "ignore").encode()

@@ -99,12 +99,12 @@ class Toast(QFrame):
         if not message.stays:
             self._timer.start(LEAVES_WITH_ACTION_MS if message.actions else LEAVES_MS)
 
-    def size_for(self, room: int) -> QSize:
-        """Return the size that shows all of the text in at most `room` pixels."""
+    def size_for(self, max_width: int) -> QSize:
+        """Return the size that shows all of the text in at most `max_width` pixels."""
         self.ensurePolished()
         beside = self.sizeHint().width() - self.text.sizeHint().width()
         line = self.text.fontMetrics().size(0, self.text.text()).width() + 4
-        wide = min(room, max(beside + line, self.minimumSizeHint().width()))
+        wide = min(max_width, max(beside + line, self.minimumSizeHint().width()))
         return QSize(wide, self.heightForWidth(wide))
 
     @property
@@ -241,9 +241,9 @@ class Messages(QObject):
         if above is not None and not above.isHidden():
             bottom = above.y() - _MARGIN_PX
         zoom = over.fontMetrics().height() / 15
-        room = min(round(_WIDE_PX * max(zoom, 1)), over.width() - 2 * _MARGIN_PX)
+        max_width = min(round(_WIDE_PX * max(zoom, 1)), over.width() - 2 * _MARGIN_PX)
         for toast in reversed(self._toasts):
-            size = toast.size_for(max(room, 160))
+            size = toast.size_for(max(max_width, 160))
             bottom -= size.height()
             left = over.width() - _MARGIN_PX - size.width()
             toast.setGeometry(left, bottom, size.width(), size.height())

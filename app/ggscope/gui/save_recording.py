@@ -98,8 +98,8 @@ def ask_and_save(document: "Document") -> None:
     )
 
 
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _pieces(path: Path, context: TaskContext) -> Iterator[bytes]:

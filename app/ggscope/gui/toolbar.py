@@ -104,9 +104,9 @@ class SearchField(QFrame):
         option = QStyleOptionFrame()
         self.edit.initStyleOption(option)
         part = QStyle.SubElement.SE_LineEditContents
-        room = self.edit.style().subElementRect(part, option, self.edit).width()
+        space = self.edit.style().subElementRect(part, option, self.edit).width()
         measure, margins = self.edit.fontMetrics().horizontalAdvance, 6
-        fitting = (h for h in self._hints if measure(h) + margins <= room)
+        fitting = (h for h in self._hints if measure(h) + margins <= space)
         self.edit.setPlaceholderText(next(fitting, self._hints[-1]))
 
     def _on_key(self, event: QKeyEvent) -> None:
@@ -215,8 +215,8 @@ class ChipRow(QWidget):
             else []
         )
         if n := len(session.lanes.state.hidden):
-            words = "1 lane hidden" if n == 1 else "{0} lanes hidden"
-            parts.insert(0, (HIDDEN_LANES, words.format(n)))
+            label = "1 lane hidden" if n == 1 else "{0} lanes hidden"
+            parts.insert(0, (HIDDEN_LANES, label.format(n)))
         for part, text in parts:
             chip = Chip(part, text, self)
             chip.removed.connect(self._on_removed)
@@ -227,9 +227,9 @@ class ChipRow(QWidget):
     def _place(self) -> None:
         x = 0
         hidden: list[Chip] = []
-        room = self.width()
+        space = self.width()
         needed = self.sizeHint().width()
-        limit = room if needed <= room else room - 44
+        limit = space if needed <= space else space - 44
         for chip in self.chips:
             wide = chip.sizeHint().width()
             fits = x + wide <= limit and not hidden
@@ -241,13 +241,13 @@ class ChipRow(QWidget):
                 hidden.append(chip)
         self._menu.clear()
         for chip in hidden:
-            words = f"Remove “{chip.text}”"
-            action = add_action(self._menu, words)
+            tip = f"Remove “{chip.text}”"
+            action = add_action(self._menu, tip)
             action.setData(chip.part)
         n = len(hidden)
         self._more.setText(f"+{n}")
-        words = f"{n} more filter terms"
-        set_tip(self._more, "1 more filter term" if n == 1 else words)
+        tip = f"{n} more filter terms"
+        set_tip(self._more, "1 more filter term" if n == 1 else tip)
         self._more.setVisible(bool(hidden))
         self._more.setGeometry(x, 2, 40, 24)
 
@@ -348,10 +348,10 @@ class Toolbar(QFrame):
 
     def show_details(self, are_shown: bool) -> None:
         """Say what the button of the details does."""
-        words = "Hide the details (Q)"
+        tip = "Hide the details (Q)"
         if not are_shown:
-            words = "Show the details (Q)"
-        self.details_button.set_glyph("side", words)
+            tip = "Show the details (Q)"
+        self.details_button.set_glyph("side", tip)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out the words that the controls explain themselves."""

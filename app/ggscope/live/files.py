@@ -731,9 +731,9 @@ class _Patterns:
     def of(self, records: Array) -> Array:
         """Return the pattern of each record, int32; -1 for one too many."""
         raw = np.ascontiguousarray(records).view(np.uint8)
-        words = (raw.reshape(-1, self._layout.size) * self._key).view(np.uint64)
+        blocks = (raw.reshape(-1, self._layout.size) * self._key).view(np.uint64)
         distinct, first, which = np.unique(
-            words @ self._secret, return_index=True, return_inverse=True
+            blocks @ self._secret, return_index=True, return_inverse=True
         )
         known = [int(number) in self._numbers for number in distinct]
         new = first[~np.array(known, np.bool_)]

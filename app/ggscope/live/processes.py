@@ -74,8 +74,8 @@ def start_time(pid: int) -> int | None:
     """
     try:
         text = (PROC / str(pid) / "stat").read_text("utf-8", "replace")
-        words = text.rpartition(")")[2].split()
-        return -1 if words[0] in {"Z", "X"} else int(words[19])
+        fields = text.rpartition(")")[2].split()
+        return -1 if fields[0] in {"Z", "X"} else int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
 
@@ -111,10 +111,10 @@ def mapped_files(pid: int) -> tuple[MappedFile, ...]:
     """Return the files that a process has mapped, each once."""
     files: dict[tuple[str, int], bool] = {}
     for line in _read(pid, "maps").splitlines():
-        words = line.split(None, 5)
-        if len(words) == 6 and words[5].startswith(b"/"):
-            key = os.fsdecode(words[5]), int(words[4])
-            is_written = words[1][1:2] == b"w" and words[1][3:4] == b"s"
+        fields = line.split(None, 5)
+        if len(fields) == 6 and fields[5].startswith(b"/"):
+            key = os.fsdecode(fields[5]), int(fields[4])
+            is_written = fields[1][1:2] == b"w" and fields[1][3:4] == b"s"
             files[key] = files.get(key, False) or is_written
     return tuple(MappedFile(*key, is_written) for key, is_written in files.items())
 

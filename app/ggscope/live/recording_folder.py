@@ -61,8 +61,8 @@ class RecordingFolder:
             self._descriptor = os.open(path, flags)
         except OSError:
             if os.path.islink(path):
-                words = "a link, which is not followed"
-                raise NotADirectoryError(errno.ENOTDIR, words, str(path)) from None
+                problem = "a link, which is not followed"
+                raise NotADirectoryError(errno.ENOTDIR, problem, str(path)) from None
             raise
         self._close = weakref.finalize(self, os.close, self._descriptor)
         if is_new and (not self._is_own() or os.listdir(self._descriptor)):

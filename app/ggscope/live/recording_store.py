@@ -166,8 +166,8 @@ class RecordingWriter:
             self.remove()
             raise
 
-    def _resume(self, most: int, dropped: int) -> None:
-        """Resume a recording, of which at most `most` bytes are in the ring still."""
+    def _resume(self, limit: int, dropped: int) -> None:
+        """Resume a recording, of which at most `limit` bytes are in the ring still."""
         place = self._place
         for name in _PAGES:  # of a ring that had ended
             place.drop(name)
@@ -180,7 +180,7 @@ class RecordingWriter:
         size = records.seek(0, os.SEEK_END)
         size -= size % RECORD.itemsize
         records.truncate(size)
-        records.seek(-min(size, most), os.SEEK_END)
+        records.seek(-min(size, limit), os.SEEK_END)
         waiting = np.frombuffer(records.read(), RECORD)
         data = place.read("events")
         end = max((at for _, at in frames(data)), default=0)
@@ -188,7 +188,7 @@ class RecordingWriter:
         self._resume_definitions(definitions)
         for file in (records, events):
             file.seek(0, os.SEEK_END)
-        self._tail = _Tail(waiting, data[max(end - most, 0) : end])
+        self._tail = _Tail(waiting, data[max(end - limit, 0) : end])
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             facts.seek(0)
             content = facts.read(_MAX_FACTS_BYTES)

@@ -345,10 +345,10 @@ class Ring:
         """
         head = self._lanes["head"].astype(np.int64)
         behind = head - self._tail
-        most = self._most()
+        limit = self._most()
         if not self._may_lap():
-            most = self._records.shape[1]
-        is_damaged = (behind < 0) | (behind > most)
+            limit = self._records.shape[1]
+        is_damaged = (behind < 0) | (behind > limit)
         for lane in np.flatnonzero(is_damaged).tolist():
             self.damage.add(f"head of lane {lane}")
         possible: I64 = np.where(is_damaged, self._tail, head).astype(np.int64)

@@ -227,8 +227,8 @@ def _identity(pid: int) -> tuple[str, tuple[str, ...], float | None]:
 def is_launcher(pid: int) -> bool:
     """Tell whether a process is the capture tool, which computes nothing itself."""
     _, command, _ = _identity(pid)
-    words = [Path(word).name for word in command[:3]]
-    return TOOL in words or "ggscope_capture" in command[:3]
+    names = [Path(word).name for word in command[:3]]
+    return TOOL in names or "ggscope_capture" in command[:3]
 
 
 def _stream(pid: int, mapped: tuple[MappedFile, ...]) -> str:

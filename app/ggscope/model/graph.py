@@ -112,10 +112,10 @@ class Graph:
 
 def count_words(graph: Graph) -> str:
     """Return "940 nodes (251 leaves), 3 dangling ends, 1,157 edges"."""
-    words = f"{graph.n_declared:,} nodes ({graph.n_leaves:,} leaves)"
+    text = f"{graph.n_declared:,} nodes ({graph.n_leaves:,} leaves)"
     if n := graph.n_dangling:
-        words += f", {n:,} dangling end" + ("" if n == 1 else "s")
-    return f"{words}, {graph.n_edges:,} edges"
+        text += f", {n:,} dangling end" + ("" if n == 1 else "s")
+    return f"{text}, {graph.n_edges:,} edges"
 
 
 def first_node(graphs: Sequence[Graph], graph: int) -> int:

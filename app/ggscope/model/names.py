@@ -208,7 +208,7 @@ def _shape_of(name: str) -> NameShape:
 
 def _split(name: str) -> tuple[int, int, tuple[str, ...], bool]:
     """Return begin and end of the base, the suffix words, and whether one is cut."""
-    words: list[str] = []
+    parts: list[str] = []
     is_cut = False
     end = len(name.rstrip())
     # A suffix holds no second "(", so each search ends where the last one began:
@@ -221,15 +221,15 @@ def _split(name: str) -> tuple[int, int, tuple[str, ...], bool]:
         fitting = [
             s for s in SUFFIXES if s == word or (not closed and s.startswith(word))
         ]
-        if not fitting or (not closed and words):
+        if not fitting or (not closed and parts):
             break
         is_cut = is_cut or not closed
-        words.append(fitting[0] if len(fitting) == 1 else word)
+        parts.append(fitting[0] if len(fitting) == 1 else word)
         end = at
         while end and name[end - 1].isspace():
             end -= 1
     begin = end - len(name[:end].lstrip())
-    return begin, end, tuple(reversed(words)), is_cut
+    return begin, end, tuple(reversed(parts)), is_cut
 
 
 def _layer_digits(name: str, base: str, begin: int) -> tuple[int, int]:

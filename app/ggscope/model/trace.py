@@ -546,8 +546,8 @@ def figure_text(value: float | None, unit: str, digits: int = 1) -> str:
     if unit == "B" and is_whole and value >= 1024:
         return f"{format_count(int(value))} bytes ({format_bytes(int(value))})"
     text = format_count(int(value)) if is_whole else f"{value:,.6g}"
-    words = {"cycle": "cycles", "B": "bytes"}.get(unit, unit)
-    return f"{text} {words}".rstrip()
+    names = {"cycle": "cycles", "B": "bytes"}.get(unit, unit)
+    return f"{text} {names}".rstrip()
 
 
 ROLES_OF_TENSORS = ("model", "map", "registry")

@@ -239,8 +239,8 @@ def format_duration(ticks: int | float, unit: Unit = "ns") -> str:
 def format_exact(ticks: int, unit: Unit = "ns") -> str:
     """Return every digit: ``1.234 567 890 s`` or ``12,345 cycles``."""
     if unit != "ns":
-        words, number = UNITS[unit], _scaled_count(ticks, unit)
-        word = words.one if abs(ticks) == words.per else words.many
+        unit_names, number = UNITS[unit], _scaled_count(ticks, unit)
+        word = unit_names.one if abs(ticks) == unit_names.per else unit_names.many
         return f"{number} {word}".rstrip()
     sign = "-" if ticks < 0 else ""
     seconds, ns = divmod(abs(ticks), 1_000_000_000)
@@ -249,17 +249,19 @@ def format_exact(ticks: int, unit: Unit = "ns") -> str:
 
 def _counted(ticks: int, unit: Unit) -> str:
     """Return ticks that are no nanoseconds: ``1,234 cyc``, ``12 samples``."""
-    words = UNITS[unit]
+    unit_names = UNITS[unit]
     if unit == "byte":
         return format_bytes(ticks)
-    word = words.short or (words.one if abs(ticks) == words.per else words.many)
+    word = unit_names.short or (
+        unit_names.one if abs(ticks) == unit_names.per else unit_names.many
+    )
     return f"{_scaled_count(ticks, unit)} {word}".rstrip()
 
 
 def _mean(ticks: float, unit: Unit) -> str:
     """Return a part of a tick, as means have it: ``2.5 samples``."""
-    words = UNITS[unit]
-    return f"{ticks / words.per:,.4g} {words.many}".rstrip()
+    unit_names = UNITS[unit]
+    return f"{ticks / unit_names.per:,.4g} {unit_names.many}".rstrip()
 
 
 def _scaled_count(ticks: int, unit: Unit) -> str:
@@ -530,9 +532,9 @@ def _own_factors(unit: Unit) -> dict[str, int]:
     if unit == "byte":
         sizes = {name.lower(): 1024**k for k, name in enumerate(_BYTE_UNITS)}
         return sizes | {"byte": 1, "bytes": 1}
-    words = UNITS[unit]
-    names = () if unit == "ns" else (words.one, words.many, words.short)
-    return {name: words.per for name in names if name}
+    unit_names = UNITS[unit]
+    names = () if unit == "ns" else (unit_names.one, unit_names.many, unit_names.short)
+    return {name: unit_names.per for name in names if name}
 
 
 def parse_time(text: str, clock: Clock, *, absolute: bool = False) -> int:

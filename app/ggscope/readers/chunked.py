@@ -181,9 +181,9 @@ class ChunkedOps:
 
     of, chosen = slices, take  # names in 0.1.0, for plug-ins until 0.3.0
 
-    def taken(self, column: Array, order: Array | None, room: int = 0) -> Array:
+    def taken(self, column: Array, order: Array | None, capacity: int = 0) -> Array:
         """Return `take_narrow`: its name in 0.1.0, for plug-ins until 0.3.0."""
-        return self.take_narrow(column, order, room)
+        return self.take_narrow(column, order, capacity)
 
 
 def _gather_native(column: Array, order: Array, out: Array) -> bool:

@@ -483,8 +483,8 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipp
             size = source.size
     except ReadError as error:
         is_folder = isinstance(error, UnknownFormatError)
-        words = error.words if is_folder else error.message
-        sentence = words[:1].upper() + words[1:]
+        message = error.words if is_folder else error.message
+        sentence = message[:1].upper() + message[1:]
         return Skipped(path, sentence, is_fault=not is_folder)
     if not judged:
         return Skipped(path, f"Unknown format. {likeness(head, path).words}")

@@ -251,7 +251,7 @@ def _stat(path: Path, name: str) -> int:
     except OSError:
         return 0
     for line in lines:
-        words = line.split()
-        if len(words) > 1 and words[0] == name and words[1].isdigit():
-            return int(words[1])
+        fields = line.split()
+        if len(fields) > 1 and fields[0] == name and fields[1].isdigit():
+            return int(fields[1])
     return 0

@@ -70,12 +70,12 @@ def axis_ticks(
         (value - shift, "+" + text if base else text)
         for value, text in zip(values, labels, strict=True)
     )
-    words = form.zone
+    base_text = form.zone
     if base and absolute:
-        words = format_absolute(base - shift, clock)
+        base_text = format_absolute(base - shift, clock)
     elif base:
-        words = format_exact_time(base, clock.unit)
-    return Axis(ticks, step, _minor(step), words)
+        base_text = format_exact_time(base, clock.unit)
+    return Axis(ticks, step, _minor(step), base_text)
 
 
 def _steps(unit: Unit) -> list[int]:

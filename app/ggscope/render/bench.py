@@ -349,9 +349,9 @@ class _RowGeometry:
     def __init__(self, scene: BenchScene) -> None:
         self.scene = scene
         n = scene.n_rows
-        room = n if scene.is_figure else most_rows(scene.height)
-        self.first = min(max(scene.scroll, 0), max(n - room, 0))
-        self.stop = min(self.first + room, n)
+        n_rows = n if scene.is_figure else most_rows(scene.height)
+        self.first = min(max(scene.scroll, 0), max(n - n_rows, 0))
+        self.stop = min(self.first + n_rows, n)
         rows = range(self.first, self.stop)
         self.labels = [
             scene.bench.labels[i] if scene.chart == CHANGES else scene.curves[i].label

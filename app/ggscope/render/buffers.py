@@ -364,10 +364,10 @@ def _legend(geometry: BuffersGeometry) -> list[Batch]:
     x, y = 12.0, _LEGEND / 2 + 1
     for i, title in enumerate(scene.occupancy.groups):
         color = group_color(title, i, scene.by, theme)
-        words = title if scene.by == "backend" else title.lower()
+        text = title if scene.by == "backend" else title.lower()
         swatches.add(x, x + 9, y - 4.5, y + 4.5, mix(theme.pane, color, 0.6), color)
-        texts.append(Text(x + 15, y, words, theme.text, 11.0))
-        x += 15 + len(words) * 7.0 + 16
+        texts.append(Text(x + 15, y, text, theme.text, 11.0))
+        x += 15 + len(text) * 7.0 + 16
     return [*swatches.batch(), *texts.batch()]
 
 
@@ -410,13 +410,13 @@ def _lives(geometry: BuffersGeometry) -> list[Batch]:
 
 def _lives_head(geometry: BuffersGeometry) -> list[Batch]:
     theme, texts = geometry.scene.theme, TextList()
-    y, room = geometry.lives_y + 6 + (ROW_HEIGHT - 4) / 2, geometry.time.x0 - 16
-    texts.append(Text(12, y, "Buffers", theme.text, 11.0, Face.HEADING, width=room))
+    y, space = geometry.lives_y + 6 + (ROW_HEIGHT - 4) / 2, geometry.time.x0 - 16
+    texts.append(Text(12, y, "Buffers", theme.text, 11.0, Face.HEADING, width=space))
     n_more = geometry.scene.lives.n_left_out
     if n_more and not geometry.scene.is_figure:
         texts.append(
             Text(12, y + 16, f"+{n_more:,} smaller", theme.dim, _LABEL_SIZE,
-                 width=room)
+                 width=space)
         )  # fmt: skip
     return texts.batch()
 
@@ -470,19 +470,19 @@ def _label(
     )  # fmt: skip
 
 
-def peak_words(scene: BuffersScene, most: int = 1_000) -> str:
-    """Return what the pill at the peak says, in about `most` letters at most."""
+def peak_words(scene: BuffersScene, limit: int = 1_000) -> str:
+    """Return what the pill at the peak says, in about `limit` letters at most."""
     peak = scene.occupancy.peak
     if peak is None:
         return ""
     n = len(peak.alive)
     form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
-    words = f"peak {format_bytes(peak.bytes)}"
+    text = f"peak {format_bytes(peak.bytes)}"
     for more in (format_counted(n, "buffer"), form.text(peak.time)):
-        if len(f"{words} · {more}") > most:
+        if len(f"{text} · {more}") > limit:
             break
-        words = f"{words} · {more}"
-    return words
+        text = f"{text} · {more}"
+    return text
 
 
 def _peak(geometry: BuffersGeometry) -> list[Batch]:
@@ -491,26 +491,26 @@ def _peak(geometry: BuffersGeometry) -> list[Batch]:
     peak = scene.occupancy.peak
     if peak is None or not peak.bytes:
         return []
-    x, room = time.x(peak.time), time.x1 - time.x0
+    x, space = time.x(peak.time), time.x1 - time.x0
     lines, pill, texts = LineList(dashed=True), RectList(), TextList()
     if time.x0 <= x <= time.x1:
         lines.add(x, geometry.area_y, x, geometry.area_bottom, theme.caution)
-    words = peak_words(scene, int((room * _PILL_SHARE - 18) / _CHARACTER))
+    text = peak_words(scene, int((space * _PILL_SHARE - 18) / _CHARACTER))
     if not geometry.has_room_for_pill:
         if not scene.is_figure:
             texts.append(
-                Text(time.x1 - 4, _LEGEND / 2 + 1, words, theme.text, _LABEL_SIZE,
+                Text(time.x1 - 4, _LEGEND / 2 + 1, text, theme.text, _LABEL_SIZE,
                      Face.NUMBERS, Align.RIGHT)
             )  # fmt: skip
         return [*lines.batch(geometry.area_clip), *texts.batch()]
-    width = len(words) * _CHARACTER + 18
+    width = len(text) * _CHARACTER + 18
     # Beyond the view the pill stays at the edge where the peak is.
     left = max(min(x - width / 2, time.x1 - width - 4), time.x0 + 4)
     y = geometry.area_y + 11
     pill.add(left, left + width, y - 9, y + 9, mix(theme.pane, theme.caution, 0.2),
              theme.caution)  # fmt: skip
     texts.append(
-        Text(left + width / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,
+        Text(left + width / 2, y, text, theme.text, _LABEL_SIZE, Face.NUMBERS,
              Align.CENTER, width=width)
     )  # fmt: skip
     return [*lines.batch(geometry.area_clip), *pill.batch(radius=9.0), *texts.batch()]
@@ -523,10 +523,10 @@ def _hair_label(geometry: BuffersGeometry) -> tuple[float, float, str] | None:
         return None
     total = int(scene.occupancy.at(tick).sum())
     form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
-    words = f"{form.text(tick)} · {format_bytes(total)}"
-    half = len(words) * _CHARACTER / 2 + 6
+    text = f"{form.text(tick)} · {format_bytes(total)}"
+    half = len(text) * _CHARACTER / 2 + 6
     at = max(min(time.snap(time.x(tick)), time.x1 - half), time.x0 + half)
-    return at - half, at + half, words
+    return at - half, at + half, text
 
 
 def _hair(geometry: BuffersGeometry) -> list[Batch]:
@@ -534,14 +534,14 @@ def _hair(geometry: BuffersGeometry) -> list[Batch]:
     label = _hair_label(geometry)
     if label is None or scene.cursor_tick is None:
         return []
-    left, right, words = label
+    left, right, text = label
     x = time.snap(time.x(scene.cursor_tick))
     lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
     lines.add(x, geometry.area_y, x, geometry.bottom, with_alpha(theme.text, 0.5))
     y = geometry.axis_y + 11
     plate.add(left, right, y - 9, y + 9, theme.raised, theme.line)
     texts.append(
-        Text((left + right) / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,
+        Text((left + right) / 2, y, text, theme.text, _LABEL_SIZE, Face.NUMBERS,
              Align.CENTER)
     )  # fmt: skip
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]

@@ -57,10 +57,10 @@ def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
         low, high, f"{AMOUNT_NAMES[of]} per {noun_of(scene.distribution, 1)}",
         lambda value: amount_text(trace, of, value), scene.is_log, of != "duration",
     )  # fmt: skip
-    most = float(bars.counts.max(initial=1)) * 1.04
+    highest = float(bars.counts.max(initial=1)) * 1.04
     noun = noun_of(scene.distribution) if scene.height >= _TITLED_PX else ""
     return ChartScene(
-        scene.width, scene.height, scene.theme, x, Axis(0, most, noun),
+        scene.width, scene.height, scene.theme, x, Axis(0, highest, noun),
         scale=scene.scale,
     )  # fmt: skip
 

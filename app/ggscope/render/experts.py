@@ -179,7 +179,7 @@ def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
     unit = "choices" if scene.choices.source in OF_ROUTER else "accesses"
-    title, words = {
+    title, measures = {
         Measure.COUNT: (unit, plain),
         Measure.BYTES: ("bytes read", in_bytes),
         Measure.SHARE: ("share of the layer", in_percent),
@@ -200,7 +200,7 @@ def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
         column_title="expert",
         value_title=title,
         title=f"Experts{of_token}",
-        words=words,
+        words=measures,
         missing="N/A: sizes of experts are not known"
         if scene.measure is Measure.BYTES and (scene.result.grid.bytes < 0).any()
         else "N/A: no layer has choices that are all recorded",
@@ -292,13 +292,13 @@ def _score_chart(
         )
         for rank in range(min(n_ranks, _MAX_CURVES))
     ]
-    most = float(scores.count.max(initial=1))
+    highest = float(scores.count.max(initial=1))
     return ChartScene(
         frame.width,
         frame.height,
         scene.theme,
         Axis(0.0, 1.0, "score"),
-        Axis(0.0, most * 1.05, "choices"),
+        Axis(0.0, highest * 1.05, "choices"),
         tuple(curves),
         title=second_title(scene),
         scale=scene.scale,

@@ -189,15 +189,15 @@ class Figure:
         options = dict(recipe.options)
         if look.seen:
             options |= recipe.seen
-        words = ["ggscope", "export", "--view", recipe.view, *recipe.words]
+        arguments = ["ggscope", "export", "--view", recipe.view, *recipe.words]
         if options:
-            words += ["--options", json_text(options)]
-        words += ["--seen"] * look.seen
-        words += [*look_words(look), "-o", str(target)]
+            arguments += ["--options", json_text(options)]
+        arguments += ["--seen"] * look.seen
+        arguments += [*look_words(look), "-o", str(target)]
         for path in recipe.paths[1:]:
-            words += ["--with", str(path)]
-        words += ["--", str(recipe.paths[0]), *map(str, recipe.other)]
-        return Command(shlex.join(words), recipe.lacks)
+            arguments += ["--with", str(path)]
+        arguments += ["--", str(recipe.paths[0]), *map(str, recipe.other)]
+        return Command(shlex.join(arguments), recipe.lacks)
 
     def write(
         self,
@@ -240,8 +240,8 @@ class Figure:
         """Return it as the content of a PNG file, and what that shows; see `write`."""
         ensure_gui_application()
         drawn = self.draw(look)
-        words = one_line(drawn.title), one_line(drawn.description)
-        return png_bytes(drawn.picture, *words, look.dpi), drawn
+        texts = one_line(drawn.title), one_line(drawn.description)
+        return png_bytes(drawn.picture, *texts, look.dpi), drawn
 
     def image(self, look: FigureStyle | None = None) -> QImage:
         """Return it as pixels; on any thread. None = as it stands where it comes from.
@@ -285,12 +285,12 @@ def export_display_list(
     ensure_gui_application()
     if transparent:
         picture = replace(picture, background=picture.background & 0xFFFFFF)
-    words = one_line(title), one_line(description)
+    texts = one_line(title), one_line(description)
     suffix, zoom = target.suffix.lower(), picture.scale * CSS_DPI / dpi
     if paper is not None:  # a side of whole pixels is a hair off
         zoom = paper.inches(dpi) * CSS_DPI / picture.width
     measure = dpi if suffix == ".png" else zoom
-    content = _WRITERS[suffix](picture, *words, measure)
+    content = _WRITERS[suffix](picture, *texts, measure)
     write_file(target, content, overwrite=overwrite)
 
 
@@ -435,7 +435,7 @@ def _without_repeats(svg: str) -> str:
         earlier = first.setdefault(path, name)
         if earlier != name:
             svg = svg.replace(f'"url(#{name})"', f'"url(#{earlier})"')
-    return _CLIP.sub(lambda found: found[0] if first[found[2]] == found[1] else "", svg)
+    return _CLIP.sub(lambda match: match[0] if first[match[2]] == match[1] else "", svg)
 
 
 def _css_family(match: re.Match[str]) -> str:

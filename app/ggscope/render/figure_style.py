@@ -191,22 +191,22 @@ def look_words(look: FigureStyle) -> list[str]:
     Whether it is `seen` is not among them: what was seen belongs to the figure.
     """
     base = PRESETS.get(look.preset, FigureStyle())
-    words = ["--preset", look.preset] if look.preset in PRESETS else []
+    command = ["--preset", look.preset] if look.preset in PRESETS else []
     for name in ("width", "height"):
         side, known = getattr(look, name), getattr(base, name)
         if side != known:
-            words += [f"--{name}", "auto" if side is None else str(side)]
+            command += [f"--{name}", "auto" if side is None else str(side)]
     if look.font != base.font:
-        words += ["--font", "auto" if look.font is None else f"{look.font:g}pt"]
+        command += ["--font", "auto" if look.font is None else f"{look.font:g}pt"]
     if look.dpi != base.dpi:
-        words += ["--dpi", f"{look.dpi:g}"]
+        command += ["--dpi", f"{look.dpi:g}"]
     if look.theme != base.theme:
-        words += ["--theme", look.theme]
+        command += ["--theme", look.theme]
     if look.transparent:
-        words.append("--transparent")
+        command.append("--transparent")
     if look.title is not None:
-        words.append(f"--title={look.title}")
+        command.append(f"--title={look.title}")
     for name in ("legend", "color_bar", "notes"):
         if not getattr(look, name):
-            words.append("--no-" + name.replace("_", "-"))
-    return words
+            command.append("--no-" + name.replace("_", "-"))
+    return command

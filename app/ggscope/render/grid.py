@@ -252,11 +252,11 @@ def _reduced(values: F64, place: GridGeometry) -> tuple[F64, int]:
     scale = place.scene.scale
     n_x = max(round((place.right - place.left) * scale), 1)
     n_y = max(round((place.bottom - place.top) * scale), 1)
-    for axis, most in ((0, n_y), (1, n_x)):
+    for axis, size in ((0, n_y), (1, n_x)):
         n = values.shape[axis]
-        if n > most:
+        if n > size:
             # fmax passes over NaN where there is a number beside it.
-            starts = np.arange(most, dtype=np.int64) * n // most
+            starts = np.arange(size, dtype=np.int64) * n // size
             values = np.fmax.reduceat(values, starts, axis=axis)
     return values, len(values)
 
@@ -369,14 +369,14 @@ def _labelled(n: int, edges: F64, space: float) -> range:
 def _heads(place: GridGeometry) -> list[Text]:
     scene, theme = place.scene, place.scene.theme
     middle = (place.left + place.right) / 2
-    room = place.right - place.left
+    space = place.right - place.left
     texts = [
         Text(middle, place.bottom + 23, scene.column_title, theme.dim, LABEL_SIZE,
-             align=Align.CENTER, width=room),
+             align=Align.CENTER, width=space),
         Text(6, place.bottom + 23, scene.row_title, theme.dim, LABEL_SIZE,
-             width=max(room * 0.3, place.left)),
+             width=max(space * 0.3, place.left)),
         Text(_TITLE_X, 14, scene.title, theme.text, 12.0, Face.HEADING,
-             width=max(room * 0.5 if scene.show_bar else room, 1.0)),
+             width=max(space * 0.5 if scene.show_bar else space, 1.0)),
     ]  # fmt: skip
     if scene.side is not None and scene.values.size:
         texts.append(
@@ -387,7 +387,7 @@ def _heads(place: GridGeometry) -> list[Text]:
         y = (place.top + place.bottom) / 2
         texts.append(
             Text(middle, y, scene.missing, theme.dim, 12.0, align=Align.CENTER,
-                 width=room)
+                 width=space)
         )  # fmt: skip
     return [text for text in texts if text.text]
 
@@ -405,8 +405,8 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
     if not scene.show_bar or x0 < place.left or np.isnan(scene.values).all():
         return []
     y = 14.0
-    for x, words, align in ((x1 + 6, high, Align.LEFT), (x0 - 6, low, Align.RIGHT)):
-        texts.append(Text(x, y, words, theme.dim, LABEL_SIZE, Face.NUMBERS, align))
+    for x, label, align in ((x1 + 6, high, Align.LEFT), (x0 - 6, low, Align.RIGHT)):
+        texts.append(Text(x, y, label, theme.dim, LABEL_SIZE, Face.NUMBERS, align))
     title_px = len(scene.value_title) * _CHARACTER * 0.9
     used = _TITLE_X + len(scene.title) * 7.2 + 16
     if scene.value_title and start - 8 - title_px > used:

@@ -497,10 +497,12 @@ def draw_load(scene: LoadScene, look: FigureStyle, name: str) -> RenderedFigure:
     height = max(width * 0.55, 440.0)
     cells = exact_cells(replace(scene, height=height))
     scale = heat_scale(cells)
-    words = format_bytes if _has_sizes(scene) else lambda n: format_count(round(n))
+    format_amount = (
+        format_bytes if _has_sizes(scene) else lambda n: format_count(round(n))
+    )
     unit = "bytes" if _has_sizes(scene) else "reads"
     bar = ColorBar(
-        f"{unit} per pixel, log", words(scale.low), words(scale.high),
+        f"{unit} per pixel, log", format_amount(scale.low), format_amount(scale.high),
         map_on(_COLORS, scene.theme),
     )  # fmt: skip
     depth = depth_chart(scene, cells)

@@ -144,13 +144,13 @@ def _add_legend(scene: ModelMapScene, rects: RectList, texts: TextList) -> None:
             names.setdefault(color, []).append(COMPONENTS[i])
             size_of[color] = size_of.get(color, 0.0) + float(sizes[i])
     for color in sorted(names, key=lambda color: -size_of[color]):
-        words = f"{', '.join(names[color])} {format_bytes(int(size_of[color]))}"
-        wide = _SWATCH_PX + 6 + len(words) * _LETTER_PX + 12
+        text = f"{', '.join(names[color])} {format_bytes(int(size_of[color]))}"
+        wide = _SWATCH_PX + 6 + len(text) * _LETTER_PX + 12
         if x + wide > scene.width - PAD_PX:
             continue
         top = middle - _SWATCH_PX / 2
         rects.add(x, x + _SWATCH_PX, top, top + _SWATCH_PX, color)
-        texts.append(Text(x + _SWATCH_PX + 6, middle, words, scene.theme.dim, 11.0))
+        texts.append(Text(x + _SWATCH_PX + 6, middle, text, scene.theme.dim, 11.0))
         x += wide
 
 
@@ -161,13 +161,13 @@ def _add_file(
     texts: TextList,
 ) -> None:
     ground, bars, slices, marks = layers
-    tensors, theme, room = scene.tensors, scene.theme, _room(scene)
+    tensors, theme, space = scene.tensors, scene.theme, _room(scene)
     top = LEGEND_PX + file * FILE_PX
     y0, y1 = top + FILE_PX - BAR_PX - 4, top + FILE_PX - 4
     middle, end = (top + y0) / 2, int(tensors.ends[file])
     name = Text(
         PAD_PX, middle, tensors.files[file], theme.dim, 11.0, Face.NUMBERS,
-        width=room * 0.7,
+        width=space * 0.7,
     )  # fmt: skip
     total = f"{format_offset(end)} · {format_bytes(end)}"
     texts.append(name)
@@ -175,19 +175,20 @@ def _add_file(
         Text(scene.width - PAD_PX, middle, total, theme.dim, 11.0, Face.NUMBERS,
              Align.RIGHT)
     )  # fmt: skip
-    ground.add(PAD_PX, PAD_PX + room, y0, y1, theme.lane)
+    ground.add(PAD_PX, PAD_PX + space, y0, y1, theme.lane)
     if end <= 0:
         return
-    head = float(tensors.starts[file]) / end * room
+    head = float(tensors.starts[file]) / end * space
     if head >= 1:
         bars.add(
             PAD_PX, PAD_PX + head, y0, y1, theme.line, pattern=int(Pattern.FAINT_HATCH)
         )
     here = np.flatnonzero((tensors.file == file) & (tensors.offset >= 0))
     here = here[np.argsort(tensors.size[here], kind="stable")]
-    x0 = PAD_PX + tensors.offset[here] / end * room
+    x0 = PAD_PX + tensors.offset[here] / end * space
     x1 = (
-        PAD_PX + (tensors.offset[here] + np.maximum(tensors.size[here], 0)) / end * room
+        PAD_PX
+        + (tensors.offset[here] + np.maximum(tensors.size[here], 0)) / end * space
     )
     gap = np.where(x1 - x0 >= 4, _GAP_PX, 0.0)
     x0, x1 = _snapped(x0, scene.scale), _snapped(x1 - gap, scene.scale)
@@ -238,10 +239,10 @@ def _add_slices(
     here &= tensors.offset[at] >= 0
     rows = np.flatnonzero(here)
     rows = rows[np.argsort(np.nan_to_num(values[rows], nan=-1.0), kind="stable")]
-    end, room = int(tensors.ends[file]), _room(scene)
+    end, space = int(tensors.ends[file]), _room(scene)
     begin = tensors.offset[at[rows]]
-    x0 = PAD_PX + (begin + importance.slice_first[rows]) / end * room
-    x1 = PAD_PX + (begin + importance.slice_stop[rows]) / end * room
+    x0 = PAD_PX + (begin + importance.slice_first[rows]) / end * space
+    x1 = PAD_PX + (begin + importance.slice_stop[rows]) / end * space
     x0, x1 = _snapped(x0, scene.scale), _snapped(x1, scene.scale)
     x1 = np.maximum(x1, x0 + 1 / scene.scale)
     name = map_on(DEFAULT, theme)
@@ -263,9 +264,9 @@ def _add_scale(
     if scene.color == "choices":
         what = "tokens that used it"
     x = PAD_PX
-    for words, width in ((what, 0.0), (f"{scale.low:.4g}", _SCALE_PX)):
-        texts.append(Text(x, middle, words, theme.dim, 11.0))
-        x += len(words) * _LETTER_PX + 8
+    for label, width in ((what, 0.0), (f"{scale.low:.4g}", _SCALE_PX)):
+        texts.append(Text(x, middle, label, theme.dim, 11.0))
+        x += len(label) * _LETTER_PX + 8
         if width:
             ramp = colors(map_on(DEFAULT, theme))
             left = x + np.arange(len(ramp)) / len(ramp) * width
@@ -276,11 +277,11 @@ def _add_scale(
     high = f"{scale.high:.4g}"
     texts.append(Text(x, middle, high, theme.dim, 11.0))
     x += len(high) * _LETTER_PX + 18
-    for words, color, pattern in (
+    for label, color, pattern in (
         ("never used", theme.line, Pattern.FAINT_HATCH),
         ("not in the matrix", theme.idle, Pattern.SOLID),
     ):
         top = middle - _SWATCH_PX / 2
         rects.add(x, x + _SWATCH_PX, top, top + _SWATCH_PX, color, pattern=int(pattern))
-        texts.append(Text(x + _SWATCH_PX + 6, middle, words, theme.dim, 11.0))
-        x += _SWATCH_PX + 6 + len(words) * _LETTER_PX + 12
+        texts.append(Text(x + _SWATCH_PX + 6, middle, label, theme.dim, 11.0))
+        x += _SWATCH_PX + 6 + len(label) * _LETTER_PX + 12

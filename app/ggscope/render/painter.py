@@ -657,16 +657,16 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if item.clip is not clip:
             clip = item.clip
             _set_clip(painter, clip)
-        words, face, size = item.text, item.face, item.size
+        text, face, size = item.text, item.face, item.size
         if item.width > 0:
-            words = elided(words, face, size, int(item.width))
+            text = elided(text, face, size, int(item.width))
         else:
-            words = one_line(words)
-        if not words:
+            text = one_line(text)
+        if not text:
             continue
         x = item.x
         if item.align is not Align.LEFT:
-            width = text_width(words, face, size)
+            width = text_width(text, face, size)
             x -= width if item.align is Align.RIGHT else width / 2
         if letters != (face, size):
             letters = (face, size)
@@ -674,8 +674,8 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if color != item.color:
             color = item.color
             painter.setPen(color_of(item.color))
-        if not words.isascii():
-            words = isolated(words)
+        if not text.isascii():
+            text = isolated(text)
         painter.drawText(
-            QPointF(round(x), round(item.y + baseline_shift(face, size))), words
+            QPointF(round(x), round(item.y + baseline_shift(face, size))), text
         )

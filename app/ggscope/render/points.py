@@ -277,7 +277,7 @@ class PointsScene:
     def radius(self) -> float:
         """Of the discs, in pixels: the fewer in a larger picture, the larger."""
         n = len(self.points)
-        large = next((px for most, px in _RADII if n <= most), _SMALLEST)
+        large = next((px for limit, px in _RADII if n <= limit), _SMALLEST)
         share = min(self.width, self.height) / _LARGE_PX
         return large * min(max(share, 0.5), 1.0)
 
@@ -332,9 +332,9 @@ class PointsGeometry:
     @property
     def row_px(self) -> float:
         """Height of a layer of the stack."""
-        activity, room = self.scene.activity, self.scene.height - _STACK_HEAD - _PAD
+        activity, space = self.scene.activity, self.scene.height - _STACK_HEAD - _PAD
         n = 0 if activity is None else len(activity)
-        return min(max(room, 1.0) / max(n, 1), _MOST_ROW_PX)
+        return min(max(space, 1.0) / max(n, 1), _MOST_ROW_PX)
 
     def layer_box(self, i: int) -> tuple[float, float, float, float]:
         """Return (x0, x1, y0, y1) of a layer of the activity; the last is on top."""

@@ -216,7 +216,7 @@ def layers_scene(scene: HotScene) -> GridScene:
     """Return the matrix of layers by tokens."""
     layers = scene.hot_cold.layers
     unit = scene.trace.clock.unit
-    counts, title, words = {
+    counts, title, measures = {
         "bytes": (layers.bytes, "bytes accessed", in_bytes),
         "accesses": (layers.ops, "ops", plain),
         "time": (layers.ticks, "time", lambda v: format_duration(round(v), unit)),
@@ -230,7 +230,7 @@ def layers_scene(scene: HotScene) -> GridScene:
         [str(n) if n >= 0 else "none" for n in layers.layers.tolist()],
         list(layers.names),
         row_title="layer", column_title=layers.by, value_title=title,
-        title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
+        title=scene.title, words=measures, scale=scene.scale, hover=scene.hover_cell,
         show_bar=not scene.is_figure,
     )  # fmt: skip
 

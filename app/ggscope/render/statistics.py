@@ -171,14 +171,14 @@ def _why_nothing(trace: Trace, table: StatTable, measure: str) -> str:
         if not len(trace.spans):
             return "The trace has no spans to count."
         return "None of the spans is counted: all are left out by what was chosen."
-    words = f"Nothing here has a known {measure}, so there is no bar."
+    text = f"Nothing here has a known {measure}, so there is no bar."
     if measures()[measure].unit == "time" and table.all.count > table.all.timed:
         n_untimed = format_count(table.all.count - table.all.timed)
-        words += (
+        text += (
             f" {n_untimed} spans have a time that is estimated or has no end: "
             "--include-estimated draws these, too."
         )
-    return words
+    return text
 
 
 def _bars(
@@ -190,23 +190,23 @@ def _bars(
     usual, is_time = _usual_quality(rows), column.unit == "time"
     bars = []
     for row, value in rows[:_MOST_BARS]:
-        words = stat_cell(column, row, facts).text
+        text = stat_cell(column, row, facts).text
         if column.key == "total":
-            words += f" · {format_share(row.share)}"
+            text += f" · {format_share(row.share)}"
         if column.key == "wait" and row.wait_share is not None:
-            words += f" · {format_share(row.wait_share)}"
+            text += f" · {format_share(row.wait_share)}"
         if column.key == "bytes" and row.unknown_bytes:
-            words += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
+            text += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
         if is_time and row.quality != usual:
-            words += f" · {row.quality}"
-        bars.append(Bar(row.key, value, words, _color(row.key, facts.by, theme)))
+            text += f" · {row.quality}"
+        bars.append(Bar(row.key, value, text, _color(row.key, facts.by, theme)))
     return tuple(bars)
 
 
 def _usual_quality(rows: Sequence[tuple[StatRow, float]]) -> str:
     """Return the quality of most rows, which the caption tells instead of each bar."""
-    words = [row.quality for row, _ in rows]
-    return max(dict.fromkeys(words), key=words.count)
+    qualities = [row.quality for row, _ in rows]
+    return max(dict.fromkeys(qualities), key=qualities.count)
 
 
 def _color(key: str, by: By, theme: Theme) -> int:

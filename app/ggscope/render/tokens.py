@@ -259,9 +259,9 @@ def _part_entries(scene: TokensScene, rows: I64) -> list[Entry]:
     parts = scene.stack
     if parts is None:
         return []
-    colors, words = part_colors(parts, scene.theme), part_words(parts)
+    colors, texts = part_colors(parts, scene.theme), part_words(parts)
     ran = np.append(parts.ticks[rows].any(axis=0), parts.idle[rows].any())
-    return [Entry(words[i], colors[i]) for i in np.flatnonzero(ran).tolist()]
+    return [Entry(texts[i], colors[i]) for i in np.flatnonzero(ran).tolist()]
 
 
 def legend(scene: TokensScene) -> list[Entry]:
@@ -653,8 +653,8 @@ def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFig
     texts = [latency_text(scene.trace, scene.latency)]
     if scene.stack is not None:
         what += " by op family"
-        words = parts_text(scene.stack, shown_rows(scene))
-        texts.append(words[0].upper() + words[1:])
+        part_lines = parts_text(scene.stack, shown_rows(scene))
+        texts.append(part_lines[0].upper() + part_lines[1:])
     if scene.over == "context":
         what += " over the context"
         texts.append(fit_text(scene.trace, scene.latency))

@@ -522,8 +522,8 @@ def merged(key: str, base: str | None, mine: str, theirs: str) -> str:
     if key == "files/recent" and ours and first != next(iter(old), None):
         new = {first: first, **new}  # opened last, also where it was in the list before
     rest = {n: text for n, text in others.items() if n in ours or n not in old}
-    most = MAX_FILTERS if key == "filters/saved" else MAX_RECENT
-    return json.dumps(list({**new, **rest, **new}.values())[:most])
+    limit = MAX_FILTERS if key == "filters/saved" else MAX_RECENT
+    return json.dumps(list({**new, **rest, **new}.values())[:limit])
 
 
 def _texts(stored: str) -> list[str]:

@@ -93,8 +93,8 @@ class BackendsView(TablePane):
         spans = joined_spans(trace, listing, watcher)
         if trace.graphs:
             about += f"; {format_count(nodes.n_found)} of them are nodes of the graph"
-        if len(trace.spans) and (words := join_words(spans)):
-            about += f"; {words}"
+        if len(trace.spans) and (text := join_words(spans)):
+            about += f"; {text}"
         join = _Join(listing, nodes, spans)
         if self.part == SPLITS:
             return _table(

@@ -439,8 +439,8 @@ class BenchView(PaintedView):
         scene = self.scene_now()
         if scene is None or not scene.has_rows:
             return
-        most = max(scene.n_rows - most_rows(scene.height), 0)
-        self._scroll = min(max(self._scroll + by, 0), most)
+        max_scroll = max(scene.n_rows - most_rows(scene.height), 0)
+        self._scroll = min(max(self._scroll + by, 0), max_scroll)
         self.repaint_picture()
 
     def step(self, curves: int, points: int) -> None:
@@ -456,8 +456,8 @@ class BenchView(PaintedView):
             point = min(max(point, 0), len(bench.curves[curve].points) - 1)
         else:
             point = 0
-            room = most_rows(scene.height)
-            self._scroll = min(max(self._scroll, curve - room + 1), curve)
+            n_shown = most_rows(scene.height)
+            self._scroll = min(max(self._scroll, curve - n_shown + 1), curve)
         self.select((curve, point))
 
     # -- input -------------------------------------------------------------------

@@ -126,9 +126,9 @@ class ConsoleView(View):
         self.state.setText(f"● {run.state()}")
         color = theme.accent if run.is_running else theme.text
         set_label_color(self.state, theme.error if run.has_failed else color)
-        words = f"{one_line(run.name)} · {self._recorded(run)}"
-        if words != self.words.full_text:
-            self.words.setText(words)
+        text = f"{one_line(run.name)} · {self._recorded(run)}"
+        if text != self.words.full_text:
+            self.words.setText(text)
         self.again.setVisible(not run.is_running)
         is_shown = self.session.path is not None and str(self.session.path)
         self.open.setVisible(run.has_recording and is_shown != run.output)

@@ -434,7 +434,7 @@ def _rows_of(
         reads = load.reads_of(row.tensor)
         codes = np.bincount(cause.cause[reads], minlength=1)
         name = trace.strings[int(trace.tensors.name[row.tensor])]
-        words = "; ".join(
+        text = "; ".join(
             f"{format_count(int(codes[code]))}: {CAUSES[Cause(code)]}"
             for code in np.argsort(-codes, kind="stable").tolist()
             if codes[code]
@@ -447,7 +447,7 @@ def _rows_of(
                      tip=format_exact_bytes(row.bytes)),
                 Cell(format_duration(row.ticks, unit), row.ticks,
                      tip=format_exact(row.ticks, unit)),
-                Cell(words, words),
+                Cell(text, text),
             )
         )  # fmt: skip
         payloads.append(("tensor", row.tensor))

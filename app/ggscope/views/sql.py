@@ -303,8 +303,8 @@ class SqlView(View):
         values = [result.rows[p][at] for p in payloads if isinstance(p, int)]
         return tuple(v for v in values if isinstance(v, int) and 0 <= v < n)
 
-    def _say(self, words: str, hint: str = "") -> None:
-        self._empty.say(words, hint)
+    def _say(self, message: str, hint: str = "") -> None:
+        self._empty.say(message, hint)
         self._stack.setCurrentWidget(self._empty)
 
     # -- history -----------------------------------------------------------------
@@ -322,8 +322,8 @@ class SqlView(View):
     def _fill_history(self) -> None:
         self.earlier.clear()
         for sql in self._queries():
-            words = one_line(" ".join(sql.split()))[:_MOST_WORDS]
-            add_action(self.earlier, words, tip=sql).setData(sql)
+            text = one_line(" ".join(sql.split()))[:_MOST_WORDS]
+            add_action(self.earlier, text, tip=sql).setData(sql)
 
     def _on_history(self, action: QAction) -> None:
         self.editor.replace(str(action.data()))
@@ -395,9 +395,9 @@ class SqlEditor(QPlainTextEdit):
         assert popup is not None
         self._popup = popup
 
-    def complete_with(self, words: Sequence[str]) -> None:
+    def complete_with(self, offered: Sequence[str]) -> None:
         """Complete these words."""
-        self._words.setStringList(sorted(set(words)))
+        self._words.setStringList(sorted(set(offered)))
 
     def replace(self, text: str) -> None:
         """Put another text in place of this one; Ctrl+Z takes that back."""

@@ -173,7 +173,7 @@ def test_lives_in_one_row_never_overlap(some: list[Life]) -> None:
 def test_the_largest_lives_are_kept_where_there_are_too_many() -> None:
     buffers = buffers_trace([Life(size, size) for size in range(1, 11)]).buffers
 
-    packed = lives(buffers, most=3)
+    packed = lives(buffers, limit=3)
 
     assert buffers.size[packed.buffer].tolist() == [10, 9, 8]
     assert packed.n_left_out == 7

@@ -110,7 +110,7 @@ def test_every_op_that_is_left_out_has_a_reason() -> None:
     assert point.is_f32_assumed
     assert point.intensity == 1.2
     trace = with_types(reads_trace(weights(), ops))
-    assert len(left_out_lines(trace, found, most=2)) == 3
+    assert len(left_out_lines(trace, found, limit=2)) == 3
 
 
 def experts_trace(columns: int, chosen: dict[tuple[int, int], list[int]]) -> Trace:

@@ -51,16 +51,16 @@ class SpanJoin:
     first: I64
     ids: I64
 
-    def spans_of(self, rows: I64, most: int) -> I64:
-        """Return the spans of some listed ops, ascending, each once; `most` of them."""
+    def spans_of(self, rows: I64, limit: int) -> I64:
+        """Return the spans of some listed ops, in order, each once; `limit` of them."""
         own = self.own[rows]
         parts = [own[own >= 0]]
         n = len(parts[0])
         for key in np.unique(self.key[rows]).tolist():
-            if key >= 0 and n < most:
-                parts.append(self.ids[self.first[key] : self.first[key + 1]][:most])
+            if key >= 0 and n < limit:
+                parts.append(self.ids[self.first[key] : self.first[key + 1]][:limit])
                 n += len(parts[-1])
-        return np.unique(np.concatenate(parts))[:most].astype(np.int64)
+        return np.unique(np.concatenate(parts))[:limit].astype(np.int64)
 
     def count(self, *rules: SpanRule) -> int:
         """Return how many listed ops have one of some rules."""

@@ -155,7 +155,7 @@ def split_groups(listing: BackendOps) -> tuple[SplitGroup, ...]:
     for i in np.argsort(index, kind="stable").tolist():
         key = different[i].tolist()
         rows = order[starts[i] : starts[i + 1]]
-        least, most, weights, n_listed = key[8:]
+        least, largest, weights, n_listed = key[8:]
         groups.append(
             SplitGroup(
                 number=key[0],
@@ -168,7 +168,7 @@ def split_groups(listing: BackendOps) -> tuple[SplitGroup, ...]:
                 n_nodes=key[6],
                 n_inputs=key[7],
                 least=least,
-                most=most if n_listed == key[7] else None,
+                most=largest if n_listed == key[7] else None,
                 weights=weights,
                 largest=_largest(listing, int(rows[0])),
                 count=len(rows),
@@ -211,9 +211,9 @@ def _copied(listing: BackendOps) -> tuple[I64, I64, I64, I64]:
     size, step = inputs.size[known], inputs.step[known]
     is_weight = _matching(listing, _WEIGHT)[inputs.name[known]]
     least = _added(split, size, n)
-    most = _added(split, size + step - 1, n)
+    longest = _added(split, size + step - 1, n)
     weights = _added(split, np.where(is_weight, size, 0), n)
-    return least, most, weights, np.bincount(split, minlength=n).astype(np.int64)
+    return least, longest, weights, np.bincount(split, minlength=n).astype(np.int64)
 
 
 def _added(at: npt.NDArray[np.integer], values: I64, n: int) -> I64:

@@ -176,9 +176,9 @@ def _fills(kind: Kind, column: int, others: I64) -> Bools:
     own = kind.table[:, column].astype(np.int64)
     usual = kind.table[:, others].astype(np.int64)
     has = own > 0
-    most = usual[~has].max(axis=0, initial=0)
+    highest = usual[~has].max(axis=0, initial=0)
     both = (own[has][:, None] + usual[has]).max(axis=0, initial=0)
-    return np.asarray(both <= most)
+    return np.asarray(both <= highest)
 
 
 class _Places:

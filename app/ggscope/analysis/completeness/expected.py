@@ -159,10 +159,10 @@ def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
     # What no pass has twice is named for itself, and is there once.
     is_fair[2:, ~votes[2:].any(axis=0)] = False
     least = np.minimum(np.argmax(is_fair, axis=0), best)
-    most = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
-    placed = _by_place(kind, whole, best, np.flatnonzero(most > least), rate)
-    best = np.clip(placed, least, most)
-    return best, best - least, most - best
+    expected = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
+    placed = _by_place(kind, whole, best, np.flatnonzero(expected > least), rate)
+    best = np.clip(placed, least, expected)
+    return best, best - least, expected - best
 
 
 def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -> I64:
@@ -472,12 +472,15 @@ class _Classes:
         if len(own) >= _OF_LAYERS * len(self.layers):
             return self.layers
         # The most of those that are in nearly the same layers.
-        most, likest = 0, own
+        n_expected, likest = 0, own
         bits = self._bits(own)
         for other, layers in self._usual.items():
             n_both = (bits | other).bit_count()
-            if n_both > most and (bits & other).bit_count() >= _OF_LAYERS * n_both:
-                most, likest = n_both, layers
+            if (
+                n_both > n_expected
+                and (bits & other).bit_count() >= _OF_LAYERS * n_both
+            ):
+                n_expected, likest = n_both, layers
         return own | likest
 
     @cached_property

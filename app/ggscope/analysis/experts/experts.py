@@ -51,8 +51,8 @@ class AccessedExperts:
     n_left_out: int
 
 
-def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
-    """Return which experts the accesses name; expert numbers are below `most`.
+def accessed_experts(trace: Trace, limit: int) -> AccessedExperts:
+    """Return which experts the accesses name; expert numbers are below `limit`.
 
     Notes
     -----
@@ -63,7 +63,7 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
     layer, expert = _experts_of(
         trace, table.what.tensor, table.what.layer, table.what.expert
     )
-    is_one = (expert >= 0) & (expert < most) & table.is_access
+    is_one = (expert >= 0) & (expert < limit) & table.is_access
     row = np.flatnonzero(is_one)
     of_row = np.searchsorted(table.first, row, "right") - 1
     entry, token, n_times = _repeats(trace, table, of_row)
@@ -74,7 +74,7 @@ def accessed_experts(trace: Trace, most: int) -> AccessedExperts:
     loose = trace.accesses.loose
     what = loose.what
     loose_layer, loose_expert = _experts_of(trace, what.tensor, what.layer, what.expert)
-    rows = np.flatnonzero((loose_expert >= 0) & (loose_expert < most))
+    rows = np.flatnonzero((loose_expert >= 0) & (loose_expert < limit))
     return _grouped(
         np.concatenate([np.repeat(token, n_rows), loose.token[rows].astype(np.int64)]),
         np.concatenate([layer[at], loose_layer[rows]]),

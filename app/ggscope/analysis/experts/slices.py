@@ -75,17 +75,17 @@ def expert_slices(trace: Trace) -> ExpertSlices:
             tensors.size[listed],
         )
     ]
-    most = int(tensors.expert[listed].max(initial=-1)) + 1
+    n_experts = int(tensors.expert[listed].max(initial=-1)) + 1
     for row in _stacks(trace, listed).tolist():
         parts.append(_cut(trace, row))
-        most = max(most, len(parts[-1][0]))
+        n_experts = max(n_experts, len(parts[-1][0]))
     key, tensor, offset, size = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
     order = np.lexsort((tensor, key))
     key = key[order]
     return ExpertSlices(
-        key, tensor[order], offset[order], size[order], most,
+        key, tensor[order], offset[order], size[order], n_experts,
         np.unique(key // EXPERT_KEY),
     )  # fmt: skip
 

@@ -93,8 +93,8 @@ def complete(
     offered = [f"{name}{sign}" for name, sign in FIELDS.items()]
     if before[: match.start("begun")].strip():
         offered += _WORDS
-    words = _fitting(offered, match["begun"], only_beginnings=True)
-    return Completion(match.start("begun"), cursor, words)
+    suggestions = _fitting(offered, match["begun"], only_beginnings=True)
+    return Completion(match.start("begun"), cursor, suggestions)
 
 
 def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
@@ -105,12 +105,12 @@ def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
 
 
 def _fitting(
-    words: Sequence[str], begun: str, *, only_beginnings: bool = False
+    offered_words: Sequence[str], begun: str, *, only_beginnings: bool = False
 ) -> tuple[str, ...]:
     """Return the words that begin so, then those that hold it; not it alone."""
     prefix = begun.casefold()
     first, then = list[str](), list[str]()
-    for word in words:
+    for word in offered_words:
         plain = word.casefold().strip('"')
         if plain.startswith(prefix):
             first.append(word)

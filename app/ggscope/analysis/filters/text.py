@@ -53,7 +53,7 @@ _FIELDS = {
     "categories": "category categories cat",
 }
 """Names of each field in expressions; chips show the first one."""
-ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
+ALIASES = {word: name for name, aliases in _FIELDS.items() for word in aliases.split()}
 _WORDS: dict[str, dict[str, int]] = {
     "phases": {
         "prompt": Phase.PROMPT,
@@ -403,13 +403,21 @@ def _exact_bytes(n: int) -> str:
 def _clause_words(clause: Clause, unit: Unit) -> str:
     """Return "not op ADD" or "op ADD or layer 3"."""
     if isinstance(clause, Not):
-        words = [text for _, text in describe_filter(clause.of, unit)]
-        is_plain = len(words) == 1 and not clause.of.clauses
-        return f"not {words[0]}" if is_plain else f"not ({' and '.join(words)})"
+        clause_parts = [text for _, text in describe_filter(clause.of, unit)]
+        is_plain = len(clause_parts) == 1 and not clause.of.clauses
+        return (
+            f"not {clause_parts[0]}"
+            if is_plain
+            else f"not ({' and '.join(clause_parts)})"
+        )
     parts = []
     for one in clause.of:
-        words = [text for _, text in describe_filter(one, unit)]
-        parts.append(words[0] if len(words) == 1 else f"({' and '.join(words)})")
+        clause_parts = [text for _, text in describe_filter(one, unit)]
+        parts.append(
+            clause_parts[0]
+            if len(clause_parts) == 1
+            else f"({' and '.join(clause_parts)})"
+        )
     return " or ".join(parts)
 
 
@@ -527,8 +535,8 @@ def _repeats_within_repeats(expression: str) -> bool:
             and len(node) == 2
             and node[0] in (parser.MAX_REPEAT, parser.MIN_REPEAT)
         ):
-            _, most, body = node[1]
-            is_endless = most is endless
+            _, repeats, body = node[1]
+            is_endless = repeats is endless
             if is_endless and inside:
                 return True
             return within(body, inside or is_endless)

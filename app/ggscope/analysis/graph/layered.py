@@ -229,8 +229,8 @@ def make_rows(level: Level, watcher: Watcher | None = None) -> Rows:
     n = len(level.width)
     rank = ranks(n, level.source, level.target, level.pinned, watcher)
     span = rank[level.target] - rank[level.source]
-    most = MAX_SPAN if n < _MANY else _MAX_SPAN_OF_MANY
-    is_stub = (span < 1) | (span > most)
+    max_span = MAX_SPAN if n < _MANY else _MAX_SPAN_OF_MANY
+    is_stub = (span < 1) | (span > max_span)
     height = int(rank.max(initial=-1)) + 1
     rows: list[list[int]] = [[] for _ in range(height)]
     for item, row in enumerate(rank.tolist()):

@@ -318,8 +318,8 @@ class HeatGrid:
         if self.spread is not None:
             # Fractions of spread bytes count in the same numbers, as far as they fit.
             covered = np.diff(self.edges) * self.covers[-1].astype(np.float64)
-            most = int(covered.sum()) + int(self.spread[1][-1].sum(dtype=np.int64))
-            bits = max(min(_FINE_BITS, 62 - most.bit_length()), 0)
+            n_tensors = int(covered.sum()) + int(self.spread[1][-1].sum(dtype=np.int64))
+            bits = max(min(_FINE_BITS, 62 - n_tensors.bit_length()), 0)
             total <<= bits
             self._add_spread(total, segment, inside, cells=True, bits=bits)
         per_byte = 2.0**-bits / np.maximum(np.diff(offsets), 1)

@@ -131,10 +131,10 @@ def access_points(
     trace: Trace,
     mask: Mask | None = None,
     *,
-    most: int = MOST_POINTS,
+    limit: int = MOST_POINTS,
     watcher: Watcher | None = None,
 ) -> AccessPoints:
-    """Return the accesses of a trace to its model file as at most `most` points.
+    """Return the accesses of a trace to its model file as at most `limit` points.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def access_points(
     accesses = _Accesses(span_variants(trace, files), mask)
     n_file, n_open, n_unplaced = accesses.counts(watcher)
     step = 0.0
-    if n_file <= most:
+    if n_file <= limit:
         none = np.zeros(0, np.int64)
         parts = [(none, none), *accesses.parts(watcher)]
         place = np.concatenate([part[0] for part in parts])
@@ -157,7 +157,7 @@ def access_points(
         count = np.ones(len(span), np.int64)
         size = accesses.touches.size[accesses.rows[place]]
     else:
-        place, span, count, size, step = _merged(trace, accesses, most, watcher)
+        place, span, count, size, step = _merged(trace, accesses, limit, watcher)
     time = trace.spans.start[span]
     order = np.argsort(time, kind="stable")
     touch = accesses.rows[place[order]]
@@ -179,10 +179,10 @@ def _spanless_reads(trace: Trace, files: FileMap) -> int:
 
 
 def _merged(
-    trace: Trace, accesses: _Accesses, most: int, watcher: Watcher | None
+    trace: Trace, accesses: _Accesses, limit: int, watcher: Watcher | None
 ) -> tuple[I64, I64, I64, I64, float]:
-    """Return (place, span, count, size) of at most `most` points, and their step."""
-    cell = _cells(accesses, max(most // 4, 1))
+    """Return (place, span, count, size) of at most `limit` points, and their step."""
+    cell = _cells(accesses, max(limit // 4, 1))
     n_cells = int(cell.max(initial=0)) + 1
     n_bins = 1 << max((_MOST_PLACES // n_cells).bit_length() - 1, 0)
     start, duration = trace.extent.start, max(trace.extent.duration, 1)
@@ -195,7 +195,7 @@ def _merged(
     is_used: Mask = np.zeros(n_cells * n_bins, np.bool_)
     for place, span in accesses.parts(watcher):
         is_used[key(place, span, n_bins)] = True
-    while n_bins > 1 and np.count_nonzero(is_used) > most:
+    while n_bins > 1 and np.count_nonzero(is_used) > limit:
         is_used = is_used[::2] | is_used[1::2]
         n_bins //= 2
     slot = np.cumsum(is_used, dtype=np.int32) - 1
@@ -212,10 +212,10 @@ def _merged(
     return places, spans, count, size, duration / n_bins
 
 
-def _cells(accesses: _Accesses, most: int) -> I64:
+def _cells(accesses: _Accesses, limit: int) -> I64:
     """Return which accesses are to the same bytes, or, of too many, to near ones.
 
-    Never more than `most` and one per layer; those of two layers are never one.
+    Never more than `limit` and one per layer; those of two layers are never one.
     """
     touches, rows = accesses.touches, accesses.rows
     layer, begin = touches.layer[rows], touches.begin[rows]
@@ -223,7 +223,7 @@ def _cells(accesses: _Accesses, most: int) -> I64:
     ends = np.stack([layer, begin, touches.stop[rows]])[:, order]
     is_new = np.concatenate([[False], (ends[:, 1:] != ends[:, :-1]).any(axis=0)])
     number = np.cumsum(is_new)
-    apart = -(-(int(number[-1]) + 1) // most) if len(number) else 1
+    apart = -(-(int(number[-1]) + 1) // limit) if len(number) else 1
     group = np.stack([ends[0], number // apart])
     is_new = np.concatenate([[False], (group[:, 1:] != group[:, :-1]).any(axis=0)])
     cell = np.empty(len(rows), np.int64)

@@ -76,14 +76,14 @@ def load_cells(
     """
     edges = _edges(time.start, max(time.end, time.start + 1), shape[0])
     rungs = _edges(*offsets, shape[1])
-    mean, most = depth_by_column(rows, edges)
+    mean, peak = depth_by_column(rows, edges)
     return LoadCells(
         edges,
         rungs,
         amounts_by_cell(rows, edges, rungs),
         amounts_by_column(rows, edges),
         mean,
-        most,
+        peak,
         None if faults is None else amounts_by_column(faults, edges),
     )
 

@@ -293,10 +293,10 @@ def depth_by_column(rows: LoadRows, edges: I64) -> tuple[F64, I64]:
     width = np.maximum(np.diff(edges), 1)
     # The steps within a column, and the one that goes on into it.
     cut = np.searchsorted(time, edges)
-    most = np.maximum.reduceat(np.append(depth, 0), np.minimum(cut, len(depth)))[:n]
+    peak = np.maximum.reduceat(np.append(depth, 0), np.minimum(cut, len(depth)))[:n]
     has_step = cut[:-1] < cut[1:]
-    most = np.where(has_step, np.maximum(most, level[:-1]), level[:-1])
-    return np.diff(until) / width, most.astype(np.int64)
+    peak = np.where(has_step, np.maximum(peak, level[:-1]), level[:-1])
+    return np.diff(until) / width, peak.astype(np.int64)
 
 
 def amounts_by_cell(rows: LoadRows, edges: I64, rungs: I64) -> I64:

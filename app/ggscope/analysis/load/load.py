@@ -60,7 +60,7 @@ class Load:
     causes: Causes
     cause_counts: tuple[int, ...]
 
-    def by_tensor(self, most: int = 1000) -> list[TensorLoad]:
+    def by_tensor(self, limit: int = 1000) -> list[TensorLoad]:
         """Return the tensors of which most bytes were read, largest first."""
         of = self.tensors
         if not len(of.tensor):
@@ -72,7 +72,7 @@ class Load:
         counts = np.diff(np.append(heads, len(tensor)))
         total, ticks = np.add.reduceat(amount, heads), np.add.reduceat(took, heads)
         first = np.minimum.reduceat(self.rows.start[read], heads)
-        best = np.lexsort((tensor[heads], -counts, -total))[:most]
+        best = np.lexsort((tensor[heads], -counts, -total))[:limit]
         return [
             TensorLoad(
                 int(tensor[heads[i]]), int(counts[i]), int(total[i]), int(ticks[i]),

@@ -101,9 +101,9 @@ def _moving(trace: Trace) -> tuple[I64, I64, I64]:
     part = np.full(n, len(ROLES), np.int64)
     if spans.tensor_role is not None:
         distinct, place = np.unique(spans.tensor_role, return_inverse=True)
-        words = [trace.strings[i] if i >= 0 else "" for i in distinct.tolist()]
+        names = [trace.strings[i] if i >= 0 else "" for i in distinct.tolist()]
         known = {word: number for number, word in enumerate(ROLES)}
-        numbers = np.array([known.get(word, len(ROLES)) for word in words], np.int64)
+        numbers = np.array([known.get(word, len(ROLES)) for word in names], np.int64)
         part = numbers[place.reshape(-1)]
     size = np.full(n, -1, np.int64) if spans.moved is None else spans.moved
     is_engine = trace.lanes.is_engine[spans.lane.astype(np.int64)]

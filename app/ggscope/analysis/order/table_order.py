@@ -212,12 +212,12 @@ def _refined(
     for k in np.flatnonzero(np.diff(edges) > MAX_UNSORTED).tolist():
         low, high = int(edges[k]), int(edges[k + 1])
         inside = values(placed[low:high])
-        least, most = int(inside.min()), int(inside.max())
+        least, last = int(inside.min()), int(inside.max())
         if watcher is not None:
             watcher.progress(high, len(placed))
-        if least == most:
+        if least == last:
             continue
-        coder = linear_coder(least, most)
+        coder = linear_coder(least, last)
         codes = coder.encode(inside)
         del inside
         ids, counts = _by_code(codes, placed[low:high], placed.dtype, None, high - low)
@@ -273,8 +273,8 @@ class OrderKey:
         is_descending = self.sorting.descending
         if self.sorting.column in ("duration", "wait"):
             return proportional_coder(is_descending)
-        most = self._most()
-        return linear_coder(-most, 0) if is_descending else linear_coder(0, most)
+        last = self._most()
+        return linear_coder(-last, 0) if is_descending else linear_coder(0, last)
 
     def codes(self, coder: OrderEncoder) -> Callable[[Array | slice], U16] | None:
         """Return a function from ids to codes, where a table tells them."""

@@ -569,11 +569,11 @@ def coverage(
 
 def gini(values: Array, size: Array) -> float:
     """Return how unevenly `values` are spread over `size`, 0 even to 1 all in one."""
-    total, room = float(np.sum(values)), float(np.sum(size))
-    if total <= 0 or room <= 0:
+    total, total_size = float(np.sum(values)), float(np.sum(size))
+    if total <= 0 or total_size <= 0:
         return 0.0
     order = np.argsort(values / np.maximum(size, 1), kind="stable")
-    x = np.concatenate([[0], np.cumsum(size[order]) / room])
+    x = np.concatenate([[0], np.cumsum(size[order]) / total_size])
     y = np.concatenate([[0], np.cumsum(values[order]) / total])
     area = float(np.sum((x[1:] - x[:-1]) * (y[1:] + y[:-1])) / 2)
     return max(0.0, 1.0 - 2.0 * area)

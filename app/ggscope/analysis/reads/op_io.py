@@ -766,8 +766,8 @@ def _slice_bytes(size: I64, expert: I64, many: I64) -> I64:
 def _open_bytes(rest: I64, size: I64, many: I64, more: I64) -> I64:
     """Return how many bytes of the rest of stacks further choices may read."""
     largest = -(-size // np.maximum(many, 1))
-    most = np.minimum(np.maximum(more, 0), many) * largest
-    return np.where(more == UNKNOWN_MORE, rest, np.minimum(rest, most))
+    bytes_bound = np.minimum(np.maximum(more, 0), many) * largest
+    return np.where(more == UNKNOWN_MORE, rest, np.minimum(rest, bytes_bound))
 
 
 def _joined(plain: AccessTable, more: AccessTable, column: Array) -> AccessTable:

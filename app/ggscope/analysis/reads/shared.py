@@ -90,8 +90,8 @@ def op_times(trace: Trace) -> OpTimes:
     if not has_shared_ops(trace):
         return OpTimes(None)
     lanes, n = lanes_in_step(trace), len(trace.spans)
-    most = _MOST_RUNNING if trace.is_running else _MOST_SORTED
-    if n > (_MOST_IN_STEP if lanes else most):
+    limit = _MOST_RUNNING if trace.is_running else _MOST_SORTED
+    if n > (_MOST_IN_STEP if lanes else limit):
         return OpTimes(None, is_known=False)
     find = _in_step if lanes else _nearest
     ids, begin, end, unknown = find(trace, lanes)

@@ -279,9 +279,9 @@ def read_with_pinned(
     is_pinned[pins] = True
     used = np.unique(unit[is_pinned[unit]])
     rest = unit[~is_pinned[unit]]
-    room = max(capacity - int(np.asarray(size)[pins].sum()), 0)
+    free_bytes = max(capacity - int(np.asarray(size)[pins].sum()), 0)
     curve = miss_curve(rest, size, watcher)
-    return int(np.asarray(size)[used].sum()) + curve.at(room)[0]
+    return int(np.asarray(size)[used].sum()) + curve.at(free_bytes)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -514,8 +514,8 @@ def _kernel(
     n, px = len(rows), len(edges) - 1
     n_names = max(row.n_names for row in rows)
     n_spans = sum(row.n_spans for row in rows)
-    most = MAX_THREADS if px > 1 else 1  # one column is found sooner than threads
-    n_threads = max(min(most, n, n_spans // _SPANS_PER_THREAD), 1)
+    limit = MAX_THREADS if px > 1 else 1  # one column is found sooner than threads
+    n_threads = max(min(limit, n, n_spans // _SPANS_PER_THREAD), 1)
     count, covered, first = np.empty((3, n, px), np.int64)
     has_waits = any(row.waits is not None for row in rows)
     waited = np.zeros((n, px), np.int64) if has_waits else None

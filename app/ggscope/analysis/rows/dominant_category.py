@@ -283,9 +283,9 @@ def _group_size(row: Row, bucket: int) -> int:
     group = _MAX_GROUP
     while group > 1:
         ends = row.prefix[:: bucket * group // PREFIX_STEP]
-        most = int(np.diff(ends).max(initial=0))
-        most = max(most, int(row.prefix[-1] - ends[-1]))
-        if most < 1 << 32:
+        largest = int(np.diff(ends).max(initial=0))
+        largest = max(largest, int(row.prefix[-1] - ends[-1]))
+        if largest < 1 << 32:
             break
         group //= 2
     return group

@@ -41,8 +41,8 @@ class Waits:
         if not len(row):
             return known
         following = np.minimum(positions + 1, len(row) - 1)
-        room = np.maximum(row.start[following] - row.end[positions], 0)
-        return np.where(positions + 1 < len(row), np.minimum(known, room), known)
+        gap = np.maximum(row.start[following] - row.end[positions], 0)
+        return np.where(positions + 1 < len(row), np.minimum(known, gap), known)
 
     def total(self, row: Row) -> int:
         """Return the time waited behind all spans of the row, without a filter."""

@@ -137,8 +137,8 @@ class _Schema:
         self._list("tensor_names", [texts[i] if i >= 0 else None for i in named])
         self._list("op_names", [trace.op_name(i) for i in range(n_ops)])
         quality = quality_of(np.arange(_FLAGS).astype(np.uint16))
-        words = [q.name.lower() for q in Quality]
-        self._list("qualities", [words[q] for q in quality.tolist()])
+        names = [q.name.lower() for q in Quality]
+        self._list("qualities", [names[q] for q in quality.tolist()])
         self._spans()
         self._plain("markers", "instants", Markers, trace.markers)
         self._accesses()

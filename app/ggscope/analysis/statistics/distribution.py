@@ -68,12 +68,12 @@ class Distribution:
     own: I64
     worst_used: Quality
 
-    def bars(self, *, is_log: bool, most: int = MOST_BARS) -> Bars:
-        """Return at most about `most` bars over a linear or logarithmic axis."""
+    def bars(self, *, is_log: bool, limit: int = MOST_BARS) -> Bars:
+        """Return at most about `limit` bars over a linear or logarithmic axis."""
         if self.n == 0:
             none = np.zeros(0, np.int64)
             return Bars(np.zeros(1, np.int64), none, none)
-        edges = (_log_edges if is_log else _even_edges)(self.low, self.high, most)
+        edges = (_log_edges if is_log else _even_edges)(self.low, self.high, limit)
         at = _codes(edges)
         sums = (np.concatenate([[0], np.cumsum(c)]) for c in (self.counts, self.own))
         counts, own = (np.diff(total[at]) for total in sums)
@@ -187,20 +187,20 @@ def _codes(values: I64) -> I64:
     return codes
 
 
-def _even_edges(low: int, high: int, most: int) -> I64:
+def _even_edges(low: int, high: int, limit: int) -> I64:
     """Return edges equally far from each other, from `low` down to above `high`."""
     grain = 1 << max(high.bit_length() - 1 - MANTISSA, 0)
-    step = max(-(-(high - low + 1) // most), 1)
+    step = max(-(-(high - low + 1) // limit), 1)
     step = -(-step // grain) * grain
     first = low // grain * grain
     n = (high - first) // step + 1
     return first + step * np.arange(n + 1, dtype=np.int64)
 
 
-def _log_edges(low: int, high: int, most: int) -> I64:
+def _log_edges(low: int, high: int, limit: int) -> I64:
     """Return edges in equal proportion, nearly: powers of two in equal parts."""
     first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length() - 1
-    parts = 1 << max((most // (last - first + 1)).bit_length() - 1, 0)
+    parts = 1 << max((limit // (last - first + 1)).bit_length() - 1, 0)
     parts = min(parts, 1 << MANTISSA)
     edges = [
         ((parts + part) << octave) // parts

@@ -33,11 +33,11 @@ class EngineTimes:
         return self.extent - self.busy
 
 
-def engine_times(trace: Trace, most: int = MOST_SPANS) -> EngineTimes | None:
+def engine_times(trace: Trace, limit: int = MOST_SPANS) -> EngineTimes | None:
     """Return the times of all engines that a trace has; O(n log n) of their spans.
 
     Where spans have categories, those without an op are left out: they lie around the
-    work, as annotations do. None where engines have more than `most` spans.
+    work, as annotations do. None where engines have more than `limit` spans.
     """
     spans, is_engine = trace.spans, trace.lanes.is_engine
     lanes = np.flatnonzero(is_engine)
@@ -49,7 +49,7 @@ def engine_times(trace: Trace, most: int = MOST_SPANS) -> EngineTimes | None:
             if spans.category is not None:
                 here &= spans.op[rows] >= 0
             parts.append(np.flatnonzero(here) + rows.start)
-    if sum(len(part) for part in parts) > most:
+    if sum(len(part) for part in parts) > limit:
         return None
     ids = np.concatenate(parts)
     group = np.searchsorted(lanes, spans.lane[ids])

@@ -273,14 +273,14 @@ def _table(
 
 
 def _shown_groups(
-    groups: Grouping, group: I64, sums: I64, most: int | None
+    groups: Grouping, group: I64, sums: I64, limit: int | None
 ) -> tuple[I64, tuple[str, ...], I64]:
     """Return (groups that occur, labels of those kept, place of each cell's or -1)."""
     occurring, inverse = np.unique(group, return_inverse=True)
     total, count = np.zeros((2, len(occurring)), np.int64)
     add_by_group(total, inverse, sums[:, _TOTAL])
     add_by_group(count, inverse, sums[:, _COUNT])
-    order = np.lexsort((occurring, -count, -total))[:most]
+    order = np.lexsort((occurring, -count, -total))[:limit]
     labels = [groups.label(g) for g in occurring[order].tolist()]
     numbers = [label for label in labels if label.isdecimal()]
     if numbers and len(labels) - len(numbers) <= 1:  # and what has no number, last

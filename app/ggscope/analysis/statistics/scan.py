@@ -327,7 +327,9 @@ class _Scan:
     def run(self) -> Figures:
         """Return the figures."""
         spans, sums, histogram = self._count()
-        size, total, inside, least, most, unknown, ops, wait, waits, longest = sums[:10]
+        size, total, inside, least, highest, unknown, ops, wait, waits, longest = sums[
+            :10
+        ]
         n_open, ticks, op_bytes, op_open = sums[10:]
         for group, loose_bytes, is_opened, is_timed in self._loose():
             np.add.at(size, group, loose_bytes)
@@ -340,10 +342,10 @@ class _Scan:
         if len(known):
             values[:, known] = self._percentiles(histogram, timed, known)
         unused = timed == 0
-        least[unused] = most[unused] = 0
+        least[unused] = highest[unused] = 0
         return Figures(
-            spans, size, total, least, most, values, inside, unknown, ops, wait, waits,
-            longest, n_open, ticks, op_bytes, op_open,
+            spans, size, total, least, highest, values, inside, unknown, ops, wait,
+            waits, longest, n_open, ticks, op_bytes, op_open,
         )  # fmt: skip
 
     def crossed(self, columns: Grouping) -> I64:
@@ -609,11 +611,11 @@ def _mantissa(n_groups: int, n_spans: int) -> int:
 
     Of few spans many counters take longer than the values of coarse buckets to sort.
     """
-    most = min(_MAX_COUNTERS, max(_MIN_COUNTERS, _COUNTERS_PER_SPAN * n_spans))
+    n_counters = min(_MAX_COUNTERS, max(_MIN_COUNTERS, _COUNTERS_PER_SPAN * n_spans))
     return max(
         bits
         for bits in range(_MAX_MANTISSA + 1)
-        if bits == 0 or n_groups * (64 - bits) << bits <= most
+        if bits == 0 or n_groups * (64 - bits) << bits <= n_counters
     )
 
 

@@ -197,17 +197,17 @@ class _Sums:
         timed = self._spans[:, : self._worst_used + 1].sum(axis=1)
         first = np.concatenate([[0], np.cumsum(timed)])
         ordered = self._sorted_durations()
-        total, least, most = np.zeros((3, len(timed)), np.int64)
+        total, least, highest = np.zeros((3, len(timed)), np.int64)
         values = np.full((len(PERCENTILES), len(timed)), np.nan)
         known = np.flatnonzero(timed)
         if len(known):
             begin = first[known]
             total[known] = np.add.reduceat(ordered, begin)
             least[known] = ordered[begin]
-            most[known] = ordered[first[known + 1] - 1]
+            highest[known] = ordered[first[known + 1] - 1]
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
         return Figures(
-            self._spans, self._bytes, total, least, most, values, self._inside,
+            self._spans, self._bytes, total, least, highest, values, self._inside,
             self._unknown, self._ops, self._wait, self._waits, self._longest,
             self._open, *self._of_ops,
         )  # fmt: skip

@@ -222,21 +222,21 @@ def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
     span = np.arange(first.start, first.stop, dtype=np.int64)
     last, end = span, spans.end[first].astype(np.int64)
     last_wait = waited = known_waits(trace, first)
-    most = work = end - spans.start[first]
+    longest_ticks = work = end - spans.start[first]
     longest = span
     for lane in rows[1:]:
         mine, at = spans.end[lane], np.arange(lane.start, lane.stop, dtype=np.int64)
         wait, ticks = known_waits(trace, lane), mine - spans.start[lane]
         waited, work = waited + wait, work + ticks
-        is_later, is_longer = mine >= end, ticks > most
+        is_later, is_longer = mine >= end, ticks > longest_ticks
         last, end = np.where(is_later, at, last), np.maximum(end, mine)
         last_wait = np.where(is_later, wait, last_wait)
         longest = np.where(is_longer, at, longest)
-        most = np.maximum(most, ticks)
+        longest_ticks = np.maximum(longest_ticks, ticks)
     n_threads = np.full(length, len(lanes), np.int64)
     # What the last one waits, nobody else made it wait.
     waited = waited - last_wait
-    return np.stack([span, n_threads, last, end, longest, most, work, waited])
+    return np.stack([span, n_threads, last, end, longest, longest_ticks, work, waited])
 
 
 def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> SharedOps:
@@ -251,10 +251,10 @@ def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> Shar
     first = np.append(0, np.flatnonzero(of[1:] != of[:-1]) + 1)
     last = np.append(first[1:], len(ids)) - 1
     length, wait = spans.end[ids] - spans.start[ids], known_waits(trace, ids)
-    most = np.maximum.reduceat(length, first)
+    longest_ticks = np.maximum.reduceat(length, first)
     group = np.repeat(np.arange(len(first)), last - first + 1)
     # The first of equally long spans, by its number.
-    is_most = np.flatnonzero(length == most[group])
+    is_most = np.flatnonzero(length == longest_ticks[group])
     longest = np.full(len(first), len(spans), np.int64)
     np.minimum.at(longest, group[is_most], ids[is_most])
     ops = SharedOps(
@@ -263,7 +263,7 @@ def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> Shar
         ids[last],
         spans.end[ids[last]],
         longest,
-        most,
+        longest_ticks,
         np.add.reduceat(length, first),
         np.add.reduceat(wait, first) - wait[last],
     )

@@ -153,11 +153,11 @@ def host_op(trace: Trace, call: int) -> int:
     return int(ids[np.argmin(spans.end[ids] - spans.start[ids])])
 
 
-def _are(trace: Trace, ids: I64, words: Collection[str]) -> npt.NDArray[np.bool_]:
+def _are(trace: Trace, ids: I64, flags: Collection[str]) -> npt.NDArray[np.bool_]:
     """Return which spans have one of some categories."""
     assert trace.spans.category is not None
     column = trace.spans.category[ids]
-    codes = [c for c in distinct(column).tolist() if trace.strings[c] in words]
+    codes = [c for c in distinct(column).tolist() if trace.strings[c] in flags]
     return np.asarray(np.isin(column, codes), np.bool_)
 
 

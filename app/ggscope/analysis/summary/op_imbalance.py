@@ -58,14 +58,14 @@ def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
     # The first op of each kind that is as uneven as the worst.
     is_top = np.where(ratio[order] == np.repeat(top, n), order, len(op))
     worst = np.minimum.reduceat(is_top, first)
-    most = np.zeros(n_kinds, np.int64)
-    add_by_group(most, op, ops.most)
+    longest = np.zeros(n_kinds, np.int64)
+    add_by_group(longest, op, ops.most)
     means = np.bincount(op, weights=mean, minlength=n_kinds)
     listed = [
         OpImbalance(
             trace.op_name(number),
             count,
-            int(most[number]),
+            int(longest[number]),
             float(means[number]),
             int(ops.longest[at]),
             float(ratio[at]),

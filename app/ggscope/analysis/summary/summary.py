@@ -461,10 +461,10 @@ def _device(trace: Trace) -> DeviceUse | None:
     devices = [one for one in device_times(trace) if one.time and one.n_kernels > 1]
     if not devices:
         return None
-    most = max(devices, key=lambda one: one.busy)
-    stream = most.streams[0]
+    busiest = max(devices, key=lambda one: one.busy)
+    stream = busiest.streams[0]
     host = stream.host / stream.idle if stream.idle else None
-    return DeviceUse(most.name or "device", most.busy / most.time, host)
+    return DeviceUse(busiest.name or "device", busiest.busy / busiest.time, host)
 
 
 def _slow(tokens: TokenSummary) -> SlowBars | None:

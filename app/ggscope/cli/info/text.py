@@ -141,8 +141,8 @@ def graphs_text(facts: dict[str, Any]) -> str:
         )
         for graph in graphs[:_MAX_GRAPHS]
     ]
-    words = {"leaves": "of them leaves", "dangling": "dangling ends"}
-    head = ("graph", "token", *(words.get(key, key) for key in keys))
+    labels = {"leaves": "of them leaves", "dangling": "dangling ends"}
+    head = ("graph", "token", *(labels.get(key, key) for key in keys))
     more = len(graphs) - _MAX_GRAPHS
     text = f"{styled('Graphs', 'bold')}\n{table(head, rows)}"
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
@@ -153,10 +153,10 @@ def buffers_words(facts: dict[str, Any]) -> str:
     buffers = facts["buffers"]
     if buffers is None or buffers["peak_bytes"] is None:
         return ""
-    words = f"peak {format_bytes(buffers['peak_bytes'])}"
+    text = f"peak {format_bytes(buffers['peak_bytes'])}"
     if buffers["never_freed"]:
-        words += f", {format_count(buffers['never_freed'])} never freed"
-    return words
+        text += f", {format_count(buffers['never_freed'])} never freed"
+    return text
 
 
 def experts_words(facts: dict[str, Any]) -> str:
@@ -170,14 +170,14 @@ def experts_words(facts: dict[str, Any]) -> str:
         else format_count(experts["experts"])
     )
     plural = "" if experts["layers"] == 1 else "s"
-    words = f"{n} in {format_count(experts['layers'])} layer{plural}"
+    text = f"{n} in {format_count(experts['layers'])} layer{plural}"
     if experts["choices"]:
-        words += f", {format_count(experts['choices'])} choices listed"
+        text += f", {format_count(experts['choices'])} choices listed"
     if experts["ranked"] > experts["choices"]:
-        words += f" of {format_count(experts['ranked'])} ranked"
+        text += f" of {format_count(experts['ranked'])} ranked"
     if experts["implied"]:
-        words += f", {format_count(experts['implied'])} more implied by sizes"
-    return words
+        text += f", {format_count(experts['implied'])} more implied by sizes"
+    return text
 
 
 def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
@@ -283,11 +283,11 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     if left_out:
         shown.append(("left out", left_out))
     if facts["sources"]:
-        words = (
+        parts = (
             f"{format_count(n)} with {'none' if k == '0' else k}"
             for k, n in facts["sources"].items()
         )
-        shown.append(("sources of ops", ", ".join(words)))
+        shown.append(("sources of ops", ", ".join(parts)))
     experts = experts_words(facts)
     shown += [("experts", experts)] if experts else []
     return _pairs([*shown, *_memory_words(facts)])
@@ -307,11 +307,11 @@ def _record_words(counts: dict[str, int]) -> str:
     """Return what records are of, where not all are of one kind; else ""."""
     n_ops, n_graphs = counts["op_records"], counts["graph_records"]
     n_lists = counts["records"] - n_ops - n_graphs
-    words = _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
+    parts = _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
     # A sidecar tells of graphs, which are no records of the file.
     noun = "graph" if n_graphs == 1 else "graphs"
     of_graphs = f"sidecar: {format_count(n_graphs)} {noun}"
-    return "; ".join(filter(None, (words, of_graphs if n_graphs else "")))
+    return "; ".join(filter(None, (parts, of_graphs if n_graphs else "")))
 
 
 def _token_words(counts: dict[str, int | None]) -> str:
@@ -319,14 +319,14 @@ def _token_words(counts: dict[str, int | None]) -> str:
     if counts["prompt_tokens"] is None:
         # Of a pass over several tokens a trace may have one number.
         return "numbered by the file"
-    words = _by_word(
+    parts = _by_word(
         {
             "prompt": counts["prompt_tokens"],
             "generated": counts["generated_tokens"] or 0,
         }
     )
     n = counts["sequences"] or 0
-    return words + (f", {format_count(n)} sequences" if n > 1 else "")
+    return parts + (f", {format_count(n)} sequences" if n > 1 else "")
 
 
 def _pass_words(counts: dict[str, int | None]) -> str:
@@ -340,8 +340,8 @@ def _pass_words(counts: dict[str, int | None]) -> str:
 
 def _by_word(counts: dict[str, int]) -> str:
     """Return "583 derived, 2 unfinished"; names such as OP_BEGIN stay as they are."""
-    words = (w if w.isupper() else w.replace("_", " ") for w in counts)
-    pairs = zip(words, counts.values(), strict=True)
+    parts = (w if w.isupper() else w.replace("_", " ") for w in counts)
+    pairs = zip(parts, counts.values(), strict=True)
     texts = [f"{format_count(n)} {word}" for word, n in pairs if n]
     if more := len(texts) - _MAX_WORDS:
         texts[_MAX_WORDS:] = [f"and {format_count(more)} more kinds"] * (more > 0)
@@ -352,9 +352,9 @@ def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return (kind of memory, "peak 3.0 GiB in 5, 2 never freed") for each kind."""
     rows = []
     for title, usage in (facts["memory"] or {}).items():
-        words = f"peak {format_bytes(usage['peak_bytes'])}"
+        amount = f"peak {format_bytes(usage['peak_bytes'])}"
         n = usage["alive_at_peak"]
-        words += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
+        amount += f" in {format_count(n)} allocation" + ("" if n == 1 else "s")
         for key, text in (
             ("leaked", "never freed"),
             ("double_freed", "freed twice"),
@@ -362,8 +362,8 @@ def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
             ("reused", "at a pointer that was used before"),
         ):
             n = usage[key]
-            words += f", {format_count(n)} {text}" if n else ""
-        rows.append((title.lower(), words))
+            amount += f", {format_count(n)} {text}" if n else ""
+        rows.append((title.lower(), amount))
     return rows
 
 
@@ -393,8 +393,8 @@ def _cores_cells(lane: dict[str, Any]) -> tuple[str, str]:
     cores = lane["cores"]
     shown = ", ".join(map(str, cores[:_MAX_CORES]))
     more = len(cores) - _MAX_CORES
-    words = shown + (f" and {format_count(more)} more" if more > 0 else "")
-    return words, format_count(lane["migrations"])
+    text = shown + (f" and {format_count(more)} more" if more > 0 else "")
+    return text, format_count(lane["migrations"])
 
 
 def _ops_text(facts: dict[str, Any]) -> str:

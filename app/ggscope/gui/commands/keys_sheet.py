@@ -83,8 +83,8 @@ class KeysSheet(Dialog):
         for n_columns in range(_COLUMNS, 0, -1):
             page = self._page(pattern, n_columns)
             bar = self._scroll.verticalScrollBar().sizeHint().width()
-            room = self.width() - 40 - bar
-            if n_columns == 1 or page.minimumSizeHint().width() <= room:
+            space = self.width() - 40 - bar
+            if n_columns == 1 or page.minimumSizeHint().width() <= space:
                 self._scroll.setWidget(page)
                 return
             page.deleteLater()

@@ -192,17 +192,17 @@ class _EntryDelegate(QStyledItemDelegate):
         middle = Qt.AlignmentFlag.AlignVCenter
         inner = rect.adjusted(14, 0, -14, 0)
         keys_wide = metrics.horizontalAdvance(entry.keys)
-        room = inner.width() - keys_wide - 12
+        space = inner.width() - keys_wide - 12
         painter.setPen(palette.color(QPalette.ColorRole.Text))
         text = metrics.elidedText(
-            one_line(entry.text), Qt.TextElideMode.ElideMiddle, room
+            one_line(entry.text), Qt.TextElideMode.ElideMiddle, space
         )
         painter.drawText(inner, middle, text)
         painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
         used = metrics.horizontalAdvance(text) + 12
-        if entry.detail and room > used + 40:
+        if entry.detail and space > used + 40:
             detail = metrics.elidedText(
-                one_line(entry.detail), Qt.TextElideMode.ElideRight, room - used
+                one_line(entry.detail), Qt.TextElideMode.ElideRight, space - used
             )
             painter.drawText(inner.adjusted(used, 0, 0, 0), middle, detail)
         painter.drawText(inner, middle | Qt.AlignmentFlag.AlignRight, entry.keys)
@@ -317,16 +317,16 @@ class Palette(QFrame):
         entry.run()
 
     def _place(self) -> None:
-        room = self._over.size()
-        wide = min(_WIDTH, room.width() - 32)
+        outer = self._over.size()
+        wide = min(_WIDTH, outer.width() - 32)
         rows = min(MAX_ROWS, self.model.rowCount())
         if rows:
             body = rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth()
         else:
             body = self._empty.sizeHint().height() + 8
         # Border, margins and spacing of the layout, and the line itself.
-        high = min(body + self.edit.sizeHint().height() + 24, room.height() - 96)
-        self.setGeometry((room.width() - wide) // 2, 56, wide, high)
+        high = min(body + self.edit.sizeHint().height() + 24, outer.height() - 96)
+        self.setGeometry((outer.width() - wide) // 2, 56, wide, high)
 
 
 _STEPS = {

@@ -37,8 +37,8 @@ def _entries(title: str, view: View, part: QWidget) -> Iterator[Entry]:
     for switch in part.findChildren(QCheckBox):
         if _is_offered(switch, part):
             state = "on" if switch.isChecked() else "off"
-            words = one_line(switch.text())
-            yield Entry(words, partial(_click, switch), f"{title} · {state}")
+            text = one_line(switch.text())
+            yield Entry(text, partial(_click, switch), f"{title} · {state}")
     for button in part.findChildren(QToolButton):
         if not _is_offered(button, part):
             continue
@@ -47,30 +47,30 @@ def _entries(title: str, view: View, part: QWidget) -> Iterator[Entry]:
             menu.aboutToShow.emit()  # some are filled only then
             yield from _actions(title, menu)
         elif button.text():
-            words = button.accessibleName() or button.text()
-            yield Entry(one_line(words), partial(_click, button), title)
+            text = button.accessibleName() or button.text()
+            yield Entry(one_line(text), partial(_click, button), title)
 
 
 def _choices(title: str, box: QComboBox) -> Iterator[Entry]:
     name = one_line(box.accessibleName())
     for i in range(box.count()):
         if i != box.currentIndex():
-            words = f"{name}: {one_line(box.itemText(i))}"
-            yield Entry(words, partial(_choose, box, i), title)
+            text = f"{name}: {one_line(box.itemText(i))}"
+            yield Entry(text, partial(_choose, box, i), title)
 
 
 def _actions(title: str, menu: QMenu, path: str = "") -> Iterator[Entry]:
     for action in menu.actions():
-        words = one_line(action.text().replace("&&", "\0").replace("&", ""))
-        words = words.replace("\0", "&")
+        label = one_line(action.text().replace("&&", "\0").replace("&", ""))
+        label = label.replace("\0", "&")
         inner = action.menu()
         if isinstance(inner, QMenu):
-            yield from _actions(title, inner, f"{path}{words} › ")
+            yield from _actions(title, inner, f"{path}{label} › ")
         elif action.isEnabled() and not action.isSeparator():
             state = ""
             if action.isCheckable():
                 state = " · on" if action.isChecked() else " · off"
-            text = f"{path}{words}"
+            text = f"{path}{label}"
             yield Entry(text, partial(_trigger, action), f"{title}{state}")
 
 

@@ -128,15 +128,15 @@ class ReportRequest:
     def __call__(self, context: TaskContext) -> str:
         """Return what was written; raises ExportError, and ends it when cancelled."""
         first, *beside = map(str, self.paths)
-        words = [*assets.program(), "report", "--force", "-o", str(self.target)]
+        command = [*assets.program(), "report", "--force", "-o", str(self.target)]
         if self.reader_id is not None:
-            words += ["--format", self.reader_id]
+            command += ["--format", self.reader_id]
         for key, value in self.options.items():
-            words += ["--option", f"{key}={value}"]
+            command += ["--option", f"{key}={value}"]
         for other in beside:
-            words += ["--with", other]
+            command += ["--with", other]
         child = subprocess.Popen(
-            [*words, "--", first],
+            [*command, "--", first],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors="replace",
         )  # fmt: skip
@@ -252,10 +252,10 @@ class DataDialog(Dialog):
         self.words.setText(f"{format_count(n)} of {format_count(len(s))} spans")
         self.say("")
 
-    def say(self, words: str, level: str = "") -> None:
+    def say(self, text: str, level: str = "") -> None:
         """Tell what became of the file."""
-        self.problem.setText(words)
-        self.problem.setVisible(bool(words))
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
         set_property(self.problem, "level", level)
 
     def _on_save(self) -> None:

@@ -290,7 +290,7 @@ class SettingsDialog(Dialog):
 
 
 class NameDialog(Dialog):
-    """Asks for a name, and tells in `words` of what.
+    """Asks for a name, and tells in `text` of what.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ class NameDialog(Dialog):
     buttons : below the fields.
     """
 
-    def __init__(self, parent: QWidget, title: str, words: str = "") -> None:
+    def __init__(self, parent: QWidget, title: str, text: str = "") -> None:
         super().__init__(parent)
         set_title(self, title)
         self.setAccessibleName(title)
@@ -317,15 +317,15 @@ class NameDialog(Dialog):
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
-        if words:
-            box.addWidget(label(words, self, "dim", wraps=True))
+        if text:
+            box.addWidget(label(text, self, "dim", wraps=True))
         box.addLayout(self.form)
         box.addWidget(self.buttons)
 
-    def add_field(self, text: str, most: int, hint: str = "") -> QLineEdit:
+    def add_field(self, text: str, limit: int, hint: str = "") -> QLineEdit:
         """Add a line for at most so many letters; return it."""
         field = QLineEdit(self)
-        field.setMaxLength(most)
+        field.setMaxLength(limit)
         field.setPlaceholderText(hint)
         field.setAccessibleName(text)
         self.form.addRow(text, field)
@@ -382,8 +382,8 @@ def choose_one(
     listing = QListWidget(dialog)
     listing.setObjectName("choices")
     listing.setAccessibleName(title)
-    for key, words in choices:
-        item = QListWidgetItem(words)
+    for key, choice_text in choices:
+        item = QListWidgetItem(choice_text)
         item.setData(Qt.ItemDataRole.UserRole, key)
         listing.addItem(item)
         if key == current:

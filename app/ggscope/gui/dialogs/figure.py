@@ -120,9 +120,9 @@ class PreviewPane(QWidget):
         self.image, self.message = image, ""
         self.update()
 
-    def say(self, words: str) -> None:
+    def say(self, message: str) -> None:
         """Say something in the place of a picture."""
-        self.image, self.message = None, plain(words)
+        self.image, self.message = None, plain(message)
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -146,12 +146,12 @@ class PreviewPane(QWidget):
 
     def _paint_image(self, painter: QPainter, image: QImage) -> None:
         margin, ratio = 12.0, self.devicePixelRatioF()
-        room = QRectF(self.rect()).adjusted(margin, margin, -margin, -margin)
+        inner = QRectF(self.rect()).adjusted(margin, margin, -margin, -margin)
         size = image.size().toSizeF() / ratio
-        if size.width() > room.width() or size.height() > room.height():
-            size.scale(room.size(), Qt.AspectRatioMode.KeepAspectRatio)
-        area = QRectF(room.topLeft(), size)
-        area.moveCenter(room.center())
+        if size.width() > inner.width() or size.height() > inner.height():
+            size.scale(inner.size(), Qt.AspectRatioMode.KeepAspectRatio)
+        area = QRectF(inner.topLeft(), size)
+        area.moveCenter(inner.center())
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         exact = (size * ratio).toSize()
         if exact.width() < image.width():  # less jagged than the painter's own way
@@ -280,8 +280,8 @@ class FigureDialog(Dialog):
 
     def _combo(self, name: str, choices: Mapping[str, str], tip: str = "") -> QComboBox:
         made = QComboBox(self)
-        for value, words in choices.items():
-            made.addItem(words, value)
+        for value, title in choices.items():
+            made.addItem(title, value)
         made.setAccessibleName(name)
         if tip:
             set_tip(made, tip)
@@ -296,8 +296,8 @@ class FigureDialog(Dialog):
         made.setAccessibleName(name)
         return made
 
-    def _tick(self, words: str, tip: str) -> QCheckBox:
-        made = QCheckBox(words, self)
+    def _tick(self, label: str, tip: str) -> QCheckBox:
+        made = QCheckBox(label, self)
         set_tip(made, tip)
         return made
 
@@ -327,7 +327,7 @@ class FigureDialog(Dialog):
         titled.setContentsMargins(0, 0, 0, 0)
         titled.addWidget(self.has_title)
         titled.addWidget(self.title, 1)
-        for words, field in (
+        for row_label, field in (
             ("&View", self.view),
             ("&Preset", self.preset),
             ("&Size", sides),
@@ -342,8 +342,8 @@ class FigureDialog(Dialog):
             ("", self.notes),
             ("", self.transparent),
         ):
-            if words:
-                form.addRow(words, field)
+            if row_label:
+                form.addRow(row_label, field)
             else:
                 form.addRow(field)
         inside = QWidget(self)
@@ -600,11 +600,11 @@ class FigureDialog(Dialog):
     def _on_no_preview(self, failure: TaskFailure) -> None:
         self._fail(failure.message)
 
-    def _fail(self, words: str) -> None:
+    def _fail(self, message: str) -> None:
         self._busy.stop()
         self.stop.hide()
         self.preview = None
-        self.pane.say(words)
+        self.pane.say(message)
         self.size_words.setText("")
         for text in (self.caption, self.command):
             text.clear()
@@ -625,9 +625,9 @@ class FigureDialog(Dialog):
         """Tell why the file is not there."""
         self._say(message, "error")
 
-    def _say(self, words: str, level: str = "") -> None:
-        self.problem.setText(words)
-        self.problem.setVisible(bool(words))
+    def _say(self, message: str, level: str = "") -> None:
+        self.problem.setText(message)
+        self.problem.setVisible(bool(message))
         set_property(self.problem, "level", level)
 
     def _on_export(self) -> None:
@@ -649,8 +649,8 @@ class FigureDialog(Dialog):
     def _on_copied(self, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
-        words = "Copied the picture ({0} px)."
-        self._say(words.format(size), "good")
+        text = "Copied the picture ({0} px)."
+        self._say(text.format(size), "good")
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Keep what was chosen."""

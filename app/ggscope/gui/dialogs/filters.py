@@ -135,9 +135,9 @@ def _of_categories(index: TraceIndex, by: ColorBy) -> Iterable[Choice]:
                 yield text, key
         elif rest.lstrip("-").isdigit() and kind in _NUMBERED:
             numbers.append((int(rest), text))
-    words = {"phase": _PHASES, "source": _SPACES}.get(by, {})
+    names = {"phase": _PHASES, "source": _SPACES}.get(by, {})
     for number, text in sorted(numbers):
-        yield words.get(number, text), number
+        yield names.get(number, text), number
 
 
 def _tensors(trace: Trace) -> Iterable[Choice]:
@@ -260,15 +260,17 @@ class FilterPopup(QFrame):
         self.hint.show()
         layout = self.layout()
         assert layout is not None
-        most = self.maximumHeight()
-        self.hint.setVisible(layout.totalMinimumHeightForWidth(self.width()) <= most)
+        max_height = self.maximumHeight()
+        self.hint.setVisible(
+            layout.totalMinimumHeightForWidth(self.width()) <= max_height
+        )
         layout.activate()
         # Not `adjustSize`: that takes two thirds of the screen at most. Without the
         # hint no part wraps its words, and the layout answers for no width.
         height = layout.totalSizeHint().height()
         if layout.hasHeightForWidth():
             height = layout.totalHeightForWidth(self.width())
-        self.resize(self.width(), min(height, most))
+        self.resize(self.width(), min(height, max_height))
 
     def closeEvent(self, event: object) -> None:
         """Tell that it is gone."""
@@ -476,8 +478,8 @@ def ask_and_save(settings: Settings, session: Session, parent: QWidget) -> None:
     """Ask for a name and keep the present filter."""
     from ggscope.gui.dialogs.dialogs import NameDialog
 
-    words = f"Name for “{format_filter(session.queries.filter)[:200]}”"
-    dialog = NameDialog(parent, "Save filter", words)
+    title = f"Name for “{format_filter(session.queries.filter)[:200]}”"
+    dialog = NameDialog(parent, "Save filter", title)
 
     def keep() -> None:
         save_present(settings, session, dialog.name.text())

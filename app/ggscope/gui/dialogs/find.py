@@ -115,13 +115,13 @@ class FindLine(QFrame):
             self._show()
 
     def _places(
-        self, text: str, begin: int, most: int, until: int | None = None
+        self, text: str, begin: int, limit: int, until: int | None = None
     ) -> list[QTextCursor]:
         """Return places of a text that begin from `begin` on, before `until`."""
         cursors: list[QTextCursor] = []
         document = self._browser.document()
         cursor = document.find(text, begin) if text.strip() else QTextCursor()
-        while not cursor.isNull() and len(cursors) < most:
+        while not cursor.isNull() and len(cursors) < limit:
             if until is not None and cursor.selectionStart() >= until:
                 break
             cursors.append(QTextCursor(cursor))

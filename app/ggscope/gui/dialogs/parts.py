@@ -188,7 +188,7 @@ class PartsDialog(Dialog):
     def _fill(self, number: int, part: JoinedFile, trace: Trace | None) -> None:
         path = part.info.paths[0] if part.info.paths else Path()
         fits = [] if trace is None else joins_of(trace.joins, part.info.name)
-        words = "; ".join(fit_words(j) for j in fits if j.kind != "names")
+        fit_text = "; ".join(fit_words(j) for j in fits if j.kind != "names")
         unit = "ns" if trace is None else trace.clock.unit
         texts = {
             _FILE: (part.info.name, str(path)),
@@ -198,7 +198,7 @@ class PartsDialog(Dialog):
                 format_exact_bytes(part.info.byte_size),
             ),
             _SHIFT: (f"{part.shift:,} {unit}" if part.shift else "", ""),
-            _FIT: (words, words),
+            _FIT: (fit_text, fit_text),
         }
         for column, (text, tip) in texts.items():
             cell = QTableWidgetItem(one_line(text))

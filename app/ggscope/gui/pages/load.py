@@ -249,11 +249,11 @@ class LoadingCard(QFrame):
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:
-        room = self._over.size()
-        wide = min(440, max(200, room.width() - 48))
+        outer = self._over.size()
+        wide = min(440, max(200, outer.width() - 48))
         high = self.sizeHint().height()
         self.setGeometry(
-            QRect((room.width() - wide) // 2, (room.height() - high) // 3, wide, high)
+            QRect((outer.width() - wide) // 2, (outer.height() - high) // 3, wide, high)
         )
 
 

@@ -149,7 +149,7 @@ class StartPage(QWidget):
             self.refresh()
 
     def _fill(
-        self, box: QVBoxLayout, entries: Sequence[str], words: Callable[[Path], str]
+        self, box: QVBoxLayout, entries: Sequence[str], describe: Callable[[Path], str]
     ) -> "list[FileRow]":
         while box.count():
             item = box.takeAt(0)
@@ -159,7 +159,7 @@ class StartPage(QWidget):
                 old.deleteLater()
         rows = []
         for entry in entries:
-            row = FileRow(entry, words(recent_paths(entry)[0]), self)
+            row = FileRow(entry, describe(recent_paths(entry)[0]), self)
             row.chosen.connect(self.file_chosen)
             box.addWidget(row)
             rows.append(row)

@@ -141,11 +141,11 @@ class TooLargePage(QWidget):
             self.read_button.setEnabled(False)
             return
         needed = n * fit.bytes_per_record
-        words = "{0} records need about {1} of {2}."
+        text = "{0} records need about {1} of {2}."
         if self.options().get(NAMES_OPTION):
-            words = "{0} records need less than {1} of {2}."
+            text = "{0} records need less than {1} of {2}."
         self.need.setText(
-            words.format(
+            text.format(
                 format_count(n), format_bytes(needed), format_bytes(fit.available_bytes)
             )
         )
@@ -243,17 +243,17 @@ def part_text(options: Mapping[str, str], n_records: int) -> str:
     from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, parse_range
 
     parts = []
-    text, most = options.get(RANGE_OPTION, ""), 1 << 62
+    text, end_record = options.get(RANGE_OPTION, ""), 1 << 62
     if text:
         try:
-            first, stop = parse_range(text, n_records or most)
-            is_all = parse_range(text, most) == (0, most)
+            first, stop = parse_range(text, n_records or end_record)
+            is_all = parse_range(text, end_record) == (0, end_record)
         except ValueError:
             parts.append(f"records {text}")
         else:
             low, high, total = map(short_count, (first, stop, n_records))
-            words = "records {0}–{1} of {2}" if n_records else "records {0}–{1}"
-            parts += [] if is_all else [words.format(low, high, total)]
+            form = "records {0}–{1} of {2}" if n_records else "records {0}–{1}"
+            parts += [] if is_all else [form.format(low, high, total)]
     names = options.get(NAMES_OPTION, "all")
     if names == "sampled":
         parts.append("names of a sample")

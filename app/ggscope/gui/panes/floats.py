@@ -138,10 +138,14 @@ class Floats(QObject):
             rect = QRect(0, 0, *_FIRST_SIZES.get(view_id, (720, 360)))
             rect.moveCenter(self._over.mapToGlobal(self._over.rect().center()))
         screen = QGuiApplication.screenAt(rect.center()) or self._over.screen()
-        room = screen.availableGeometry()
-        rect.setSize(rect.size().boundedTo(room.size()))
-        rect.moveLeft(max(room.left(), min(rect.left(), room.right() - rect.width())))
-        rect.moveTop(max(room.top(), min(rect.top(), room.bottom() - rect.height())))
+        available = screen.availableGeometry()
+        rect.setSize(rect.size().boundedTo(available.size()))
+        rect.moveLeft(
+            max(available.left(), min(rect.left(), available.right() - rect.width()))
+        )
+        rect.moveTop(
+            max(available.top(), min(rect.top(), available.bottom() - rect.height()))
+        )
         return rect
 
     def _store(self) -> None:

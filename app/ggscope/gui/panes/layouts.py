@@ -142,10 +142,12 @@ def shared_heights(
     """
     sizes = [total * share // 1000, total - total * share // 1000]
     if timeline is not None and not is_chosen:
-        most = max(round(TIMELINE_ROOM * zoom), total - round(ROOM_OF_ROWS * zoom))
+        max_height = max(
+            round(TIMELINE_ROOM * zoom), total - round(ROOM_OF_ROWS * zoom)
+        )
         # In a low window the other keeps what it needs rather than the timeline.
         left = max(total - round(OTHER_ROOM * zoom), round(LOW_TIMELINE_ROOM * zoom))
-        sizes[timeline] = min(sizes[timeline], most, left)
+        sizes[timeline] = min(sizes[timeline], max_height, left)
     if timeline is not None:
         least, other = round(TIMELINE_ROOM * zoom), round(OTHER_ROOM * zoom)
         if may_fold and total < least + other:

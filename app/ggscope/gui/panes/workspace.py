@@ -649,18 +649,18 @@ class Workspace(QWidget):
         """Give drawer and details what they need, and the panes all the rest."""
         if self._full is not None:
             return
-        room = self._rows.height() - self._rows.handleWidth()
-        high = self._drawer_height(room) if self.drawer.is_open else 0
+        available = self._rows.height() - self._rows.handleWidth()
+        high = self._drawer_height(available) if self.drawer.is_open else 0
         high = max(high, self.drawer.minimumHeight())
-        self._rows.setSizes([max(0, room - high), high])
+        self._rows.setSizes([max(0, available - high), high])
         self._share_centre()
-        room = self._columns.width() - self._columns.handleWidth()
-        wide = min(self._layout.right_width, round(room * _MOST_OF_DETAILS))
+        available = self._columns.width() - self._columns.handleWidth()
+        wide = min(self._layout.right_width, round(available * _MOST_OF_DETAILS))
         wide = max(wide, self.details.minimumWidth())
-        self._columns.setSizes([max(0, room - wide), wide])
+        self._columns.setSizes([max(0, available - wide), wide])
 
-    def _drawer_height(self, room: int) -> int:
-        """Return the height of the open drawer, of the `room` for it and the panes.
+    def _drawer_height(self, available: int) -> int:
+        """Return the height of the drawer; it and the panes share `available` pixels.
 
         The person's, else a share of the window's, whatever is in front: its tabs stay
         where they are. Less only where there is no room for lanes.
@@ -670,9 +670,9 @@ class Workspace(QWidget):
         share = round(share * self.window().height())
         height = chosen or max(share, round(DRAWER_ROOM * zoom))
         if TIMELINE in self._hosts:
-            lanes = max(room - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
-            height = min(height, room - round(min(lanes, TIMELINE_ROOM * zoom)))
-        return min(height, round(room * _MOST_OF_DRAWER))
+            lanes = max(available - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
+            height = min(height, available - round(min(lanes, TIMELINE_ROOM * zoom)))
+        return min(height, round(available * _MOST_OF_DRAWER))
 
     def _share_centre(self) -> None:
         """Share the height of the centre among its rows, and the width of each."""

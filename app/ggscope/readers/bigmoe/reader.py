@@ -263,8 +263,8 @@ def _phase(columns: Columns) -> I64:
 def _interned(builder: TraceBuilder, texts: npt.NDArray[np.generic]) -> I64:
     """Return the number of the string of each text."""
     names, place = np.unique(texts, return_inverse=True)
-    words = [bytes(name).decode("utf-8", "replace") for name in names.tolist()]
-    numbers = np.asarray(builder.strings.intern_many(words), np.int64)
+    decoded = [bytes(name).decode("utf-8", "replace") for name in names.tolist()]
+    numbers = np.asarray(builder.strings.intern_many(decoded), np.int64)
     of_text: I64 = numbers[place.reshape(-1)]
     return of_text
 
@@ -407,8 +407,8 @@ def _side_by_side(number: I64, lane: I64, duration: I64) -> tuple[I64, I64, I64]
 
 def _read_names(builder: TraceBuilder, expert: I64) -> npt.NDArray[np.int32]:
     known, place = np.unique(expert, return_inverse=True)
-    words = [f"expert {one}" if one >= 0 else "read" for one in known.tolist()]
-    numbers = np.asarray(builder.strings.intern_many(words), np.int32)
+    names = [f"expert {one}" if one >= 0 else "read" for one in known.tolist()]
+    numbers = np.asarray(builder.strings.intern_many(names), np.int32)
     return numbers[place.reshape(-1)]
 
 

@@ -117,13 +117,13 @@ class EventList:
     def events(self, builder: TraceBuilder) -> BufferEvents:
         """Return the columns; what was left out becomes a warning."""
         if self.bad:
-            words = {
+            reasons = {
                 "time": "have no valid timestamp",
                 "id": "have no buffer id",
                 "kind": "have an unknown event type",
                 "form": "are not JSON objects",
             }
-            why = ", ".join(f"{n:,} {words[k]}" for k, n in self.bad.items())
+            why = ", ".join(f"{n:,} {reasons[k]}" for k, n in self.bad.items())
             builder.warn(
                 Severity.DATA_LOSS,
                 "bad_event",

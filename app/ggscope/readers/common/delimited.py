@@ -185,11 +185,11 @@ class DelimitedTable:
 
     def _scan(self, blocks: TextBlocks, at: int, context: ReadContext) -> int:
         """Take the rows of a block; return where the next one begins."""
-        room = self._room
+        capacity = self._room
         while True:
             data = blocks.data[at:]
-            n = room.scan(data, blocks.is_last)
-            tally = room.tally
+            n = capacity.scan(data, blocks.is_last)
+            tally = capacity.tally
             if tally.n_stray:
                 self._note_stray(blocks.offset + at + tally.first_stray, tally.n_stray)
             self.has_open_end |= bool(tally.has_open_end)
@@ -206,17 +206,17 @@ class DelimitedTable:
             self.first_stray = offset
 
     def _add(self, n: int, data: npt.NDArray[np.uint8], offset: int) -> None:
-        room = self._room
+        capacity = self._room
         numbers = self.texts
-        table = [numbers.setdefault(t, len(numbers)) for t in room.texts_of(data)]
+        table = [numbers.setdefault(t, len(numbers)) for t in capacity.texts_of(data)]
         moved = np.array([*table, -1], np.int64)
-        columns: dict[str, Array] = {"offset": room.offset[:n] + offset}
+        columns: dict[str, Array] = {"offset": capacity.offset[:n] + offset}
         for k, name in enumerate(self._numbers):
-            columns[name] = room.number[k, :n].copy()
+            columns[name] = capacity.number[k, :n].copy()
         for k, name in enumerate(self._reals):
-            columns[name] = room.real[k, :n].copy()
+            columns[name] = capacity.real[k, :n].copy()
         for k, name in enumerate(self._words):
-            columns[name] = moved[room.text[k, :n]]
+            columns[name] = moved[capacity.text[k, :n]]
         self._table.append(**columns)
 
     def warn(self, builder: TraceBuilder) -> None:

@@ -34,11 +34,11 @@ def trace_info(
     )
 
 
-def refuse_larger(source: Source, most: int, hint: str) -> None:
-    """Raise LimitExceededError where a file has more than `most` bytes."""
-    if source.size > most:
+def refuse_larger(source: Source, limit: int, hint: str) -> None:
+    """Raise LimitExceededError where a file has more than `limit` bytes."""
+    if source.size > limit:
         raise LimitExceededError(
-            f"the file is larger than the limit of {most >> 20:,} MiB.", hint=hint
+            f"the file is larger than the limit of {limit >> 20:,} MiB.", hint=hint
         )
 
 

@@ -278,7 +278,7 @@ class Gathered:
         op = np.empty(len(text), np.int64)
         op[place] = text
         by = ops_around(nesting, place[call], op, category)
-        found = np.where(by >= 0, op[by], -1)
+        texts = np.where(by >= 0, op[by], -1)
         ranges, thread = _ranges(parts), _threads(parts)
         start = np.concatenate([e.start for e in parts])
         if len(ranges):
@@ -286,8 +286,8 @@ class Gathered:
             around = ranges_around(
                 thread[call], start[call], thread[ranges], start[ranges], end[ranges]
             )
-            found = np.where(around >= 0, text[ranges][around], found)
-        return column_of(len(text), place[work], found)
+            texts = np.where(around >= 0, text[ranges][around], texts)
+        return column_of(len(text), place[work], texts)
 
     def _categories(self, events: Events) -> npt.NDArray[np.int32]:
         if isinstance(events.category, str):

@@ -43,9 +43,9 @@ def ranges_around(
     nesting = Nesting.of(lane.astype(np.int32), start[rows], end[rows])
     at = np.minimum(np.searchsorted(different, thread), len(different) - 1)
     is_there = different[at] == thread
-    found = nesting.enclosing(at[is_there], time[is_there])
+    ranges = nesting.enclosing(at[is_there], time[is_there])
     result = np.full(len(thread), -1, np.int64)
-    result[is_there] = np.where(found >= 0, rows[found], -1)
+    result[is_there] = np.where(ranges >= 0, rows[ranges], -1)
     return result
 
 

@@ -129,16 +129,16 @@ class Nesting:
         Where `is_next`, the one that begins then, or that which follows.
         """
         order = np.lexsort((time, lane))
-        found = np.empty(len(lane), np.int32)
+        innermost = np.empty(len(lane), np.int32)
         marks = np.zeros(len(lane), np.uint8)
         if is_next is not None:
             marks[:] = is_next[order]
         library().ggscope_chrome_enclosing(
             len(self.lane), self.lane, self.start, self.end, self.parent, len(lane),
-            lane[order].astype(np.int32), time[order], marks, found,
+            lane[order].astype(np.int32), time[order], marks, innermost,
         )  # fmt: skip
         spans = np.empty(len(lane), np.int64)
-        spans[order] = found
+        spans[order] = innermost
         return spans
 
 

@@ -289,11 +289,11 @@ class NpuLanes:
         rows = self._times.rows[at]
         texts = lines.text[rows, 3]
         different, place = np.unique(texts, return_inverse=True)
-        words = [
+        names = [
             f"batch · {lines.texts[n]}" if n >= 0 else "batch"
             for n in different.tolist()
         ]
-        strings = np.asarray(self._builder.strings.intern_many(words), np.int32)
+        strings = np.asarray(self._builder.strings.intern_many(names), np.int32)
         for session in np.unique(lines.text[rows, 2]).tolist():
             mine = np.flatnonzero(lines.text[rows, 2] == session)
             mine = mine[np.argsort(self._times.start[at[mine]], kind="stable")]
@@ -328,8 +328,8 @@ class NpuLanes:
         is_open = partner[begins] < 0
         orphans = int(np.count_nonzero(~is_begin & (partner < 0)))
         self._n_unpaired = int(np.count_nonzero(is_open)) + orphans
-        words = np.array([*(t.startswith("DMA") for t in lines.texts), False])
-        is_dma = words[event[begins]]
+        dma_of_text = np.array([*(t.startswith("DMA") for t in lines.texts), False])
+        is_dma = dma_of_text[event[begins]]
         unit = np.where(is_dma, 2, np.where(thread[begins] == HMX_THREAD, 0, 1))
         places = np.stack([session[begins], thread[begins], unit], axis=1)
         lanes, place = np.unique(places, axis=0, return_inverse=True)

@@ -100,9 +100,9 @@ class ObjectTable:
         self._tally = ListTally()
         self._n = np.zeros(1, np.int64)
         self._has_real = bool(fields.real or inner.real)
-        kept = [name for name in self._names if name]
+        names = [name for name in self._names if name]
         self._table = ChunkedTable(
-            **dict.fromkeys((*kept, "offset"), np.int64),
+            **dict.fromkeys((*names, "offset"), np.int64),
             **({"real": np.float64} if self._has_real else {}),
         )
         self.n_objects = 0
@@ -177,15 +177,15 @@ class ObjectTable:
     def _numbered(self, place: I64, data: npt.NDArray[np.uint8]) -> I64:
         """Return the number of each text, -1 for none."""
         view, numbers = data.data, self.strings
-        found = []
+        ids = []
         for where in place.tolist():
             if where == NONE:
-                found.append(-1)
+                ids.append(-1)
                 continue
             begin, length = where >> 32, where & 0xFFFF_FFFF
             text = string_of(view[begin : begin + length])
-            found.append(numbers.setdefault(text, len(numbers)))
-        return np.array(found, np.int64)
+            ids.append(numbers.setdefault(text, len(numbers)))
+        return np.array(ids, np.int64)
 
     def column(self, name: str) -> I64:
         """Return integers, `NONE` where there is none; or numbers of texts, -1 none."""
@@ -197,8 +197,8 @@ class ObjectTable:
 
     def texts(self, name: str) -> list[str]:
         """Return a column of texts, "" for none."""
-        words = [*self.strings, ""]
-        return [words[number] for number in self._table.column(name).tolist()]
+        strings = [*self.strings, ""]
+        return [strings[number] for number in self._table.column(name).tolist()]
 
 
 def _paths(fields: Fields) -> FieldPaths:

@@ -207,8 +207,8 @@ class _Listing:
         different, place = np.unique(names, return_inverse=True)
         parts = []
         for number in different.tolist():
-            words = vulkan_words(self._lines.texts[number] if number >= 0 else "")
-            parts.append([self._number(word) for word in words])
+            op_text = vulkan_words(self._lines.texts[number] if number >= 0 else "")
+            parts.append([self._number(word) for word in op_text])
         columns = np.array(parts, np.int64).reshape(-1, 3)[place.reshape(-1)]
         return columns[:, 0], columns[:, 1], columns[:, 2]
 

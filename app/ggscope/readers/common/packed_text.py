@@ -78,14 +78,14 @@ def text_of(source: Source) -> TraceText:
     return _PlainText(source)
 
 
-def unpacked_head(data: bytes, most: int = HEAD_BYTES) -> bytes | None:
+def unpacked_head(data: bytes, limit: int = HEAD_BYTES) -> bytes | None:
     """Return the begin of the text in a file's first bytes; None = cannot be unpacked.
 
     Damage ends it.
     """
     if data.startswith(GZIP):
         try:
-            return zlib.decompressobj(31).decompress(data, most)
+            return zlib.decompressobj(31).decompress(data, limit)
         except zlib.error:
             return None
     if data.startswith(ZSTD):
@@ -93,18 +93,18 @@ def unpacked_head(data: bytes, most: int = HEAD_BYTES) -> bytes | None:
         if opened is None:
             return None
         try:
-            return bytes(opened(io.BytesIO(data)).read(most))
+            return bytes(opened(io.BytesIO(data)).read(limit))
         except Exception:  # noqa: BLE001 - two packages, with errors of their own
-            return _small_reads(opened, data, most)
+            return _small_reads(opened, data, limit)
     return data
 
 
-def _small_reads(opened: Callable[[Any], Any], data: bytes, most: int) -> bytes:
+def _small_reads(opened: Callable[[Any], Any], data: bytes, limit: int) -> bytes:
     """Return what can be unpacked of a cut frame, piece by piece."""
     parts, n = [], 0
     try:
         stream = opened(io.BytesIO(data))
-        while n < most and (part := stream.read(4096)):
+        while n < limit and (part := stream.read(4096)):
             parts.append(part)
             n += len(part)
     except Exception:  # noqa: BLE001 - see above
@@ -270,7 +270,7 @@ class _GzipText:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
-    def _next(self, most: int) -> bytes:
+    def _next(self, limit: int) -> bytes:
         """Return the next bytes of the text; b"" at its end."""
         while True:
             if self._engine.eof:
@@ -285,7 +285,7 @@ class _GzipText:
                 if not self._waiting:
                     raise PackedError("the packed file is cut")
             try:
-                part = self._engine.decompress(self._waiting, most)
+                part = self._engine.decompress(self._waiting, limit)
             except zlib.error as error:
                 raise PackedError(f"the packed file is damaged ({error})") from None
             self._waiting = self._engine.unconsumed_tail
@@ -347,9 +347,9 @@ class _ZstdText:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
-    def _next(self, most: int) -> bytes:
+    def _next(self, limit: int) -> bytes:
         try:
-            part = bytes(self._stream.read(min(most, 1 << 20)))
+            part = bytes(self._stream.read(min(limit, 1 << 20)))
         except ReadError:
             raise
         except Exception as error:  # noqa: BLE001 - of two packages
@@ -409,10 +409,10 @@ def _filled(buffer: Bytes, following: Callable[[int], bytes]) -> int:
 
 def _read_behind(text: TraceText, skip: int, length: int) -> bytes:
     """Return bytes of a text behind the first `skip`; fewer where it ends or breaks."""
-    room = np.empty(1 << 20, np.uint8)
+    buffer = np.empty(1 << 20, np.uint8)
     try:
         while skip > 0:
-            n = text.read_into(room[: min(skip, len(room))])
+            n = text.read_into(buffer[: min(skip, len(buffer))])
             if not n:
                 return b""
             skip -= n

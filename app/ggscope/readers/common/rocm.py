@@ -78,8 +78,8 @@ class RocmEvents:
     ) -> npt.NDArray[np.int32]:
         """Return the string of each id; that of `fallback` where it has no text."""
         different, _, place = ranked(ids)
-        words = [texts.get(i) or fallback for i in different.tolist()]
-        return self._strings.intern_many(words)[place]
+        shown = [texts.get(i) or fallback for i in different.tolist()]
+        return self._strings.intern_many(shown)[place]
 
     def add_work(
         self,

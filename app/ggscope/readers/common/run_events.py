@@ -248,8 +248,8 @@ class RunEvents:
         self._inputs[number] = tokens
 
     def _name_of(self, number: int, inputs: UbatchTokens | None) -> str:
-        words = "" if inputs is None else inputs.words()
-        return f"ubatch {number} · {words}" if words else f"ubatch {number}"
+        arguments = "" if inputs is None else inputs.words()
+        return f"ubatch {number} · {arguments}" if arguments else f"ubatch {number}"
 
     def _end_ubatch(self, number: int) -> None:
         begun = self._ubatches.pop(number)

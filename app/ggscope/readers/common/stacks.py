@@ -407,8 +407,8 @@ def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.i
     word = np.append(np.array([places[t] for t in stacks.texts], np.int64), -1)
     # Ops of other lanes keep their numbers: their texts come first.
     before = np.arange(len(table.names))
-    words = np.append(before, word[name])
-    ops = ops_of_words(texts, words, np.ones(len(words), np.bool_))
+    op_names = np.append(before, word[name])
+    ops = ops_of_words(texts, op_names, np.ones(len(op_names), np.bool_))
     if ops.n_others:
         builder.warn(
             Severity.NOTICE,

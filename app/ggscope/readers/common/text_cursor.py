@@ -107,9 +107,9 @@ class TextCursor:
                 self.is_cut = True
                 return
 
-    def value(self, most: int) -> bytes | None:
+    def value(self, limit: int) -> bytes | None:
         """Go behind the value here; return its text, None where it has more bytes."""
-        return self._behind(np.zeros(4, np.int64), most)
+        return self._behind(np.zeros(4, np.int64), limit)
 
     def leave(self) -> None:
         """Go behind the end of the object or list around this place.
@@ -118,14 +118,14 @@ class TextCursor:
         """
         self._behind(np.array([1, 0, 0, 1], np.int64), 0)
 
-    def _behind(self, state: I64, most: int) -> bytes | None:
+    def _behind(self, state: I64, limit: int) -> bytes | None:
         """Go to where a value ends of which `state` is known; return what it passed."""
         parts: list[bytes] = []
         n = 0
         while True:
             rest = self.blocks.data[self.at :]
             used = int(library().ggscope_json_skip(rest, len(rest), state))
-            if n <= most:
+            if n <= limit:
                 parts.append(rest[:used].tobytes())
             n += used
             self.at += used
@@ -135,16 +135,18 @@ class TextCursor:
             if not self.extend():
                 self.is_cut = True
                 break
-        return b"".join(parts) if n <= most else None
+        return b"".join(parts) if n <= limit else None
 
-    def parsed(self, most: int, parse_float: Callable[[str], object] = float) -> object:
+    def parsed(
+        self, limit: int, parse_float: Callable[[str], object] = float
+    ) -> object:
         """Go behind the value here; return it, None where it is large or damaged.
 
         Parameters
         ----------
         parse_float : makes numbers with a point.
         """
-        text = self.value(most)
+        text = self.value(limit)
         if text is not None:
             with suppress(ValueError, ArithmeticError, RecursionError):
                 value: object = json.loads(

@@ -31,8 +31,8 @@ _ERRORS = {
 @lru_cache(maxsize=4096)
 def category_of(function: str) -> CallKind:
     """Return the kind of call that a function makes, by its name."""
-    for kind, words in _WORDS:
-        if any(word in function for word in words):
+    for kind, keywords in _WORDS:
+        if any(word in function for word in keywords):
             return kind
     return CallKind.OTHER
 

@@ -78,7 +78,7 @@ class CallTrace:
         kinds = np.array(
             [int(category_of(text)) for text in self._names.texts], np.int8
         )
-        words = self._builder.strings.intern_many([kind.word for kind in CallKind])
+        kind_names = self._builder.strings.intern_many([kind.word for kind in CallKind])
         failed = self._failed(begin, end)
         has_any = len(begin) > 0
         # An asynchronous call returns before its copy is done.
@@ -95,7 +95,7 @@ class CallTrace:
                 name=self._span_names(function, size, rate, failed),
                 op=op.astype(np.int16),
                 flags=flags,
-                category=narrow(words[kinds[function]].astype(np.int64)),
+                category=narrow(kind_names[kinds[function]].astype(np.int64)),
                 record=narrow(lines.line[begin]),
                 color=np.where(failed, FAILED_COLOR, 0).astype(np.uint32)
                 if failed.any()
@@ -197,7 +197,7 @@ class CallTrace:
             _, first, key = ranked(key * (int(place.max()) + 1) + place)
         if len(first) > _MOST_NAMES:
             return names
-        words = []
+        span_names = []
         for row, of_error in zip(
             detailed[first].tolist(), error[first].tolist(), strict=True
         ):
@@ -210,8 +210,8 @@ class CallTrace:
                 word += f" · {rate[row]:g} GB/s stated"
             if of_error >= 0:
                 word += f" · {self._error_word(of_error)}"
-            words.append(word)
-        names[detailed] = strings.intern_many(words)[key]
+            span_names.append(word)
+        names[detailed] = strings.intern_many(span_names)[key]
         return names
 
     def _kernels(self, function: I64) -> I64:
@@ -254,11 +254,11 @@ class CallTrace:
         begin, end = self._begin[spans], self._end[spans]
         last = np.where(end >= 0, end, begin)
         way = np.where(lines.way[last] >= 0, lines.way[last], lines.way[begin])
-        words = [
+        is_download = [
             text.lower().replace("_", " ").startswith(("d2h", "dtoh", "device to host"))
             for text in lines.texts
         ]
-        by_way = np.array([*words, False])[way]
+        by_way = np.array([*is_download, False])[way]
         by_name = np.array([*("DtoH" in t for t in self._names.texts), False])
         reads = by_way | by_name[self._names.of(begin, end)]
         key = size[spans] * 2 + reads
@@ -333,13 +333,13 @@ class CallTrace:
 
     def _instant_word(self, row: int) -> str:
         lines = self._lines
-        words = [self._names.texts[int(self._names.of_row(row))]]
+        names = [self._names.texts[int(self._names.of_row(row))]]
         way, size = int(lines.way[row]), int(lines.size[row])
-        if way >= 0 and lines.texts[way] not in words:
-            words.append(lines.texts[way])
+        if way >= 0 and lines.texts[way] not in names:
+            names.append(lines.texts[way])
         if size >= 0:
-            words.append(format_bytes(size))
-        return " · ".join(words)
+            names.append(format_bytes(size))
+        return " · ".join(names)
 
     def _orphan_word(self, row: int) -> str:
         return f"{self._names.texts[int(self._names.of_row(row))]} returned"

@@ -140,10 +140,10 @@ class _Parser:
         flags = set(re.split(r"[,\s]+", match["rest"]))
         length, first = int(match["length"]), int(match["first"])
         start = int(match["start"])
-        most = _FURTHEST // file.block
+        limit = _FURTHEST // file.block
         if flags & _NOWHERE:
             self.n_nowhere += 1
-        elif not length or max(first, start, length) >= most // 2:
+        elif not length or max(first, start, length) >= limit // 2:
             self.n_stray += 1
         else:
             file.first.append(first)

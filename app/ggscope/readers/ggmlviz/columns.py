@@ -117,8 +117,8 @@ class StreamColumns:
         kinds = self.kind[self.n : self.n + n]
         self.n_sizes -= int(np.count_nonzero((kinds >= 4) & (kinds <= 7)))
 
-    def _make_room(self, room: int) -> None:
-        if room * EVENT_BYTES > self._memory_bytes:
+    def _make_room(self, capacity: int) -> None:
+        if capacity * EVENT_BYTES > self._memory_bytes:
             raise LimitExceededError(
                 "the events need more than the memory limit of "
                 f"{self._memory_bytes:,} bytes.",
@@ -126,8 +126,8 @@ class StreamColumns:
             )
         for name, dtype in _TYPES.items():
             old = getattr(self, name, np.empty(0, dtype))
-            setattr(self, name, grown(old, self.n, room))
-        self.room = room
+            setattr(self, name, grown(old, self.n, capacity))
+        self.room = capacity
 
 
 class ThreadPlaces:
@@ -146,9 +146,9 @@ class ThreadPlaces:
     def reserve(self, n: int) -> None:
         """Make room for `n` more pairs."""
         if self.n + n > len(self.threads):
-            room = max(self.n + n, 2 * self.n)
-            self.threads = grown(self.threads, self.n, room)
-            self.backends = grown(self.backends, self.n, room)
+            capacity = max(self.n + n, 2 * self.n)
+            self.threads = grown(self.threads, self.n, capacity)
+            self.backends = grown(self.backends, self.n, capacity)
 
 
 class Labels:
@@ -202,9 +202,9 @@ class Labels:
         return texts
 
 
-def grown(array: Array, n: int, room: int) -> Array:
-    """Return an array of `room` rows that begins with the first `n` of another."""
-    larger = np.empty(room, array.dtype)
+def grown(array: Array, n: int, capacity: int) -> Array:
+    """Return an array of `capacity` rows that begins with the first `n` of another."""
+    larger = np.empty(capacity, array.dtype)
     larger[:n] = array[:n]
     return larger
 
@@ -266,8 +266,8 @@ _ROOM, _LETTERS = 1 << 10, 1 << 16
 
 def new_secret() -> Array:
     """Return uint64[3] that nobody who writes files can know, the last two odd."""
-    words = np.frombuffer(os.urandom(24), np.uint64)
-    return words | np.array([0, 1, 1], np.uint64)
+    entropy = np.frombuffer(os.urandom(24), np.uint64)
+    return entropy | np.array([0, 1, 1], np.uint64)
 
 
 def free_slots(n: int) -> Array:
@@ -296,8 +296,8 @@ class EventCollector:
         self.labels = Labels()
         self.window_bytes = window_bytes
         self._requested = options
-        most = window_bytes // int(layout.body_bytes.min()) + 1
-        self._starts = np.empty(most, np.int64)
+        max_events = window_bytes // int(layout.body_bytes.min()) + 1
+        self._starts = np.empty(max_events, np.int64)
         self._hashes = {name: np.empty(0, np.uint64) for name in ("place", "label")}
         self._slots: dict[str, Array] = {}
         self._struct = Intake(
@@ -319,9 +319,9 @@ class EventCollector:
         struct, window = self._struct, walk.window
         struct.data, struct.end = window.data, window.end - window.base
         struct.at, struct.max_label = at - window.base, walk.max_label
-        room, last = len(self._starts), self._requested.stop
+        capacity, last = len(self._starts), self._requested.stop
         struct.n_starts = 0
-        struct.start_room = room if last is None else min(room, last - self.row)
+        struct.start_room = capacity if last is None else min(capacity, last - self.row)
         while True:
             self._make_room(walk.max_label)
             code = library().ggscope_ggmlviz_take(struct, until - window.base)
@@ -366,18 +366,18 @@ class EventCollector:
         struct.letters = labels.letters
         struct.letter_room = len(labels.letters)
 
-    def _make_slots(self, name: str, n: int, room: int) -> None:
-        """Make slots and hashes for `room` codes, the first `n` of them known."""
+    def _make_slots(self, name: str, n: int, capacity: int) -> None:
+        """Make slots and hashes for `capacity` codes, the first `n` of them known."""
         struct = self._struct
         hashes = self._hashes[name]
-        if name in self._slots and len(hashes) == room:
+        if name in self._slots and len(hashes) == capacity:
             return
-        larger = np.empty(room, np.uint64)
+        larger = np.empty(capacity, np.uint64)
         larger[:n] = hashes[:n]
-        slots = free_slots(room)
+        slots = free_slots(capacity)
         library().ggscope_ggmlviz_fill(slots, len(slots) - 1, larger, n)
         self._hashes[name], self._slots[name] = larger, slots
-        setattr(struct, f"{name}_room", room)
+        setattr(struct, f"{name}_room", capacity)
         setattr(struct, f"{name}_mask", len(slots) - 1)
         setattr(struct, f"{name}_slots", slots)
         setattr(struct, f"{name}_hashes", larger)

@@ -597,8 +597,8 @@ class Reading:
         if not n_graphs or requested.first or requested.stop is not None:
             return ()
         basis = "ops that began"
-        if n_ops > n_nodes and (most := self._most_of_a_thread(events)) < n_ops:
-            basis, n_ops = "ops that began on one thread", most
+        if n_ops > n_nodes and (stated := self._most_of_a_thread(events)) < n_ops:
+            basis, n_ops = "ops that began on one thread", stated
         figure = stated_figure(
             "nodes of graphs",
             n_nodes,

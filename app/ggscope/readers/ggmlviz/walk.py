@@ -183,8 +183,8 @@ class Walk:
     def are_padding(self, at: I64) -> Bools:
         """Tell of each place what `is_padding` tells of one."""
         is_padding = np.zeros(len(at), np.bool_)
-        words = self.window.words[at - self.window.base].view("<u4")
-        maybe = np.flatnonzero(words == 0)
+        values = self.window.words[at - self.window.base].view("<u4")
+        maybe = np.flatnonzero(values == 0)
         # Few are left: a zero as type and in all of the time stamp.
         for i in maybe[self.stamps(at[maybe]) == 0].tolist():
             is_padding[i] = self.is_padding(int(at[i]))

@@ -414,9 +414,11 @@ class DotParser:
     def _is_sign(self, *signs: str) -> bool:
         return self._now.kind is Kind.SIGN and self._now.text in signs
 
-    def _is_keyword(self, *words: str) -> bool:
+    def _is_keyword(self, *keyword: str) -> bool:
         now = self._now
-        return now.kind is Kind.WORD and not now.is_quoted and now.text.lower() in words
+        return (
+            now.kind is Kind.WORD and not now.is_quoted and now.text.lower() in keyword
+        )
 
     def _next(self) -> Token:
         token = self._now

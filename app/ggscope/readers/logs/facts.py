@@ -68,26 +68,26 @@ class LogFacts:
     def add(self, text: LineText, lines: LogLines, run: I64) -> None:
         """Read the next lines; `run` is the start of the program of each."""
         for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
-            words = lines.text(text, row)
-            self._add_memory(words, int(run[row]), int(lines.line[row]))
+            fields = lines.text(text, row)
+            self._add_memory(fields, int(run[row]), int(lines.line[row]))
         kinds = (
             Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS,
             Kind.BUFFER, Kind.LOAD_TIME, Kind.ENGINE, Kind.KV_CACHE,
         )  # fmt: skip
         for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
-            kind, words = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
+            kind, fields = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
             if kind is Kind.SPLITS and lines.n_values[row]:
                 self.facts["graph splits"] = f"{lines.value[row, 0]:g}"
             elif kind is Kind.LOAD_TIME and lines.n_values[row]:
                 self.facts["load time"] = f"{lines.value[row, 0]:,.2f} ms"
             elif kind is Kind.KV_CACHE:
-                self._add_cache(words, int(run[row]))
+                self._add_cache(fields, int(run[row]))
             elif kind is Kind.BUFFER:
-                self._add_buffer(words, int(run[row]), int(lines.line[row]))
+                self._add_buffer(fields, int(run[row]), int(lines.line[row]))
             else:
-                if kind is Kind.MODEL and words.startswith("loading model"):
+                if kind is Kind.MODEL and fields.startswith("loading model"):
                     self._buffers.pop(int(run[row]), None)
-                self._add_fact(kind, words)
+                self._add_fact(kind, fields)
 
     def _add_memory(self, text: str, run: int, line: int) -> None:
         if "memory breakdown [MiB]" in text:
@@ -138,8 +138,8 @@ class LogFacts:
         """Note the first KV cache of a start: those of draft models come later."""
         if run != self._cache_run:
             self._cache_run = run
-            words = " ".join(text.removeprefix("size =").split())
-            self.facts["KV cache"] = words[:_MOST_WORDS]
+            field_text = " ".join(text.removeprefix("size =").split())
+            self.facts["KV cache"] = field_text[:_MOST_WORDS]
 
     def _add_engine(self, text: str) -> None:
         """Note what vLLM says of itself."""
@@ -148,9 +148,9 @@ class LogFacts:
             if model := _ENGINE_MODEL.search(text):
                 self.facts["model"] = model["model"]
             return
-        for words, name in _ENGINE_FACTS.items():
-            if text.startswith(words):
-                self.facts[name] = text.removeprefix(words).strip()[:_MOST_WORDS]
+        for pattern, name in _ENGINE_FACTS.items():
+            if text.startswith(pattern):
+                self.facts[name] = text.removeprefix(pattern).strip()[:_MOST_WORDS]
 
     def _add_fact(self, kind: Kind, text: str) -> None:
         facts = self.facts

@@ -177,9 +177,9 @@ class LogLines:
         }
         return LogLines(**columns, n_lines=more.n_lines, n_known=more.n_known)
 
-    def text(self, source: "LineText", row: int, most: int = 512) -> str:
+    def text(self, source: "LineText", row: int, limit: int = 512) -> str:
         """Return the message of a line, without what a terminal makes of it."""
-        length = min(int(self.length[row]), most)
+        length = min(int(self.length[row]), limit)
         raw = source.read(int(self.offset[row]), length)
         return raw.decode("utf-8", "replace")
 

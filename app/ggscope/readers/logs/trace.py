@@ -564,8 +564,8 @@ class LogTrace:
     def _add_calls(self, text: LineText, lines: LogLines, tick: I64) -> None:
         """Add the calls of a web server (gin) that say how long they took."""
         rows, names, durations = [], [], []
-        most = _MOST_CALLS - self._n_calls
-        for row in lines.rows(Kind.HTTP)[:most].tolist():
+        limit = _MOST_CALLS - self._n_calls
+        for row in lines.rows(Kind.HTTP)[:limit].tolist():
             call = http_call(lines.text(text, row))
             if call is not None:
                 rows.append(row)
@@ -627,8 +627,8 @@ class LogTrace:
                 continue
             details[rows] = self._details(text, lines, rows)
             if names is None:
-                words = np.where(lines.level[rows] == ord("E"), "error", "warning")
-                chosen = np.asarray(strings.intern_many(words.tolist()), np.int32)
+                severity = np.where(lines.level[rows] == ord("E"), "error", "warning")
+                chosen = np.asarray(strings.intern_many(severity.tolist()), np.int32)
             else:
                 chosen = names[rows]
             self.builder.add_markers(
@@ -648,8 +648,8 @@ class LogTrace:
         n = min(len(rows), _MOST_TEXTS - self._n_texts)
         self._n_texts += n
         for i, row in enumerate(rows[:n].tolist()):
-            words = lines.text(text, row, _MOST_NAME).strip()
-            details[i] = self.builder.strings.intern(words)
+            remark = lines.text(text, row, _MOST_NAME).strip()
+            details[i] = self.builder.strings.intern(remark)
         return details
 
     # -- counters ----------------------------------------------------------

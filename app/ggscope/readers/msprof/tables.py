@@ -128,10 +128,10 @@ class MsprofTable:
         table, core = self._table, self._form.value.core
         if not self._form.has_times:
             return {self._form.name.lower(): len(table)} if len(table) else {}
-        words = [*table.texts, ""]
+        texts = [*table.texts, ""]
         different, count = np.unique(table.numbers_of_texts(core), return_counts=True)
         return {
-            words[number][:_MOST_NAME] or "rows": n
+            texts[number][:_MOST_NAME] or "rows": n
             for number, n in zip(different.tolist(), count.tolist(), strict=True)
         }
 
@@ -148,32 +148,32 @@ class MsprofTable:
         is_timed = (duration >= 0) & (duration < 1 << 60) & (start > NONE)
         end = np.where(is_timed, start + np.where(is_timed, duration, 0), NONE)
         good = np.flatnonzero(into.usable(self._form.name.lower(), start, end))
-        words = [word[:_MOST_NAME] for word in table.texts]
+        texts = [word[:_MOST_NAME] for word in table.texts]
         name = table.numbers_of_texts(columns.name)[good]
         core = table.numbers_of_texts(columns.core)[good]
         op = table.numbers_of_texts(columns.op)[good] if columns.op else core
-        unknown = [i for i, word in enumerate(words) if word in _NOT_RECORDED]
+        unknown = [i for i, word in enumerate(texts) if word in _NOT_RECORDED]
         # Tasks that are no kernels have no name, communication often no type.
         name = np.where(np.isin(name, [-1, *unknown]), core, name)
         op = np.where(np.isin(op, [-1, *unknown]), name, op)
         strings = into.builder.strings
         other = strings.intern("task")
-        string = np.append(strings.intern_many(words), other).astype(np.int32)
+        string = np.append(strings.intern_many(texts), other).astype(np.int32)
         into.spans.append(
             Events(
                 record=good.astype(np.int64),
                 start=start[good],
                 end=end[good],
-                track=self._tracks(into, good, core, words),
+                track=self._tracks(into, good, core, texts),
                 name=string[name],
                 op=string[op],
-                category=self._categories(into, core, words),
+                category=self._categories(into, core, texts),
             )
         )
         return into
 
     def _categories(
-        self, into: Gathered, core: I64, words: list[str]
+        self, into: Gathered, core: I64, names: list[str]
     ) -> npt.NDArray[np.int32]:
         """Return the category of each row by what ran it.
 
@@ -183,27 +183,27 @@ class MsprofTable:
         is_mixed = self._form is Form.TASKS
         different, _, place = ranked(core)
         codes = [
-            strings.intern(_category(words[i]) if is_mixed and i >= 0 else KERNEL)
+            strings.intern(_category(names[i]) if is_mixed and i >= 0 else KERNEL)
             for i in different.tolist()
         ]
         return np.array(codes, np.int32)[place]
 
-    def _tracks(self, into: Gathered, rows: I64, core: I64, words: list[str]) -> I64:
+    def _tracks(self, into: Gathered, rows: I64, core: I64, names: list[str]) -> I64:
         """Return the track of each row: its stream, else what ran it, by device."""
         table = self._table
         key = next((key for key in _STREAMS if key in table), "")
         device = table.numbers_of_texts(_DEVICE)[rows]
         stream = table.numbers_of_texts(key)[rows]
-        unknown = [-1, *(i for i, word in enumerate(words) if word in _NOT_RECORDED)]
+        unknown = [-1, *(i for i, word in enumerate(names) if word in _NOT_RECORDED)]
         stream = np.where(np.isin(stream, unknown), -1, stream)
         places, at = combined([device, stream, np.where(stream >= 0, -1, core)])
         numbers = []
         for of_device, of_stream, of_core in places:
-            word = words[of_device] if of_device >= 0 else ""
+            word = names[of_device] if of_device >= 0 else ""
             is_known = word not in _NOT_RECORDED
             group = (f"NPU {word}",) if is_known else ("NPU",)
-            number = words[of_stream] if of_stream >= 0 else ""
-            other = words[of_core] if of_core >= 0 else "no stream"
+            number = names[of_stream] if of_stream >= 0 else ""
+            other = names[of_core] if of_core >= 0 else "no stream"
             title = f"stream {number}" if number else other
             order = (_natural(word), int(not number), _natural(number))
             numbers.append(into.track(Track(title, LaneKind.ENGINE, group, order)))
@@ -216,15 +216,15 @@ class MsprofTable:
         table, columns = self._table, self._form.value
         if self._form is Form.STEPS:
             return self._steps()
-        words = [*table.texts, "NPU"]
+        texts = [*table.texts, "NPU"]
         n = len(table)
         core = table.numbers_of_texts(columns.core) if columns.core else np.full(n, -1)
         return listed_totals(
-            words,
+            texts,
             OpTotals(
                 op=table.numbers_of_texts(columns.name),
                 name=np.full(n, -1, np.int64),
-                backend=np.where(core >= 0, core, len(words) - 1),
+                backend=np.where(core >= 0, core, len(texts) - 1),
                 count=table.integers(columns.count),
                 time=table.integers(columns.total),
             ),

@@ -397,8 +397,8 @@ class _Judged:
             places = {word: i for i, word in enumerate(column.words)}
             return np.array([places.get(value, -1) for value in values], dtype)
         if column.missing is not None:
-            most = np.iinfo(dtype).max  # type: ignore[type-var]  # of integers only
-            values = [column.missing if v is None or v > most else v for v in values]
+            highest = np.iinfo(dtype).max  # type: ignore[type-var]  # of integers only
+            values = [column.missing if v is None or v > highest else v for v in values]
         return np.array(values, dtype)
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
@@ -470,10 +470,10 @@ class _Scanned:
 
     def _worded(self, column: EventColumn, places: Array) -> Array:
         """Return what words stand for; those that do not occur are not looked up."""
-        memo, words = self._memos[column.memo], column.words
-        numbers = np.full(len(words), -1, column.dtype)
-        for i in np.flatnonzero(np.bincount(places, minlength=len(words))).tolist():
-            numbers[i] = memo[words[i]]
+        memo, texts = self._memos[column.memo], column.words
+        numbers = np.full(len(texts), -1, column.dtype)
+        for i in np.flatnonzero(np.bincount(places, minlength=len(texts))).tolist():
+            numbers[i] = memo[texts[i]]
         return numbers[places]
 
 
@@ -482,14 +482,14 @@ def _numbered(texts: Texts, memos: Memos) -> dict[str, Numbered]:
     return {name: Numbered(texts, memos[name]) for name in names}
 
 
-def _numbering(names: list[str], most: int | None = None) -> Callable[[str], int]:
+def _numbering(names: list[str], limit: int | None = None) -> Callable[[str], int]:
     """Return what puts a name at the end of `names` and tells its number.
 
-    -1 where there are `most` names already.
+    -1 where there are `limit` names already.
     """
 
     def number(name: str) -> int:
-        if len(names) == most:
+        if len(names) == limit:
             return -1
         names.append(name)
         return len(names) - 1

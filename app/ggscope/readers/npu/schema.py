@@ -642,9 +642,9 @@ def _details(value: object) -> dict[str, int]:
     """
     details = value if isinstance(value, dict) else {}
     stated: dict[str, int] = {}
-    for name, (keys, most) in _DETAILS.items():
+    for name, (keys, limit) in _DETAILS.items():
         numbers = (_whole(details.get(key)) for key in keys)
-        stated[name] = next((n for n in numbers if 0 <= n <= most), -1)
+        stated[name] = next((n for n in numbers if 0 <= n <= limit), -1)
     role = details.get("tensor_role")
     stated["role"] = -1
     if isinstance(role, str):

@@ -479,8 +479,8 @@ class TraceAssembly:
         }
         role = table.column("role")[order]
         if (role >= 0).any():
-            words = [self._builder.strings.intern(word) for word in ROLES]
-            stated["tensor_role"] = narrow(np.array([*words, -1], np.int32)[role])
+            roles = [self._builder.strings.intern(word) for word in ROLES]
+            stated["tensor_role"] = narrow(np.array([*roles, -1], np.int32)[role])
         return stated
 
     def _engine_lanes(self, keys: I64) -> KeyLanes:

@@ -145,14 +145,14 @@ class _Kernels:
         """Add a lane, the spans and the listing."""
         text, time = np.concatenate(self._text), np.concatenate(self._time)
         line = np.concatenate(self._line)
-        words = [word.decode("utf-8", "replace") for word in self._numbers]
+        names = [word.decode("utf-8", "replace") for word in self._numbers]
         n, end = len(time), np.cumsum(time)
         kernels, op = np.unique(text[:, 1], return_inverse=True)
         builder.ops = OpTable(
-            "opencl", tuple(words[k] for k in kernels.tolist()), "spelled"
+            "opencl", tuple(names[k] for k in kernels.tolist()), "spelled"
         )
-        numbers = np.asarray(builder.strings.intern_many(words), np.int32)
-        layer = np.array([layer_of(word) for word in words], np.int16)
+        numbers = np.asarray(builder.strings.intern_many(names), np.int32)
+        layer = np.array([layer_of(word) for word in names], np.int16)
         first = builder.add_spans(
             start=end - time,
             end=end,
@@ -162,15 +162,15 @@ class _Kernels:
             layer=layer[text[:, 0]],
             record=line,
         )
-        shapes = [_ONES.sub("", word) for word in words]
-        texts = (*words, *shapes, "OpenCL")
+        shapes = [_ONES.sub("", word) for word in names]
+        texts = (*names, *shapes, "OpenCL")
         builder.backend_ops = BackendOps(
             texts,
             timed_ops(
                 line=line,
                 op=text[:, 1],
                 name=text[:, 0],
-                shape=text[:, 2] + np.int32(len(words)),
+                shape=text[:, 2] + np.int32(len(names)),
                 backend=np.full(n, len(texts) - 1, np.int32),
                 time=time,
                 span=first + np.arange(n),

@@ -66,13 +66,13 @@ def header_facts(text: str) -> dict[str, str]:
 
 def header_periods(text: str) -> dict[str, int]:
     """Return the time between two samples by event, ns, where a rate was asked for."""
-    found = {}
+    periods = {}
     for event in _FREQUENCY.finditer(text):
         rate = _RATE.search(event["rest"])
         is_rate = re.search(r"\bfreq = 1\b", event["rest"]) is not None
         if rate is not None and is_rate and int(rate[1][:12]) > 0:
-            found[event["name"].strip()] = round(1e9 / int(rate[1][:12]))
-    return found
+            periods[event["name"].strip()] = round(1e9 / int(rate[1][:12]))
+    return periods
 
 
 def threads_of(lines: SampleLines) -> Threads:

@@ -789,11 +789,11 @@ def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _are_numbers(value: object, most: int | None = None) -> bool:
-    """Tell whether it is a list of numbers of 32 bits, of 0 to `most` where given."""
+def _are_numbers(value: object, limit: int | None = None) -> bool:
+    """Tell whether it is a list of numbers of 32 bits, of 0 to `limit` where given."""
     if not isinstance(value, list) or not all(type(x) is int for x in value):
         return False
-    low, high = (-(1 << 31), (1 << 31) - 1) if most is None else (0, most)
+    low, high = (-(1 << 31), (1 << 31) - 1) if limit is None else (0, limit)
     return not value or (low <= min(value) and max(value) <= high)
 
 

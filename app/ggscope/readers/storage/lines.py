@@ -95,11 +95,11 @@ class Layout:
 def layout_of(head: bytes, forms: int = ALL_FORMS) -> Layout:
     """Return the layout that the first lines of a file tell."""
     match = _HEADER.search(head.removeprefix(BOM))
-    words = match[0].split() if match else []
-    if b"COMM" not in words:
+    fields = match[0].split() if match else []
+    if b"COMM" not in fields:
         return Layout(forms=forms)
-    at = words.index(b"COMM")
-    codes = [_CODES.get(word, b"x") for word in words]
+    at = fields.index(b"COMM")
+    codes = [_CODES.get(word, b"x") for word in fields]
     return Layout(b"".join(codes[:at]), b"".join(codes[at + 1 :]), forms)
 
 

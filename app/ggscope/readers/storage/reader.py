@@ -341,13 +341,13 @@ class _StorageTrace:
         _, first, place = ranked(requests.size[rows] * 16 + requests.kind[rows])
         if len(first) > _MOST_NAMES:
             _, first, place = ranked(requests.kind[rows].astype(np.int64))
-            words = [IoKind(int(requests.kind[i])).word for i in rows[first].tolist()]
+            names = [IoKind(int(requests.kind[i])).word for i in rows[first].tolist()]
         else:
-            words = [
+            names = [
                 _name(int(requests.kind[i]), int(requests.size[i]))
                 for i in rows[first].tolist()
             ]
-        return self._builder.strings.intern_many(words)[place].astype(np.int32)
+        return self._builder.strings.intern_many(names)[place].astype(np.int32)
 
     def add_markers(self) -> None:
         """Add page faults and events of files."""

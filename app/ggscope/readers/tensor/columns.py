@@ -76,9 +76,9 @@ class TensorOptions:
         every = {"all": 1, "sampled": SAMPLED_SHARE, "none": 0}[self.names]
         width = self.layout.dst_width
         first = 8 if self.layout.source is None else 3
-        words = (first, first + width // 8) if width else (0, 0)
+        columns = (first, first + width // 8) if width else (0, 0)
         object.__setattr__(self, "sample_every", every)
-        object.__setattr__(self, "name_words", words)
+        object.__setattr__(self, "name_words", columns)
         object.__setattr__(self, "keeps_hashes", every != 1 and bool(width))
 
     @property
@@ -201,11 +201,11 @@ def empty_columns(options: TensorOptions, ranges: Sequence[tuple[int, int]]) -> 
     """Return columns for the records of the ranges, with nothing in them yet."""
     capacity = sum(stop - first for first, stop in ranges)
     stop = ranges[-1][1] if ranges else 0
-    room = capacity + capacity // ROOM_SHARE + 256
+    n_slots = capacity + capacity // ROOM_SHARE + 256
     has_durations = options.layout.source is not None
     return Headers(
         # Its memory later holds the ends of all spans; see `arrange`.
-        time=np.empty(room, np.int64)[:capacity],
+        time=np.empty(n_slots, np.int64)[:capacity],
         token=np.empty(capacity, np.int32),
         layer=np.empty(capacity, np.int16),
         thread=np.empty(capacity, np.uint16),

@@ -373,8 +373,8 @@ class TensorRecords:
             spare = np.zeros((source.size // size, 4), np.uint32)
             for offset, block in source.blocks(0, len(spare) * size):
                 check()
-                words = block[: len(block) // size * size].view("<u4")
-                rows = words.reshape(-1, size // 4)[:, at]
+                values = block[: len(block) // size * size].view("<u4")
+                rows = values.reshape(-1, size // 4)[:, at]
                 spare[offset // size : offset // size + len(rows)] = rows
         return spare
 
@@ -396,8 +396,8 @@ class TensorRecords:
                 return f"{value} = extension record"
             return f"{value} = {self.ops.name(value)}" if self.ops else str(value)
         if field in _WORDS:
-            words = _WORDS[field]
-            return f"{value} = {words[value]}" if value < len(words) else str(value)
+            offset = _WORDS[field]
+            return f"{value} = {offset[value]}" if value < len(offset) else str(value)
         if field in _POINTERS:
             return f"0x{value:x}"
         if field == "size_bytes":

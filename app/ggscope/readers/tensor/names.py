@@ -227,9 +227,9 @@ class PatternDecoder:
             raw_names, self._layout.dst_width
         )
         layer = _claimed(records["layer_id"])
-        room = records["sources"].shape[1]
-        count = np.minimum(records["num_sources"], room)
-        source = records["sources"][np.arange(room) < count[:, None]]
+        n_slots = records["sources"].shape[1]
+        count = np.minimum(records["num_sources"], n_slots)
+        source = records["sources"][np.arange(n_slots) < count[:, None]]
         op = np.repeat(records["operation_type"], count)
         part = self._access_part(
             source, source["name"].tolist(), self._layout.source_width, op

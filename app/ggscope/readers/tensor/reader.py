@@ -137,9 +137,9 @@ def _events(source: Source, ranges: Ranges) -> tuple[Array, Array, int]:
     """Return the events, their record numbers, and how many there are."""
     parts: list[Array] = [np.zeros(0, BUFFER_128.dtype)]
     numbers: list[Array] = [np.zeros(0, np.int64)]
-    for first, words in word_blocks(source, BUFFER_128.size, ranges):
-        used = np.flatnonzero(words.any(axis=1))
-        rows = np.ascontiguousarray(words[used])
+    for first, blocks in word_blocks(source, BUFFER_128.size, ranges):
+        used = np.flatnonzero(blocks.any(axis=1))
+        rows = np.ascontiguousarray(blocks[used])
         parts.append(rows.view(BUFFER_128.dtype).reshape(-1))
         numbers.append(first + used)
     events = np.concatenate(parts)

@@ -111,16 +111,16 @@ def _odd(rng: np.random.Generator, n: int) -> Words:
     return factors
 
 
-def hash_name(words: Words) -> npt.NDArray[np.uint32]:
-    """Return a hash of the name in each row of `words`, uint32[m]; 0 for blank."""
-    hashed = (_mixed(words) @ name_factors(words.shape[1])) >> _U64(32)
-    is_blank = (words[:, 0] & _U64(0xFF)) == 0
+def hash_name(columns: Words) -> npt.NDArray[np.uint32]:
+    """Return a hash of the name in each row of `columns`, uint32[m]; 0 for blank."""
+    hashed = (_mixed(columns) @ name_factors(columns.shape[1])) >> _U64(32)
+    is_blank = (columns[:, 0] & _U64(0xFF)) == 0
     named = hashed.astype(np.uint32) | np.uint32(1)
     return np.asarray(np.where(is_blank, np.uint32(0), named))
 
 
-def _mixed(words: Words) -> Words:
-    return words ^ (words >> _U64(32))
+def _mixed(columns: Words) -> Words:
+    return columns ^ (columns >> _U64(32))
 
 
 def key_words(layout: RecordLayout) -> tuple[int, Words]:
@@ -220,14 +220,14 @@ def merged(
     if len(tables) == 1:
         exemplars, _ = tables[0]
         return [np.arange(len(exemplars), dtype=np.int32)], exemplars
-    words = np.concatenate([words for words, _ in tables])
+    all_keys = np.concatenate([keys for keys, _ in tables])
     by_record = np.argsort(np.concatenate([record for _, record in tables]))
     first_word, mask = key_words(layout)
-    keys = words[:, first_word : first_word + len(mask)]
+    keys = all_keys[:, first_word : first_word + len(mask)]
     ids, rows = _numbered(keys, mask, by_record)
-    check_count(len(rows), words.shape[1])
-    ends = np.cumsum([len(words) for words, _ in tables])[:-1]
-    return np.split(ids, ends), words[rows]
+    check_count(len(rows), all_keys.shape[1])
+    ends = np.cumsum([len(keys) for keys, _ in tables])[:-1]
+    return np.split(ids, ends), all_keys[rows]
 
 
 def _numbered(
@@ -525,8 +525,8 @@ class RecordScan:
         layout = self._options.layout
         tables = []
         for reader in self._readers:
-            words = np.ascontiguousarray(reader.patterns()[0])
-            record = words.view(np.uint8).reshape(-1, layout.size).view(layout.dtype)
+            patterns = np.ascontiguousarray(reader.patterns()[0])
+            record = patterns.view(np.uint8).reshape(-1, layout.size).view(layout.dtype)
             op = record["operation_type"].reshape(-1).astype(np.uint64)
             address = record["tensor_ptr"].reshape(-1).astype(np.uint64)
             # Row -1 stands for no pattern.

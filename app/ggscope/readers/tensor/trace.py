@@ -315,8 +315,8 @@ def _band_names(strings: StringTable, passes: Bands, phases: Bands) -> Array:
         of_passes = strings.intern_many([f"#{token}" for token in tokens])
     else:
         of_passes = strings.intern_many([f"pass {k + 1}" for k in range(len(tokens))])
-    words = strings.intern_many(_PHASE_NAMES)
-    return np.concatenate([of_passes, words[np.minimum(phases.phase, len(words) - 1)]])
+    names = strings.intern_many(_PHASE_NAMES)
+    return np.concatenate([of_passes, names[np.minimum(phases.phase, len(names) - 1)]])
 
 
 def _phase_codes(raw: Array) -> Array:
@@ -386,9 +386,11 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
     )
 
 
-def _looked_up(table: Array, of_row: Array, room: Array, chunked: ChunkedOps) -> Array:
-    """Return ``table[of_row]`` with room for as many more rows as `room` has."""
-    values = np.empty(len(of_row) + len(room), table.dtype)
+def _looked_up(
+    table: Array, of_row: Array, capacity: Array, chunked: ChunkedOps
+) -> Array:
+    """Return ``table[of_row]`` with room for as many more rows as `capacity` has."""
+    values = np.empty(len(of_row) + len(capacity), table.dtype)
     for chunk in chunked.slices(len(of_row)):
         values[chunk] = table[of_row[chunk]]
     return values

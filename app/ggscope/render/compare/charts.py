@@ -86,12 +86,12 @@ def waterfall_rows(scene: WaterfallScene) -> RowsScene:
     ends = [float(at)]
     for step in waterfall.steps:
         after = at + step.change
-        words = ticks_text(step.change, unit, signed=True)
+        text = ticks_text(step.change, unit, signed=True)
         if step.mean_a:
-            words += f"  {relative_text(float(step.change / step.mean_a))}"
+            text += f"  {relative_text(float(step.change / step.mean_a))}"
         rows.append(
             RowBar(
-                step.key, float(at), float(after), words,
+                step.key, float(at), float(after), text,
                 change_color(float(step.change), theme),
                 _spread_of(step, float(at)), is_dim=bool(step.is_noise),
             )
@@ -126,8 +126,8 @@ def _total_row(
     values = [float(value) for value in runs]  # type: ignore[arg-type]  # fractions
     spread = (min(values), max(values)) if len(values) > 1 else None
     color = side_color(scene.theme, is_b=name == "B")
-    words = ticks_text(mean, scene.unit)
-    return RowBar(name, 0.0, mean, words, color, spread, is_total=True)
+    text = ticks_text(mean, scene.unit)
+    return RowBar(name, 0.0, mean, text, color, spread, is_total=True)
 
 
 def _spread_of(step: Step, at: float) -> tuple[float, float] | None:
@@ -176,12 +176,12 @@ def compose_changes(scene: ChangesScene) -> DisplayList:
         change = float(row.change or 0)
         a, b = time_text(row.a.value, unit), time_text(row.b.value, unit)
         bound = scene.bound
-        words = change_text(row.change, unit, bound)
-        words += f"  {relative_text(row.relative, bound)}"
-        words += f"  {a} → {b}"
+        text = change_text(row.change, unit, bound)
+        text += f"  {relative_text(row.relative, bound)}"
+        text += f"  {a} → {b}"
         rows.append(
             RowBar(
-                row.key, 0.0, change, words, change_color(change, scene.theme),
+                row.key, 0.0, change, text, change_color(change, scene.theme),
                 _spread_of_row(row), is_dim=bool(row.is_noise) and bool(change),
             )
         )  # fmt: skip
@@ -241,13 +241,13 @@ def histogram_chart(scene: HistogramScene) -> ChartScene:
         if side.median is not None:
             median = f"{name} median {format_duration(side.median, unit)}"
             rules.append(Rule(median, x=side.median, color=color))
-    most = max(float(histogram.a.counts.max()), float(histogram.b.counts.max()), 1.0)
+    highest = max(float(histogram.a.counts.max()), float(histogram.b.counts.max()), 1.0)
     x = Axis(
         float(histogram.edges[0]), float(histogram.edges[-1]), "duration",
         partial(axis_time, unit=unit), is_log=histogram.is_log,
     )  # fmt: skip
     return ChartScene(
-        scene.width, scene.height, theme, x, Axis(0, most * 1.1, "spans", plain),
+        scene.width, scene.height, theme, x, Axis(0, highest * 1.1, "spans", plain),
         tuple(curves), tuple(rules), scale=scene.scale, hover=scene.hover,
         is_figure=scene.is_figure,
     )  # fmt: skip

@@ -171,14 +171,14 @@ def compare_recipe(trace: Trace, options: CompareOptions) -> ExportCommand:
         values["visible"] = time_option(options.visible)
     if options.state is not None and (state := lane_state_data(options.state)):
         values["state"] = state
-    words: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     if options.color_by != "family":
-        words = ("--color-by", options.color_by)
+        command = ("--color-by", options.color_by)
     (a, lacks_a), (b, lacks_b) = (
         _side_path(side) for side in ((trace, *options.more_a), options.b)
     )
     lacks = tuple(dict.fromkeys((*lacks_a, *lacks_b)))
-    return ExportCommand("compare", a, values, words, lacks=lacks, other=b)
+    return ExportCommand("compare", a, values, command, lacks=lacks, other=b)
 
 
 def _side_path(runs: Sequence[Trace]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
@@ -388,8 +388,8 @@ def _timelines(
     def draw(height: float) -> DisplayList:
         fitted = []
         for name, side in zip("AB", (scene.a, scene.b), strict=True):
-            room = max(height * natural["AB".index(name)] / sum(natural) - fixed, 1.0)
-            layout = side.layout.fitting(room + 0.5)
+            space = max(height * natural["AB".index(name)] / sum(natural) - fixed, 1.0)
+            layout = side.layout.fitting(space + 0.5)
             missing = len(side.layout.shown) - len(layout.shown)
             if missing:
                 lanes = format_counted(missing, "lane")

@@ -81,13 +81,13 @@ class RowsGeometry:
     def __init__(self, scene: RowsScene) -> None:
         self.scene = scene
         labels = max((len(row.label) for row in scene.rows), default=0)
-        words = max((len(row.words) for row in scene.rows), default=0)
+        longest = max((len(row.words) for row in scene.rows), default=0)
         self.left = min(labels * _CHARACTER + 2 * _PAD, scene.width * 0.34)
-        self.words_px = min(words * _CHARACTER + 2 * _PAD, scene.width * 0.4)
+        self.words_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
         self.right = max(scene.width - self.words_px, self.left + 20)
-        room, n = self.room, len(scene.rows)
-        self.row_px = min(max(room / max(n, 1), LEAST_ROW_PX), _MOST_ROW_PX)
-        self.n = min(int((room + 1e-6) / self.row_px), n)
+        n_shown, n = self.room, len(scene.rows)
+        self.row_px = min(max(n_shown / max(n, 1), LEAST_ROW_PX), _MOST_ROW_PX)
+        self.n = min(int((n_shown + 1e-6) / self.row_px), n)
         self.first = min(max(scene.scroll, 0), n - self.n)
 
     @property
@@ -200,13 +200,13 @@ def _add_axis(g: RowsGeometry, grid: LineList, texts: TextList) -> None:
     n = max(int((g.right - g.left) / _TICK_PX), 2)
     end = g.left - 1.0
     for value in axis_values(scene.axis, n):
-        x, words = g.px(value), scene.axis.words(value)
+        x, text = g.px(value), scene.axis.words(value)
         color = theme.dim if value == 0 else theme.grid
         grid.add(x, _TOP_PX, x, g.bottom + 3, color)
-        half = ceil(len(words) * _CHARACTER / 2)
+        half = ceil(len(text) * _CHARACTER / 2)
         if x - half > end and x + half <= scene.width:
             texts.append(
-                Text(x, g.bottom + 10, words, theme.dim, LABEL_SIZE, Face.NUMBERS,
+                Text(x, g.bottom + 10, text, theme.dim, LABEL_SIZE, Face.NUMBERS,
                      Align.CENTER)
             )  # fmt: skip
             end = x + half + 6

@@ -189,8 +189,8 @@ def _strip(scene: TimelinesScene, name: str, side: TimelineSide) -> DisplayList:
     color = side_color(theme, is_b=name == "B")
     texts.append(Text(10, middle, name, color, 12, Face.HEADING))
     right = scene.aligned if name == "B" else ""
-    room = scene.width * (0.5 if right else 1.0) - 40
-    texts.append(Text(28, middle, side.title, theme.text, 11.5, width=max(room, 1.0)))
+    space = scene.width * (0.5 if right else 1.0) - 40
+    texts.append(Text(28, middle, side.title, theme.text, 11.5, width=max(space, 1.0)))
     if right:
         texts.append(
             Text(scene.width - 10, middle, right, theme.dim, 11, align=Align.RIGHT,

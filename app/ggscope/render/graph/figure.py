@@ -193,16 +193,18 @@ def whole_scene(
 
 def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     """Return the figure of all of a graph; without a size, one to be read."""
-    layout, most = scene.layout, _most(look)
+    layout, max_size = scene.layout, _most(look)
     if look.width is None:
-        zoom = min(1.0, most / (max(layout.width, layout.height) + 2 * _PAD))
+        zoom = min(1.0, max_size / (max(layout.width, layout.height) + 2 * _PAD))
         width = max(layout.width * zoom + 2 * _PAD, _MIN_SIZE[0])
     else:
         width = look.width_or(0.0)
         zoom = min((width - 2 * _PAD) / max(layout.width, 1.0), 1.0)
     # A figure as wide as a column is at most as high as a page.
-    page = most if look.width is None else _PAGE_INCHES * CSS_DPI / look.zoom
-    natural_height = min(max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, most)
+    page = max_size if look.width is None else _PAGE_INCHES * CSS_DPI / look.zoom
+    natural_height = min(
+        max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, max_size
+    )
 
     left_out: list[str] = []
 
@@ -254,8 +256,10 @@ def _framed(
 def _fitted(scene: GraphScene, width: float, height: float, scale: float) -> GraphScene:
     """Return the scene with all of the graph in it."""
     layout = scene.layout
-    room = max(width - 2 * _PAD, 1.0), max(height - 2 * _PAD, 1.0)
-    zoom = min(room[0] / max(layout.width, 1.0), room[1] / max(layout.height, 1.0), 1.0)
+    space = max(width - 2 * _PAD, 1.0), max(height - 2 * _PAD, 1.0)
+    zoom = min(
+        space[0] / max(layout.width, 1.0), space[1] / max(layout.height, 1.0), 1.0
+    )
     x = (layout.width - width / zoom) / 2
     y = (layout.height - height / zoom) / 2
     return replace(scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale)

@@ -95,8 +95,8 @@ def box_look(
     """
     if by.is_heat:
         return _heat(graph, layout, by, measures, theme)
-    kinds, words, colors = _kinds(trace, graph, by, theme)
-    n, k = len(layout), len(words)
+    kinds, kind_names, colors = _kinds(trace, graph, by, theme)
+    n, k = len(layout), len(kind_names)
     fill = np.full(n, theme.raised, np.uint32)
     single = layout.node >= 0
     fill[single] = np.array(colors, np.uint32)[kinds[layout.node[single]]]
@@ -111,7 +111,7 @@ def box_look(
     sums = np.maximum(counts.sum(1, keepdims=True), 1)
     shares[closed] = (counts / sums)[closed]
     present = np.unique(kinds)
-    legend = tuple((words[i], colors[i]) for i in present.tolist())
+    legend = tuple((kind_names[i], colors[i]) for i in present.tolist())
     return BoxLook(
         by,
         fill,
@@ -128,20 +128,20 @@ def _kinds(
 ) -> tuple[I64, list[str], list[int]]:
     """Return the kind of each node, and the word and colour of each kind."""
     if by is GraphColorBy.CATEGORY:
-        words = [c.name.lower() for c in NodeCategory]
-        words = ["FFN" if word == "ffn" else word for word in words]
+        names = [c.name.lower() for c in NodeCategory]
+        names = ["FFN" if word == "ffn" else word for word in names]
         colors = [category_color(_CATEGORY_KEYS[c], theme) for c in NodeCategory]
         known = np.minimum(graph.category, NodeCategory.OTHER)
-        return known.astype(np.int64), words, colors
+        return known.astype(np.int64), names, colors
     ops, inverse = np.unique(graph.op, return_inverse=True)
-    words = [*FAMILIES, "input"]
+    names = [*FAMILIES, "input"]
     of_op = [
         len(FAMILIES) if op < 0 else FAMILIES.index(family_of(trace.op_name(int(op))))
         for op in ops
     ]
     colors = [category_color(word, theme) for word in FAMILIES]
     colors.append(category_color("space:1", theme))
-    return np.array(of_op, np.int64)[inverse.reshape(-1)], words, colors
+    return np.array(of_op, np.int64)[inverse.reshape(-1)], names, colors
 
 
 def node_amounts(measures: NodeMeasures | None, by: GraphColorBy, n: int) -> F64:

@@ -90,9 +90,9 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
     x0, y0, x1, y1 = (values.tolist() for values in corners(scene, open_))
     for i, box in enumerate(open_.tolist()):
         title, inside = layer_words(scene, int(layout.layer[box]))
-        words = f"▾ {title}" + (f"  {inside}" if scene.zoom >= FULL_ZOOM else "")
+        text = f"▾ {title}" + (f"  {inside}" if scene.zoom >= FULL_ZOOM else "")
         left, top = max(x0[i], 0.0) + 6, max(y0[i], scene.clip.y) + 3
-        width = scene.measurer.width(words, Face.HEADING, size) + 12
+        width = scene.measurer.width(text, Face.HEADING, size) + 12
         height = size * 1.6
         if top + height > y1[i] or left + width > x1[i]:
             continue
@@ -101,7 +101,7 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
         ground = theme.raised if is_above else theme.lane
         rects.add(left, left + width, top, top + height, ground)
         texts.append(
-            Text(left + 6, top + height / 2, words, theme.dim, size, Face.HEADING,
+            Text(left + 6, top + height / 2, text, theme.dim, size, Face.HEADING,
                  clip=scene.clip)
         )  # fmt: skip
     return [*rects.batch(radius=4.0, clip=scene.clip), *texts.batch()]
@@ -120,8 +120,8 @@ def minimap_place(scene: GraphScene) -> Clip | None:
         return None
     height = min(MAP_HEIGHT, scene.height * 0.5)
     width = height * layout.width / max(layout.height, 1.0)
-    most = MAP_WIDTH[1] * (2.0 if layout.choice.across else 1.0)
-    width = min(max(width, MAP_WIDTH[0]), most)
+    max_width = MAP_WIDTH[1] * (2.0 if layout.choice.across else 1.0)
+    width = min(max(width, MAP_WIDTH[0]), max_width)
     height = min(height, max(width * layout.height / max(layout.width, 1.0), 30.0))
     place = Clip(
         scene.width - width - _MARGIN, scene.height - height - _MARGIN, width, height
@@ -249,11 +249,11 @@ def _lowest(scene: GraphScene) -> str:
 def _highest(scene: GraphScene) -> str:
     """Return what the hottest colour stands for: for nodes, and for closed layers."""
     look, is_layer = scene.look, scene.layout.kind == BoxKind.LAYER
-    words = []
+    lines = []
     for scale, rows, word in (
         (look.scale, ~is_layer, ""),
         (look.layer_scale, is_layer, " in a layer"),
     ):
         if scale is not None and bool((look.values[rows] > 0).any()):
-            words.append(amount_words(scale.high, look.by, scene.trace) + word)
-    return ", ".join(words) or amount_words(0.0, look.by, scene.trace)
+            lines.append(amount_words(scale.high, look.by, scene.trace) + word)
+    return ", ".join(lines) or amount_words(0.0, look.by, scene.trace)

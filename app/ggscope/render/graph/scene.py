@@ -209,23 +209,23 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     is_input = bool(scene.layout.layers.is_input[node])
     op, name = op_words(trace, graph, node), trace.strings[int(graph.name[node])]
     inset = 7 * scene.zoom
-    room = x1 - x0 - 2 * inset
+    space = x1 - x0 - 2 * inset
     middle = (y0 + y1) / 2
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
         if is_input:  # what a nameless one is for tells more than "leaf_4"
             purpose = graph_input_purposes(trace, graph).get(node, "")
-            words = [purpose or _short_name(name)]
+            lines = [purpose or _short_name(name)]
         else:
             is_high = op and name and y1 - y0 >= 2 * _SHORT_PX + 1
-            words = [op or name, name] if is_high else [op or name]
+            lines = [op or name, name] if is_high else [op or name]
         if y1 - y0 < _SHORT_PX:
             return []
-        top = middle - (len(words) - 1) * _SHORT_PX / 2
+        top = middle - (len(lines) - 1) * _SHORT_PX / 2
         return [
             Text((x0 + x1) / 2, top + i * _SHORT_PX, word, color, _SHORT_PX,
                  Face.WORDS, Align.CENTER, x1 - x0 - 4, clip)
-            for i, word in enumerate(words)
+            for i, word in enumerate(lines)
         ]  # fmt: skip
     size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
     if is_input:
@@ -233,7 +233,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
         # A sentence of letters of one width does not fit into the box.
         face = Face.NUMBERS if title == name else Face.WORDS
         return [
-            Text(x0 + inset, middle, title or "–", color, small, face, width=room,
+            Text(x0 + inset, middle, title or "–", color, small, face, width=space,
                  clip=clip)
         ]  # fmt: skip
     if scene.look.by.is_heat:
@@ -243,10 +243,10 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     step = (y1 - y0) * 0.2
     first = op if not name else f"{op} {name}" if op else name
     return [
-        Text(x0 + inset, middle - step, first, color, size, Face.WORDS, width=room,
+        Text(x0 + inset, middle - step, first, color, size, Face.WORDS, width=space,
              clip=clip),
         Text(x0 + inset, middle + step, second, color, small, Face.NUMBERS,
-             width=room, clip=clip),
+             width=space, clip=clip),
     ]  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list
     color = _letter_color(scene, box, is_pale=is_pale)
     inset = 10 * scene.zoom
     middle = (y0 + y1) / 2 - 2 * scene.zoom
-    room = x1 - x0 - 2 * inset
+    space = x1 - x0 - 2 * inset
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
         return [Text((x0 + x1) / 2, middle, title, color, 9.0, align=Align.CENTER,
@@ -282,10 +282,10 @@ def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list
         quiet = mix(color, int(scene.look.fill[box]), 0.25)
     large, small = letter_size(scene, _TITLE_PX), letter_size(scene, _SMALL_PX)
     return [
-        Text(x0 + inset, middle, title, color, large, Face.HEADING, width=room * 0.45,
+        Text(x0 + inset, middle, title, color, large, Face.HEADING, width=space * 0.45,
              clip=clip),
         Text(x1 - inset, middle, inside, quiet, small, Face.WORDS, Align.RIGHT,
-             room * 0.55, clip),
+             space * 0.55, clip),
     ]  # fmt: skip
 
 
@@ -308,9 +308,9 @@ def _stub_texts(scene: GraphScene) -> list[Text]:
     for (x, y), nodes in sources.items():
         px, py = to_picture(scene, x - dx, y - dy)  # type: ignore[arg-type]  # scalars
         name = scene.trace.strings[int(graph.name[nodes[0]])]
-        words = name + (f" +{len(nodes) - 1}" if len(nodes) > 1 else "")
+        text = name + (f" +{len(nodes) - 1}" if len(nodes) > 1 else "")
         texts.append(
-            Text(float(px) + 5, float(py) - 1, words, scene.theme.caution, size,
+            Text(float(px) + 5, float(py) - 1, text, scene.theme.caution, size,
                  Face.NUMBERS, width=110 * scene.zoom, clip=scene.clip)
         )  # fmt: skip
     return texts

@@ -966,8 +966,8 @@ def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     what = "bytes" if scene.metric == "bytes" else "accesses"
     title = f"{what} per cell ({cell_words(geometry)}), {scale.kind.value}"
     entries = [
-        Entry(words, color, pattern=pattern)
-        for words, color, pattern in untouched_meanings(scene)
+        Entry(label, color, pattern=pattern)
+        for label, color, pattern in untouched_meanings(scene)
     ]
     if scene.held is not None:
         shades = held_colors(theme)

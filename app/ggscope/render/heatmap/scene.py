@@ -216,10 +216,10 @@ class HeatGeometry:
         held = 0.0 if scene.held is None else HELD_HEIGHT
         if scene.is_figure:
             return disk, held, _AXIS_TITLE
-        room = scene.height - self.curve[1] - 2 - 3 * GAP - _LEAST_HEAT
+        space = scene.height - self.curve[1] - 2 - 3 * GAP - _LEAST_HEAT
         heights = [disk, held, FOOT_HEIGHT]
         for strip in (2, 1, 0):
-            if sum(heights) > room:
+            if sum(heights) > space:
                 heights[strip] = 0.0
         return heights[0], heights[1], heights[2]
 

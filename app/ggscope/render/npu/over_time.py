@@ -150,18 +150,18 @@ def _head(geometry: NpuGeometry, row: Row, y0: float, y1: float) -> list[Batch]:
     return texts.batch()
 
 
-def _label(geometry: NpuGeometry, name: str, words: str, y: float) -> list[Batch]:
+def _label(geometry: NpuGeometry, name: str, label: str, y: float) -> list[Batch]:
     """Return a name at the left, and a figure at the right end of the labels."""
     theme, texts, x0 = geometry.scene.theme, TextList(), geometry.time.x0
     clip = geometry.row_clip
-    room = len(words) * _CHARACTER + 8
+    space = len(label) * _CHARACTER + 8
     texts.append(
         Text(12, y, name, theme.text, LABEL_SIZE,
-             width=max(x0 - 16 - room, 20.0), clip=clip)
+             width=max(x0 - 16 - space, 20.0), clip=clip)
     )  # fmt: skip
-    if words:
+    if label:
         texts.append(
-            Text(x0 - 6, y, words, theme.dim, LABEL_SIZE, Face.NUMBERS, Align.RIGHT,
+            Text(x0 - 6, y, label, theme.dim, LABEL_SIZE, Face.NUMBERS, Align.RIGHT,
                  clip=clip)
         )  # fmt: skip
     return texts.batch()
@@ -194,10 +194,10 @@ def _engine(geometry: NpuGeometry, row: Row, y0: float, y1: float) -> list[Batch
     share, held = engine_share(scene, row.number)
     has_spans = engines.lane[row.number] >= 0
     title = row.title if has_spans else f"{row.title} stalls"
-    words = format_share(share if has_spans else held)
+    text = format_share(share if has_spans else held)
     return [
         *_image(geometry, pixels, y0, y1 - _GAP),
-        *_label(geometry, title, words, (y0 + y1 - _GAP) / 2),
+        *_label(geometry, title, text, (y0 + y1 - _GAP) / 2),
     ]
 
 
@@ -370,8 +370,8 @@ def _bank(geometry: NpuGeometry, row: Row, y0: float, y1: float) -> list[Batch]:
         marks[0, column] = theme.text
         batches += _image(geometry, marks, y1 - _FLAG_PX, y1)
     n = bank.n_transfers + (bank.n_accesses or 0)
-    words = f"{n:,}×"
-    return [*batches, *_label(geometry, row.title, words, (y0 + y1) / 2)]
+    text = f"{n:,}×"
+    return [*batches, *_label(geometry, row.title, text, (y0 + y1) / 2)]
 
 
 # -- what all pictures with a time axis have -----------------------------------------
@@ -396,9 +396,9 @@ def time_axis(geometry: NpuGeometry) -> list[Batch]:
         texts.append(
             Text(at, 10, label, theme.dim, LABEL_SIZE, Face.NUMBERS, Align.CENTER)
         )
-    words = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "time")
+    title = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "time")
     texts.append(
-        Text(8, 10, words, theme.dim, LABEL_SIZE, Face.NUMBERS, width=time.x0 - 12)
+        Text(8, 10, title, theme.dim, LABEL_SIZE, Face.NUMBERS, width=time.x0 - 12)
     )
     return [*ground.batch(), *marks.batch(), *texts.batch()]
 

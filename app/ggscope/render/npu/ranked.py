@@ -135,9 +135,11 @@ def _charts(scene: NpuScene) -> list[tuple[ChartScene, Value, float]]:
     )  # fmt: skip
     x = replace(x, low=max(x.low, 0.5))
     entries = bits_entries(scene)
-    for i, (value, label, words) in enumerate(kinds):
+    for i, (value, label, chart_label) in enumerate(kinds):
         values = _values(points, value)
-        y = Axis(0.0, max(values) * _AIR, label, words, is_binary=value is _bytes_of)
+        y = Axis(
+            0.0, max(values) * _AIR, label, chart_label, is_binary=value is _bytes_of
+        )
         legend = [Curve(np.zeros(0), np.zeros(0), e.color, e.label) for e in entries]
         chart = ChartScene(
             width, scene.height, scene.theme, x, y, tuple(legend) if not i else (),

@@ -91,14 +91,14 @@ def _chart(scene: NpuScene) -> ChartScene:
         is_token = abs(value - number) < 1e-6 and 0 <= number < len(names)
         return names[number] if is_token else ""
 
-    most = float(traffic.totals.max(initial=1))
+    highest = float(traffic.totals.max(initial=1))
     legend = tuple(
         Curve(_NONE, _NONE, e.color, e.label) for e in traffic_entries(scene)
     )
     return ChartScene(
         scene.width, scene.height, scene.theme,
         Axis(-0.5, n - 0.5, "token", words),
-        Axis(0.0, most * _AIR, "bytes moved", in_bytes, is_binary=True),
+        Axis(0.0, highest * _AIR, "bytes moved", in_bytes, is_binary=True),
         legend, scale=scene.scale, is_figure=scene.is_figure,
     )  # fmt: skip
 

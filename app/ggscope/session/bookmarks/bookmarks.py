@@ -209,11 +209,11 @@ class BookmarkList:
         """What `redo` would do again; "" = there is nothing."""
         return self._redo[-1].words if self._redo else ""
 
-    def change(self, bookmarks: Bookmarks, words: str) -> bool:
+    def change(self, bookmarks: Bookmarks, description: str) -> bool:
         """Do something that can be undone; tell whether it changed anything."""
         if bookmarks == self.now:
             return False
-        self._undo.append(_Step(words, self.now, bookmarks))
+        self._undo.append(_Step(description, self.now, bookmarks))
         del self._undo[:-MAX_UNDO]
         self._redo.clear()
         self.now = bookmarks
@@ -290,8 +290,8 @@ def subject_of_selection(
         return Subject(time, f"{n} {word if n > 1 else word.removesuffix('s')}")
     lane = index.lane_of_span(selection.active)
     title = _title(index, lane)
-    words = " · ".join(t for t in (trace.span_name(selection.active), title) if t)
-    return Subject(time, clean_line(words, MAX_NAME), lane)
+    text = " · ".join(t for t in (trace.span_name(selection.active), title) if t)
+    return Subject(time, clean_line(text, MAX_NAME), lane)
 
 
 def _title(index: "TraceIndex", key: str) -> str:

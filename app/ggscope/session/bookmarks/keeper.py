@@ -131,20 +131,20 @@ class BookmarkKeeper(QObject):
 
     def _say_place(self, is_elsewhere: bool = False, is_taken: bool = False) -> None:
         """Tell the session in words where its bookmarks are."""
-        words, path = "", self.trace_path
+        text, path = "", self.trace_path
         if self._place is None:
             is_open = self.is_saving or not (self._is_found or self._is_lost)
             if self._storage() is None or not is_open:
-                words = "Bookmarks of this trace are not saved."
+                text = "Bookmarks of this trace are not saved."
         elif path is not None and self._place == side_car(path):
-            words = f"Saved next to the trace in {self._place.name}"
+            text = f"Saved next to the trace in {self._place.name}"
         else:
-            words = "Saved in your profile"
+            text = "Saved in your profile"
             if is_taken:
-                words += "; another file next to the trace has their name"
+                text += "; another file next to the trace has their name"
             elif is_elsewhere:
-                words += "; the folder of the trace is not writable"
-        self._session.bookmarks.set_location(words if self._known else "")
+                text += "; the folder of the trace is not writable"
+        self._session.bookmarks.set_location(text if self._known else "")
 
     # -- finding -------------------------------------------------------------
 

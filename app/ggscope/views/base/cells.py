@@ -277,11 +277,11 @@ class CellTexts:
         if key == "time":
             return exact_time_text(trace, int(trace.spans.start[span]))
         if key == "duration":
-            ticks, words = duration_of(trace, span), quality_words(trace, span)
+            ticks, text = duration_of(trace, span), quality_words(trace, span)
             exact = format_exact(ticks, trace.clock.unit)
             if known_duration(trace, span) is None:
-                return f"at least {exact}; {words}" if ticks else words
-            return f"{exact} {words}"
+                return f"at least {exact}; {text}" if ticks else text
+            return f"{exact} {text}"
         if key == "wait":
             wait = wait_of(trace, span)
             return NOT_AVAILABLE if wait < 0 else format_exact(wait, trace.clock.unit)
@@ -339,14 +339,14 @@ class CellTexts:
             return "Not in the graph: not an op."
         node, rule = self.correlation.node_of(span)
         if node >= 0:
-            words = "Graph node {0}, matched by {1}."
-            return words.format(node_words(self.trace, node), rule.words)
+            text = "Graph node {0}, matched by {1}."
+            return text.format(node_words(self.trace, node), rule.words)
         name = self.trace.span_name(span)
-        words = (
+        text = (
             "Not in the graph: no node matches “{0}” by name (with or without suffix) "
             "and op; addresses are not compared."
         )
-        return words.format(name)
+        return text.format(name)
 
     def _record(self, span: int) -> str:
         record = self.trace.record_of(span)
@@ -543,8 +543,8 @@ class CopyRequest:
         title = "thread" if title == "T" else title
         if self.form in ("csv", "tsv") and column.key in ("time", "duration", "wait"):
             clock = self.texts.trace.clock
-            words = clock.column_unit(column.key == "time" and self.texts.absolute)
-            return f"{title} ({words})"
+            unit_text = clock.column_unit(column.key == "time" and self.texts.absolute)
+            return f"{title} ({unit_text})"
         return title
 
 

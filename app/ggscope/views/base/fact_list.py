@@ -112,10 +112,10 @@ class FactList(QWidget):
         total = scaled(6) + (scaled(16) if self._is_stacked(fact, width) else 0)
         for text, is_words in self._lines(fact):
             metrics = QFontMetrics(words_font(11.5) if is_words else mono_font(12))
-            room = self._value_width(fact, width)
+            space = self._value_width(fact, width)
             box = metrics.boundingRect(
-                QRect(0, 0, room, 10_000),
-                self._value_flags(text, metrics, room),
+                QRect(0, 0, space, 10_000),
+                self._value_flags(text, metrics, space),
                 text or " ",
             )
             total += box.height()

@@ -190,12 +190,12 @@ def add_menu(menu: QMenu, text: str) -> QMenu:
     return menu.addMenu(caption(text))
 
 
-def ask_yes(parent: QWidget, words: str) -> bool:
+def ask_yes(parent: QWidget, question: str) -> bool:
     """Ask a question whose safe answer is No; tell whether it was Yes."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Question)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(plain(words))
+    box.setText(plain(question))
     box.setStandardButtons(
         QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
     )
@@ -204,18 +204,18 @@ def ask_yes(parent: QWidget, words: str) -> bool:
 
 
 def ask_choice(
-    parent: QWidget, title: str, words: str, choices: Sequence[str], more: str = ""
+    parent: QWidget, title: str, question: str, choices: Sequence[str], more: str = ""
 ) -> int | None:
     """Ask which of some commands is meant, the first by Enter; None = none of them.
 
-    `more` stands below `words`.
+    `more` stands below `question`.
     """
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Question)
     set_title(box, title)
     box.setTextFormat(Qt.TextFormat.PlainText)
     # Not its informative text: that would be taken for rich text.
-    box.setText(plain("\n\n".join(part for part in (words, more) if part)))
+    box.setText(plain("\n\n".join(part for part in (question, more) if part)))
     buttons = [
         box.addButton(caption(text), QMessageBox.ButtonRole.AcceptRole)
         for text in choices

@@ -224,8 +224,8 @@ class SummaryList(QWidget):
         """Tell whether the remark needs a line of its own."""
         if not line.remark:
             return False
-        words, mono = QFontMetrics(words_font(12)), QFontMetrics(mono_font(12))
-        needs = words.horizontalAdvance(f"{line.title}   {line.remark}")
+        metrics, mono = QFontMetrics(words_font(12)), QFontMetrics(mono_font(12))
+        needs = metrics.horizontalAdvance(f"{line.title}   {line.remark}")
         return needs + mono.horizontalAdvance(line.value) + scaled(16) > width
 
     # -- painting --------------------------------------------------------------
@@ -307,14 +307,14 @@ class SummaryList(QWidget):
             return
         px = max(rect.width(), 1)
         heights, _ = self._spark_columns(px)
-        most = int(heights.max(initial=0))
-        if most <= 0:
+        highest = int(heights.max(initial=0))
+        if highest <= 0:
             return
         step = max(px // max(len(bars), 1), 1)
         gap = 1 if step > 3 else 0
         full = scaled(_SPARK_HEIGHT)
         for x in np.flatnonzero(heights > 0).tolist():
-            height = max(round(full * int(heights[x]) / most), 1)
+            height = max(round(full * int(heights[x]) / highest), 1)
             top = rect.y() + scaled(4) + full - height
             column = QRect(rect.x() + x, top, max(step - gap, 1), height)
             painter.fillRect(column, qcolor(theme.accent))

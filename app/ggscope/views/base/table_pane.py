@@ -228,10 +228,10 @@ class TablePane(View):
         bar.setValue(bar.maximum() if place.is_at_end else place.scrolled)
         table.viewport().update()
 
-    def _say(self, words: str) -> None:
+    def _say(self, message: str) -> None:
         self.about.clear()
         self.model.set_rows(())
-        self._empty.say(words)
+        self._empty.say(message)
         self._stack.setCurrentWidget(self._empty)
 
     def _on_chosen(self, *_: object) -> None:

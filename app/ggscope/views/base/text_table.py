@@ -674,8 +674,8 @@ class CellPainter(QStyledItemDelegate):
                     painter.drawRect(box.adjusted(inset, inset, -1 - inset, -1 - inset))
         if cell.bar > 0:
             margin, height = scaled(6), scaled(2)
-            room = box.width() - 2 * margin
-            length = max(round(room * min(cell.bar, 1.0)), 1)
+            space = box.width() - 2 * margin
+            length = max(round(space * min(cell.bar, 1.0)), 1)
             painter.fillRect(
                 box.left() + margin, box.bottom() - height, length, height,
                 qcolor(colors.accent),

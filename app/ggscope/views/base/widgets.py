@@ -222,8 +222,8 @@ def combo_box(
 ) -> QComboBox:
     """Return a choice of (words, value); its tooltip is its name unless given."""
     made = QComboBox(parent)
-    for words, value in items:
-        made.addItem(words, value)
+    for label, value in items:
+        made.addItem(label, value)
     made.setAccessibleName(name)
     set_tip(made, tip or name)
     made.setFont(words_font(12))
@@ -255,8 +255,8 @@ def keeps_key(event: QEvent, wants: Callable[[QKeyEvent], object]) -> bool:
 
 def add_replay(menu: QMenu, replay: ReplayModel) -> None:
     """Add what a menu offers of replay."""
-    words = "Pause replay" if replay.is_playing else "Play replay"
-    add_action(menu, words, replay.toggle)
+    tip = "Pause replay" if replay.is_playing else "Play replay"
+    add_action(menu, tip, replay.toggle)
     if replay.tick is not None:
         add_action(menu, "End replay", replay.end)
 
@@ -434,13 +434,13 @@ class ControlRow(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        room = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
-        room -= self.words.minimumSizeHint().width()
+        space = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
+        space -= self.words.minimumSizeHint().width()
         needed = sum(map(_taken, self._controls)) - _GAP_PX
         labels = sum(map(_taken, self._labels))
-        hidden = self._over(needed - room)
+        hidden = self._over(needed - space)
         for label in self._labels:
-            label.setVisible(needed + labels <= room)
+            label.setVisible(needed + labels <= space)
         for control in self._controls:
             control.setVisible(control not in hidden)
         self.more.setVisible(bool(hidden))
@@ -496,8 +496,8 @@ class ControlRow(QWidget):
         value = box.currentData()
         with QSignalBlocker(box):
             box.clear()
-            for words, item in items:
-                box.addItem(words, item)
+            for label, item in items:
+                box.addItem(label, item)
         choose(box, value)
         self._panel.adjustSize()
         self._fit()

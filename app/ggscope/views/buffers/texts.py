@@ -131,14 +131,14 @@ def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
     if use.is_open[row]:
         return [f"accesses {NOT_AVAILABLE}: weight reads name no buffer"]
     n = int(use.count[row])
-    words = "1 access, {1}" if n == 1 else "{0} accesses, {1}"
-    words = words.format(
+    text = "1 access, {1}" if n == 1 else "{0} accesses, {1}"
+    text = text.format(
         format_count(n), moved_text(int(use.bytes[row]), int(use.unsized[row]))
     )
     n_lives = int(use.n_lives[row])
     if n_lives > 1:
-        words += " " + f"(of {format_count(n_lives)} buffers with this id)"
-    return [words]
+        text += " " + f"(of {format_count(n_lives)} buffers with this id)"
+    return [text]
 
 
 def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:

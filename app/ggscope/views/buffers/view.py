@@ -649,8 +649,8 @@ class BuffersView(PaintedView):
         if result is None:
             return
         name = buffer_name(result.trace, row)
-        words = f"Select “{name}”"
-        add_action(menu, words, partial(self.select_buffer, row))
+        text = f"Select “{name}”"
+        add_action(menu, text, partial(self.select_buffer, row))
         menu.addAction("Zoom to its lifetime", partial(self.show_life, row))
         menu.addAction(
             "Show only this buffer", partial(self.filter_to, row)
@@ -702,8 +702,8 @@ class BuffersView(PaintedView):
         top = float(packed.row[at]) * ROW_HEIGHT
         place = self.geometry_now()
         if place is not None:
-            room = place.bottom - place.lives_y - ROW_HEIGHT - 8
-            self.scroll_to(min(max(self.scroll_y, top - room), top))
+            space = place.bottom - place.lives_y - ROW_HEIGHT - 8
+            self.scroll_to(min(max(self.scroll_y, top - space), top))
         self.setAccessibleDescription(
             buffers_texts.buffer_words(
                 self.result.trace,

@@ -197,8 +197,8 @@ class StepsPane(PaintedView):
         scene = self.scene_now()
         if scene is not None:
             geometry = RowsGeometry(waterfall_rows(scene))
-            most = len(geometry.scene.rows) - geometry.n
-            self._scroll = min(max(self._scroll + by, 0), max(most, 0))
+            max_scroll = len(geometry.scene.rows) - geometry.n
+            self._scroll = min(max(self._scroll + by, 0), max(max_scroll, 0))
             self.repaint_picture()
 
     def row_text(self, row: int) -> str:

@@ -200,8 +200,8 @@ class TimelinesPane(PaintedView):
             a, b = compared.runs_a[0], compared.runs_b[0]
             own = session.index if trace is a else TraceIndex(a)
             self._indexes = (own, self.index_of(b))
-        room = float(self.canvas_size().height())
-        views = tuple((top - room, top + 2 * room) for top in self._scroll)
+        space = float(self.canvas_size().height())
+        views = tuple((top - space, top + 2 * space) for top in self._scroll)
         request = BothRequest(
             self._indexes, self._lane_state, session.display.color_by, self.theme,
             (views[_A], views[_B]),
@@ -379,8 +379,8 @@ class TimelinesPane(PaintedView):
             return
         place = side_places(scene)[side]
         layout = (scene.a, scene.b)[side].layout
-        most = max(layout.height - place.room, 0.0)
-        self._scroll[side] = min(max(self._scroll[side] + pixels, 0.0), most)
+        max_scroll = max(layout.height - place.room, 0.0)
+        self._scroll[side] = min(max(self._scroll[side] + pixels, 0.0), max_scroll)
         prepared = self._prepared
         if prepared is not None and prepared.sides[side].waiting:
             self.invalidate()

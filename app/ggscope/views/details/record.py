@@ -73,9 +73,9 @@ class RecordSection(Disclosure):
         view = self.record
         if view is None or not self.is_open:
             return
-        words = "{0} bytes at {1}"
+        text = "{0} bytes at {1}"
         self.note.setText(
-            words.format(format_count(len(view.data)), format_offset(view.offset))
+            text.format(format_count(len(view.data)), format_offset(view.offset))
         )
         self.fields.set_facts(tuple(Fact(f[0], f[1]) for f in view.fields))
         self.bytes.set_data(view.data, view.offset)

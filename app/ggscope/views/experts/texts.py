@@ -109,26 +109,26 @@ def about_words(result: ExpertsResult) -> str:
         parts.append(f"{format_count(never)} never chosen")
     if figures.hottest is not None:
         row, expert = figures.hottest
-        words = "hottest {0}× uniform (layer {1}, expert {2})"
+        text = "hottest {0}× uniform (layer {1}, expert {2})"
         layer = int(choices.layers[row])
-        parts.append(words.format(f"{figures.hottest_ratio:.1f}", layer, expert))
+        parts.append(text.format(f"{figures.hottest_ratio:.1f}", layer, expert))
     entropy = figures.entropy[~np.isnan(figures.entropy)]
     if len(entropy) and choices.n_experts > 1:
         share = float(np.nanmean(figures.entropy_share))
-        words = "entropy {0} bits ({1} of uniform)"
-        parts.append(words.format(f"{entropy.mean():.2f}", format_share(share)))
+        text = "entropy {0} bits ({1} of uniform)"
+        parts.append(text.format(f"{entropy.mean():.2f}", format_share(share)))
     if not math.isnan(result.base.overlap.mean):
-        words = "{0} token-to-token reuse"
-        parts.append(words.format(format_share(result.base.overlap.mean)))
+        text = "{0} token-to-token reuse"
+        parts.append(text.format(format_share(result.base.overlap.mean)))
     if result.token is None and len(choices.tokens):
         parts.append(_tokens_words(result))
     if figures.n_open_layers:
-        words = "routing incomplete in {0} of {1} layers"
+        text = "routing incomplete in {0} of {1} layers"
         n_layers = format_count(len(choices.layers))
-        parts.append(words.format(format_count(figures.n_open_layers), n_layers))
+        parts.append(text.format(format_count(figures.n_open_layers), n_layers))
     if choices.n_left_out:
-        words = "{0} without a valid layer or expert omitted"
-        parts.append(words.format(format_count(choices.n_left_out)))
+        text = "{0} without a valid layer or expert omitted"
+        parts.append(text.format(format_count(choices.n_left_out)))
     return " · ".join(parts)
 
 
@@ -137,11 +137,11 @@ def _tokens_words(result: ExpertsResult) -> str:
     base = result.base
     n, n_tokens = len(base.choices.tokens), base.sets.n_tokens
     if base.choices.noun == "token":
-        words = "1 token" if n == 1 else "{0} tokens"
-        return words.format(format_count(n))
-    words = "1 ubatch" if n == 1 else "{0} ubatches"
+        text = "1 token" if n == 1 else "{0} tokens"
+        return text.format(format_count(n))
+    text = "1 ubatch" if n == 1 else "{0} ubatches"
     of_tokens = "1 token in {1}" if n_tokens == 1 else "{0} tokens in {1}"
-    of_ubatches = words.format(format_count(n))
+    of_ubatches = text.format(format_count(n))
     return of_tokens.format(format_count(n_tokens), of_ubatches)
 
 
@@ -266,7 +266,7 @@ def beside_words(result: ExpertsResult, cell: Cell) -> str:
         return f"expert {row} with itself"
     times = format_count(int(value))
     if result.beside is Beside.TRANSITION:
-        words = "expert {0}, then expert {1} for the next token: {2} times"
+        text = "expert {0}, then expert {1} for the next token: {2} times"
     else:
-        words = "experts {0} and {1} for the same token: {2} times"
-    return words.format(row, column, times)
+        text = "experts {0} and {1} for the same token: {2} times"
+    return text.format(row, column, times)

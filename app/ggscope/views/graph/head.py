@@ -305,9 +305,9 @@ class PathBar(QWidget):
         lay_out(QVBoxLayout(self), row, self.steps)
         self.hide()
 
-    def say(self, words: str, steps: Sequence[str]) -> None:
+    def say(self, message: str, steps: Sequence[str]) -> None:
         """Show a sentence and its steps; "" hides the bar."""
-        self.words.setText(words)
+        self.words.setText(message)
         self.steps.blockSignals(True)
         self.steps.clear()
         self.steps.addItems(list(steps))
@@ -315,7 +315,7 @@ class PathBar(QWidget):
         self.list_button.setVisible(bool(steps))
         if not steps:
             self.list_button.setChecked(False)
-        self.setVisible(bool(words))
+        self.setVisible(bool(message))
 
     def text(self) -> str:
         """Return the sentence and the steps, a line each."""
@@ -396,11 +396,11 @@ class Paths:
         name = view.shown.trace.strings[int(graph.name[rows[0]])]
         if len(rows) > 1:
             name = f"{format_count(len(rows))} nodes"
-        words = "{0} lead to {1}" if is_back else "{0} follow from {1}"
+        text = "{0} lead to {1}" if is_back else "{0} follow from {1}"
         n = int(nodes.sum()) - len(np.unique(rows))
         count = "1 node" if n == 1 else "{0} nodes"
         self._light(LitPath(nodes, edges_within(graph, nodes), np.zeros(0, np.int64)))
-        view.path_bar.say(words.format(count.format(format_count(n)), name), ())
+        view.path_bar.say(text.format(count.format(format_count(n)), name), ())
 
     def show_critical(self) -> None:
         """Highlight the critical path, once a worker has computed it."""
@@ -433,18 +433,18 @@ class Paths:
         self._light(LitPath(nodes, path_edges(graph, path.nodes), path.nodes))
         total = format_duration(round(path.total), unit)
         everything = format_duration(round(path.everything), unit)
-        words = (
+        text = (
             f"Critical path: {total} of {everything} "
             f"({format_share(path.total / path.everything)}) "
             f"in {format_count(len(path.nodes))} steps"
         )
         untimed = len(path.nodes) - path.n_timed
         if untimed:
-            words += f", {format_count(untimed)} without a recorded time"
+            text += f", {format_count(untimed)} without a recorded time"
         timed = path.nodes[~np.isnan(measures.time[path.nodes])]
         worst = Quality(int(measures.quality[timed].max()))
         if worst is not Quality.MEASURED:
-            words += f"; times are {worst.name.lower()}"
+            text += f"; times are {worst.name.lower()}"
         lines = []
         for number, node in enumerate(path.nodes.tolist(), 1):
             name = trace.strings[int(graph.name[node])]
@@ -452,7 +452,7 @@ class Paths:
             time = format_duration(round(took), unit) if took == took else "no time"
             op = op_words(trace, graph, node)
             lines.append(f"{number:>5}  {time:>10}  {op:<16} {name}")
-        view.path_bar.say(words, lines)
+        view.path_bar.say(text, lines)
 
     def go_to_step(self, step: int) -> None:
         """Go to a step of the path."""

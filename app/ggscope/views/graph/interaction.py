@@ -311,8 +311,8 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
         is_open = (
             choice.opened is None or layer in choice.opened or choice.layer == layer
         )
-        words = "Collapse layer {0}" if is_open else "Expand layer {0}"
-        add(words.format(layer), partial(view.toggle_layer, layer))
+        text = "Collapse layer {0}" if is_open else "Expand layer {0}"
+        add(text.format(layer), partial(view.toggle_layer, layer))
         if choice.layer is None:
             add(f"Draw only layer {layer}",
                  partial(view.isolate_layer, layer))  # fmt: skip
@@ -336,14 +336,14 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     repeats.setEnabled(bool(shown.layout.layers.is_shared.any()))
     repeats.toggled.connect(view.repeat_inputs)
     n_views = view.n_views()
-    words = "Hide views, reshapes and permutes ({0})"
-    hides = add(words.format(format_count(n_views)), enabled=n_views > 0)
+    text = "Hide views, reshapes and permutes ({0})"
+    hides = add(text.format(format_count(n_views)), enabled=n_views > 0)
     hides.setCheckable(True)
     hides.setChecked(view.hides_views)
     hides.toggled.connect(view.hide_views)
     inner = add_menu(menu, "Direction")
-    for way, words in DIRECTIONS.items():
-        action = add_action(inner, words, partial(view.set_direction, way))
+    for way, text in DIRECTIONS.items():
+        action = add_action(inner, text, partial(view.set_direction, way))
         action.setCheckable(True)
         action.setChecked(view.direction == way)
     menu.addSeparator()

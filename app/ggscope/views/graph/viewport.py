@@ -85,12 +85,12 @@ class Camera:
         box: tuple[float, float, float, float],
         width: float,
         height: float,
-        most: float = 1.5,
+        max_zoom: float = 1.5,
     ) -> None:
-        """Show a box (x0, y0, x1, y1) of the layout whole, at most `most` large."""
+        """Show a box (x0, y0, x1, y1) of the layout whole, at most `max_zoom` large."""
         x0, y0, x1, y1 = box
-        room = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
-        zoom = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0), most)
+        space = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
+        zoom = min(space[0] / max(x1 - x0, 1.0), space[1] / max(y1 - y0, 1.0), max_zoom)
         self.zoom = min(max(zoom, MIN_ZOOM), MAX_ZOOM)
         self.centre((x0 + x1) / 2, (y0 + y1) / 2, width, height)
 
@@ -105,10 +105,10 @@ class Camera:
         self.fit(whole, width, height, 1.0)
         if self.zoom < READABLE_ZOOM:
             is_across = layout.choice.across
-            side, room = layout.width, width
+            side, space = layout.width, width
             if is_across:
-                side, room = layout.height, height
-            whole_side = (room - 2 * _AIR) / max(side, 1.0)
+                side, space = layout.height, height
+            whole_side = (space - 2 * _AIR) / max(side, 1.0)
             is_cut = whole_side < READABLE_ZOOM
             self.zoom = READABLE_ZOOM + 0.1 if is_cut else min(1.0, whole_side)
             self.centre(layout.width / 2, layout.height / 2, width, height)
@@ -153,8 +153,8 @@ class Camera:
         `least`; where it still is, one sees where it begins.
         """
         x0, y0, x1, y1 = box
-        room = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
-        fitting = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0))
+        space = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
+        fitting = min(space[0] / max(x1 - x0, 1.0), space[1] / max(y1 - y0, 1.0))
         if fitting < self.zoom:
             zoom = min(max(fitting, least), self.zoom)
             # What is at the box's corner stays where it is.
@@ -184,27 +184,27 @@ class Camera:
             return
         self.x -= wider / 2 / self.zoom
         self.keep_in(layout.width, layout.height, width, height)
-        room = width / self.zoom, height / self.zoom
-        if layout.width <= room[0]:
-            self.x = (layout.width - room[0]) / 2
-        if layout.height <= room[1]:
-            self.y = (layout.height - room[1]) / 2
+        space = width / self.zoom, height / self.zoom
+        if layout.width <= space[0]:
+            self.x = (layout.width - space[0]) / 2
+        if layout.height <= space[1]:
+            self.y = (layout.height - space[1]) / 2
 
     def fill(self, layout: GraphLayout, width: float, height: float) -> None:
         """Leave no side of the picture empty that the graph can fill, as little moved.
 
         A graph that is smaller than the picture is in its middle.
         """
-        room, air = (width / self.zoom, height / self.zoom), _AIR / self.zoom
-        self.x = _filled(self.x, layout.width, room[0], air)
-        self.y = _filled(self.y, layout.height, room[1], air)
+        space, air = (width / self.zoom, height / self.zoom), _AIR / self.zoom
+        self.x = _filled(self.x, layout.width, space[0], air)
+        self.y = _filled(self.y, layout.height, space[1], air)
 
 
-def _filled(at: float, side: float, room: float, air: float) -> float:
-    """Return where a picture of `room` begins beside a graph as long as `side`."""
-    if side + 2 * air <= room:
-        return (side - room) / 2
-    return min(max(at, -air), side + air - room)
+def _filled(at: float, side: float, space: float, air: float) -> float:
+    """Return where a picture of `space` begins beside a graph as long as `side`."""
+    if side + 2 * air <= space:
+        return (side - space) / 2
+    return min(max(at, -air), side + air - space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,9 +429,9 @@ def _stub_text(scene: GraphScene, hit: GraphHit) -> Html:
     layout, graph = scene.layout, scene.table
     nodes = layout.stub_target if hit.leaves else layout.stub_source
     name = scene.trace.strings[int(graph.name[nodes[hit.stub]])]
-    words = "Edge to {0}" if hit.leaves else "Edge from {0}"
+    text = "Edge to {0}" if hit.leaves else "Edge from {0}"
     return html(
         "<b>{}</b><br>{}",
-        words.format(name),
+        text.format(name),
         "Too long to draw; click to go to its other end",
     )

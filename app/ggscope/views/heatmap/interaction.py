@@ -232,19 +232,19 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
         menu.addSeparator()
     if place.x.x0 <= at.x() < place.x.x1:
         offset = format_offset(view.axis.offset(place.position_at(at.x())))
-        words = f"Copy offset {offset}"
-        add(words, partial(copy_text, offset))
+        text = f"Copy offset {offset}"
+        add(text, partial(copy_text, offset))
     add("Show the whole file", view.fit)
     menu.addSeparator()
     add_replay(menu, view.session.replay)
     menu.addSeparator()
     head = view.head
-    for words, combo in (
+    for text, combo in (
         ("Rows", head.rows), ("X axis", head.axis),
         ("Show", head.shows), ("Scale", head.scale),
         ("Colours", head.colors),
     ):  # fmt: skip
-        _choices(menu, words, combo)
+        _choices(menu, text, combo)
     menu.addSeparator()
     add("Export figure…", partial(view.figure_requested.emit, view.figure()))
     return menu
@@ -264,9 +264,9 @@ def _unit_entries(view: "HeatmapView", menu: QMenu, unit: int, name: str) -> Non
     add(f"Copy its offset {begin}", partial(copy_text, begin))
 
 
-def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:
+def _choices(menu: QMenu, labels: str, combo: QComboBox) -> None:
     """Offer what a combo box of the head offers."""
-    part = menu.addMenu(words)
+    part = menu.addMenu(labels)
     for i in range(combo.count()):
         entry = add_action(part, combo.itemText(i), partial(combo.setCurrentIndex, i))
         entry.setCheckable(True)

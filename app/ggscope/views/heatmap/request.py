@@ -188,14 +188,14 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     if row >= 0:
         name = f"{base.rows.kind} {scene.row_name(row)}"
         parts.insert(0, (partial(base.row_grid, row), name))
-    for grid, words in parts:
+    for grid, label in parts:
         count = int(grid("count").between(begin, stop)[0, 0])
         size = int(grid("bytes").between(begin, stop)[0, 0])
         none = "no access shown" if base.is_part else "never"
         if base.is_open[unit]:
             none = "not known"
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
-        sums.append((words, text))
+        sums.append((label, text))
     if base.silent[unit]:
         sums.append(("note", READ_UNRECORDED))
     if base.maybe[unit]:
@@ -208,14 +208,14 @@ def _gap_words(files: FileMap, offset: int) -> Html:
     part = files.part_at(offset)
     if not files.is_listed:
         title = "No data"
-        words = "No access of the trace covers this range."
+        text = "No access of the trace covers this range."
     elif part is not None and 0 <= offset < max(part.data_begin, 0):
         title = "Header"
-        words = "Metadata of the model file"
+        text = "Metadata of the model file"
     else:
         title = "No tensor"
-        words = "Padding, or bytes that belong to no tensor"
-    return html("<b>{}</b><br>{}<br>{}", title, words, format_offset(offset))
+        text = "Padding, or bytes that belong to no tensor"
+    return html("<b>{}</b><br>{}<br>{}", title, text, format_offset(offset))
 
 
 def _bytes(n: int) -> str:

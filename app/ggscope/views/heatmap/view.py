@@ -120,13 +120,13 @@ class HeatmapHead(QWidget):
     def _combo(
         self,
         box: QHBoxLayout,
-        words: str,
+        labels: str,
         tip: str,
         choices: tuple[tuple[str, Any], ...],
     ) -> QComboBox:
         combo = combo_box(self, tip, choices)
-        if words:
-            label = Label(words, self)
+        if labels:
+            label = Label(labels, self)
             label.setFont(words_font(12))
             label.setBuddy(combo)
             self._labels.append(label)
@@ -165,16 +165,16 @@ class HeatmapHead(QWidget):
 
     def _make_room(self) -> None:
         gap = _GAP_PX
-        room = self.width() - (
+        space = self.width() - (
             0 if self.filter.isHidden() else self.filter.sizeHint().width() + gap
         )
         combos = (self.rows, self.axis, self.shows, self.scale, self.colors)
         boxes = [combo.sizeHint().width() + gap for combo in combos]
         labels = sum(label.sizeHint().width() + gap for label in self._labels)
         for label in self._labels:
-            label.setVisible(sum(boxes) + labels <= room)
+            label.setVisible(sum(boxes) + labels <= space)
         for i, combo in enumerate(combos):
-            combo.setVisible(i == 0 or sum(boxes[: i + 1]) <= room)
+            combo.setVisible(i == 0 or sum(boxes[: i + 1]) <= space)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

@@ -328,12 +328,15 @@ class NpuView(PaintedView):
         scene = self.scene_now()
         if scene is None:
             return
-        most = 0.0
+        max_scroll = 0.0
         if scene.chart == "time":
-            most = NpuGeometry(scene).max_scroll
+            max_scroll = NpuGeometry(scene).max_scroll
         elif scene.chart == "stalls":
-            most, by = max(len(scene.facts.stalls) - 1, 0), 1.0 if by > 0 else -1.0
-        self._scroll = min(max(self._scroll + by, 0.0), most)
+            max_scroll, by = (
+                max(len(scene.facts.stalls) - 1, 0),
+                1.0 if by > 0 else -1.0,
+            )
+        self._scroll = min(max(self._scroll + by, 0.0), max_scroll)
         self.repaint_picture()
 
     # -- things ----------------------------------------------------------------------

@@ -105,16 +105,16 @@ class PointsHead(QWidget):
         return QSize(self.play.sizeHint().width(), super().minimumSizeHint().height())
 
     def _make_room(self) -> None:
-        room = self.width()
+        space = self.width()
         parts: tuple[QWidget, ...] = (
             self.play, self.slider, self.reset, self.back, self.forward, self.note,
         )  # fmt: skip
         for part in parts:
             has_words = part is not self.note or bool(self.note.text())
-            room -= part.sizeHint().width() + 4 if has_words else 0
+            space -= part.sizeHint().width() + 4 if has_words else 0
             if part is self.slider:
-                room -= scaled(_SLIDER_PX) - part.sizeHint().width()
-            part.setVisible(has_words and (part is self.play or room >= 0))
+                space -= scaled(_SLIDER_PX) - part.sizeHint().width()
+            part.setVisible(has_words and (part is self.play or space >= 0))
 
     def _on_back(self) -> None:
         self.step_asked.emit(-1)

@@ -448,8 +448,8 @@ class PointsView(PaintedView):
             span = int(self.placed.points.span[point])
             self.session.selection.select_span(span, reveal=False)
             name, rows = point_rows(self.placed.trace, self.placed.points, point)
-            words = ", ".join(f"{key} {value}" for key, value in rows)
-            self.setAccessibleDescription(f"{name}, {words}")
+            text = ", ".join(f"{key} {value}" for key, value in rows)
+            self.setAccessibleDescription(f"{name}, {text}")
 
     def show_point(self, point: int) -> None:
         """Select the op of a point and bring it into view everywhere."""

@@ -180,13 +180,13 @@ class StatisticsHead(QWidget):
 
     def _arrange(self) -> None:
         margins, gap = self._grid.contentsMargins(), self._grid.horizontalSpacing()
-        room = self.width() - margins.left() - margins.right()
+        space = self.width() - margins.left() - margins.right()
         parts = (self.estimated, self._tail, self._columns)
         controls = sum(part.sizeHint().width() for part in parts) + 2 * gap
         switch = self.switch.sizeHint().width()
         n_lines = 1
-        if room < controls + gap + switch + gap + scaled(_ABOUT_PX):
-            n_lines = 2 if room >= controls else 4
+        if space < controls + gap + switch + gap + scaled(_ABOUT_PX):
+            n_lines = 2 if space >= controls else 4
         if n_lines == self.n_lines:
             return
         self.n_lines = n_lines
@@ -210,8 +210,8 @@ def _fill(box: QComboBox, items: Sequence[tuple[str, object]]) -> None:
     chosen = box.currentData()
     with QSignalBlocker(box):
         box.clear()
-        for words, value in items:
-            box.addItem(words, value)
+        for label, value in items:
+            box.addItem(label, value)
         values = [value for _, value in items]
         if chosen in values:
             box.setCurrentIndex(values.index(chosen))

@@ -325,13 +325,13 @@ class HistogramView(PaintedView):
         if scene is None:
             return None
         menu, bar = QMenu(self), bar_near(scene, x)
-        words = self._words(bar, bar + 1).split("\n")[0]
+        text = self._words(bar, bar + 1).split("\n")[0]
 
         def show_only() -> None:
             self.go_to(bar)
             self.filter_marked()
 
-        add_action(menu, f"Show only {words}", show_only)
+        add_action(menu, f"Show only {text}", show_only)
         return menu
 
 

@@ -543,8 +543,8 @@ class StatisticsView(View):
         both = session.queries.filter.merged(where)
         add(f"Show only {key}", partial(session.queries.set_filter, where))
         if session.queries.filter:
-            words = f"Add {key} to the filter"
-            add(words, partial(session.queries.set_filter, both))
+            text = f"Add {key} to the filter"
+            add(text, partial(session.queries.set_filter, both))
         add("List in the table", partial(self._list_in_table, both))
         inner = add_menu(menu, f"Statistics of {key} by")
         known = [group.by, *(group.also or ())[:1]]
@@ -572,12 +572,12 @@ class StatisticsView(View):
             parts.append("whole trace")
         else:
             length = format_duration(scope.time.duration, result.unit)
-            words = "visible range {0}"
+            text = "visible range {0}"
             if scope.kind == "marked":
-                words = "marked range {0}"
+                text = "marked range {0}"
             elif self.session.ranges.is_kept:
-                words = "range before the zoom {0}"
-            parts.append(words.format(length))
+                text = "range before the zoom {0}"
+            parts.append(text.format(length))
         if scope.lanes is not None:
             n = len(scope.lanes)
             parts.append("1 lane" if n == 1 else f"{n} lanes")
@@ -611,23 +611,23 @@ class StatisticsView(View):
             self._empty.say("No trace is open.")
             self.about.clear()
         elif trace.is_partial:
-            words = "{0} spans so far; statistics follow when reading is done."
-            hint = words.format(format_count(len(trace.spans)))
+            text = "{0} spans so far; statistics follow when reading is done."
+            hint = text.format(format_count(len(trace.spans)))
             self._empty.say("Still reading…", hint)
             self.about.clear()
         else:
             is_of_spans = self.result is not None and self.result.by in _OF_SPANS
             what = "span" if is_of_spans else "op"
-            words = f"No {what} lies in this range."
+            text = f"No {what} lies in this range."
             hint = "Drag across the timeline to mark a range."
             scope = None if self.result is None else self.result.scope
             if scope is not None and (scope.lanes is not None or scope.ids):
-                words = "No {0} that is asked for lies in this range."
-                words = words.format(what)
+                text = "No {0} that is asked for lies in this range."
+                text = text.format(what)
             elif self.session.queries.filter:
-                words = "No record in this range matches the filter."
+                text = "No record in this range matches the filter."
                 hint = "Remove a filter chip to see more."
-            self._empty.say(words, hint)
+            self._empty.say(text, hint)
         self._stack.setCurrentWidget(self._empty)
 
     def _cells(

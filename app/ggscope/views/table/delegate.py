@@ -449,7 +449,7 @@ class RowPainter:
         key = cell.column.key
         if key == "dot":
             return CellLook(is_found=texts.is_in_graph(span))
-        room, indent, swatch = max(0, cell.width - 2 * _PAD), 0, None
+        space, indent, swatch = max(0, cell.width - 2 * _PAD), 0, None
         if has_swatch:
             indent = self._swatch_size + self._swatch_gap
             name = color_key(texts.trace, span)
@@ -457,7 +457,7 @@ class RowPainter:
         if key == "sources":
             accesses = access_facts(texts.trace, span)
             if accesses:
-                return self._source_look(accesses, room)
+                return self._source_look(accesses, space)
         text, theme = one_line(texts.text(span, key)), self.theme
         face, color = "mono", theme.dim if key in _MUTED else theme.text
         if key == "op":
@@ -467,10 +467,10 @@ class RowPainter:
         if key == "quality":
             face = "words"
             color = theme.dim if text == "measured" else theme.caution
-        shown = self._fitting(text, face, max(0, room - indent))
+        shown = self._fitting(text, face, max(0, space - indent))
         return CellLook(shown, face, color, swatch=swatch, indent=indent)
 
-    def _source_look(self, accesses: Sequence[AccessFact], room: int) -> CellLook:
+    def _source_look(self, accesses: Sequence[AccessFact], space_px: int) -> CellLook:
         """Return the badge and name of the first source."""
         first = accesses[0]
         if first.badge not in self._badge_widths:
@@ -479,7 +479,7 @@ class RowPainter:
         more = f" +{len(accesses) - 1}" if len(accesses) > 1 else ""
         space = self._metrics["mono"].horizontalAdvance(more) if more else 0
         name = self._fitting(
-            one_line(first.name), "mono", max(0, room - indent - space)
+            one_line(first.name), "mono", max(0, space_px - indent - space)
         )
         theme = self.theme
         return CellLook(
@@ -654,20 +654,20 @@ class RowPainter:
         self._draw(painter, label, "Sources", "heading", theme.accent)
         if not accesses:
             waits = "accesses" in trace.pending
-            words = PENDING if waits else "none recorded"
-            self._draw(painter, line, words, "words", theme.dim)
+            text = PENDING if waits else "none recorded"
+            self._draw(painter, line, text, "words", theme.dim)
             line.translate(0, self._line)
         for number, access in enumerate(accesses):
             self._paint_access(painter, line, number, access, state)
             line.translate(0, self._line)
         total = sum(a.bytes for a in accesses if a.bytes >= 0 and not a.is_write)
         known = any(a.bytes >= 0 and not a.is_write for a in accesses)
-        words = (
+        text = (
             f"total input {format_both_bytes(total)}"
             if known
             else f"total input {NOT_AVAILABLE}"
         )
-        self._draw(painter, line, words, "words", theme.dim)
+        self._draw(painter, line, text, "words", theme.dim)
 
     def _paint_access(
         self,
@@ -701,5 +701,5 @@ class RowPainter:
             parts.append(f"pointer {access.address}")
         used = self._metrics["mono"].horizontalAdvance(name) + scaled(16)
         area.setLeft(area.left() + max(used, scaled(220)))
-        words = self._fitting(" · ".join(parts), "mono", max(0, area.width()))
-        self._draw(painter, area, words, "mono", theme.dim)
+        text = self._fitting(" · ".join(parts), "mono", max(0, area.width()))
+        self._draw(painter, area, text, "mono", theme.dim)

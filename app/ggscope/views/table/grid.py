@@ -311,11 +311,11 @@ class VirtualTable(QAbstractScrollArea):
         shown = [c for c in self.model.columns if c.key not in self.hidden_columns]
         fixed = {c.key: self._widths.get(c.key, scaled(c.width)) for c in shown}
         loose = [c for c in shown if c.stretch and c.key not in self._widths]
-        room = self.viewport().width() - sum(fixed.values())
+        space = self.viewport().width() - sum(fixed.values())
         total = sum(c.stretch for c in loose)
-        if room > 0 and total:
+        if space > 0 and total:
             for column in loose[:-1]:
-                fixed[column.key] += room * column.stretch // total
+                fixed[column.key] += space * column.stretch // total
             fixed[loose[-1].key] += self.viewport().width() - sum(fixed.values())
         self._is_fitting = True
         for section, column in enumerate(self.model.columns):

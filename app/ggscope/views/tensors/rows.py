@@ -183,10 +183,10 @@ class RowMaker:
         )  # fmt: skip
 
 
-def _few(words: list[str]) -> str:
+def _few(names: list[str]) -> str:
     """Return the first words, and that there are more."""
-    more = ", …" if len(words) > _MAX_KINDS else ""
-    return ", ".join(words[:_MAX_KINDS]) + more
+    more = ", …" if len(names) > _MAX_KINDS else ""
+    return ", ".join(names[:_MAX_KINDS]) + more
 
 
 def _parts(tensors: ModelTensors, at: np.ndarray) -> list[str]:

@@ -102,7 +102,7 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
 def _cells(trace: Trace, touches: ThreadTouches, row: int) -> tuple[Cell, ...]:
     name = tensor_name(trace, int(touches.tensor[row]))
     pair = (int(touches.first[row]), int(touches.second[row]))
-    words = " → ".join(
+    text = " → ".join(
         f"{op_words(trace, span)} ({lane_text(trace, span)})" for span in pair
     )
     numbers = (touches.handovers, touches.writes)
@@ -116,5 +116,5 @@ def _cells(trace: Trace, touches: ThreadTouches, row: int) -> tuple[Cell, ...]:
         *(count(int(column[row])) for column in numbers),
         time_cell(int(touches.closest[row]), trace.clock.unit),
         *(count(int(column[row])) for column in tail),
-        Cell(words, words, tip=words),
+        Cell(text, text, tip=text),
     )

@@ -138,8 +138,8 @@ def _ruler_entries(menu: QMenu, session: Session, trace: Trace) -> None:
     ruler = session.ruler.current
     if ruler is None:
         return
-    words = ruler_text(trace, ruler.time, session.ruler.facts)
-    add_action(menu, "Copy ruler", lambda: copy_text(words))
+    text = ruler_text(trace, ruler.time, session.ruler.facts)
+    add_action(menu, "Copy ruler", lambda: copy_text(text))
     marked = MarkedRange(ruler.time)
     add_action(menu, "Mark ruler range", lambda: session.ranges.set_marked(marked))
     add_action(menu, "Remove ruler", session.ruler.clear)

@@ -244,10 +244,10 @@ class Legend(QWidget):
         """Return what a tooltip says about a category."""
         trace = self._session.trace
         unit = "ns" if trace is None else trace.clock.unit
-        words = "{0}: {1} spans, {2}"
+        template = "{0}: {1} spans, {2}"
         if entry.key == WAITS:
-            words = "{0} at a barrier: after {1} ops, {2}"
-        text = words.format(
+            template = "{0} at a barrier: after {1} ops, {2}"
+        text = template.format(
             entry.label, format_count(entry.n_spans), format_duration(entry.ticks, unit)
         )
         if entry.share is not None:

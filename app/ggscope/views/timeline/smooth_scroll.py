@@ -174,12 +174,12 @@ class Glide:
 
     def _take(self, picture: _ComposedPicture) -> None:
         """Go on with another picture where the last one has come to."""
-        before, now, most = self._picture, time.monotonic(), AHEAD_S * self.rate
+        before, now, ahead = self._picture, time.monotonic(), AHEAD_S * self.rate
         moved = math.inf
         if before is not None:
             self._next(before)
             moved = before.end + self._moved - picture.end
-        self._moved = moved if abs(moved) <= most else _BEFORE_S * self.rate
+        self._moved = moved if abs(moved) <= ahead else _BEFORE_S * self.rate
         self._moved_at = self._made_at = now
         self._picture, self._offset = picture, -1
 

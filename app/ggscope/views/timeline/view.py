@@ -187,10 +187,10 @@ class TimelineView(PaintedView):
         if box.fixed:
             return
         top = box.y + (box.row_y[row] if row < len(box.row_y) else 0.0)
-        room = self.lane_area_height() - self.fixed_height()
+        space = self.lane_area_height() - self.fixed_height()
         offset = top - self.fixed_height()
-        if not self._scroll_y <= offset <= self._scroll_y + room - box.row_height:
-            self.scroll_to(offset - room / 2)
+        if not self._scroll_y <= offset <= self._scroll_y + space - box.row_height:
+            self.scroll_to(offset - space / 2)
 
     def _on_reveal_lane(self, key: str) -> None:
         """Show a lane, also one that is hidden or in a closed group, and flash it."""
@@ -222,10 +222,10 @@ class TimelineView(PaintedView):
         self._flash_timer.start()
         if not box.fixed:
             fixed = self.fixed_height()
-            room = self.lane_area_height() - fixed
+            space = self.lane_area_height() - fixed
             offset = box.y - fixed
-            if not self._scroll_y <= offset <= self._scroll_y + room - box.height:
-                self.scroll_to(offset - max(0.0, (room - box.height) / 2))
+            if not self._scroll_y <= offset <= self._scroll_y + space - box.height:
+                self.scroll_to(offset - max(0.0, (space - box.height) / 2))
         self._canvas.update()
 
     def _on_flash_over(self) -> None:
@@ -538,9 +538,9 @@ class TimelineView(PaintedView):
 
     def _update_bar(self) -> None:
         total = 0.0 if self._prepared is None else self._prepared.layout.height
-        room = self.lane_area_height()
-        self.scroll_bar.setRange(0, max(0, round(total - room)))
-        self.scroll_bar.setPageStep(max(1, round(room)))
+        space = self.lane_area_height()
+        self.scroll_bar.setRange(0, max(0, round(total - space)))
+        self.scroll_bar.setPageStep(max(1, round(space)))
         self.scroll_bar.setSingleStep(24)
         self.scroll_bar.setVisible(self.scroll_bar.maximum() > 0)
         self._scroll_y = float(self.scroll_bar.value())

@@ -75,7 +75,7 @@ def test_points_of_many_reads_count_each_of_them_once(name: str, most: int) -> N
     reads = reads_of(trace)
     most = min(most, len(reads) - 1)
 
-    points = access_points(trace, most=most)
+    points = access_points(trace, limit=most)
 
     n_layers = len({layer for _, layer, *_ in reads})
     assert len(points) <= max(most, most // 4 + n_layers)
@@ -94,7 +94,7 @@ def test_merged_points_are_reads_of_the_same_bytes_that_are_near_in_time() -> No
     reads = reads_of(trace)
     most = len(reads) // 2
 
-    points = access_points(trace, most=most)
+    points = access_points(trace, limit=most)
 
     assert points.step > 0
     start = trace.extent.start

@@ -68,7 +68,7 @@ def assert_bars(
     assert (distribution.low, distribution.high) == (values.min(), values.max())
     for is_log in (False, True):
         for most in (10, 80):
-            bars = distribution.bars(is_log=is_log, most=most)
+            bars = distribution.bars(is_log=is_log, limit=most)
             edges = bars.edges
             assert (np.diff(edges) > 0).all()
             assert edges[0] <= values.min()

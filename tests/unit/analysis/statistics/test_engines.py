@@ -61,8 +61,8 @@ def test_trace_without_engines_has_none() -> None:
 def test_engines_of_more_spans_than_are_sorted_are_not_known() -> None:
     trace = open_trace(SAMPLES / "npu-prefill-decode.json")
 
-    assert engine_times(trace, most=576) is not None
-    assert engine_times(trace, most=575) is None
+    assert engine_times(trace, limit=576) is not None
+    assert engine_times(trace, limit=575) is None
 
 
 def test_annotations_on_a_stream_do_not_make_it_busy() -> None:

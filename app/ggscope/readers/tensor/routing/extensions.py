@@ -94,11 +94,11 @@ def _n_missing(records: tuple[Array, Array]) -> int:
         end[at] = np.maximum(end[at], table.end)
     n_tokens = len(distinct(keys >> 16))
     listed, of_tokens = np.unique(keys & 0xFFFF, return_counts=True)
-    most = listed[2 * of_tokens >= n_tokens]
+    shared = listed[2 * of_tokens >= n_tokens]
     n = 0
     for table in tables:
         layers, counts = np.unique(table.key & 0xFFFF, return_counts=True)
-        usual = np.intersect1d(layers[8 * counts >= n_tokens], most)
+        usual = np.intersect1d(layers[8 * counts >= n_tokens], shared)
         is_usual = np.isin(keys & 0xFFFF, usual)
         has = np.zeros(len(keys), np.int64)
         has[np.searchsorted(keys, table.key)] = table.rows
