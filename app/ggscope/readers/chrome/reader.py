@@ -27,6 +27,7 @@ from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
+    remedy_of_packing,
     text_of,
     unpacked_head,
     warn_of_packing,
@@ -117,7 +118,10 @@ class ChromeReader:
 def _no_events(events: Events) -> ReadError:
     faults = events.faults
     if faults.ended:
-        return CorruptError(f"{faults.ended}, before its first event.")
+        return CorruptError(
+            f"{faults.ended}, before its first event.",
+            hint=remedy_of_packing(faults.ended),
+        )
     if faults.other or faults.bare:
         return CorruptError(
             "its list holds no trace events: no element has a phase.",

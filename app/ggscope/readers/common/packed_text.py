@@ -33,13 +33,23 @@ class PackedError(Exception):
     """Why unpacking ended before the end; the text says it to people."""
 
 
+_TOO_MUCH = f"it unpacks to more than {MOST_RATIO} times its size, as no trace does"
+
+
+def remedy_of_packing(ended: str) -> str:
+    """Return what to do where unpacking ended too soon, for this reason."""
+    if ended == _TOO_MUCH:
+        return "If you trust its source, unpack it (gzip -d, zstd -d) and open that."
+    return "Copy or record the file again."
+
+
 def warn_of_packing(builder: TraceBuilder, ended: str, read: str) -> None:
     """Say why unpacking ended too soon, and what was read before, "7 events"."""
     builder.warn(
         Severity.DATA_LOSS,
         "packed_cut",
         f"{ended}; the {read} before that are shown.",
-        remedy="Copy or record the file again.",
+        remedy=remedy_of_packing(ended),
     )
 
 
@@ -250,9 +260,7 @@ class _Bound:
         """Count bytes. Raises PackedError where they are too many."""
         self.text_bytes += n
         if self.text_bytes > max(FREE_BYTES, MOST_RATIO * packed):
-            raise PackedError(
-                f"it unpacks to more than {MOST_RATIO} times its size, as no trace does"
-            )
+            raise PackedError(_TOO_MUCH)
 
 
 class _GzipText:

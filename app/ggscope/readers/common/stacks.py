@@ -245,7 +245,13 @@ def ends_of(start: I64, gap: I64, period: I64) -> I64:
 
 
 def spans_by_time(
-    stacks: Stacks, lane: I64, start: I64, end: I64, node: I64, record: I64
+    stacks: Stacks,
+    lane: I64,
+    start: I64,
+    end: I64,
+    node: I64,
+    record: I64,
+    check: Callable[[], None] = lambda: None,
 ) -> StackSpans:
     """Return the spans of samples that are in the order of lane and start.
 
@@ -254,6 +260,8 @@ def spans_by_time(
     Parameters
     ----------
     node : stack of each sample, -1 none: it ends what was before it.
+    check : called for each level of the stacks, and between what follows; may raise to
+        end it.
 
     Raises
     ------
@@ -277,6 +285,7 @@ def spans_by_time(
         levels.append((rows[at], rows[last], nodes[at], level))
         n_spans += len(at)
         _check_memory(n_spans)
+        check()
         current[rows] = stacks.parent[nodes]
     first = np.concatenate([np.zeros(0, np.int64), *(x[0] for x in levels)])
     last = np.concatenate([np.zeros(0, np.int64), *(x[1] for x in levels)])
@@ -284,8 +293,11 @@ def spans_by_time(
     level_of = np.repeat(
         np.array([x[3] for x in levels], np.int64), [len(x[0]) for x in levels]
     )
+    check()
     order = np.argsort(first * (MOST_FRAMES + 1) + level_of, kind="stable")
+    check()
     first, last = first[order], last[order]
+    check()
     return StackSpans(
         lane[first],
         start[first],
@@ -297,7 +309,13 @@ def spans_by_time(
 
 
 def spans_by_weight(
-    stacks: Stacks, lane: int, node: I64, weight: I64, samples: I64, record: I64
+    stacks: Stacks,
+    lane: int,
+    node: I64,
+    weight: I64,
+    samples: I64,
+    record: I64,
+    check: Callable[[], None] = lambda: None,
 ) -> StackSpans:
     """Return a span for each node of a lane, as long as its samples weigh.
 
@@ -307,6 +325,7 @@ def spans_by_weight(
     Parameters
     ----------
     node : stack of each row, -1 none; `weight`, `samples` : >= 0, of each row.
+    check : called for each level of the stacks; may raise to end it.
 
     Raises
     ------
@@ -328,12 +347,14 @@ def spans_by_weight(
     edges = np.searchsorted(depth[by_depth], np.arange(1, depth.max(initial=0) + 2))
     levels = [by_depth[a:b] for a, b in pairwise(edges.tolist())]
     for level in levels[:0:-1]:
+        check()
         parent = stacks.parent[level]
         np.add.at(total, parent, total[level])
         np.add.at(count, parent, count[level])
         np.minimum.at(first, parent, first[level])
     start = np.zeros(n, np.int64)
     for level in levels:
+        check()
         mine = level[total[level] > 0]
         parent = stacks.parent[mine].astype(np.int64)
         order = np.lexsort((mine, -total[mine], parent))

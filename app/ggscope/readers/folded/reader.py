@@ -113,7 +113,9 @@ def _trace(
         weight,
         weight if is_sampled else samples,
         row,
+        context.check_cancelled,
     )
+    context.check_cancelled()
     add_stack_spans(builder, lines.stacks, spans, is_sampled=is_sampled)
     builder.records = LineRecords(source.path, row, lines.offset)
     _warn(builder, lines, not context.options.get(UNIT))

@@ -9,6 +9,7 @@ from ggscope.readers.api import GZIP, NOT_MINE, ZSTD, Estimate, Head, ReadContex
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.packed_text import (
     TraceText,
+    remedy_of_packing,
     text_of,
     unpacked_head,
     zstd_reader,
@@ -94,7 +95,7 @@ class PerfettoReader:
                 f"{faults.ended}, before its first packet."
                 if faults.ended
                 else "there is no whole packet in it.",
-                hint="Copy or record the file again.",
+                hint=remedy_of_packing(faults.ended),
             )
         return _trace(source, context, scan, text, packets)
 
@@ -216,7 +217,7 @@ def _warn(builder: TraceBuilder, packets: Packets, made: PerfettoTrace) -> None:
             Severity.DATA_LOSS,
             "packed_cut",
             f"{faults.ended}; the {packets.n_packets:,} packets before that are shown.",
-            remedy="Copy or record the file again.",
+            remedy=remedy_of_packing(faults.ended),
         )
     elif faults.cut_at >= 0:
         builder.warn(

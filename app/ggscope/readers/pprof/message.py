@@ -5,7 +5,7 @@ passed over; whether a number stands for something that is there is for the call
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ggscope.readers.pprof import GZIP
@@ -20,6 +20,8 @@ _TOP = {
     14: _VARINT, 15: _VARINT,
 }  # fmt: skip
 """Wire types of the fields of a profile; None: several."""
+_PART_FIELDS = 1 << 11
+"""Some tens of milliseconds."""
 _MASK = (1 << 64) - 1
 _SHIFTS = range(0, 64, 7)
 _LENGTHS = {_FIXED64: 8, _FIXED32: 4}
@@ -100,17 +102,29 @@ class Message:
         return self.texts[number] if 0 <= number < len(self.texts) else ""
 
 
-def unpacked(data: bytes, most: int) -> tuple[bytes, bool]:
+class RatioError(Exception):
+    """A file unpacks to more than `MOST_RATIO` times its size."""
+
+
+def unpacked(
+    data: bytes, most: int, check: Callable[[], None] = lambda: None
+) -> tuple[bytes, bool]:
     """Return what a file holds, and whether all of it could be unpacked.
 
     Parameters
     ----------
     most : bytes that are unpacked at most.
+    check : called for each part; may raise to end it.
+
+    Raises
+    ------
+    RatioError
+        If it unpacks to much more than it is long.
     """
     if not data.startswith(GZIP):
         return data, True
     parts: list[bytes] = []
-    left = most
+    left, size = most, len(data)
     while data.startswith(GZIP):
         engine = zlib.decompressobj(31)
         try:
@@ -119,6 +133,9 @@ def unpacked(data: bytes, most: int) -> tuple[bytes, bool]:
                 parts.append(part)
                 left -= len(part)
                 data = engine.unconsumed_tail
+                if most - left > max(FREE_BYTES, MOST_RATIO * (size - len(data))):
+                    raise RatioError
+                check()
         except zlib.error:
             return b"".join(parts), False
         if not engine.eof:
@@ -151,12 +168,21 @@ def _is_value_type(data: bytes) -> bool:
         return False
 
 
-def message_of(data: bytes) -> Message:
-    """Return the profile in a text, up to its end or to what cannot be read."""
-    message = Message()
+def message_of(data: bytes, on_part: Callable[[int], None] = lambda _: None) -> Message:
+    """Return the profile in a text, up to its end or to what cannot be read.
+
+    Parameters
+    ----------
+    on_part : called now and then with the bytes so far; may raise to end it.
+    """
+    message, n_fields, n_bytes = Message(), 0, 0
     try:
         for number, wire, value in fields(data):
             _take(message, number, wire, value)
+            n_fields += 1
+            n_bytes += len(value) if isinstance(value, bytes) else 1
+            if n_fields % _PART_FIELDS == 0:
+                on_part(n_bytes)
     except CutError as error:
         message.cut_at = error.at
     return message

@@ -9,7 +9,7 @@ from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64
 from ggscope.model.trace import Severity, Trace
-from ggscope.model.units import Clock, Unit
+from ggscope.model.units import Clock, Unit, format_bytes
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.stacks import (
@@ -24,11 +24,11 @@ from ggscope.readers.common.stacks import (
 from ggscope.readers.common.weight_units import WEIGHTS, kind_of, ticks_of, unit_of
 from ggscope.readers.pprof import INFO
 from ggscope.readers.pprof.message import (
-    FREE_BYTES,
     MOST_BYTES,
     MOST_RATIO,
     Location,
     Message,
+    RatioError,
     is_profile,
     message_of,
     unpacked,
@@ -72,16 +72,28 @@ class PprofReader:
 
         asked = INFO.option_values(context.options)[WEIGHTS]
         context.progress(0, source.size)
-        most = min(max(FREE_BYTES, MOST_RATIO * source.size), MOST_BYTES)
-        data, is_whole = unpacked(source.read(0, min(source.size, MOST_BYTES)), most)
-        is_large = len(data) >= most or source.size > MOST_BYTES
-        if is_large or len(data) * _BYTES_PER_BYTE > available_bytes():
+        most = max(min(available_bytes() // _BYTES_PER_BYTE, MOST_BYTES), 0) + 1
+        packed = source.read(0, min(source.size, most))
+        try:
+            data, is_whole = unpacked(packed, most, context.check_cancelled)
+        except RatioError:
             raise LimitExceededError(
-                "the profile is too large, or not enough memory is free.",
-                hint="Is this the right file?",
+                f"the profile unpacks to more than {MOST_RATIO} times its size, as no "
+                "profile does.",
+                hint="If you trust its source, unpack it (gzip -d) and open that.",
+            ) from None
+        if len(data) >= most:
+            raise LimitExceededError(
+                f"the profile is larger than {format_bytes(most)}, for which there is "
+                "memory; nothing was read.",
+                hint="Close other programs, or record a shorter profile.",
             )
-        context.check_cancelled()
-        message = message_of(data)
+
+        # What follows takes as long again as its messages.
+        def on_part(n_bytes: int) -> None:
+            context.progress(source.size * n_bytes // (2 * len(data)), source.size)
+
+        message = message_of(data, on_part)
         if not message.samples or not message.types:
             raise CorruptError(
                 "there is no sample in it.",
@@ -89,7 +101,7 @@ class PprofReader:
                 hint="Is this a profile of pprof?",
             )
         builder = TraceBuilder()
-        _Profile(builder, message).add(asked, context)
+        _Profile(builder, message, source.size).add(asked, context)
         _warn_of_cut(builder, message, is_whole=is_whole)
         n = len(message.samples)
         note_change(builder, source.change(), f"{n:,} samples", source.size)
@@ -153,8 +165,8 @@ def _counts(message: Message) -> dict[str, int]:
 class _Profile:
     """Fills a builder with the samples of a profile."""
 
-    def __init__(self, builder: TraceBuilder, message: Message) -> None:
-        self._builder, self._message = builder, message
+    def __init__(self, builder: TraceBuilder, message: Message, size: int) -> None:
+        self._builder, self._message, self._size = builder, message, size
         self._made = StackBuilder()
         self._frames: dict[int, tuple[int, ...]] = {}
         self._missing: set[int] = set()
@@ -170,16 +182,21 @@ class _Profile:
         names = [message.text(kind) for kind, _ in message.types]
         n_samples = None
         if "samples" in names:
-            n_samples, _ = self._values(names.index("samples"), 1)
+            n_samples, _ = self._values(names.index("samples"), 1, context)
         parts, n_bad = [], 0
         for place, factor in zip(types, factors, strict=True):
             kind, word = (message.text(i) for i in message.types[place])
             title = f"{kind} ({word})" if word else kind or "values"
             lane = add_stack_lane(builder, title)
-            weight, n = self._values(place, factor)
+            weight, n = self._values(place, factor, context)
             n_bad += n
             counts = np.ones_like(weight) if n_samples is None else n_samples
-            parts.append(spans_by_weight(stacks, lane, node, weight, counts, row))
+            parts.append(
+                spans_by_weight(
+                    stacks, lane, node, weight, counts, row, context.check_cancelled
+                )
+            )
+        context.check_cancelled()
         add_stack_spans(
             builder, stacks, joined(parts), is_sampled=n_samples is not None
         )
@@ -226,10 +243,12 @@ class _Profile:
             unit = "sample"
         return chosen, unit, [units[i][1] for i in chosen]
 
-    def _values(self, place: int, factor: int) -> tuple[I64, int]:
+    def _values(self, place: int, factor: int, context: ReadContext) -> tuple[I64, int]:
         """Return a value of each sample in ticks, and how many are none."""
         numbers, n_bad = np.zeros(len(self._message.samples), np.int64), 0
         for row, sample in enumerate(self._message.samples):
+            if row % 4096 == 0:
+                context.check_cancelled()
             value = sample.values[place] if place < len(sample.values) else -1
             ticks = ticks_of(value, factor)
             if ticks is None or ticks < 0:
@@ -243,8 +262,9 @@ class _Profile:
         known: dict[tuple[int, ...], int] = {}
         node = np.empty(len(self._message.samples), np.int64)
         for row, sample in enumerate(self._message.samples):
-            if row % 4096 == 0:
-                context.check_cancelled()
+            if row % 1024 == 0:
+                share = self._size * (len(node) + row) // (2 * len(node))
+                context.progress(share, self._size)
             if sample.locations not in known:
                 frames = [
                     frame

@@ -15,6 +15,7 @@ from ggscope.readers.api import (
 from ggscope.readers.common.delimited import DelimitedTable, Header, header_of
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
+    remedy_of_packing,
     text_of,
     unpacked_head,
     warn_of_packing,
@@ -119,8 +120,10 @@ def _read_json(source: Source, context: ReadContext) -> Trace:
     if trace is None:
         raise CorruptError(
             "the file holds no record with a time."
-            + (f" {records.ended}." if records.ended else ""),
-            hint="Was anything traced? Record again with --sys-trace.",
+            + (f" Reading ended early: {records.ended}." if records.ended else ""),
+            hint=remedy_of_packing(records.ended)
+            if records.ended
+            else "Was anything traced? Record again with --sys-trace.",
         )
     return trace
 

@@ -1,6 +1,7 @@
 """Reader of speedscope's files: a lane of stacks for each profile."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,8 @@ from ggscope.readers.speedscope.profiles import (
 
 _SCHEMA = b"speedscope.app/file-format-schema.json"
 _MOST_TICKS = 1 << 61
+_AT_ONCE = 1 << 15
+"""Weights, in tens of milliseconds."""
 _NAMELESS = "[unknown]"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 
@@ -94,7 +97,7 @@ class SpeedscopeReader:
                 hint="Is this a file of speedscope?",
             )
         chosen = _chosen(builder, file, shown, asked)
-        _Profiles(builder, file, chosen).add()
+        _Profiles(builder, file, chosen, context.check_cancelled).add()
         note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
         about = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
         info = trace_info(
@@ -152,9 +155,13 @@ class _Profiles:
     """Fills a builder with some profiles of a file."""
 
     def __init__(
-        self, builder: TraceBuilder, file: ProfileFile, profiles: list[Profile]
+        self,
+        builder: TraceBuilder,
+        file: ProfileFile,
+        profiles: list[Profile],
+        check: Callable[[], None],
     ) -> None:
-        self._builder, self._profiles = builder, profiles
+        self._builder, self._profiles, self._check = builder, profiles, check
         self._unit, self._factors = _scale(profiles)
         self._frames = _Frames(file, profiles)
         self._nodes = StackPairTable()
@@ -193,6 +200,7 @@ class _Profiles:
             end - origin,
             node.astype(np.int64),
             np.arange(len(node)),
+            self._check,
         )
         parts, marks = [made], [np.full(len(made), _DERIVED, np.uint16)]
         n_before = len(node)
@@ -201,6 +209,7 @@ class _Profiles:
             n_before += len(lane_events.time)
             parts.append(spans)
             marks.append(flags)
+        self._check()
         add_stack_spans(
             builder,
             stacks,
@@ -218,7 +227,7 @@ class _Profiles:
         if profile.text("type") == "evented" or not n:
             return _Samples(none, none, none.astype(np.int32))
         weight = np.zeros(n, np.int64)
-        values = [ticks_of(value, factor) for value in profile.weights[:n]]
+        values = self._ticks(profile.weights[:n], factor)
         is_bad = [value is None or value < 0 for value in values]
         self._n_bad_weights += sum(is_bad) + n - len(values)
         weight[: len(values)] = [
@@ -228,13 +237,23 @@ class _Profiles:
             raise CorruptError("the weights of its samples add up to more than 2^61.")
         end = (ticks_of(profile.facts.get("startValue"), factor) or 0) + weight.cumsum()
         frames = self._frames.numbers(np.concatenate(profile.frames))
+        self._check()
         node, n_deep = put_stacks(self._nodes, frames, np.concatenate(profile.depths))
         self._n_deep += n_deep
         return _Samples(end - weight, end, node)
 
+    def _ticks(self, values: list[object], factor: int) -> list[int | None]:
+        """Return numbers in whole ticks; None where they are none."""
+        ticks: list[int | None] = []
+        for first in range(0, len(values), _AT_ONCE):
+            self._check()
+            part = values[first : first + _AT_ONCE]
+            ticks += [ticks_of(value, factor) for value in part]
+        return ticks
+
     def _events(self, profile: Profile, factor: int) -> "_Events":
         """Return the events of a profile in the order of time."""
-        times = [ticks_of(at, factor) for at, _, _ in profile.events]
+        times = self._ticks([at for at, _, _ in profile.events], factor)
         known = [i for i, time in enumerate(times) if time is not None]
         profile.n_bad += len(times) - len(known)
         time = np.array([times[i] for i in known], np.int64)
