@@ -199,10 +199,17 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     at, n = 0, len(data)
     while at < n:
         begin = at
-        key, at = _varint(data, begin, begin)
+        key = data[at]
+        at += 1
+        if key >= 0x80:
+            key, at = _varint(data, begin, begin)
         wire, length = key & 7, _LENGTHS.get(key & 7, -1)
         if wire in (_VARINT, _BYTES):
-            length, at = _varint(data, at, begin)
+            if at < n and data[at] < 0x80:
+                length = data[at]
+                at += 1
+            else:
+                length, at = _varint(data, at, begin)
         if wire == _VARINT:
             yield key >> 3, wire, length
             continue
@@ -238,16 +245,21 @@ def _numbers(wire: int, value: int | bytes) -> tuple[int, ...]:
         return (value,)
     if wire != _BYTES:
         raise CutError
-    fields, at = [], 0
-    while at < len(value):
+    if value.isascii():  # numbers of one byte
+        return tuple(value)
+    numbers, at, n = [], 0, len(value)
+    while at < n:
         byte = value[at]
         if byte < 0x80:
-            fields.append(byte)
+            numbers.append(byte)
             at += 1
-            continue
-        number, at = _varint(value, at, at)
-        fields.append(number)
-    return tuple(fields)
+        elif at + 1 < n and value[at + 1] < 0x80:
+            numbers.append(byte & 0x7F | value[at + 1] << 7)
+            at += 2
+        else:
+            number, at = _varint(value, at, at)
+            numbers.append(number)
+    return tuple(numbers)
 
 
 def _plain(data: bytes) -> dict[int, int]:
@@ -307,6 +319,17 @@ def _take_part(message: Message, number: int, data: bytes) -> None:
 
 def _sample(data: bytes) -> Sample:
     sample = Sample()
+    # Most are short lists of locations and of values, and nothing else.
+    behind = 2 + data[1] if data[:1] == b"\x0a" and len(data) > 1 else 0
+    if (
+        2 <= behind < 0x82
+        and data[behind : behind + 1] == b"\x12"
+        and data[behind + 1 : behind + 2] == bytes([(len(data) - behind - 2) & 0x7F])
+        and len(data) - behind - 2 < 0x80
+    ):
+        sample.locations = _numbers(_BYTES, data[2:behind])
+        sample.values = tuple(map(_signed, _numbers(_BYTES, data[behind + 2 :])))
+        return sample
     for number, wire, value in fields(data):
         if number == 1:
             sample.locations += _numbers(wire, value)

@@ -1,7 +1,6 @@
 """Reader of speedscope's files: a lane of stacks for each profile."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +42,7 @@ from ggscope.readers.source import Source
 from ggscope.readers.speedscope import INFO
 from ggscope.readers.speedscope.profiles import (
     BAD_FRAME,
+    READ_SHARE,
     Profile,
     ProfileFile,
     ProfileWalk,
@@ -50,6 +50,8 @@ from ggscope.readers.speedscope.profiles import (
 
 _SCHEMA = b"speedscope.app/file-format-schema.json"
 _MOST_TICKS = 1 << 61
+_STEP_SHARE = 0.02
+"""Of what is left, for each step: how many there are is known only at the end."""
 _AT_ONCE = 1 << 15
 """Weights, in tens of milliseconds."""
 _NAMELESS = "[unknown]"
@@ -97,7 +99,7 @@ class SpeedscopeReader:
                 hint="Is this a file of speedscope?",
             )
         chosen = _chosen(builder, file, shown, asked)
-        _Profiles(builder, file, chosen, context.check_cancelled).add()
+        _Profiles(builder, file, chosen, _Progress(context, source.size)).add()
         note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
         about = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
         info = trace_info(
@@ -159,9 +161,10 @@ class _Profiles:
         builder: TraceBuilder,
         file: ProfileFile,
         profiles: list[Profile],
-        check: Callable[[], None],
+        progress: "_Progress",
     ) -> None:
-        self._builder, self._profiles, self._check = builder, profiles, check
+        self._builder, self._profiles, self._progress = builder, profiles, progress
+        self._check = progress.step
         self._unit, self._factors = _scale(profiles)
         self._frames = _Frames(file, profiles)
         self._nodes = StackPairTable()
@@ -357,6 +360,19 @@ class _Profiles:
         ):
             if n:
                 builder.warn(severity, code, text, count=n)
+
+
+class _Progress:
+    """How far making spans is, as a part of what is left behind reading."""
+
+    def __init__(self, context: ReadContext, size: int) -> None:
+        self._context, self._size = context, size
+        self._left = 1 - READ_SHARE
+
+    def step(self) -> None:
+        """Go on by a little; raises Cancelled where that was asked for."""
+        self._left *= 1 - _STEP_SHARE
+        self._context.progress(int((1 - self._left) * self._size), self._size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -162,3 +162,18 @@ def test_text_whose_first_bytes_look_like_a_field_is_no_profile():
 
     assert not message.is_profile(text, is_whole=False)
     assert message.is_profile(profile(sample([1], [3])), is_whole=True)
+
+
+many = st.lists(st.integers(0, (1 << 63) - 1) | st.integers(0, 300), max_size=70)
+
+
+@given(many, many, st.booleans())
+def test_numbers_of_any_length_are_decoded(locations, values, has_label):
+    label = block(3, number(1, 4) + number(3, 9)) if has_label else b""
+
+    made = message.message_of(profile(sample(locations, values) + label))
+
+    assert made.samples[0].locations == tuple(locations)
+    assert made.samples[0].values == tuple(values)
+    assert made.samples[0].labels == ([(4, 0, 9, 0)] if has_label else [])
+    assert made.cut_at == -1
