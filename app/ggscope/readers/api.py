@@ -61,7 +61,8 @@ class Head:
     ----------
     name : file name without folders.
     size : bytes of the file.
-    data : the first 64 KiB (less where the file is shorter).
+    data : the first 64 KiB (less where the file is shorter); of JSON that no reader
+        takes by these, for the built-in readers, the outline of its begin.
     """
 
     name: str
