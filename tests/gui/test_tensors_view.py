@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QFontMetrics, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
@@ -540,3 +540,16 @@ def test_selected_tensor_stays_selected_when_rows_are_sorted(view: TensorsView) 
     for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
         view.table.sortByColumn(SIZE, order)
         assert selected(view) == ["blk.0.attn_q.weight"]
+
+
+def test_titles_of_columns_are_whole(view: TensorsView) -> None:
+    header = view.table.horizontalHeader()
+    font = header.font()
+    font.setBold(True)
+    metrics = QFontMetrics(font)
+
+    for section in range(header.count()):
+        if not header.isSectionHidden(section):
+            title = str(header.model().headerData(section, header.orientation()))
+            needed = metrics.horizontalAdvance(title) + 16  # its padding
+            assert header.sectionSize(section) >= needed, title

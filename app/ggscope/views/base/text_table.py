@@ -21,6 +21,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QFontMetrics,
     QHelpEvent,
     QKeyEvent,
     QKeySequence,
@@ -480,7 +481,9 @@ class TextTable(QTableView):
 
     def _title_width(self, heading: Heading) -> int:
         """Return the width of a title with the arrow of a sorted column."""
-        metrics = self.horizontalHeader().fontMetrics()
+        font = self.horizontalHeader().font()
+        font.setBold(True)  # as headers draw them
+        metrics = QFontMetrics(font)
         return metrics.horizontalAdvance(one_line(heading.title) + _DOWN) + scaled(18)
 
     def natural_width(self) -> int:
