@@ -12,7 +12,7 @@ from ggscope.readers.common.packed_text import Bytes, TextBlocks, TraceText, tex
 from ggscope.readers.common.text_cursor import TextCursor
 from ggscope.readers.source import Source
 
-_TEXT_BYTES = 128 << 20
+_TEXT_BYTES = 64 << 20
 """So much of the text is looked at."""
 _SHARES = (HEAD_BYTES, 16 << 10, 8 << 10, 4 << 10)
 """So much is taken of the outer value, of one in it, and so on."""
