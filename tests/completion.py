@@ -7,10 +7,10 @@ from pathlib import Path
 
 def complete(script: str, line: str, folder: Path) -> set[str]:
     """Return what real bash offers for the last word of `line`."""
-    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
-    array = " ".join(map(shlex.quote, words))
-    function = "_shtab_" + words[0].replace("-", "_")
-    typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(words) - 1}\n{function}"
+    arguments = shlex.split(line) + ([""] if line.endswith(" ") else [])
+    array = " ".join(map(shlex.quote, arguments))
+    function = "_shtab_" + arguments[0].replace("-", "_")
+    typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(arguments) - 1}\n{function}"
     answer = "printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(
         ["bash", "--norc", "-c", f"{script}\n{typed}\n{answer}"],

@@ -95,5 +95,5 @@ def dependency_trace(
 
 def span_named(trace: Trace, name: str, nth: int = 0) -> int:
     """Return the nth span of a name."""
-    found = [i for i in range(len(trace.spans)) if trace.span_name(i) == name]
-    return found[nth]
+    values = [i for i in range(len(trace.spans)) if trace.span_name(i) == name]
+    return values[nth]

@@ -146,8 +146,8 @@ def moe_file(folder: Path, chosen: Sequence[tuple[int, ...]]) -> Path:
     records = []
     for i, experts in enumerate(chosen):
         at, token = 1000 + 10_000 * i, {"token": i, "phase": 1}
-        words = (weight("token_embd.weight"), Src("leaf_4", size=4))
-        records.append(Rec(at, "inp_embd", 40, words, **token))
+        parts = (weight("token_embd.weight"), Src("leaf_4", size=4))
+        records.append(Rec(at, "inp_embd", 40, parts, **token))
         name = "blk.0.ffn_up_exps.weight" if experts else "blk.0.ffn_up.weight"
         topk = Src("ffn_moe_topk-0", size=4 * len(experts))
         sources = (weight(name, 0), Src("ffn_norm-0"), topk)

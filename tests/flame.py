@@ -7,7 +7,7 @@ Frames = tuple[str, ...]
 
 def frames_of(trace: Trace, lane: int) -> list[tuple[int, int, Frames]]:
     """Return begin, end and frames from the root of each span of a lane, sorted."""
-    spans, opened, found = trace.spans, list[tuple[int, Frames]](), []
+    spans, opened, items = trace.spans, list[tuple[int, Frames]](), []
     for i in range(len(spans)):
         if spans.lane[i] != lane:
             continue
@@ -17,15 +17,15 @@ def frames_of(trace: Trace, lane: int) -> list[tuple[int, int, Frames]]:
         around = opened[-1][1] if opened else ()
         frames = (*around, trace.op_name(int(spans.op[i])))
         opened.append((end, frames))
-        found.append((start, end, frames))
-    return sorted(found)
+        items.append((start, end, frames))
+    return sorted(items)
 
 
 def weights_of(trace: Trace, lane: int) -> dict[Frames, int]:
     """Return how long the span of each stack is; no stack has two."""
-    found = frames_of(trace, lane)
-    weights = {frames: end - start for start, end, frames in found}
-    assert len(weights) == len(found)
+    result = frames_of(trace, lane)
+    weights = {frames: end - start for start, end, frames in result}
+    assert len(weights) == len(result)
     return weights
 
 

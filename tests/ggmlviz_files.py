@@ -203,7 +203,7 @@ def reference(events: Sequence[Event]) -> tuple[list[Expected], list[int]]:
     def time_of(row: int | None) -> int:
         return last if row is None else ordered[row].time
 
-    found = [
+    result = [
         Expected(rows[g.begin], ordered[g.begin].time, time_of(g.closed()),
                  "unfinished" if g.end is None else "measured")
         for g in graphs
@@ -215,13 +215,13 @@ def reference(events: Sequence[Event]) -> tuple[list[Expected], list[int]]:
         owner = owners[row]
         if row not in op_end:
             end = time_of(owner.closed() if owner else None)
-            found.append(Expected(rows[row], event.time, end, "unfinished"))
+            result.append(Expected(rows[row], event.time, end, "unfinished"))
         elif row in slices:
-            found.append(Expected(rows[row], *slices[row], "estimated"))
+            result.append(Expected(rows[row], *slices[row], "estimated"))
         else:
             end = time_of(op_end[row])
-            found.append(Expected(rows[row], event.time, end, "measured"))
-    return sorted(found, key=lambda e: e.record), sorted(
+            result.append(Expected(rows[row], event.time, end, "measured"))
+    return sorted(result, key=lambda e: e.record), sorted(
         rows[row] for row in strays + more
     )
 

@@ -63,9 +63,9 @@ class _Noting:
         self.starts = np.zeros(0, np.int64)
 
     def take(self, walk: Walk, at: int, until: int) -> tuple[np.ndarray, int, Stop]:
-        found, at, stop = self.collector.take(walk, at, until)
-        self.starts = np.append(self.starts, found)
-        return found, at, stop
+        result, at, stop = self.collector.take(walk, at, until)
+        self.starts = np.append(self.starts, result)
+        return result, at, stop
 
     def drop(self, n: int) -> None:
         self.collector.drop(n)

@@ -303,8 +303,8 @@ def _perf(names: Names) -> bytes:
 
 
 def _folded(names: Names) -> bytes:
-    words = (name.replace(";", ",") for name in _one_line(names))
-    return stack_files.folded(stack_files.stacks(1, 20, words))
+    text = (name.replace(";", ",") for name in _one_line(names))
+    return stack_files.folded(stack_files.stacks(1, 20, text))
 
 
 def _speedscope(names: Names) -> bytes:

@@ -33,8 +33,8 @@ def note(ring: Path) -> Path:
 
 
 def write_note(ring: Path, folder: Path, identity: str) -> None:
-    told = {"folder": str(folder), "pid": 1, "identity": identity}
-    note(ring).write_text(json.dumps(told))
+    values = {"folder": str(folder), "pid": 1, "identity": identity}
+    note(ring).write_text(json.dumps(values))
 
 
 def own_folder(folder: Path, content: str = "words") -> Path:

@@ -220,13 +220,13 @@ def tips(view: View, step: int = 25) -> str:
     ]
     if isinstance(view, TimelineView):
         prepared, width = view.prepared(), view.ticks_per_px()
-        found = {
+        tooltips = {
             tooltip_for(prepared, view.session, view.hit(x, y), width)
             for x, y in places
         }
     else:
-        found = {view.tooltip_at(x, y) for x, y in places}  # type: ignore[attr-defined]
-    return unescape("\n".join(map(str, found)))
+        tooltips = {view.tooltip_at(x, y) for x, y in places}  # type: ignore[attr-defined]
+    return unescape("\n".join(map(str, tooltips)))
 
 
 def titles_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -152,19 +152,19 @@ class Sequence:
         category: str = "", more: bytes = b"", *, is_interned: bool = True,
     ) -> bytes:  # fmt: skip
         """Return the packet of an event."""
-        about, told = num(9, kind), b""
+        about, value = num(9, kind), b""
         if track_uuid:
             about += num(11, track_uuid)
         if category:
             iid, new = self.number_of(1, category)
-            about, told = about + num(3, iid), told + new
+            about, value = about + num(3, iid), value + new
         if name and is_interned:
             iid, new = self.number_of(2, name)
-            about, told = about + num(10, iid), told + new
+            about, value = about + num(10, iid), value + new
         elif name:
             about += sub(23, name)
         body = sub(11, about + more)
-        return self.packet(body, time, more=sub(12, told) if told else b"")
+        return self.packet(body, time, more=sub(12, value) if value else b"")
 
 
 def note(name: str, value: int | str | float | bool) -> bytes:

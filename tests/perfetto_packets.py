@@ -36,22 +36,22 @@ def _slices(data: bytes) -> list[tuple]:
         categories |= {e.iid: e.name for e in packet.interned_data.event_categories}
         if packet.HasField("track_event"):
             event = packet.track_event
-            words = (
+            parts = (
                 names.get(event.name_iid),
                 [categories[iid] for iid in event.category_iids],
             )
-            events.append((packet.timestamp, event, *words))
+            events.append((packet.timestamp, event, *parts))
     events.sort(key=lambda row: row[0])
     opened: dict[int, list[list]] = defaultdict(list)
     rows: list[list] = []
-    for time, event, name, words in events:
+    for time, event, name, parts in events:
         stack = opened[event.track_uuid]
         if event.type == TrackEvent.TYPE_SLICE_END:
             row = stack.pop()
             row[0] = time - row[1]
         elif event.type in (TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT):
             flows = list(event.flow_ids), list(event.terminating_flow_ids)
-            rows.append([None, time, name, "".join(words), *flows])
+            rows.append([None, time, name, "".join(parts), *flows])
             if event.type == TrackEvent.TYPE_SLICE_BEGIN:
                 stack.append(rows[-1])
     return [tuple(row) for row in rows]

@@ -396,10 +396,10 @@ def tree_of(path: Path) -> ast.Module:
 
 def codes_in(path: Path) -> set[str]:
     """Return the codes of problems that a module can tell."""
-    found: set[str] = set()
+    names: set[str] = set()
     tree = tree_of(path)
     for node in ast.walk(tree):
-        found.update(_codes_of(node))
+        names.update(_codes_of(node))
     constants = {
         target.id: text
         for node in tree.body
@@ -407,7 +407,7 @@ def codes_in(path: Path) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    named = {constants.get(code[1:], "") if code[:1] == "$" else code for code in found}
+    named = {constants.get(code[1:], "") if code[:1] == "$" else code for code in names}
     return {code for code in named if re.fullmatch(r"[a-z*][a-z0-9_*]*", code)}
 
 

@@ -158,12 +158,12 @@ def records(*, later: int = 0) -> bytes:
 
 def packed(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a sidecar as version 2 has them."""
-    told = facts | {key: list(blocks(facts[key])) for key in TABLES}
+    values = facts | {key: list(blocks(facts[key])) for key in TABLES}
     builds = [
         build | {"tensors": table(len(build["tensors"]["flags"]), build["tensors"])}
         for build in facts["builds"]
     ]
-    return told | {"version": 2, "builds": builds}
+    return values | {"version": 2, "builds": builds}
 
 
 def packed_sidecar() -> dict[str, Any]:
@@ -180,21 +180,21 @@ def packed_sidecar() -> dict[str, Any]:
 
 def unpacked(facts: dict[str, Any], n_bytes: int) -> dict[str, Any]:
     """Return the facts of a sidecar of `n_bytes` with its tables as lists of rows."""
-    budget, told = Budget(n_bytes), dict(facts)
+    budget, values = Budget(n_bytes), dict(facts)
     for key in TABLES:
-        told[key] = [
+        values[key] = [
             row
             for item in facts.get(key, [])
             for row in (rows(item, budget) if is_block(item) else [item])
         ]
     wholes = {build["build"]: build for build in facts["builds"]}
-    told["builds"] = [
+    values["builds"] = [
         wholes.get(build.get("like"), {}) | build for build in facts["builds"]
     ]
-    for build in told["builds"]:
+    for build in values["builds"]:
         if is_block(build["tensors"]):
             build["tensors"] = columns(build["tensors"], budget)
-    return told
+    return values
 
 
 def facts_of(path: Path) -> dict[str, Any]:
@@ -209,6 +209,6 @@ def recording(
     """Write both files; return that of the records."""
     path, facts = folder / f"{name}.bin", sidecar(**changes)
     path.write_bytes(records())
-    told = packed(facts) if is_packed else facts
-    path.with_suffix(".json").write_text(json.dumps(told))
+    report = packed(facts) if is_packed else facts
+    path.with_suffix(".json").write_text(json.dumps(report))
     return path

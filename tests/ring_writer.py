@@ -167,10 +167,10 @@ class Writer:
     def put(self, lane: int, records: np.ndarray) -> None:
         head = int(self.lanes["head"][lane])
         if not self.overwrites:
-            room = self.capacity - (head - int(self.lanes["tail"][lane]))
-            self.lanes["dropped"][lane] += max(len(records) - room, 0)
-            self.dropped += max(len(records) - room, 0)
-            records = records[:room]
+            capacity = self.capacity - (head - int(self.lanes["tail"][lane]))
+            self.lanes["dropped"][lane] += max(len(records) - capacity, 0)
+            self.dropped += max(len(records) - capacity, 0)
+            records = records[:capacity]
         for at in range(0, len(records), self.capacity):
             part = records[at : at + self.capacity]
             low = head % self.capacity

@@ -63,7 +63,7 @@ def program(
         "void gemm<float, 64>(float*, int)", "__amd_rocclr_copyBuffer",
         'k("a, b")', "kernel\nof two lines", "ncclDevKernel_Generic",
     ]  # fmt: skip
-    words = names if names is not None else iter(())
+    text = names if names is not None else iter(())
     made = Made(pid)
     time = START + seed
     for i in range(n):
@@ -79,7 +79,7 @@ def program(
         )  # fmt: skip
         if i % 5 == 0:
             made.ranges.append(
-                {"name": next(words, f"step {i}, of {n}"), "start": begin,
+                {"name": next(text, f"step {i}, of {n}"), "start": begin,
                  "end": time, "tid": tid, "correlation": 1000 + i}
             )  # fmt: skip
         if is_copy:
@@ -91,7 +91,7 @@ def program(
             continue
         number = int(rng.integers(0, len(kernels))) + 1
         if number not in made.symbols:
-            made.symbols[number] = next(words, kernels[number - 1])
+            made.symbols[number] = next(text, kernels[number - 1])
         made.kernels.append(
             {"name": made.symbols[number], "kernel": number, "start": work,
              "end": until, "stream": int(rng.integers(0, 3)),

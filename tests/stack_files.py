@@ -27,13 +27,15 @@ class Sample:
 def stacks(seed: int, n: int, names: Iterator[str] | None = None) -> list[Stack]:
     """Return `n` random stacks that share their begins, as those of programs do."""
     rng = random.Random(seed)
-    words = [next(names) if names else f"f{i}" for i in range(9)]
+    texts = [next(names) if names else f"f{i}" for i in range(9)]
     made: list[Stack] = []
     for _ in range(n):
         last = made[-1] if made and rng.random() < 0.8 else ()
-        kept = last[: rng.randint(0, len(last))]
-        grown = tuple(rng.choice(words) for _ in range(rng.randint(1 + (not kept), 4)))
-        made.append((*kept, *grown)[:12])
+        entries = last[: rng.randint(0, len(last))]
+        grown = tuple(
+            rng.choice(texts) for _ in range(rng.randint(1 + (not entries), 4))
+        )
+        made.append((*entries, *grown)[:12])
     return made
 
 
@@ -42,19 +44,19 @@ def samples(
 ) -> list[Sample]:
     """Return random samples of some threads in the order of time, with gaps."""
     rng = random.Random(seed)
-    found = []
+    items = []
     for tid in range(1, n_threads + 1):
         time = 10**12 + rng.randint(0, PERIOD)
         for stack in stacks(seed + tid, max(n // n_threads, 1), names):
-            found.append(Sample(tid, time, stack))
+            items.append(Sample(tid, time, stack))
             is_gap = rng.random() < 0.2
             time += rng.randint(2, 9) * PERIOD if is_gap else PERIOD
             time += rng.randint(-50_000, 50_000)
-    return sorted(found, key=lambda sample: (sample.time, sample.tid))
+    return sorted(items, key=lambda sample: (sample.time, sample.tid))
 
 
 def perf(
-    found: Iterable[Sample],
+    items: Iterable[Sample],
     *,
     period: bool = True,
     header: bool = False,
@@ -70,7 +72,7 @@ def perf(
             "999, sample_type = IP|TID|TIME, freq = 1, precise_ip = 3", "# ========",
             "#",
         ]  # fmt: skip
-    for one in found:
+    for one in items:
         second, rest = divmod(one.time, 10**9)
         count = f"{PERIOD:>10} " if period else ""
         lines.append(
@@ -83,9 +85,9 @@ def perf(
     return "\n".join([*lines, ""]).encode()
 
 
-def folded(found: Iterable[Stack]) -> bytes:
+def folded(items: Iterable[Stack]) -> bytes:
     """Return a line for each different stack and how often it is there."""
-    counts = Counter(found)
+    counts = Counter(items)
     return "".join(f"{';'.join(s)} {n}\n" for s, n in counts.items()).encode()
 
 
@@ -94,12 +96,12 @@ def speedscope(
 ) -> bytes:
     """Return a file with a sampled and an evented profile of the same stacks."""
     rng = random.Random(seed)
-    found = stacks(seed, n, names)
-    listed = list(dict.fromkeys(name for stack in found for name in stack))
+    result = stacks(seed, n, names)
+    listed = list(dict.fromkeys(name for stack in result for name in stack))
     number = {name: i for i, name in enumerate(listed)}
-    weights = [rng.randint(1, 5) for _ in found]
+    weights = [rng.randint(1, 5) for _ in result]
     events, at, opened = [], 0, ()
-    for stack, weight in zip(found, weights, strict=True):
+    for stack, weight in zip(result, weights, strict=True):
         events += changes(opened, stack, at, number)
         at, opened = at + weight, stack
     events += changes(opened, (), at, number)
@@ -116,7 +118,7 @@ def speedscope(
                     "type": "sampled",
                     "name": "sampled",
                     **common,
-                    "samples": [[number[k] for k in stack] for stack in found],
+                    "samples": [[number[k] for k in stack] for stack in result],
                     "weights": weights,
                 },
                 {"type": "evented", "name": "evented", **common, "events": events},
@@ -180,11 +182,11 @@ def pprof(
 def varint(value: int) -> bytes:
     """Return a number as protobuf has it."""
     value &= (1 << 64) - 1
-    found = bytearray()
+    result = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        result.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes((*found, value))
+    return bytes((*result, value))
 
 
 def number(field: int, value: int) -> bytes:

@@ -284,13 +284,13 @@ def table_of(trace: Trace) -> dict[str, object]:
     return table
 
 
-def _add_columns(found: dict[str, object], name: str, table: object) -> None:
+def _add_columns(values: dict[str, object], name: str, table: object) -> None:
     for f in fields(table):  # type: ignore[arg-type]
         value = getattr(table, f.name)
         if is_dataclass(value):
-            _add_columns(found, f"{name}.{f.name}", value)
+            _add_columns(values, f"{name}.{f.name}", value)
         else:
-            found[f"{name}.{f.name}"] = value
+            values[f"{name}.{f.name}"] = value
 
 
 def assert_same_table(a: Trace, b: Trace) -> None:

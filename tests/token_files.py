@@ -32,10 +32,10 @@ TWINS = (
 def corpus_trace(commit: str) -> Path:
     """Return a real token trace of the corpus, or skip the test."""
     folder = need_corpus() / "bsc" / commit
-    found = [p for p in folder.rglob("token-*.json") if p.parent.name == "traces"]
-    if not found:
+    values = [p for p in folder.rglob("token-*.json") if p.parent.name == "traces"]
+    if not values:
         pytest.skip(f"the corpus has no token trace {commit}")
-    return found[0]
+    return values[0]
 
 
 def document(

@@ -41,9 +41,9 @@ class Hand:
     def __init__(self) -> None:
         self._arrivals = _Arrivals()
         asked = ["xdotool", "getmouselocation", "--shell"]
-        found = subprocess.run(asked, check=True, capture_output=True, text=True)
-        words = dict(line.split("=") for line in found.stdout.split())
-        self._at: tuple[int, int] = int(words["X"]), int(words["Y"])
+        result = subprocess.run(asked, check=True, capture_output=True, text=True)
+        values = dict(line.split("=") for line in result.stdout.split())
+        self._at: tuple[int, int] = int(values["X"]), int(values["Y"])
         app = QApplication.instance()
         assert app is not None
         app.installEventFilter(self._arrivals)
@@ -82,9 +82,9 @@ class Hand:
     ) -> None:
         """Click there; `held` is a modifier such as "ctrl"."""
         self.hover(widget, at)
-        words = ["click", "--repeat", str(times), "--delay", "40"]
+        arguments = ["click", "--repeat", str(times), "--delay", "40"]
         self._with(
-            held, QEvent.Type.MouseButtonRelease, [*words, str(_BUTTONS[button])]
+            held, QEvent.Type.MouseButtonRelease, [*arguments, str(_BUTTONS[button])]
         )
 
     def double_click(self, widget: QWidget, at: QPoint | QPointF | None = None) -> None:
@@ -101,8 +101,8 @@ class Hand:
         held: str | None = None,
     ) -> None:
         """Press at `start`, move in steps, let go at `end`."""
-        words = self._drag_words(widget, start, end, _BUTTONS[button])
-        self._with(held, QEvent.Type.MouseButtonRelease, words)
+        text = self._drag_words(widget, start, end, _BUTTONS[button])
+        self._with(held, QEvent.Type.MouseButtonRelease, text)
 
     def carry(
         self,
@@ -117,9 +117,9 @@ class Hand:
         The program is busy meanwhile: it hears of all `times` at once.
         """
         # Qt's own drag takes the events: no window hears of the release.
-        words = self._drag_words(widget, start, end, _BUTTONS["left"])
+        text = self._drag_words(widget, start, end, _BUTTONS["left"])
         back = ["mousemove", *map(str, self._place(widget, start))]
-        self._tool(*words, *(times - 1) * [*back, *words])
+        self._tool(*text, *(times - 1) * [*back, *text])
         self.settle()
 
     def _drag_words(
@@ -131,12 +131,12 @@ class Hand:
     ) -> list[str]:
         self.hover(widget, start)
         (x0, y0), (x1, y1) = self._place(widget, start), self._place(widget, end)
-        words = ["mousedown", str(button)]
+        parts = ["mousedown", str(button)]
         for step in range(1, 6):
             x, y = x0 + (x1 - x0) * step // 5, y0 + (y1 - y0) * step // 5
-            words += ["mousemove", str(x), str(y), "sleep", "0.01"]
+            parts += ["mousemove", str(x), str(y), "sleep", "0.01"]
         self._at = (x1, y1)
-        return [*words, "mouseup", str(button)]
+        return [*parts, "mouseup", str(button)]
 
     def wheel(
         self,
@@ -149,7 +149,7 @@ class Hand:
     ) -> None:
         """Turn the wheel there: up, down, left or right."""
         self.hover(widget, at)
-        words = [
+        arguments = [
             "click",
             "--repeat",
             str(steps),
@@ -157,7 +157,7 @@ class Hand:
             "10",
             str(_WHEEL[direction]),
         ]
-        self._with(held, QEvent.Type.Wheel, words)
+        self._with(held, QEvent.Type.Wheel, arguments)
 
     def _move(self, x: int, y: int) -> None:
         try:
@@ -182,13 +182,13 @@ class Hand:
                 patience_ms=3_000,
             )  # fmt: skip
 
-    def _with(self, held: str | None, kind: QEvent.Type, words: list[str]) -> None:
+    def _with(self, held: str | None, kind: QEvent.Type, items: list[str]) -> None:
         if held is None:
-            self._do(kind, *words)
+            self._do(kind, *items)
             return
         self._do(QEvent.Type.KeyPress, "keydown", held)
         try:
-            self._do(kind, *words)
+            self._do(kind, *items)
         finally:
             self._do(QEvent.Type.KeyRelease, "keyup", held)
 
@@ -200,15 +200,15 @@ class Hand:
         return round(whole.x() * ratio), round(whole.y() * ratio)
 
     def _do(
-        self, kind: QEvent.Type, *words: str, patience_ms: int = PATIENCE_MS
+        self, kind: QEvent.Type, *text: str, patience_ms: int = PATIENCE_MS
     ) -> None:
         before = self._arrivals.counts.get(kind, 0)
-        self._tool(*words)
+        self._tool(*text)
         deadline = time.monotonic() + patience_ms / 1000
         while self._arrivals.counts.get(kind, 0) == before:
             QTest.qWait(2)
             if time.monotonic() > deadline:
-                raise AssertionError(f"Qt heard nothing of: xdotool {' '.join(words)}")
+                raise AssertionError(f"Qt heard nothing of: xdotool {' '.join(text)}")
         self.settle()
 
     @staticmethod
@@ -218,8 +218,8 @@ class Hand:
             QTest.qWait(5)
 
     @staticmethod
-    def _tool(*words: str) -> None:
-        subprocess.run(["xdotool", *words], check=True, capture_output=True)
+    def _tool(*text: str) -> None:
+        subprocess.run(["xdotool", *text], check=True, capture_output=True)
 
 
 def answer_file_dialog(hand: Hand, path: Path, qtbot: QtBot) -> None:

@@ -55,9 +55,9 @@ def info(*files: Path) -> dict[str, Any]:
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as out:
         code = main(["info", "--json", *map(str, files)])
         out.seek(0)
-        said = out.read()
-    assert code == 0, said
-    info: dict[str, Any] = json.loads(said)
+        trace = out.read()
+    assert code == 0, trace
+    info: dict[str, Any] = json.loads(trace)
     return info
 
 
@@ -73,13 +73,13 @@ def tracer() -> Path:
     return TRACER
 
 
-def doors(door: str) -> dict[str, str]:
+def doors(entry_point: str) -> dict[str, str]:
     """Return the environment that lets the tracer in."""
     path = str(tracer())
     given = {}
-    if door in ("path", "both"):
+    if entry_point in ("path", "both"):
         given["GGML_BACKEND_PATH"] = path
-    if door in ("preload", "both"):
+    if entry_point in ("preload", "both"):
         given["LD_PRELOAD"] = path
     return given
 
@@ -133,8 +133,8 @@ class Traced:
         return builds
 
     def graphs(self) -> dict[int, EventGraph]:
-        told = [unpack(EventGraph, e.body) for e in self.of(FrameType.GRAPH_BEGIN)]
-        return {graph.graph: graph for graph in told}
+        report = [unpack(EventGraph, e.body) for e in self.of(FrameType.GRAPH_BEGIN)]
+        return {graph.graph: graph for graph in report}
 
     def weights(self) -> dict[str, DefWeight]:
         weights = {}
@@ -163,11 +163,11 @@ def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> 
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     facts = folder / "facts.json"
-    told = json.loads(facts.read_text()) if facts.exists() else {}
+    data = json.loads(facts.read_text()) if facts.exists() else {}
     with ring.Ring(path) as read:
         records = read.records()
         traced = Traced(
-            done.stdout, told, read.control[0].copy(), read.lanes.copy(),
+            done.stdout, data, read.control[0].copy(), read.lanes.copy(),
             read.definitions(), read.events(), records,
         )  # fmt: skip
         assert read.dropped() == 0
@@ -179,26 +179,26 @@ def run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> 
 
 def check_records(traced: Traced, *, lanes: int, graphs: int) -> None:
     """Each computed node once per lane and graph, and nothing lies over anything."""
-    builds, told = traced.builds(), traced.graphs()
-    assert len(told) == graphs
+    builds, report = traced.builds(), traced.graphs()
+    assert len(report) == graphs
     assert int(traced.control["no_node"]) == 0
     expected: Counter[tuple[int, int]] = Counter()
-    for number, graph in told.items():
+    for number, graph in report.items():
         _, tensors = builds[graph.build]
         for node in range(graph.n_nodes):
             if tensors[node][0]["flags"] & TensorFlag.COMPUTED:
                 expected[number, node] += lanes
-    found: Counter[tuple[int, int]] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     for part in traced.records:
-        found.update(zip(part["graph"].tolist(), part["node"].tolist(), strict=True))
+        counts.update(zip(part["graph"].tolist(), part["node"].tolist(), strict=True))
         end = part["t0"] + part["op_ns"] + part["wait_ns"]
         assert np.all(part["t0"][1:] >= end[:-1])
         assert np.all(part["extra"] & RECORD_BEGIN == 0)
-    assert found == expected
+    assert counts == expected
     ops = traced.ops
     for part in traced.records:
         for row in part[:: max(1, len(part) // 50)]:
-            head = told[int(row["graph"])]
+            head = report[int(row["graph"])]
             tensor, name = builds[head.build][1][int(row["node"])]
             assert tensor["op"] == row["op"]
             assert int(row["op"]) in ops

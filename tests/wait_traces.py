@@ -24,12 +24,12 @@ def with_waits(trace: Trace, wait: Array) -> Trace:
 
 def gaps_behind(trace: Trace) -> Array:
     """Return the room between each span and the next of its lane; 0 for the last."""
-    s, room = trace.spans, np.zeros(len(trace.spans), np.int64)
+    s, array = trace.spans, np.zeros(len(trace.spans), np.int64)
     order = np.lexsort((s.end, s.start, s.lane))
     same = s.lane[order][1:] == s.lane[order][:-1]
     behind = s.start[order][1:] - s.end[order][:-1]
-    room[order[:-1]] = np.where(same, np.maximum(behind, 0), 0)
-    return room
+    array[order[:-1]] = np.where(same, np.maximum(behind, 0), 0)
+    return array
 
 
 def random_waits(seed: int, n: int, lanes: int = 2, *, shuffled: bool = False) -> Trace:
@@ -39,10 +39,10 @@ def random_waits(seed: int, n: int, lanes: int = 2, *, shuffled: bool = False) -
     """
     rng = np.random.default_rng(seed)
     trace = random_trace(seed, n, lanes, shuffled=shuffled)
-    room = gaps_behind(trace)
+    space = gaps_behind(trace)
     kind = rng.random(n)
-    wait = rng.integers(0, room + 1)
-    wait = np.where(kind < 0.1, room, wait)
+    wait = rng.integers(0, space + 1)
+    wait = np.where(kind < 0.1, space, wait)
     return with_waits(trace, np.where(kind > 0.9, NO_WAIT, wait))
 
 
@@ -84,11 +84,11 @@ def plain_ops(trace: Trace) -> dict[int, tuple[int, ...]]:
             continue
         last = max(ids, key=lambda i: (int(s.end[i]), i))
         length = {i: int(s.end[i]) - int(s.start[i]) for i in ids}
-        most = max(length.values())
-        longest = min(i for i in ids if length[i] == most)
+        highest = max(length.values())
+        longest = min(i for i in ids if length[i] == highest)
         waited = sum(int(wait[i]) for i in ids if i != last)
         rows[op] = (
-            len(ids), last, int(s.end[last]), longest, most, sum(length.values()),
+            len(ids), last, int(s.end[last]), longest, highest, sum(length.values()),
             waited,
         )  # fmt: skip
     return rows

@@ -57,7 +57,7 @@ def view(rows: list[RowColumns], zoom: int) -> np.ndarray:
 
 
 def query(rows: list[RowColumns], edges: np.ndarray) -> int:
-    return sum(int(found.category[0]) for found in query_many(rows, edges))
+    return sum(int(one.category[0]) for one in query_many(rows, edges))
 
 
 @pytest.mark.parametrize("zoom", [1, 100, 10_000])
@@ -78,14 +78,22 @@ def test_bench_query_33m_spans_32_rows_1920_px(benchmark, largest, zoom):
 
 def picture(rows: list[RowColumns], edges: np.ndarray, n_levels: int) -> int:
     """Return a texel of the picture of rows, stacked in levels; 0 = not stacked."""
-    found = query_many(rows, edges, [n_levels] * len(rows))
+    results = query_many(rows, edges, [n_levels] * len(rows))
     hues = np.zeros(len(rows), np.uint32)
-    flat = row_texels(found, hues, hues, COLORS, COLORS)
+    flat = row_texels(results, hues, hues, COLORS, COLORS)
     if not n_levels:
         return int(flat[0, 0])
-    weights = stack_weights(found, 3)
+    weights = stack_weights(results, 3)
     texels = stack_texels(
-        found, weights, flat, np.full(len(rows), 6), hues, hues, COLORS, COLORS, least=1
+        results,
+        weights,
+        flat,
+        np.full(len(rows), 6),
+        hues,
+        hues,
+        COLORS,
+        COLORS,
+        least=1,
     )
     return int(texels[0][0, 0])
 

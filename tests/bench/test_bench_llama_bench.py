@@ -27,15 +27,15 @@ def table() -> BenchTable:
 
 @pytest.mark.parametrize("key", ["t/s", "n_threads", "build_commit"])
 def test_bench_sort_100k_tests(benchmark, table: BenchTable, key: str) -> None:
-    found = benchmark(table.order, key, is_down=True)
+    result = benchmark(table.order, key, is_down=True)
 
-    assert len(found) == N
+    assert len(result) == N
     assert benchmark.stats.stats.median < 0.1
 
 
 @pytest.mark.parametrize("text", ["model", "c17 n_threads>=64", "t/s<0.5"])
 def test_bench_filter_100k_tests(benchmark, table: BenchTable, text: str) -> None:
-    found = benchmark(table.matches, text)
+    result = benchmark(table.matches, text)
 
-    assert 0 < np.count_nonzero(found) <= N
+    assert 0 < np.count_nonzero(result) <= N
     assert benchmark.stats.stats.median < 0.1

@@ -30,21 +30,21 @@ class Machine:
 def test_same_against_same_is_no_difference() -> None:
     machine = Machine({"x": 100, "y": 100}, 0.01)
 
-    found = ab.compare(["x"], ["y"], rounds=20, seed=1, measure=machine)
+    comparison = ab.compare(["x"], ["y"], rounds=20, seed=1, measure=machine)
 
-    assert found.verdict == "no difference beyond the noise"
+    assert comparison.verdict == "no difference beyond the noise"
 
 
 @pytest.mark.parametrize(("speed", "word"), [(110, "faster"), (92, "slower")])
 def test_what_is_larger_than_the_noise_is_told(speed: float, word: str) -> None:
     machine = Machine({"x": 100, "y": speed}, 0.01)
 
-    found = ab.compare(["x"], ["y"], rounds=12, seed=1, measure=machine)
+    comparison = ab.compare(["x"], ["y"], rounds=12, seed=1, measure=machine)
 
-    assert found.verdict == f"B is {word}"
-    assert found.difference.median == pytest.approx(speed - 100, abs=1.5)
-    assert found.difference.low < speed - 100 < found.difference.high
-    assert found.noise.low < 0.5 < found.noise.high + 1
+    assert comparison.verdict == f"B is {word}"
+    assert comparison.difference.median == pytest.approx(speed - 100, abs=1.5)
+    assert comparison.difference.low < speed - 100 < comparison.difference.high
+    assert comparison.noise.low < 0.5 < comparison.noise.high + 1
 
 
 def test_order_is_random_and_repeats_with_its_seed() -> None:
@@ -64,13 +64,13 @@ def test_interval_is_the_exact_one_of_order_statistics(n: int) -> None:
     a = np.full(n, 100.0)
     b = 100 + np.arange(n, dtype=float)
 
-    found = ab.difference(a, b)
+    difference = ab.difference(a, b)
 
-    outside = round(found.low)
+    outside = round(difference.low)
     within = sum(comb(n, k) for k in range(outside + 1, n - outside)) / 2**n
-    assert found.coverage == pytest.approx(within)
+    assert difference.coverage == pytest.approx(within)
     if n < 6:
-        assert (found.low, found.high) == pytest.approx((0, n - 1))
+        assert (difference.low, difference.high) == pytest.approx((0, n - 1))
     else:
         wider = within - 2 * comb(n, outside + 1) / 2**n
         assert within >= 0.95 > wider
@@ -79,9 +79,9 @@ def test_interval_is_the_exact_one_of_order_statistics(n: int) -> None:
 def test_few_rounds_tell_nothing() -> None:
     machine = Machine({"x": 1, "y": 9}, 0)
 
-    found = ab.compare(["x"], ["y"], rounds=3, seed=1, measure=machine)
+    comparison = ab.compare(["x"], ["y"], rounds=3, seed=1, measure=machine)
 
-    assert found.verdict.startswith("too few rounds")
+    assert comparison.verdict.startswith("too few rounds")
 
 
 PERF = (
@@ -131,11 +131,11 @@ def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) ->
 
     status = main(["ab", "-a", a, "-b", b, "--rounds", "6", "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     assert status == 0
-    assert told["a"]["values"] == told["again"]["values"] == [50.0] * 6
-    assert told["difference"]["median_percent"] == pytest.approx(20)
-    assert told["verdict"] == "B is faster"
+    assert data["a"]["values"] == data["again"]["values"] == [50.0] * 6
+    assert data["difference"]["median_percent"] == pytest.approx(20)
+    assert data["verdict"] == "B is faster"
 
 
 @pytest.mark.parametrize(

@@ -47,15 +47,15 @@ def test_whole_recording_lacks_nothing(writer: Writer) -> None:
     writer.graph()
     writer.end()
 
-    told = story(recorder)
+    report = story(recorder)
 
-    assert told["account"] == {
+    assert report["account"] == {
         "computed": 2 * N_NODES, "expected": 2 * N_NODES, "recorded": 2 * N_NODES,
         "left_out": 0, "missing": 0, "not_seen": 0, "beyond_limit": 0,
         "unplaced": 0, "unknown_graphs": 0, "interrupted": [],
         "short": {"graph": [], "expected": [], "recorded": []},
     }  # fmt: skip
-    assert told["changes"] == []
+    assert report["changes"] == []
 
 
 def test_lost_records_are_counted_by_graph(tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_lost_records_are_counted_by_graph(tmp_path: Path) -> None:
     for _ in range(4):
         writer.graph()
 
-    told = story(recorder)["account"]
+    report = story(recorder)["account"]
 
     assert writer.dropped == 2 * (4 * N_NODES - 128)
-    assert told["missing"] == writer.dropped
-    assert told["expected"] - told["recorded"] == writer.dropped
-    assert told["short"] == {
+    assert report["missing"] == writer.dropped
+    assert report["expected"] - report["recorded"] == writer.dropped
+    assert report["short"] == {
         "graph": [1, 2, 3], "expected": [2 * N_NODES] * 3,
         "recorded": [2 * (128 - N_NODES), 0, 0],
     }  # fmt: skip
@@ -79,23 +79,26 @@ def test_what_filters_leave_out_is_not_missing(writer: Writer) -> None:
     recorder = begun(writer, ops="MUL_MAT", layers="0-1")
     writer.graph()
 
-    told = story(recorder)
+    report = story(recorder)
 
-    assert told["settings"]["ops"] == ["MUL_MAT"]
-    assert told["settings"]["layers"] == [0, 1]
+    assert report["settings"]["ops"] == ["MUL_MAT"]
+    assert report["settings"]["layers"] == [0, 1]
     # Ten nodes in each layer, of which every fifth is MUL_MAT.
-    assert (told["account"]["recorded"], told["account"]["missing"]) == (8, 0)
-    assert told["account"]["left_out"] == 2 * N_NODES - 8
+    assert (report["account"]["recorded"], report["account"]["missing"]) == (8, 0)
+    assert report["account"]["left_out"] == 2 * N_NODES - 8
 
 
 def test_records_beyond_the_limit_are_counted(writer: Writer) -> None:
     recorder = begun(writer, max_records="150")
     writer.graph()
 
-    told = story(recorder)
+    report = story(recorder)
 
-    assert told["settings"]["max_records"] == 150
-    assert (told["account"]["recorded"], told["account"]["beyond_limit"]) == (150, 50)
+    assert report["settings"]["max_records"] == 150
+    assert (report["account"]["recorded"], report["account"]["beyond_limit"]) == (
+        150,
+        50,
+    )
 
 
 def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
@@ -109,10 +112,10 @@ def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
     rows["graph"], rows["t0"] = 1, (1 << 40) + np.arange(3)
     writer.put(0, rows)
 
-    told = story(recorder)["account"]
+    report = story(recorder)["account"]
 
-    assert told["interrupted"] == [1]
-    assert (told["missing"], told["recorded"]) == (0, 2 * N_NODES + 3)
+    assert report["interrupted"] == [1]
+    assert (report["missing"], report["recorded"]) == (0, 2 * N_NODES + 3)
 
 
 def test_changes_while_it_runs_are_told_with_their_times(writer: Writer) -> None:
@@ -124,9 +127,9 @@ def test_changes_while_it_runs_are_told_with_their_times(writer: Writer) -> None
     recorder.settings = settings(threads="1")
     recorder.poll()
 
-    told = story(recorder)
-    first, second = told["changes"]
-    assert told["settings"]["ops"] == []
+    report = story(recorder)
+    first, second = report["changes"]
+    assert report["settings"]["ops"] == []
     assert before < first["time"] <= second["time"]
     assert first["sample_every"] == 7
     assert first["ops"] == ["!MUL_MAT", "!ROPE", "!SOFT_MAX", "!RMS_NORM"]
@@ -141,11 +144,11 @@ def test_reader_that_goes_on_keeps_the_settings_of_the_first_one(
     first.poll()
     writer.control["reader_pid"] = 0  # it was killed
 
-    told = story(begun(writer))
+    report = story(begun(writer))
 
-    assert told["settings"]["ops"] == ["MUL_MAT"]
-    assert [change["ops"] for change in told["changes"]] == [[]]
-    assert told["account"]["recorded"] == 2 * N_NODES
+    assert report["settings"]["ops"] == ["MUL_MAT"]
+    assert [change["ops"] for change in report["changes"]] == [[]]
+    assert report["account"]["recorded"] == 2 * N_NODES
 
 
 @pytest.mark.parametrize(("is_over", "state"), [(True, "exited"), (False, "running")])
@@ -157,9 +160,9 @@ def test_ring_tells_how_its_program_ended(
         writer.end()
         writer.control["start_time"] = 1  # no process with this number is it
 
-    told = story(recorder)["end"]
+    report = story(recorder)["end"]
 
-    assert told == {
+    assert report == {
         "state": state, "exit_code": None, "signal": None, "launcher": False,
     }  # fmt: skip
 
@@ -179,8 +182,8 @@ def test_recording_of_a_reader_that_notes_nothing_tells_what_the_ring_does(
     recorder.finish(keeps_ring=True)
     (recorder.folder / "facts").write_text('{"lost": 0, "lost_events": 0}')
 
-    told = recording.load(recorder.folder, settings()).story
+    story = recording.load(recorder.folder, settings()).story
 
-    assert told["settings"]["ops"] == ["!ADD"]
-    assert told["changes"] is None
-    assert told["end"] is None
+    assert story["settings"]["ops"] == ["!ADD"]
+    assert story["changes"] is None
+    assert story["end"] is None

@@ -74,14 +74,14 @@ def opened(folder: Path, builds: list[dict[str, Any]], version: int) -> Trace:
 
 def reads(trace: Trace) -> list[tuple[object, ...]]:
     """Return the name of each span, and what it reads with places and sizes."""
-    found = []
+    items = []
     for row in range(len(trace.spans)):
         each = trace.accesses.of_span(row)
         names = [trace.strings[int(trace.tensors.name[i])] for i in each.tensor]
         columns = (each.offset, each.size, each.buffer, each.address, each.layer)
-        told = zip(names, *(column.tolist() for column in columns), strict=True)
-        found.append((trace.span_name(row), *told))
-    return found
+        actual = zip(names, *(column.tolist() for column in columns), strict=True)
+        items.append((trace.span_name(row), *actual))
+    return items
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -91,11 +91,11 @@ def test_alike_builds_are_read_as_if_each_were_whole(seed: int, tmp_path: Path) 
         build(3, n_tokens=512, seed=seed),
     ]  # fmt: skip
 
-    told = list(build_facts(builds, has_names=True))
+    items = list(build_facts(builds, has_names=True))
     from_whole = opened(tmp_path, [*map(whole, builds)], 1)
-    from_alike = opened(tmp_path, told, 2)
+    from_alike = opened(tmp_path, items, 2)
 
-    assert [facts.get("like") for facts in told] == [None, 0, None, 0]
+    assert [facts.get("like") for facts in items] == [None, 0, None, 0]
     assert reads(from_alike) == reads(from_whole)
     sizes = [trace.tensors.size.tolist() for trace in (from_alike, from_whole)]
     assert sizes[0] == sizes[1]

@@ -26,8 +26,8 @@ def settings(**flags: str) -> Settings:
 def ops_of(recorder: Recorder) -> dict[int, int]:
     """Return how many records of each op would be written."""
     recorder.finish(keeps_ring=True)
-    told = recording.load(recorder.folder, recorder.common_settings).contents
-    codes, counts = np.unique(told.records.all()["op"], return_counts=True)
+    contents = recording.load(recorder.folder, recorder.common_settings).contents
+    codes, counts = np.unique(contents.records.all()["op"], return_counts=True)
     return dict(zip(codes.tolist(), counts.tolist(), strict=True))
 
 
@@ -69,12 +69,12 @@ def test_command_from_elsewhere_outlives_a_new_op_and_reaches_the_output(
 ) -> None:
     recorder = begun(writer, ops="MUL_MAT")
     assert main(["set", str(writer.path), "--ops", "ADD", "--sample", "7"]) == 0
-    said = writer.control["op_mask"][0].tolist()
+    value = writer.control["op_mask"][0].tolist()
     with writer.path.with_name(f"{writer.path.name}.defs").open("ab") as file:
         file.write(frame(FrameType.OP, b"\x09\0\0\0" + text("GLU")))
     recorder.poll()
 
-    assert writer.control["op_mask"][0].tolist() == said
+    assert writer.control["op_mask"][0].tolist() == value
     assert int(writer.control["sample_every"][0]) == 7
     writer.graph()
     assert ops_of(recorder)[ADD] == N_NODES // 5

@@ -22,13 +22,13 @@ def _own_environment(tmp_path, monkeypatch):
 
 
 def checked(output: Path | None = None) -> dict[str, bool | None]:
-    found = machine_checks(resolve({}, None, os.environ), os.environ, output)
-    return {check.name: check.works for check in found}
+    result = machine_checks(resolve({}, None, os.environ), os.environ, output)
+    return {check.name: check.works for check in result}
 
 
 def texts(output: Path | None = None) -> dict[str, str]:
-    found = machine_checks(resolve({}, None, os.environ), os.environ, output)
-    return {check.name: check.text for check in found}
+    result = machine_checks(resolve({}, None, os.environ), os.environ, output)
+    return {check.name: check.text for check in result}
 
 
 def test_machine_that_is_as_it_has_to_be_is_good(tmp_path, monkeypatch):

@@ -192,8 +192,8 @@ def test_changed_program_asks_for_the_tracer_and_does_without(
 
     assert (alone.returncode, alone.stderr) == (1, b"")
     assert traced.returncode == 0
-    told = set(traced.stderr.decode().splitlines())
-    assert told == {f"{name} 1" for name in codemod.REQUIRED}
+    names = set(traced.stderr.decode().splitlines())
+    assert names == {f"{name} 1" for name in codemod.REQUIRED}
 
 
 def test_doctor_knows_a_changed_static_program(checkout: Path, tmp_path: Path) -> None:

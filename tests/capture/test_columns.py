@@ -36,15 +36,15 @@ LIKE_A_RUN = some.lists(
 
 def read_back(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of blocks as a reader of their text has them."""
-    told = json.loads(text(made))
-    return [row for block in told for row in rows(block, Budget(LARGE))]
+    data = json.loads(text(made))
+    return [row for block in data for row in rows(block, Budget(LARGE))]
 
 
 @given(some.one_of(ROWS, LIKE_A_RUN), some.integers(1, 50))
 def test_rows_come_back_as_they_were(given_rows: Any, size: int) -> None:
     made = list(blocks(given_rows, size=size))
 
-    found = read_back(made)
+    result = read_back(made)
 
     names = [
         {name for row in given_rows[at : at + size] for name in row}
@@ -54,7 +54,7 @@ def test_rows_come_back_as_they_were(given_rows: Any, size: int) -> None:
         {name: row.get(name) for name in names[i // size]}
         for i, row in enumerate(given_rows)
     ]
-    assert [{k: (type(v), v) for k, v in row.items()} for row in found] == [
+    assert [{k: (type(v), v) for k, v in row.items()} for row in result] == [
         {k: (type(v), v) for k, v in row.items()} for row in expected if row
     ]
 

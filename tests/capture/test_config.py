@@ -73,7 +73,7 @@ def test_flag_beats_file_beats_environment_beats_default(
     variable = {setting.variable.removeprefix("!"): in_environment}
     flag = {setting.name: by_flag}
 
-    said = [
+    origins = [
         config.resolve(*sources).origin(setting.name)
         for sources in (
             ({}, None, {}), ({}, None, variable), ({}, file, variable),
@@ -81,20 +81,20 @@ def test_flag_beats_file_beats_environment_beats_default(
         )
     ]  # fmt: skip
 
-    assert [origin.source for origin in said] == [
+    assert [origin.source for origin in origins] == [
         "default", setting.variable.removeprefix("!"), f"{file}: {setting.key}",
         f"--{setting.flag}",
     ]  # fmt: skip
-    assert said[0].value == setting.default
-    assert said[2].value == setting.read(in_file)
-    assert said[3].value == setting.read(by_flag)
-    assert len(said[3].overruled) == 2
+    assert origins[0].value == setting.default
+    assert origins[2].value == setting.read(in_file)
+    assert origins[3].value == setting.read(by_flag)
+    assert len(origins[3].overruled) == 2
 
 
 def test_disable_means_not_enabled() -> None:
-    found = config.resolve({}, None, {"GGML_VIZ_DISABLE": "1"})
+    settings = config.resolve({}, None, {"GGML_VIZ_DISABLE": "1"})
 
-    assert found.settings.enabled is False
+    assert settings.settings.enabled is False
 
 
 def test_configuration_of_ggml_viz_is_understood(tmp_path: Path) -> None:
@@ -114,34 +114,34 @@ def test_configuration_of_ggml_viz_is_understood(tmp_path: Path) -> None:
         "ui": {"live_mode": True, "poll_interval_ms": 50, "max_live_events": 25000},
     }  # fmt: skip
 
-    found = config.resolve({}, written(tmp_path / "viz.json", document), {})
+    settings = config.resolve({}, written(tmp_path / "viz.json", document), {})
 
-    assert found.settings.max_records == 50000
-    assert found.settings.ggmlviz == "llama.ggmlviz"
-    assert found.settings.log_level == "INFO"
-    assert (found.settings.live, found.settings.poll_interval_ms) == (True, 50)
-    assert len(found.notices) == 3  # told, not hidden: what has no use here
+    assert settings.settings.max_records == 50000
+    assert settings.settings.ggmlviz == "llama.ggmlviz"
+    assert settings.settings.log_level == "INFO"
+    assert (settings.settings.live, settings.settings.poll_interval_ms) == (True, 50)
+    assert len(settings.notices) == 3  # told, not hidden: what has no use here
 
 
 def test_all_keys_of_its_documents_count(tmp_path: Path) -> None:
     path = written(tmp_path / "config.json", SEED)
 
-    found = config.resolve({}, path, {})
+    result = config.resolve({}, path, {})
 
-    settings = found.settings
+    settings = result.settings
     assert (settings.verbose, settings.live) == (True, True)
     assert settings.poll_interval_ms == 75
     assert settings.max_records == 40000
     assert (settings.op_timing, settings.memory_tracking) == (False, False)
     assert settings.ggmlviz == "whisper_trace.ggmlviz"
-    assert settings.log_level == found.least_level == "DEBUG"
+    assert settings.log_level == result.least_level == "DEBUG"
     assert (settings.log_timestamp, settings.log_thread_id) == (True, True)
     assert settings.log_prefix == "[WHISPER_DEMO]"
-    assert found.problems == ()
-    assert [n.partition(" is not used")[0] for n in found.notices] == [
+    assert result.problems == ()
+    assert [n.partition(" is not used")[0] for n in result.notices] == [
         f"{path}: cli.port"
     ]
-    names = {o.setting.name for o in found.origins if o.kind is config.Source.FILE}
+    names = {o.setting.name for o in result.origins if o.kind is config.Source.FILE}
     assert len(names) == 11
 
 
@@ -149,10 +149,10 @@ def test_unknown_keys_are_told_with_what_may_be_meant(tmp_path: Path) -> None:
     document = {"instrumentation": {"max_event": 5, "colour": 1}, "loging": {}}
     document |= {"logging": {"live_mode": True}}
 
-    found = config.resolve({}, written(tmp_path / "c.json", document), {})
+    settings = config.resolve({}, written(tmp_path / "c.json", document), {})
 
-    told = [notice.partition("unknown key ")[2] for notice in found.notices]
-    assert told == [
+    values = [notice.partition("unknown key ")[2] for notice in settings.notices]
+    assert values == [
         "instrumentation.max_event; did you mean instrumentation.max_events",
         "instrumentation.colour",  # no key is like it
         "loging; did you mean logging",
@@ -166,20 +166,20 @@ def test_of_two_keys_of_one_setting_ours_counts(tmp_path: Path) -> None:
         "instrumentation": {"output_file": "b.ggmlviz"},
     }
 
-    found = config.resolve({}, written(tmp_path / "c.json", document), {})
+    settings = config.resolve({}, written(tmp_path / "c.json", document), {})
     turned = dict(reversed(document.items()))
     other = config.resolve({}, written(tmp_path / "d.json", turned), {})
 
-    assert found.settings.ggmlviz == other.settings.ggmlviz == "a.ggmlviz"
-    assert len(found.notices) == len(other.notices) == 1
+    assert settings.settings.ggmlviz == other.settings.ggmlviz == "a.ggmlviz"
+    assert len(settings.notices) == len(other.notices) == 1
 
 
 def test_file_is_found_by_the_environment(tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", {"instrumentation": {"sample_every": 3}})
 
-    found = config.resolve({}, None, {"GGSCOPE_CAPTURE_CONFIG": str(path)})
+    settings = config.resolve({}, None, {"GGSCOPE_CAPTURE_CONFIG": str(path)})
 
-    assert found.settings.sample_every == 3
+    assert settings.settings.sample_every == 3
 
 
 @pytest.mark.parametrize("variable", config.CONFIG_VARIABLES)
@@ -195,18 +195,18 @@ def test_file_is_found_by_any_of_its_variables(variable: str, tmp_path: Path) ->
 def test_file_that_cannot_be_read_says_nothing(document: str, tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", document)
 
-    found = config.resolve({"layers": "2"}, path, {"GGML_VIZ_MAX_EVENTS": "5"})
+    settings = config.resolve({"layers": "2"}, path, {"GGML_VIZ_MAX_EVENTS": "5"})
 
-    assert not found.is_read
-    assert len(found.problems) == 1
-    assert found.problems[0].startswith(str(path))
-    assert (found.settings.layers, found.settings.max_records) == ((2,), 5)
+    assert not settings.is_read
+    assert len(settings.problems) == 1
+    assert settings.problems[0].startswith(str(path))
+    assert (settings.settings.layers, settings.settings.max_records) == ((2,), 5)
 
 
 def test_missing_file_is_a_problem(tmp_path: Path) -> None:
-    found = config.resolve({}, tmp_path / "none.json", {})
+    settings = config.resolve({}, tmp_path / "none.json", {})
 
-    assert found.problems == (
+    assert settings.problems == (
         f"{tmp_path / 'none.json'} cannot be read: No such file or directory",
     )
 
@@ -240,25 +240,25 @@ def test_wrong_value_is_told_and_the_others_count(
         }
     path = written(tmp_path / "c.json", document)
 
-    found = config.resolve({}, path, {})
+    settings = config.resolve({}, path, {})
 
-    (problem,) = found.problems
+    (problem,) = settings.problems
     assert str(path) in problem
     assert told in problem
-    assert found.is_read
-    assert found.settings.layers == (3,)
-    assert found.settings.verbose is isinstance(document, dict)
+    assert settings.is_read
+    assert settings.settings.layers == (3,)
+    assert settings.settings.verbose is isinstance(document, dict)
 
 
 def test_of_a_wrong_value_the_next_source_counts(tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", {"instrumentation": {"max_events": "many"}})
 
-    found = config.resolve({}, path, {"GGML_VIZ_MAX_EVENTS": "7"})
+    settings = config.resolve({}, path, {"GGML_VIZ_MAX_EVENTS": "7"})
     wrong = config.resolve({}, None, {"GGML_VIZ_BUFFER_SIZE": "1000"})
 
-    assert found.origin("max_records").source == "GGML_VIZ_MAX_EVENTS"
-    assert found.settings.max_records == 7
-    assert found.wrong == {"max_records"}
+    assert settings.origin("max_records").source == "GGML_VIZ_MAX_EVENTS"
+    assert settings.settings.max_records == 7
+    assert settings.wrong == {"max_records"}
     assert wrong.settings.ring_records == 0
     assert 'GGML_VIZ_BUFFER_SIZE is "1000"' in wrong.problems[0]
 
@@ -294,11 +294,11 @@ def test_level_that_is_logged(
 def test_lists_and_sizes_are_read() -> None:
     flags = {"layers": "0, 4-6", "ops": "ggml_op_mul_mat,add", "ring_records": "64k"}
 
-    found = config.resolve(flags, None, {}).settings
+    settings = config.resolve(flags, None, {}).settings
 
-    assert found.layers == (0, 4, 5, 6)
-    assert found.ops == ("MUL_MAT", "ADD")
-    assert found.ring_records == 65536
+    assert settings.layers == (0, 4, 5, 6)
+    assert settings.ops == ("MUL_MAT", "ADD")
+    assert settings.ring_records == 65536
 
 
 def test_command_explains_origins(
@@ -309,17 +309,17 @@ def test_command_explains_origins(
 
     code = main(["config", "--json", "--config", str(path), "--layers", "1-2"])
 
-    told = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert told["sample_every"] == {
+    assert data["sample_every"] == {
         "value": 3, "from": f"{path}: instrumentation.sample_every",
         "overruled": ["GGSCOPE_CAPTURE_SAMPLE is 5"], "default": 1,
         "flag": "--sample", "keys": ["instrumentation.sample_every"],
         "variable": "GGSCOPE_CAPTURE_SAMPLE", "used_by": "tracer", "reloads": True,
         "help": "trace every N-th graph only",
     }  # fmt: skip
-    assert (told["layers"]["value"], told["layers"]["from"]) == ([1, 2], "--layers")
-    assert told["enabled"]["from"] == "default"
+    assert (data["layers"]["value"], data["layers"]["from"]) == ([1, 2], "--layers")
+    assert data["enabled"]["from"] == "default"
 
 
 @pytest.mark.parametrize("width", [72, 80, 110, 200])

@@ -66,11 +66,11 @@ def test_contexts_that_compute_at_once_lack_nothing(
         out.with_suffix(".json").write_text(json.dumps(facts))
 
     trace = opened(out)
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert (found.rests_on == (COUNTED,)) is states
-    assert (found.is_known, found.n_missing) == (True, 0)
-    assert found.n_there == facts["records"]
+    assert (result.rests_on == (COUNTED,)) is states
+    assert (result.is_known, result.n_missing) == (True, 0)
+    assert result.n_there == facts["records"]
 
 
 def test_every_op_knows_its_experts_where_contexts_compute_at_once(
@@ -80,11 +80,11 @@ def test_every_op_knows_its_experts_where_contexts_compute_at_once(
     recorded(npm_llama, tiny_models["nano-moe"], out, contexts=4)
 
     trace = opened(out)
-    found = choosing(trace)
+    result = choosing(trace)
     (op,) = [n for n, name in enumerate(trace.ops.names) if name == "MUL_MAT_ID"]
 
-    assert len(found.spans) == int((trace.spans.op == op).sum()) > 0
-    assert (found.choice >= 0).all()
+    assert len(result.spans) == int((trace.spans.op == op).sum()) > 0
+    assert (result.choice >= 0).all()
     # A choice belongs to a multiplication of its own ubatch and layer.
     routing, spans = trace.routing, trace.spans
     assert (routing.span >= 0).all()
@@ -107,8 +107,8 @@ def test_event_stream_takes_the_sidecar_of_its_run(
     trace = opened(out_of / "out.ggmlviz")
 
     assert "sidecar_refused" not in {w.code for w in trace.warnings}
-    found = completeness(trace)
-    assert (found.rests_on, found.n_missing) == ((COUNTED,), 0)
+    result = completeness(trace)
+    assert (result.rests_on, result.n_missing) == ((COUNTED,), 0)
     assert tokens_of(trace) == tokens_of(records)
     assert len(trace.batch_tokens) == len(records.batch_tokens)
     for kind in (LaneKind.TOKEN, LaneKind.COMMAND):
@@ -146,6 +146,6 @@ def test_sidecar_of_another_run_is_refused_by_an_event_stream(
 
     trace = opened(stream)
 
-    (told,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
-    assert "graphs begin" in told.message
+    (warning,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
+    assert "graphs begin" in warning.message
     assert trace.stories == ()

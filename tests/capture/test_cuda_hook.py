@@ -47,15 +47,15 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(programs: Path, out: Path, way: str) -> dict[str, str]:
-    found = {**os.environ, "LD_LIBRARY_PATH": str(programs), cuda.OUT: str(out)}
+    values = {**os.environ, "LD_LIBRARY_PATH": str(programs), cuda.OUT: str(out)}
     if way == "cupti":
-        found |= {
+        values |= {
             cuda.INJECTION: str(programs / "_cuda.so"),
             cuda.CUPTI: str(programs / "libcupti.so"),
         }
     else:
-        found |= {"LD_PRELOAD": str(programs / "_cuda.so")}
-    return found
+        values |= {"LD_PRELOAD": str(programs / "_cuda.so")}
+    return values
 
 
 def ran(
@@ -320,17 +320,17 @@ def test_old_libraries_of_c_will_do(programs: Path) -> None:
     objdump = shutil.which("objdump")
     if objdump is None:
         pytest.skip("there is no objdump here")
-    told = subprocess.run(
+    stdout = subprocess.run(
         [objdump, "-T", programs / "_cuda.so"], capture_output=True, text=True,
         check=True,
     ).stdout  # fmt: skip
 
     versions = {
-        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", told)
+        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", stdout)
     }
 
     assert max(versions) <= (2, 17)
-    defined = re.findall(r"\.text\s+\w+\s+(?:Base\s+)?(\w+)$", told, re.MULTILINE)
+    defined = re.findall(r"\.text\s+\w+\s+(?:Base\s+)?(\w+)$", stdout, re.MULTILINE)
     assert sorted(defined) == ["InitializeInjection", "dlsym"]
 
 
@@ -436,20 +436,20 @@ def test_doctor_tells_whether_calls_can_be_recorded(
         out = str(tmp_path / "x.jsonl")
         done = captured(programs, "doctor", "--cuda", str(program), "-o", out, "--json")
         assert done.returncode == 0
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        data: dict[str, Any] = json.loads(done.stdout)
+        return data
 
     report = answer(programs / "loads")
 
     # It has run on no GPU, so the answer is never a plain yes.
-    assert [door["works"] for door in report["doors"]] == [None, None]
+    assert [entry_point["works"] for entry_point in report["doors"]] == [None, None]
     assert [check["name"] for check in report["checks"]] == [
         "hook", "driver", "CUPTI", "output",
     ]  # fmt: skip
     locked = tmp_path / "locked"
     shutil.copy(programs / "loads", locked)
     locked.chmod(0o600)
-    assert {door["works"] for door in answer(locked)["doors"]} == {False}
+    assert {entry_point["works"] for entry_point in answer(locked)["doors"]} == {False}
 
 
 def test_library_is_named_for_other_launchers(programs: Path) -> None:

@@ -266,10 +266,12 @@ def test_command_prints_the_contract(
 
     code = main(["doctor", str(program), "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert list(told) == ["program", "linkage", "doors", "advice", "checks"]
-    assert [list(door) for door in told["doors"]] == [["door", "works", "why"]] * 2
+    assert list(data) == ["program", "linkage", "doors", "advice", "checks"]
+    assert [list(entry_point) for entry_point in data["doors"]] == [
+        ["door", "works", "why"]
+    ] * 2
 
 
 def test_missing_program_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,8 +71,8 @@ def direct(variables: Variables, path: Path, size: int = 16 << 20) -> Variables:
     return variables | doors("preload") | own
 
 
-def captured(*words: object) -> list[str]:
-    return [sys.executable, "-m", "ggscope_capture", *map(str, words)]
+def captured(*text: object) -> list[str]:
+    return [sys.executable, "-m", "ggscope_capture", *map(str, text)]
 
 
 def run(
@@ -121,8 +121,8 @@ def in_small_memory(
     unshare = shutil.which("unshare")
     if unshare is None or run([unshare, "-rm", "true"], variables).returncode:
         pytest.skip("no file system can be mounted here")
-    words = ["sh", "-c", SMALL, "sh", size, str(folder), *line]
-    return run([unshare, "-rm", *words], variables)
+    arguments = ["sh", "-c", SMALL, "sh", size, str(folder), *line]
+    return run([unshare, "-rm", *arguments], variables)
 
 
 @pytest.mark.parametrize("size", ["4k", "64k", "640k"])
@@ -233,17 +233,17 @@ def test_program_killed_at_any_moment_leaves_all_that_it_wrote(
         wait_for(path.exists)
         time.sleep(chance.random() * 0.05)
         child.kill()
-    (told,) = recording.ring_statuses(rings)
+    (report,) = recording.ring_statuses(rings)
     out = tmp_path / "out.bin"
     recovered = run(captured("recover", path, "-o", out), variables)
 
-    assert told.state in {"dead", "not ready"}
-    if told.state == "dead":
+    assert report.state in {"dead", "not ready"}
+    if report.state == "dead":
         assert recovered.returncode == 0, recovered.stderr
         sidecar = facts_of(out)
-        assert sidecar["records"] == told.waiting
+        assert sidecar["records"] == report.waiting
         content = np.frombuffer(out.read_bytes(), "<u8").reshape(-1, 32)
-        assert len(content) == told.waiting
+        assert len(content) == report.waiting
         assert np.all(np.diff(content[:, 0].astype(np.int64)) > 0)
         assert list(rings.iterdir()) == []
 
@@ -318,11 +318,11 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
         command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as child:
         wait_for(lambda: any(r.reader for r in recording.ring_statuses(rings)))
-        (told,) = recording.ring_statuses(rings)
-        viewer = live.Ring(told.path)
+        (report,) = recording.ring_statuses(rings)
+        viewer = live.Ring(report.path)
         looks_only = not viewer.is_owner
         viewer.close()
-        refused = run(captured("recover", told.path, "-o", tmp_path / "b"), variables)
+        refused = run(captured("recover", report.path, "-o", tmp_path / "b"), variables)
         child.communicate(b"\n" * 20, timeout=30)  # the program goes on to its end
         assert child.returncode == 0
 
@@ -344,8 +344,8 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
     )
     assert child.stdin is not None
     wait_for(lambda: any(r.folder for r in recording.ring_statuses(rings)))
-    (told,) = recording.ring_statuses(rings)
-    viewer, saved = ProgramSource(told.path), tmp_path / "saved.bin"
+    (report,) = recording.ring_statuses(rings)
+    viewer, saved = ProgramSource(report.path), tmp_path / "saved.bin"
 
     def heard(n: int) -> bool:
         viewer.poll()
@@ -368,14 +368,14 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
             child.stdin.write(b"\n" * 16)  # the program goes on to its end
         wait_for(lambda: heard(20 * NODES))
         wait_for(lambda: not heard(0) and viewer.status().state is State.ENDED)
-        kept = viewer.status().recording
-        made = save_recording(kept, saved, lambda *_: None, lambda: None)
+        entries = viewer.status().recording
+        made = save_recording(entries, saved, lambda *_: None, lambda: None)
     finally:
         viewer.close()
         viewer.forget()
-    recovered = run(captured("recover", told.path, "-o", out), variables)
+    recovered = run(captured("recover", report.path, "-o", out), variables)
 
-    assert kept.place == tmp_path / "out.bin.partial"
+    assert entries.place == tmp_path / "out.bin.partial"
     assert (made.records, made.lost) == (20 * NODES, 0)
     assert info(saved)["counts"]["records"] == 20 * NODES
     assert recovered.returncode == 0, recovered.stderr

@@ -31,9 +31,9 @@ def names(folder: Path) -> list[str]:
 
 def started(target: Path) -> tuple[subprocess.Popen[str], Path]:
     """Start a process that has written half of a file; return it and that file."""
-    words = [sys.executable, "-c", WRITES, str(target)]
+    arguments = [sys.executable, "-c", WRITES, str(target)]
     pipe = subprocess.PIPE
-    child = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+    child = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, text=True)
     assert child.stdout is not None
     return child, Path(child.stdout.readline().strip())
 

@@ -46,9 +46,9 @@ def answer(program: Path, *arguments: str) -> str:
     done = subprocess.run(
         line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
     )
-    said = (done.stdout + done.stderr).decode(errors="replace")
-    assert "error while handling argument" not in said
-    return said
+    text = (done.stdout + done.stderr).decode(errors="replace")
+    assert "error while handling argument" not in text
+    return text
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -57,14 +57,21 @@ def test_llama_moves_the_tensors_that_were_not_kept(
 ) -> None:
     program, model = built("shared"), tiny_models["nano-moe"]
     trace = reading_some(model, seed)
-    found = flags(trace, int(trace.tensors.size.sum()) * (seed + 1) // 5)
-    assert found.placement is not None
+    result = flags(trace, int(trace.tensors.size.sum()) * (seed + 1) // 5)
+    assert result.placement is not None
 
-    said = answer(
-        program, "-m", str(model), "-v", "-ngl", "99", "-ot", found.placement.expression
+    message = answer(
+        program,
+        "-m",
+        str(model),
+        "-v",
+        "-ngl",
+        "99",
+        "-ot",
+        result.placement.expression,
     )
 
-    assert set(_MOVED.findall(said)) == set(found.placement.host)
+    assert set(_MOVED.findall(message)) == set(result.placement.host)
 
 
 def test_llama_moves_the_experts_of_so_many_layers(
@@ -81,27 +88,27 @@ def test_llama_moves_the_experts_of_so_many_layers(
     )
     all_of_it = flags(trace, 1 << 40).cpu_layers
     assert all_of_it is not None
-    found = flags(trace, all_of_it.device_size - 1).cpu_layers
-    assert found is not None
-    assert found.n == 1
+    cpu_layers = flags(trace, all_of_it.device_size - 1).cpu_layers
+    assert cpu_layers is not None
+    assert cpu_layers.n == 1
 
-    said = answer(program, "-m", str(model), "-v", "--n-cpu-moe", str(found.n))
+    message = answer(program, "-m", str(model), "-v", "--n-cpu-moe", str(cpu_layers.n))
 
-    moved = set(_MOVED.findall(said))
-    assert sum(size[name] for name in moved) == found.host_size > 0
+    moved = set(_MOVED.findall(message))
+    assert sum(size[name] for name in moved) == cpu_layers.host_size > 0
 
 
 def test_llama_takes_all_flags_together(tiny_models: dict[str, Path]) -> None:
     trace = reading_some(tiny_models["nano-moe"], 1)
-    found = flags(trace, int(trace.tensors.size.sum()) // 2)
-    placement, layers, threads = found.placement, found.cpu_layers, found.threads
+    result = flags(trace, int(trace.tensors.size.sum()) // 2)
+    placement, layers, threads = result.placement, result.cpu_layers, result.threads
     assert placement is not None
     assert layers is not None
     assert threads is not None
 
-    said = answer(
+    message = answer(
         built("shared"), "-ot", placement.expression, "--n-cpu-moe", str(layers.n),
         "-t", str(threads.n), "--version",
     )  # fmt: skip
 
-    assert "version: " in said
+    assert "version: " in message

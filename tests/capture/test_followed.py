@@ -44,13 +44,13 @@ def test_every_record_of_the_tracer_is_followed_or_told_as_lost(tmp_path):
             source.poll()
             running.poll()  # so that it does not stay as a zombie, which looks alive
 
-    heard, trace = source.status(), source.snapshot()
+    status, trace = source.status(), source.snapshot()
     source.close()
-    assert heard.state is State.ENDED
-    assert heard.records + heard.lost == N_NODES * N_GRAPHS
+    assert status.state is State.ENDED
+    assert status.records + status.lost == N_NODES * N_GRAPHS
     assert trace.check() == []
     of_threads = trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane]
-    assert int(of_threads.sum()) == heard.records
+    assert int(of_threads.sum()) == status.records
     assert not (trace.spans.name[of_threads] < 0).any()
     start, end = (column[of_threads] for column in (trace.spans.start, trace.spans.end))
     order = np.argsort(start, kind="stable")
@@ -66,9 +66,9 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
     environment = {**os.environ, **settings, **doors("path")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        told = told_by(read)
+        report = told_by(read)
         control = read.control[0].copy()
-    (tmp_path / "run.bin").write_bytes(record.to_records(told))
+    (tmp_path / "run.bin").write_bytes(record.to_records(report))
 
     whole = open_trace(tmp_path / "run.bin")
     source = ProgramSource(path)
@@ -90,13 +90,13 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
     assert int(live.tensors.n_experts.max()) > 1
     told_buffers = [
         (b["name"], b["size"], b["usage"] or 0, b["allocated"], b["freed"])
-        for b in plain_sidecar(told, control)["buffers"]
+        for b in plain_sidecar(report, control)["buffers"]
         if b["size"]
     ]
     assert buffers_of(live) == told_buffers
     assert inputs_of(live) == [
         f"ubatch {u['ubatch']} · token {u['tokens'][0]} at {u['positions'][0]}"
-        for u in plain_sidecar(told, control)["ubatches"]
+        for u in plain_sidecar(report, control)["ubatches"]
         if len(u["tokens"]) == 1
     ]
     assert inputs_of(live)
@@ -108,11 +108,11 @@ def ops_of(trace: Trace) -> list[tuple[object, ...]]:
     shift = trace.clock.origin
     of_threads = trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane]
     spans, rows = trace.spans, np.flatnonzero(of_threads)
-    found = []
+    items = []
     for row in rows[np.argsort(spans.start[rows], kind="stable")].tolist():
         reads = trace.accesses.of_span(row)
         names = [tensor_name(trace, int(t)) for t in reads.tensor]
-        found.append(
+        items.append(
             (
                 int(spans.start[row]) + shift,
                 int(spans.end[row]) + shift,
@@ -134,7 +134,7 @@ def ops_of(trace: Trace) -> list[tuple[object, ...]]:
                 ),
             )
         )
-    return found
+    return items
 
 
 def inputs_of(trace: Trace) -> list[str]:

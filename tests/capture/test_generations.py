@@ -111,20 +111,20 @@ def reader_of(path: Path) -> int:
         return read.value("reader_pid")
 
 
-def check_told(told: RingContents, n_new: int) -> None:
+def check_told(contents: RingContents, n_new: int) -> None:
     """Every graph has its build, every record is a node of it, none is missing."""
-    numbers, counts = np.unique(told.records.all()["graph"], return_counts=True)
+    numbers, counts = np.unique(contents.records.all()["graph"], return_counts=True)
     assert set(counts.tolist()) <= {NODES * THREADS, (NODES + 1) * THREADS}
-    assert numbers.tolist() == told.graphs["graph"].tolist()
-    new = told.graphs[told.graphs["n_nodes"] == NODES + 1]
+    assert numbers.tolist() == contents.graphs["graph"].tolist()
+    new = contents.graphs[contents.graphs["n_nodes"] == NODES + 1]
     assert len(new) == n_new
     for rows, number in zip(range(1, n_new + 1), new["build"].tolist(), strict=True):
-        made = told.builds[number]
+        made = contents.builds[number]
         assert made.names[NODES] == f"new-{NODES}"
         assert set(made.tensors["ne"][:, 1].tolist()) == {rows}
         assert set(made.tensors["bytes"].tolist()) == {32 * rows}
         assert (made.tensors["pointer"][1:-1] > made.tensors["pointer"][0]).all()
-    assert {told.builds[n].names[0] for n in told.graphs["build"].tolist()} == {
+    assert {contents.builds[n].names[0] for n in contents.graphs["build"].tolist()} == {
         "same-0", "new-0",
     }  # fmt: skip
 
@@ -137,12 +137,12 @@ def test_definitions_that_were_taken_are_given_back(
     built: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "ring"
-    most = 0
+    value = 0
     with running(built, path) as program:
         recorder = recorder_of(path, program)
         while program.poll() is None:
             recorder.poll()
-            most = max(most, allocated(ring.defs_path(path)))
+            value = max(value, allocated(ring.defs_path(path)))
     recorder.poll()
     length, first = ring.defs_path(path).stat().st_size, recorder.ring.value
     n_given_back = first("defs_first")
@@ -153,7 +153,7 @@ def test_definitions_that_were_taken_are_given_back(
     assert program.returncode == 0
     # Several generations were begun, and two of them at most were there at once.
     assert n_given_back > 1 << 20
-    assert most < GENERATIONS_BYTES < length
+    assert value < GENERATIONS_BYTES < length
     assert (taken.lost, taken.lost_events, taken.damaged) == (0, 0, 0)
     assert (taken.control["no_node"], taken.control["defs_lost"]) == (0, 0)
     account = taken.story["account"]
@@ -190,23 +190,23 @@ def test_definitions_that_nobody_takes_are_bounded(
     assert allocated(ring.defs_path(path)) < UNTAKEN_BYTES
     with ring.Ring(path, is_owner=False) as read:
         lost, first = read.value("defs_lost"), read.value("defs_first")
-        told = RingContents.of(
+        report = RingContents.of(
             read.definitions(), read.events(), np.concatenate(read.records()),
             read.lanes.copy(),
         )  # fmt: skip
-    records = told.records.all()
+    records = report.records.all()
     if kind == "overwrite":
         # The newest records are there, with all that they refer to.
         assert (lost, first > 0) == (0, True)
-        newest = told.graphs["graph"][-1]
-        named = told.graphs["build"][told.places(records["graph"])]
+        newest = report.graphs["graph"][-1]
+        named = report.graphs["build"][report.places(records["graph"])]
         assert records["graph"].max() == newest
-        assert set(named.tolist()) <= set(told.builds)
+        assert set(named.tolist()) <= set(report.builds)
     else:
         # The oldest records are there, and as much of the definitions as is allowed.
         assert (lost > 0, first) == (True, 0)
-        place = told.places(records["graph"][:1000])
-        assert (told.graphs["build"][place] < 2000).all()
+        place = report.places(records["graph"][:1000])
+        assert (report.graphs["build"][place] < 2000).all()
 
 
 def test_ops_of_graphs_that_sampling_leaves_out_are_not_unknown(
@@ -232,9 +232,9 @@ def test_ops_of_threads_that_the_ring_has_no_lane_for_are_lost_and_counted(
     with ring.Ring(path, is_owner=False) as read:
         n_lanes = len(read.lanes)
         counts = {key: read.value(key) for key in ("no_lane", "no_node")}
-        told, control = told_by(read), read.control[0].copy()
-    counted = count_records(told)
-    facts = to_sidecar(told, control)
+        report, control = told_by(read), read.control[0].copy()
+    counted = count_records(report)
+    facts = to_sidecar(report, control)
 
     assert n_lanes < (n_same + 1) * THREADS
     assert counts["no_node"] == 0
@@ -337,15 +337,15 @@ def test_viewer_names_every_op(watches: bool, built: Path, tmp_path: Path) -> No
             assert time.monotonic() < until
             source.poll()
             program.poll()
-        heard, trace = source.status(), source.snapshot()
+        status, trace = source.status(), source.snapshot()
         source.close()
         source.forget()
 
-    assert heard.records > 0
-    assert watches or heard.lost == 0
+    assert status.records > 0
+    assert watches or status.lost == 0
     of_op = trace.spans.op >= 0
     names = {trace.strings[n] for n in np.unique(trace.spans.name[of_op]).tolist()}
-    assert int(of_op.sum()) == heard.records
+    assert int(of_op.sum()) == status.records
     assert names == {f"same-{i}" for i in range(NODES)} | {
         f"new-{i}" for i in range(NODES + 1)
     }
@@ -361,23 +361,23 @@ def test_builds_that_the_ring_has_no_more_are_found_in_the_recording(
             recorder.poll()
         place = folder_of(path, recorder.ring.identity)
         assert place is not None
-        kept = RecordedBuilds(place)
-        told = loaded(recorder).contents
+        builds = RecordedBuilds(place)
+        contents = loaded(recorder).contents
         decoded = live_builds.Builds()
         for number in (3, 1, 500, 2):
-            frames = kept.find(number)
+            frames = builds.find(number)
             assert frames[0].type == FrameType.BUILD
-            *_, found = (
+            *_, result = (
                 decoded.whole(frame.body)
                 if frame.type == FrameType.BUILD
                 else decoded.like(frame.body)
                 for frame in frames
             )
-            whole = told.builds[number]
-            assert (found.number, found.names) == (number, whole.names)
+            whole = contents.builds[number]
+            assert (result.number, result.names) == (number, whole.names)
             for name in ("data", "bytes", "offset", "buffer", "sources", "layer"):
-                assert np.array_equal(found.tensors[name], whole.tensors[name])
-        assert kept.find(1 << 30) == []
+                assert np.array_equal(result.tensors[name], whole.tensors[name])
+        assert builds.find(1 << 30) == []
         program.kill()
 
 
@@ -397,11 +397,11 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
             assert time.monotonic() < until
             source.poll()
             program.poll()
-    kept = source.status().recording.place
+    place = source.status().recording.place
     source.close()
-    assert kept == first.folder
+    assert place == first.folder
 
-    taken = recording.load(kept, settings())
+    taken = recording.load(place, settings())
 
     assert (taken.lost, taken.damaged) == (0, 0)
     check_told(taken.contents, GRAPHS)
@@ -447,11 +447,11 @@ def test_no_thread_uses_a_build_that_another_one_replaces(
         capture_output=True, timeout=300,
     )  # fmt: skip
 
-    said = done.stderr.decode()
-    if "unexpected memory mapping" in said:
+    text = done.stderr.decode()
+    if "unexpected memory mapping" in text:
         pytest.skip("the thread sanitizer does not run on this kernel")
-    assert done.returncode == 0, said
-    assert "runtime error" not in said
+    assert done.returncode == 0, text
+    assert "runtime error" not in text
     with ring.Ring(path, is_owner=False) as read:
         assert read.value("graphs") > graphs
         mode = Mode.THREADS if way == "THREADED" else Mode.BEGINS

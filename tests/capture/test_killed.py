@@ -67,8 +67,8 @@ def completion(model: Path, n_tokens: int) -> list[str]:
     return [*line, "-c", str(MANY + 100)]
 
 
-def captured(*words: object) -> list[str]:
-    return [sys.executable, "-m", "ggscope_capture", *map(str, words)]
+def captured(*text: object) -> list[str]:
+    return [sys.executable, "-m", "ggscope_capture", *map(str, text)]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -130,8 +130,8 @@ def test_completion_that_is_killed_leaves_the_launcher_all_it_wrote(
             lambda: any(r.state == "running" for r in recording.ring_statuses(rings))
         )
         pause(1)
-        (told,) = recording.ring_statuses(rings)
-        os.kill(told.pid, signal.SIGKILL)
+        (report,) = recording.ring_statuses(rings)
+        os.kill(report.pid, signal.SIGKILL)
         code = launcher.wait(30)
 
     assert code == -signal.SIGKILL  # as the program did
@@ -157,9 +157,9 @@ def test_server_that_is_killed_leaves_a_ring_that_is_found(
         server.wait(30)
         asks.join(30)
 
-    (told,) = recording.ring_statuses(rings)
+    (report,) = recording.ring_statuses(rings)
     n_records = written(path)
-    assert (told.state, told.waiting) == ("dead", n_records)
+    assert (report.state, report.waiting) == ("dead", n_records)
     recover(path, out, variables)
     check_recording(out, n_records)
     assert list(rings.iterdir()) == []
@@ -188,10 +188,10 @@ def test_program_lives_on_and_what_a_killed_viewer_left_is_there(
         assert program.poll() is None
         program.kill()
 
-    (told,) = recording.ring_statuses(rings)
+    (report,) = recording.ring_statuses(rings)
     n_records, n_taken = written(path), taken(path)
-    assert (told.state, told.reader) == ("dead", 0)
-    assert told.waiting == n_records - n_taken
+    assert (report.state, report.reader) == ("dead", 0)
+    assert report.waiting == n_records - n_taken
     recover(path, out, variables)
     # The command keeps nothing; what the window took lies in its folder.
     check_recording(out, n_records if kind == "window" else n_records - n_taken)

@@ -106,8 +106,8 @@ def variables(built: dict[str, Path], nothing_is_left_behind: None) -> dict[str,
 
 
 def captured(*arguments: object) -> list[str]:
-    words = [str(argument) for argument in arguments]
-    return [sys.executable, "-m", "ggscope_capture", *words]
+    texts = [str(argument) for argument in arguments]
+    return [sys.executable, "-m", "ggscope_capture", *texts]
 
 
 def run(
@@ -148,11 +148,11 @@ def test_output_is_a_trace_of_measured_spans(
     out = tmp_path / "with space é.bin"
     run(captured("run", "-o", out, "--", built["llama-echo"]), variables, input=b"")
 
-    told = info(out)
+    report = info(out)
 
-    assert told["counts"]["records"] == 64
-    assert told["spans_by_quality"]["measured"] == told["counts"]["spans"] > 64
-    assert told["ops"] == {"ADD": 32, "MUL_MAT": 32}
+    assert report["counts"]["records"] == 64
+    assert report["spans_by_quality"]["measured"] == report["counts"]["spans"] > 64
+    assert report["ops"] == {"ADD": 32, "MUL_MAT": 32}
 
 
 def test_event_stream_is_written_where_it_is_named(
@@ -262,13 +262,13 @@ def test_interrupts_reach_the_program_once_however_they_are_sent(
     child, terminal = pty.fork()
     if child == 0:  # in a session of its own, with this terminal
         os.execve(command[0], command, variables)
-    told = b""
+    value = b""
 
     def wait_for_text(text: bytes) -> None:
-        nonlocal told
-        while text not in told:
-            told += os.read(terminal, 1024)
-        told = b""
+        nonlocal value
+        while text not in value:
+            value += os.read(terminal, 1024)
+        value = b""
 
     wait_for_text(b"ready")
     os.write(terminal, b"\x03")
@@ -287,10 +287,10 @@ def test_interrupts_reach_the_program_once_however_they_are_sent(
 
 def pending(pid: int) -> int:
     """Return the signals that wait for a process, as bits."""
-    told = Path(f"/proc/{pid}/status").read_text()
+    text = Path(f"/proc/{pid}/status").read_text()
     return sum(
         int(line.split()[1], 16)
-        for line in told.splitlines()
+        for line in text.splitlines()
         if line.startswith(("SigPnd", "ShdPnd"))
     )
 
@@ -344,9 +344,9 @@ def test_streams_that_take_nothing_change_neither_status_nor_trace(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out.bin"
-    words = captured("run", *flags, "-o", out, "--", built["llama-echo"], 7)
+    text = captured("run", *flags, "-o", out, "--", built["llama-echo"], 7)
 
-    done = run(["sh", "-c", f'"$@" {closed}', "sh", *words], variables, input=b"")
+    done = run(["sh", "-c", f'"$@" {closed}', "sh", *text], variables, input=b"")
 
     assert done.returncode == 7
     assert b"Traceback" not in done.stderr
@@ -358,12 +358,12 @@ def test_reader_of_messages_that_goes_away_costs_no_record(
 ) -> None:
     out = tmp_path / "out.bin"
     quiet = ["sh", "-c", '"$0" 7 2>&-', built["llama-echo"]]
-    words = captured("run", "-v", "-o", out, "--", *quiet)
+    text = captured("run", "-v", "-o", out, "--", *quiet)
     reader, stderr = os.pipe()
     os.close(reader)
 
     done = subprocess.run(
-        words, env=variables, input=b"", stdout=subprocess.PIPE, stderr=stderr,
+        text, env=variables, input=b"", stdout=subprocess.PIPE, stderr=stderr,
         check=False, timeout=60,
     )  # fmt: skip
     os.close(stderr)
@@ -424,10 +424,10 @@ def test_configuration_of_ggml_viz_documents_records(
         },
     }  # fmt: skip
     config.write_text(json.dumps(document))
-    words = ["run", "--config", config]
+    arguments = ["run", "--config", config]
 
     done = run(
-        captured(*words, "-o", records, "--", built["llama-echo"], 7), variables,
+        captured(*arguments, "-o", records, "--", built["llama-echo"], 7), variables,
         input=b"",
     )  # fmt: skip
 
@@ -450,10 +450,10 @@ def test_what_is_not_kept_is_not_told_as_not_computed(
     folder, there = tmp_path / "folder", tmp_path / "there.bin"
     folder.mkdir()
     slow = 'rmdir "$0"; echo > "$0"; "$1" 7 2>&-'
-    words = ["sh", "-c", slow, folder, built["llama-echo"]]
+    arguments = ["sh", "-c", slow, folder, built["llama-echo"]]
 
     done = run(
-        captured("run", "-o", folder / "o.bin", "--", *words), variables, input=b""
+        captured("run", "-o", folder / "o.bin", "--", *arguments), variables, input=b""
     )
     left, definitions = sorted(launcher.ring_folder().iterdir())
     recovered = run(captured("recover", left, "-o", there), variables)
@@ -618,10 +618,10 @@ def test_changed_file_changes_the_settings_of_a_running_program(
 
         assert child.wait(30) == 0
     assert 0 < records_of(out) < 400 * NODES * LANES
-    told = facts_of(out)
-    assert [change["enabled"] for change in told["changes"]] == [False]
-    assert told["skipped_graphs"] + told["graphs"] == 400
-    assert told["settings"]["enabled"]
+    facts = facts_of(out)
+    assert [change["enabled"] for change in facts["changes"]] == [False]
+    assert facts["skipped_graphs"] + facts["graphs"] == 400
+    assert facts["settings"]["enabled"]
 
 
 @pytest.mark.parametrize("value", ["1", "0"])
@@ -681,8 +681,8 @@ def test_losses_of_a_small_ring_are_counted_exactly(
         input=b"",
     )  # fmt: skip
 
-    told = facts_of(out)
-    lost, account = told["lost"], told["account"]
+    facts = facts_of(out)
+    lost, account = facts["lost"], facts["account"]
     assert lost > 0
     assert records_of(out) + lost == 40 * NODES * LANES
     assert account["missing"] == lost
@@ -726,10 +726,10 @@ def test_killed_launcher_loses_nothing_and_the_program_lives(
 
 
 def listed(variables: dict[str, str]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
+    data: list[dict[str, Any]] = json.loads(
         run(captured("rings", "--json"), variables).stdout
     )
-    return found
+    return data
 
 
 def test_ring_of_a_killed_program_opens_as_a_trace(
@@ -743,10 +743,10 @@ def test_ring_of_a_killed_program_opens_as_a_trace(
     subprocess.run([built["llama-echo"]], env=variables | mine, check=False)
     out = tmp_path / "out.bin"
 
-    told = next(r for r in listed(variables) if r["path"] == str(path))
+    item = next(r for r in listed(variables) if r["path"] == str(path))
     done = run(captured("recover", path, "-o", out), variables)
 
-    assert (told["state"], told["waiting"]) == ("dead", 64)
+    assert (item["state"], item["waiting"]) == ("dead", 64)
     assert done.returncode == 0
     assert records_of(out) == 64
 
@@ -787,12 +787,12 @@ def test_foreign_and_torn_rings_are_listed_and_refused(
     path = launcher.ring_folder() / f"ggscope-{os.getpid()}-torn"
     path.write_bytes(content)
     try:
-        told = next(r for r in listed(variables) if r["path"] == str(path))
+        item = next(r for r in listed(variables) if r["path"] == str(path))
         done = run(captured("recover", path, "-o", tmp_path / "o.bin"), variables)
     finally:
         path.unlink()
 
-    assert told["state"] in {"damaged", "not ready"}
+    assert item["state"] in {"damaged", "not ready"}
     assert done.returncode == 1
     assert str(path).encode() in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -807,9 +807,9 @@ def test_running_program_can_be_told_what_to_trace(
         [built["llama-echo"]], env=variables | mine, check=False, input=b"",
         capture_output=True,
     )  # fmt: skip
-    words = ["--sample", "5", "--ops", "!ADD", "--layers", "2-3", "--no-enabled"]
+    arguments = ["--sample", "5", "--ops", "!ADD", "--layers", "2-3", "--no-enabled"]
 
-    done = run(captured("set", path, *words), variables)
+    done = run(captured("set", path, *arguments), variables)
 
     page = np.frombuffer(path.read_bytes(), ring.CONTROL, 1)[0]
     run(captured("recover", path, "-o", tmp_path / "o.bin"), variables)

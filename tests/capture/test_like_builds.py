@@ -38,8 +38,8 @@ def like(changes: Sequence[Change], number: int = 2, of: int = 1) -> bytes:
     body += struct.pack("<II", of, len(changes))
     for column, moved, single in changes:
         body += struct.pack("<IIII", column, len(moved), len(single), 0)
-        words = [*moved, *moved.values(), *single.values()]
-        body += struct.pack(f"<{len(words)}Q{len(single)}I", *words, *single)
+        parts = [*moved, *moved.values(), *single.values()]
+        body += struct.pack(f"<{len(parts)}Q{len(single)}I", *parts, *single)
         body += bytes(-len(body) % 8)
     return body
 

@@ -172,15 +172,15 @@ def test_backends_that_are_loaded_take_the_tracer(tmp_path: Path) -> None:
 def test_one_library_is_entered_where_a_call_crosses_into_it(tmp_path: Path) -> None:
     both = ["ggml_graph_compute", "llama_decode", "llama_backend_init"]
     library = program(tmp_path / "libllama.dylib", image(6, defines=both))
-    found = {}
+    values = {}
     for name in ("llama_backend_init", "llama_decode"):
         content = image(needed=["@loader_path/libllama.dylib"], imports=[name])
-        found[name] = doctor.examine(program(tmp_path / "serve", content))
+        values[name] = doctor.examine(program(tmp_path / "serve", content))
 
-    assert {report.linkage for report in found.values()} == {"one-library"}
-    assert answers(found["llama_backend_init"])[DYLD] is None
-    assert answers(found["llama_decode"])[DYLD] is False
-    assert "no call that the tracer knows" in found["llama_decode"].routes[1].why
+    assert {report.linkage for report in values.values()} == {"one-library"}
+    assert answers(values["llama_backend_init"])[DYLD] is None
+    assert answers(values["llama_decode"])[DYLD] is False
+    assert "no call that the tracer knows" in values["llama_decode"].routes[1].why
     assert answers(doctor.examine(library))[DYLD] is None
 
 
@@ -296,10 +296,10 @@ def test_damaged_files_are_told_in_words(tmp_path: Path) -> None:
     for each in changed:
         path.write_bytes(each)
         try:
-            told = json.dumps(doctor.examine(path).as_json())
+            text = json.dumps(doctor.examine(path).as_json())
         except doctor.DoctorError as error:
-            told = str(error)
-        assert str(path) in told
+            text = str(error)
+        assert str(path) in text
 
 
 def test_elsewhere_it_is_a_program_of_macos(
@@ -323,12 +323,12 @@ def test_launcher_names_the_tracer_by_both_variables(
     monkeypatch.setenv("GGSCOPE_TRACER", str(tracer))
     monkeypatch.setenv(DYLD, "/other.dylib")
     monkeypatch.delenv("GGSCOPE_RINGS", raising=False)
-    told = tmp_path / "told"
-    script = program(tmp_path / "serve", f"#!/bin/sh\nenv > {told}\n".encode())
+    path = tmp_path / "told"
+    script = program(tmp_path / "serve", f"#!/bin/sh\nenv > {path}\n".encode())
 
     assert main(["run", "--", str(script)]) == 0
 
-    told_lines = told.read_text().splitlines()
+    told_lines = path.read_text().splitlines()
     assert f"{DYLD}={tracer}:/other.dylib" in told_lines
     assert f"GGML_BACKEND_PATH={tracer}" in told_lines
     ring = next(line for line in told_lines if line.startswith("GGSCOPE_RING="))
@@ -342,10 +342,10 @@ def zig() -> list[str]:
     """Return the command of a compiler for macOS; skip where there is none."""
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang"]
-    found = shutil.which("zig")
-    if found is None:
+    result = shutil.which("zig")
+    if result is None:
         pytest.skip("compiling for macOS needs zig: pip install ziglang")
-    return [found]
+    return [result]
 
 
 def compiled(
@@ -539,7 +539,7 @@ def test_slots_of_images_are_found_and_changed(machine: str, tmp_path: Path) -> 
     library = ctypes.CDLL(str(walk))
     for function in (library.come, library.go):
         function.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
-    found = (ctypes.c_uint64 * 4).in_dll(library, "found")
+    result = (ctypes.c_uint64 * 4).in_dll(library, "found")
     library.begin()
 
     caller, called = Loaded(llama), Loaded(base)
@@ -550,10 +550,10 @@ def test_slots_of_images_are_found_and_changed(machine: str, tmp_path: Path) -> 
 
     assert caller.slot("_gguf_init_from_file") == {0x1000}
     assert caller.slot("_ggml_barrier") == before  # tells of some calls only
-    assert called.base < found[0] < called.base + len(called.memory)
-    assert found[2] != 0
-    assert found[3] == 0
+    assert called.base < result[0] < called.base + len(called.memory)
+    assert result[2] != 0
+    assert result[3] == 0
     assert ctypes.c_int.in_dll(library, "n_unsealed").value == 1
 
     library.go(called.base, called.base)
-    assert list(found) == [0, 0, 0, 0]
+    assert list(result) == [0, 0, 0, 0]

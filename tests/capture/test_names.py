@@ -40,12 +40,12 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 def test_names_that_are_too_long_are_told_so(
     command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, told = said(capsys, *(word.format(name) for word in command))
+    code, report = said(capsys, *(word.format(name) for word in command))
 
     assert code == 1
-    assert "the name is too long" in told
-    assert len(told) < LONG_TEXT
-    assert "Errno" not in told
+    assert "the name is too long" in report
+    assert len(report) < LONG_TEXT
+    assert "Errno" not in report
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -96,8 +96,8 @@ def test_version_is_that_of_the_viewer(capsys: pytest.CaptureFixture[str]) -> No
         with pytest.raises(SystemExit) as ended:
             main([flag])
         assert ended.value.code == 0
-        told = capsys.readouterr().out
-        assert told == f"ggscope-capture {ggscope.__version__}\n"
+        out = capsys.readouterr().out
+        assert out == f"ggscope-capture {ggscope.__version__}\n"
 
 
 def test_no_rings_are_told_as_none(
@@ -119,7 +119,7 @@ def test_ring_that_is_not_there_is_told_by_name(
 ) -> None:
     path = str(tmp_path / "nothing")
 
-    code, told = said(capsys, command, path, "-o", str(tmp_path / "out.bin"))
+    code, report = said(capsys, command, path, "-o", str(tmp_path / "out.bin"))
 
     assert code == 1
-    assert told == f"ggscope-capture: {path}: No such file or directory\n"
+    assert report == f"ggscope-capture: {path}: No such file or directory\n"

@@ -35,9 +35,9 @@ def test_records_are_read_with_all_that_was_measured(
     moe: Traced, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.bin"
-    told = moe.told()
-    path.write_bytes(record.to_records(told))
-    n = len(told.records)
+    report = moe.told()
+    path.write_bytes(record.to_records(report))
+    n = len(report.records)
 
     read = info(path)
 
@@ -48,19 +48,19 @@ def test_records_are_read_with_all_that_was_measured(
     ops = rows[rows["op"] < 0xF0]
     assert len(ops) == n
     assert np.array_equal(np.sort(ops["time"]), ops["time"])
-    assert np.array_equal(ops["sources"]["more"][:, 0], told.records.all()["wait_ns"])
-    assert np.array_equal(ops["sources"]["more"][:, 3], told.records.all()["extra"])
+    assert np.array_equal(ops["sources"]["more"][:, 0], report.records.all()["wait_ns"])
+    assert np.array_equal(ops["sources"]["more"][:, 3], report.records.all()["extra"])
     assert len(rows) - n == len(moe.of(FrameType.EXPERTS)) * 2
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
 def test_records_are_the_same_in_pieces_of_any_size(moe: Traced, size: int) -> None:
     """The choices of experts lie between the ops, wherever a piece ends."""
-    told = moe.told()
+    report = moe.told()
 
-    pieces = record.record_pieces(told, has_names=True, size=size)
+    pieces = record.record_pieces(report, has_names=True, size=size)
 
-    assert b"".join(pieces) == record.to_records(told)
+    assert b"".join(pieces) == record.to_records(report)
 
 
 def test_records_name_the_weights_by_their_place_in_the_file(
@@ -84,14 +84,14 @@ def test_records_name_the_weights_by_their_place_in_the_file(
 
 def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -> None:
     path = tmp_path / "run.ggmlviz"
-    told = moe.told()
-    path.write_bytes(ggmlviz.to_ggmlviz(told))
+    report = moe.told()
+    path.write_bytes(ggmlviz.to_ggmlviz(report))
 
     read = info(path)
 
     steps = len(moe.facts["steps"][0])
     assert read["reader"] == "ggmlviz"
-    assert read["counts"]["spans"] == len(told.records) + steps
+    assert read["counts"]["spans"] == len(report.records) + steps
     assert main(["check", str(path)]) == 0
 
 
@@ -99,9 +99,9 @@ def test_graph_has_the_nodes_and_edges_of_the_build(
     moe: Traced, tmp_path: Path
 ) -> None:
     path = tmp_path / "graph.dot"
-    told = moe.told()
-    build = told.builds[0]
-    path.write_text(record.to_dot(told, build))
+    report = moe.told()
+    build = report.builds[0]
+    path.write_text(record.to_dot(report, build))
 
     read = info(path)
 
@@ -138,9 +138,9 @@ def test_damaged_frames_are_refused_with_a_reason(moe: Traced) -> None:
 
 
 def test_records_of_graphs_that_nobody_named_are_kept(moe: Traced) -> None:
-    told = RingContents.of([], [], joined(moe.records), moe.lanes)
+    report = RingContents.of([], [], joined(moe.records), moe.lanes)
 
-    rows = np.frombuffer(record.to_records(told), record.TRACE)
+    rows = np.frombuffer(record.to_records(report), record.TRACE)
 
-    assert len(rows) == len(told.records)
+    assert len(rows) == len(report.records)
     assert set(rows["layer"].tolist()) == {65535}

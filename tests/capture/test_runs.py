@@ -44,25 +44,25 @@ def test_trace_has_every_op_of_every_thread(
 
     assert traced.returncode == 0, traced.stderr
     assert (traced.stdout, traced.stderr) == (plain.stdout, b"")
-    told = info(out)
+    report = info(out)
     sidecar = facts_of(out)
     n = sidecar["records"]
-    assert told["counts"]["records"] == n + sidecar["extension_records"]
+    assert report["counts"]["records"] == n + sidecar["extension_records"]
     assert (sidecar["extension_records"] > 0) == (model == "nano-moe")
-    lanes = [lane for lane in told["lanes"] if lane["kind"] == "thread"]
+    lanes = [lane for lane in report["lanes"] if lane["kind"] == "thread"]
     assert n % (TOKENS * threads) == 0
     assert [lane["spans"] for lane in lanes] == [n // threads] * threads
-    assert told["spans_by_quality"]["measured"] == told["counts"]["spans"] > n
+    assert report["spans_by_quality"]["measured"] == report["counts"]["spans"] > n
     steps = json.loads(facts.read_bytes())["steps"][0]
-    assert len(steps) == told["counts"]["passes"] == TOKENS
-    assert told["counts"]["tokens"] == sum(map(len, steps))
-    assert told["counts"]["prompt_tokens"] == len(steps[0]) > 1
-    assert told["counts"]["generated_tokens"] == TOKENS - 1
+    assert len(steps) == report["counts"]["passes"] == TOKENS
+    assert report["counts"]["tokens"] == sum(map(len, steps))
+    assert report["counts"]["prompt_tokens"] == len(steps[0]) > 1
+    assert report["counts"]["generated_tokens"] == TOKENS - 1
     assert (sidecar["lost"], sidecar["mode"]) == (0, "threads")
     (backend,) = sidecar["backends"]
     assert backend["name"] == "CPU"
-    assert told["producer"]["backends"].startswith("CPU")
-    assert told["producer"]["backends"].endswith(f": {TOKENS} graphs")
+    assert report["producer"]["backends"].startswith("CPU")
+    assert report["producer"]["backends"].endswith(f": {TOKENS} graphs")
 
 
 def test_demo_leaves_a_session_of_trace_and_model(
@@ -82,10 +82,10 @@ def test_demo_leaves_a_session_of_trace_and_model(
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().strip().isprintable()
-    told = info(tmp_path)
-    assert told["counts"]["passes"] == 4
-    assert told["counts"]["generated_tokens"] == 3
-    assert told["counts"]["records"] > 0
+    report = info(tmp_path)
+    assert report["counts"]["passes"] == 4
+    assert report["counts"]["generated_tokens"] == 3
+    assert report["counts"]["records"] > 0
 
 
 def test_demo_of_an_unknown_model_is_refused(

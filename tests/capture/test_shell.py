@@ -13,16 +13,16 @@ from ggscope_capture.completion import SHELLS
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    (found,) = (
+    (result,) = (
         action
         for action in parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     )
-    return dict(found.choices)
+    return dict(result.choices)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(words) == 0
+def printed(capsys: pytest.CaptureFixture[str], *text: str) -> str:
+    assert main(text) == 0
     return capsys.readouterr().out
 
 
@@ -98,9 +98,9 @@ def test_completion_without_shtab_is_one_message(capsys, monkeypatch) -> None:
 
     assert main(["completion", "bash"]) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "shtab" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "shtab" in output.err
 
 
 def test_every_option_says_what_it_is() -> None:

@@ -40,8 +40,8 @@ def run(
     environment = {**os.environ, **places, **doors("preload")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        told = told_by(read)
-        whole = recording.Recording(told, read.control[0].copy(), 0, 0, 0)
+        report = told_by(read)
+        whole = recording.Recording(report, read.control[0].copy(), 0, 0, 0)
     source = ProgramSource(path)
     deadline = time.monotonic() + 20
     while source.status().state is not State.ENDED and time.monotonic() < deadline:
@@ -64,13 +64,13 @@ def reopened(path: Path) -> Trace:
 def spans_of(trace: Trace) -> list[tuple[object, ...]]:
     """Return every span with what it reads, in the order of time."""
     spans, strings, shift = trace.spans, trace.strings, trace.clock.origin
-    found = []
+    items = []
     for row in range(len(spans)):
         lane = trace.lanes[int(spans.lane[row])]
         reads = trace.accesses.of_span(row)
         names = trace.tensors.name[reads.tensor].tolist()
         buffers = trace.buffers.name[reads.buffer].tolist()
-        found.append(
+        items.append(
             (
                 int(spans.start[row]) + shift,
                 int(spans.end[row]) + shift,
@@ -98,7 +98,7 @@ def spans_of(trace: Trace) -> list[tuple[object, ...]]:
                 ),
             )
         )
-    return sorted(found, key=repr)
+    return sorted(items, key=repr)
 
 
 def tables_of(trace: Trace) -> dict[str, object]:
@@ -157,26 +157,26 @@ def test_recording_shows_what_the_live_view_showed_at_its_end(
 ) -> None:
     live, path = run
 
-    found = reopened(path)
+    result = reopened(path)
 
-    assert found.check() == []
-    kinds = {lane.kind for lane in found.lanes}
+    assert result.check() == []
+    kinds = {lane.kind for lane in result.lanes}
     assert kinds >= {LaneKind.THREAD, LaneKind.GRAPH, LaneKind.TOKEN, LaneKind.COMMAND}
-    assert spans_of(found) == spans_of(live)
-    mine, theirs = tables_of(found), tables_of(live)
+    assert spans_of(result) == spans_of(live)
+    mine, theirs = tables_of(result), tables_of(live)
     for table, rows in theirs.items():
         assert rows, table
         assert mine[table] == rows, table
     scores = [
         np.sort(trace.routing.score[np.isfinite(trace.routing.score)])
-        for trace in (found, live)
+        for trace in (result, live)
     ]
     assert len(scores[0]) > 0
     np.testing.assert_allclose(*scores, atol=1e-4)
     # That the file holds extension records, and that threads share ops.
     of_records = {"extension_records", "shared_ops"}
-    codes = {warning.code for warning in found.warnings} - of_records
+    codes = {warning.code for warning in result.warnings} - of_records
     assert codes == {warning.code for warning in live.warnings}
-    assert [part.role for part in found.parts] == ["trace", "recording"]
-    (fit,) = found.joins
+    assert [part.role for part in result.parts] == ["trace", "recording"]
+    (fit,) = result.joins
     assert fit.n_found == fit.n_all == facts_of(path)["records"]

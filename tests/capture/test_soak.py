@@ -39,9 +39,9 @@ def test_server_is_recorded_for_some_seconds_without_a_loss() -> None:
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout + done.stderr
-    found = re.search(r"([\d,]+) records of ([\d,]+) graphs", done.stdout)
-    assert found is not None
-    records, graphs = (int(n.replace(",", "")) for n in found.groups())
+    match = re.search(r"([\d,]+) records of ([\d,]+) graphs", done.stdout)
+    assert match is not None
+    records, graphs = (int(n.replace(",", "")) for n in match.groups())
     assert records > graphs > 10
     assert re.search(r"missing 0\b", done.stdout)
 

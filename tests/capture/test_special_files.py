@@ -124,6 +124,6 @@ def test_process_that_no_system_has_is_none_that_runs(
         ring.control["pid"] = ring.control["reader_pid"] = (1 << 32) - 1
 
     assert main(["rings", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["reader"]) == ("ended", None)
+    (data,) = json.loads(capsys.readouterr().out)
+    assert (data["state"], data["reader"]) == ("ended", None)
     assert main(["recover", str(path), "-o", str(out)]) == 0

@@ -34,9 +34,9 @@ def test_programs_on_the_path_and_in_checkouts_are_found(own_home: Path) -> None
     simple = program(own_home / "llama.cpp" / "build" / "bin", "llama-completion")
     (own_home / "bin" / "llama-cli").write_text("not executable")
 
-    found = targets.find()
+    result = targets.find()
 
-    here = [target.path for target in found if own_home in target.path.parents]
+    here = [target.path for target in result if own_home in target.path.parents]
     assert here == [simple, server]  # the better one for a first trace comes first
 
 
@@ -95,9 +95,9 @@ def test_unmodified_llama_continues_a_prompt(
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
-    told = json.loads(facts.read_bytes())
-    assert len(told["steps"][0]) == 6
-    assert told["steps"][0][0] == told["prompt"]
+    data = json.loads(facts.read_bytes())
+    assert len(data["steps"][0]) == 6
+    assert data["steps"][0][0] == data["prompt"]
     assert done.stdout.decode().strip().isprintable()
 
 

@@ -47,11 +47,11 @@ def runs(
 
     class Runs(dict[tuple[str, str, str], Traced]):
         def __missing__(self, key: tuple[str, str, str]) -> Traced:
-            package, door, model = key
+            package, entry_point, model = key
             target = request.getfixturevalue(package)
             folder = tmp_path_factory.mktemp("traced")
             line = command(target, tiny_models[model], folder / "facts.json")
-            self[key] = run(line, folder, doors(door))
+            self[key] = run(line, folder, doors(entry_point))
             return self[key]
 
     return Runs()
@@ -67,8 +67,8 @@ def test_every_computed_node_has_a_record(
 
     check_records(traced, lanes=1, graphs=len(steps))
     (check,) = traced.of(FrameType.CHECK)
-    told = unpack(DefCheck, check.body)
-    assert (told.result, told.mode) == (1, Mode.THREADS)
+    report = unpack(DefCheck, check.body)
+    assert (report.result, report.mode) == (1, Mode.THREADS)
     assert traced.control["state"] == RingState.ENDED
 
 
@@ -132,7 +132,7 @@ def test_experts_of_the_router_are_those_that_were_computed(
 ) -> None:
     traced = runs[package, door, "nano-moe"]
 
-    told: list[dict[tuple[int, int], np.ndarray]] = []
+    messages: list[dict[tuple[int, int], np.ndarray]] = []
     for kind in (FrameType.EXPERTS, FrameType.ROUTER):
         lists = {}
         for event in traced.of(kind):
@@ -146,8 +146,8 @@ def test_experts_of_the_router_are_those_that_were_computed(
                 scores = np.frombuffer(raw_scores, "<f4").reshape(-1, head.used)
                 assert np.all((scores > 0) & (scores <= 1))
                 assert np.all(np.diff(scores, axis=1) <= 0)
-        told.append(lists)
-    computed, routed = told
+        messages.append(lists)
+    computed, routed = messages
     assert len(computed) == 2 * len(traced.facts["steps"][0])
     assert computed.keys() == routed.keys()
     assert all(np.array_equal(computed[key], routed[key]) for key in computed)
@@ -172,14 +172,14 @@ def test_output_is_the_same_without_the_tracer(
 
 
 def test_all_doors_tell_the_same(runs: dict[tuple[str, str, str], Traced]) -> None:
-    told = [
-        np.concatenate(runs["npm_llama", door, "nano"].records)
-        for door in ("path", "preload", "both")
+    arrays = [
+        np.concatenate(runs["npm_llama", entry_point, "nano"].records)
+        for entry_point in ("path", "preload", "both")
     ]
 
-    for other in told[1:]:
-        assert np.array_equal(told[0]["node"], other["node"])
-        assert np.array_equal(told[0]["graph"], other["graph"])
+    for other in arrays[1:]:
+        assert np.array_equal(arrays[0]["node"], other["node"])
+        assert np.array_equal(arrays[0]["graph"], other["graph"])
 
 
 def test_two_threads_have_a_lane_each(
@@ -271,9 +271,9 @@ def test_full_lanes_drop_what_is_new_and_count_it(
     with ring.Ring(path) as read:
         written = sum(map(len, read.records()))
         ends = [e for e in read.events() if e.type == FrameType.GRAPH_END]
-        told = sum(int(np.frombuffer(e.body, "<u8", 1, 8)[0]) for e in ends)
+        total = sum(int(np.frombuffer(e.body, "<u8", 1, 8)[0]) for e in ends)
         assert read.dropped() > 0
-        assert written + read.dropped() == told
+        assert written + read.dropped() == total
         assert read.value("events_dropped") == 0
 
 
@@ -281,14 +281,14 @@ def test_old_libraries_of_c_will_do() -> None:
     objdump = shutil.which("objdump")
     if objdump is None:
         pytest.skip("there is no objdump here")
-    told = subprocess.run(
+    stdout = subprocess.run(
         [objdump, "-T", tracer()], capture_output=True, text=True, check=True
     ).stdout
 
     versions = {
-        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", told)
+        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", stdout)
     }
 
     assert max(versions) <= (2, 17)
-    undefined = re.findall(r"\*UND\*.*\s(\w+)$", told, re.MULTILINE)
+    undefined = re.findall(r"\*UND\*.*\s(\w+)$", stdout, re.MULTILINE)
     assert not [name for name in undefined if name.startswith(("gg", "llama"))]

@@ -133,8 +133,8 @@ def test_ops_without_elements_are_no_unknown_ops(fake: Fake) -> None:
 
 @pytest.mark.parametrize("pace_ms", [0, 20])
 def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
-    wanted = {"GGSCOPE_PACE_NS": str(pace_ms * 1_000_000)} if pace_ms else {}
-    assert fake.run(NODES, GRAPHS, kind="-decodes", **wanted) == 0
+    expected = {"GGSCOPE_PACE_NS": str(pace_ms * 1_000_000)} if pace_ms else {}
+    assert fake.run(NODES, GRAPHS, kind="-decodes", **expected) == 0
 
     opened, records = taken(fake.folder / "ring")
     events = [e for e in opened.events() if e.type == FrameType.HOST]
@@ -320,8 +320,8 @@ def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
         if event.type == FrameType.GRAPH_BEGIN
     ]
     assert {graph.n_threads for graph in begun} == {0}  # not known beforehand
-    told = ring.Ring(fake.folder / "ring").definitions()
-    notes = [text_at(e.body, 4)[0] for e in told if e.type == FrameType.NOTE]
+    definitions = ring.Ring(fake.folder / "ring").definitions()
+    notes = [text_at(e.body, 4)[0] for e in definitions if e.type == FrameType.NOTE]
     assert [note.split(":")[0] for note in notes] == [
         "Ops are seen by their beginnings only"
     ]
@@ -398,9 +398,9 @@ def test_newest_events_outlive_the_oldest_ones(fake: Fake) -> None:
     ]
     assert opened.events_lost > 0
     assert begun == list(range(begun[0], n))
-    told = int(opened.control["events_head"][0]) - opened.events_lost
+    report = int(opened.control["events_head"][0]) - opened.events_lost
     sizes = sum(16 + len(event.body) for event in events)
-    assert 0 <= told - sizes < 200  # one frame may fill the end of the lane
+    assert 0 <= report - sizes < 200  # one frame may fill the end of the lane
     assert set(records["graph"].tolist()) <= set(range(n))
 
 

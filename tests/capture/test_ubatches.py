@@ -87,13 +87,13 @@ class Program:
             self.library.call_begins_with(context, 7, False)
         else:
             self.library.call_begins(context, self.batch(rows, positions), False)
-        told = [
+        values = [
             ubatch
             for part in ubatches or [range(len(rows))]
             for ubatch in self.compute([rows[i] for i in part], context=context)
         ]
         self.library.call_ends(status == 0, False)
-        return told
+        return values
 
     def batch(self, rows: Sequence[Row], positions: bool) -> object:
         lists = [self.numbers(row[2]) for row in rows]
@@ -153,11 +153,11 @@ class Program:
         data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "told")
         events = [event for event, _ in frames(bytes(data[: size.value]))]
         size.value = 0
-        found = {}
+        values = {}
         for event in events:
             ubatch = Ubatch.of(event)
-            found[ubatch.head.ubatch] = ubatch
-        return list(found.values())
+            values[ubatch.head.ubatch] = ubatch
+        return list(values.values())
 
 
 @pytest.fixture
@@ -192,54 +192,58 @@ def phases(ubatches: Sequence[Ubatch]) -> list[list[int]]:
 
 @pytest.mark.parametrize("extended", [False, True])
 def test_prompt_then_one_token_at_a_time(program: Program, extended: bool) -> None:
-    told = program.decode(rows(0, 4), extended=extended)
-    told += program.decode(rows(4, 1), extended=extended)
-    told += program.decode(rows(5, 1), extended=extended)
+    events = program.decode(rows(0, 4), extended=extended)
+    events += program.decode(rows(4, 1), extended=extended)
+    events += program.decode(rows(5, 1), extended=extended)
 
-    assert phases(told) == [[PROMPT] * 4, [GENERATE], [GENERATE]]
-    assert [ubatch.head.phase for ubatch in told] == [PROMPT, GENERATE, GENERATE]
-    assert [ubatch.sequences for ubatch in told] == [[[0]] * 4, [[0]], [[0]]]
-    assert [ubatch.outputs for ubatch in told] == [[False] * 3 + [True], [True], [True]]
-    decodes = [ubatch.rows.decode for ubatch in told]
+    assert phases(events) == [[PROMPT] * 4, [GENERATE], [GENERATE]]
+    assert [ubatch.head.phase for ubatch in events] == [PROMPT, GENERATE, GENERATE]
+    assert [ubatch.sequences for ubatch in events] == [[[0]] * 4, [[0]], [[0]]]
+    assert [ubatch.outputs for ubatch in events] == [
+        [False] * 3 + [True],
+        [True],
+        [True],
+    ]
+    decodes = [ubatch.rows.decode for ubatch in events]
     assert decodes == [decodes[0], decodes[0] + 1, decodes[0] + 2]
-    assert {ubatch.rows.knowledge for ubatch in told} == {3}
+    assert {ubatch.rows.knowledge for ubatch in events} == {3}
 
 
 def test_a_prompt_of_one_token_is_a_prompt(program: Program) -> None:
-    told = program.decode(rows(0, 1)) + program.decode(rows(1, 1))
+    events = program.decode(rows(0, 1)) + program.decode(rows(1, 1))
 
-    assert phases(told) == [[PROMPT], [GENERATE]]
+    assert phases(events) == [[PROMPT], [GENERATE]]
 
 
 def test_several_sequences_that_generate_are_no_prompt(program: Program) -> None:
     """As llama-batched: one prompt for all sequences, then a token of each."""
     prompt = [(50 + i, i, (0, 1, 2, 3), i == 2) for i in range(3)]
-    told = program.decode(prompt)
+    events = program.decode(prompt)
     for position in (3, 4):
-        told += program.decode([(9, position, (s,), True) for s in range(4)])
+        events += program.decode([(9, position, (s,), True) for s in range(4)])
 
-    assert phases(told) == [[PROMPT] * 3, [GENERATE] * 4, [GENERATE] * 4]
-    assert told[0].sequences == [[0, 1, 2, 3]] * 3
-    assert told[1].sequences == [[0], [1], [2], [3]]
+    assert phases(events) == [[PROMPT] * 3, [GENERATE] * 4, [GENERATE] * 4]
+    assert events[0].sequences == [[0, 1, 2, 3]] * 3
+    assert events[1].sequences == [[0], [1], [2], [3]]
 
 
 def test_a_request_joins_others_that_generate(program: Program) -> None:
     """As llama-server: a prompt of one slot beside a token of another."""
     program.decode(rows(0, 5, 0))
-    told = program.decode([*rows(5, 1, 0), *rows(0, 3, 1)])
-    told += program.decode([*rows(6, 1, 0), *rows(3, 1, 1)])
+    events = program.decode([*rows(5, 1, 0), *rows(0, 3, 1)])
+    events += program.decode([*rows(6, 1, 0), *rows(3, 1, 1)])
 
-    assert phases(told) == [[GENERATE] + [PROMPT] * 3, [GENERATE] * 2]
-    assert [ubatch.head.phase for ubatch in told] == [MIXED, GENERATE]
+    assert phases(events) == [[GENERATE] + [PROMPT] * 3, [GENERATE] * 2]
+    assert [ubatch.head.phase for ubatch in events] == [MIXED, GENERATE]
 
 
 def test_a_draft_that_is_verified_is_generated(program: Program) -> None:
     program.decode(rows(0, 4))
-    told = program.decode(rows(4, 6, output="all"))
+    events = program.decode(rows(4, 6, output="all"))
     # Two of the draft were taken: the next one begins in the middle of it.
-    told += program.decode(rows(7, 6, output="all"))
+    events += program.decode(rows(7, 6, output="all"))
 
-    assert phases(told) == [[GENERATE] * 6] * 2
+    assert phases(events) == [[GENERATE] * 6] * 2
 
 
 def test_a_draft_model_keeps_up_with_what_was_accepted(program: Program) -> None:
@@ -247,19 +251,19 @@ def test_a_draft_model_keeps_up_with_what_was_accepted(program: Program) -> None
     target, draft = 1, 2
     program.decode(rows(0, 8, output="none"), context=target)
     program.decode(rows(0, 8), context=draft)
-    told = []
+    messages = []
     for first, other in ((8, 100), (9, 500), (11, 900)):
         # The last token that was accepted, and three that are drafted.
         batch = [*rows(first, 1), *rows(first + 1, 3, token=other)]
         for row in batch[:3]:
-            told += program.decode([(*row[:3], True)], context=draft)
+            messages += program.decode([(*row[:3], True)], context=draft)
         verified = [(*row[:3], True) for row in batch]
-        told += program.decode(verified, context=target)
+        messages += program.decode(verified, context=target)
         again = [(*row[:3], i == 3) for i, row in enumerate(batch)]
-        told += program.decode(again, context=draft)
+        messages += program.decode(again, context=draft)
 
     assert (
-        phases(told)
+        phases(messages)
         == [[GENERATE]] * 3
         + [[GENERATE] * 4] * 2
         + ([[GENERATE]] * 3 + [[GENERATE] * 4] * 2) * 2
@@ -270,87 +274,87 @@ def test_prompts_of_other_contexts_are_no_generation(program: Program) -> None:
     """Two talks with the same words; what the one generates the other is asked for."""
     program.decode(rows(0, 4), context=1)
     program.decode(rows(4, 1), context=1)
-    told = program.decode(rows(0, 6), context=2)
-    told += program.decode(rows(0, 6, output="all"), context=3)
+    events = program.decode(rows(0, 6), context=2)
+    events += program.decode(rows(0, 6, output="all"), context=3)
 
-    assert phases(told) == [[PROMPT] * 6] * 2
+    assert phases(events) == [[PROMPT] * 6] * 2
 
 
 def test_all_outputs_of_a_prompt_are_no_generation(program: Program) -> None:
     """As perplexity and embeddings are computed."""
-    told = program.decode(rows(0, 8, output="all"))
+    events = program.decode(rows(0, 8, output="all"))
 
-    assert phases(told) == [[PROMPT] * 8]
+    assert phases(events) == [[PROMPT] * 8]
 
 
 def test_the_next_message_of_a_talk_is_a_prompt(program: Program) -> None:
     program.decode(rows(0, 4))
     program.decode(rows(4, 1))
-    told = program.decode(rows(5, 7)) + program.decode(rows(12, 1))
+    events = program.decode(rows(5, 7)) + program.decode(rows(12, 1))
 
-    assert phases(told) == [[PROMPT] * 7, [GENERATE]]
+    assert phases(events) == [[PROMPT] * 7, [GENERATE]]
 
 
 def test_a_prompt_that_is_in_the_cache_is_a_prompt(program: Program) -> None:
     """A server computes its last token once more."""
     program.decode(rows(0, 9))
     program.decode(rows(9, 1))
-    told = program.decode(rows(8, 1))
+    events = program.decode(rows(8, 1))
 
-    assert phases(told) == [[PROMPT]]
+    assert phases(events) == [[PROMPT]]
 
 
 def test_a_long_prompt_is_one_decode_of_several_ubatches(program: Program) -> None:
-    told = program.decode(rows(0, 5), [0, 1], [2, 3], [4])
+    events = program.decode(rows(0, 5), [0, 1], [2, 3], [4])
 
-    assert phases(told) == [[PROMPT] * 2, [PROMPT] * 2, [PROMPT]]
-    assert len({ubatch.rows.decode for ubatch in told}) == 1
-    assert [ubatch.head.ubatch for ubatch in told] == [0, 1, 2]
+    assert phases(events) == [[PROMPT] * 2, [PROMPT] * 2, [PROMPT]]
+    assert len({ubatch.rows.decode for ubatch in events}) == 1
+    assert [ubatch.head.ubatch for ubatch in events] == [0, 1, 2]
 
 
 def test_rows_in_another_order_keep_their_sequences(program: Program) -> None:
     """Ubatches of equal lengths put the rows of a sequence next to each other."""
     batch = [row for i in range(3) for row in (*rows(i, 1, 0), *rows(i, 1, 1, token=7))]
-    told = program.decode(batch, [0, 2, 4, 1, 3, 5])
+    events = program.decode(batch, [0, 2, 4, 1, 3, 5])
 
-    assert told[0].sequences == [[0], [0], [0], [1], [1], [1]]
+    assert events[0].sequences == [[0], [0], [0], [1], [1], [1]]
 
 
 def test_one_decode_in_graphs_of_one_node_is_one_ubatch(program: Program) -> None:
     """As the scheduler computes for a program that looks at each node."""
     program.library.call_begins(1, program.batch(rows(0, 4), True), False)
-    told = program.compute(rows(0, 4), parts=3)
+    events = program.compute(rows(0, 4), parts=3)
     program.library.call_ends(True, False)
 
-    assert phases(told) == [[PROMPT] * 4]
-    assert told[0].positions == [0, 1, 2, 3]
-    assert told[0].tokens == [100, 101, 102, 103]
+    assert phases(events) == [[PROMPT] * 4]
+    assert events[0].positions == [0, 1, 2, 3]
+    assert events[0].tokens == [100, 101, 102, 103]
 
 
 def test_graphs_of_one_node_without_a_call_are_one_ubatch_each(
     program: Program,
 ) -> None:
-    told = program.compute(rows(0, 4), parts=3) + program.compute(rows(4, 1), parts=3)
+    events = program.compute(rows(0, 4), parts=3) + program.compute(rows(4, 1), parts=3)
 
-    assert phases(told) == [[PROMPT] * 4, [GENERATE]]
-    assert [ubatch.sequences for ubatch in told] == [[[0]] * 4, [[0]]]
+    assert phases(events) == [[PROMPT] * 4, [GENERATE]]
+    assert [ubatch.sequences for ubatch in events] == [[[0]] * 4, [[0]]]
 
 
 def test_positions_that_a_batch_leaves_out_go_on(program: Program) -> None:
-    told = program.decode(rows(0, 4), positions=False)
-    told += program.decode(rows(4, 1), positions=False)
+    events = program.decode(rows(0, 4), positions=False)
+    events += program.decode(rows(4, 1), positions=False)
     # The program empties the context's memory.
-    told += program.decode(rows(0, 1), positions=False)
+    events += program.decode(rows(0, 1), positions=False)
 
-    assert phases(told) == [[PROMPT] * 4, [GENERATE], [PROMPT]]
+    assert phases(events) == [[PROMPT] * 4, [GENERATE], [PROMPT]]
 
 
 def test_what_was_refused_was_not_computed(program: Program) -> None:
     program.decode(rows(0, 4))
     program.decode(rows(4, 3), [], status=1)
-    told = program.decode(rows(4, 1))
+    events = program.decode(rows(4, 1))
 
-    assert phases(told) == [[GENERATE]]
+    assert phases(events) == [[GENERATE]]
 
 
 def test_a_sequence_may_be_a_copy_of_another(program: Program) -> None:
@@ -361,45 +365,47 @@ def test_a_sequence_may_be_a_copy_of_another(program: Program) -> None:
 
 def test_contexts_have_sequences_of_their_own(program: Program) -> None:
     """A draft model's sequence 0 is another one."""
-    told = program.decode(rows(0, 4), context=1) + program.decode(rows(4, 1), context=2)
+    events = program.decode(rows(0, 4), context=1) + program.decode(
+        rows(4, 1), context=2
+    )
 
-    assert phases(told) == [[PROMPT] * 4, [PROMPT]]
-    assert [ubatch.rows.owner for ubatch in told] == [1, 2]
+    assert phases(events) == [[PROMPT] * 4, [PROMPT]]
+    assert [ubatch.rows.owner for ubatch in events] == [1, 2]
 
 
 def test_without_calls_outputs_of_the_graph_tell(program: Program) -> None:
-    told = program.compute(rows(0, 4)) + program.compute(rows(4, 1))
-    told += program.compute(rows(5, 3, output="all")) + program.compute(rows(8, 5))
+    events = program.compute(rows(0, 4)) + program.compute(rows(4, 1))
+    events += program.compute(rows(5, 3, output="all")) + program.compute(rows(8, 5))
 
-    assert phases(told) == [[PROMPT] * 4, [GENERATE], [GENERATE] * 3, [PROMPT] * 5]
-    assert {ubatch.rows.knowledge for ubatch in told} == {2}
-    assert {ubatch.rows.decode for ubatch in told} == {UNKNOWN_U32}
+    assert phases(events) == [[PROMPT] * 4, [GENERATE], [GENERATE] * 3, [PROMPT] * 5]
+    assert {ubatch.rows.knowledge for ubatch in events} == {2}
+    assert {ubatch.rows.decode for ubatch in events} == {UNKNOWN_U32}
 
 
 def test_without_calls_and_outputs_several_tokens_are_not_known(
     program: Program,
 ) -> None:
-    told = [
+    values = [
         ubatch
         for part in (rows(0, 4), rows(4, 1), rows(5, 3), rows(8, 1))
         for ubatch in program.compute(part, has_outputs=False)
     ]
 
-    assert phases(told) == [[PROMPT] * 4, [GENERATE], [UNKNOWN] * 3, [GENERATE]]
-    assert [ubatch.head.phase for ubatch in told] == [PROMPT, GENERATE, 0, GENERATE]
+    assert phases(values) == [[PROMPT] * 4, [GENERATE], [UNKNOWN] * 3, [GENERATE]]
+    assert [ubatch.head.phase for ubatch in values] == [PROMPT, GENERATE, 0, GENERATE]
 
 
 def test_without_calls_positions_tell_sequences_apart(program: Program) -> None:
-    told = program.compute([*rows(0, 4), *rows(0, 2), *rows(0, 7)])
-    told += program.compute([*rows(4, 1), *rows(2, 1), *rows(7, 1)])
+    events = program.compute([*rows(0, 4), *rows(0, 2), *rows(0, 7)])
+    events += program.compute([*rows(4, 1), *rows(2, 1), *rows(7, 1)])
     # Neighbours are no run where each goes on with a sequence of its own.
     program.compute([*rows(3, 1), *rows(8, 1)])
-    told += program.compute([*rows(4, 1), *rows(5, 1)])
+    events += program.compute([*rows(4, 1), *rows(5, 1)])
 
-    assert told[0].sequences == [[0]] * 4 + [[1]] * 2 + [[2]] * 7
-    assert told[1].sequences == [[0], [1], [2]]
-    assert phases(told)[1:] == [[GENERATE] * 3, [GENERATE] * 2]
-    assert told[2].sequences == [[1], [0]]
+    assert events[0].sequences == [[0]] * 4 + [[1]] * 2 + [[2]] * 7
+    assert events[1].sequences == [[0], [1], [2]]
+    assert phases(events)[1:] == [[GENERATE] * 3, [GENERATE] * 2]
+    assert events[2].sequences == [[1], [0]]
 
 
 def test_a_batch_that_was_filled_before_it_was_seen_is_not_believed(
@@ -407,11 +413,11 @@ def test_a_batch_that_was_filled_before_it_was_seen_is_not_believed(
 ) -> None:
     program.library.batch_added(7, 3, 5, 999)
     program.library.call_begins_with(1, 7, False)
-    told = program.compute(rows(0, 2))
+    events = program.compute(rows(0, 2))
     program.library.call_ends(True, False)
 
-    assert told[0].sequences == [[0], [0]]
-    assert told[0].rows.knowledge == 2
+    assert events[0].sequences == [[0], [0]]
+    assert events[0].rows.knowledge == 2
 
 
 def test_rows_that_are_cut_are_refused(program: Program) -> None:

@@ -62,11 +62,11 @@ def test_results_do_not_depend_on_how_many_run_at_once(shell, tmp_path: Path) ->
 
     assert outputs[1] == outputs[3]
     code, out, made = outputs[3]
-    found = json.loads(out)
+    data = json.loads(out)
     assert code == 3, "the worst of them: a format that nobody knows"
-    assert [Path(f["path"]).name for f in found] == [p.name for p in files]
-    assert "was ended by SIGKILL" in found[0]["error"]["message"]
-    assert found[1]["error"]["code"] == "unknown_format"
+    assert [Path(f["path"]).name for f in data] == [p.name for p in files]
+    assert "was ended by SIGKILL" in data[0]["error"]["message"]
+    assert data[1]["error"]["code"] == "unknown_format"
     assert set(made) == {"llama.timeline.png"}
     assert "dead.rough: the process that drew its figures" in answer.err
     assert "3 of 3 files: " in answer.err
@@ -88,9 +88,9 @@ def test_quiet_batch_says_only_what_went_wrong(run, tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.usefixtures("rough")
 def test_interrupt_ends_all_processes_and_leaves_nothing_half(tmp_path: Path) -> None:
-    told = [tmp_path / f"{name}.pid" for name in "ab"]
+    values = [tmp_path / f"{name}.pid" for name in "ab"]
     files = [tmp_path / f"{name}.rough" for name in "abc"]
-    for file, pid in zip(files, [*told, told[0]], strict=True):
+    for file, pid in zip(files, [*values, values[0]], strict=True):
         file.write_text(f"#rough sleep {pid}")
     out = tmp_path / "out"
     out.mkdir()
@@ -104,7 +104,7 @@ def test_interrupt_ends_all_processes_and_leaves_nothing_half(tmp_path: Path) ->
     )
     try:
         until = time.monotonic() + 60
-        while not all(p.exists() and p.read_text() for p in told):
+        while not all(p.exists() and p.read_text() for p in values):
             assert time.monotonic() < until
             assert batch.poll() is None
             time.sleep(0.05)
@@ -116,7 +116,7 @@ def test_interrupt_ends_all_processes_and_leaves_nothing_half(tmp_path: Path) ->
 
     assert batch.returncode == 130
     assert err == "ggscope: interrupted.\n"
-    for pid in told:
+    for pid in values:
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
     assert list(out.iterdir()) == []
@@ -167,14 +167,14 @@ def test_file_that_was_too_large_beside_others_is_read_alone(monkeypatch) -> Non
 
 def test_ended_processes_are_told_with_what_ended_them() -> None:
     killed, ended = jobs._why(-9, ""), jobs._why(143, "ggscope: ended by SIGTERM.\n")
-    silent, told = jobs._why(3, ""), jobs._why(1, "ggscope: internal error: no\n")
+    silent, why = jobs._why(3, ""), jobs._why(1, "ggscope: internal error: no\n")
 
     assert new_statements(killed, silent)
     assert "ended by SIGKILL." in killed
     assert "ended by SIGTERM. Figures" in ended
     assert new_statements(killed, ended)
-    assert new_statement(silent, told)
-    assert told == "internal error: no"
+    assert new_statement(silent, why)
+    assert why == "internal error: no"
 
 
 def test_a_terminal_shows_how_far_a_batch_is(monkeypatch) -> None:

@@ -82,9 +82,9 @@ def test_bench_rounds_are_medians_of_processes(shell):
 
 
 def test_bench_rounds_read_the_same_session_as_one_would():
-    words = ["bench", "a.bin", "--with", "b.json", "--shift", "b.json=1ms", "--rounds"]
-    words += ["3", "--option", "salvage=true", "--names", "none", "--panes", "--force"]
-    arguments = parse(words)
+    text = ["bench", "a.bin", "--with", "b.json", "--shift", "b.json=1ms", "--rounds"]
+    text += ["3", "--option", "salvage=true", "--names", "none", "--panes", "--force"]
+    arguments = parse(text)
 
     command = child_command(arguments)
     again = parse(command[command.index("bench") :])

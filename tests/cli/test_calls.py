@@ -26,10 +26,10 @@ def test_info_counts_calls_unmatched_and_broken_lines(run, path):
     answer = run("info", path, "--json")
 
     assert answer.code == 0
-    told = json.loads(answer.out)
-    assert told["reader"] == "cuda-calls"
-    assert told["events"] == {"calls": 3, "unmatched": 1, "broken_lines": 1}
-    assert not told["completeness"]["known"]
+    data = json.loads(answer.out)
+    assert data["reader"] == "cuda-calls"
+    assert data["events"] == {"calls": 3, "unmatched": 1, "broken_lines": 1}
+    assert not data["completeness"]["known"]
 
 
 def test_statistics_add_up_categories(run, path):

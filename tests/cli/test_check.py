@@ -127,9 +127,9 @@ def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
 
     answer = run("check", file, "--report", report)
 
-    words = "but what it says of itself is not what it holds"
-    assert words in answer.out
-    assert f"Good, {words}: " in report.read_text("utf-8")
+    text = "but what it says of itself is not what it holds"
+    assert text in answer.out
+    assert f"Good, {text}: " in report.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,12 @@ def test_unfinished_kinds_of_models_are_told_apart(run, tmp_path) -> None:
         own = {"split.no": (gguf_files.U32, i), "split.count": (gguf_files.U32, 3)}
         path.write_bytes(gguf_files.encode(rows, own))
 
-    said = run("info", whole).out
+    out = run("info", whole).out
 
     assert "1 of unknown size" in run("info", odd).out
-    assert "of unknown size" not in said
+    assert "of unknown size" not in out
     assert "2 of 3 at hand" in run("info", parts[0]).out
-    assert "at hand" not in said
+    assert "at hand" not in out
 
 
 def test_slices_of_experts_are_counted_where_they_are_listed(run, tmp_path) -> None:

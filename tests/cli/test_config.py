@@ -58,10 +58,10 @@ def test_every_key_of_the_file_is_listed_with_its_origin(run, tmp_path):
 
     answer = run("config", "--json", "--config", path)
 
-    found = json.loads(answer.out)
+    data = json.loads(answer.out)
     of_file = {
         row["from"].removeprefix(f"{path}: "): row["value"]
-        for row in found.values()
+        for row in data.values()
         if row["from"].startswith(str(path))
     }
     assert answer.code == 0
@@ -100,9 +100,9 @@ def test_flag_beats_file_beats_environment_beats_default(
     path = written(tmp_path / "c.json", {group: {leaf: values[1]}})
     value = () if isinstance(values[0], bool) else (values[0],)
 
-    def row(*words: object) -> tuple[object, str]:
-        found = json.loads(run("config", "--json", *words).out)[name]
-        return found["value"], found["from"]
+    def row(*text: object) -> tuple[object, str]:
+        data = json.loads(run("config", "--json", *text).out)[name]
+        return data["value"], data["from"]
 
     default = row()
     monkeypatch.setenv(variable, str(values[2]))
@@ -120,12 +120,12 @@ def test_settings_of_the_window_are_listed_too(run, tmp_path, monkeypatch):
     (folder / "ggscope.ini").write_text('[appearance]\ntheme="\\"light\\""\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
-    found = json.loads(run("config", "--json").out)
+    data = json.loads(run("config", "--json").out)
 
-    assert found["appearance.theme"]["value"] == "light"
-    assert found["appearance.theme"]["from"] == str(folder / "ggscope.ini")
-    assert found["appearance.font_scale"]["from"] == "default"
-    assert "window.geometry" not in found
+    assert data["appearance.theme"]["value"] == "light"
+    assert data["appearance.theme"]["from"] == str(folder / "ggscope.ini")
+    assert data["appearance.font_scale"]["from"] == "default"
+    assert "window.geometry" not in data
 
 
 @pytest.mark.parametrize("width", [80, 100, 180])
@@ -212,8 +212,8 @@ def test_changed_file_counts_while_a_program_is_followed(tmp_path, monkeypatch):
     assert [n.split()[0] for n in anew.notices[-1:]] == ["live"]  # of the next start
 
 
-def opened(*words: str) -> tuple[object, list[str]]:
-    arguments = parse([*words])
+def opened(*text: str) -> tuple[object, list[str]]:
+    arguments = parse([*text])
     cli._set_up(arguments)
     follow_where_configured(arguments)
     return arguments.live, list(map(str, arguments.files))
@@ -232,9 +232,9 @@ def test_live_mode_of_the_file_follows_what_is_named(tmp_path):
 
 def test_command_lines_of_ggml_viz_run(tmp_path):
     """As its README calls it: the option first, what is followed last."""
-    words = ["--live", "--no-hook", "--verbose", "t.ggmlviz"]
+    arguments = ["--live", "--no-hook", "--verbose", "t.ggmlviz"]
 
-    assert opened(*words) == ("t.ggmlviz", [])
+    assert opened(*arguments) == ("t.ggmlviz", [])
     assert opened("--live", "t.ggmlviz", "--no-hook", "-v") == ("t.ggmlviz", [])
     assert opened("--verbose", "t.ggmlviz") == (None, ["t.ggmlviz"])
     assert (

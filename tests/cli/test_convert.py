@@ -38,13 +38,13 @@ def test_every_token_gets_a_file_and_json_tells_them(run, trace, tmp_path) -> No
 
     answer = run("convert", trace, "--to", "token-json", "-o", folder, "--json")
 
-    told = json.loads(answer.out)
+    data = json.loads(answer.out)
     names = ["token-00000.json", "token-00001.json", "token-00002.json"]
     assert answer.code == 0
     assert sorted(p.name for p in folder.iterdir()) == names
-    assert told["outputs"] == [str(folder / name) for name in names]
-    assert told["schema"] == "256"
-    for name, count in zip(names, told["entries"], strict=True):
+    assert data["outputs"] == [str(folder / name) for name in names]
+    assert data["schema"] == "256"
+    for name, count in zip(names, data["entries"], strict=True):
         written = json.loads((folder / name).read_text())
         assert len(written["entries"]) == count
         assert written["metadata"]["format_version"] == "256-byte"
@@ -53,15 +53,15 @@ def test_every_token_gets_a_file_and_json_tells_them(run, trace, tmp_path) -> No
 def test_present_files_are_replaced_only_with_force(run, trace, tmp_path) -> None:
     present = tmp_path / "token-00001.json"
     present.write_text("mine")
-    words = ("convert", trace, "--to", "token-json", "-o", tmp_path)
+    arguments = ("convert", trace, "--to", "token-json", "-o", tmp_path)
 
-    refused = run(*words)
+    refused = run(*arguments)
 
     assert refused.code == 1
     assert "--force" in refused.err
     assert present.read_text() == "mine"
     assert not (tmp_path / "token-00000.json").exists()
-    forced = run(*words, "--force")
+    forced = run(*arguments, "--force")
     assert forced.code == 0
     assert new_statement(forced.err, refused.err)
     assert json.loads(present.read_text())["token_id"] == 1
@@ -145,14 +145,14 @@ def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) ->
 
     answer = run("convert", trace, "--to", to, "-o", target, "--json")
 
-    told = json.loads(answer.out)
+    data = json.loads(answer.out)
     assert answer.code == 0, answer.err
-    assert told["output"] == str(target)
-    assert told["spans"] > 0
-    words = re.search(r"(\d+)(?: of \d+)? spans written to (.+)\.\n", answer.err)
-    assert words is not None
-    assert words.groups() == (str(told["spans"]), str(target))
-    for sentence in told["losses"]:
+    assert data["output"] == str(target)
+    assert data["spans"] > 0
+    match = re.search(r"(\d+)(?: of \d+)? spans written to (.+)\.\n", answer.err)
+    assert match is not None
+    assert match.groups() == (str(data["spans"]), str(target))
+    for sentence in data["losses"]:
         assert f"note: {sentence}" in answer.err
     assert target.stat().st_size
 
@@ -185,10 +185,10 @@ def test_file_that_is_there_is_replaced_only_with_force(run, trace, tmp_path) ->
     command = ("convert", trace, "--to", "chrome-json", "-o", target)
 
     refused = run(*command)
-    kept = target.read_text()
+    text = target.read_text()
     replaced = run(*command, "--force")
 
-    assert (refused.code, kept) == (1, "mine")
+    assert (refused.code, text) == (1, "mine")
     assert "--force" in refused.err
     assert replaced.code == 0
     assert json.loads(target.read_text())["traceEvents"]
@@ -242,16 +242,16 @@ def test_perfetto_trace_that_is_too_large_becomes_several(
     from ggscope.exporters import perfetto
 
     whole = tmp_path / "run.pftrace"
-    words = ("convert", trace, "--to", "perfetto", "-o")
-    alone = run(*words, whole)
+    arguments = ("convert", trace, "--to", "perfetto", "-o")
+    alone = run(*arguments, whole)
     limit = whole.stat().st_size * 3 // 4
     monkeypatch.setattr(perfetto, "MAX_BYTES", limit)
     (tmp_path / "b.2.pftrace").write_text("mine")
 
-    answer = run(*words, tmp_path / "a.pftrace")
-    told = json.loads(run(*words, tmp_path / "c.pftrace", "--json").out)
-    refused = run(*words, tmp_path / "b.pftrace")
-    piped = run(*words, "/dev/null", "--force")
+    answer = run(*arguments, tmp_path / "a.pftrace")
+    data = json.loads(run(*arguments, tmp_path / "c.pftrace", "--json").out)
+    refused = run(*arguments, tmp_path / "b.pftrace")
+    piped = run(*arguments, "/dev/null", "--force")
 
     files = sorted(tmp_path.glob("a.*.pftrace"), key=lambda p: int(p.suffixes[0][1:]))
     assert answer.code == 0, answer.err
@@ -259,8 +259,8 @@ def test_perfetto_trace_that_is_too_large_becomes_several(
     assert len(files) > 1
     assert all(path.stat().st_size <= limit for path in files)
     assert not (tmp_path / "a.pftrace").exists()
-    assert told["outputs"] == [str(p.with_name("c" + p.name[1:])) for p in files]
-    assert f"{told['spans']:,} spans written to {whole}." in alone.err
+    assert data["outputs"] == [str(p.with_name("c" + p.name[1:])) for p in files]
+    assert f"{data['spans']:,} spans written to {whole}." in alone.err
     assert new_statements(answer.err, alone.err)
     assert refused.code == 1
     assert "b.2.pftrace exists already" in refused.err
@@ -274,9 +274,9 @@ def test_minus_is_the_output_for_another_program(shell, trace, tmp_path) -> None
     target = tmp_path / "a.csv"
 
     piped = shell("convert", trace, "--to", "csv", "-o", "-")
-    kept = shell("convert", trace, "--to", "csv", "-o", target)
+    output = shell("convert", trace, "--to", "csv", "-o", target)
 
-    assert piped.code == kept.code == 0
+    assert piped.code == output.code == 0
     assert piped.out == target.read_text("utf-8")
     assert " spans written to the output." in piped.err
     assert not (tmp_path / "-").exists()
@@ -284,11 +284,11 @@ def test_minus_is_the_output_for_another_program(shell, trace, tmp_path) -> None
 
 def test_minus_is_refused_where_the_output_cannot_be_a_file(run, trace) -> None:
     tokens = run("convert", trace, "--to", "token-json", "-o", "-")
-    told = run("convert", trace, "--to", "csv", "-o", "-", "--json")
+    result = run("convert", trace, "--to", "csv", "-o", "-", "--json")
 
-    assert tokens.code == told.code == 2
-    assert new_statement(tokens.err, told.err)
-    assert new_statement(told.err, tokens.err)
+    assert tokens.code == result.code == 2
+    assert new_statement(tokens.err, result.err)
+    assert new_statement(result.err, tokens.err)
     assert "-o - cannot be used" in tokens.err
 
 

@@ -45,7 +45,7 @@ def decoded_json(path: Path) -> tuple[list[Rec], str]:
     for entry in json.loads(path.read_text("utf-8"))["entries"]:
         listed = entry.get("sources")
         name = entry.get("dst_name", "")
-        told = listed if listed is not None else [entry]
+        report = listed if listed is not None else [entry]
         sources = tuple(
             Src(
                 source.get("name") or source.get("tensor_name"),
@@ -54,7 +54,7 @@ def decoded_json(path: Path) -> tuple[list[Rec], str]:
                 mem=0 if source.get("memory_source") == "DISK" else 1,
                 where=source.get("buffer_id") or 0,
             )
-            for source in told
+            for source in report
         )
         op, time = entry["operation_type"], entry["timestamp_ns"]
         record = Rec(time, name, op, sources, thread=entry["thread_id"])
@@ -68,8 +68,8 @@ def op_names(table: str) -> dict[int, str]:
     tables = json.loads((need_corpus() / "ggml_op_tables.json").read_text())
     rows = tables if isinstance(tables, list) else tables["tables"]
     (names,) = (row["ops"] for row in rows if row["id"] == table)
-    words = names.split() if isinstance(names, str) else names
-    return dict(enumerate(words))
+    parts = names.split() if isinstance(names, str) else names
+    return dict(enumerate(parts))
 
 
 @dataclass
@@ -157,8 +157,8 @@ def case(request) -> tuple[Path, Sums]:
     return path, sums_of(decode(path.read_bytes(), layout), names, layout)
 
 
-def asked(run, *words: object) -> dict:
-    answer = run(*words, "--json")
+def asked(run, *text: object) -> dict:
+    answer = run(*text, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
 
@@ -174,8 +174,8 @@ def test_statistics_by_anything_add_up_to_the_records(run, case, by) -> None:
     assert sum(row["ops"] for row in rows) == truth.ops
     if by == "op":
         assert {row["key"]: row["bytes"] for row in rows} == dict(truth.by_op)
-        found = {row["key"]: row["bytes_unknown"] for row in rows}
-        assert found == {op: truth.open_by_op[op] for op in truth.by_op}
+        values = {row["key"]: row["bytes_unknown"] for row in rows}
+        assert values == {op: truth.open_by_op[op] for op in truth.by_op}
 
 
 @pytest.mark.parametrize("name", ["64packed", "128"])
@@ -289,5 +289,5 @@ def test_ops_that_threads_share_count_once(run, case, tmp_path, n_threads) -> No
     assert {row["key"]: row["bytes"] for row in rows} == dict(truth.by_op)
     assert sum(row["ops"] for row in rows) == truth.ops
     assert sum(row["count"] for row in rows) == n_threads * truth.ops
-    told = [(row["count"], row["ops"], row["bytes"]) for row in lanes]
-    assert told == [(truth.ops, truth.ops, None)] * n_threads
+    report = [(row["count"], row["ops"], row["bytes"]) for row in lanes]
+    assert report == [(truth.ops, truth.ops, None)] * n_threads

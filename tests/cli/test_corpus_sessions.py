@@ -75,8 +75,8 @@ def map_of(name: str) -> Path:
     return path if path.is_file() else next(path.rglob("memory-map.json"))
 
 
-def facts_of(run, *words: object) -> dict[str, Any]:
-    answer = run("info", *words, "--json")
+def facts_of(run, *text: object) -> dict[str, Any]:
+    answer = run("info", *text, "--json")
     assert answer.code == 0, answer.err
     return dict(json.loads(answer.out))
 
@@ -171,12 +171,12 @@ def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
     """ggml multiplies repacked Q4_K weights behind the tracer's hook."""
     folder = corpus_trace("3584a339").parents[1]
 
-    told = json.loads(run("hot", folder, "--json").out)["never_touched"]
+    data = json.loads(run("hot", folder, "--json").out)["never_touched"]
     facts = facts_of(run, folder)
 
-    assert (told["units"], told["bytes"]) == (0, 0)
-    assert (told["not_recorded_units"], told["all_units"]) == (134, 201)
-    assert round(told["not_recorded_bytes"] / told["all_bytes"], 3) == 0.715
+    assert (data["units"], data["bytes"]) == (0, 0)
+    assert (data["not_recorded_units"], data["all_units"]) == (134, 201)
+    assert round(data["not_recorded_bytes"] / data["all_bytes"], 3) == 0.715
     (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
     assert (join["nodes"], join["nodes_not_recorded"]) == (425, {"MUL_MAT": 134})
     assert "134 ops of the graph that no pass records" in facts["completeness"]["words"]
@@ -210,9 +210,9 @@ def test_whole_graphs_have_a_record_of_each_op(run, commit):
 def test_few_common_tensors_are_no_evidence(run):
     """Two tensors are in both, and the offset of one fits any delta that it makes."""
     corpus = need_corpus() / "tracer"
-    words = (corpus / "trace_256_truncated.bin", "--with")
+    arguments = (corpus / "trace_256_truncated.bin", "--with")
 
-    facts = facts_of(run, *words, corpus / "structure_dec30_dialect.csv")
+    facts = facts_of(run, *arguments, corpus / "structure_dec30_dialect.csv")
 
     assert facts["joins"][0]["found"] == 0
     assert len(messages(facts, "part_does_not_fit")) == 1
@@ -278,8 +278,8 @@ def test_folder_of_the_first_tracer_is_one_session(run, tmp_path):
     )
     names = "".join(f"blk.{i}.attn_q.weight\n" for i in range(22))
     (tmp_path / "tensor_names.txt").write_text(names)
-    told = {"model": "tinyllama", "run": {"n_entries": 582}}
-    (tmp_path / "trace_metadata.json").write_text(json.dumps(told))
+    values = {"model": "tinyllama", "run": {"n_entries": 582}}
+    (tmp_path / "trace_metadata.json").write_text(json.dumps(values))
 
     facts = facts_of(run, tmp_path)
 
@@ -304,14 +304,14 @@ def test_hit_rates_per_rule_are_printed_for_people(run):
     answer = run("info", need_corpus() / "bsc" / "3584a339")
 
     assert answer.code == 0
-    for words in (
+    for text in (
         "4 files in one session",
         "accesses with a tensor of memory-map.json: 134 of 134 (100.0 %)",
         "name 18, unique prefix 116; delta 1,709,440, all 134 agree",
         "cut names completed from memory-map.json without doubt: 58 of 58 (100.0 %)",
         "ops with a node of graphs/token-00000.json: 582 of 582 (100.0 %)",
     ):
-        assert words in answer.out
+        assert text in answer.out
 
 
 # -- op names printed with an outdated table ---------------------------------------

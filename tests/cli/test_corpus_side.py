@@ -73,8 +73,8 @@ def check_categories(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> 
 
 def n_beyond(facts: Facts) -> int:
     """Return how many rows a map has beyond its tensors: slices after the first."""
-    told = said(facts, "map_slices")
-    match = re.search(r"rows are slices .*, of ([\d,]+) tensors", told)
+    report = said(facts, "map_slices")
+    match = re.search(r"rows are slices .*, of ([\d,]+) tensors", report)
     if match is None:
         return 0
     slices: int = facts["model"]["slices"]
@@ -155,11 +155,11 @@ def check_nodes(facts: Facts, value: int, expect: dict[str, Any]) -> None:
 
 def check_layers(facts: Facts, value: int, _: dict[str, Any]) -> None:
     """Early files count node_677 as layer 677; the claim is kept in a warning."""
-    found = graph_of(facts)["layers"]
+    graph = graph_of(facts)["layers"]
     if warned(facts, "layers_mismatch"):
-        assert f"file says {value:,}, found {found}" in said(facts, "layers_mismatch")
+        assert f"file says {value:,}, found {graph}" in said(facts, "layers_mismatch")
     else:
-        assert found == value
+        assert graph == value
 
 
 def check_leaves(facts: Facts, value: int, expect: dict[str, Any]) -> None:
@@ -345,9 +345,9 @@ def test_side_file_passes_every_command(run, entry):
 def test_whole_corpus_of_side_files_was_found():
     need_corpus()
 
-    found = {kind: sum(e["format"] == kind for e in entries()) for kind in CHECKS}
+    values = {kind: sum(e["format"] == kind for e in entries()) for kind in CHECKS}
 
-    assert found == {
+    assert values == {
         "memory-map-json": 7,
         "gguf-structure-csv": 4,
         "registry-csv": 2,

@@ -28,8 +28,8 @@ def is_whole(expect: dict) -> bool:
     return not (expect.get("error") or expect.get("verdict") in ("error", "warn"))
 
 
-def asked(run, *words: object) -> dict:
-    answer = run(*words, "--json")
+def asked(run, *text: object) -> dict:
+    answer = run(*text, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
 
@@ -88,8 +88,8 @@ def test_event_streams_add_up(run, entry) -> None:
     assert sum(is_lane) == n_graphs + sum(begun.values())
     # Tensors and buffers of backends are counted apart.
     for first, name in ((4, "Tensor memory"), (6, "Backend buffers")):
-        told = [v for k, v in (info["memory"] or {}).items() if k == name]
-        peaks = [one["peak_bytes"] for one in told]
+        values = [v for k, v in (info["memory"] or {}).items() if k == name]
+        peaks = [one["peak_bytes"] for one in values]
         assert peaks in ([], [peak_of(memory, first)]), name
     named = set(info["memory"] or {})
     assert bool(named) == bool(memory)
@@ -175,8 +175,8 @@ def test_npu_traces_add_up(run, entry) -> None:
     assert {r["key"]: r["total_cycles"] for r in op} == dict(by_op)
     assert {r["key"]: r["count"] for r in op} == dict(counts)
     assert info["ops"] == dict(counts)
-    found = {r["key"]: r["total_cycles"] for r in engine if r["count"]}
-    assert found == dict(by_engine)
+    values = {r["key"]: r["total_cycles"] for r in engine if r["count"]}
+    assert values == dict(by_engine)
     assert {r["key"] for r in engine} <= {r["key"] for r in lane}
     for rows in (layer, token):
         assert sum(r["total_cycles"] or 0 for r in rows) == sum(by_op.values())
@@ -197,12 +197,12 @@ def buffer_events(path: Path) -> list[tuple[float, bool, int, int]]:
             (e["timestamp_ms"], e["event"] == "alloc", e["buffer_id"], e["size"])
             for e in events
         ]
-    found = []
+    items = []
     for one in json.loads(path.read_text("utf-8"))["buffers"]:
-        found.append((one["alloc_time_ms"], True, one["id"], one["size"]))
+        items.append((one["alloc_time_ms"], True, one["id"], one["size"]))
         if one["dealloc_time_ms"] is not None:
-            found.append((one["dealloc_time_ms"], False, one["id"], one["size"]))
-    return sorted(found)
+            items.append((one["dealloc_time_ms"], False, one["id"], one["size"]))
+    return sorted(items)
 
 
 BUFFERS = entries("buffer-timeline-json", "buffer-stats-jsonl", "buffer-event-bin")
@@ -222,10 +222,10 @@ def test_buffers_add_up(run, entry) -> None:
         if sum(held.values()) > peak:
             peak, peak_at, alive = sum(held.values()), time, len(held)
 
-    told = asked(run, "info", path)["buffers"]
+    answer = asked(run, "info", path)["buffers"]
 
-    assert (told["peak_bytes"], told["alive_at_peak"]) == (peak, alive)
+    assert (answer["peak_bytes"], answer["alive_at_peak"]) == (peak, alive)
     # Times of JSON are milliseconds as floats: microseconds are left of them.
-    assert told["peak_at"] == pytest.approx(1e6 * (peak_at - events[0][0]), abs=1000)
-    assert told["bytes"] == sum(size for _, is_alloc, _, size in events if is_alloc)
-    assert told["never_freed"] == len(held)
+    assert answer["peak_at"] == pytest.approx(1e6 * (peak_at - events[0][0]), abs=1000)
+    assert answer["bytes"] == sum(size for _, is_alloc, _, size in events if is_alloc)
+    assert answer["never_freed"] == len(held)

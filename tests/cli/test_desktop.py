@@ -38,12 +38,12 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return data
 
 
-def ask(*words: object) -> str:
+def ask(*text: object) -> str:
     """Return what a tool of the desktop says; skip where it is not installed."""
-    if shutil.which(str(words[0])) is None:
-        pytest.skip(f"{words[0]} is not installed")
+    if shutil.which(str(text[0])) is None:
+        pytest.skip(f"{text[0]} is not installed")
     done = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, check=False
+        list(map(str, text)), capture_output=True, text=True, check=False
     )
     return done.stdout
 
@@ -58,10 +58,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 def script(folder: Path) -> tuple[Path, Path]:
     """Return a program that writes what it was called with, and where."""
     folder.mkdir(parents=True)
-    program, said = folder / "ggscope", folder.parent / "said"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{said}"\n')
+    program, path = folder / "ggscope", folder.parent / "said"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{path}"\n')
     program.chmod(0o755)
-    return program, said
+    return program, path
 
 
 def test_types_are_known_and_open_with_the_program(
@@ -71,16 +71,16 @@ def test_types_are_known_and_open_with_the_program(
     ask("update-desktop-database", "--version")
     assert main(["--install-desktop"]) == 0
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"files written below {data}" in said.err
-    assert f"{sys.executable} -m ggscope is what they start" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert f"files written below {data}" in output.err
+    assert f"{sys.executable} -m ggscope is what they start" in output.err
     nameless = tmp_path / "nameless"
     shutil.copy(LLAMA, nameless)
     assert "type: application/x-ggmlviz" in ask("gio", "info", nameless)
     for kind in ("x-ggmlviz", "x-ggml-tensor-trace"):
-        found = ask("xdg-mime", "query", "default", f"application/{kind}")
-        assert found.strip() == f"{APPLICATION_ID}.desktop"
+        result = ask("xdg-mime", "query", "default", f"application/{kind}")
+        assert result.strip() == f"{APPLICATION_ID}.desktop"
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.bin", "trace.bin"])
@@ -91,8 +91,8 @@ def test_what_belongs_to_everybody_never_opens_with_the_program(
     path = tmp_path / name
     path.write_bytes(bytes(range(256)) if name.endswith("bin") else b'{"a": 1}\n')
 
-    said = ask("gio", "info", "-a", "standard::content-type", path)
-    kind = said.partition("standard::content-type: ")[2].split()[0]
+    text = ask("gio", "info", "-a", "standard::content-type", path)
+    kind = text.partition("standard::content-type: ")[2].split()[0]
 
     assert not kind.startswith("application/x-gg")
     assert "ggscope" not in ask("gio", "mime", kind)
@@ -102,7 +102,7 @@ def test_what_belongs_to_everybody_never_opens_with_the_program(
 def test_program_with_an_odd_path_is_started_with_the_file(
     data: Path, tmp_path: Path
 ) -> None:
-    program, said = script(tmp_path / ODD)
+    program, message = script(tmp_path / ODD)
     data = tmp_path / "my data"
     desktop.install(data, (str(program), "an other", "50%"))
     trace = tmp_path / "a trace"
@@ -110,8 +110,8 @@ def test_program_with_an_odd_path_is_started_with_the_file(
 
     ask("gio", "launch", data / ENTRY, trace)
 
-    _wait_for(said)
-    assert said.read_text().splitlines() == ["an other", "50%", str(trace)]
+    _wait_for(message)
+    assert message.read_text().splitlines() == ["an other", "50%", str(trace)]
     checked = subprocess.run(
         ["desktop-file-validate", data / ENTRY], capture_output=True, check=False
     ) if shutil.which("desktop-file-validate") else None  # fmt: skip
@@ -121,7 +121,7 @@ def test_program_with_an_odd_path_is_started_with_the_file(
 def test_xdg_open_starts_the_program_with_the_file(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, said = script(tmp_path / "bin")
+    program, message = script(tmp_path / "bin")
     desktop.install(data, (str(program),))
     trace = tmp_path / "x.ggmlviz"
     shutil.copy(LLAMA, trace)
@@ -132,8 +132,8 @@ def test_xdg_open_starts_the_program_with_the_file(
 
     ask("xdg-open", trace)
 
-    _wait_for(said)
-    assert said.read_text().splitlines() == [str(trace)]
+    _wait_for(message)
+    assert message.read_text().splitlines() == [str(trace)]
 
 
 def _wait_for(path: Path) -> None:
@@ -207,8 +207,8 @@ def test_file_of_somebody_else_is_not_replaced(
 
     assert main(["--install-desktop"]) == 1
 
-    said = capsys.readouterr().err
-    assert said.count("was not made by ggscope --install-desktop") == 2
+    err = capsys.readouterr().err
+    assert err.count("was not made by ggscope --install-desktop") == 2
     assert entry.read_text() == "mine"
     assert not (tmp_path / "elsewhere").exists()
     assert main(["--uninstall-desktop"]) == 0
@@ -223,10 +223,10 @@ def test_half_installed_desktop_is_told(
 
     assert main(["--install-desktop"]) == 0
 
-    said = capsys.readouterr().err
-    assert "update-mime-database is not there" in said
-    assert "It is in the package shared-mime-info" in said
-    assert "update-desktop-database is not there" in said
+    err = capsys.readouterr().err
+    assert "update-mime-database is not there" in err
+    assert "It is in the package shared-mime-info" in err
+    assert "update-desktop-database is not there" in err
 
 
 def test_half_installed_desktop_is_told_what_stays_when_files_go(
@@ -410,8 +410,8 @@ def test_each_sentence_is_said_where_it_is_true_and_only_there(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    def said_of(*words: str) -> str:
-        main(list(words))
+    def said_of(*text: str) -> str:
+        main(list(text))
         return capsys.readouterr().err
 
     tools = tmp_path / "tools"
@@ -432,7 +432,7 @@ def test_each_sentence_is_said_where_it_is_true_and_only_there(
     foreign = said_of("--install-desktop")
     with_files = said_of("--install-desktop", str(LLAMA))
 
-    for said, unsaid in (
+    for item, unsaid in (
         (nothing, removed),
         (removed, nothing),
         (without_tools, nothing),
@@ -442,4 +442,4 @@ def test_each_sentence_is_said_where_it_is_true_and_only_there(
         (foreign, failed),
         (with_files, foreign),
     ):
-        assert new_statements(said, unsaid)
+        assert new_statements(item, unsaid)

@@ -25,11 +25,11 @@ def test_where_expert_finds_the_spans_that_by_expert_counts(run, name):
 
     rows = counts_by_expert(run, path)
 
-    told = {key: row["count"] for key, row in rows.items() if key.isdecimal()}
-    assert len(told) == 8
-    for key, count in told.items():
-        found = run("stats", path, "--by", "op", "--where", f"expert={key}", "--json")
-        assert sum(r["count"] for r in json.loads(found.out)["rows"]) == count
+    values = {key: row["count"] for key, row in rows.items() if key.isdecimal()}
+    assert len(values) == 8
+    for key, count in values.items():
+        result = run("stats", path, "--by", "op", "--where", f"expert={key}", "--json")
+        assert sum(r["count"] for r in json.loads(result.out)["rows"]) == count
 
 
 def test_experts_of_stacks_that_nobody_sizes_are_counted_and_their_bytes_open(
@@ -41,14 +41,14 @@ def test_experts_of_stacks_that_nobody_sizes_are_counted_and_their_bytes_open(
 
     rows = counts_by_expert(run, path)
 
-    told = {key: row["count"] for key, row in rows.items() if key.isdecimal()}
-    assert told == dict(expected)
-    assert all(rows[key]["bytes"] == 0 for key in told)
-    unknown = sum(rows[key]["bytes_unknown"] for key in told)
+    values = {key: row["count"] for key, row in rows.items() if key.isdecimal()}
+    assert values == dict(expected)
+    assert all(rows[key]["bytes"] == 0 for key in values)
+    unknown = sum(rows[key]["bytes_unknown"] for key in values)
     assert unknown == 4 * 2048, "each op's stack once, whatever it read of it"
-    for key, count in told.items():
-        found = run("stats", path, "--by", "op", "--where", f"expert={key}", "--json")
-        assert sum(r["count"] for r in json.loads(found.out)["rows"]) == count
+    for key, count in values.items():
+        result = run("stats", path, "--by", "op", "--where", f"expert={key}", "--json")
+        assert sum(r["count"] for r in json.loads(result.out)["rows"]) == count
     none = run("stats", path, "--by", "op", "--where", "expert=3", "--json")
     assert json.loads(none.out)["rows"] == []
 

@@ -40,8 +40,8 @@ def test_lines_can_be_pasted_into_a_shell(run, built):
 
     lines = run("flags", trace, "--vram", "20000").out.splitlines()
 
-    words = [shlex.split(line) for line in lines if line.startswith("-")]
-    assert dict(words) == {
+    arguments = [shlex.split(line) for line in lines if line.startswith("-")]
+    assert dict(arguments) == {
         "-ot": value["override_tensor"]["value"],
         "--n-cpu-moe": "3",
         "--moe-cache-profile": "FILE.csv",

@@ -30,8 +30,8 @@ def test_json_is_clean_whatever_a_plugin_prints(tmp_path, shell, plugin_folder):
 
     answer = shell("info", "--json", tmp_path / "x.loud")
 
-    found = json.loads(answer.out)
-    assert "loud failed: SystemExit: 7" in found["error"]["message"]
+    data = json.loads(answer.out)
+    assert "loud failed: SystemExit: 7" in data["error"]["message"]
     assert answer.code == 1
     assert {"import", "sniff", "read"} <= set(answer.err.split())
 
@@ -41,12 +41,12 @@ def test_readers_name_a_plugin_that_hangs(shell, plugin_folder):
 
     env = {"GGSCOPE_PLUGIN_SECONDS": "0.2"}
     listed = json.loads(shell("readers", "--json", **env).out)
-    told = shell("readers", **env)
+    output = shell("readers", **env)
 
     assert listed[-1]["status"] == "failed: it took longer than 0.2 seconds"
     assert listed[-1]["path"] == str(plugin_folder / "hangs.py")
-    assert "failed: it took longer than 0.2 seconds" in told.out
-    assert told.code == 0
+    assert "failed: it took longer than 0.2 seconds" in output.out
+    assert output.code == 0
 
 
 def test_check_lists_plugins_that_are_switched_off(
@@ -57,7 +57,7 @@ def test_check_lists_plugins_that_are_switched_off(
     good, bad = built(), tmp_path / "x.unknown"
 
     listed = json.loads(shell("check", "--json", good, bad).out)
-    told = shell("check", good, "--report", tmp_path / "r.md")
+    output = shell("check", good, "--report", tmp_path / "r.md")
 
     for verdict, is_ok in zip(listed, (True, False), strict=True):
         (row,) = [w for w in verdict["warnings"] if w["code"] == "plugin_off"]
@@ -65,8 +65,8 @@ def test_check_lists_plugins_that_are_switched_off(
         assert row["place"] == str(plugin_folder / "broken.py")
         assert "on <purpose>" in row["message"]
         assert verdict["ok"] is is_ok
-    assert told.code == 0
-    assert "broken.py is disabled" in told.out
+    assert output.code == 0
+    assert "broken.py is disabled" in output.out
     assert "is disabled" in (tmp_path / "r.md").read_text()
     safe = json.loads(shell("check", "--json", "--safe-mode", bad).out)
     assert [w["code"] for w in safe["warnings"]] == ["unknown_format"]

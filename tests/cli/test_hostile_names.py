@@ -62,14 +62,14 @@ def formulas(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_no_command_sends_control_characters_of_a_trace(run, controls, reader) -> None:
-    said = []
+    messages = []
     for command in COMMANDS:
         answer = run(*command, controls[reader], "--format", reader)
-        said.append(answer.out + answer.err)
-        assert not FORBIDDEN.search(said[-1]), command
+        messages.append(answer.out + answer.err)
+        assert not FORBIDDEN.search(messages[-1]), command
 
-    assert "FAKE: good" not in "\n".join(said).splitlines()
-    assert "PWNED" in "".join(said)
+    assert "FAKE: good" not in "\n".join(messages).splitlines()
+    assert "PWNED" in "".join(messages)
 
 
 @pytest.mark.parametrize("reader", ["ggmlviz", "npu-json", "gguf"])
@@ -149,9 +149,9 @@ def test_streams_show_what_anybody_prints(capsys) -> None:
     print("\x1b[2J", file=sys.stderr)
     sys.stdout.writelines(["\x07", "a\tb\n"])
 
-    said = capsys.readouterr()
-    assert said.err == "\\x1b[2J\n"
-    assert said.out == "\\x07a\tb\n"
+    message = capsys.readouterr()
+    assert message.err == "\\x1b[2J\n"
+    assert message.out == "\\x07a\tb\n"
 
 
 def test_log_lines_are_one_line(capsys, shell, controls) -> None:
@@ -196,9 +196,9 @@ def test_report_holds_no_markup_of_a_name(run, tmp_path) -> None:
 
     run("check", *files.values(), "--report", report)
 
-    found = _Tags()
-    found.feed(report.read_text("utf-8"))
-    assert found.tags <= {
+    tags = _Tags()
+    tags.feed(report.read_text("utf-8"))
+    assert tags.tags <= {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "code",
         "table", "thead", "tbody", "tr", "th", "td",
     }  # fmt: skip

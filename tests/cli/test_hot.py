@@ -114,11 +114,11 @@ def test_cache_json_names_the_experts_to_pin(run, built):
     answer = run("cache", built(MOE), "--cache-size", "64KiB", "--pin", "50", "--json")
 
     value = json.loads(answer.out)
-    found = what_if(moe_reads())
+    result = what_if(moe_reads())
     (one,) = value["answers"]
-    assert value["bytes_asked"] == found.curve.bytes_asked
+    assert value["bytes_asked"] == result.curve.bytes_asked
     assert one["cache_bytes"] == 65536
-    assert one["read_bytes"] == one["optimum_bytes"] == found.working_set
+    assert one["read_bytes"] == one["optimum_bytes"] == result.working_set
     assert one["read_ahead"] is None
     assert one["pin"]["hit_share"] >= 0.5
     assert sum(s["size"] for s in one["pin"]["slices"]) == one["pin"]["bytes"]

@@ -37,14 +37,14 @@ def imported_by(*arguments):
 
 @pytest.mark.parametrize("argument", ["--version", "--help", "man"])
 def test_what_needs_no_file_imports_no_numpy(argument):
-    found = imported_by(argument)
+    modules = imported_by(argument)
 
-    assert "ggscope.cli" in found
-    assert "numpy" not in found
+    assert "ggscope.cli" in modules
+    assert "numpy" not in modules
 
 
 def test_info_imports_what_this_file_needs_and_nothing_else():
-    found = imported_by("info", str(SAMPLES / "llama.ggmlviz"))
+    modules = imported_by("info", str(SAMPLES / "llama.ggmlviz"))
 
     for name in (
         "ggscope.analysis.heat",
@@ -62,14 +62,14 @@ def test_info_imports_what_this_file_needs_and_nothing_else():
         "shutil",
         "PySide6",
     ):
-        assert name not in found
+        assert name not in modules
 
 
 def test_neighbours_that_are_no_model_and_no_map_are_not_read_into():
-    found = imported_by("info", str(SAMPLES / "tinyllama-256.bin"))
+    modules = imported_by("info", str(SAMPLES / "tinyllama-256.bin"))
 
-    assert "ggscope.readers.discovery" in found
-    assert "ggscope.readers.npu.reader" not in found
+    assert "ggscope.readers.discovery" in modules
+    assert "ggscope.readers.npu.reader" not in modules
 
 
 def test_functions_files_and_pairs_of_files_are_counted(capsys):

@@ -417,8 +417,8 @@ def test_ends_of_edges_that_nobody_declares_are_no_nodes_of_graphs(run, tmp_path
     text = run("info", path).out
 
     (graph,) = facts["graphs"]
-    found = [graph[key] for key in ("nodes", "dangling", "edges")]
-    assert found == [3, 1, 3]
+    values = [graph[key] for key in ("nodes", "dangling", "edges")]
+    assert values == [3, 1, 3]
     counts = facts["counts"]
     assert (counts["graph_nodes"], counts["graph_dangling"]) == (3, 1)
     assert "dangling ends" in text
@@ -449,20 +449,20 @@ def test_memory_lists_peak_leaks_and_mistaken_frees(run, tmp_path):
     ]
     path = ggmlviz_files.write(tmp_path / "memory.ggmlviz", events)
 
-    found = json.loads(run("info", path, "--json").out)["memory"]["Tensor memory"]
+    value = json.loads(run("info", path, "--json").out)["memory"]["Tensor memory"]
     text = run("info", path).out
 
-    assert (found["peak_bytes"], found["peak_at"]) == (150, 10)
-    assert [(a["pointer"], a["bytes"]) for a in found["peak"]] == [
+    assert (value["peak_bytes"], value["peak_at"]) == (150, 10)
+    assert [(a["pointer"], a["bytes"]) for a in value["peak"]] == [
         ("0xa", 100), ("0xb", 50),
     ]  # fmt: skip
-    assert [(a["pointer"], a["at"]) for a in found["leaks"]] == [("0xb", 10)]
-    assert [(a["pointer"], a["at"]) for a in found["double_frees"]] == [("0xa", 40)]
-    assert [(a["pointer"], a["at"]) for a in found["stray_frees"]] == [("0xd", 50)]
+    assert [(a["pointer"], a["at"]) for a in value["leaks"]] == [("0xb", 10)]
+    assert [(a["pointer"], a["at"]) for a in value["double_frees"]] == [("0xa", 40)]
+    assert [(a["pointer"], a["at"]) for a in value["stray_frees"]] == [("0xd", 50)]
     assert "peak 150 B in 2 allocations, 1 never freed, 1 freed twice" in text
-    numbers = [found[key] for key in ("leaked", "double_freed", "stray_freed")]
+    numbers = [value[key] for key in ("leaked", "double_freed", "stray_freed")]
     assert numbers == [1, 1, 1]
-    assert (found["reused"], found["reuses"]) == (0, [])
+    assert (value["reused"], value["reuses"]) == (0, [])
 
 
 def test_pointers_of_memory_problems_are_named_and_bounded(run, tmp_path):
@@ -493,9 +493,9 @@ def test_pointers_of_memory_problems_are_named_and_bounded(run, tmp_path):
 
     facts = json.loads(run("info", path, "--json").out)
 
-    found = facts["memory"]["Tensor memory"]
-    assert found["peak_bytes"] == peak
-    assert {(a["pointer"], a["bytes"], a["at"]) for a in found["leaks"]} == {
+    value = facts["memory"]["Tensor memory"]
+    assert value["peak_bytes"] == peak
+    assert {(a["pointer"], a["bytes"], a["at"]) for a in value["leaks"]} == {
         (hex(pointer), size, i) for pointer, (size, i) in alive.items()
     }
     for key, n, expected in (
@@ -503,9 +503,9 @@ def test_pointers_of_memory_problems_are_named_and_bounded(run, tmp_path):
         ("stray_frees", "stray_freed", strays),
         ("reuses", "reused", reused),
     ):
-        assert found[n] == len(expected)
-        told = [(a["pointer"], a["at"]) for a in found[key]]
-        assert told == expected[:1000]
+        assert value[n] == len(expected)
+        pairs = [(a["pointer"], a["at"]) for a in value[key]]
+        assert pairs == expected[:1000]
     texts = {w["code"]: w["message"] for w in facts["warnings"]}
     names = list(dict.fromkeys(p for p, _ in doubles))
     assert ", ".join(names[:8]) + f" and {len(names) - 8} more." in texts["double_free"]
@@ -652,12 +652,12 @@ def test_calls_of_each_decode_add_up_to_its_time(run, tmp_path) -> None:
     ]  # fmt: skip
     path = recordings.recording(tmp_path, host=host)
 
-    found = json.loads(run("info", path, "--json").out)["calls"]
+    data = json.loads(run("info", path, "--json").out)["calls"]
 
-    assert (found["time"], found["decodes"], found["between"]) == (150, 2, 6)
-    own = {call["name"]: call["own"] for call in found["calls"]}
+    assert (data["time"], data["decodes"], data["between"]) == (150, 2, 6)
+    own = {call["name"]: call["own"] for call in data["calls"]}
     assert own == {"compute": 70, "decode": 20 + 50, "sample": 4}
-    first, second = found["per_decode"]
+    first, second = data["per_decode"]
     assert first["calls"] == {"compute": 70, "decode": 20, "sample": 4}
     assert (first["time"], first["between"]) == (100, 6)
     assert (second["time"], second["calls"]["decode"]) == (50, 50)

@@ -27,20 +27,20 @@ def test_json_tells_the_model_by_type_and_component(run, model):
     answer = run("info", model, "--json")
 
     facts = json.loads(answer.out)
-    found = facts["model"]
+    result = facts["model"]
     assert answer.code == 0
-    assert facts["counts"]["tensors"] == found["tensors"] == 3
-    assert (found["name"], found["architecture"]) == ("Tiny", "llama")
-    assert found["layers"] == 2
-    assert found["bytes"] == 32768 + 2304 + 9216
-    assert found["elements"] == 256 * 64 + 256 * 16 + 256 * 16 * 4
-    assert found["bits_per_element"] == 8 * found["bytes"] / found["elements"]
-    assert found["by_type"] == {
+    assert facts["counts"]["tensors"] == result["tensors"] == 3
+    assert (result["name"], result["architecture"]) == ("Tiny", "llama")
+    assert result["layers"] == 2
+    assert result["bytes"] == 32768 + 2304 + 9216
+    assert result["elements"] == 256 * 64 + 256 * 16 + 256 * 16 * 4
+    assert result["bits_per_element"] == 8 * result["bytes"] / result["elements"]
+    assert result["by_type"] == {
         "f16": {"tensors": 1, "bytes": 32768},
         "q4_K": {"tensors": 2, "bytes": 11520},
     }
-    assert found["by_component"]["experts"] == {"tensors": 1, "bytes": 9216}
-    (file,) = found["files"]
+    assert result["by_component"]["experts"] == {"tensors": 1, "bytes": 9216}
+    (file,) = result["files"]
     assert file["size"] == model.stat().st_size
     assert file["metadata"]["n_experts"] == "4"
     assert file["data_offset"] % 32 == 0

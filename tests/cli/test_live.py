@@ -48,15 +48,15 @@ def test_live_prints_a_line_a_second_until_the_program_ends(run, tmp_path):
     command += ["--seconds", "2", "--megabytes", "4"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         answer = run("live", str(path), "--json", "--seconds", "60")
-        told = json.loads(writer.stdout.read())
+        data = json.loads(writer.stdout.read())
 
-    found = lines(answer.out)
+    result = lines(answer.out)
     assert answer.code == 0
-    assert found[-1]["state"] == "ended"
-    assert found[-1]["records"] == told["written"]
-    assert found[-1]["lost"] == told["dropped"]
-    assert all(line.keys() == KEYS for line in found)
-    assert (found[-1]["self_test"], found[-1]["backends"]) == (None, None)
+    assert result[-1]["state"] == "ended"
+    assert result[-1]["records"] == data["written"]
+    assert result[-1]["lost"] == data["dropped"]
+    assert all(line.keys() == KEYS for line in result)
+    assert (result[-1]["self_test"], result[-1]["backends"]) == (None, None)
     assert "is not there yet" in answer.err
 
 
@@ -72,9 +72,9 @@ def test_live_lists_running_programs(run, tmp_path, monkeypatch):
     assert own["tracing"] == "traced"
     assert own["target"] == str(os.getpid())
     assert own["restart_command"] is None
-    words = [line.split() for line in listed.splitlines()]
-    assert words[0] == ["pid", "program", "tracing", "command"]
-    assert ["traced"] in [row[2:3] for row in words if row[0] == str(os.getpid())]
+    parts = [line.split() for line in listed.splitlines()]
+    assert parts[0] == ["pid", "program", "tracing", "command"]
+    assert ["traced"] in [row[2:3] for row in parts if row[0] == str(os.getpid())]
     writer.close()
 
 
@@ -142,19 +142,19 @@ def ring_with_facts(path: Path) -> str:
 
 def test_live_tells_the_self_test_and_the_backends_as_the_window_does(run, tmp_path):
     (line,) = lines(run("live", ring_with_facts(tmp_path / "a"), "--json").out)
-    words = run("live", ring_with_facts(tmp_path / "b")).out.strip()
+    out = run("live", ring_with_facts(tmp_path / "b")).out.strip()
     window = follow(Path(ring_with_facts(tmp_path / "c")))
     window.poll()
-    told = window.status().run_texts()
+    texts = window.status().run_texts()
     window.close()
 
     assert line["self_test"] == "graph 0: 396 of 400 expected records seen"
     assert line["backends"] == "RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
-    assert told == (
+    assert texts == (
         f"self-test: {line['self_test']}",
         f"backends: {line['backends']}",
     )
-    assert words.endswith(" · ".join(("", *told)))
+    assert out.endswith(" · ".join(("", *texts)))
 
 
 def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
@@ -228,10 +228,10 @@ def test_first_line_of_a_file_has_no_rate_of_what_was_there(run, tmp_path):
     path = tmp_path / "old.ggmlviz"
     path.write_bytes(sample.read_bytes())
 
-    found = lines(run("live", str(path), "--json", "--seconds", "2").out)
+    result = lines(run("live", str(path), "--json", "--seconds", "2").out)
 
-    assert {line["records"] for line in found[1:]} == {36}
-    assert {line["records_per_s"] for line in found} <= {0.0, None}
+    assert {line["records"] for line in result[1:]} == {36}
+    assert {line["records_per_s"] for line in result} <= {0.0, None}
 
 
 def test_log_is_followed_by_lines_and_requests(run, tmp_path):

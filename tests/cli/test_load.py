@@ -82,8 +82,8 @@ def test_one_file_and_one_level_can_be_chosen(run, tmp_path):
 
     assert value["reads"] == sum(read.path == MODEL for read in reads)
     assert value["mappings"] == 2
-    for words in (("--level", "device"), ("--file", "no.gguf")):
-        answer = run("load", target, *words)
+    for part in (("--level", "device"), ("--file", "no.gguf")):
+        answer = run("load", target, *part)
         assert answer.code == 2
         assert "there are" in answer.err
 

@@ -88,7 +88,7 @@ def test_part_with_a_long_name_leaves_the_trace_readable(
         ("check", "{trace}", "--report", "{long}.html"),
         ("live", "{trace}", "--seconds", "600", "--save", "{long}"),
     ],
-    ids=lambda words: f"{words[0]}{words[-2]}",
+    ids=lambda text: f"{text[0]}{text[-2]}",
 )
 def test_nothing_is_written_to_a_long_name(
     run: Run, trace: Path, long: Path, tmp_path: Path, words: tuple[str, ...]

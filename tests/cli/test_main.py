@@ -107,10 +107,10 @@ def test_help_names_every_command_and_exit_code(run):
 
 
 def test_help_lists_the_options_of_the_window(run):
-    said = run("--help").out
+    out = run("--help").out
 
     for flag in ("--live", "--demo", "--layout", "--install-desktop"):
-        assert flag in said
+        assert flag in out
     assert "--views" not in run("info", "--help").out
 
 
@@ -124,10 +124,10 @@ def test_help_of_a_command_hides_what_is_only_accepted(run, command):
 
 
 def test_help_of_export_names_every_kind_of_figure(run):
-    said = run("export", "--help").out
+    out = run("export", "--help").out
 
-    assert all(f".{suffix}" in said for suffix in ("png", "svg", "pdf", "dot"))
-    assert "PNG, SVG or PDF" in said
+    assert all(f".{suffix}" in out for suffix in ("png", "svg", "pdf", "dot"))
+    assert "PNG, SVG or PDF" in out
 
 
 def test_options_of_ggml_viz_are_accepted_with_a_note(run, built):

@@ -93,8 +93,8 @@ def test_range_means_records_where_no_time_is_meant(
 def test_part_is_named_among_the_problems(run: Callable, big: Path) -> None:
     answer = run("check", big, "--records", "0:5%", "--names", "sampled", "--json")
 
-    found = {w["code"]: w["message"] for w in json.loads(answer.out)["warnings"]}
-    assert found == {
+    values = {w["code"]: w["message"] for w in json.loads(answer.out)["warnings"]}
+    assert values == {
         "range_read": "Only records 0:5% were read, as requested.",
         "names_sampled": "Only the names of a sample were read, as requested.",
     }
@@ -111,8 +111,8 @@ def test_range_that_holds_all_records_leaves_nothing_out(
     def facts(*arguments: str) -> dict:
         return json.loads(run("info", path, "--json", *arguments).out)
 
-    def codes(found: dict) -> set[str]:
-        return {w["code"] for w in found["warnings"]}
+    def codes(values: dict) -> set[str]:
+        return {w["code"] for w in values["warnings"]}
 
     whole, asked, part = (
         facts(),

@@ -21,9 +21,9 @@ def test_viewer_shows_every_span_to_the_nanosecond(run, tmp_path) -> None:
             files.append(tmp_path / f"{name}.{to}")
             assert run("convert", SAMPLES / name, "--to", to, "-o", files[-1]).code == 0
 
-    found = perfetto_viewer.seen(files, tmp_path)
+    result = perfetto_viewer.seen(files, tmp_path)
 
-    for path, seen in zip(files, found, strict=True):
+    for path, seen in zip(files, result, strict=True):
         assert seen["errors"] == []
         meant = path.with_suffix(".chrome-json").read_text()
         # An instant is a slice without a duration there, an open one has -1.

@@ -418,8 +418,8 @@ def test_option_that_a_view_does_not_take_is_not_passed_over(run, tmp_path) -> N
 
 
 def test_figure_of_nothing_says_so(run, built, tmp_path) -> None:
-    def said(*words: str) -> str:
-        answer = run("export", built(), *words, "-o", tmp_path / "a.png", "--force")
+    def said(*text: str) -> str:
+        answer = run("export", built(), *text, "-o", tmp_path / "a.png", "--force")
         assert answer.code == 0
         return answer.err
 
@@ -434,15 +434,15 @@ def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
     command = ("export", "--view", "timeline,hot", SAMPLES / "tinyllama-256.bin")
     run(*command, "-o", out)
     (out / "tinyllama-256.hot.png").unlink()
-    kept = out / "tinyllama-256.timeline.png"
-    kept.write_bytes(b"mine")
+    path = out / "tinyllama-256.timeline.png"
+    path.write_bytes(b"mine")
 
     refused = run(*command, "-o", out)
     resumed = run(*command, "-o", out, "--resume")
 
     assert refused.code == 1
     assert resumed.code == 0
-    assert kept.read_bytes() == b"mine"
+    assert path.read_bytes() == b"mine"
     assert (out / "tinyllama-256.hot.png").stat().st_size > 1000
     assert new_statements(resumed.err, refused.err)
     assert "1 of 2 is there already" in resumed.err
@@ -504,9 +504,9 @@ def test_notes_of_the_options_replace_the_stored_ones(run, tmp_path) -> None:
     args = ("--options", json.dumps(given), "-o", out)
     assert run("export", path, "--view", "timeline", *args).code == 0
 
-    found = out.read_text()
-    assert ("old" in found, "new: text" in found) == (True, True)
-    assert "slow" not in found
+    text = out.read_text()
+    assert ("old" in text, "new: text" in text) == (True, True)
+    assert "slow" not in text
 
 
 @pytest.mark.parametrize(
@@ -520,8 +520,8 @@ def test_bookmark_file_that_cannot_be_read_is_said_and_stays(
     side = path.with_name(path.name + ".ggscope.json")
     side.write_bytes(content)
 
-    found = run("export", path, "--view", "timeline", "-o", tmp_path / "b.svg")
+    result = run("export", path, "--view", "timeline", "-o", tmp_path / "b.svg")
 
-    assert found.code == 0
-    assert new_statements(found.err, plain.err)
+    assert result.code == 0
+    assert new_statements(result.err, plain.err)
     assert side.read_bytes() == content

@@ -192,8 +192,8 @@ def test_report_tells_how_it_was_made(run, tmp_path) -> None:
     text = " ".join(page_of(target).texts["td"])
 
     assert f"{path};" in text
-    words = f"--ops auto --view timeline -o '{tmp_path}/it'\"'\"'s.html' -- "
-    assert f"ggscope report {words}{path}" in text
+    texts = f"--ops auto --view timeline -o '{tmp_path}/it'\"'\"'s.html' -- "
+    assert f"ggscope report {texts}{path}" in text
     assert f"{path.stat().st_size:,} bytes, changed 2" in text
 
 
@@ -282,11 +282,11 @@ def test_pictures_that_do_not_fit_are_drawn_smaller_or_named(
     target, path = tmp_path / "r.html", built()
     sides = {}
 
-    def size_of(room: int) -> int:
-        monkeypatch.setattr(made, "_PICTURE_BYTES", room)
+    def size_of(value: int) -> int:
+        monkeypatch.setattr(made, "_PICTURE_BYTES", value)
         run("report", path, "-o", target, "--force", "--view", "timeline")
         page = page_of(target)
-        sides[room] = page.texts.get("p", [])
+        sides[value] = page.texts.get("p", [])
         return sum(len(given["src"]) for given in page.of("img"))
 
     whole = size_of(1_000_000)
@@ -320,9 +320,9 @@ def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
     run("report", path, "-o", target, "--view", "timeline")
     spots = spots_of(target)
     boxes = {}
-    for x, _, width, _, words in spots:
-        match = re.search(r": ([\d.\s]+)\ss, \w+, begins ([\d.\s]+)\ss$", words)
-        assert match is not None, words
+    for x, _, width, _, texts in spots:
+        match = re.search(r": ([\d.\s]+)\ss, \w+, begins ([\d.\s]+)\ss$", texts)
+        assert match is not None, texts
         length, begins = (float(re.sub(r"\s", "", text)) for text in match.groups())
         boxes[begins] = (x, length, width)
 
@@ -341,8 +341,8 @@ def test_boxes_beyond_their_room_are_left_out_and_counted(
 ) -> None:
     path, target = SAMPLES / "llama.ggmlviz", tmp_path / "r.html"
 
-    def made_with(room: int) -> tuple[list, str]:
-        monkeypatch.setattr(made, "_SPOT_BYTES", room)
+    def made_with(value: int) -> tuple[list, str]:
+        monkeypatch.setattr(made, "_SPOT_BYTES", value)
         run("report", path, "-o", target, "--view", "timeline", "--force")
         return spots_of(target), "".join(page_of(target).texts["figcaption"])
 
@@ -371,23 +371,23 @@ def test_cells_and_tensors_tell_what_the_tables_have(run, tmp_path) -> None:
     hot = json.loads(run("hot", path, "--by", "tensor", "--json", "--limit", 9999).out)
 
     rows = {row["key"]: row for row in hot["rows"]}
-    told = 0
-    for *_, words in tensors:
-        name, _, said = words.partition(": ")
+    value = 0
+    for *_, text in tensors:
+        name, _, texts = text.partition(": ")
         row = rows.get(name)
-        if row is None or not said.startswith("accesses "):
+        if row is None or not texts.startswith("accesses "):
             continue
-        told += 1
-        numbers = re.match(r"accesses ([\d,]+), bytes ([\d,]+)", said)
+        value += 1
+        numbers = re.match(r"accesses ([\d,]+), bytes ([\d,]+)", texts)
         assert [int(n.replace(",", "")) for n in numbers.groups()] == [
             row["accesses"], row["bytes"],
         ]  # fmt: skip
-    assert told > 5
-    said = {words.partition(": ")[2] for *_, words in tensors}
-    known = next(words for words in said if "perhaps" not in words)
-    open_ = next(words for words in said if not words.startswith("accesses "))
+    assert value > 5
+    texts = {text.partition(": ")[2] for *_, text in tensors}
+    known = next(text for text in texts if "perhaps" not in text)
+    open_ = next(text for text in texts if not text.startswith("accesses "))
     assert new_statements(open_, known)
-    layers = {words.split(",")[0] for *_, words in cells}
+    layers = {text.split(",")[0] for *_, text in cells}
     assert layers == {"layer 0", "layer 1", "layer 2", "layer 3"}
 
 

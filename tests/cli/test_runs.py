@@ -23,17 +23,17 @@ def folder(tmp_path):
 def test_json_has_what_summary_and_stats_say_of_each_run(run, folder):
     answer = run("runs", folder, "--json")
 
-    found = json.loads(answer.out)
+    data = json.loads(answer.out)
     assert answer.code == 0
-    assert [one["run"] for one in found["runs"]] == ["t1.bin", "t2.bin"]
-    assert [one["differs"] for one in found["runs"]] == ["-t 1", "-t 2"]
-    assert [skipped["file"] for skipped in found["skipped"]] == [
+    assert [one["run"] for one in data["runs"]] == ["t1.bin", "t2.bin"]
+    assert [one["differs"] for one in data["runs"]] == ["-t 1", "-t 2"]
+    assert [skipped["file"] for skipped in data["skipped"]] == [
         str(folder / "notes.txt")
     ]
-    for one in found["runs"]:
-        told = json.loads(run("summary", one["path"], "--json").out)["tokens"]
+    for one in data["runs"]:
+        report = json.loads(run("summary", one["path"], "--json").out)["tokens"]
         for key in ("prompt", "generated", "prompt_per_s", "generated_per_s"):
-            assert one[key] == told[key]
+            assert one[key] == report[key]
         stats = json.loads(
             run("stats", one["path"], "--by", "family", "--format", "json").out
         )
@@ -72,10 +72,10 @@ def test_damaged_run_is_an_error_of_its_own(run, folder):
 
     answer = run("runs", folder, "--json")
 
-    found = {one["run"]: one for one in json.loads(answer.out)["runs"]}
+    values = {one["run"]: one for one in json.loads(answer.out)["runs"]}
     assert answer.code == 1
-    assert found["bad.ggmlviz"]["error"]
-    assert found["t1.bin"]["error"] is None
+    assert values["bad.ggmlviz"]["error"]
+    assert values["t1.bin"]["error"] is None
 
 
 def test_empty_folder_and_file_say_so(run, tmp_path):

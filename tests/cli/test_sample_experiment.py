@@ -56,9 +56,9 @@ def test_no_note_asks_for_the_model_that_is_there(facts):
 
 
 def test_map_without_its_model_asks_for_the_model(run):
-    told = json.loads(run("info", FOLDER / "memory-map.json", "--json").out)
+    data = json.loads(run("info", FOLDER / "memory-map.json", "--json").out)
 
-    (note,) = (w for w in told["warnings"] if w["code"] == "map_relative_offsets")
+    (note,) = (w for w in data["warnings"] if w["code"] == "map_relative_offsets")
     assert "GGUF" in note["remedy"]
 
 
@@ -133,14 +133,14 @@ def test_info_tells_spaces_buffers_and_graphs(run, facts):
 
 def test_some_of_the_model_is_never_touched(run):
     answer = run("hot", FOLDER, "--by", "expert", "--limit", "500", "--json")
-    found = json.loads(answer.out)
+    data = json.loads(answer.out)
 
     whole = json.loads(run("hot", FOLDER, "--limit", "500", "--json").out)
 
     touched = {row["key"] for row in whole["rows"] if row["accesses"]}
 
     stacks = N_LAYERS * 3
-    assert found["never_touched"]["all_units"] == 44 - stacks + stacks * N_EXPERTS
+    assert data["never_touched"]["all_units"] == 44 - stacks + stacks * N_EXPERTS
     assert "cls.output.weight" not in touched
     assert "token_embd.weight" in touched
 

@@ -126,11 +126,11 @@ def test_file_that_only_its_named_reader_takes_has_the_others_beside_it(
     records = encode(llama_trace(1), "256")
     path = tmp_path / "run.bin"
     path.write_bytes(b"\xff" * 256 * 40 + records)  # begins as nothing does
-    words = ("--with", folder / "memory-map.json", "--json")
+    arguments = ("--with", folder / "memory-map.json", "--json")
 
-    unnamed = run("info", path, *words)
+    unnamed = run("info", path, *arguments)
     how = ("--reader", "tensor-access", "--option", "layout=256")
-    named = run("info", path, *words, *how)
+    named = run("info", path, *arguments, *how)
 
     assert unnamed.code == 3
     facts = json.loads(named.out)

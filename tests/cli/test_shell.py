@@ -127,20 +127,20 @@ def test_zsh_completes_at_the_first_tab(run, tmp_path: Path) -> None:
             os.write(terminal, ready.encode())
             until(terminal, b"ready> ")
             os.write(terminal, line.encode() + b"\t")
-            heard = until(terminal, end)
+            messages = until(terminal, end)
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             os.close(terminal)
-        assert end in heard, line
+        assert end in messages, line
 
 
 def until(terminal: int, end: bytes) -> bytes:
     """Return what a terminal shows, up to `end`."""
-    heard = b""
-    while end not in heard and select.select([terminal], [], [], 20)[0]:
-        heard += os.read(terminal, 4096)
-    return heard
+    value = b""
+    while end not in value and select.select([terminal], [], [], 20)[0]:
+        value += os.read(terminal, 4096)
+    return value
 
 
 def test_every_option_is_completed_in_every_shell(run) -> None:
@@ -239,9 +239,11 @@ def test_environment_and_files_of_the_manual_are_those_of_the_program(
 
 @pytest.mark.parametrize("line", [line for line, _ in EXAMPLES])
 def test_examples_of_the_manual_are_command_lines(line: str) -> None:
-    words = shlex.split(line)[1:]
+    arguments = shlex.split(line)[1:]
 
-    assert parse(words).command == (words[0] if words[0] in COMMANDS else "open")
+    assert parse(arguments).command == (
+        arguments[0] if arguments[0] in COMMANDS else "open"
+    )
 
 
 def test_manual_is_good_troff(run) -> None:

@@ -100,7 +100,7 @@ def test_stats_range_counts_the_spans_that_touch_it(run, built):
 )
 def test_stats_range_is_of_time_where_a_unit_says_so(run, built, text, same):
     answer, expected = (
-        run("stats", built(), *words, "--json") for words in (("--range", text), same)
+        run("stats", built(), *texts, "--json") for texts in (("--range", text), same)
     )
 
     assert answer == expected
@@ -308,8 +308,8 @@ def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):
     facts = json.loads(run("stats", path, "--by", "engine", "--json").out)
     answer = run("stats", path, "--by", "engine")
 
-    (found,) = facts["stalls"]
-    assert (found["stalled"], found["share"]) == (30, 0.3)
+    (result,) = facts["stalls"]
+    assert (result["stalled"], result["share"]) == (30, 0.3)
     assert "TE 0 stalls 30.0 %." in answer.err
     assert "stalled" not in run("stats", path, "--by", "op").err
     assert json.loads(run("stats", path, "--by", "op", "--json").out)["stalls"] == []
@@ -418,8 +418,8 @@ def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
         assert answer.code == 0
         return answer.out, target.read_text()
 
-    said, drawn = caption("--measure", "latency")
-    assert "Latency by token" in said
+    message, drawn = caption("--measure", "latency")
+    assert "Latency by token" in message
     assert "300 ns" in drawn
     assert "100 ns" in drawn
     assert "Total by token" in caption()[0]
@@ -468,18 +468,18 @@ def test_pivot_csv_has_a_row_per_cell(run, built):
     out = run("stats", built(), "--by", "op", "--pivot", "layer", "--format", "csv").out
 
     rows = list(csv.DictReader(io.StringIO(out)))
-    found = {(row["key"], row["column"]): int(row["total_ns"]) for row in rows}
+    values = {(row["key"], row["column"]): int(row["total_ns"]) for row in rows}
     expected = {
         (row["key"], cell["key"]): cell["total_ns"]
         for row in table["rows"]
         for cell in row["cells"]
     }
-    assert found == expected
+    assert values == expected
 
 
 def test_pivot_table_has_the_cells_that_are_asked_for(run, built):
-    words = ("stats", built(), "--by", "layer", "--pivot", "op", "--cells", "count")
-    answer = run(*words)
+    arguments = ("stats", built(), "--by", "layer", "--pivot", "op", "--cells", "count")
+    answer = run(*arguments)
 
     head, *lines = [line.split() for line in answer.out.splitlines()]
     assert head[0] == "layer"
@@ -487,7 +487,7 @@ def test_pivot_table_has_the_cells_that_are_asked_for(run, built):
     assert lines[-1][0] == "all"
     n_ops = int((TRACE.spans.op >= 0).sum())
     assert int(lines[-1][-1].replace(",", "")) == n_ops
-    fewer = run(*words, "--limit", "1")
+    fewer = run(*arguments, "--limit", "1")
     assert len(fewer.out.splitlines()) == 3
     assert "more rows" in fewer.err
 

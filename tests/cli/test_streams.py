@@ -35,10 +35,10 @@ def trace(tmp_path: Path) -> Path:
 
 
 def started(
-    words: Iterable[str], trace: Path, closed: str = "", **streams: int
+    items: Iterable[str], trace: Path, closed: str = "", **streams: int
 ) -> "subprocess.Popen[bytes]":
     """Start a command, with some descriptors closed as by ``>&-``."""
-    filled = [word.replace("{}", str(trace)) for word in words]
+    filled = [word.replace("{}", str(trace)) for word in items]
     line = ["bash", "-c", f'exec "$@" {closed}', "bash"] if closed else []
     return subprocess.Popen(
         [*line, sys.executable, "-m", "ggscope", *filled],
@@ -48,9 +48,9 @@ def started(
     )
 
 
-def code_of(words: Iterable[str], trace: Path) -> int:
+def code_of(items: Iterable[str], trace: Path) -> int:
     """Return the exit code of a command."""
-    process = started(words, trace)
+    process = started(items, trace)
     process.communicate()
     return process.returncode
 
@@ -59,12 +59,12 @@ def test_pipe_that_nobody_reads_is_no_error(trace: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
 
-    processes = [started(words, trace, stdout=writer) for words in COMMANDS]
-    said = [process.communicate()[1] for process in processes]
+    processes = [started(text, trace, stdout=writer) for text in COMMANDS]
+    texts = [process.communicate()[1] for process in processes]
 
     os.close(writer)
     assert [process.returncode for process in processes] == [0] * len(COMMANDS)
-    assert [text for text in said if b"convert" in text or b"Error" in text] == []
+    assert [text for text in texts if b"convert" in text or b"Error" in text] == []
     assert len(list((trace.parent / "out").iterdir())) == 3
 
 
@@ -73,13 +73,13 @@ def test_verdict_and_report_are_there_though_nobody_reads(tmp_path: Path) -> Non
     bad.write_text('{"version": "1.0", "timeline_events": [{"event": 3}]}')
     reader, writer = os.pipe()
     os.close(reader)
-    words = ["check", "{}", "no-such-file", "--report", "r.html"]
+    arguments = ["check", "{}", "no-such-file", "--report", "r.html"]
 
-    process = started(words, bad, stdout=writer)
-    said = process.communicate()[1]
+    process = started(arguments, bad, stdout=writer)
+    output = process.communicate()[1]
 
     os.close(writer)
-    assert process.returncode != 0, said
+    assert process.returncode != 0, output
     assert b"no-such-file" in (tmp_path / "r.html").read_bytes()
 
 
@@ -91,14 +91,14 @@ def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> N
         ">&- 2>&-": started(["check", "{}", report], trace, "<&- >&- 2>&-"),
         "help": started(["--help"], trace, ">&-"),
     }
-    said = {name: process.communicate() for name, process in shut.items()}
+    values = {name: process.communicate() for name, process in shut.items()}
 
     codes = {name: process.returncode for name, process in shut.items()}
     assert codes == {">&-": 1, "2>&-": 1, ">&- 2>&-": 1, "help": 1}
-    told = b"ggscope: the output cannot be written: it is closed.\n"
-    assert said[">&-"][1] == said["help"][1] == told
-    assert new_statement(told.decode(), said["2>&-"][0].decode())
-    assert b"run.bin" in said["2>&-"][0]
+    value = b"ggscope: the output cannot be written: it is closed.\n"
+    assert values[">&-"][1] == values["help"][1] == value
+    assert new_statement(value.decode(), values["2>&-"][0].decode())
+    assert b"run.bin" in values["2>&-"][0]
     # What was printed to closed streams is nowhere in what was written.
     written = Path(f"{trace}.html").read_text()
     assert written.startswith("<!doctype html>")
@@ -109,11 +109,11 @@ def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> N
 def test_full_disk_under_the_output_is_told(trace: Path) -> None:
     with open("/dev/full", "wb") as full:
         process = started(["stats", "{}"], trace, stdout=full.fileno())
-        said = process.communicate()[1]
+        output = process.communicate()[1]
 
     assert process.returncode == 1
-    assert b"No space left on device" in said
-    assert b"Traceback" not in said
+    assert b"No space left on device" in output
+    assert b"Traceback" not in output
 
 
 SIX = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
@@ -150,9 +150,9 @@ def test_every_command_tells_that_it_cannot_print(
             return cli.main(filled)
 
     assert code_with(io.FileIO("/dev/full", "w")) == 1
-    told = capsys.readouterr().err
-    assert "it is closed" not in told
-    assert "the output cannot be written: No space left on device. Make room." in told
+    err = capsys.readouterr().err
+    assert "it is closed" not in err
+    assert "the output cannot be written: No space left on device. Make room." in err
     reader, writer = os.pipe()
     os.close(reader)
     assert code_with(io.FileIO(writer, "w")) == 0
@@ -198,8 +198,8 @@ def test_signal_in_the_middle_of_a_set_leaves_nothing_half(
     if name == "SIGKILL":
         assert done.returncode == -number
         assert [path.name for path in left if path.name == "out"] == []
-        words = ["convert", "{}", "--to", "token-json", "-o", str(out)]
-        assert code_of(words, trace) == 0
+        arguments = ["convert", "{}", "--to", "token-json", "-o", str(out)]
+        assert code_of(arguments, trace) == 0
         assert [path.name for path in out.parent.iterdir()] == ["out"]
     else:
         assert done.returncode == 128 + number, done.stderr
@@ -227,18 +227,18 @@ CAMPAIGN = int(os.environ.get("GGSCOPE_KILLS", "2"))
 def test_kill_at_a_random_moment_leaves_old_or_new(trace: Path, seed: int) -> None:
     chance = random.Random(seed)
     out = trace.parent / "out"
-    words = ["convert", "{}", "--to", "token-json", "-o", str(out), "--force"]
+    arguments = ["convert", "{}", "--to", "token-json", "-o", str(out), "--force"]
     has_old = chance.random() < 0.5
     if has_old:
         out.mkdir()
         for number in range(3):
             (out / f"token-{number:05}.json").write_text("old")
 
-    process = started(words, trace)
+    process = started(arguments, trace)
     time.sleep(chance.uniform(0.0, 1.5))
     chosen = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     process.send_signal(chosen)
-    said = process.communicate()[1]
+    output = process.communicate()[1]
 
     files = sorted(p for p in out.glob("token-*")) if out.exists() else []
     contents = [path.read_text() for path in files]
@@ -247,9 +247,9 @@ def test_kill_at_a_random_moment_leaves_old_or_new(trace: Path, seed: int) -> No
     journal = list(out.glob(".ggscope-*.set")) if out.exists() else []
     assert is_old or is_new or (journal and chosen == signal.SIGKILL), contents
     if chosen != signal.SIGKILL:
-        assert b"Traceback" not in said or b"import" in said
+        assert b"Traceback" not in output or b"import" in output
         assert not list(trace.parent.glob("**/.ggscope-*"))
-    assert code_of(words, trace) == 0
+    assert code_of(arguments, trace) == 0
     assert not list(trace.parent.glob("**/.ggscope-*"))
     assert len(list(out.iterdir())) == 3
 
@@ -267,25 +267,25 @@ def test_kill_at_a_random_moment_leaves_an_old_or_a_new_file(
     trace: Path, command: str, seed: int
 ) -> None:
     chance = random.Random(f"{command} {seed}")
-    words = WRITERS[command]
-    target = trace.parent / words[-1]
+    value = WRITERS[command]
+    target = trace.parent / value[-1]
     old = b"old" if chance.random() < 0.5 else b""
     if old:
         target.write_bytes(old)
 
-    process = started(words, trace)
+    process = started(value, trace)
     time.sleep(chance.uniform(0.0, 2.0))
     chosen = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     process.send_signal(chosen)
-    said = process.communicate()[1]
+    output = process.communicate()[1]
 
     content = target.read_bytes() if target.exists() else b""
     assert content == old or is_whole(target), content[-60:]
     if chosen != signal.SIGKILL:
-        assert b"Traceback" not in said or b"import" in said
+        assert b"Traceback" not in output or b"import" in output
         assert not list(trace.parent.glob(".ggscope-*"))
     # What a killed one has left behind is gone after the next.
-    assert code_of(words, trace) == 0
+    assert code_of(value, trace) == 0
     assert is_whole(target)
     assert sorted(path.name for path in trace.parent.iterdir()) == sorted(
         [trace.name, target.name]
@@ -337,11 +337,11 @@ for moment in range(1, 100):
 def test_kill_at_every_step_of_writing_leaves_an_old_or_a_new_file(
     trace: Path, command: str
 ) -> None:
-    words = [word.replace("{}", str(trace)) for word in WRITERS[command]]
-    target = trace.parent / words[-1]
+    text = [word.replace("{}", str(trace)) for word in WRITERS[command]]
+    target = trace.parent / text[-1]
 
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, target, ENDS[target.suffix], *words],
+        [sys.executable, "-c", KILLED, target, ENDS[target.suffix], *text],
         cwd=trace.parent, capture_output=True, text=True, check=False,
         env={**os.environ, "GGSCOPE_SAFE_MODE": "1", "QT_QPA_PLATFORM": "offscreen"},
     )  # fmt: skip

@@ -49,7 +49,7 @@ def command(kind: str, trace: Path, folder: Path) -> tuple[list[object], Path]:
 def test_what_is_there_is_not_replaced_unasked(
     run: Run, trace: Path, folder: Path, kind: str, there: str
 ) -> None:
-    words, target = command(kind, trace, folder)
+    text, target = command(kind, trace, folder)
     other = trace.with_name("mine")
     other.write_text("mine")
     if there == "file":
@@ -60,7 +60,7 @@ def test_what_is_there_is_not_replaced_unasked(
         target.symlink_to(other if there == "link" else "nowhere")
     before = target.lstat()
 
-    answer = run(*words)
+    answer = run(*text)
 
     assert answer.code == 1
     assert str(target) in answer.err
@@ -75,11 +75,11 @@ def test_what_is_there_is_not_replaced_unasked(
 def test_force_replaces_and_keeps_the_permissions(
     run: Run, trace: Path, folder: Path, kind: str
 ) -> None:
-    words, target = command(kind, trace, folder)
+    text, target = command(kind, trace, folder)
     target.write_text("old")
     target.chmod(0o600)
 
-    answer = run(*words, "--force")
+    answer = run(*text, "--force")
 
     assert answer.code == 0, answer.err
     assert target.read_text() != "old"
@@ -109,12 +109,12 @@ def test_full_disk_leaves_what_was_there(
     kind: str,
     is_there: bool,
 ) -> None:
-    words, target = command(kind, trace, folder)
+    text, target = command(kind, trace, folder)
     if is_there:
         target.write_text("old")
 
     with small_files(100):
-        answer = run(*words, "--force")
+        answer = run(*text, "--force")
 
     assert answer.code == 1
     assert "cannot be written" in answer.err
@@ -126,14 +126,14 @@ def test_full_disk_leaves_what_was_there(
 def test_report_that_cannot_be_written_is_told_before_the_work(
     run: Run, trace: Path, folder: Path
 ) -> None:
-    for name, code, words in (
+    for name, code, text in (
         ("no/r.html", 1, "no such folder"),
         ("r.txt", 2, "can be .html"),
     ):
         answer = run("check", trace, "--report", folder / name)
 
         assert (answer.code, answer.out) == (code, "")
-        assert words in answer.err
+        assert text in answer.err
 
 
 def test_missing_folder_of_a_conversion_appears_whole(

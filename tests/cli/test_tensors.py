@@ -20,11 +20,11 @@ def model(tmp_path):
 def test_json_has_each_tensor_as_the_file_states_it(run, model):
     answer = run("tensors", model, "--json")
 
-    found = json.loads(answer.out)
+    data = json.loads(answer.out)
     assert answer.code == 0
-    assert [row["name"] for row in found["rows"]] == list(BY_NAME)
-    start = found["files"][0]["data_offset"]
-    for row in found["rows"]:
+    assert [row["name"] for row in data["rows"]] == list(BY_NAME)
+    start = data["files"][0]["data_offset"]
+    for row in data["rows"]:
         tensor = BY_NAME[row["name"]]
         n = 1
         for size in tensor.shape:
@@ -34,29 +34,29 @@ def test_json_has_each_tensor_as_the_file_states_it(run, model):
         assert row["bits"] == 8 * tensor.size / n
         assert row["offset"] >= start
         assert row["accesses"] is row["total_ns"] is None
-    assert found["total"]["tensors"] == len(TENSORS)
-    assert found["total"]["size"] == sum(tensor.size for tensor in TENSORS)
+    assert data["total"]["tensors"] == len(TENSORS)
+    assert data["total"]["size"] == sum(tensor.size for tensor in TENSORS)
 
 
 @pytest.mark.parametrize("by", ["layer", "component", "name", "type", "file"])
 def test_totals_of_groups_add_up_to_all(run, model, by):
-    found = json.loads(run("tensors", model, "--by", by, "--json").out)
+    data = json.loads(run("tensors", model, "--by", by, "--json").out)
 
     for key in ("tensors", "elements", "size"):
-        assert sum(row[key] for row in found["rows"]) == found["total"][key]
+        assert sum(row[key] for row in data["rows"]) == data["total"][key]
     lines = run("tensors", model, "--by", by).out.splitlines()
-    for row in found["rows"]:
+    for row in data["rows"]:
         assert any(line.startswith(row["name"]) for line in lines)
 
 
 def test_find_and_sort_and_limit(run, model):
-    found = json.loads(run("tensors", model, "--find", "/^blk/", "--sort", "size",
+    data = json.loads(run("tensors", model, "--find", "/^blk/", "--sort", "size",
                            "--limit", 2, "--json").out)  # fmt: skip
 
     expected = [t for t in TENSORS if t.name.startswith("blk")]
-    assert found["matched"] == len(expected)
+    assert data["matched"] == len(expected)
     sizes = sorted((t.size for t in expected), reverse=True)[:2]
-    assert [row["size"] for row in found["rows"]] == sizes
+    assert [row["size"] for row in data["rows"]] == sizes
     text = run("tensors", model, "--find", "/^blk/", "--limit", 2).out
     assert f"{len(expected) - 2} more" in text
     assert "No tensor matches." in run("tensors", model, "--find", "nothing").out
@@ -65,9 +65,9 @@ def test_find_and_sort_and_limit(run, model):
 
 def test_metadata_is_listed_where_asked_for(run, model):
     text = run("tensors", model, "--metadata").out
-    found = json.loads(run("tensors", model, "--metadata", "--json").out)
+    data = json.loads(run("tensors", model, "--metadata", "--json").out)
 
-    assert set(FIELDS) <= set(found["metadata"]["tiny.gguf"])
+    assert set(FIELDS) <= set(data["metadata"]["tiny.gguf"])
     for key in FIELDS:
         assert key in text
     assert "metadata" not in json.loads(run("tensors", model, "--json").out)
@@ -76,12 +76,12 @@ def test_metadata_is_listed_where_asked_for(run, model):
 @pytest.mark.parametrize("code", ["moe_reads()", "llama_like_trace()"])
 def test_trace_tells_accesses_and_time(run, built, code):
     path = built(code)
-    found = json.loads(run("tensors", path, "--json").out)
+    data = json.loads(run("tensors", path, "--json").out)
     stats = json.loads(run("stats", path, "--by", "tensor", "--format", "json").out)
 
     times = {row["key"]: row["total_ns"] for row in stats["rows"]}
     ticks: dict[str, int] = {}
-    for row in found["rows"]:
+    for row in data["rows"]:
         ticks[row["name"]] = ticks.get(row["name"], 0) + row["total_ns"]
     assert any(ticks.values())
     for name, total in ticks.items():
@@ -119,12 +119,12 @@ def test_parts_of_a_split_model_are_one_and_a_missing_one_is_named(run, tmp_path
         (tmp_path / f"m-0000{part}-of-00003.gguf").write_bytes(data)
     path = tmp_path / "m-00002-of-00003.gguf"
 
-    found = json.loads(run("tensors", path, "--by", "file", "--json").out)
+    result = json.loads(run("tensors", path, "--by", "file", "--json").out)
 
-    assert [row["name"] for row in found["rows"]] == [
+    assert [row["name"] for row in result["rows"]] == [
         "m-00001-of-00003.gguf", "m-00002-of-00003.gguf"
     ]  # fmt: skip
-    assert found["total"]["tensors"] == 2
+    assert result["total"]["tensors"] == 2
     assert "m-00003-of-00003.gguf" in run("check", path).out
 
 

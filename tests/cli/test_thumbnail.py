@@ -56,13 +56,13 @@ def test_part_of_a_larger_file_ends_in_a_hatch(
 ) -> None:
     target = tmp_path / "out.png"
     main(["thumbnail", "--json", str(TENSOR), str(target), "256"])
-    whole, told = QImage(str(target)), json.loads(capsys.readouterr().out)
+    whole, data = QImage(str(target)), json.loads(capsys.readouterr().out)
     monkeypatch.setattr(thumbnail, "MOST_RECORDS", 1000)
 
     assert main(["thumbnail", "--json", str(TENSOR), str(target), "256"]) == 0
 
     part, told_part = QImage(str(target)), json.loads(capsys.readouterr().out)
-    assert (told["is_part"], told_part["is_part"]) == (False, True)
+    assert (data["is_part"], told_part["is_part"]) == (False, True)
     assert (told_part["width"], told_part["height"]) == (256, 192)
     bars = colours(whole, 0, 224)
     assert len(colours(part, 0, 220) & bars) > 2
@@ -151,11 +151,11 @@ def test_line_of_the_file_manager_makes_a_picture(tmp_path: Path) -> None:
     source, target = tmp_path / "a 'trace", tmp_path / "out"
     source.write_bytes(LLAMA.read_bytes())
     values = {"%i": str(source), "%o": str(target), "%s": "128"}
-    words = [values.get(word, word) for word in shlex.split(line[5:])]
-    assert words[0] == "ggscope"
+    texts = [values.get(word, word) for word in shlex.split(line[5:])]
+    assert texts[0] == "ggscope"
 
     done = subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, "-m", *texts],
         # As bare as a sandbox makes it.
         env={"PATH": "/usr/bin"},
         capture_output=True, text=True, check=False,

@@ -90,11 +90,11 @@ def test_file_that_changes_while_it_is_read(
         os.utime(path, ns=(0, source.modified_ns))
         change(path)
         contradictions = outcome(reader, source, ReadContext())
-        found = source.change()
+        result = source.change()
 
     assert contradictions == []
     # A file system may keep times more coarsely than two writes lie apart.
-    assert found is CHANGES[change] or (change is rewrite and found is Change.NONE)
+    assert result is CHANGES[change] or (change is rewrite and result is Change.NONE)
 
 
 @pytest.mark.parametrize("change", [shrink, shrink_to_nothing, grow, vanish, replace])
@@ -105,17 +105,17 @@ def test_file_that_changes_in_the_middle_of_its_reading(
     reader = next(r for r in registry.readers() if type(r).__name__ == name)
     path = sample(name, tmp_path)
     assert callable(change)
-    told: list[int] = []
+    messages: list[int] = []
 
     def progress(done: int, total: int) -> None:
-        if not told:
+        if not messages:
             change(path)
-        told.append(done)
+        messages.append(done)
 
     with Source(path) as source:
         contradictions = outcome(reader, source, ReadContext(progress=progress))
 
-    assert told
+    assert messages
     assert contradictions == []
 
 
@@ -130,13 +130,13 @@ def test_file_that_changes_between_two_reads_says_so(
     reader = next(r for r in registry.readers() if type(r).__name__ == name)
     path = sample(name, tmp_path)
     assert callable(change)
-    size, told = path.stat().st_size, [0]
+    size, messages = path.stat().st_size, [0]
     pread, preadv = os.pread, os.preadv
 
     def count(n: int) -> None:
-        before = told[0]
-        told[0] += n
-        if before < size // 2 <= told[0]:
+        before = messages[0]
+        messages[0] += n
+        if before < size // 2 <= messages[0]:
             change(path)
 
     def short_pread(descriptor: int, length: int, offset: int) -> bytes:

@@ -71,15 +71,15 @@ def test_only_whole_numbers_are_multiplied_as_matrices() -> None:
 
     Each product that is named here is one of integers, which numpy multiplies itself.
     """
-    found = set()
+    names = set()
     for path in APP.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         if any(isinstance(node, ast.MatMult) for node in ast.walk(tree)):
-            found.add(path.relative_to(APP).as_posix())
+            names.add(path.relative_to(APP).as_posix())
         called = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         assert not called & {"dot", "matmul", "tensordot", "linalg"}, path
 
-    assert found == {
+    assert names == {
         "analysis/completeness/altered.py",
         "analysis/completeness/expected.py",
         "analysis/sessions/correlate.py",
@@ -176,10 +176,10 @@ def test_samples_are_what_their_generator_writes() -> None:
     import hashlib
 
     files = [p for p in folder.rglob("*") if p.is_file()]
-    kept = {
+    values = {
         p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
         for p in files
     }
 
-    assert dict(line.split() for line in done.stdout.splitlines()) == kept
+    assert dict(line.split() for line in done.stdout.splitlines()) == values
     assert all(p.stat().st_size < 1_000_000 for p in files)

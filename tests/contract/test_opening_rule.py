@@ -59,7 +59,7 @@ def openings_of(tree: ast.AST) -> set[str]:
 
 
 def test_files_are_opened_by_the_one_function_only() -> None:
-    found = {
+    pairs = {
         (path.relative_to(ROOT).as_posix(), call)
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
@@ -67,7 +67,7 @@ def test_files_are_opened_by_the_one_function_only() -> None:
         for call in openings_of(ast.parse(path.read_text("utf-8")))
     }
 
-    assert found == set(PASSED)
+    assert pairs == set(PASSED)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ CORPUS = "tests/cli/test_corpus_sessions.py::test_table_of_january_is_an_outdate
 
 def test_window_comes_after_a_figure_and_without_the_corpus() -> None:
     """What draws a figure makes an application without widgets, if there is none."""
-    words = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    flags = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", *words, DRAWS, WINDOW, CORPUS],
+        [sys.executable, "-m", "pytest", "-q", "-rs", *flags, DRAWS, WINDOW, CORPUS],
         env=os.environ | {"GGSCOPE_CORPUS": "none", "QT_QPA_PLATFORM": "offscreen"},
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -46,10 +46,10 @@ def codes_of(trace: Trace) -> frozenset[str]:
 
 
 def test_every_code_is_listed_with_its_condition():
-    found = {code for path in APP.rglob("*.py") for code in codes_in(path)}
+    values = {code for path in APP.rglob("*.py") for code in codes_in(path)}
 
-    assert found - CONDITIONS.keys() == set(), "add them to tests/problem_codes.py"
-    assert all(len(words.split()) > 2 for words in CONDITIONS.values())
+    assert values - CONDITIONS.keys() == set(), "add them to tests/problem_codes.py"
+    assert all(len(text.split()) > 2 for text in CONDITIONS.values())
 
 
 def test_every_listed_code_is_one_of_the_program():

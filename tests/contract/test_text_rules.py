@@ -202,25 +202,25 @@ def test_widgets_get_their_words_from_one_place() -> None:
 
 
 def test_models_answer_for_tooltips_with_text_that_is_no_markup() -> None:
-    found = [(here, bad_role_answers(tree)) for here, tree in parsed("views", "gui")]
+    pairs = [(here, bad_role_answers(tree)) for here, tree in parsed("views", "gui")]
 
-    assert not [pair for pair in found if pair[1]], "return `tooltip(…)`"
+    assert not [pair for pair in pairs if pair[1]], "return `tooltip(…)`"
 
 
 def test_rich_text_is_made_of_literals() -> None:
-    found = [(here, bad_markup(tree)) for here, tree in parsed(".") if here != TEXT]
+    pairs = [(here, bad_markup(tree)) for here, tree in parsed(".") if here != TEXT]
 
-    assert not [pair for pair in found if pair[1]], 'use `html("literal", …)`'
+    assert not [pair for pair in pairs if pair[1]], 'use `html("literal", …)`'
 
 
 def test_menus_name_entries_in_one_place() -> None:
-    found = [
+    pairs = [
         (here, bad_entries(tree))
         for here, tree in parsed("views", "gui")
         if here != PLAIN
     ]
 
-    assert not [pair for pair in found if pair[1]], "use `add_action`"
+    assert not [pair for pair in pairs if pair[1]], "use `add_action`"
 
 
 def test_every_exception_is_still_needed() -> None:
@@ -234,25 +234,25 @@ def test_every_exception_is_still_needed() -> None:
 
 
 def test_texts_are_escaped_in_one_place() -> None:
-    found = {(here, name) for here, tree in parsed(".") for name in imported(tree)}
+    pairs = {(here, name) for here, tree in parsed(".") for name in imported(tree)}
 
-    assert {(h, n) for h, n in found if n in WRITERS} == READERS
+    assert {(h, n) for h, n in pairs if n in WRITERS} == READERS
 
 
 def test_only_one_file_prints() -> None:
-    found = {here for here, tree in parsed(".") if prints(tree)}
+    values = {here for here, tree in parsed(".") if prints(tree)}
 
-    assert found == {OUTPUT}, "use `ggscope.cli.output`"
+    assert values == {OUTPUT}, "use `ggscope.cli.output`"
 
 
 def test_only_one_function_fills_the_clipboard() -> None:
-    found = {here for here, tree in parsed(".") if fills_clipboard(tree)}
+    values = {here for here, tree in parsed(".") if fills_clipboard(tree)}
 
-    assert found == {"views/base/safe_text.py"}, "use `copy_text` or `copy_name`"
+    assert values == {"views/base/safe_text.py"}, "use `copy_text` or `copy_name`"
 
 
 def test_nobody_joins_cells_by_hand() -> None:
-    found = [
+    pairs = [
         (here, node.lineno)
         for here, tree in parsed("views", "gui", "cli")
         for node in ast.walk(tree)
@@ -261,7 +261,7 @@ def test_nobody_joins_cells_by_hand() -> None:
         and "\t" in node.value
     ]
 
-    assert not found, "use `tsv_text`"
+    assert not pairs, "use `tsv_text`"
 
 
 @pytest.mark.parametrize(

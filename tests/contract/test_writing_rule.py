@@ -113,20 +113,20 @@ def _has_mode(arguments: list[str]) -> bool:
 
 
 def test_files_are_written_by_the_one_writer_only() -> None:
-    found = {
+    pairs = {
         (path.relative_to(APP).as_posix(), name)
         for path in APP.rglob("*.py")
         for name in writes_of(ast.parse(path.read_text("utf-8")))
         if path != APP / "atomic_write.py"
     }
 
-    assert found == set(PASSED)
+    assert pairs == set(PASSED)
 
 
 @pytest.mark.parametrize("top", ["app", "capture"])
 def test_no_tree_is_removed(top: str) -> None:
     """Files go one by one, each because it is known; see `recording_folder`."""
-    found = {
+    result = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / top).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
@@ -134,7 +134,7 @@ def test_no_tree_is_removed(top: str) -> None:
         & {"rmtree", "removedirs", "fwalk"}
     }
 
-    assert found == set()
+    assert result == set()
 
 
 @pytest.mark.parametrize(

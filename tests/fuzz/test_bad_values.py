@@ -116,13 +116,13 @@ def test_bad_value_in_json_costs_no_more_than_its_element(tmp_path, name) -> Non
                 continue  # an error by that format's rules
             text = marked.replace(f'"{_MARK}"', value)
             try:
-                found = _read(reader, path, text.encode("ascii"))
+                trace = _read(reader, path, text.encode("ascii"))
             except ReadError:
                 if len(position) < 2:
                     continue
                 raise
             if len(position) > 1:
-                assert _n_things(found) >= sound - _LOSS, (position, value[:20])
+                assert _n_things(trace) >= sound - _LOSS, (position, value[:20])
 
 
 @pytest.mark.parametrize("value", _OF_JSON)
@@ -134,8 +134,8 @@ def test_bad_value_in_a_line_costs_that_line(tmp_path, value) -> None:
     for key in event:
         marked = json.dumps(event | {key: _MARK}) + "\n"
         text = _LINES + marked.replace(f'"{_MARK}"', value) + _LINES
-        found = _read(reader, path, text.encode("ascii"))
-        assert _n_things(found) >= 2, (key, value[:20])
+        trace = _read(reader, path, text.encode("ascii"))
+        assert _n_things(trace) >= 2, (key, value[:20])
 
 
 @pytest.mark.parametrize("name", TEXT_FILES)
@@ -182,11 +182,13 @@ def test_what_is_said_of_a_cut_file_points_into_it(tmp_path, name) -> None:
     step = 1 if data.isascii() and len(data) < 600 else 7
     for size in range(1, len(data), step):
         try:
-            told = _read(reader, path, data[:size]).warnings
+            warnings = _read(reader, path, data[:size]).warnings
         except ReadError as error:
-            told = (error,)
-        beyond = [t.offset for t in told if t.offset is not None and t.offset > size]
-        assert not beyond, (size, told)
+            warnings = (error,)
+        beyond = [
+            t.offset for t in warnings if t.offset is not None and t.offset > size
+        ]
+        assert not beyond, (size, warnings)
 
 
 def _reader(name: str) -> Reader:

@@ -41,8 +41,8 @@ def outcome(path: Path, data: bytes, layout: str = "auto") -> Trace | ReadError:
     return outcome
 
 
-def shown(found: Trace | ReadError) -> object:
-    return content(str(found) if isinstance(found, ReadError) else found)
+def shown(result: Trace | ReadError) -> object:
+    return content(str(result) if isinstance(result, ReadError) else result)
 
 
 def outcome_of(path: Path, layout: str) -> Trace | ReadError:
@@ -92,16 +92,16 @@ def test_every_prefix_keeps_its_whole_events(tmp_path: Path, layout: str) -> Non
     ends = [len(viz.packed(events[: i + 1], layout)) for i in range(len(events))]
 
     for length in swept(range(1, len(data))):
-        found = outcome(tmp_path / "t.ggmlviz", data[:length], layout)
+        result = outcome(tmp_path / "t.ggmlviz", data[:length], layout)
         if length < 12:
-            assert isinstance(found, ReadError)
-            assert found.message
-            assert found.code == "truncated"
+            assert isinstance(result, ReadError)
+            assert result.message
+            assert result.code == "truncated"
         else:
-            assert isinstance(found, Trace)
-            assert found.info.n_records == whole_events(ends, length)
+            assert isinstance(result, Trace)
+            assert result.info.n_records == whole_events(ends, length)
             cut = length not in (12, *ends)
-            codes = {w.code for w in found.warnings}
+            codes = {w.code for w in result.warnings}
             assert ("truncated_event" in codes) == cut
 
 
@@ -191,9 +191,9 @@ def test_random_events_read_whole(
 ) -> None:
     path = tmp_path_factory.mktemp("viz") / "t.ggmlviz"
 
-    found = outcome(path, viz.packed(events, layout), layout)
+    result = outcome(path, viz.packed(events, layout), layout)
 
-    assert isinstance(found, Trace)
-    if not any(w.code == "zero_tail" for w in found.warnings):
-        assert found.info.n_records == len(events)
-        assert all(w.severity < Severity.ERROR for w in found.warnings)
+    assert isinstance(result, Trace)
+    if not any(w.code == "zero_tail" for w in result.warnings):
+        assert result.info.n_records == len(events)
+        assert all(w.severity < Severity.ERROR for w in result.warnings)

@@ -78,7 +78,7 @@ def test_every_prefix_of_an_object_is_refused_or_kept(
     tmp_path: Path, strict: str
 ) -> None:
     begin = GOLDEN.index(b'"timeline_events"')
-    most = 0
+    value = 0
     last = len(GOLDEN) - 1
     for cut in (*swept(range(1, last)), last):
         trace = attempt(tmp_path, GOLDEN[:cut], "t.json", strict=strict)
@@ -86,9 +86,9 @@ def test_every_prefix_of_an_object_is_refused_or_kept(
             assert trace is None
         elif trace is not None:
             assert cut > begin
-            assert trace.info.n_records >= most
-            most = trace.info.n_records
-    assert most == (len(EVENTS) if not strict else 0)
+            assert trace.info.n_records >= value
+            value = trace.info.n_records
+    assert value == (len(EVENTS) if not strict else 0)
 
 
 def test_every_prefix_of_lines_keeps_the_whole_lines(tmp_path: Path) -> None:
@@ -247,14 +247,14 @@ def test_valid_files_equal_a_slow_reading_by_the_json_module(
     trace = read_text(folder, text, block_bytes=300)
 
     spans, origin = trace.spans, trace.clock.origin
-    found = set()
+    names = set()
     for i in range(len(spans)):
         lane = trace.lanes[int(spans.lane[i])]
         if not lane.group:
             continue
         assert spans.record is not None
         assert spans.layer is not None
-        found.add(
+        names.add(
             (
                 int(spans.record[i]),
                 lane.name,
@@ -266,7 +266,7 @@ def test_valid_files_equal_a_slow_reading_by_the_json_module(
                 -1 if spans.token is None else int(spans.token[i]),
             )
         )
-    assert found == slow_engines(json.loads(json.dumps(root)))
+    assert names == slow_engines(json.loads(json.dumps(root)))
     assert trace.warnings == ()
 
 

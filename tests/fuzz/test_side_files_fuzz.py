@@ -76,10 +76,10 @@ def test_file_may_end_anywhere(tmp_path: Path, name: str) -> None:
 
     for cut in range(1, len(data)):
         rewrite(path, data[:cut])
-        found = outcome(reader, path)
+        result = outcome(reader, path)
         # Nothing shows that whole lines are missing.
         is_whole = data[:cut].endswith(b"\n") or not data[cut:].strip(b"}\n")
-        assert isinstance(found, Exception) or found.warnings or is_whole
+        assert isinstance(result, Exception) or result.warnings or is_whole
 
 
 @pytest.mark.parametrize("name", CASES)

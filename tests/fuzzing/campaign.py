@@ -159,10 +159,10 @@ class Worker:
             self._status = mmap.mmap(file.fileno(), _STATUS.size)
         self._errors = (self._folder / "stderr").open("w+b")
         self._out = (self._folder / "stdout").open("w+b")
-        words = [*map(str, numbers), repr(deadline)]
+        parts = [*map(str, numbers), repr(deadline)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fuzzing.campaign", "--worker", reader,
-             str(self._folder), *words],
+             str(self._folder), *parts],
             stdout=self._out, stderr=self._errors, stdin=subprocess.DEVNULL,
             env=environment,
         )  # fmt: skip
@@ -214,10 +214,10 @@ class Worker:
 
     def _death(self, code: int) -> str:
         self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace")
-        report = re.search(r"(AddressSanitizer: \S+|runtime error: .*)", said)
+        text = self._errors.read().decode("utf-8", "replace")
+        report = re.search(r"(AddressSanitizer: \S+|runtime error: .*)", text)
         why = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"end of the process, {report[1] if report else why}\n{said[-4000:]}"
+        return f"end of the process, {report[1] if report else why}\n{text[-4000:]}"
 
 
 class Campaign:
@@ -273,13 +273,13 @@ class Campaign:
         """Count what a worker did, keep what it found; return its last number."""
         number, _, n_read, n_refused = worker.status
         found_here = list(worker.findings())
-        for found in found_here:
+        for item in found_here:
             case = replace(
-                case_of(worker.reader, int(str(found["number"]))),
-                data=bytes.fromhex(str(found["data"])),
+                case_of(worker.reader, int(str(item["number"]))),
+                data=bytes.fromhex(str(item["data"])),
             )
-            self._keep(tally, case, str(found["finding"]), str(found["detail"]),
-                       int(str(found["number"])))  # fmt: skip
+            self._keep(tally, case, str(item["finding"]), str(item["detail"]),
+                       int(str(item["number"])))  # fmt: skip
         is_dead = bool(why) and not why.startswith(_FRESH_START)
         if is_dead:
             kind, _, detail = why.partition("\n")
@@ -329,14 +329,19 @@ def work(
             is_read = attempt(case, place) == "read"
             # The peak since the process began is had at once; that since it was set
             # back, which is never more, is looked up where the first says too much.
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-            if most - before > _FORGET_BYTES:
-                most = _most_resident()
-            if most - before > cases.MEMORY_TIMES * len(case.data) + cases.MEMORY_MORE:
-                _report(number, case, "memory", f"{(most - before) >> 20} MiB more")
+            ru_maxrss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+            if ru_maxrss - before > _FORGET_BYTES:
+                ru_maxrss = _most_resident()
+            if (
+                ru_maxrss - before
+                > cases.MEMORY_TIMES * len(case.data) + cases.MEMORY_MORE
+            ):
+                _report(
+                    number, case, "memory", f"{(ru_maxrss - before) >> 20} MiB more"
+                )
                 _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
                 return _FRESH_CODE
-            if most - before > _FORGET_BYTES:
+            if ru_maxrss - before > _FORGET_BYTES:
                 Path("/proc/self/clear_refs").write_text("5")
             n_read, n_refused = n_read + is_read, n_refused + (not is_read)
         except CaseFailedError as finding:
@@ -421,12 +426,12 @@ def base_environment() -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 1 where something was found."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["--worker"]:
-        reader, folder, *numbers, end = words[1:]
+    items = list(sys.argv[1:] if argv is None else argv)
+    if items[:1] == ["--worker"]:
+        reader, folder, *numbers, end = items[1:]
         first, stop, step = map(int, numbers)
         return work(reader, Path(folder), first, stop, step, float(end))
-    arguments = _arguments(words)
+    arguments = _arguments(items)
     if arguments.replay:
         return replay(arguments.replay)
     environment = base_environment()
@@ -470,7 +475,7 @@ def tell(text: str) -> None:
     print(f"fuzz: {text}", file=sys.stderr, flush=True)
 
 
-def _arguments(words: Sequence[str]) -> argparse.Namespace:
+def _arguments(items: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make fuzz", description=__doc__.split("\n")[0]
     )
@@ -493,7 +498,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--sanitize", action="store_true", help="the compiled scans")
     parser.add_argument("--replay", type=Path, metavar="FOLDER", help="of a finding")
-    return parser.parse_args(words)
+    return parser.parse_args(items)
 
 
 def _counted(what: str, tally: Tally) -> dict[str, int]:
@@ -533,8 +538,8 @@ def _quick_folder() -> str | None:
 
 def _cpu_of(pid: int) -> float:
     """Return the processor seconds of a process."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident() -> int:

@@ -217,10 +217,10 @@ def _answers(path: Path) -> None:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = cli.main([*command, str(path), "--json"])
-        said = err.getvalue()
-        if "internal error" in said or code not in (0, 1, 2, 3, 4):
+        message = err.getvalue()
+        if "internal error" in message or code not in (0, 1, 2, 3, 4):
             raise CaseFailedError(
-                f"{command[0]}: {said[:120]}", f"exit code {code}: {said}"
+                f"{command[0]}: {message[:120]}", f"exit code {code}: {message}"
             )
         if code == 0:
             json.loads(out.getvalue())

@@ -46,8 +46,8 @@ def _do(fault: str, size: int) -> None:
             while time.process_time() < end:
                 pass
         case "memory":
-            kept = bytearray(600 << 20)
-            kept[::4096] = b"x" * len(kept[::4096])
+            entries = bytearray(600 << 20)
+            entries[::4096] = b"x" * len(entries[::4096])
         case "offset":
             raise ReadError("beyond.", offset=size + 1)
         case "sanitizer":

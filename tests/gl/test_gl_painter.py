@@ -31,8 +31,8 @@ pytestmark = pytest.mark.gl
 def channels(image: QImage) -> np.ndarray:
     """Return int[height, width, 3] of an image."""
     plain = image.convertToFormat(QImage.Format.Format_RGB32)
-    words = np.frombuffer(plain.constBits(), np.uint8)
-    rows = words.reshape(plain.height(), plain.bytesPerLine())
+    array = np.frombuffer(plain.constBits(), np.uint8)
+    rows = array.reshape(plain.height(), plain.bytesPerLine())
     return (
         rows[:, : plain.width() * 4]
         .reshape(plain.height(), -1, 4)[:, :, :3]

@@ -40,10 +40,10 @@ def test_command_says_what_it_said(
     name: str,
     command: str,
 ) -> None:
-    said = []
+    messages = []
     for line in (pattern.replace("FILE", name) for pattern in COMMANDS[command]):
         code = cli.main(line.split())
         out, err = capsys.readouterr()
-        said.append(f"$ ggscope {line}\n{out}{err}[exit code {code}]\n")
+        messages.append(f"$ ggscope {line}\n{out}{err}[exit code {code}]\n")
 
-    check_golden_text("\n".join(said), f"cli/{name}.{command}.txt")
+    check_golden_text("\n".join(messages), f"cli/{name}.{command}.txt")

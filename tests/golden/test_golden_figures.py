@@ -28,11 +28,11 @@ def trace() -> Trace:
 
 def skip_with_other_letters() -> None:
     ensure_gui_application()
-    found = tuple(
+    result = tuple(
         QFontInfo(font(face, 12.0)).family() for face in (Face.WORDS, Face.NUMBERS)
     )
-    if found != LETTERS:
-        pytest.skip(f"the letters here are {found}, those of the pictures {LETTERS}")
+    if result != LETTERS:
+        pytest.skip(f"the letters here are {result}, those of the pictures {LETTERS}")
 
 
 @pytest.mark.parametrize("preset", ["single", "double"])

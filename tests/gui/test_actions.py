@@ -374,9 +374,9 @@ def test_key_file_is_read_with_care(
     path = tmp_path / "keys.json"
     path.write_text(text)
 
-    found, problems = load_overrides(path)
+    result, problems = load_overrides(path)
 
-    assert found == good
+    assert result == good
     assert len(problems) == n_problems
 
 
@@ -394,12 +394,12 @@ def test_key_file_is_read_with_care(
 def test_entry_of_the_key_file_that_is_ignored_is_told(
     tmp_path: Path, claim: str, said: str, like: str
 ) -> None:
-    found = []
+    items = []
     for text in (said, like):
         (tmp_path / "keys.json").write_text(text)
-        found.append("\n".join(load_overrides(tmp_path / "keys.json")[1]))
+        items.append("\n".join(load_overrides(tmp_path / "keys.json")[1]))
 
-    assert new_statement(*found)
+    assert new_statement(*items)
 
 
 def test_missing_key_file_is_no_problem(tmp_path: Path) -> None:

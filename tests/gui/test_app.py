@@ -262,8 +262,8 @@ def test_run_opens_files_survives_a_fault_and_ends_well() -> None:
 
     assert done.returncode == 0, done.stderr
     # PySide 6.11 may leave sys.stdout pointing elsewhere after an exception.
-    said = done.stdout + done.stderr
-    assert "1 Something went wrong: ValueError" in said, said
+    stdout = done.stdout + done.stderr
+    assert "1 Something went wrong: ValueError" in stdout, stdout
 
 
 def test_view_that_cannot_paint_is_replaced_and_the_rest_goes_on() -> None:

@@ -109,10 +109,10 @@ def test_status_bar_says_why_there_is_no_step(session, trace, qtbot, by):
     session.selection.select_span(span_named(trace, "a" if by < 0 else "e"))
     before = session.selection.current
 
-    with qtbot.waitSignal(session.navigator.status_message) as heard:
+    with qtbot.waitSignal(session.navigator.status_message) as messages:
         session.navigator.step_link(by)
 
-    assert heard.args[0]
+    assert messages.args[0]
     assert session.selection.current == before
 
 

@@ -74,8 +74,8 @@ def names(session: Session) -> list[str]:
 
 
 def editor_of(view: BookmarksView) -> QLineEdit:
-    found = [e for e in view.table.findChildren(QLineEdit) if e.isVisible()]
-    return found[-1]
+    values = [e for e in view.table.findChildren(QLineEdit) if e.isVisible()]
+    return values[-1]
 
 
 def fill(session: Session, *wanted: str) -> None:
@@ -112,26 +112,26 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
 
 
 def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
-    heard: list[str] = []
-    session.status_message.connect(heard.append)
+    messages: list[str] = []
+    session.status_message.connect(messages.append)
     fill(session, *"abcdefghij")
 
-    assert ["(Alt+" in message for message in heard] == [True] * 9 + [False]
-    assert "(Alt+9)" in heard[8]
+    assert ["(Alt+" in message for message in messages] == [True] * 9 + [False]
+    assert "(Alt+9)" in messages[8]
 
 
 def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> None:
     fill(session, "a")
-    heard: list[str] = []
-    session.status_message.connect(heard.append)
+    messages: list[str] = []
+    session.status_message.connect(messages.append)
     session.bookmarks.set_name(0, "b")
     session.bookmarks.undo()
-    renamed = "\n".join(heard)
-    heard.clear()
+    renamed = "\n".join(messages)
+    messages.clear()
     session.bookmarks.set_note(0, "here")
     session.bookmarks.undo()
 
-    assert new_statements("\n".join(heard), renamed)
+    assert new_statements("\n".join(messages), renamed)
 
 
 def test_keys_rename_note_move_delete_and_undo(
@@ -357,15 +357,15 @@ def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None
 
 
 def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
-    said: list[object] = []
-    session.status_message.connect(said.append)
+    messages: list[object] = []
+    session.status_message.connect(messages.append)
     for number in range(1000):
         session.bookmarks.add(str(number), TimeRange(number, number))
-    before = "\n".join(map(str, said))
+    before = "\n".join(map(str, messages))
     session.bookmarks.add("1000", TimeRange(1000, 1000))
 
     assert len(session.bookmarks.items) == 1000
-    assert new_statements(str(said[-1]), before)
+    assert new_statements(str(messages[-1]), before)
 
 
 def test_mark_takes_what_was_made_last(session: Session) -> None:
@@ -560,11 +560,11 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     )
     side_car(trace).rename(side_car(other))
 
-    found = opened(other)
+    result = opened(other)
 
-    qtbot.waitUntil(lambda: bool(said(found, "bookmarks")))
-    assert found.session.bookmarks.items == ()
-    assert new_statements(said(found, "bookmarks"), of_own)
+    qtbot.waitUntil(lambda: bool(said(result, "bookmarks")))
+    assert result.session.bookmarks.items == ()
+    assert new_statements(said(result, "bookmarks"), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:
@@ -602,12 +602,12 @@ def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
     from ggscope.views.base.safe_text import bookmark_tip
 
     whole = range(timeline.width())
-    found = [
+    values = [
         {timeline.bookmarks_at(QPoint(x, y).toPointF()) for x in whole}
         for y in (20, 33, 46, 60)
     ]
 
-    assert found == [{(), (0,)}, {(), (1,)}, {(), (2, 3)}, {()}]
+    assert values == [{(), (0,)}, {(), (1,)}, {(), (2, 3)}, {()}]
     text = bookmark_tip(session, (2, 3))
     assert "&lt;i&gt;one&lt;/i&gt;" in text
     assert "Alt+4" in text

@@ -401,10 +401,10 @@ def test_why_there_is_no_picture_is_wrapped_and_not_cut(
 
     picture = view.picture(width, 400, 1.0)
 
-    words = " ".join(view.empty_words())
+    text = " ".join(view.empty_words())
     lines = [t for b in picture.batches if isinstance(b, TextBatch) for t in b.texts]
     wide = [text_width(line.text, line.face, line.size) for line in lines]
-    assert " ".join(line.text for line in lines) == words
+    assert " ".join(line.text for line in lines) == text
     assert (len(lines) > 2) == (width < 1300)
     assert max(wide) <= width - 24
     places = [line.y for line in lines]

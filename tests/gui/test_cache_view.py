@@ -57,9 +57,9 @@ def answered(qtbot: QtBot, view: CacheView) -> None:
 
 
 def test_view_begins_with_half_the_working_set(view, session):
-    found = what_if(session.trace)
+    result = what_if(session.trace)
 
-    assert view.capacity == found.working_set // 2
+    assert view.capacity == result.working_set // 2
     assert "this run reads" in view.words.text()
 
 
@@ -129,12 +129,12 @@ def test_row_look_ups_count_when_asked(view, qtbot, session):
 
 
 def test_tooltip_tells_what_a_size_reads(view):
-    words = view.tooltip_at(500, 100)
+    tooltip = view.tooltip_at(500, 100)
 
-    assert "page cache of" in words
-    assert "bytes) read from disk" in words
+    assert "page cache of" in tooltip
+    assert "bytes) read from disk" in tooltip
     beside = view.tooltip_at(1, 1)  # left of the axis
-    assert len(new_statements(words, beside)) >= 3
+    assert len(new_statements(tooltip, beside)) >= 3
 
 
 def test_worker_is_said_to_do_what_it_is_asked_for(

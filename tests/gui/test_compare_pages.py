@@ -371,11 +371,11 @@ def test_arrows_go_through_steps_and_enter_lights_one(desk: Desk, qtbot: QtBot) 
     assert page.waterfall is not None
     for _ in range(2):
         qtbot.keyClick(page, Qt.Key.Key_Down)
-    said = page.accessibleDescription()
+    message = page.accessibleDescription()
     qtbot.keyClick(page, Qt.Key.Key_Return)
 
     step = page.waterfall.steps[0]
-    assert step.key in said
+    assert step.key in message
     group = desk.own.selection.current.group
     assert group is not None
     assert group.key == step.key

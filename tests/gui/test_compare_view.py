@@ -268,7 +268,7 @@ def test_the_only_other_tab_is_taken_and_of_several_none(
     taken = desk.view.run_box.currentText()
     desk.add("y", slowed(A, 3))
     desk.wait()
-    kept = desk.view.run_box.currentText()
+    entries = desk.view.run_box.currentText()
     second = CompareView(desk.own, theme("dark"))
     qtbot.addWidget(second)
     of_several = second.run_box.currentText()
@@ -276,7 +276,7 @@ def test_the_only_other_tab_is_taken_and_of_several_none(
     desk.choose(1)
     desk.wait()
 
-    assert (taken, kept, of_several) == ("x", "x", "choose a run")
+    assert (taken, entries, of_several) == ("x", "x", "choose a run")
     assert desk.view.model.row(0)[4].text == "+200.0 %"
 
 

@@ -62,7 +62,7 @@ def lit(view: TimelineView) -> list[int]:
 
 def test_path_of_the_selected_token_is_lit(view, session, trace, qtbot):
     span = span_named(trace, "b", 1)
-    with qtbot.waitSignal(session.status_message) as heard:
+    with qtbot.waitSignal(session.status_message) as messages:
         show(session, qtbot, span)
 
     shown = lit(view)
@@ -70,7 +70,7 @@ def test_path_of_the_selected_token_is_lit(view, session, trace, qtbot):
 
     assert shown == sorted(token_path(trace, span, None).path.tolist())
     assert [trace.span_name(i) for i in shown] == ["a", "c", "d"]
-    assert "90 " in heard.args[0]
+    assert "90 " in messages.args[0]
     assert lit(view) == []
 
 

@@ -200,9 +200,9 @@ def test_cards_say_how_the_place_is_known(view: DetailsView, session: Session) -
 
     session.selection.select_span(1)
 
-    words = view.sources.accessibleDescription()
-    assert "offset 0x0001_0000 (from trace)" in words
-    assert "of the file" not in words, "no file is known, only accesses to it"
+    text = view.sources.accessibleDescription()
+    assert "offset 0x0001_0000 (from trace)" in text
+    assert "of the file" not in text, "no file is known, only accesses to it"
 
 
 def test_node_lists_predecessors_and_successors_as_links(

@@ -98,14 +98,14 @@ def shown(view: ExpertsView) -> list[str]:
 
 
 def test_figures_name_source_utilisation_and_hottest(view: ExpertsView) -> None:
-    words = view.bar.about.full_text
+    full_text = view.bar.about.full_text
 
     result = view.result
     assert result is not None
-    assert words.startswith("routing recorded · ")
-    assert "of 96 expert slots used" in words
-    assert f"hottest {result.figures.hottest_ratio:.1f}× uniform (layer " in words
-    assert "30 tokens" in words
+    assert full_text.startswith("routing recorded · ")
+    assert "of 96 expert slots used" in full_text
+    assert f"hottest {result.figures.hottest_ratio:.1f}× uniform (layer " in full_text
+    assert "30 tokens" in full_text
     assert "(from the model)" in view.bar.about.toolTip()
     view.resize(1900, 340)  # where the words are no longer cut
     QTest.qWait(1)
@@ -194,22 +194,22 @@ def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
     row, expert = result.figures.hottest or (0, 0)
     at = place_of(view, (row, expert))
 
-    words = view.tooltip_at(at.x(), at.y())
+    tooltip = view.tooltip_at(at.x(), at.y())
 
     count = int(result.grid.count[row, expert])
-    assert f"layer {4 + row} · expert {expert}" in words
-    assert f"{count} choices" in words
-    assert "rank 0: " in words
-    assert "sizes unknown" in words
+    assert f"layer {4 + row} · expert {expert}" in tooltip
+    assert f"{count} choices" in tooltip
+    assert "rank 0: " in tooltip
+    assert "sizes unknown" in tooltip
 
 
 def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> None:
-    words = {
+    tooltips = {
         view.tooltip_at(x, 120) for x in range(0, int(view.canvas_size().width()), 3)
     }
 
-    assert any("also used by the previous token" in w for w in words)
-    assert any("previous token not recorded" in w for w in words)
+    assert any("also used by the previous token" in w for w in tooltips)
+    assert any("previous token not recorded" in w for w in tooltips)
 
 
 def beside_words_of(
@@ -234,8 +234,8 @@ def test_overlap_says_why_it_is_not_known() -> None:
         )
     )  # fmt: skip
 
-    for said in (first, behind_gap):
-        assert new_statement(said, after + is_open)
+    for message in (first, behind_gap):
+        assert new_statement(message, after + is_open)
     assert new_statement(after, first + behind_gap + is_open)
     assert new_statement(is_open, after + first + behind_gap)
 
@@ -430,11 +430,11 @@ def test_tooltip_and_coverage_tell_slices_and_sizes_where_they_are_known(
     settled(qtbot, view)
 
     at = place_of(view, (0, 1))
-    words = view.tooltip_at(at.x(), at.y())
+    tooltip = view.tooltip_at(at.x(), at.y())
 
-    assert "10.0 KiB to read (10,240 bytes), derived" in words
-    assert "slice at 0x1400, 1,024 bytes" in words
-    assert "and 1 more" in words
+    assert "10.0 KiB to read (10,240 bytes), derived" in tooltip
+    assert "slice at 0x1400, 1,024 bytes" in tooltip
+    assert "and 1 more" in tooltip
     assert (
         view.cover.summary.full_text
         == "pin 1 of 4 slots · 5.0 KiB (25.0 % of all experts)"
@@ -457,7 +457,7 @@ def test_accesses_are_not_called_choices(
 
 
 def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> None:
-    for beside, words in (
+    for beside, text in (
         (Beside.TRANSITION, "then expert 0 for the next token: "),
         (Beside.TOGETHER, "with itself"),
     ):
@@ -466,4 +466,4 @@ def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> No
 
         xs = range(0, int(view.canvas_size().width()), 3)
 
-        assert any(words in view.tooltip_at(x, 34) for x in xs)
+        assert any(text in view.tooltip_at(x, 34) for x in xs)

@@ -72,15 +72,15 @@ def test_range_and_filter_choose_the_rows(
     shown = session.viewport.visible
     inside = (s.end >= shown.start) & (s.start < shown.end)
     both = int((inside & session.queries.mask).sum())
-    words = dialog.words.text()
-    told = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
+    texts = dialog.words.text()
+    text = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
 
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert 0 < both < len(s)
-    assert f"{both:,} of {len(s):,} spans" in words.replace("\u2009", ",")
+    assert f"{both:,} of {len(s):,} spans" in texts.replace("\u2009", ",")
     assert len(rows) == both
     assert {row["op"] for row in rows} == {"MUL_MAT"}
-    assert told == f"Saved a.csv: {both} of {len(s):,} spans."
+    assert text == f"Saved a.csv: {both} of {len(s):,} spans."
 
 
 def test_all_is_all_and_losses_are_told(
@@ -92,16 +92,16 @@ def test_all_is_all_and_losses_are_told(
     dialog.part.setCurrentIndex(1)
     dialog.form.setCurrentIndex(dialog.form.findData("chrome-json"))
 
-    told = saved(dialog, tmp_path / "a", qtbot, monkeypatch)
+    text = saved(dialog, tmp_path / "a", qtbot, monkeypatch)
 
-    found = json.loads((tmp_path / "a.trace.json").read_text())["traceEvents"]
-    kinds = Counter(e["ph"] for e in found)
+    data = json.loads((tmp_path / "a.trace.json").read_text())["traceEvents"]
+    kinds = Counter(e["ph"] for e in data)
     assert kinds["X"] + kinds["B"] + kinds["i"] == len(trace.spans)
-    assert "Not supported by the format" in told
-    assert said(window) == told
+    assert "Not supported by the format" in text
+    assert said(window) == text
     dialog.form.setCurrentIndex(dialog.form.findData("csv"))
     refused = saved(dialog, tmp_path / "missing" / "a.csv", qtbot, monkeypatch)
-    assert told.startswith("Saved a.trace.json: ")
+    assert text.startswith("Saved a.trace.json: ")
     assert "no such folder" in refused
     assert "no such folder" in refused
 
@@ -217,8 +217,8 @@ def test_report_ends_with_its_tab(
     begun: list[subprocess.Popen[str]] = []
     popen = subprocess.Popen
 
-    def begin(*words, **more):
-        begun.append(popen(*words, **more))
+    def begin(*text, **more):
+        begun.append(popen(*text, **more))
         return begun[-1]
 
     monkeypatch.setattr(subprocess, "Popen", begin)

@@ -73,10 +73,10 @@ def test_preview_file_and_command_line_have_the_same_pixels(
     )
     form = QImage.Format.Format_RGB32
     assert studio.preview.image.convertToFormat(form) == written.convertToFormat(form)
-    words = shlex.split(studio.command.toPlainText())
+    arguments = shlex.split(studio.command.toPlainText())
     again = tmp_path / "again.png"
-    words[words.index("-o") + 1] = str(again)
-    subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
+    arguments[arguments.index("-o") + 1] = str(again)
+    subprocess.run([sys.executable, "-m", *arguments], check=True, capture_output=True)
     assert QImage(str(again)) == written
 
 

@@ -106,9 +106,9 @@ def test_window_first_then_the_server_that_is_killed(
     assert document.live is not None
     live = document.live
     wait(qtbot, lambda: "not there yet" in live.metrics.status.message)
-    words = list(texts_of_widgets(document.waiting_page))
-    assert "Waiting for the log" in words
-    assert any("llama-server" in text and str(path) in text for text in words)
+    items = list(texts_of_widgets(document.waiting_page))
+    assert "Waiting for the log" in items
+    assert any("llama-server" in text and str(path) in text for text in items)
 
     server = started(path)
     n = end_of(1)

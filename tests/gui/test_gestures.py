@@ -124,9 +124,9 @@ def test_each_event_goes_to_the_one_method_that_is_about_it(canvas: Canvas) -> N
     assert not gestures.handle(QEvent(QEvent.Type.Leave))
     assert not gestures.handle(QEvent(QEvent.Type.ToolTip))
 
-    names = [said[0] for said in gestures.said]
+    names = [text[0] for text in gestures.said]
     assert names == ["press", "move", "release", "double", "leave"]
-    assert all(said[1] == AT / 2 for said in gestures.said[:4])
+    assert all(text[1] == AT / 2 for text in gestures.said[:4])
 
 
 def test_without_a_picture_only_leaving_is_heard(canvas: Canvas) -> None:

@@ -73,8 +73,8 @@ def show(view: TimelineView, n_shifted: int = 0, share: int = 3) -> int:
 def pixels(view: TimelineView) -> np.ndarray:
     """Return what the canvas shows now, without being told of a change."""
     image = view.canvas.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-    found = np.frombuffer(image.constBits(), np.uint32)
-    return found.reshape(image.height(), image.width()) & 0xFFFFFF
+    array = np.frombuffer(image.constBits(), np.uint32)
+    return array.reshape(image.height(), image.width()) & 0xFFFFFF
 
 
 def lanes(view: TimelineView) -> np.ndarray:

@@ -767,13 +767,13 @@ def test_graph_that_is_turned_around_a_node_at_its_edge_leaves_no_side_empty(
     settle(qtbot, view)
 
     camera, layout, size = view.camera, view.shown.layout, view.canvas_size()
-    for at, side, room in (
+    for at, side, item in (
         (camera.x, layout.width, size.width() / camera.zoom),
         (camera.y, layout.height, size.height() / camera.zoom),
     ):
         air = 40 / camera.zoom
-        assert at >= -air or side < room
-        assert at + room <= side + air or side < room
+        assert at >= -air or side < item
+        assert at + item <= side + air or side < item
     box = layout.box_of[leftmost]
     assert camera.x <= layout.x0[box] <= camera.x + size.width() / camera.zoom
     assert camera.y <= layout.y0[box] <= camera.y + size.height() / camera.zoom

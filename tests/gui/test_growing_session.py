@@ -57,9 +57,9 @@ def test_mask_and_hits_are_those_of_the_whole_at_each_snapshot(
     if not is_small:
         monkeypatch.setattr(queries, "SYNC_SPANS", 0)
     traces = grown(2, [500, 0, 1, 999, 1500])
-    wanted = Filter(ops=frozenset({"ADD"}))
+    row_filter = Filter(ops=frozenset({"ADD"}))
     session.set_trace(traces[0])
-    session.queries.set_filter(wanted)
+    session.queries.set_filter(row_filter)
     session.queries.search("b")
 
     for trace in traces[1:]:  # of a large trace the first answers come late
@@ -69,7 +69,7 @@ def test_mask_and_hits_are_those_of_the_whole_at_each_snapshot(
                 session.queries.mask is not None and session.queries.hits is not None
             )
         )
-        assert np.array_equal(session.queries.mask, filter_mask(trace, wanted))
+        assert np.array_equal(session.queries.mask, filter_mask(trace, row_filter))
         expected = search(trace, "b")
         assert np.array_equal(session.queries.hits.ids, expected.ids)
         assert np.array_equal(session.queries.hits.times, expected.times)

@@ -102,8 +102,8 @@ def programs() -> list[ParameterSet]:
 def guarded_classes() -> Iterator[type]:
     """Yield every class of the window's packages that overrides a Qt method."""
     for package in (ggscope.views, ggscope.gui, ggscope.session, ggscope.render):
-        for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-            module = importlib.import_module(found.name)
+        for item in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            module = importlib.import_module(item.name)
             for member in vars(module).values():
                 if inspect.isclass(member) and member.__module__ == module.__name__:
                     yield member
@@ -203,9 +203,9 @@ def test_guarded_override_reports_and_returns_an_empty_value(qtbot: QtBot) -> No
 class Caller(QObject):
     """Notes that it was called."""
 
-    def __init__(self, heard: list[str]) -> None:
+    def __init__(self, items: list[str]) -> None:
         super().__init__()
-        self.heard = heard
+        self.heard = items
 
     def say(self, what: str = "said") -> None:
         self.heard.append(what)
@@ -213,14 +213,14 @@ class Caller(QObject):
 
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_later_calls_once_and_keeps_nothing(qtbot: QtBot, is_bound: bool) -> None:
-    heard: list[str] = []
-    caller = Caller(heard)
+    messages: list[str] = []
+    caller = Caller(messages)
 
     later(caller, caller.say if is_bound else partial(caller.say, "said"))
-    assert heard == []
+    assert messages == []
     qtbot.wait(30)
 
-    assert heard == ["said"]
+    assert messages == ["said"]
     assert caller.children() == []
 
 
@@ -228,8 +228,8 @@ def test_later_calls_once_and_keeps_nothing(qtbot: QtBot, is_bound: bool) -> Non
 def test_later_lets_go_of_an_owner_that_went_first(
     qtbot: QtBot, is_bound: bool
 ) -> None:
-    heard: list[str] = []
-    caller = Caller(heard)
+    messages: list[str] = []
+    caller = Caller(messages)
     watched = weakref.ref(caller)
 
     later(caller, caller.say if is_bound else partial(caller.say, "said"), 10)
@@ -238,5 +238,5 @@ def test_later_lets_go_of_an_owner_that_went_first(
     qtbot.wait(50)
     gc.collect()
 
-    assert heard == []
+    assert messages == []
     assert watched() is None

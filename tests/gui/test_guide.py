@@ -19,13 +19,13 @@ _ENTRY = re.compile(r"\*(File|Edit|View|Go|Analyse|Tools|Help) ?[▸>] ?([^*]+)\
 
 def entries(menu: QMenu) -> set[str]:
     """Return the words of a menu's entries and those of its menus."""
-    found: set[str] = set()
+    names: set[str] = set()
     for action in menu.actions():
-        found.add(action.text().replace("&", "").rstrip("…"))
+        names.add(action.text().replace("&", "").rstrip("…"))
         inner = action.menu()
         if isinstance(inner, QMenu):
-            found |= entries(inner)
-    return found
+            names |= entries(inner)
+    return names
 
 
 def test_menu_entries_that_the_documents_name_are_in_the_menus(
@@ -36,16 +36,16 @@ def test_menu_entries_that_the_documents_name_are_in_the_menus(
         for action in window.menuBar().actions()
     }
     named = {
-        (name, *found.groups())
+        (name, *one.groups())
         for name in (*GUIDE_PAGES, "limits")
-        for found in _ENTRY.finditer((DOCS / f"{name}.md").read_text("utf-8"))
+        for one in _ENTRY.finditer((DOCS / f"{name}.md").read_text("utf-8"))
     }
     assert len(named) > 6
     for document, title, entry in sorted(named):
         menu = menus.get(title)
         assert isinstance(menu, QMenu), (document, title)
-        words = " ".join(entry.split()).rstrip("…")
-        assert words in entries(menu), (document, title, entry)
+        text = " ".join(entry.split()).rstrip("…")
+        assert text in entries(menu), (document, title, entry)
 
 
 def test_guide_has_each_page_as_a_chapter_without_links_to_files() -> None:

@@ -280,10 +280,10 @@ def test_tooltip_names_tensor_expert_offsets_and_row(view: HeatmapView) -> None:
 
     QApplication.sendEvent(view.canvas, event)
 
-    words = QToolTip.text()
+    text = QToolTip.text()
     assert view.base is not None
     for part in ("blk.2.ffn_up_exps.weight[7]", "65,536 bytes", "token 4", "never"):
-        assert part in words
+        assert part in text
     QToolTip.hideText()
 
 

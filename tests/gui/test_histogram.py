@@ -109,9 +109,9 @@ def test_drag_filters_by_what_the_bars_hold_and_back_takes_it_away(
 
     drag(histogram, first, last)
     low, high = int(bars.edges[first]), int(bars.edges[last + 1]) - 1
-    found = session.queries.filter
-    assert getattr(found, f"min_{of}") == low
-    assert getattr(found, f"max_{of}") == high
+    result = session.queries.filter
+    assert getattr(result, f"min_{of}") == low
+    assert getattr(result, f"max_{of}") == high
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)
     if expected:
         settle(qtbot, view)
@@ -179,10 +179,10 @@ def test_click_puts_the_cursor_and_filters_nothing(
 
     assert histogram.bar == 3
     assert not session.queries.filter
-    words = histogram.tooltip_at(*place(histogram, 3).toTuple())
+    tooltip = histogram.tooltip_at(*place(histogram, 3).toTuple())
     count = int(scene_of(histogram).bars.counts[3])
-    assert f"{count} span" in words
-    assert "Drag to filter" in words
+    assert f"{count} span" in tooltip
+    assert "Drag to filter" in tooltip
 
 
 def test_selected_row_is_told_apart(
@@ -198,11 +198,11 @@ def test_selected_row_is_told_apart(
             and view.histogram.distribution.group is not None
         )
     )
-    found = view.histogram.distribution
-    assert found is not None
-    assert found.own.sum() == row.timed
-    assert found.bars(is_log=True).own.sum() == row.timed
-    assert found.n == view.result.table.all.timed
+    distribution = view.histogram.distribution
+    assert distribution is not None
+    assert distribution.own.sum() == row.timed
+    assert distribution.bars(is_log=True).own.sum() == row.timed
+    assert distribution.n == view.result.table.all.timed
 
     session.clear_selection()
     qtbot.waitUntil(
@@ -235,13 +235,13 @@ def test_histogram_follows_the_range_and_the_filter(
 def test_hidden_histogram_counts_nothing(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    found = view.histogram.distribution
+    distribution = view.histogram.distribution
     view.head.histogram.click()
     assert not view.histogram.isVisible()
     session.ranges.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
     settle(qtbot, view)
 
-    assert view.histogram.distribution is found
+    assert view.histogram.distribution is distribution
 
 
 def test_bars_have_the_height_of_their_counts(view: StatisticsView) -> None:

@@ -192,8 +192,8 @@ def test_cut_json_opens_with_what_stands_before_the_fault(
     assert document.session.trace is not None
     (problem,) = document.session.trace.warnings
     assert (problem.code, problem.severity.name) == ("truncated_json", "DATA_LOSS")
-    kept = len(document.session.trace.spans)
-    assert kept > 100
+    count = len(document.session.trace.spans)
+    assert count > 100
 
     document.loader.reload({"strict": "true"})
     _wait_until_read(qtbot, document)
@@ -201,5 +201,5 @@ def test_cut_json_opens_with_what_stands_before_the_fault(
     QTest.mouseClick(document.problem_page.salvage_button, Qt.MouseButton.LeftButton)
     _wait_until_read(qtbot, document)
 
-    assert len(document.session.trace.spans) == kept
+    assert len(document.session.trace.spans) == count
     assert document.workspace.isVisible()

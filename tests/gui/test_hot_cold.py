@@ -64,16 +64,16 @@ def test_click_on_a_bar_selects_its_tensor(view, session, qtbot):
 def test_tooltip_of_a_bar_gives_exact_bytes(view):
     at = middle_of_bar(0)
 
-    words = view.tooltip_at(at.x(), at.y())
+    tooltip = view.tooltip_at(at.x(), at.y())
 
-    assert "output.weight" in words
-    assert "30,000 bytes" in words
-    assert "6 accesses" in words
-    assert "in 6 of 6 tokens" in words
+    assert "output.weight" in tooltip
+    assert "30,000 bytes" in tooltip
+    assert "6 accesses" in tooltip
+    assert "in 6 of 6 tokens" in tooltip
     show(view, "layers")
     cell = view.tooltip_at(view.canvas.width() // 2, view.canvas.height() // 2)
-    assert new_statements(words, cell)
-    assert new_statements(cell, words)
+    assert new_statements(tooltip, cell)
+    assert new_statements(cell, tooltip)
 
 
 def test_tooltip_of_a_cell_calls_its_token_as_the_axis_does(qtbot, view, session):
@@ -84,10 +84,10 @@ def test_tooltip_of_a_cell_calls_its_token_as_the_axis_does(qtbot, view, session
     qtbot.waitUntil(lambda: session.tasks.is_idle)
     width, y = view.canvas.width(), view.canvas.height() // 2
 
-    words = "\n".join(view.tooltip_at(x, y) for x in range(0, width, 9))
+    text = "\n".join(view.tooltip_at(x, y) for x in range(0, width, 9))
 
     for name in ("prefill 0", "decode 1", "decode 5"):
-        assert f"token {name}\n" in words
+        assert f"token {name}\n" in text
 
 
 def test_tooltip_of_a_bar_counts_tokens_only_where_they_are_known(qtbot, session):
@@ -104,8 +104,8 @@ def test_tooltip_of_a_bar_counts_tokens_only_where_they_are_known(qtbot, session
     session.set_trace(trace)
     qtbot.waitUntil(lambda: view.tooltip_at(at.x(), at.y()) not in ("", without))
 
-    words = view.tooltip_at(at.x(), at.y())
-    assert new_statement(words, without)
+    tooltip = view.tooltip_at(at.x(), at.y())
+    assert new_statement(tooltip, without)
 
 
 def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):
@@ -176,9 +176,9 @@ def test_charts_are_drawn_and_tell_their_numbers(view, picture, name):
     show(view, picture)
 
     middle = view.canvas.rect().center()
-    words = view.tooltip_at(middle.x(), middle.y())
+    tooltip = view.tooltip_at(middle.x(), middle.y())
 
-    assert words.count("\n") == 1
+    assert tooltip.count("\n") == 1
     image = view.canvas.grab().toImage()
     hues = {image.pixel(x, middle.y()) for x in range(0, image.width(), 3)}
     assert len(hues) > 2
@@ -189,13 +189,13 @@ def test_layers_by_tokens_tell_each_cell(view, measure):
     show(view, "layers")
     view.measure_box.setCurrentIndex(view.measure_box.findData(measure))
 
-    words = {
+    tooltips = {
         view.tooltip_at(x, view.canvas.height() // 2)
         for x in range(0, view.canvas.width(), 9)
     } - {""}
 
-    assert len(words) == 6  # one row of cells, a column per token
-    assert all("ops" in text and "measured or derived" in text for text in words)
+    assert len(tooltips) == 6  # one row of cells, a column per token
+    assert all("ops" in text and "measured or derived" in text for text in tooltips)
     assert view.compose(900, 300, 1.0) is not None
 
 

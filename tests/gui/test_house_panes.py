@@ -85,14 +85,14 @@ def show(document: Document, qtbot: QtBot, view_id: str) -> View:
     return pane(document, view_id)
 
 
-def choose_in_menu(view: PaintedView, at: QPoint, words: str) -> None:
+def choose_in_menu(view: PaintedView, at: QPoint, text: str) -> None:
     """Open the context menu at a place and trigger the entry with these words."""
     done: list[str] = []
 
     def choose() -> None:
         menu = QApplication.activePopupWidget()
         assert isinstance(menu, QMenu)
-        entry = next(a for a in menu.actions() if words in a.text())
+        entry = next(a for a in menu.actions() if text in a.text())
         done.append(entry.text())
         entry.trigger()
         menu.close()
@@ -104,7 +104,7 @@ def choose_in_menu(view: PaintedView, at: QPoint, words: str) -> None:
     QTimer.singleShot(0, choose)
     QApplication.sendEvent(canvas, event)
     QTest.qWait(1)
-    assert done, f"no entry {words!r}"
+    assert done, f"no entry {text!r}"
 
 
 def chips(document: Document) -> list[str]:
@@ -436,8 +436,8 @@ def test_choices_show_their_words_whole(pane_of, kind: str) -> None:
                 box.setCurrentIndex(i)
                 QTest.qWait(1)
                 needed = box.fontMetrics().horizontalAdvance(box.currentText())
-                words = f"{view_id}: {box.currentText()}"
-                assert not box.isVisible() or shown_width(box) >= needed, words
+                text = f"{view_id}: {box.currentText()}"
+                assert not box.isVisible() or shown_width(box) >= needed, text
                 n_checked += box.isVisible()
     assert n_checked > 20
 

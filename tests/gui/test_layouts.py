@@ -138,8 +138,8 @@ def test_view_without_data_offers_to_add_files(
     workspace.add_requested.connect(lambda: asked.append(True))
 
     def shown() -> list[QPushButton]:
-        found = workspace.drawer.front.findChildren(QPushButton)
-        return [b for b in found if b.text() == "Add to session…" and b.isVisible()]
+        result = workspace.drawer.front.findChildren(QPushButton)
+        return [b for b in result if b.text() == "Add to session…" and b.isVisible()]
 
     workspace.show_view("buffers")  # the trace has none
     qtbot.waitUntil(lambda: len(shown()) == 1)

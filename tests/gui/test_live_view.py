@@ -151,9 +151,9 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
     silent = words_of(page_of(str(writer.path), FollowState.LIVE))
     failed = words_of(page_of(str(other), FollowState.FAILED))
 
-    for words in (named, of_any):
+    for part in (named, of_any):
         for unsaid in (silent, failed, stopped):
-            assert new_statements(words, unsaid)
+            assert new_statements(part, unsaid)
     for unsaid in (of_any, silent, failed, stopped):
         assert new_statements(named, unsaid)
     for unsaid in (named, silent, failed):
@@ -170,9 +170,9 @@ def test_ring_without_graphs_says_what_is_waited_for(window, writer, qtbot):
     (timeline,) = document.workspace.views("timeline")
     qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
 
-    said = texts_of(timeline.picture(800, 400, 1))
-    assert "Waiting for the first graph …" in said
-    assert "Spans appear here as soon as the program computes." in said
+    texts = texts_of(timeline.picture(800, 400, 1))
+    assert "Waiting for the first graph …" in texts
+    assert "Spans appear here as soon as the program computes." in texts
     assert document.waiting_page.head.text() == "The program has computed nothing yet"
 
 
@@ -210,8 +210,8 @@ def test_lack_of_memory_ends_following_in_words(
     qtbot.waitUntil(
         lambda: other.live.metrics.phase is FollowState.FAILED, timeout=10_000
     )
-    words = (document.live.metrics.status.message, other.live.metrics.status.message)
-    assert new_statement(*words)
+    parts = (document.live.metrics.status.message, other.live.metrics.status.message)
+    assert new_statement(*parts)
 
 
 def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
@@ -307,7 +307,7 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
     document = followed(writer)
     window.actions_["live.pause"].trigger()
     assert document.live.is_paused
-    n, heard = n_spans(document), document.live.metrics.status.records
+    n, records = n_spans(document), document.live.metrics.status.records
 
     for _ in range(30):  # more than the ring holds at once, were it not read
         writer.graph()
@@ -316,14 +316,14 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
             timeout=10_000,
         )
     qtbot.waitUntil(
-        lambda: document.live.metrics.status.records >= heard + 6_000, timeout=10_000
+        lambda: document.live.metrics.status.records >= records + 6_000, timeout=10_000
     )
     assert n_spans(document) == n
     assert writer.dropped == 0
     strip = document.findChild(LiveStrip)
     assert strip.state.text() == "● paused"
-    words = "new ops (paused)"
-    qtbot.waitUntil(lambda: words in strip.figures.full_text, timeout=10_000)
+    text = "new ops (paused)"
+    qtbot.waitUntil(lambda: text in strip.figures.full_text, timeout=10_000)
     paused = strip.figures.full_text
 
     window.actions_["live.pause"].trigger()
@@ -333,11 +333,11 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
 
 def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot):
     document = followed(writer)
-    session, heard = document.session, []
-    session.status_message.connect(heard.append)
+    session, messages = document.session, []
+    session.status_message.connect(messages.append)
     session.reload()
-    follows = "\n".join(heard)
-    heard.clear()
+    follows = "\n".join(messages)
+    messages.clear()
     writer.end()
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
@@ -353,7 +353,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert session.queries.mask is not None
     qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
     session.reload()  # follows anew
-    assert new_statement(follows, "\n".join(heard))
+    assert new_statement(follows, "\n".join(messages))
     assert document.live.is_on
 
 
@@ -379,8 +379,8 @@ def test_memory_limit_ends_following_with_a_notice(
         lambda: document.live.metrics.phase is FollowState.FULL, timeout=10_000
     )
 
-    (told,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
-    assert "following stopped at the memory limit" in told.message
+    (warning,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
+    assert "following stopped at the memory limit" in warning.message
     assert "Following stopped" in said(document)
     strip = document.findChild(LiveStrip)
     assert "stopped: memory limit" in strip.state.text()
@@ -427,10 +427,10 @@ def test_views_that_do_not_keep_up_are_told_seldom_and_keep_their_place(
     table.grid.verticalScrollBar().setValue(40)
     at = table.grid.verticalScrollBar().value()
 
-    told = []
-    document.session.trace_changed.connect(told.append)
+    messages = []
+    document.session.trace_changed.connect(messages.append)
     grow(document, writer, qtbot, 1)
-    assert told
+    assert messages
     qtbot.waitUntil(lambda: table.model.rowCount() > n, timeout=10_000)
     assert table.grid.verticalScrollBar().value() == at
 
@@ -456,8 +456,8 @@ def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
 
 
 def test_figures_that_are_not_known_stand_as_such():
-    heard = SourceStatus(State.RUNNING, 5, lost=-1)
-    assert metrics_text(LiveMetrics(FollowState.LIVE, heard)) == (
+    status = SourceStatus(State.RUNNING, 5, lost=-1)
+    assert metrics_text(LiveMetrics(FollowState.LIVE, status)) == (
         "N/A tokens/s · N/A records/s · 5 records · buffer N/A · delay N/A · lost N/A"
     )
     known = LiveMetrics(
@@ -481,8 +481,8 @@ def test_name_of_a_file_keeps_its_letters(window, qtbot, tmp_path, monkeypatch):
 
 
 def test_lag_by_stamps_of_another_clock_is_a_least_one():
-    heard = SourceStatus(State.RUNNING, 5, tokens=7, fill=0.5)
-    least = LiveMetrics(FollowState.LIVE, heard, Rates(1.0, 1.0, 2_000_000, True))
+    status = SourceStatus(State.RUNNING, 5, tokens=7, fill=0.5)
+    least = LiveMetrics(FollowState.LIVE, status, Rates(1.0, 1.0, 2_000_000, True))
 
     assert "delay ≥ 2.000 ms" in metrics_text(least)
 
@@ -528,8 +528,10 @@ def test_tab_that_follows_the_file_of_the_settings_is_called_after_it(
 def test_rates_are_those_of_the_last_second():
     listener = live_module.PollThread("nowhere", lambda news: None, FrameClock())
     for i in range(9):
-        heard = SourceStatus(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
-        metrics = listener._metrics(10 + i / 4, heard)
+        status = SourceStatus(
+            State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3
+        )
+        metrics = listener._metrics(10 + i / 4, status)
 
     assert metrics.rates.records_per_s == pytest.approx(400)
     assert metrics.rates.tokens_per_s == pytest.approx(8)
@@ -612,21 +614,21 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(
     if table is None:
         table = TableView(document.session, document.workspace.theme)
         qtbot.addWidget(table)
-    heard = []
-    table.connect_until_release((document.session.trace_changed, heard.append))
+    messages = []
+    table.connect_until_release((document.session.trace_changed, messages.append))
     grow(document, writer, qtbot)
-    qtbot.waitUntil(lambda: bool(heard), timeout=10_000)  # it has begun to rest
-    n = len(heard)
+    qtbot.waitUntil(lambda: bool(messages), timeout=10_000)  # it has begun to rest
+    n = len(messages)
     # A busy machine needs long to grow.
     monkeypatch.setattr(FrameScheduler, "background_s", 600.0)
     grow(document, writer, qtbot)
     document.session.tasks.task_changed.emit(TaskState("timeline", "", 0, 0, 0.0))
 
-    assert len(heard) == n
+    assert len(messages) == n
     document.session.queries.set_filter(
         Filter(ops=frozenset(("ADD",)))
     )  # a person's doing
-    assert len(heard) == n + 1
+    assert len(messages) == n + 1
 
 
 def test_much_news_is_polled_less_often_where_there_is_room_for_it():
@@ -635,8 +637,8 @@ def test_much_news_is_polled_less_often_where_there_is_room_for_it():
     many = live_module._MUCH
 
     def until_next(records, fill, now=100.1, phase=FollowState.LIVE):
-        heard = SourceStatus(State.RUNNING, records, fill=fill)
-        return listener._until_next(now, LiveMetrics(phase, heard))
+        status = SourceStatus(State.RUNNING, records, fill=fill)
+        return listener._until_next(now, LiveMetrics(phase, status))
 
     assert until_next(10, 0.01) == 1 / 60
     assert until_next(10 + many, 0.01) == 1 / 30
@@ -657,8 +659,8 @@ def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
     session = document.session
 
     def samples():
-        found = None if session.trace is None else session.trace.residency
-        return 0 if found is None else len(found)
+        value = None if session.trace is None else session.trace.residency
+        return 0 if value is None else len(value)
 
     qtbot.waitUntil(lambda: samples() > 0, timeout=10_000)
     seen = samples()
@@ -668,8 +670,8 @@ def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
 
     def is_sampled():
         writer.graph()
-        found = session.trace.residency
-        return len(found) > seen and found.begin[-1] > end
+        residency = session.trace.residency
+        return len(residency) > seen and residency.begin[-1] > end
 
     qtbot.waitUntil(is_sampled, timeout=10_000)
     qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=10_000)
@@ -678,8 +680,8 @@ def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
     assert "In page cache" in [counter.name for counter in trace.counters]
     names = [trace.span_name(i) for i in range(200)]
     session.selection.select(Selection("spans", (names.index("node-0-0"),)))
-    words = pane(document, "details").sources.accessibleDescription()
-    assert "was in memory (measured by mincore): 8.8 KiB of 8.8 KiB" in words
+    text = pane(document, "details").sources.accessibleDescription()
+    assert "was in memory (measured by mincore): 8.8 KiB of 8.8 KiB" in text
     assert "8.8 KiB of 8.8 KiB at" in heatmap_tip(session, qtbot)
     writer.close()
 
@@ -702,15 +704,15 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
 ):
     document = followed(writer)
     qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
-    strip, told = document.findChild(LiveStrip), []
-    document.messages.shown.connect(lambda message: told.append(message.text))
+    strip, messages = document.findChild(LiveStrip), []
+    document.messages.shown.connect(lambda message: messages.append(message.text))
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
 
     strip.save.click()
-    qtbot.waitUntil(lambda: len(told) == 1, timeout=10_000)
+    qtbot.waitUntil(lambda: len(messages) == 1, timeout=10_000)
     assert document.live.is_on
-    assert told == [f"Saved as {target}.bin: 200 ops, none lost."]
+    assert messages == [f"Saved as {target}.bin: 200 ops, none lost."]
 
     grow(document, writer, qtbot)
     writer.end()
@@ -718,8 +720,8 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     assert strip.save.isEnabled()
     assert Needs.RECORDING in conditions(window)
     document.save_recording()
-    qtbot.waitUntil(lambda: len(told) == 2, timeout=10_000)
-    assert told[1] == f"Saved as {target}.bin: 400 ops, none lost."
+    qtbot.waitUntil(lambda: len(messages) == 2, timeout=10_000)
+    assert messages[1] == f"Saved as {target}.bin: 400 ops, none lost."
     folder = document.live.recording.place
     window.close_document(document)
     qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
@@ -727,13 +729,13 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
 
 def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
     document = window.follow(str(tmp_path / "later"))
-    told = []
-    document.session.status_message.connect(told.append)
+    messages = []
+    document.session.status_message.connect(messages.append)
 
     assert not document.has_recording
     document.save_recording()
 
-    assert told == ["Nothing has been recorded yet."]
+    assert messages == ["Nothing has been recorded yet."]
 
 
 def test_token_strip_tells_ids_and_positions_where_there_is_room(
@@ -757,10 +759,10 @@ def test_token_strip_tells_ids_and_positions_where_there_is_room(
     document.live.set_follows(False)
     start, end = (int(c[ids[0]]) for c in (trace.spans.start, trace.spans.end))
     document.session.viewport.set_visible(TimeRange(start, end))
-    said = texts_of(timeline.picture(1200, 400, 1))
-    assert any(t.endswith("· token 450 at 17") for t in said)
-    said = texts_of(timeline.picture(260, 400, 1))
-    assert not any("token 450" in t for t in said)
+    texts = texts_of(timeline.picture(1200, 400, 1))
+    assert any(t.endswith("· token 450 at 17") for t in texts)
+    texts = texts_of(timeline.picture(260, 400, 1))
+    assert not any("token 450" in t for t in texts)
 
 
 def test_range_that_is_dragged_while_following_is_the_one_under_the_mouse(
@@ -943,8 +945,8 @@ def test_recording_saved_after_following_again_holds_all_of_it(
     writer.graph()
     document.live.follow_again()
     grow(document, writer, qtbot)
-    told = []
-    document.session.status_message.connect(told.append)
+    messages = []
+    document.session.status_message.connect(messages.append)
     target = tmp_path / "kept.bin"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     qtbot.waitUntil(lambda: document.live.metrics.status.records == 600, timeout=10_000)

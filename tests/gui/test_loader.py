@@ -128,10 +128,10 @@ def test_reload_keeps_reader_and_options(
 def test_change_on_disk_is_noticed_while_the_window_is_active(
     qtbot: QtBot, session: Session, reading: Reading, file: Path
 ) -> None:
-    said: list[bool] = []
+    messages: list[bool] = []
     is_active = [False]
     loader = Loader(session, lambda: is_active[0])
-    loader.file_changed.connect(said.append)
+    loader.file_changed.connect(messages.append)
     loader.open()
     wait_for(qtbot, loader, LoadState.READY)
 
@@ -145,7 +145,7 @@ def test_change_on_disk_is_noticed_while_the_window_is_active(
     wait_for(qtbot, loader, LoadState.READY)
     loader.check_file()
 
-    assert said == [True, False]
+    assert messages == [True, False]
 
 
 def test_vanished_file_is_not_called_changed(
@@ -282,9 +282,9 @@ def test_card_waits_before_it_is_made_and_goes_with_the_first_picture(
     assert card is not None
     assert card.isVisible()
     assert card.text.full_text.strip()
-    box, room = card.geometry(), document.workspace.rect()
-    assert room.contains(box)
-    assert abs(box.center().x() - room.center().x()) <= 1
+    box, rect = card.geometry(), document.workspace.rect()
+    assert rect.contains(box)
+    assert abs(box.center().x() - rect.center().x()) <= 1
 
     reading.go.set()
     wait_for(qtbot, document.loader, LoadState.READY)

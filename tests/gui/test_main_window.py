@@ -52,10 +52,10 @@ Opened = Callable[[Path], Document]
 @pytest.fixture
 def sample() -> Path:
     """Return the smallest bundled sample."""
-    found = [p for p in samples() if p.name == "llama-demo.ggmlviz"]
-    if not found:
+    values = [p for p in samples() if p.name == "llama-demo.ggmlviz"]
+    if not values:
         pytest.skip("the samples have not been made")
-    return found[0]
+    return values[0]
 
 
 def tab_bar(window: MainWindow) -> QTabBar:
@@ -721,7 +721,7 @@ def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
     chosen = str(tmp_path / "picture"), "PNG picture (*.png)"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: chosen)
     monkeypatch.setattr(
-        window_dialogs, "ask_yes", lambda _, words: bool(asked.append(words))
+        window_dialogs, "ask_yes", lambda _, text: bool(asked.append(text))
     )
 
     def said() -> str:

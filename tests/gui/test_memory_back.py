@@ -43,10 +43,10 @@ def test_memory_that_a_job_freed_is_given_back(qtbot: QtBot) -> None:
     held: list[int] = []
 
     def job(_: TaskContext) -> None:
-        found = blocks()
+        result = blocks()
         plugs.append(bytearray(b"y" * BLOCK))  # so the heap cannot shrink by itself
         held.append(resident())
-        del found
+        del result
 
     tasks.run("job", job, lambda _: None)
     qtbot.waitUntil(lambda: bool(held) and tasks.is_idle)
@@ -64,11 +64,11 @@ def test_memory_of_a_job_that_outlives_its_tab_is_given_back(qtbot: QtBot) -> No
     may_end = threading.Event()
 
     def job(_: TaskContext) -> None:
-        found = blocks()
+        result = blocks()
         plugs.append(bytearray(b"y" * BLOCK))  # so the heap cannot shrink by itself
         held.append(resident())
         may_end.wait()
-        del found
+        del result
 
     tasks.run("job", job, lambda _: None)
     qtbot.waitUntil(lambda: bool(held))

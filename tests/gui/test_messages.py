@@ -165,8 +165,8 @@ def test_file_manager_is_asked_to_mark_the_file(
     open_file.show_in_folder(tmp_path / "ä, b.pdf", owner)
 
     qtbot.waitUntil(lambda: asked.exists() and not owner.children())
-    words = asked.read_text().splitlines()
-    assert words[-2:] == [
+    text = asked.read_text().splitlines()
+    assert text[-2:] == [
         f"array:string:file://{tmp_path}/%C3%A4%2C%20b.pdf",
         "string:",
     ]

@@ -319,10 +319,10 @@ class Monkey:
             self.random.randrange(max(1, root.width())),
             self.random.randrange(max(1, root.height())),
         )
-        found = root.childAt(at)
-        if found is None or not shiboken6.isValid(found):
+        result = root.childAt(at)
+        if result is None or not shiboken6.isValid(result):
             return root, at
-        return found, found.mapFrom(root, at)
+        return result, result.mapFrom(root, at)
 
     def _close_dialogs(self) -> None:
         """Answer what waits for a person, so that the monkey goes on."""

@@ -167,8 +167,8 @@ def type_command(window: MainWindow, text: str) -> list[str]:
     window.actions_["go.palette"].trigger()
     QTest.keyClicks(window.palette_.edit, text)
     model = window.palette_.model
-    found = [model.entry(row) for row in range(model.rowCount())]
-    return [f"{entry.text} · {entry.detail}" for entry in found if entry is not None]
+    result = [model.entry(row) for row in range(model.rowCount())]
+    return [f"{entry.text} · {entry.detail}" for entry in result if entry is not None]
 
 
 def test_commands_of_the_panes_are_found_and_run(
@@ -181,8 +181,8 @@ def test_commands_of_the_panes_are_found_and_run(
     assert isinstance(view, GraphView)
     qtbot.waitUntil(lambda: view.shown is not None, timeout=20_000)
 
-    found = type_command(window, "repeat shared")
-    assert found[0] == "Repeat shared inputs next to their consumers · Graph · off"
+    text = type_command(window, "repeat shared")
+    assert text[0] == "Repeat shared inputs next to their consumers · Graph · off"
     QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
     settle(qtbot, document)
     assert view.shown is not None
@@ -205,8 +205,8 @@ def test_choices_of_a_pane_in_the_drawer_are_found(
     view = pane(document, "statistics")
     assert isinstance(view, StatisticsView)
 
-    found = type_command(window, "group by layer")
+    text = type_command(window, "group by layer")
     QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
 
-    assert found[0].startswith("Group by: layer · ")
+    assert text[0].startswith("Group by: layer · ")
     assert view.by.currentData() == "layer"

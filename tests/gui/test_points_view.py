@@ -315,11 +315,11 @@ def test_tooltip_names_tensor_op_and_time(view: PointsView, session: Session) ->
     at, trace = place(view, point), session.trace
     points = view.placed.points
 
-    words = view.tooltip_at(at.x(), at.y())
+    tooltip = view.tooltip_at(at.x(), at.y())
 
-    assert trace.strings[int(trace.tensors.name[points.tensor[point]])] in words
-    assert trace.span_name(int(points.span[point])) in words
-    assert "from the start" in words
+    assert trace.strings[int(trace.tensors.name[points.tensor[point]])] in tooltip
+    assert trace.span_name(int(points.span[point])) in tooltip
+    assert "from the start" in tooltip
     row = layer_place(view, 1)
     assert "layer 1" in view.tooltip_at(row.x(), row.y())
     assert view.tooltip_at(3, 590) == ""

@@ -170,9 +170,9 @@ def test_failure_of_the_program_is_added_with_its_time(
     session.problem_reported.emit("The filter is not understood.")
     session.problem_reported.emit("The filter is not understood.")
 
-    found = [p for p in view.problems if p.code == "program"]
-    assert [p.count for p in found] == [2]
-    assert len(found[0].place.split(":")) == 3
+    problems = [p for p in view.problems if p.code == "program"]
+    assert [p.count for p in problems] == [2]
+    assert len(problems[0].place.split(":")) == 3
 
 
 def test_current_problem_is_shown_in_full(view: ProblemsView) -> None:

@@ -53,8 +53,8 @@ class Eyes:
         QApplication.processEvents()
         gc.collect()
         gc.collect()
-        found = (ref() for ref in self.seen)
-        return [type(part).__name__ for part in found if part is not None]
+        refs = (ref() for ref in self.seen)
+        return [type(part).__name__ for part in refs if part is not None]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -91,20 +91,20 @@ def test_tab_that_is_closed_is_not_kept_by_another_one(
     eyes, path = Eyes(), files["tensor-access"]
     other = create_window(settings, "dark")
     try:
-        kept = other.open_path(path)
+        entries = other.open_path(path)
         document = window.open_path(path)
         eyes.follow(document)
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         pane = document.workspace.hosts()[1]
-        own = kept.workspace.hosts()[1]
+        own = entries.workspace.hosts()[1]
         app.focusChanged.emit(None, own)
         app.focusChanged.emit(own, pane)
         window.close_document(document)
         del document, pane
         qtbot.waitUntil(lambda: eyes.alive() == [], timeout=20_000)
 
-        assert kept.workspace.active_cell is own
+        assert entries.workspace.active_cell is own
     finally:
         other.close()
         other.deleteLater()

@@ -156,9 +156,9 @@ def test_program_and_model_are_looked_at_and_the_command_is_copied(
     looked(dialog, qtbot)
 
     assert dialog.program_words.text().startswith("Can be traced: ")
-    words = dialog.model_words.text()
-    assert words.startswith("llama · ")
-    assert " parameters · F16 · 2 layers · " in words
+    text = dialog.model_words.text()
+    assert text.startswith("llama · ")
+    assert " parameters · F16 · 2 layers · " in text
     assert dialog.start.isEnabled()
     dialog.copy.click()
     parts = shlex.split(QApplication.clipboard().text())
@@ -219,19 +219,19 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
 def test_program_is_said_to_be_looked_at_until_it_is_known(
     dialog, qtbot, built, monkeypatch
 ):
-    told: list[str] = []
+    messages: list[str] = []
     say = dialog._say
 
     def noted(where, text, level=""):
-        told.append(text)
+        messages.append(text)
         say(where, text, level)
 
     monkeypatch.setattr(dialog, "_say", noted)
     for name, is_looked_at in ((built["program"], True), ("  ", False)):
-        told.clear()
+        messages.clear()
         dialog.program.setEditText(str(name))
         looked(dialog, qtbot)
-        assert ("Checking the program…" in told) == is_looked_at
+        assert ("Checking the program…" in messages) == is_looked_at
     dialog.program.setEditText(str(built["program"]))
     dialog._look_at_both()
     before = dialog.program_words.text()
@@ -427,13 +427,13 @@ def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatc
 def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
     window, qtbot, monkeypatch, built
 ):
-    found = Target(str(built["program"]), origin="PATH")
-    monkeypatch.setattr(launcher, "targets", lambda _: (found,))
+    target = Target(str(built["program"]), origin="PATH")
+    monkeypatch.setattr(launcher, "targets", lambda _: (target,))
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
 
-    assert dialog.program.currentText() == found.path
+    assert dialog.program.currentText() == target.path
     assert dialog.program_words.text().startswith("Can be traced: ")
     dialog.close()
 
@@ -473,11 +473,11 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     document = run("-p", "hello", "--waits")
     when = time.strftime("%H:%M:%S", time.localtime(document.run.began))
     assert document.title == f"llama-completion · {when}"
-    heard = 60 * 8 * 2
+    value = 60 * 8 * 2
     qtbot.waitUntil(
-        lambda: document.live.metrics.status.records == heard, timeout=PATIENCE
+        lambda: document.live.metrics.status.records == value, timeout=PATIENCE
     )
-    qtbot.waitUntil(lambda: n_spans(document) >= heard, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: n_spans(document) >= value, timeout=PATIENCE)
     assert document.run.is_running
     console = console_of(document, qtbot)
     assert console.state.text().startswith("● running for ")
@@ -492,7 +492,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert console.state.text() == "● exited with code 0"
     assert " · recorded to " in console.words.full_text
     assert new_statement(while_it_runs, console.words.full_text)
-    assert Path(document.run.output).stat().st_size == heard * 256
+    assert Path(document.run.output).stat().st_size == value * 256
 
 
 def test_stop_asks_the_program_to_end_and_keeps_what_was_recorded(run, qtbot, traced):
@@ -609,15 +609,15 @@ def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
     qtbot.waitUntil(lambda: "to stderr" in text_of(document.run), timeout=PATIENCE)
     document.run.stop()
     ended(document, qtbot)
-    kept = document.run.output_chunks()
-    assert sum(len(text) for _, text in kept[1:]) <= 200
+    output_chunks = document.run.output_chunks()
+    assert sum(len(text) for _, text in output_chunks[1:]) <= 200
 
 
 def test_a_stream_that_nobody_took_is_cut(monkeypatch):
     monkeypatch.setattr(launcher, "_BEHIND", 100)
     monkeypatch.setattr(launcher, "_PIECE", 10)
-    words = "print('a' * 200 + 'b' * 9)"
-    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
+    texts = "print('a' * 200 + 'b' * 9)"
+    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", texts])
     running = launcher.Running([])
     running._process.wait()
     ((is_error, text),) = running.read_output()
@@ -696,9 +696,9 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
     pane = console_of(document, qtbot)
     bar = pane.text.verticalScrollBar()
-    words = "many words that break into lines " * 9
+    text = "many words that break into lines " * 9
     for n in range(200):
-        document.run.output_received.emit(n % 2 == 0, f"{n} {words}\n")
+        document.run.output_received.emit(n % 2 == 0, f"{n} {text}\n")
     window.resize(900, 600)
     document.run.output_received.emit(False, "after that\n")
     QApplication.processEvents()
@@ -847,7 +847,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
 ):
     answer("Start demo")
     monkeypatch.setattr(run_module.tempfile, "gettempdir", lambda: str(tmp_path))
-    words = (
+    text = (
         "import json, pathlib, sys; folder = pathlib.Path(sys.argv[2]); "
         "folder.mkdir(parents=True, exist_ok=True); "
         f"command = [{str(built['program'])!r}, '-m', {str(model)!r}, "
@@ -855,7 +855,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
         "(folder / 'moe.json').write_text(json.dumps({'command': command}))"
     )
     with monkeypatch.context() as during:
-        during.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
+        during.setattr(launcher, "tool", lambda: [sys.executable, "-c", text])
         window.actions_["help.demo"].trigger()
         document = window.document
         ended(document, qtbot)
@@ -995,8 +995,8 @@ def test_demo_that_is_cancelled_starts_nothing(window, answer):
 
 def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch, answer):
     asked = answer("Start demo")
-    words = "import sys; print('told:', *sys.argv[1:])"
-    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
+    texts = "import sys; print('told:', *sys.argv[1:])"
+    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", texts])
     window.actions_["help.demo"].trigger()
     document = window.document
     ended(document, qtbot)

@@ -137,8 +137,8 @@ def test_old_importance_matrix_tells_which_experts_were_never_used(
     for view_id in ("cache", "hot_cold"):
         document.workspace.show_view(view_id)
         settle(qtbot, document)
-        words = " ".join(pane(document, view_id).empty_words())  # type: ignore[attr-defined]
-        assert "importance matrix" in words
+        text = " ".join(pane(document, view_id).empty_words())  # type: ignore[attr-defined]
+        assert "importance matrix" in text
 
 
 def test_map_of_a_model_is_coloured_by_its_importance_matrix(

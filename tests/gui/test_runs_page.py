@@ -234,12 +234,12 @@ def test_rows_are_copied_and_saved_with_plain_numbers(
     page.copy_tsv()
     head, *lines = QGuiApplication.clipboard().text().splitlines()
     column = head.split("\t").index("generated")
-    found = {line.split("\t")[0]: line.split("\t")[column] for line in lines}
+    values = {line.split("\t")[0]: line.split("\t")[column] for line in lines}
 
     for run in run_folder(folder).runs:
         expected = whole_summary(run).generated
         plain = "" if expected is None else str(expected)
-        assert found[run.path.name] == plain
+        assert values[run.path.name] == plain
     page.copy_markdown()
     assert QGuiApplication.clipboard().text().startswith("| run")
     file = page.table_file()

@@ -74,20 +74,20 @@ def test_every_form_holds_the_figures_of_the_statistics(
     rows = [[c.text if c.raw is None else c.raw for c in table.rows.row(r)]
             for r in range(n)]  # fmt: skip
 
-    as_csv, told = saved(save, "a.csv")
+    as_csv, report = saved(save, "a.csv")
     as_tsv, _ = saved(save, "a.tsv")
     as_json, _ = saved(save, "a.json")
     as_markdown, _ = saved(save, "a.md")
 
-    found = list(csv.reader(as_csv.splitlines()))
-    assert found[1:] == [[str(cell) for cell in row] for row in rows]
-    assert [line.split("\t") for line in as_tsv.splitlines()] == found
+    items = list(csv.reader(as_csv.splitlines()))
+    assert items[1:] == [[str(cell) for cell in row] for row in rows]
+    assert [line.split("\t") for line in as_tsv.splitlines()] == items
     assert [list(r.values()) for r in json.loads(as_json)] == [
         [None if cell == "" else cell for cell in row] for row in rows
     ]
     assert len(as_markdown.splitlines()) == n + 2
     assert table.rows.row(0)[2].text in as_markdown
-    assert told == f"Saved a.csv: {n} rows."
+    assert report == f"Saved a.csv: {n} rows."
 
 
 def answering(qtbot: QtBot, role_text: str) -> list[str]:
@@ -100,8 +100,8 @@ def answering(qtbot: QtBot, role_text: str) -> list[str]:
             QTimer.singleShot(5, answer)
             return
         asked.extend(box.text().split("\n\n"))
-        (found,) = [b for b in box.buttons() if role_text in b.text()]
-        qtbot.mouseClick(found, LEFT)
+        (value,) = [b for b in box.buttons() if role_text in b.text()]
+        qtbot.mouseClick(value, LEFT)
 
     QTimer.singleShot(0, answer)
     return asked
@@ -190,12 +190,12 @@ def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
     n = view.model.rowCount()
 
     menu = view.menu_for(2)
-    text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+    text, report = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert session.selection.current.table == "spans"
     assert n > 2
     assert len(text.splitlines()) == n + 1
-    assert told == f"Saved rows.csv: {n} rows."
+    assert report == f"Saved rows.csv: {n} rows."
 
 
 def test_what_the_pane_leaves_out_is_told(
@@ -211,7 +211,7 @@ def test_what_the_pane_leaves_out_is_told(
     qtbot.waitUntil(lambda: table.rows.rowCount() == 3, timeout=20_000)
     settle(qtbot, document)
 
-    few, told = saved(table.save, "few.csv")
+    few, report = saved(table.save, "few.csv")
     flags = table.selectionModel().SelectionFlag
     for row in (0, 1):
         table.selectionModel().select(
@@ -221,7 +221,7 @@ def test_what_the_pane_leaves_out_is_told(
     _, chosen = saved(table.save, "two.csv")
 
     assert len(few.splitlines()) == 4
-    assert len(new_statements(told, chosen)) >= 2
+    assert len(new_statements(report, chosen)) >= 2
 
 
 def test_command_saves_what_holds_the_focus(
@@ -242,14 +242,14 @@ def test_command_saves_what_holds_the_focus(
     command = window.actions_["file.save_table"].trigger
     answering(qtbot, "selected")
 
-    text, told = saved(command, "rows.json")
+    text, report = saved(command, "rows.json")
     rows = json.loads(text)
 
     spans = session.trace.spans
     assert len(rows) == 2
     for row, span in zip(rows, (3, 5), strict=True):
         assert int(spans.end[span] - spans.start[span]) in row.values()
-    assert told == "Saved rows.json: 2 rows."
+    assert report == "Saved rows.json: 2 rows."
 
 
 def test_records_beyond_what_is_written_at_once_are_told(
@@ -269,14 +269,14 @@ def test_records_beyond_what_is_written_at_once_are_told(
     menu = view.menu_for(0)
     document.session.clear_selection()
 
-    text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+    text, report = saved(action_of(menu, "Save as…").trigger, "rows.csv")
     document.session.selection.select_span(0)
     document.session.selection.select_span(1, add=True)
     answering(qtbot, "selected")
     _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert len(text.splitlines()) == 8
-    assert new_statements(told, one)
+    assert new_statements(report, one)
 
 
 def test_command_says_so_where_there_is_no_table(

@@ -88,14 +88,14 @@ def test_applying_the_present_filter_ends_it(
 
 def test_broken_saved_filter_is_reported(session: Session, settings: Settings) -> None:
     settings.save_filter("x", "colour=red")
-    told: list[str] = []
-    session.problem_reported.connect(told.append)
+    messages: list[str] = []
+    session.problem_reported.connect(messages.append)
 
     apply_saved(settings, session, "x")
 
     assert session.queries.filter == Filter()
-    assert len(told) == 1
-    assert told[0].startswith("x: ")
+    assert len(messages) == 1
+    assert messages[0].startswith("x: ")
 
 
 def test_saved_filters_last_and_keep_their_number_bounded() -> None:

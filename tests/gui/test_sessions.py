@@ -194,13 +194,13 @@ def test_model_beside_an_npu_trace_is_not_offered(
     shutil.copy(samples / "npu-prefill-decode.json", tmp_path)
     shutil.copy(samples / "moe-experiment" / "model.gguf", tmp_path)
     document = opened(tmp_path / "npu-prefill-decode.json")
-    found: list[object] = []
-    document.loader.beside_found.connect(found.append)
+    items: list[object] = []
+    document.loader.beside_found.connect(items.append)
 
     qtbot.waitUntil(lambda: document.session.trace is not None)
     qtbot.waitUntil(lambda: document.session.tasks.is_idle)
 
-    assert found == []
+    assert items == []
     assert said(document) == ""
 
 

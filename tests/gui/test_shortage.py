@@ -119,11 +119,11 @@ def run_short_of(what: str, path: Path, folder: Path) -> list[str]:
 @pytest.fixture
 def big(tmp_path: Path) -> Path:
     """Return a good trace of 24 MB."""
-    found = [p for p in samples() if p.suffix == ".bin"]
-    if not found:
+    values = [p for p in samples() if p.suffix == ".bin"]
+    if not values:
         pytest.skip("the samples have not been made")
     path = tmp_path / "big.bin"
-    data = found[0].read_bytes()
+    data = values[0].read_bytes()
     path.write_bytes(data * (24_000_000 // len(data)))
     return path
 
@@ -142,13 +142,13 @@ def test_window_stays_whatever_the_memory_does_not_suffice_for(
 
 @needs_limits
 def test_full_disk_gives_messages_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    found = [p for p in samples() if p.suffix == ".ggmlviz"]
-    if not found:
+    values = [p for p in samples() if p.suffix == ".ggmlviz"]
+    if not values:
         pytest.skip("the samples have not been made")
     folder = tmp_path / "full"
     folder.mkdir()
 
-    exported, notice, left = run_short_of("disk", found[0], folder)
+    exported, notice, left = run_short_of("disk", values[0], folder)
 
     assert exported.startswith("READY")
     assert "cannot be written" in exported
@@ -207,19 +207,19 @@ def test_view_without_memory_says_what_to_do(qtbot: QtBot, last: str) -> None:
     panel = ErrorPanel("Timeline", f"Traceback:\n  somewhere\n{last}")
     qtbot.addWidget(panel)
 
-    words = " ".join(part.text() for part in panel.findChildren(QLabel))
+    text = " ".join(part.text() for part in panel.findChildren(QLabel))
 
-    assert "Not enough memory" in words
-    assert "part of the file" in words
+    assert "Not enough memory" in text
+    assert "part of the file" in text
 
 
 def test_view_with_another_fault_does_not_speak_of_memory(qtbot: QtBot) -> None:
     panel = ErrorPanel("Timeline", "Traceback:\nIndexError: no MemoryError")
     qtbot.addWidget(panel)
 
-    words = " ".join(part.text() for part in panel.findChildren(QLabel))
+    text = " ".join(part.text() for part in panel.findChildren(QLabel))
 
-    assert "Not enough memory" not in words
+    assert "Not enough memory" not in text
 
 
 def test_system_without_threads_gives_a_message(
@@ -244,16 +244,16 @@ def test_settings_that_cannot_be_written_are_told_once(
     qtbot: QtBot, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    settings, said = Settings(IniStore(tmp_path / "file" / "settings.ini")), []
-    settings.store_failed.connect(said.append)
+    settings, messages = Settings(IniStore(tmp_path / "file" / "settings.ini")), []
+    settings.store_failed.connect(messages.append)
 
     for size in (110, 125, 150):
         settings.change("appearance", font_scale=size)
         settings.sync()
 
     assert settings.appearance.font_scale == 150
-    assert len(said) == 1
-    assert "cannot be written" in said[0]
+    assert len(messages) == 1
+    assert "cannot be written" in messages[0]
 
 
 def test_changes_are_written_soon_without_being_asked(

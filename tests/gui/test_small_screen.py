@@ -165,11 +165,11 @@ def test_dialogs_fit_a_small_screen(
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["room"] == [round(width / float(scale)), round(height / float(scale))]
-    assert found["wrong"] == []
+    data = json.loads(done.stdout.splitlines()[-1])
+    assert data["room"] == [round(width / float(scale)), round(height / float(scale))]
+    assert data["wrong"] == []
     asked = {*OPENING.split(), "filter", "ask_yes", "name", "ask_choice"}
-    assert set(found["seen"]) == asked
+    assert set(data["seen"]) == asked
 
 
 def test_every_dialog_is_one_that_fits_the_screen() -> None:

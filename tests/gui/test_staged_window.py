@@ -146,15 +146,17 @@ def test_failure_in_the_middle_keeps_what_was_read(
 def test_tooltip_over_the_unread_part_says_why(
     partial: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(QToolTip, "showText", lambda _, text, *rest: said.append(text))
+    messages: list[str] = []
+    monkeypatch.setattr(
+        QToolTip, "showText", lambda _, text, *rest: messages.append(text)
+    )
     view = timeline(partial)
     size = view.canvas_size()
     at = QPoint(size.width() - 20, size.height() // 2)
 
     view.canvas_event(QHelpEvent(QEvent.Type.ToolTip, at, at))
 
-    assert "Still reading" in said[0]
+    assert "Still reading" in messages[0]
     assert view.hit(QPointF(at).x(), QPointF(at).y()).span == -1
 
 
@@ -162,9 +164,9 @@ def test_problems_pane_says_that_more_may_come(partial: Document) -> None:
     partial.workspace.show_drawer("problems")
     pane = partial.workspace.views("problems")[0]
 
-    words = " ".join(w.text() for w in pane.findChildren(Label))
+    text = " ".join(w.text() for w in pane.findChildren(Label))
 
-    assert "still reading" in words
+    assert "still reading" in text
 
 
 def test_closing_while_reading_lets_go_of_everything(
@@ -199,11 +201,11 @@ def test_file_that_does_not_fit_is_not_read_and_the_page_says_why(
 ) -> None:
     page = refused.too_large_page
 
-    words = " ".join(figure.text() for figure in page.figures)
+    text = " ".join(figure.text() for figure in page.figures)
 
     assert page.isVisible()
-    assert "1,000,000" in words
-    assert "10.0 MiB" in words
+    assert "1,000,000" in text
+    assert "10.0 MiB" in text
     assert refused.session.trace is None
     assert page.records.hasFocus()
 

@@ -116,16 +116,16 @@ def test_display_hears_the_end_of_the_start(tmp_path: Path) -> None:
         "from ggscope.gui.single_instance.startup import finish_x11; "
         "finish_x11('t_TIME1', 0x123)"
     )
-    heard = tmp_path / "heard"
+    path = tmp_path / "heard"
     # xev says what it asks for once it listens.
     script = (
-        f"xev -root -event property > '{heard}' & x=$!; n=0; "
-        f"until grep -q NET_STARTUP '{heard}' || [ $n = 9 ]; do n=$((n+1)); "
+        f"xev -root -event property > '{path}' & x=$!; n=0; "
+        f"until grep -q NET_STARTUP '{path}' || [ $n = 9 ]; do n=$((n+1)); "
         f'"{sys.executable}" -c "{code}"; sleep 0.2; done; kill $x'
     )
     subprocess.run(["xvfb-run", "-a", "sh", "-c", script], check=False, timeout=60)
 
-    said = heard.read_text()
+    text = path.read_text()
     assert re.search(
-        r"window 0x123,\s+message_type \w+ \(_NET_STARTUP_INFO_BEGIN", said
+        r"window 0x123,\s+message_type \w+ \(_NET_STARTUP_INFO_BEGIN", text
     )

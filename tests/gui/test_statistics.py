@@ -177,13 +177,13 @@ def test_mask_of_lanes_equals_brute_force(session: Session) -> None:
         if lane.title in ("thread 0", "thread 1")
     )
 
-    found = mask_of_lanes(session.index, keys | {"no such lane"}, time)
+    mask = mask_of_lanes(session.index, keys | {"no such lane"}, time)
 
     s = session.trace.spans
     names = {"thread 0", "thread 1"}
     lanes = [lane.id for lane in session.trace.lanes if lane.name in names]
     expected = np.isin(s.lane, lanes) & (s.end >= time.start) & (s.start <= time.end)
-    assert found.tolist() == expected.tolist()
+    assert mask.tolist() == expected.tolist()
 
 
 def test_several_selected_spans_are_counted(
@@ -233,13 +233,13 @@ def test_estimated_times_are_left_out_until_asked_for(
     flags = np.array([0, SpanFlag.ESTIMATED, SpanFlag.ESTIMATED], np.uint16)
     session.set_trace(builders.spans_trace([0, 10, 20], [5, 15, 25], op=1, flags=flags))
     counted(qtbot, view)
-    before, words = column(view, 2)[0], view.estimated.text()
+    before, text = column(view, 2)[0], view.estimated.text()
 
     view.estimated.setChecked(True)
     qtbot.waitUntil(lambda: column(view, 2)[0] != before)
 
     assert before == "5 ns"
-    assert words == "Include estimated spans (2)"
+    assert text == "Include estimated spans (2)"
     assert column(view, 2)[0] == "15 ns"
     assert view.model.row(0)[-1].caution
 
@@ -977,12 +977,12 @@ def test_figures_of_selected_spans_stay_when_a_row_is_clicked(
 def menu_of(view: StatisticsView, row: int) -> dict[str, QAction]:
     menu = QMenu(view)
     view.table.menu_requested.emit(menu, row)
-    found = {a.text(): a for a in menu.actions() if a.text()}
-    for action in list(found.values()):
+    values = {a.text(): a for a in menu.actions() if a.text()}
+    for action in list(values.values()):
         inner = action.menu()
         if isinstance(inner, QMenu):
-            found |= {f"{action.text()} {a.text()}": a for a in inner.actions()}
-    return found
+            values |= {f"{action.text()} {a.text()}": a for a in inner.actions()}
+    return values
 
 
 def test_menu_filters_lists_and_drills_down(
@@ -1074,8 +1074,8 @@ def test_columns_are_no_wider_than_they_need_when_others_come(
     assert "in range" in after
     assert "in range" not in before
     # Those that were there stay as wide, the others have their own width.
-    kept = [t for t in before if t not in ("op", "in range")]
-    assert {t: after[t] for t in kept} == {t: before[t] for t in kept}
+    values = [t for t in before if t not in ("op", "in range")]
+    assert {t: after[t] for t in values} == {t: before[t] for t in values}
 
 
 def offered(view: StatisticsView) -> list[str]:

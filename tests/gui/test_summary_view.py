@@ -43,9 +43,9 @@ def place_of(lines: SummaryList, title: str) -> QPoint:
 
 def test_lines_hold_the_facts_of_the_trace(view: SummaryView, session: Session) -> None:
     assert session.trace is not None
-    found = view.panel.result
-    assert found is not None
-    assert found.tokens.generated == summary(session.trace).tokens.generated == 7
+    result = view.panel.result
+    assert result is not None
+    assert result.tokens.generated == summary(session.trace).tokens.generated == 7
     titles = [title for _, title, _ in view.panel.rows()]
     assert {"MUL_MAT", "median token", "slowest token", "spans"} <= set(titles)
 
@@ -58,12 +58,12 @@ def test_a_click_on_the_slowest_token_goes_there(
         lines, Qt.MouseButton.LeftButton, pos=place_of(lines, "slowest token")
     )
 
-    found = view.panel.result
-    assert found is not None
-    assert found.tokens.slowest is not None
-    span = int(found.tokens.bars.span[found.tokens.slowest])
+    result = view.panel.result
+    assert result is not None
+    assert result.tokens.slowest is not None
+    span = int(result.tokens.bars.span[result.tokens.slowest])
     assert session.selection.current.ids == (span,)
-    time = found.tokens.bars.time(found.tokens.slowest)
+    time = result.tokens.bars.time(result.tokens.slowest)
     assert session.viewport.visible.start <= time.start
     assert session.viewport.visible.end >= time.end
 
@@ -84,9 +84,9 @@ def test_keys_walk_the_links(qtbot: QtBot, view: SummaryView, session: Session) 
 def test_an_op_lights_its_spans(
     qtbot: QtBot, view: SummaryView, session: Session
 ) -> None:
-    found = view.panel.result
-    assert found is not None
-    op = found.ops.rows[0].key
+    result = view.panel.result
+    assert result is not None
+    op = result.ops.rows[0].key
     lines = view.panel.lines
     qtbot.mouseClick(lines, Qt.MouseButton.LeftButton, pos=place_of(lines, op))
 

@@ -697,14 +697,14 @@ def test_list_follows_the_timeline_again_when_that_is_moved(
     click(view, 1)
     session.navigator.fit_selection()
     qtbot.wait(100)
-    kept = TablePage(view).count
+    count = TablePage(view).count
 
     session.viewport.zoom(1.5)
     qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
 
-    assert TablePage(view).count != kept
+    assert TablePage(view).count != count
     assert "this range" in TablePage(view).count
-    assert "this range" not in kept
+    assert "this range" not in count
 
 
 def test_switch_lists_what_is_visible_also_where_it_is_on(
@@ -1208,9 +1208,9 @@ def test_row_menu_offers_the_row_and_its_filters(
 ) -> None:
     row = view.model.row_of(1) or 0
 
-    found = commands(view.menu_for(row, "destination"))
+    result = commands(view.menu_for(row, "destination"))
 
-    assert list(found)[:4] == ["Copy", "Copy as Markdown", "Copy as JSON", "Copy cell"]
+    assert list(result)[:4] == ["Copy", "Copy as Markdown", "Copy as JSON", "Copy cell"]
     assert {
         "Show only MUL_MAT",
         "Show only layer 0",
@@ -1218,7 +1218,7 @@ def test_row_menu_offers_the_row_and_its_filters(
         "Show only thread 0",
         "Select in timeline",
         "Zoom to",
-    } <= set(found)
+    } <= set(result)
     assert session.selection.current.ids == (1,)
 
 
@@ -1226,10 +1226,10 @@ def test_filters_of_a_span_set_one_part_of_the_filter(session: Session) -> None:
     assert session.trace is not None
     base = Filter(text="q")
 
-    found = dict(filters_of(session.trace, 1, base))
+    values = dict(filters_of(session.trace, 1, base))
 
-    assert found["Show only layer 0"] == Filter(text="q", layers=frozenset({0}))
-    assert found["Show only MUL_MAT"] == Filter(text="q", ops=frozenset({"MUL_MAT"}))
+    assert values["Show only layer 0"] == Filter(text="q", layers=frozenset({0}))
+    assert values["Show only MUL_MAT"] == Filter(text="q", ops=frozenset({"MUL_MAT"}))
 
 
 def test_menu_command_filters(view: TableView, session: Session) -> None:

@@ -88,14 +88,14 @@ def middle_of_dot(view: TableView, place: int) -> int:
 def test_dot_is_full_and_green_where_found_and_a_ring_where_not(
     view: TableView, session: Session
 ) -> None:
-    found = row_called(view, session, FOUND)
+    result = row_called(view, session, FOUND)
     missing = row_called(view, session, MISSING)
     view.grid.show_row(0)
 
-    assert view.model.text(found, "dot") == "●"
+    assert view.model.text(result, "dot") == "●"
     assert view.model.text(missing, "dot") == "○"
     green = qcolor(space_color(Space.BUFFER, theme("dark"))).rgb()
-    assert middle_of_dot(view, found) == green
+    assert middle_of_dot(view, result) == green
     view.grid.show_row(missing)
     assert middle_of_dot(view, missing - view.grid.first_visible_row) != green
 

@@ -199,15 +199,15 @@ def test_range_lists_what_touches_it_on_its_lanes() -> None:
     inside = (s.start < time.end) & (s.end > time.start)
 
     for lanes, on_lanes in ((None, True), (keys, mask_of_lanes(index, keys, time))):
-        for wanted in (None, mask):
+        for item in (None, mask):
             for column in ("time", "duration"):
                 order = OrderRequest(
-                    index, Sorting(column), wanted, None, MarkedRange(time, lanes)
+                    index, Sorting(column), item, None, MarkedRange(time, lanes)
                 )()
-                expected = inside & on_lanes & (True if wanted is None else wanted)
+                expected = inside & on_lanes & (True if item is None else item)
                 assert 0 < expected.sum() < len(s)
-                found = sorted(order.slice(0, len(order)).tolist())
-                assert found == np.flatnonzero(expected).tolist()
+                items = sorted(order.slice(0, len(order)).tolist())
+                assert items == np.flatnonzero(expected).tolist()
                 assert order.n_rows == len(s)
 
 

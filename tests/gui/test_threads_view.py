@@ -113,11 +113,11 @@ def test_figures_are_those_of_the_analysis(
     assert raw(view.tables["threads"], "wait") == [lane.wait for lane in times.lanes]
     idle = [lane.idle if is_measured else "" for lane in times.lanes]
     assert raw(view.tables["threads"], "idle") == idle
-    found = gaps(trace_of(session), limit=500)
+    result = gaps(trace_of(session), limit=500)
     show_gaps(qtbot, view)
-    assert raw(view.tables["gaps"], "begin") == found.start.tolist()
-    assert raw(view.tables["gaps"], "duration") == (found.end - found.start).tolist()
-    assert len(found) > 50
+    assert raw(view.tables["gaps"], "begin") == result.start.tolist()
+    assert raw(view.tables["gaps"], "duration") == (result.end - result.start).tolist()
+    assert len(result) > 50
 
 
 @pytest.mark.parametrize("name", ["threads", "gaps"])
@@ -142,10 +142,10 @@ def test_a_marked_range_is_counted_and_all_again(
     session.ranges.set_marked(MarkedRange(time))
     counted(qtbot, view)
 
-    times, found = thread_times(trace, time), gaps(trace, time, limit=500)
+    times, result = thread_times(trace, time), gaps(trace, time, limit=500)
     assert raw(view.tables["threads"], "busy") == [lane.busy for lane in times.lanes]
     show_gaps(qtbot, view)
-    assert raw(view.tables["gaps"], "duration") == (found.end - found.start).tolist()
+    assert raw(view.tables["gaps"], "duration") == (result.end - result.start).tolist()
 
     session.ranges.set_limited(False)
     show(qtbot, view, "threads")
@@ -157,19 +157,23 @@ def test_a_marked_range_is_counted_and_all_again(
 def test_a_click_selects_and_marks_the_gap(
     qtbot: QtBot, view: ThreadsView, session: Session
 ) -> None:
-    found = gaps(trace_of(session), limit=500)
+    result = gaps(trace_of(session), limit=500)
     show_gaps(qtbot, view)
     click_row(qtbot, view.tables["gaps"], 2)
     qtbot.wait(200)
     settle_view(qtbot, view)
 
-    time = TimeRange(int(found.start[2]), int(found.end[2]))
+    time = TimeRange(int(result.start[2]), int(result.end[2]))
     assert session.ranges.marked == MarkedRange(time)
     gap = session.selection.current.gap
     assert gap is not None
-    assert (gap.time, gap.before, gap.after) == (time, found.before[2], found.after[2])
+    assert (gap.time, gap.before, gap.after) == (
+        time,
+        result.before[2],
+        result.after[2],
+    )
     # The other gaps stay in the list though a range is marked.
-    assert view.tables["gaps"].rows.rowCount() == len(found)
+    assert view.tables["gaps"].rows.rowCount() == len(result)
     assert view.tables["gaps"].selected_rows() == [2]
 
 
@@ -177,7 +181,7 @@ def test_a_click_selects_and_marks_the_gap(
 def test_opening_a_gap_fits_the_timeline_to_it(
     qtbot: QtBot, view: ThreadsView, session: Session, by: str
 ) -> None:
-    found = gaps(trace_of(session), limit=500)
+    result = gaps(trace_of(session), limit=500)
     show_gaps(qtbot, view)
     click_row(qtbot, view.tables["gaps"], 1)
     if by == "enter":
@@ -190,10 +194,10 @@ def test_opening_a_gap_fits_the_timeline_to_it(
         qtbot.mouseDClick(view.tables["gaps"].viewport(), LEFT, NONE, box.center())
 
     visible = session.viewport.visible
-    assert visible.start <= found.start[row]
-    assert found.end[row] <= visible.end
-    assert visible.duration <= max(2 * (found.end[row] - found.start[row]), 32)
-    assert session.selection.current.ids == (int(found.before[row]),)
+    assert visible.start <= result.start[row]
+    assert result.end[row] <= visible.end
+    assert visible.duration <= max(2 * (result.end[row] - result.start[row]), 32)
+    assert session.selection.current.ids == (int(result.before[row]),)
 
 
 def test_the_switch_counts_the_marked_gap_where_it_is_asked_for(

@@ -499,11 +499,11 @@ def test_measured_range_snaps_to_the_edges_of_spans(
     QTest.mouseRelease(target, LEFT, PLAIN, places[1])
 
     assert session.ranges.marked is not None
-    found = session.ranges.marked.time
-    assert (found == TimeRange(start, end)) is not shift
+    result = session.ranges.marked.time
+    assert (result == TimeRange(start, end)) is not shift
     if shift:
         ticks = [view.tick_at(p.x()) for p in places]
-        assert found == TimeRange(*ticks)
+        assert result == TimeRange(*ticks)
 
 
 def test_tooltip_names_the_span_and_says_what_is_derived(
@@ -559,8 +559,8 @@ def test_tooltip_of_a_column_lists_what_it_is_made_of(
     listed = {name: share for name, share in shown if name in shares}
     assert 1 < len(listed) <= 6
     assert listed.items() <= shares.items()
-    most = sorted(ticks.tolist(), reverse=True)[: len(listed)]
-    assert list(listed.values()) == [format_share(share / width) for share in most]
+    items = sorted(ticks.tolist(), reverse=True)[: len(listed)]
+    assert list(listed.values()) == [format_share(share / width) for share in items]
     assert ("others" in text) == (len(shares) > 6)
 
 
@@ -576,7 +576,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
     session.set_trace(made)
     prepared = view.prepared()
     assert prepared is not None
-    said = {
+    values = {
         box.lane.lane_ids: tooltip_for(
             prepared, session, view.hit(40.0, AXIS_HEIGHT + box.y + box.height / 2), 1.0
         )
@@ -584,7 +584,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
         if box.lane is not None and box.lane.n_spans
     }
 
-    first, second = (said[key] for key in sorted(said))
+    first, second = (values[key] for key in sorted(values))
     assert new_statement(first, second)
 
 

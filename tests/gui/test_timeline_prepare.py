@@ -32,11 +32,11 @@ def test_prepare_on_a_worker_equals_that_at_once(with_mask):
     n = len(builders.llama_like_trace().spans)
     mask = np.arange(n) % 2 == 0 if with_mask else None
 
-    found = request(mask)(context(threading.Event()))
+    result = request(mask)(context(threading.Event()))
 
     expected = request(mask)()
-    assert found.layout == expected.layout
-    assert [box.lane.key for box in found.layout.boxes if box.lane is not None]
+    assert result.layout == expected.layout
+    assert [box.lane.key for box in result.layout.boxes if box.lane is not None]
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])

@@ -157,14 +157,14 @@ def test_tooltip_says_name_time_phase_tokens_and_begin(view):
     slow = int(np.flatnonzero(view.latency.is_outlier)[0])
     at, of_slow = place(view, 0), place(view, slow)
 
-    words = view.tooltip_at(at.x(), at.y())
+    tooltip = view.tooltip_at(at.x(), at.y())
 
-    assert "ubatch 0" in words
-    assert "9.000 µs" in words
-    assert "phase: prompt" in words
-    assert "tokens: 8" in words
-    assert f"begin: {int(bars.start[0])}" in words
-    assert "× the median" not in words
+    assert "ubatch 0" in tooltip
+    assert "9.000 µs" in tooltip
+    assert "phase: prompt" in tooltip
+    assert "tokens: 8" in tooltip
+    assert f"begin: {int(bars.start[0])}" in tooltip
+    assert "× the median" not in tooltip
     assert "× the median" in view.tooltip_at(of_slow.x(), of_slow.y())
 
 
@@ -241,9 +241,9 @@ def test_switch_stacks_bars_by_op_family_and_back(view, qtbot):
     assert view.scene_now().stack.families == ("matmul", "elementwise")
     assert "mean shares: matmul" in view.controls.words.text()
     at, without = place(view, 0), place(view, 3)
-    words = view.tooltip_at(at.x(), at.y()).split("\n")
+    parts = view.tooltip_at(at.x(), at.y()).split("\n")
     # 300 of matmul, 600 of elementwise, 100 of which at once; 200 idle of 1,000.
-    assert words[-3:] == [
+    assert parts[-3:] == [
         "matmul: 250 ns, 25.0 %", "elementwise: 550 ns, 55.0 %",
         "no op runs: 200 ns, 20.0 %",
     ]  # fmt: skip

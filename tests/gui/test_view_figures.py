@@ -50,11 +50,11 @@ def test_view_gives_its_figure_a_frame_and_a_command(
     figure = shown(qtbot, session, view_id).figure()
 
     drawn = figure.draw(PRESETS["single"])
-    words = figure.command("x.png", PRESETS["single"]).text
+    text = figure.command("x.png", PRESETS["single"]).text
 
     assert sample.name in drawn.caption
-    assert words.startswith("ggscope export --view ")
-    assert "--preset single" in words
+    assert text.startswith("ggscope export --view ")
+    assert "--preset single" in text
     picture = drawn.picture
     assert round(picture.width * picture.scale) == round(88 / 25.4 * 300)
 

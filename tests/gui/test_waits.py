@@ -114,8 +114,8 @@ def test_tooltip_of_a_wait_names_its_op_thread_length_and_share(view):
     text = tip(view, 250_000)
 
     assert "MUL_MAT" in text or view.session.trace.op_name(1) in text
-    for words in ("thread 0", format_exact(WAIT, "ns"), format_share(0.75)):
-        assert words in text
+    for part in ("thread 0", format_exact(WAIT, "ns"), format_share(0.75)):
+        assert part in text
 
 
 def test_tooltip_of_idle_time_tells_what_ended_and_what_begins(view):
@@ -258,9 +258,9 @@ def test_narrow_idle_time_is_not_marked_by_a_click(view, session):
 def test_waits_that_are_left_out_are_neither_spans_nor_idle_time(view, session):
     session.display.set_shows_waits(False)
 
-    found = hit(view, 250_000)
+    result = hit(view, 250_000)
 
-    assert (found.span, found.is_wait, found.gap) == (-1, False, None)
+    assert (result.span, result.is_wait, result.gap) == (-1, False, None)
     assert hit(view, 700_000).gap is not None
 
 
@@ -272,9 +272,9 @@ def test_narrow_span_beside_a_wide_wait_can_be_pointed_at(view, session):
     session.set_trace(trace)
 
     per_px = view.ticks_per_px()
-    found = [hit(view, round(1_000_000 - px * per_px)) for px in (1, 4)]
+    hits = [hit(view, round(1_000_000 - px * per_px)) for px in (1, 4)]
 
-    assert [(one.span, one.is_wait) for one in found] == [(1, False), (0, True)]
+    assert [(one.span, one.is_wait) for one in hits] == [(1, False), (0, True)]
 
 
 def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):

@@ -39,13 +39,13 @@ class _Event:
 
 def read(data: bytes, unit: str) -> Found:
     """Return the calls of a file whose JSON counts in `unit` (s or ms)."""
-    found, events = Found(), []
+    result, events = Found(), []
     for raw in data.split(b"\n"):
         line = raw.decode("utf-8", "replace").strip()
         if line.startswith("{"):
             event = _of_json(line, _NANO if unit == "s" else _NANO // 1000)
             if event is None:
-                found.n_broken += 1
+                result.n_broken += 1
         else:
             event = _of_text(line)
         if event is not None:
@@ -53,21 +53,21 @@ def read(data: bytes, unit: str) -> Found:
     open_: dict[tuple[object, ...], list[_Event]] = defaultdict(list)
     for event in events:
         if event.phase == "I":
-            found.n_instants += 1
+            result.n_instants += 1
         elif event.phase == "B":
             open_[event.key].append(event)
         elif not open_[event.key]:
-            found.n_unmatched += 1
+            result.n_unmatched += 1
         else:
             begin = open_[event.key].pop()
             end = event.time
             if event.duration is not None:
                 end = begin.time + event.duration
-            found.calls.append(
+            result.calls.append(
                 (begin.time, end, begin.tid, begin.name, event.failed or begin.failed)
             )
-    found.n_unmatched += sum(map(len, open_.values()))
-    return found
+    result.n_unmatched += sum(map(len, open_.values()))
+    return result
 
 
 def _of_json(line: str, scale: int) -> _Event | None:

@@ -56,8 +56,8 @@ def walk_stretch(
         else:
             last = first
         # Whatever the last walker did not reach, sound or not, is walked singly.
-        found, position, stop = walk.slowly(position, int(bounds[last + 1]))
-        parts.append(found)
+        result, position, stop = walk.slowly(position, int(bounds[last + 1]))
+        parts.append(result)
         first = last + 1
     return np.concatenate(parts), position, stop
 
@@ -155,10 +155,10 @@ def _digests(data: Bytes, at: I64, length: I64) -> npt.NDArray[np.uint64]:
 
 def _words(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
     """Return 8 bytes of each label, zeros where `rest` bytes end before."""
-    words: npt.NDArray[np.uint64] = unaligned(data, 8)[at].view("<u8")
+    array: npt.NDArray[np.uint64] = unaligned(data, 8)[at].view("<u8")
     unused = (8 - np.minimum(rest, 8)).astype(np.uint64) * np.uint64(8)
     mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> unused
-    return words & mask
+    return array & mask
 
 
 def _are_equal(
@@ -217,31 +217,33 @@ class NumpyCollector:
     def take(self, walk: Walk, at: int, until: int) -> Found:
         """Take events from `at` on to the first at or behind `until`, or a fault."""
         until = min(until, at + self._at_once)
-        found, at, stop = walk_stretch(walk, at, until, walker_bytes=self._walker_bytes)
+        result, at, stop = walk_stretch(
+            walk, at, until, walker_bytes=self._walker_bytes
+        )
         # Where there is damage, more of it is likely: walkers beyond it are wasted.
         more = 2 * self._at_once if stop is Stop.END else _BYTES_AT_DAMAGE
         self._at_once = min(more, self.window_bytes)
         last = self._wanted.stop
-        if last is not None and self.row + len(found) >= last:
+        if last is not None and self.row + len(result) >= last:
             # Faults behind what is wanted are none.
-            found, rest = np.split(found, [last - self.row])
+            result, rest = np.split(result, [last - self.row])
             at, stop = int(rest[0]) if len(rest) else at, Stop.END
-        self._keep(walk, found)
-        self.row += len(found)
-        return found, at, stop
+        self._keep(walk, result)
+        self.row += len(result)
+        return result, at, stop
 
     def drop(self, n: int) -> None:
         """Forget the last `n` events."""
         self.columns.drop(min(n, max(self.row - self._wanted.first, 0)))
         self.row -= n
 
-    def _keep(self, walk: Walk, found: I64) -> None:
+    def _keep(self, walk: Walk, result: I64) -> None:
         first = max(self._wanted.first - self.row, 0)
-        for at in range(first, len(found), _ROWS_AT_ONCE):
-            self._keep_some(walk, found[at : at + _ROWS_AT_ONCE])
+        for at in range(first, len(result), _ROWS_AT_ONCE):
+            self._keep_some(walk, result[at : at + _ROWS_AT_ONCE])
 
-    def _keep_some(self, walk: Walk, found: I64) -> None:
-        at = found - walk.window.base
+    def _keep_some(self, walk: Walk, result: I64) -> None:
+        at = result - walk.window.base
         data, columns = walk.window.data, self.columns
         columns.reserve(len(at))
         rows = slice(columns.n, columns.n + len(at))
@@ -318,16 +320,16 @@ def _members(
     walk: Walk, at: I64, kind: npt.NDArray[np.uint8], names: tuple[str, ...]
 ) -> npt.NDArray[np.uint64]:
     """Return the union's field with one of these names; 0 where it has none."""
-    found = np.zeros(len(at), np.uint64)
+    array = np.zeros(len(at), np.uint64)
     for first_kind in (0, 2, 4, 6):
         for name, offset, width in walk.layout.member(first_kind):
             if name not in names:
                 continue
             rows = np.flatnonzero(kind >> 1 == first_kind >> 1)
-            words = unaligned(walk.window.data, width)
-            field = words[at[rows] + PREFIX_BYTES + offset]
-            found[rows] = field.view(f"<u{width}")
-    return found
+            text = unaligned(walk.window.data, width)
+            field = text[at[rows] + PREFIX_BYTES + offset]
+            array[rows] = field.view(f"<u{width}")
+    return array
 
 
 def _add_places(places: ThreadPlaces, threads: Array, backends: Array) -> None:

@@ -69,9 +69,9 @@ def _owners(
     last = np.where(is_op[by_thread], -1, np.arange(len(thread)))
     last = np.maximum.accumulate(last)
     is_own = (last >= 0) & (thread[by_thread][last] == thread[by_thread])
-    found = np.append(graphs.innermost, -1)[graph[by_thread][last]]
+    result = np.append(graphs.innermost, -1)[graph[by_thread][last]]
     owner = np.empty(len(thread), np.int64)
-    owner[by_thread] = np.where(is_own, found, -1)
+    owner[by_thread] = np.where(is_own, result, -1)
     return owner
 
 

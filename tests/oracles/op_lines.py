@@ -32,26 +32,26 @@ _NONE = (None,) * 5
 
 def rows_of(text: str) -> list[Row]:
     """Return what lines tell, in their order; the text ends with a line end."""
-    found: list[Row] = []
+    items: list[Row] = []
     left = prefix = 0
     for number, line in enumerate(text.split("\n")[:-1]):
         plain = _CLOCK.sub("", _ESCAPE.sub("", line))
         if "node #" in plain:
-            found += _nodes(number, plain)
+            items += _nodes(number, plain)
         elif "## SPLIT #" in plain:
-            found += _splits(number, plain)
+            items += _splits(number, plain)
         elif "profile-op " in plain:
-            found += _profiled(number, plain)
+            items += _profiled(number, plain)
         elif "trace-evt " in plain or "trace-op " in plain:
-            found += _events(number, plain)
+            items += _events(number, plain)
         elif "Vulkan Timings:" in plain:
             left, prefix = _MISSES, plain.index("Vulkan Timings:")
-            found.append(("TIMINGS", number, _NONE, (-1,) * 4))
+            items.append(("TIMINGS", number, _NONE, (-1,) * 4))
         elif left:
             rest = plain[prefix:].rstrip(" .\r")
             row, left = _timed(number, rest, left)
-            found += row
-    return found
+            items += row
+    return items
 
 
 def _texts(*texts: str | None) -> tuple[str | None, ...]:

@@ -172,8 +172,8 @@ class _Reading:
             track = ("thread", *self._threads[uuid])
         elif not uuid and state.thread and not event.HasField("track_uuid"):
             track = ("thread", *state.thread)
-        words = [state.categories.get(iid) for iid in event.category_iids]
-        category = ",".join(w for w in [*words, *event.categories] if w)
+        values = [state.categories.get(iid) for iid in event.category_iids]
+        category = ",".join(w for w in [*values, *event.categories] if w)
         name = state.names.get(event.name_iid, "") if event.name_iid else event.name
         self._events.append(
             _Event(time, len(self._events), event, track, name, category)

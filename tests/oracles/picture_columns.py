@@ -22,7 +22,7 @@ def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns
         a, width = int(edges[k]), int(edges[k + 1] - edges[k])
         b = a + max(width, 1)
         sums: dict[int, int] = {}
-        most = -1
+        limit = -1
         for start, end, span in spans:
             inside = min(end, b) - max(start, a)
             if inside < 0 or (inside == 0 and not (start == end and a <= start < b)):
@@ -31,8 +31,8 @@ def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns
             sums[name] = sums.get(name, 0) + inside
             if first[k] < 0:
                 first[k], names[k] = span, name
-            if inside > most:
-                most, longest[k] = inside, span
+            if inside > limit:
+                limit, longest[k] = inside, span
             count[k] += 1
         total = sum(sums.values())
         covered[k] = total if width else 0

@@ -16,17 +16,17 @@ def reads_of(trace: Trace, mask: np.ndarray | None = None) -> list[Read]:
     """Return (start, layer, offset, span, bytes) of every read of the model file."""
     variants = span_variants(trace, file_map(trace))
     touches = variants.touches
-    found = []
+    items = []
     for span, variant in enumerate(variants.column.tolist()):
         if variant < 0 or (mask is not None and not mask[span]):
             continue
         for row in range(int(touches.first[variant]), int(touches.first[variant + 1])):
             if touches.track[row] == Track.FILE:
-                found.append(
+                items.append(
                     (int(trace.spans.start[span]), int(touches.layer[row]),
                      int(touches.begin[row]), span, int(touches.size[row]))
                 )  # fmt: skip
-    return found
+    return items
 
 
 def nearest_points(

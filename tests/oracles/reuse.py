@@ -13,7 +13,7 @@ def distances(unit: Array, size: I64) -> I64:
 
     O(n) list operations of the number of units.
     """
-    found = np.full(len(unit), -1, np.int64)
+    array = np.full(len(unit), -1, np.int64)
     sizes = size.tolist()
     times: list[int] = []  # of the last reads of all units, ascending
     units: list[int] = []  # whose they are
@@ -23,25 +23,25 @@ def distances(unit: Array, size: I64) -> I64:
             continue
         if u in last:
             at = bisect_left(times, last[u])
-            found[i] = sum(sizes[v] for v in units[at:])
+            array[i] = sum(sizes[v] for v in units[at:])
             del times[at], units[at]
         times.append(i)
         units.append(u)
         last[u] = i
-    return found
+    return array
 
 
 def next_reads(unit: Array, n_units: int) -> I64:
     """Return where the unit of each read is read next; n where it never is."""
     n = len(unit)
-    found = np.full(n, n, np.int64)
+    array = np.full(n, n, np.int64)
     last: dict[int, int] = {}
     for i in range(n - 1, -1, -1):
         u = int(unit[i])
         if 0 <= u < n_units:
-            found[i] = last.get(u, n)
+            array[i] = last.get(u, n)
             last[u] = i
-    return found
+    return array
 
 
 def optimum(unit: Array, size: I64, capacity: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
     """Return (lane, start, end) of all gaps of threads, engines and commands."""
     s = trace.spans
     computing = {LaneKind.THREAD, LaneKind.ENGINE, LaneKind.COMMAND}
-    found = []
+    items = []
     for lane in range(len(trace.lanes)):
         if LaneKind(int(trace.lanes.kinds[lane])) not in computing:
             continue
@@ -84,10 +84,10 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
                 and is_timed(trace, furthest[1])
                 and is_timed(trace, i)
             ):
-                found.append((lane, furthest[0], int(s.start[i])))
+                items.append((lane, furthest[0], int(s.start[i])))
             if furthest is None or end >= furthest[0]:
                 furthest = (end, i)
-    return found
+    return items
 
 
 def clipped_gaps(trace: Trace, time: TimeRange) -> list[tuple[int, int, int]]:
@@ -106,12 +106,12 @@ def last_at_barriers(
     ops : the spans of each op, one per thread; of those that end at once the one with
         the highest id is last.
     """
-    found: dict[int, tuple[int, int]] = {}
+    values: dict[int, tuple[int, int]] = {}
     ended = waited_by_op(ops, trace, time)
     for lane, _, waited in ended:
-        times, before = found.get(lane, (0, 0))
-        found[lane] = (times + 1, before + waited)
-    return len(ended), found
+        times, before = values.get(lane, (0, 0))
+        values[lane] = (times + 1, before + waited)
+    return len(ended), values
 
 
 def waited_by_op(
@@ -120,7 +120,7 @@ def waited_by_op(
     """Return lane and name of the last span of each op, and what others waited."""
     s = trace.spans
     assert s.wait is not None
-    found = []
+    items = []
     for spans in ops:
         last = max(spans, key=lambda i: (int(s.end[i]), i))
         if time is not None and not time.start < int(s.end[last]) <= time.end:
@@ -129,8 +129,8 @@ def waited_by_op(
             int(s.wait[i]) for i in spans if i != last and int(s.wait[i]) != NO_WAIT
         ]
         name = trace.op_name(int(s.op[last]))
-        found.append((int(s.lane[last]), name, sum(waits)))
-    return found
+        items.append((int(s.lane[last]), name, sum(waits)))
+    return items
 
 
 def positions(trace: Trace) -> list[int]:

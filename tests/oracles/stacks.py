@@ -24,15 +24,15 @@ def ticks_slow(row: Row, edges: I64, category: Array, n_categories: int) -> I64:
     return out
 
 
-def are_levels(found: Array, ticks: I64, waited: I64, width: I64) -> Array:
+def are_levels(array: Array, ticks: I64, waited: I64, width: I64) -> Array:
     """Tell which levels, uint16[px, n], are right: see ``Columns.levels``, bool[px, n].
 
     Where a part ends just between two levels either is right.
     """
-    n = found.shape[1]
+    n = array.shape[1]
     up = levels_slow(ticks, waited, width, n)
     down = levels_slow(ticks, waited, width, n, half_goes_up=False)
-    right: Array = (found == up) | (found == down)
+    right: Array = (array == up) | (array == down)
     return right
 
 

@@ -54,9 +54,9 @@ class NumpyBlocks:
         self.thread_first.fill(NEVER)
         done = 0
         size = self._options.layout.size
-        for at, words in word_blocks(self._source, size, [(first, stop)]):
-            self._take(at, words, columns, row + done, self.kind[done:])
-            done += len(words)
+        for at, text in word_blocks(self._source, size, [(first, stop)]):
+            self._take(at, text, columns, row + done, self.kind[done:])
+            done += len(text)
         return done
 
     def patterns(self) -> tuple[Array, I64]:
@@ -64,59 +64,59 @@ class NumpyBlocks:
         return self._numbers.exemplars(), self._numbers.first_record()
 
     def _take(
-        self, first: int, words: Words, columns: Headers, row: int, kind: Array
+        self, first: int, text: Words, columns: Headers, row: int, kind: Array
     ) -> None:
         """Take the records of a block that starts with record number `first`."""
-        kind[: len(words)] = self._kinds(first, words)
-        is_op = kind[: len(words)] == OP
-        at = slice(row, row + len(words))
-        _take_header(np.ascontiguousarray(words[:, :3]), columns, at)
-        layers = (words[:, 1] >> _U64(32)) & _U64(0xFFFF)
+        kind[: len(text)] = self._kinds(first, text)
+        is_op = kind[: len(text)] == OP
+        at = slice(row, row + len(text))
+        _take_header(np.ascontiguousarray(text[:, :3]), columns, at)
+        layers = (text[:, 1] >> _U64(32)) & _U64(0xFFFF)
         self.tally.has_layers |= bool(layers[is_op].any())
         self._note_threads(columns.thread[at], columns.time[at], is_op)
         if columns.name_hash is not None:
-            name = words[:, slice(*self._options.name_words)]
+            name = text[:, slice(*self._options.name_words)]
             columns.name_hash[at] = hash_name(name)
         if columns.duration is not None:
-            columns.duration[at] = np.where(is_op, words[:, 2] >> _U64(24), 0)
+            columns.duration[at] = np.where(is_op, text[:, 2] >> _U64(24), 0)
             self.tally.has_durations |= bool(columns.duration[at].any())
         if self._options.layout.has_experts:
-            experts = (words[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
+            experts = (text[:, _NUMBER_OF_EXPERTS // 8] & _U64(0xFF)) != 0
             self.tally.n_expert += int(np.count_nonzero(experts & is_op))
         if columns.pattern is not None:
-            self._number(first, words, is_op, columns.pattern[at])
+            self._number(first, text, is_op, columns.pattern[at])
 
-    def _kinds(self, first: int, words: Words) -> npt.NDArray[np.uint8]:
+    def _kinds(self, first: int, text: Words) -> npt.NDArray[np.uint8]:
         """Return what each record is, and count them."""
         t = self.tally
-        is_empty = np.asarray((words[:, 0] | words[:, 1] | words[:, 2]) == 0)
+        is_empty = np.asarray((text[:, 0] | text[:, 1] | text[:, 2]) == 0)
         if is_empty.any():
-            is_empty[is_empty] = ~words[is_empty].any(axis=1)
+            is_empty[is_empty] = ~text[is_empty].any(axis=1)
             _count(t, "empty", first, is_empty)
-        is_bad = words[:, 0] > _U64(MAX_TIMESTAMP)
+        is_bad = text[:, 0] > _U64(MAX_TIMESTAMP)
         _count(t, "bad_time", first, is_bad)
-        is_extension = np.zeros(len(words), np.bool_)
+        is_extension = np.zeros(len(text), np.bool_)
         if self._options.layout.has_ggml_ops:
-            is_extension = (words[:, 2] & _U64(0xFF)) >= _U64(FIRST_EXTENSION_OP)
+            is_extension = (text[:, 2] & _U64(0xFF)) >= _U64(FIRST_EXTENSION_OP)
             is_extension &= ~is_bad
         t.n_extension += int(np.count_nonzero(is_extension))
         kind = is_empty * EMPTY + is_bad * BAD_TIME + is_extension * EXTENSION
-        t.n_records += len(words) - int(np.count_nonzero(is_empty))
+        t.n_records += len(text) - int(np.count_nonzero(is_empty))
         t.n_ops += int(np.count_nonzero(kind == OP))
         return np.asarray(kind.astype(np.uint8))
 
     def _note_threads(self, thread: Array, time: Array, is_op: Array) -> None:
         np.minimum.at(self.thread_first, thread[is_op], time[is_op])
 
-    def _number(self, first: int, words: Words, is_op: Array, pattern: Array) -> None:
-        record = np.arange(first, first + len(words))
+    def _number(self, first: int, text: Words, is_op: Array, pattern: Array) -> None:
+        record = np.arange(first, first + len(text))
         every = self._options.sample_every
         is_wanted = is_op & (record // scan.SAMPLE_RECORDS % every == 0)
         pattern[:] = -1
         if is_wanted.all():
-            pattern[:] = self._numbers.number(words, record)
+            pattern[:] = self._numbers.number(text, record)
         elif is_wanted.any():
-            chosen = words[is_wanted]
+            chosen = text[is_wanted]
             pattern[is_wanted] = self._numbers.number(chosen, record[is_wanted])
 
 
@@ -180,7 +180,7 @@ class PatternNumbers:
         """Return the number of the first record of each pattern, int64[n]."""
         return np.concatenate(self._records)
 
-    def number(self, words: Words, record: I64) -> npt.NDArray[np.int32]:
+    def number(self, text: Words, record: I64) -> npt.NDArray[np.int32]:
         """Return the pattern of each record.
 
         Parameters
@@ -195,16 +195,16 @@ class PatternNumbers:
         LimitExceededError
             If there are too many patterns.
         """
-        masked = words[:, self._columns] & self._mask
+        masked = text[:, self._columns] & self._mask
         masked ^= masked >> _U64(32)
         hashes = masked @ self._factors
         key = np.ascontiguousarray(hashes[:, 0])
         fresh = self._unknown(key)
         if len(fresh):
             self._learn(key[fresh], hashes[fresh, 1])
-            self._exemplars.append(words[fresh])
+            self._exemplars.append(text[fresh])
             self._records.append(record[fresh])
-            check_count(len(self), words.shape[1])
+            check_count(len(self), text.shape[1])
         ids = self._ids[np.searchsorted(self._sorted, key)]
         if not np.array_equal(self._checks[ids], hashes[:, 1]):
             raise HashCollisionError

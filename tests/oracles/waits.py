@@ -21,8 +21,8 @@ def waits_slow(
             ticks = 0
         stop = end[i] + ticks
         waits.append((end[i], min(stop, start[i + 1]) if i + 1 < len(ids) else stop))
-    found = []
+    items = []
     for k in range(len(edges) - 1):
         a, b = int(edges[k]), max(int(edges[k + 1]), int(edges[k]) + 1)
-        found.append(sum(max(min(y, b) - max(x, a), 0) for x, y in waits))
-    return found
+        items.append(sum(max(min(y, b) - max(x, a), 0) for x, y in waits))
+    return items

@@ -174,12 +174,12 @@ def runs(draw: st.DrawFn) -> tuple[list[Done], dict, dict]:
 
 
 def trace_of(ops: list[Done], chosen: dict, more: dict):
-    told = [
+    report = [
         Op(100 * i + 10 * thread, op.reads, op.name, op.token, thread, thread > 0)
         for i, op in enumerate(ops)
         for thread in range(op.threads)
     ]
-    return reads_trace(TENSORS, told, chosen, more)
+    return reads_trace(TENSORS, report, chosen, more)
 
 
 @settings(max_examples=80, deadline=None)

@@ -33,13 +33,13 @@ def test_columns_of_any_view_equal_brute_force(origin, steps, start, duration, p
     row, category = built(origin, steps)
     edges = column_edges(TimeRange(start, start + duration), px)
 
-    found = RowColumns(row, category, 5).query(edges)
+    columns = RowColumns(row, category, 5).query(edges)
 
     slow = columns_slow(row, edges, category)
-    assert np.abs(found.busy - slow.busy).max() < 1e-6
+    assert np.abs(columns.busy - slow.busy).max() < 1e-6
     for name in ("count", "category", "first", "longest", "covered_ticks"):
-        assert np.array_equal(getattr(found, name), getattr(slow, name)), name
-    assert ((found.category >= 0) == (found.count > 0)).all()
+        assert np.array_equal(getattr(columns, name), getattr(slow, name)), name
+    assert ((columns.category >= 0) == (columns.count > 0)).all()
 
 
 @settings(max_examples=100, deadline=None)
@@ -54,14 +54,14 @@ def test_columns_add_up_to_the_covered_time_in_view(origin, steps, duration, px)
     visible = TimeRange(origin - 7, origin - 7 + duration)
     edges = column_edges(visible, px)
 
-    found = RowColumns(row, category, 5).query(edges)
+    columns = RowColumns(row, category, 5).query(edges)
 
     clipped = np.minimum(row.end, visible.end) - np.maximum(row.start, visible.start)
-    assert int(found.covered_ticks.sum()) == int(np.maximum(clipped, 0).sum())
+    assert int(columns.covered_ticks.sum()) == int(np.maximum(clipped, 0).sum())
     width = np.diff(edges)
     wide = width > 0
     assert np.allclose(
-        (found.busy * width)[wide], found.covered_ticks[wide], rtol=1e-12, atol=0
+        (columns.busy * width)[wide], columns.covered_ticks[wide], rtol=1e-12, atol=0
     )
 
 
@@ -71,11 +71,11 @@ def test_columns_show_one_tick_wherever_it_is(at, px):
     row = make_row(np.array([at]), np.array([at + 1]), np.array([0]))
     edges = column_edges(TimeRange(0, 1 << 41), px)
 
-    found = RowColumns(row, np.array([1], np.uint8), 2).query(edges)
+    columns = RowColumns(row, np.array([1], np.uint8), 2).query(edges)
 
-    assert int(found.count.sum()) == 1
-    assert int((found.category == 1).sum()) == 1
-    assert int(found.covered_ticks.sum()) == 1
+    assert int(columns.count.sum()) == 1
+    assert int((columns.category == 1).sum()) == 1
+    assert int(columns.covered_ticks.sum()) == 1
 
 
 @settings(max_examples=50, deadline=None)

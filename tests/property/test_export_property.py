@@ -103,9 +103,9 @@ def _ints(draw: st.DrawFn, n: int, low: int, high: int) -> np.ndarray:
 
 
 def _strings(draw: st.DrawFn, builder: TraceBuilder, n: int) -> np.ndarray:
-    found = draw(st.lists(st.none() | texts, min_size=n, max_size=n))
+    result = draw(st.lists(st.none() | texts, min_size=n, max_size=n))
     return np.array(
-        [-1 if text is None else builder.strings.intern(text) for text in found], "i4"
+        [-1 if text is None else builder.strings.intern(text) for text in result], "i4"
     )
 
 
@@ -171,8 +171,8 @@ def test_stacks_are_those_of_a_walk_through_each_track(trace: Trace) -> None:
         begin, end = int(s.start[i]), int(s.end[i])
         while opened and opened[-1][0] <= begin:
             opened.pop()
-        words = made.processes[where.process - 1], where.name
-        head = ";".join(map(folded._frame, words))
+        parts = made.processes[where.process - 1], where.name
+        head = ";".join(map(folded._frame, parts))
         _, around, payer = opened[-1] if opened else (0, head, "")
         word = trace.op_name(int(s.op[i])) or trace.span_name(i)
         path = f"{around};{folded._frame(word)}"
@@ -206,9 +206,9 @@ def test_each_span_lies_on_the_first_track_with_room(pairs: list) -> None:
         expected.append(free[0])
 
     start, end = (np.array([p[k] for p in pairs], np.int64) for k in (0, 1))
-    found = nested(start, end)
+    result = nested(start, end)
 
-    assert found.tolist() == expected
+    assert result.tolist() == expected
 
 
 def test_a_thousand_spans_side_by_side_have_a_track_each() -> None:

@@ -25,14 +25,14 @@ def chunk_sizes(seed: int, n: int = N) -> list[int]:
     return sizes
 
 
-def same_columns(found, expected) -> None:
+def same_columns(result, expected) -> None:
     for name in ("busy", "category", "count", "covered_ticks", "first", "longest"):
-        a, b = getattr(found, name), getattr(expected, name)
+        a, b = getattr(result, name), getattr(expected, name)
         assert np.array_equal(a, b), name
 
 
-def same_waits(found, expected) -> None:
-    a, b = found.waited_ticks, expected.waited_ticks
+def same_waits(result, expected) -> None:
+    a, b = result.waited_ticks, expected.waited_ticks
     assert (a is None) == (b is None)
     assert a is None or np.array_equal(a, b)
 
@@ -44,12 +44,12 @@ def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
     assert phase_bands.names == bands.names
     for name in ("phase", "start", "end", "n_prompt", "n_generated", "n_own"):
         assert np.array_equal(getattr(phase_bands, name), getattr(bands, name)), name
-    colors, wanted = grown.categories(by), fresh.categories(by)
-    names, others = np.array(colors.keys), np.array(wanted.keys)
-    assert np.array_equal(names[colors.index], others[wanted.index])
+    colors, categories = grown.categories(by), fresh.categories(by)
+    names, others = np.array(colors.keys), np.array(categories.keys)
+    assert np.array_equal(names[colors.index], others[categories.index])
     if by != "op":  # the commonest first as of a while ago
-        assert colors.keys == wanted.keys
-        assert colors.labels == wanted.labels
+        assert colors.keys == categories.keys
+        assert colors.labels == categories.labels
     extent = grown.trace.extent
     for lane in grown.lanes:
         rows, expected = grown.rows(lane.key), fresh.rows(lane.key)
@@ -94,7 +94,7 @@ def test_growing_trace_is_at_each_snapshot_as_made_in_one_go(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
     columns = growing.arrivals(seed, N)
-    kept, before = [], None
+    items, before = [], None
     for _, trace in growing.snapshots(columns, chunk_sizes(seed)):
         before = TraceIndex(trace, before, is_appended=True)
         arrays = [before.time_order()]
@@ -104,9 +104,9 @@ def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
         for f in fields(trace.spans):
             values = getattr(trace.spans, f.name)
             arrays += [] if values is None else [values]
-        kept.append([(array, np.array(array)) for array in arrays])
+        items.append([(array, np.array(array)) for array in arrays])
 
-    assert all(np.array_equal(a, b) for snapshot in kept for a, b in snapshot)
+    assert all(np.array_equal(a, b) for snapshot in items for a, b in snapshot)
 
 
 @pytest.mark.parametrize("seed", range(8))

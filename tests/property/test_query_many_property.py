@@ -25,9 +25,9 @@ def built(steps: list[tuple[int, int, int]], first_id: int) -> tuple[Row, list[i
     return make_row(end - length, end, ids), [s[2] for s in steps]
 
 
-def assert_same(found: Columns, expected: Columns) -> None:
+def assert_same(columns: Columns, expected: Columns) -> None:
     for name in NAMES:
-        mine, theirs = getattr(found, name), getattr(expected, name)
+        mine, theirs = getattr(columns, name), getattr(expected, name)
         assert np.array_equal(mine, theirs), name
         assert mine.dtype == theirs.dtype
 
@@ -44,9 +44,9 @@ def test_query_many_equals_one_at_a_time_and_brute_force(rows, origin, widths):
     category = np.array(numbers, np.uint8)
     asked = [RowColumns(row, category, 5) for row in made]
 
-    found = query_many(asked, edges)
+    results = query_many(asked, edges)
 
-    for row, columns, one in zip(made, found, asked, strict=True):
+    for row, columns, one in zip(made, results, asked, strict=True):
         assert_same(columns, one.query(edges))
         assert_same(columns, columns_by_numpy(row, edges, category))
         assert_same(columns, columns_slow(row, edges, category))
@@ -119,15 +119,15 @@ def test_filter_of_nothing_and_of_everything(keep):
     edges = np.linspace(-50, int(row.end[-1]) + 50, 13).astype(np.int64)
     columns = RowColumns(row, category, 9)
 
-    found = columns.filtered(mask).query(edges)
+    result = columns.filtered(mask).query(edges)
 
     if keep:
-        assert_same(found, columns.query(edges))
+        assert_same(result, columns.query(edges))
     else:
-        assert not found.count.any()
-        assert not found.covered_ticks.any()
-        assert (found.first == -1).all()
-        assert (found.category == -1).all()
+        assert not result.count.any()
+        assert not result.covered_ticks.any()
+        assert (result.first == -1).all()
+        assert (result.category == -1).all()
 
 
 def test_spans_longer_than_32_bits_stay_exact():
@@ -159,11 +159,11 @@ def test_many_categories_in_long_runs_equal_numpy():
     assert columns._colors.dominant.elements.bounds is not None
     assert_same(columns.query(edges), columns_by_numpy(row, edges, category))
     for view in views(row, 7):  # in a few columns there are too many: they vote
-        found, expected = columns.query(view), columns_by_numpy(row, view, category)
+        result, expected = columns.query(view), columns_by_numpy(row, view, category)
         few = expected.count <= 64 * 150
-        assert np.array_equal(found.category[few], expected.category[few])
+        assert np.array_equal(result.category[few], expected.category[few])
         for name in ("count", "first", "covered_ticks", "busy", "longest"):
-            assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+            assert np.array_equal(getattr(result, name), getattr(expected, name)), name
 
 
 def test_any_number_of_threads_gives_the_same(monkeypatch):
@@ -175,8 +175,8 @@ def test_any_number_of_threads_gives_the_same(monkeypatch):
 
     for n_threads in (1, 2, 3, 8, 50):
         monkeypatch.setattr(module, "MAX_THREADS", n_threads)
-        for found, other in zip(query_many(rows, edges), expected, strict=True):
-            assert_same(found, other)
+        for actual, other in zip(query_many(rows, edges), expected, strict=True):
+            assert_same(actual, other)
 
 
 def test_rows_that_do_not_lie_in_one_piece_are_answered_alike():

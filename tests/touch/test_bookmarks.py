@@ -104,13 +104,13 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
             and session.ranges.marked is not None
         )
     )
-    kept = session.bookmarks.items
+    items = session.bookmarks.items
     hand.press("ctrl+w")
     qtbot.waitUntil(lambda: window.document is None)
 
     again = opened(trace)
 
-    qtbot.waitUntil(lambda: again.session.bookmarks.items == kept, timeout=10_000)
+    qtbot.waitUntil(lambda: again.session.bookmarks.items == items, timeout=10_000)
     hand.press("alt+2")
     assert again.session.ranges.marked is not None
     assert again.session.ranges.marked.time == middle

@@ -25,8 +25,8 @@ def read_times(document: Document) -> tuple[int, int]:
     """Return both ends of the range in the status strip, read as "Go to" would."""
     trace, absolute = document.session.trace, document.session.display.absolute_time
     assert trace is not None
-    words = document.status.range.full_text.removeprefix("range ").split(" (")[0]
-    first, last = words.split(" – ")
+    parts = document.status.range.full_text.removeprefix("range ").split(" (")[0]
+    first, last = parts.split(" – ")
     return (
         parse_time(first, trace.clock, absolute=absolute),
         parse_time(last, trace.clock, absolute=absolute),
@@ -60,23 +60,23 @@ def test_every_part_of_the_window_tells_the_same_time(
         scene = timeline.scene(timeline.width(), timeline.height(), 1.0)
         assert scene is not None
         assert scene.cursor_tick is not None
-        words = texts_of(
+        texts = texts_of(
             timeline.picture(float(timeline.width()), float(timeline.height()), 1.0)
         )
         axis = axis_ticks(shown, 600, trace.clock, absolute=absolute)
         for tick, label in axis.ticks:
             if not axis.base:
                 assert parse_time(label, trace.clock, absolute=absolute) == tick
-        cursor = [w for w in words if _is_near(w, scene.cursor_tick, step, document)]
-        assert cursor, words
+        cursor = [w for w in texts if _is_near(w, scene.cursor_tick, step, document)]
+        assert cursor, texts
 
 
-def _is_near(words: str, tick: int, step: int, document: Document) -> bool:
+def _is_near(text: str, tick: int, step: int, document: Document) -> bool:
     session = document.session
     assert session.trace is not None
     try:
         read = parse_time(
-            words, session.trace.clock, absolute=session.display.absolute_time
+            text, session.trace.clock, absolute=session.display.absolute_time
         )
     except ValueError:
         return False
@@ -98,11 +98,11 @@ def test_table_and_details_tell_the_time_alike(
     assert isinstance(details, DetailsView)
     assert isinstance(table, TableView)
     qtbot.waitUntil(lambda: bool(details.facts.facts))
-    told = {fact.label: fact.value for fact in details.facts.facts}["start"]
+    report = {fact.label: fact.value for fact in details.facts.facts}["start"]
 
-    assert parse_time(told, session.trace.clock) == int(spans.start[20])
+    assert parse_time(report, session.trace.clock) == int(spans.start[20])
     row = table.model.row_of(20)
     assert row is not None
     # In the table all times have one unit.
-    said = table.model.text(row, "time")
-    assert parse_time(said, session.trace.clock) == int(spans.start[20])
+    text = table.model.text(row, "time")
+    assert parse_time(text, session.trace.clock) == int(spans.start[20])

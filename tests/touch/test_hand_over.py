@@ -40,9 +40,9 @@ def start(window_manager: None, environment: dict[str, str]) -> Iterator[Start]:
     """Return a function that starts the program with words; all are ended after."""
     made: list[subprocess.Popen[str]] = []
 
-    def call(*words: object) -> "subprocess.Popen[str]":
+    def call(*text: object) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-m", "ggscope", *map(str, words)],
+            [sys.executable, "-m", "ggscope", *map(str, text)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=environment, cwd=SAMPLES,
         )  # fmt: skip
@@ -58,7 +58,7 @@ def start(window_manager: None, environment: dict[str, str]) -> Iterator[Start]:
 def titles(process: "subprocess.Popen[str] | _Running") -> list[str]:
     """Return the titles of a process's windows."""
     asked = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(process.pid)]
-    found = subprocess.run(
+    result = subprocess.run(
         [*asked, "--name", "ggscope"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def titles(process: "subprocess.Popen[str] | _Running") -> list[str]:
             ["xdotool", "getwindowname", number],
             capture_output=True, text=True, check=False,
         ).stdout.strip()
-        for number in found.stdout.split()
+        for number in result.stdout.split()
     ]  # fmt: skip
     return [line for line in lines if line]
 
@@ -105,12 +105,12 @@ def test_second_start_lands_in_the_window_and_comes_to_the_front(start: Start) -
     _wait(lambda: active_pid() == own.pid, own)
 
     second = start(DEMO.name, "missing.bin")  # of the folder it is started in
-    said = second.communicate(timeout=PATIENCE_MS / 1000)
+    output = second.communicate(timeout=PATIENCE_MS / 1000)
 
     assert second.returncode == 0
-    assert said[0] == ""
-    assert "opened llama-demo.ggmlviz in the running window" in said[1]
-    assert "missing.bin: the file does not exist" in said[1]
+    assert output[0] == ""
+    assert "opened llama-demo.ggmlviz in the running window" in output[1]
+    assert "missing.bin: the file does not exist" in output[1]
     wait_for(DEMO.name, first)
     _wait(lambda: active_pid() == first.pid, first)
     press("ctrl+w")
@@ -168,8 +168,8 @@ def test_window_that_hangs_is_passed_by_and_opens_nothing_later(start: Start) ->
     assert third.wait(PATIENCE_MS / 1000) == 0
     assert titles(first) == [f"{LLAMA.name} — ggscope"]
     second.terminate()
-    said = second.communicate()[1]
-    assert "the open window does not respond" in said
+    output = second.communicate()[1]
+    assert "the open window does not respond" in output
 
 
 def test_double_click_opens_a_window_and_the_next_lands_in_it(
@@ -192,8 +192,8 @@ def test_double_click_opens_a_window_and_the_next_lands_in_it(
     shutil.copy(DEMO, nameless)
     for path in (named, nameless):
         asked = ["xdg-mime", "query", "filetype", path]
-        found = subprocess.run(asked, env=environment, capture_output=True, text=True)
-        if found.stdout.strip() != "application/x-ggmlviz":
+        result = subprocess.run(asked, env=environment, capture_output=True, text=True)
+        if result.stdout.strip() != "application/x-ggmlviz":
             pytest.skip("xdg-mime knows no types of this person; no File::MimeInfo?")
 
     def click(path: Path) -> "subprocess.Popen[bytes]":
@@ -226,12 +226,12 @@ class _Running:
     def is_of(self, application: str) -> bool:
         """Tell whether its windows say that they belong to an application."""
         asked = ["xdotool", "search", "--onlyvisible", "--pid", str(self.pid)]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        said = subprocess.run(
-            ["xprop", "-id", found.stdout.split()[-1], "_KDE_NET_WM_DESKTOP_FILE"],
+        result = subprocess.run(asked, capture_output=True, text=True, check=False)
+        message = subprocess.run(
+            ["xprop", "-id", result.stdout.split()[-1], "_KDE_NET_WM_DESKTOP_FILE"],
             capture_output=True, text=True, check=False,
         ) if shutil.which("xprop") else None  # fmt: skip
-        return said is None or f'"{application}"' in said.stdout
+        return message is None or f'"{application}"' in message.stdout
 
 
 def _wait_until(is_done: Callable[[], bool]) -> None:

@@ -53,11 +53,11 @@ def test_showing_only_something_has_one_name(
     grid = table.focusProxy()
     assert isinstance(grid, QAbstractScrollArea)
 
-    found = texts_at(hand, grid.viewport(), QPoint(120, 8), qtbot)
+    texts = texts_at(hand, grid.viewport(), QPoint(120, 8), qtbot)
 
-    assert any(text.startswith("Show only ") for text in found)
+    assert any(text.startswith("Show only ") for text in texts)
     old = ("Isolate", "Filter by", "Filter to", "Filter spans")
-    assert [text for text in found if text.startswith(old)] == []
+    assert [text for text in texts if text.startswith(old)] == []
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ def test_menu_of_the_graph_is_named_after_what_it_holds(
     button = graph.head.view_button
     qtbot.waitUntil(button.isVisible)
 
-    found = texts_at(hand, button, button.rect().center(), qtbot, "left")
+    texts = texts_at(hand, button, button.rect().center(), qtbot, "left")
 
     assert button.text().startswith("View")
     assert button.accessibleName() == "View"
-    assert [text for text in found if text in OF_THE_VIEW] == OF_THE_VIEW
-    assert [text for text in found if text.startswith(OLD_NAMES)] == []
+    assert [text for text in texts if text in OF_THE_VIEW] == OF_THE_VIEW
+    assert [text for text in texts if text.startswith(OLD_NAMES)] == []
 
 
 def test_right_click_in_the_graph_tells_the_same_names(
@@ -102,11 +102,11 @@ def test_right_click_in_the_graph_tells_the_same_names(
     ]
     box = next(at for at in places if graph.hit(at.x(), at.y()).box >= 0)
 
-    found = texts_at(hand, graph.canvas, box, qtbot)
+    texts = texts_at(hand, graph.canvas, box, qtbot)
 
-    assert found[0].startswith("Select ")
-    assert [text for text in found if text in OF_THE_VIEW] == OF_THE_VIEW
-    assert [text for text in found if text.startswith(OLD_NAMES)] == []
+    assert texts[0].startswith("Select ")
+    assert [text for text in texts if text in OF_THE_VIEW] == OF_THE_VIEW
+    assert [text for text in texts if text.startswith(OLD_NAMES)] == []
 
 
 def test_palette_lists_no_bookmark_that_is_not_there(

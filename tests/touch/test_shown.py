@@ -67,10 +67,10 @@ def test_window_exports_the_lanes_that_are_seen(
     document = opened(SAMPLES / "llama.ggmlviz")
     session = document.session
     assert session.index is not None
-    kept = session.index.lanes[-1]
-    hidden = frozenset(lane.key for lane in session.index.lanes) - {kept.key}
+    value = session.index.lanes[-1]
+    hidden = frozenset(lane.key for lane in session.index.lanes) - {value.key}
     session.lanes.set_state(
-        replace(session.lanes.state, hidden=hidden, pinned=(kept.key,))
+        replace(session.lanes.state, hidden=hidden, pinned=(value.key,))
     )
     path = tmp_path / "seen.svg"
     monkeypatch.setattr(
@@ -88,7 +88,7 @@ def test_window_exports_the_lanes_that_are_seen(
 
     drawing = path.read_text("utf-8")
     assert "Pinned" in drawing
-    assert kept.title in drawing
+    assert value.title in drawing
     assert "thread 0" not in drawing
     families = set(_families(drawing))
     assert families
@@ -160,9 +160,9 @@ def test_tooltip_has_five_lines_and_nothing_unknown(
 
     qtbot.waitUntil(QToolTip.isVisible, timeout=5_000)
 
-    words = QToolTip.text()
-    assert words.count("<br>") <= 4
-    assert "N/A" not in words
+    text = QToolTip.text()
+    assert text.count("<br>") <= 4
+    assert "N/A" not in text
 
 
 def test_details_of_a_token_hold_what_is_known(

@@ -47,10 +47,10 @@ def test_hint_of_the_search_is_whole(
     option = QStyleOptionFrame()
     edit.initStyleOption(option)
     part = QStyle.SubElement.SE_LineEditContents
-    room = edit.style().subElementRect(part, option, edit).width()
+    width = edit.style().subElementRect(part, option, edit).width()
     hint = edit.placeholderText()
     assert hint.startswith("Search")
-    assert edit.fontMetrics().horizontalAdvance(hint) + 4 <= room
+    assert edit.fontMetrics().horizontalAdvance(hint) + 4 <= width
     assert window.width() < 1600 or "Ctrl+F" in hint
 
 

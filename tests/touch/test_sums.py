@@ -79,7 +79,7 @@ def test_sums_of_bytes_are_one_sum_and_say_what_is_counted(
     opened: Opened, hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(SAMPLES / "moe-experiment")
-    said: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, name in (
         ("ctrl+3", "heatmap"),
         ("ctrl+7", "hot_cold"),
@@ -88,15 +88,15 @@ def test_sums_of_bytes_are_one_sum_and_say_what_is_counted(
         hand.press(key)
         (view,) = document.workspace.views(name)
         qtbot.waitUntil(view.isVisible)
-        words = functools.partial(words_of, view)
-        qtbot.waitUntil(lambda words=words: BASIS in words(), timeout=PATIENCE_MS)
-        said[name] = words()
+        text = functools.partial(words_of, view)
+        qtbot.waitUntil(lambda words=text: BASIS in words(), timeout=PATIENCE_MS)
+        values[name] = text()
 
     (drawn,) = re.findall(
-        rf", ([\d.]+ \wiB) \([\d,]+ bytes\), {BASIS}", said["heatmap"]
+        rf", ([\d.]+ \wiB) \([\d,]+ bytes\), {BASIS}", values["heatmap"]
     )
-    assert f"{drawn} read" in said["hot_cold"]
-    assert f" of {drawn} " in said["cache"]
+    assert f"{drawn} read" in values["hot_cold"]
+    assert f" of {drawn} " in values["cache"]
 
 
 def words_of(view: View) -> str:

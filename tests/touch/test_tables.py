@@ -84,12 +84,12 @@ def test_hint_of_the_field_and_the_count_are_whole(
 
     hint = QStyleOptionFrame()
     footer.jump.initStyleOption(hint)
-    room = footer.jump.style().subElementRect(
+    space = footer.jump.style().subElementRect(
         QStyle.SubElement.SE_LineEditContents, hint, footer.jump
     )
-    words = footer.jump.placeholderText()
+    text = footer.jump.placeholderText()
     assert footer.jump.isVisible()
-    assert footer.jump.fontMetrics().horizontalAdvance(words) + 4 <= room.width()
+    assert footer.jump.fontMetrics().horizontalAdvance(text) + 4 <= space.width()
     qtbot.waitUntil(lambda: footer.count.text() == footer.count.full_text)
 
 
@@ -108,8 +108,8 @@ def test_rows_are_counted_alike_with_and_without_a_filter(
     qtbot.waitUntil(lambda: "filter" in count.full_text)
     hand.settle()
 
-    found = f"{len(listed(table)):,}"
-    assert count.full_text == f"{found} of {everything} match the filter"
+    text = f"{len(listed(table)):,}"
+    assert count.full_text == f"{text} of {everything} match the filter"
 
 
 def test_slowest_record_is_in_sight_after_sorting_by_duration(

@@ -27,8 +27,8 @@ def shown_name(bar: TabBar, position: int) -> tuple[str, int]:
     option = QStyleOptionTab()
     bar.initStyleOption(option, position)
     where = QStyle.SubElement.SE_TabBarTabText
-    room = bar.style().subElementRect(where, option, bar).width()
-    return option.text, room
+    width = bar.style().subElementRect(where, option, bar).width()
+    return option.text, width
 
 
 def test_names_can_be_read_however_many_tabs_are_open(
@@ -52,11 +52,11 @@ def test_names_can_be_read_however_many_tabs_are_open(
         name, _ = shown_name(bar, position)
         assert len(name.replace("…", "")) >= LEAST, name
     in_front = bar.currentIndex()
-    name, room = shown_name(bar, in_front)
+    name, space = shown_name(bar, in_front)
     bold = QFont(bar.font())
     bold.setBold(True)
     assert name == bar.tabText(in_front)
-    assert QFontMetrics(bold).horizontalAdvance(name) <= room
+    assert QFontMetrics(bold).horizontalAdvance(name) <= space
     assert bar.rect().contains(bar.tabRect(in_front))
 
     buttons = [b for b in bar.findChildren(QToolButton) if b.isVisible()]

@@ -45,8 +45,8 @@ def empty_display(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         command, pass_fds=[writer], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     os.close(writer)
-    with os.fdopen(reader) as told:
-        name = f":{told.readline().strip()}"
+    with os.fdopen(reader) as report:
+        name = f":{report.readline().strip()}"
     monkeypatch.setenv("DISPLAY", name)
     yield name
     server.terminate()
@@ -119,9 +119,9 @@ def test_walk_tells_what_is_not_flat() -> None:
 
     report.judge()
 
-    told = " ".join(report.faults)
-    assert "stderr" in told
-    assert "private" in told
-    assert "rss" not in told
-    assert "threads" in told
-    assert "descriptors" not in told
+    text = " ".join(report.faults)
+    assert "stderr" in text
+    assert "private" in text
+    assert "rss" not in text
+    assert "threads" in text
+    assert "descriptors" not in text

@@ -237,8 +237,8 @@ def test_output_of_the_command_itself_is_refused(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True,
                        cwd=tmp_path)  # fmt: skip
 
-    said = (tmp_path / "out.png").read_text()
-    assert "where the output of this command goes" in said
+    text = (tmp_path / "out.png").read_text()
+    assert "where the output of this command goes" in text
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -317,10 +317,10 @@ def test_set_replaces_all_or_nothing(tmp_path: Path) -> None:
         write_files(tmp_path, [("1", [b"new"]), ("2", [b"x" * 9_000])])
     with pytest.raises(WriteError, match="exists already"):
         write_files(tmp_path, [("0", [b"new"]), ("2", [b"new"])], overwrite=False)
-    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    values = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     write_files(tmp_path, [(name, [b"new"]) for name in "123"])
 
-    assert kept == {"1": b"old", "2": b"old"}
+    assert values == {"1": b"old", "2": b"old"}
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"new"}
     assert names(tmp_path) == ["1", "2", "3"]
     assert stat.S_IMODE((tmp_path / "1").stat().st_mode) == 0o600

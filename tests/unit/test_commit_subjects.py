@@ -20,9 +20,9 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder: Path, *text: str) -> None:
     named = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
-    subprocess.run(["git", "-C", str(folder), *named, *words], check=True)
+    subprocess.run(["git", "-C", str(folder), *named, *text], check=True)
 
 
 def commit(folder: Path, subject: str) -> None:

@@ -58,17 +58,17 @@ def test_every_file_is_named_after_the_application_id() -> None:
 
 def test_types_are_the_same_in_all_files_and_have_icons() -> None:
     declared = {
-        found.attrib["type"]: found
-        for found in ElementTree.parse(TYPES).getroot().iter(f"{MIME}mime-type")
+        one.attrib["type"]: one
+        for one in ElementTree.parse(TYPES).getroot().iter(f"{MIME}mime-type")
     }
     offered = listed(read(ENTRY)["Desktop Entry"]["MimeType"])
-    told = ElementTree.parse(METAINFO).getroot().iterfind("provides/mediatype")
+    report = ElementTree.parse(METAINFO).getroot().iterfind("provides/mediatype")
 
-    assert list(declared) == offered == [found.text for found in told]
+    assert list(declared) == offered == [one.text for one in report]
     drawn = listed(read(THUMBNAILER)["Thumbnailer Entry"]["MimeType"])
     assert set(drawn) < set(offered)
-    for found in declared.values():
-        icon = found.find(f"{MIME}icon")
+    for value in declared.values():
+        icon = value.find(f"{MIME}icon")
         if icon is not None:
             name = icon.attrib["name"]
             assert len(list(DESKTOP.glob(f"hicolor/*/mimetypes/{name}.*"))) == 10
@@ -76,7 +76,7 @@ def test_types_are_the_same_in_all_files_and_have_icons() -> None:
 
 def test_nothing_that_belongs_to_everybody_is_claimed() -> None:
     root = ElementTree.parse(TYPES).getroot()
-    globs = [found.attrib["pattern"] for found in root.iter(f"{MIME}glob")]
+    globs = [one.attrib["pattern"] for one in root.iter(f"{MIME}glob")]
 
     assert set(globs) == {"*.ggmlviz", "*.gguf", "tensor_trace*.bin"}
     types = listed(read(ENTRY)["Desktop Entry"]["MimeType"])
@@ -99,9 +99,9 @@ def test_actions_are_there_and_their_commands_are_understood() -> None:
 
     assert entry.sections() == ["Desktop Entry", *sections]
     for name in sections:
-        program, *words = entry[name]["Exec"].split()
+        program, *text = entry[name]["Exec"].split()
         assert program == "ggscope"
-        make_parser(("open",)).parse_args(["open", *words])
+        make_parser(("open",)).parse_args(["open", *text])
 
 
 def test_release_is_the_program_s_version() -> None:

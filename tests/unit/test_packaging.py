@@ -69,7 +69,7 @@ def test_program_imports_nothing_that_the_bundle_leaves_out() -> None:
 def test_modules_of_a_bundle_are_found_by_their_files() -> None:
     contents = script("bundle/contents.py")
 
-    found = contents.modules_of(
+    modules = contents.modules_of(
         [
             "numpy/linalg/_umath_linalg.cpython-311-x86_64-linux-gnu.so",
             "python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
@@ -80,7 +80,7 @@ def test_modules_of_a_bundle_are_found_by_their_files() -> None:
         ]
     )
 
-    assert found == {"numpy.linalg._umath_linalg", "_json", "zlib", "PySide6.QtCore"}
+    assert modules == {"numpy.linalg._umath_linalg", "_json", "zlib", "PySide6.QtCore"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
@@ -96,21 +96,21 @@ def test_qt_libraries_of_the_bundle_are_those_that_are_linked_to() -> None:
             *(needed(libraries / n) for n in fresh if (libraries / n).is_file())
         )
 
-    found = {contents.qt_library(Path(name)) for name in expected} - {""}
+    result = {contents.qt_library(Path(name)) for name in expected} - {""}
 
-    assert found == contents.QT_LIBRARIES
+    assert result == contents.QT_LIBRARIES
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="plugins differ")
 def test_plugins_of_the_list_exist() -> None:
     contents = script("bundle/contents.py")
 
-    found = {(p.parent.name, p.stem.removeprefix("lib")) for p in kept_plugins()}
+    pairs = {(p.parent.name, p.stem.removeprefix("lib")) for p in kept_plugins()}
 
     listed = {(folder, n) for folder, names in contents.PLUGINS.items() for n in names}
-    assert listed - found == {("platforms", "qcocoa"), ("styles", "qmacstyle")}
+    assert listed - pairs == {("platforms", "qcocoa"), ("styles", "qmacstyle")}
     for vital in ("qxcb", "qwayland", "qoffscreen"):
-        assert ("platforms", vital) in found
+        assert ("platforms", vital) in pairs
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_icu_keeps_what_sorts_and_nothing_else() -> None:
               "coll/zh.res": b"c", "curr/de.res": b"d" * 100, "de.res": b"e" * 7,
               "ibm-1047.cnv": b"f" * 5, "nfkc.nrm": b"g" * 16}  # fmt: skip
 
-    found = icu.trimmed(icu_package(tables))
+    result = icu.trimmed(icu_package(tables))
 
-    kept = {name: tables[name] for name in tables if icu.is_kept(name)}
-    assert list(kept) == ["cnvalias.icu", "coll/root.res", "coll/zh.res", "nfkc.nrm"]
-    whole = icu_package(kept)
-    assert len(found) == len(whole)
-    assert found.replace(b"\xaa", b"\0") == whole
+    values = {name: tables[name] for name in tables if icu.is_kept(name)}
+    assert list(values) == ["cnvalias.icu", "coll/root.res", "coll/zh.res", "nfkc.nrm"]
+    whole = icu_package(values)
+    assert len(result) == len(whole)
+    assert result.replace(b"\xaa", b"\0") == whole
 
 
 def test_icu_refuses_other_data() -> None:
@@ -238,28 +238,28 @@ def test_application_id_is_one() -> None:
 def test_info_plist_tells_types_that_it_opens() -> None:
     info = script("macos/info.py")
 
-    found = plistlib.loads(plistlib.dumps(info.plist()))
+    data = plistlib.loads(plistlib.dumps(info.plist()))
 
     exported, imported = (
-        {one["UTTypeIdentifier"]: one for one in found[f"UT{kind}TypeDeclarations"]}
+        {one["UTTypeIdentifier"]: one for one in data[f"UT{kind}TypeDeclarations"]}
         for kind in ("Exported", "Imported")
     )
-    documents = found["CFBundleDocumentTypes"]
+    documents = data["CFBundleDocumentTypes"]
     ranks = {t: d["LSHandlerRank"] for d in documents for t in d["LSItemContentTypes"]}
-    assert found["CFBundleIdentifier"] == APPLICATION_ID
+    assert data["CFBundleIdentifier"] == APPLICATION_ID
     assert {t for t in ranks if not t.startswith("public.")} == {*exported, *imported}
     assert [ranks[name] for name in exported] == ["Owner"]
     # What belongs to everybody is offered, never claimed.
     assert {rank for t, rank in ranks.items() if t not in exported} == {"Alternate"}
     assert {d["CFBundleTypeRole"] for d in documents} == {"Viewer"}
     known = {suffix.lstrip(".") for one in infos() for suffix in one.suffixes}
-    told = {
+    values = {
         suffix
         for one in (*exported.values(), *imported.values())
         for suffix in one["UTTypeTagSpecification"]["public.filename-extension"]
     }
-    told |= {s for one in documents for s in one.get("CFBundleTypeExtensions", ())}
-    assert told <= known
+    values |= {s for one in documents for s in one.get("CFBundleTypeExtensions", ())}
+    assert values <= known
     types = (ROOT / "resources" / "desktop" / f"{APPLICATION_ID}.xml").read_text()
     for one in (*exported.values(), *imported.values()):
         for mime in one["UTTypeTagSpecification"]["public.mime-type"]:
@@ -267,9 +267,9 @@ def test_info_plist_tells_types_that_it_opens() -> None:
 
 
 def test_entitlements_are_a_property_list() -> None:
-    found = plistlib.loads((PACKAGING / "macos" / "entitlements.plist").read_bytes())
+    data = plistlib.loads((PACKAGING / "macos" / "entitlements.plist").read_bytes())
 
-    assert all(value is True for value in found.values())
+    assert all(value is True for value in data.values())
 
 
 def test_icons_of_the_disk_image_exist() -> None:
@@ -291,8 +291,8 @@ def test_desktop_files_go_where_their_document_says() -> None:
         if path.name != "README.md":
             name = path.name + ("/" if path.is_dir() else "")
             one = next(path.rglob("*.png")) if path.is_dir() else path
-            found = package.place_of(one.relative_to(source)).as_posix()
-            assert found.startswith(table.pop(name))
+            result = package.place_of(one.relative_to(source)).as_posix()
+            assert result.startswith(table.pop(name))
     assert not table
 
 
@@ -309,9 +309,9 @@ def test_packages_ask_for_what_the_bundle_takes_from_the_system() -> None:
 @pytest.mark.parametrize("name", ["linux/control", "linux/ggscope.spec.in"])
 def test_templates_are_filled_whole(name: str) -> None:
     package = script("package.py")
-    words = re.findall(r"@([A-Z]+)@", (PACKAGING / name).read_text("utf-8"))
+    matches = re.findall(r"@([A-Z]+)@", (PACKAGING / name).read_text("utf-8"))
 
-    text = package.filled(PACKAGING / name, **{word.lower(): "x" for word in words})
+    text = package.filled(PACKAGING / name, **{word.lower(): "x" for word in matches})
 
     assert "@" not in text.replace("<ggscope@ggscope.org>", "")
     with pytest.raises(SystemExit, match="asks for @VERSION@"):
@@ -416,14 +416,14 @@ def test_bundle_without_a_display_plugin_is_refused(
     package.display_plugins()
 
 
-def entry(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def entry(*text: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run what the bundle begins with, as a program of some name."""
     code = (
         "import sys; path, *sys.argv = sys.argv[1:]; "
         "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})"
     )
     return subprocess.run(
-        [sys.executable, "-c", code, str(PACKAGING / "bundle" / "entry.py"), *words],
+        [sys.executable, "-c", code, str(PACKAGING / "bundle" / "entry.py"), *text],
         capture_output=True, text=True, timeout=60, check=False, env=variables,
     )  # fmt: skip
 
@@ -459,13 +459,13 @@ def test_bundle_runs_no_modules_of_others() -> None:
 def test_bundle_keeps_its_libraries_from_other_programs() -> None:
     command = ("ggscope-capture", "run", "-o", "/nonexistent/x", "--", "env")
 
-    found = entry(
+    result = entry(
         *command, PATH="/usr/bin:/bin", LD_LIBRARY_PATH="/bundle",
         LD_LIBRARY_PATH_ORIG="/mine",
     )  # fmt: skip
     without = entry(*command, PATH="/usr/bin:/bin", LD_LIBRARY_PATH="/bundle")
 
-    assert "LD_LIBRARY_PATH=/mine" in found.stdout.splitlines()
+    assert "LD_LIBRARY_PATH=/mine" in result.stdout.splitlines()
     assert "LD_LIBRARY_PATH" not in without.stdout
 
 
@@ -482,18 +482,20 @@ def test_what_benches_import_is_there(path: Path) -> None:
 def test_folders_of_the_builder_are_those_of_one_machine_only() -> None:
     neutral = script("bundle/neutral.py")
 
-    found = neutral.distinct(["/usr", "/usr/local/", "/home/x", "/home/x/py/", "", "."])
+    distinct = neutral.distinct(
+        ["/usr", "/usr/local/", "/home/x", "/home/x/py/", "", "."]
+    )
 
-    assert found == ["/home/x/py", "/home/x"]
+    assert distinct == ["/home/x/py", "/home/x"]
 
 
 def test_libraries_are_rid_of_folders_and_nothing_in_them_moves() -> None:
     neutral = script("bundle/neutral.py")
     data = b"\x7fELF\0-L/home/x/3.11/lib:/home/x/3.11/lib64\0next\0/home/x/3.11\0\1"
 
-    found = neutral.without_folders(data, ["/home/x/3.11"])
+    result = neutral.without_folders(data, ["/home/x/3.11"])
 
-    assert found == (
+    assert result == (
         b"\x7fELF\0-L/usr////3.11/lib:/usr////3.11/lib64\0next\0/usr////3.11\0\1"
     )
     assert neutral.without_folders(b"/ab/c", ["/ab/c"]) == b"/ab/c"  # no room
@@ -540,7 +542,7 @@ def test_lock_has_a_pin_with_hashes_for_each_requirement() -> None:
         versions = pins.get(canonicalize_name(requirement.name), [])
         assert versions, f"{requirement} is not locked; run make lock"
         assert all(requirement.specifier.contains(v) for v, _ in versions), requirement
-    assert [name for name, found in pins.items() if not all(n for _, n in found)] == []
+    assert [name for name, one in pins.items() if not all(n for _, n in one)] == []
 
 
 def test_bundle_that_names_a_folder_of_the_builder_is_refused(

@@ -42,8 +42,8 @@ def read(run) -> Trace:
     return open_bundle(survey([run.path]))
 
 
-def last(found) -> list[RunSummary]:
-    return list(dict(found).values())
+def last(result) -> list[RunSummary]:
+    return list(dict(result).values())
 
 
 def test_whole_summary_is_that_of_the_trace(folder) -> None:
@@ -86,11 +86,11 @@ def test_damaged_run_has_its_error_and_the_others_come_all_the_same(folder) -> N
 
 
 def test_first_what_is_quick_then_what_is_read(folder) -> None:
-    found = list(summaries(folder))
+    items = list(summaries(folder))
     n = len(folder.runs)
 
-    assert [i for i, _ in found] == [*range(n), *range(n)]
-    assert not any(run.is_read for _, run in found[:n])
+    assert [i for i, _ in items] == [*range(n), *range(n)]
+    assert not any(run.is_read for _, run in items[:n])
     assert [i for i, _ in summaries(folder, reads_events=False)] == list(range(n))
 
 
@@ -100,19 +100,19 @@ def test_progress_counts_bytes_and_cancel_stops(folder) -> None:
     assert seen[-1] == (sum(run.size for run in folder.runs),) * 2
 
     cancel = threading.Event()
-    found = summaries(folder, cancel=cancel)
-    next(found)
+    result = summaries(folder, cancel=cancel)
+    next(result)
     cancel.set()
     with pytest.raises(Cancelled):
-        list(found)
+        list(result)
 
 
 def test_run_too_large_for_memory_says_so_and_is_tried_again(folder, tmp_path) -> None:
     cache = SummaryCache(tmp_path / "cache.json", "1")
 
-    found = last(summaries(folder, cache, limit_bytes=1))
+    result = last(summaries(folder, cache, limit_bytes=1))
 
-    assert all(run.error for run in found)
+    assert all(run.error for run in result)
     assert cache.get(folder.runs[1]) is None
 
 
@@ -123,9 +123,9 @@ def test_cache_gives_back_what_was_read_until_a_file_changes(folder, tmp_path) -
     cache.save()
 
     again = SummaryCache(path, "1")
-    found = list(summaries(folder, again))
-    assert [run for _, run in found] == first  # nothing is read a second time
-    assert [dataclasses.asdict(run) for _, run in found] == [
+    items = list(summaries(folder, again))
+    assert [run for _, run in items] == first  # nothing is read a second time
+    assert [dataclasses.asdict(run) for _, run in items] == [
         dataclasses.asdict(run) for run in first
     ]
 

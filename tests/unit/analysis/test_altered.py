@@ -41,8 +41,8 @@ def judged(folder: Path, data: bytes, name: str = "trace.bin"):
     path = folder / name
     path.write_bytes(data)
     trace = open_trace(path)
-    found = completeness(trace)
-    return found, with_completeness(trace, found)
+    result = completeness(trace)
+    return result, with_completeness(trace, result)
 
 
 def severities(trace: Trace) -> dict[str, Severity]:
@@ -57,21 +57,21 @@ def test_damaged_records_are_altered_and_not_missing(n_passes, change, tmp_path)
     rows = np.random.default_rng(n_passes).choice(range(1, n // n_passes), 12, False)
     rows = [int(row) for row in rows if row % (n // n_passes)]
 
-    found, trace = judged(tmp_path, damaged(data, rows, change))
+    result, trace = judged(tmp_path, damaged(data, rows, change))
 
-    assert found.is_known
-    assert (found.n_missing, found.n_altered) == (0, len(rows))
-    assert found.n_there == n
-    told = severities(trace)
-    assert "records_missing" not in told
-    assert told["records_altered"] is Severity.NOTICE
-    assert {trace.record_of(span) for span in found.altered} <= set(rows)
+    assert result.is_known
+    assert (result.n_missing, result.n_altered) == (0, len(rows))
+    assert result.n_there == n
+    report = severities(trace)
+    assert "records_missing" not in report
+    assert report["records_altered"] is Severity.NOTICE
+    assert {trace.record_of(span) for span in result.altered} <= set(rows)
 
 
 def test_whole_passes_have_no_altered_records(tmp_path):
-    found, trace = judged(tmp_path, encode(llama_trace(3), "256"))
+    result, trace = judged(tmp_path, encode(llama_trace(3), "256"))
 
-    assert (found.n_missing, found.n_altered) == (0, 0)
+    assert (result.n_missing, result.n_altered) == (0, 0)
     assert "records_altered" not in severities(trace)
 
 
@@ -79,19 +79,19 @@ def test_record_that_is_lost_beside_damaged_ones_is_missing(tmp_path):
     records = llama_trace(4, n_layers=20)
     data = encode(records[:30] + records[31:], "256")
 
-    found, _ = judged(tmp_path, damaged(data, [40, 50, 60], with_unknown_op))
+    result, _ = judged(tmp_path, damaged(data, [40, 50, 60], with_unknown_op))
 
-    assert (found.n_missing, found.n_altered) == (1, 3)
-    assert found.gaps[0].name == records[30].dst
+    assert (result.n_missing, result.n_altered) == (1, 3)
+    assert result.gaps[0].name == records[30].dst
 
 
 def test_op_that_is_damaged_in_every_pass_is_not_missing(tmp_path):
     data = encode(llama_trace(2, n_layers=20), "256")
     n = len(data) // SIZE // 2
 
-    found, _ = judged(tmp_path, damaged(data, [14, 14 + n], with_unknown_op))
+    result, _ = judged(tmp_path, damaged(data, [14, 14 + n], with_unknown_op))
 
-    assert found.n_missing == 0
+    assert result.n_missing == 0
 
 
 def test_damaged_op_of_a_name_that_comes_twice_is_not_missing(tmp_path):
@@ -103,21 +103,21 @@ def test_damaged_op_of_a_name_that_comes_twice_is_not_missing(tmp_path):
     second = n + next(i for i, r in enumerate(records) if r.dst == name and r.op == 48)
 
     data = encode(records, "256")
-    found, _ = judged(tmp_path, damaged(data, [first, second], with_unknown_op))
+    result, _ = judged(tmp_path, damaged(data, [first, second], with_unknown_op))
 
-    assert (found.n_missing, found.n_altered) == (0, 2)
+    assert (result.n_missing, result.n_altered) == (0, 2)
 
 
 def test_label_that_is_no_text_is_altered(tmp_path):
     data = bytearray(events.packed(events.run(5, 3)))
     data[data.find(b"matmul-1")] = 0xFF
 
-    found, trace = judged(tmp_path, bytes(data), "t.ggmlviz")
+    result, trace = judged(tmp_path, bytes(data), "t.ggmlviz")
 
-    assert (found.n_missing, found.n_altered, found.n_there) == (0, 1, 40)
-    told = severities(trace)
-    assert "records_missing" not in told
-    assert max(told.values()) < Severity.DATA_LOSS
+    assert (result.n_missing, result.n_altered, result.n_there) == (0, 1, 40)
+    report = severities(trace)
+    assert "records_missing" not in report
+    assert max(report.values()) < Severity.DATA_LOSS
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -128,9 +128,9 @@ def test_share_of_a_sample_that_is_damaged_is_altered(seed, tmp_path):
     ]
     rows = np.random.default_rng(seed).choice(live, len(live) // 50, False).tolist()
 
-    found, _ = judged(tmp_path, damaged(data, rows, with_unknown_op))
+    result, _ = judged(tmp_path, damaged(data, rows, with_unknown_op))
 
-    assert (found.n_missing, found.n_altered) == (0, len(rows))
+    assert (result.n_missing, result.n_altered) == (0, len(rows))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -138,9 +138,9 @@ def test_damaged_op_bytes_of_a_real_trace_are_no_loss(seed, tmp_path):
     data = (need_corpus() / "tracer/trace_256_3584a339.bin").read_bytes()
     rows = np.random.default_rng(seed).choice(len(data) // SIZE, 12, False).tolist()
 
-    found, _ = judged(tmp_path, damaged(data, rows, with_unknown_op))
+    result, _ = judged(tmp_path, damaged(data, rows, with_unknown_op))
 
-    assert (found.n_missing, found.n_there) == (0, 582)
+    assert (result.n_missing, result.n_there) == (0, 582)
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
@@ -161,7 +161,7 @@ def test_names_that_never_come_again_are_not_compared_one_by_one(
         data = data.replace(b"\0x", b"\0\xff")
 
     begin = time.process_time()
-    found, _ = judged(tmp_path, data)
+    result, _ = judged(tmp_path, data)
 
-    assert found.n_altered == 0
+    assert result.n_altered == 0
     assert time.process_time() - begin < 10

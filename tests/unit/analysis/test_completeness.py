@@ -142,12 +142,12 @@ def is_whole(completeness: Completeness) -> bool:
 @pytest.mark.parametrize("n_passes", [2, 3, 8, 40])
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_nothing_is_missing_from_passes_that_are_alike(n_passes, lanes) -> None:
-    found = completeness(traced([one_pass()] * n_passes, lanes=lanes))
+    result = completeness(traced([one_pass()] * n_passes, lanes=lanes))
 
-    assert is_whole(found)
-    assert found.share == 1
-    assert found.n_passes == n_passes * lanes
-    assert completeness_words(found).startswith("no records missing")
+    assert is_whole(result)
+    assert result.share == 1
+    assert result.n_passes == n_passes * lanes
+    assert completeness_words(result).startswith("no records missing")
 
 
 @pytest.mark.parametrize("n_passes", [2, 5, 30])
@@ -156,16 +156,16 @@ def test_one_lost_record_is_counted_and_placed(n_passes) -> None:
     place = ops.index(next(op for op in ops if op[0] == "ffn_out-3"))
     trace = traced([ops] * n_passes, skip=frozenset([(1, place)]))
 
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert (found.n_missing, found.n_there) == (1, n_passes * len(ops) - 1)
-    (gap,) = found.gaps
+    assert (result.n_missing, result.n_there) == (1, n_passes * len(ops) - 1)
+    (gap,) = result.gaps
     assert (gap.name, gap.op) == ("ffn_out-3", "MUL_MAT")
     assert gap.after == len(ops) + place - 1
     assert trace.span_name(gap.before) == "l_out-3"
     assert gap.time == int(trace.spans.start[gap.after])
-    words = f"ffn_out-3 (MUL_MAT) after record {gap.after} (cache_k_l3 (view))"
-    assert gap_words(trace, gap) == words
+    text = f"ffn_out-3 (MUL_MAT) after record {gap.after} (cache_k_l3 (view))"
+    assert gap_words(trace, gap) == text
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -183,20 +183,20 @@ def test_lost_begin_of_a_pass_does_not_join_it_to_the_one_before(lanes) -> None:
     accesses = replace(whole.accesses, pattern=whole.accesses.pattern[keep])
     spans = replace(whole.spans, **columns)
 
-    found = completeness(replace(whole, spans=spans, accesses=accesses))
+    result = completeness(replace(whole, spans=spans, accesses=accesses))
 
-    assert found.n_missing == 1
-    assert found.gaps[0].name == "inp_embd"
+    assert result.n_missing == 1
+    assert result.gaps[0].name == "inp_embd"
 
 
 def test_passes_without_bands_are_found_by_what_repeats() -> None:
     ops = one_pass()
     skip = lost_at_random(0.02, 10, len(ops), seed=3)
 
-    found = completeness(traced([ops] * 10, has_passes=False, skip=skip))
+    result = completeness(traced([ops] * 10, has_passes=False, skip=skip))
 
     assert is_whole(completeness(traced([ops] * 10, has_passes=False)))
-    assert found.n_missing == len(skip)
+    assert result.n_missing == len(skip)
 
 
 def test_recording_that_begins_and_ends_inside_a_pass_lacks_nothing() -> None:
@@ -212,11 +212,11 @@ def test_first_and_last_op_are_missed_where_chance_takes_others_too() -> None:
     ends = {(0, 0), (4, len(ops) - 1)}
     others = {(pass_, 5 * k + pass_) for pass_ in (1, 2, 3) for k in (1, 3, 5)}
 
-    found = completeness(traced([ops] * 5, skip=frozenset(ends | others)))
+    result = completeness(traced([ops] * 5, skip=frozenset(ends | others)))
 
-    assert found.n_missing == len(ends | others)
-    assert found.n_fewer == len(ends)
-    assert {"inp_embd", "result"} <= {gap.name for gap in found.gaps}
+    assert result.n_missing == len(ends | others)
+    assert result.n_fewer == len(ends)
+    assert {"inp_embd", "result"} <= {gap.name for gap in result.gaps}
 
 
 def test_longer_end_may_be_cut_or_lost_where_chance_takes_others() -> None:
@@ -224,10 +224,10 @@ def test_longer_end_may_be_cut_or_lost_where_chance_takes_others() -> None:
     head = {(0, 0), (0, 1)}
     others = {(pass_, 5 * k + pass_) for pass_ in (1, 2, 3) for k in (1, 3, 5)}
 
-    found = completeness(traced([ops] * 5, skip=frozenset(head | others)))
+    result = completeness(traced([ops] * 5, skip=frozenset(head | others)))
 
-    assert found.n_missing == len(others)
-    assert found.n_more >= len(head)
+    assert result.n_missing == len(others)
+    assert result.n_more >= len(head)
 
 
 def test_op_that_two_passes_lack_is_told_where_an_op_of_the_same_layers_is() -> None:
@@ -242,11 +242,11 @@ def test_op_that_two_passes_lack_is_told_where_an_op_of_the_same_layers_is() -> 
     lost = {(p, names.index("ffn_out-6")) for p in (0, 1)}
     others = {(p, k) for p in (0, 1) for k in range(4 + p, len(ops) - 2, 11)}
 
-    found = completeness(traced([ops] * 2, skip=frozenset(lost | others)))
+    result = completeness(traced([ops] * 2, skip=frozenset(lost | others)))
     quiet = completeness(traced([ops] * 2, skip=frozenset(lost)))
 
-    assert found.n_missing == len(lost | others)
-    assert [gap.name for gap in found.gaps].count("ffn_out-6") == 2
+    assert result.n_missing == len(lost | others)
+    assert [gap.name for gap in result.gaps].count("ffn_out-6") == 2
     assert not quiet.n_missing, "so few that chance takes none twice"
 
 
@@ -257,19 +257,19 @@ def test_op_that_is_read_in_one_of_two_passes_is_missing_from_both() -> None:
     others = {(1, k) for k in range(4, 20, 5)}
     lost = {(0, computes), (1, computes), (1, reads), *others}
 
-    found = completeness(traced([ops] * 2, skip=frozenset(lost)))
+    result = completeness(traced([ops] * 2, skip=frozenset(lost)))
 
-    assert found.n_missing == len(lost)
+    assert result.n_missing == len(lost)
 
 
 def test_batch_that_is_lost_in_the_middle_is_missing_as_a_whole() -> None:
     ops = one_pass()
     batch = frozenset((3, k) for k in range(4, 20))
 
-    found = completeness(traced([ops] * 9, skip=batch))
+    result = completeness(traced([ops] * 9, skip=batch))
 
-    assert found.n_missing == len(batch)
-    assert len({gap.after for gap in found.gaps}) == 1
+    assert result.n_missing == len(batch)
+    assert len({gap.after for gap in result.gaps}) == 1
 
 
 def test_prompt_of_another_graph_is_no_loss() -> None:
@@ -277,9 +277,9 @@ def test_prompt_of_another_graph_is_no_loss() -> None:
     ops = one_pass()
     prompt = [op for op in ops if op[1] != "CPY"]
 
-    found = completeness(traced([prompt, *[ops] * 30]))
+    result = completeness(traced([prompt, *[ops] * 30]))
 
-    assert (found.is_known, found.n_missing) == (True, 0)
+    assert (result.is_known, result.n_missing) == (True, 0)
 
 
 @pytest.mark.parametrize("n_passes", [2, 3, 4, 6, 10, 20, 60])
@@ -287,9 +287,9 @@ def test_op_that_some_passes_lack_in_every_layer_is_no_loss(n_passes) -> None:
     ops = one_pass()
     other = [op for op in ops if op[1] != "CPY"]
 
-    found = completeness(traced([other if i % 2 else ops for i in range(n_passes)]))
+    result = completeness(traced([other if i % 2 else ops for i in range(n_passes)]))
 
-    assert found.n_missing == 0
+    assert result.n_missing == 0
 
 
 @pytest.mark.parametrize("n_passes", [9, 12, 60])
@@ -297,12 +297,12 @@ def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
     ops = one_pass()
     passes = [ops if i % 3 else ops[:-1] for i in range(n_passes)]
 
-    found = completeness(traced(passes))
+    result = completeness(traced(passes))
 
-    assert (found.n_missing, found.n_varying) == (0, 1)
-    assert "not counted: 1 op that varies" in completeness_words(found)
+    assert (result.n_missing, result.n_varying) == (0, 1)
+    assert "not counted: 1 op that varies" in completeness_words(result)
     alike = completeness(traced([ops] * n_passes))
-    assert new_statement(completeness_words(found), completeness_words(alike))
+    assert new_statement(completeness_words(result), completeness_words(alike))
 
 
 def test_graphs_that_alternate_are_kinds_of_their_own() -> None:
@@ -318,9 +318,9 @@ def test_ops_of_one_thread_only_are_not_missing_from_the_others() -> None:
     ops = one_pass()
     skip = frozenset((k * 4 + lane, 0) for k in range(12) for lane in (1, 2, 3))
 
-    found = completeness(traced([ops] * 12, lanes=4, skip=skip))
+    result = completeness(traced([ops] * 12, lanes=4, skip=skip))
 
-    assert found.n_missing == 0
+    assert result.n_missing == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -332,16 +332,16 @@ def test_passes_without_any_rule_are_not_known(seed) -> None:
         for _ in range(12)
     ]
 
-    found = completeness(traced(passes))
+    result = completeness(traced(passes))
 
-    assert not found.is_known or not found.n_missing
-    assert found.is_known or completeness_words(found).startswith("unknown: ")
+    assert not result.is_known or not result.n_missing
+    assert result.is_known or completeness_words(result).startswith("unknown: ")
 
 
 def test_single_pass_is_not_known() -> None:
-    found = completeness(traced([one_pass()]))
+    result = completeness(traced([one_pass()]))
 
-    assert (found.is_known, found.share) == (False, None)
+    assert (result.is_known, result.share) == (False, None)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -352,12 +352,12 @@ def test_share_that_is_lost_at_random_is_told(share, lanes) -> None:
     # Pairs of pass and op, of every lane.
     skip = lost_at_random(share, n_passes * lanes, n)
 
-    found = completeness(traced([ops] * n_passes, lanes=lanes, skip=skip))
+    result = completeness(traced([ops] * n_passes, lanes=lanes, skip=skip))
 
-    assert found.n_missing == pytest.approx(len(skip), rel=0.05, abs=0.5)
-    n_least = found.n_missing - found.n_fewer
-    assert n_least <= len(skip) <= found.n_missing + found.n_more
-    assert found.share == pytest.approx(1 - share, abs=0.005 + share / 20)
+    assert result.n_missing == pytest.approx(len(skip), rel=0.05, abs=0.5)
+    n_least = result.n_missing - result.n_fewer
+    assert n_least <= len(skip) <= result.n_missing + result.n_more
+    assert result.share == pytest.approx(1 - share, abs=0.005 + share / 20)
 
 
 def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> None:
@@ -380,17 +380,17 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
 
 def test_trace_that_is_still_being_read_is_not_judged() -> None:
     trace = traced([one_pass()] * 5)
-    found = completeness(replace(trace, pending=frozenset({"names"})))
+    result = completeness(replace(trace, pending=frozenset({"names"})))
 
-    assert new_statement(found.why, completeness(trace).why)
+    assert new_statement(result.why, completeness(trace).why)
 
 
 def test_loss_becomes_one_problem_and_silence_none() -> None:
     ops = one_pass()
     trace = traced([ops] * 5, skip=frozenset([(1, 7)]))
 
-    told = with_completeness(trace, completeness(trace))
-    again = with_completeness(told, completeness(told))
+    report = with_completeness(trace, completeness(trace))
+    again = with_completeness(report, completeness(report))
 
     (problem,) = (w for w in again.warnings if w.code == CODE)
     assert isinstance(problem, ReadWarning)
@@ -408,10 +408,10 @@ def test_records_that_follow_each_other_are_missing_together(tmp_path: Path) -> 
     path = tmp_path / "trace.bin"
     path.write_bytes(encode(records, "256"))
 
-    found = completeness(open_trace(path))
+    result = completeness(open_trace(path))
 
-    assert (found.n_missing, found.n_there) == (3, len(records))
-    assert {gap.after for gap in found.gaps} == {3 * n + 4}
+    assert (result.n_missing, result.n_there) == (3, len(records))
+    assert {gap.after for gap in result.gaps} == {3 * n + 4}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -429,18 +429,18 @@ def test_op_of_a_repeated_name_is_missed_where_each_pass_lacks_another_one(seed)
         (n, int(k)) for some in (places, others) for n, k in enumerate(some)
     )
 
-    found = completeness(traced([ops] * 5, skip=skip))
+    result = completeness(traced([ops] * 5, skip=skip))
 
-    assert found.n_missing == len(skip)
+    assert result.n_missing == len(skip)
     assert is_whole(completeness(traced([ops] * 5)))
 
 
 def test_passes_that_all_end_elsewhere_lack_nothing() -> None:
     ops = one_pass()
 
-    found = completeness(traced([ops[: 5 + 3 * k] for k in range(9)]))
+    result = completeness(traced([ops[: 5 + 3 * k] for k in range(9)]))
 
-    assert found.n_missing == 0
+    assert result.n_missing == 0
 
 
 def test_partly_read_trace_is_not_known(tmp_path: Path) -> None:
@@ -484,29 +484,29 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     trace = traced([[op for i, op in enumerate(seen) if i != 7]])
 
     assert not completeness(trace).is_known
-    found = completeness(with_graph(trace, ops, types))
+    result = completeness(with_graph(trace, ops, types))
 
-    assert (found.n_missing, found.n_there) == (1, 9)
-    assert found.rests_on == ("the graph",)
-    assert [(gap.name, gap.op) for gap in found.gaps] == [("ffn_out-7", "MUL_MAT")]
-    assert gap_words(trace, found.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
-    assert found.n_unseen == 5, "no MUL_MAT of that type has a record"
-    told, _, unseen = completeness_words(found).partition("; ")
-    assert told.endswith("records missing (90.0 % complete, based on the graph)")
+    assert (result.n_missing, result.n_there) == (1, 9)
+    assert result.rests_on == ("the graph",)
+    assert [(gap.name, gap.op) for gap in result.gaps] == [("ffn_out-7", "MUL_MAT")]
+    assert gap_words(trace, result.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
+    assert result.n_unseen == 5, "no MUL_MAT of that type has a record"
+    report, _, unseen = completeness_words(result).partition("; ")
+    assert report.endswith("records missing (90.0 % complete, based on the graph)")
     assert unseen.startswith("not counted: 5 ops of the graph")
     # Where each kind has a record, or none is in the graph, nothing is unseen.
-    kept = completeness(with_graph(trace, seen, ["q6_K"] * 10))
-    assert (kept.n_missing, kept.n_unseen) == (1, 0)
-    assert new_statement(completeness_words(found), completeness_words(kept))
+    entries = completeness(with_graph(trace, seen, ["q6_K"] * 10))
+    assert (entries.n_missing, entries.n_unseen) == (1, 0)
+    assert new_statement(completeness_words(result), completeness_words(entries))
     assert new_statements(
-        completeness_words(found), completeness_words(completeness(trace))
+        completeness_words(result), completeness_words(completeness(trace))
     )
     # What another pass has is not lacked in every pass.
     passes = traced([seen, [op for i, op in enumerate(seen) if i != 7]] * 2)
     gaps = completeness(passes).gaps
     known = "\n".join(gap_words(passes, gap) for gap in gaps)
     assert "ffn_out-7 (MUL_MAT) after record" in known
-    assert new_statement(gap_words(trace, found.gaps[0]), known)
+    assert new_statement(gap_words(trace, result.gaps[0]), known)
     # A recording that stops before the end of the graph lacks nothing of its end.
     cut = traced([seen[:8]])
     assert is_whole(completeness(with_graph(cut, ops, types)))
@@ -540,28 +540,28 @@ def events_of(data: bytes) -> Iterator[bytes]:
 def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
     """Check that the range that is told holds what is taken out, over some seeds."""
     head, records = records_of(path)
-    lost = told = 0
+    lost = value = 0
     for seed in seeds:
         n = max(round(share * len(records)), 1)
         chosen = np.random.default_rng(seed).choice(len(records), n, replace=False)
         gone = set(chosen.tolist())
-        kept = [r for i, r in enumerate(records) if i not in gone]
+        values = [r for i, r in enumerate(records) if i not in gone]
         copy = folder / path.name
-        copy.write_bytes(head + b"".join(kept))
-        found = completeness(open_trace(copy))
-        assert found.is_known
+        copy.write_bytes(head + b"".join(values))
+        result = completeness(open_trace(copy))
+        assert result.is_known
         # Nothing tells of the few events of memory how many there should be.
         n -= sum(bool(head) and records[i][0] >= 4 for i in gone)
-        low, high = found.n_missing - found.n_fewer, found.n_missing + found.n_more
+        low, high = result.n_missing - result.n_fewer, result.n_missing + result.n_more
         assert low <= n <= high
-        assert found.n_varying == 0
+        assert result.n_varying == 0
         # Exact where little is lost; and never so wide that it tells nothing.
         assert high - low <= (0 if share < 0.005 else max(1.2 * n, 4))
-        words = completeness_words(found)
-        assert ("; likely " in words) == (low < high)
-        lost, told = lost + n, told + found.n_missing
-        assert found.n_missing == pytest.approx(n, rel=0.05)
-    assert told == pytest.approx(lost, rel=0.05)
+        text = completeness_words(result)
+        assert ("; likely " in text) == (low < high)
+        lost, value = lost + n, value + result.n_missing
+        assert result.n_missing == pytest.approx(n, rel=0.05)
+    assert value == pytest.approx(lost, rel=0.05)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -584,10 +584,10 @@ def test_begin_of_a_pass_whose_first_ops_others_lack_is_found(tmp_path: Path) ->
     copy = tmp_path / "trace-1024.bin"
     copy.write_bytes(b"".join(r for i, r in enumerate(records) if i not in gone))
 
-    found = completeness(open_trace(copy))
+    result = completeness(open_trace(copy))
 
-    assert found.n_missing in (27, 28), "two that are there were missed before"
-    assert found.n_missing + found.n_more >= 28
+    assert result.n_missing in (27, 28), "two that are there were missed before"
+    assert result.n_missing + result.n_more >= 28
 
 
 @pytest.mark.parametrize("lost", [(), (5,), (5, 21)])
@@ -617,11 +617,11 @@ def test_ops_of_threads_are_alike_where_one_of_them_shows_graphs(
     ]
     path = events.write(tmp_path / "t.ggmlviz", left)
 
-    found = completeness(open_trace(path))
+    result = completeness(open_trace(path))
 
     assert len(both) - len(left) == 2 * len(lost)
-    assert (found.is_known, found.n_missing) == (True, 2 * len(lost))
-    assert found.n_varying == 0
+    assert (result.is_known, result.n_missing) == (True, 2 * len(lost))
+    assert result.n_varying == 0
 
 
 def test_whole_samples_lack_nothing() -> None:
@@ -641,19 +641,19 @@ def test_whole_traces_of_the_corpus_lack_nothing() -> None:
     assert len(paths) > 20, kinds
     known = 0
     for path in paths:
-        found = completeness(open_trace(path))
-        assert not found.n_missing, path
-        assert not found.n_varying, path
-        known += found.is_known
+        result = completeness(open_trace(path))
+        assert not result.n_missing, path
+        assert not result.n_varying, path
+        known += result.is_known
     assert known >= 20
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_spans_raise_no_alarm(seed) -> None:
     for trace in (random_links_trace(seed), random_trace(seed, 300)):
-        found = completeness(trace)
+        result = completeness(trace)
 
-        assert not found.n_missing, completeness_words(found)
+        assert not result.n_missing, completeness_words(result)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -666,9 +666,9 @@ def test_few_names_in_ever_other_numbers_are_not_known(seed) -> None:
 
 
 def test_spans_of_one_name_are_not_known() -> None:
-    found = completeness(traced([one_pass()[:1]] * 20))
+    result = completeness(traced([one_pass()[:1]] * 20))
 
-    assert not found.is_known
+    assert not result.is_known
 
 
 def nearly_the_same(members: dict[str, set[int]], named: str) -> set[int]:
@@ -697,21 +697,21 @@ def test_layers_of_an_op_are_those_of_the_most_like_it(
     # Some have the layers of another one, but for one of them.
     for k in range(0, 60, 3):
         members[f"like{k}"] = members[f"op{k}"] ^ {int(rng.integers(0, 40))}
-    found = expected._Classes.__new__(expected._Classes)
-    found.members = {(n, 0): dict.fromkeys(sorted(s), 0) for n, s in members.items()}
-    found.layers = set(range(10_000))
+    result = expected._Classes.__new__(expected._Classes)
+    result.members = {(n, 0): dict.fromkeys(sorted(s), 0) for n, s in members.items()}
+    result.layers = set(range(10_000))
     places = sorted(set().union(*members.values()))
-    found._places = {layer: place for place, layer in enumerate(places)}
-    found._sets = {}
+    result._places = {layer: place for place, layer in enumerate(places)}
+    result._sets = {}
 
     for name, own in members.items():
         if len(own) < 4:
             continue
-        layers, of_all = found.expected((name, 0)), nearly_the_same(members, name)
+        layers, of_all = result.expected((name, 0)), nearly_the_same(members, name)
         assert own <= layers
         assert len(layers) <= len(of_all)
         assert most < len(members) or layers == of_all
-    assert len(found._sets) <= most
+    assert len(result._sets) <= most
 
 
 def nameless(n_passes: int, shared: str, folder: Path, *, has_layers: bool) -> Trace:
@@ -754,10 +754,10 @@ def test_layers_at_the_same_addresses_are_not_taken_for_passes(
 ) -> None:
     trace = nameless(n_passes, shared, tmp_path, has_layers=has_layers)
 
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert (found.share, found.n_missing, found.n_passes) == (None, 0, 0)
-    assert CODE not in {w.code for w in with_completeness(trace, found).warnings}
+    assert (result.share, result.n_missing, result.n_passes) == (None, 0, 0)
+    assert CODE not in {w.code for w in with_completeness(trace, result).warnings}
 
 
 @pytest.mark.parametrize("has_layers", [True, False])
@@ -767,6 +767,6 @@ def test_passes_whose_weights_have_addresses_of_their_own_are_told(
 ) -> None:
     trace = nameless(4, shared, tmp_path, has_layers=has_layers)
 
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert (found.is_known, found.n_missing, found.n_passes) == (True, 0, 4)
+    assert (result.is_known, result.n_missing, result.n_passes) == (True, 0, 4)

@@ -58,9 +58,9 @@ def test_cores_and_migrations_equal_a_loop(
 def test_pinned_threads_never_move() -> None:
     trace = builders.random_trace(1, 300, lanes=4)
 
-    found = core_use(with_cores(trace, 7 - trace.spans.lane))
+    result = core_use(with_cores(trace, 7 - trace.spans.lane))
 
-    assert found == {lane: CoreUse((7 - lane,), 0) for lane in range(4)}
+    assert result == {lane: CoreUse((7 - lane,), 0) for lane in range(4)}
 
 
 def test_trace_without_cores_tells_of_none() -> None:

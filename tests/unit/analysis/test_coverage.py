@@ -69,21 +69,23 @@ def test_omissions_come_in_the_order_of_their_causes():
 
 
 def test_untouched_units_are_unknown_where_reads_may_be_hidden():
-    found = heat(moe_reads())
+    result = heat(moe_reads())
     hides = TraceCoverage((Omission(Cause.SAMPLED, 4, "1 of 3"),))
     located = TraceCoverage((Omission(Cause.OPS_FILTERED, is_located=True),))
 
-    assert cold(found).is_known
-    assert cold(found, located).is_known
-    part = cold(found, hides)
+    assert cold(result).is_known
+    assert cold(result, located).is_known
+    part = cold(result, hides)
     assert not part.is_known
     assert (part.is_listed, part.n_cold) == (True, 3)
 
 
 def test_json_of_coverage_has_every_reason():
-    found = TraceCoverage((Omission(Cause.LAYERS_FILTERED, 9, "0-3", is_located=True),))
+    coverage = TraceCoverage(
+        (Omission(Cause.LAYERS_FILTERED, 9, "0-3", is_located=True),)
+    )
 
-    assert coverage_json(found) == {
+    assert coverage_json(coverage) == {
         "whole": False,
         "stated": False,
         "may_hide_reads": False,

@@ -62,9 +62,9 @@ def random_model(seed: int) -> tuple[list[TensorRow], list[Op]]:
 
 def matched(expression: str, names: list[str]) -> list[str]:
     """Return what llama.cpp moves: it cuts at commas, searches by what is before =."""
-    found = [override.partition("=") for override in expression.split(",")]
-    assert {target for _, _, target in found} == {"CPU"}
-    return [n for n in names if any(re.search(p, n) for p, _, _ in found)]
+    partitions = [override.partition("=") for override in expression.split(",")]
+    assert {target for _, _, target in partitions} == {"CPU"}
+    return [n for n in names if any(re.search(p, n) for p, _, _ in partitions)]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -82,26 +82,28 @@ def test_hottest_tensors_stay_on_the_device(seed: int, share: float) -> None:
     for op in ops:
         for one in op.reads:
             read[tensors[one.tensor].name] += one.size
-    kept, room = [], limit
+    items, size = [], limit
     for one in sorted(on_device, key=lambda t: (-read[t.name] / t.size, t.layer)):
-        if one.size <= room:
-            kept.append(one)
-            room -= one.size
+        if one.size <= size:
+            items.append(one)
+            size -= one.size
 
-    found = flags(reads_trace(tensors, ops), limit).placement
+    placement = flags(reads_trace(tensors, ops), limit).placement
 
-    assert found is not None
-    assert list(found.device) == [one.name for one in kept]
-    rest = [one for one in on_device if one not in kept]
-    assert sorted(found.host) == sorted(one.name for one in rest)
-    assert found.device_size == sum(one.size for one in kept) <= limit
-    assert found.host_size == sum(one.size for one in rest)
-    assert found.device_read == sum(read[one.name] for one in kept)
-    assert found.host_read == sum(read[one.name] for one in rest)
+    assert placement is not None
+    assert list(placement.device) == [one.name for one in items]
+    rest = [one for one in on_device if one not in items]
+    assert sorted(placement.host) == sorted(one.name for one in rest)
+    assert placement.device_size == sum(one.size for one in items) <= limit
+    assert placement.host_size == sum(one.size for one in rest)
+    assert placement.device_read == sum(read[one.name] for one in items)
+    assert placement.host_read == sum(read[one.name] for one in rest)
     others = [f"{name}.x" for name in names] + [f"x.{name}" for name in names]
     others += [name.replace("blk.", "blk.1") for name in names if "blk." in name]
     others = [name for name in others if name not in names]
-    assert sorted(matched(found.expression, names + others)) == sorted(found.host)
+    assert sorted(matched(placement.expression, names + others)) == sorted(
+        placement.host
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -120,16 +122,16 @@ def test_least_number_of_layers_has_its_experts_on_the_cpu(seed: int) -> None:
 
     for limit in range(0, size_with(0) + 500, 401):
         fits = [n for n in range(30) if size_with(n) <= limit]
-        found = flags(trace, limit)
+        result = flags(trace, limit)
 
         if fits:
-            assert found.cpu_layers is not None
-            assert found.cpu_layers.n == fits[0]
-            assert found.cpu_layers.device_size == size_with(fits[0])
-            assert found.cpu_layers.host_size == size_with(0) - size_with(fits[0])
+            assert result.cpu_layers is not None
+            assert result.cpu_layers.n == fits[0]
+            assert result.cpu_layers.device_size == size_with(fits[0])
+            assert result.cpu_layers.host_size == size_with(0) - size_with(fits[0])
         else:
-            assert found.cpu_layers is None
-            assert "does not fit" in found.unknown["n_cpu_moe"]
+            assert result.cpu_layers is None
+            assert "does not fit" in result.unknown["n_cpu_moe"]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -140,9 +142,9 @@ def test_patterns_of_layers_match_these_numbers_only(seed: int) -> None:
     if seed % 5 == 0:
         numbers = set(range(int(rng.integers(1, high)), high + 1))
 
-    found = re.compile("|".join(layer_patterns(sorted(numbers))))
+    result = re.compile("|".join(layer_patterns(sorted(numbers))))
 
-    assert {i for i in range(2000) if found.fullmatch(str(i))} == numbers
+    assert {i for i in range(2000) if result.fullmatch(str(i))} == numbers
 
 
 def test_tensors_of_the_same_layers_share_a_pattern() -> None:
@@ -160,10 +162,10 @@ def test_tensors_of_the_same_layers_share_a_pattern() -> None:
 def test_names_that_the_flag_cannot_hold_give_no_flag(name: str) -> None:
     tensors = [TensorRow(name, 0, 900), TensorRow("output.weight", 900, 10)]
 
-    found = flags(reads_trace(tensors, [Op(0, (Read(1, 10),))]), 100)
+    result = flags(reads_trace(tensors, [Op(0, (Read(1, 10),))]), 100)
 
-    assert found.placement is None
-    assert "characters" in found.unknown["override_tensor"]
+    assert result.placement is None
+    assert "characters" in result.unknown["override_tensor"]
 
 
 def choices_read(data: bytes) -> tuple[Counter, Counter]:
@@ -181,21 +183,21 @@ def test_cache_profile_has_every_choice(seed: int) -> None:
     chosen = random_choices(seed, 30, 3, 150, 100)
     trace = routed(chosen)
 
-    found = cache_profile(trace)
+    profile = cache_profile(trace)
 
-    assert not isinstance(found, str)
+    assert not isinstance(profile, str)
     expected = Counter(
         (layer, expert)
         for token in chosen.tolist()
         for layer, experts in enumerate(token)
         for expert in experts
     )
-    counted, skipped = choices_read(b"".join(found.lines()))
+    counted, skipped = choices_read(b"".join(profile.lines()))
     assert counted == expected
     assert not skipped
-    assert found.hits == expected.total()
-    assert found.n_experts == len(expected)
-    assert found.quality is Quality.MEASURED
+    assert profile.hits == expected.total()
+    assert profile.n_experts == len(expected)
+    assert profile.quality is Quality.MEASURED
 
 
 def with_phases(trace: Trace, n_prompt: int) -> Trace:
@@ -210,20 +212,20 @@ def test_choices_of_prompts_have_negative_positions() -> None:
     tokens, layers, chosen, experts = 6, 3, 2, 4
     trace = with_phases(moe_reads(), 2)
 
-    found = cache_profile(trace)
+    profile = cache_profile(trace)
 
-    assert not isinstance(found, str)
+    assert not isinstance(profile, str)
     rows = {
         (token, layer, (layer + token + i) % experts)
         for token in range(tokens)
         for layer in range(layers)
         for i in range(chosen)
     }
-    counted, skipped = choices_read(b"".join(found.lines()))
+    counted, skipped = choices_read(b"".join(profile.lines()))
     assert counted == Counter((la, e) for t, la, e in rows if t >= 2)
     assert skipped == Counter((la, e) for t, la, e in rows if t < 2)
-    assert found.hits == counted.total()
-    assert found.quality is Quality.DERIVED  # of accesses
+    assert profile.hits == counted.total()
+    assert profile.quality is Quality.DERIVED  # of accesses
     assert isinstance(cache_profile(with_phases(moe_reads(), 99)), str)
 
 
@@ -231,31 +233,31 @@ def test_choices_that_are_not_listed_are_counted() -> None:
     trace = routed(random_choices(0, 5, 2, 8, 2))
     more = np.zeros(len(trace.routing), np.int32)
     more[:2] = 3  # of one token and layer
-    found = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
+    profile = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
 
-    assert not isinstance(found, str)
-    assert found.n_more == 3
-    assert found.quality is Quality.DERIVED
+    assert not isinstance(profile, str)
+    assert profile.n_more == 3
+    assert profile.quality is Quality.DERIVED
     more[:2] = -1
-    found = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
-    assert not isinstance(found, str)
-    assert found.n_more is None
+    profile = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
+    assert not isinstance(profile, str)
+    assert profile.n_more is None
 
 
 def test_ranked_experts_that_do_not_compute_are_left_out() -> None:
     chosen = random_choices(1, 5, 2, 8, 4)
     trace = routed(chosen, used=2)
 
-    found = cache_profile(trace)
+    profile = cache_profile(trace)
 
-    assert not isinstance(found, str)
+    assert not isinstance(profile, str)
     expected = Counter(
         (layer, expert)
         for token in chosen[:, :, :2].tolist()
         for layer, experts in enumerate(token)
         for expert in experts
     )
-    assert choices_read(b"".join(found.lines()))[0] == expected
+    assert choices_read(b"".join(profile.lines()))[0] == expected
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -271,19 +273,19 @@ def test_threads_are_fewer_only_where_they_wait_for_cores(
     s = trace.spans
     used = sorted({int(lane) for lane in s.lane})
 
-    found = thread_count(trace)
+    count = thread_count(trace)
 
-    assert not isinstance(found, str)
-    assert found.n_threads == len(used) == 4
-    assert found.n_cores == n_cores
+    assert not isinstance(count, str)
+    assert count.n_threads == len(used) == 4
+    assert count.n_cores == n_cores
     waited = int(wait[wait >= 0].sum())
     is_crowded = 0 < n_cores < 4
-    assert found.waiting is not None
-    if is_crowded and found.waiting >= 0.3:
-        assert (found.n, found.quality) == (n_cores, Quality.DERIVED)
+    assert count.waiting is not None
+    if is_crowded and count.waiting >= 0.3:
+        assert (count.n, count.quality) == (n_cores, Quality.DERIVED)
         assert waited > 0
     else:
-        assert (found.n, found.quality) == (4, Quality.MEASURED)
+        assert (count.n, count.quality) == (4, Quality.MEASURED)
 
 
 def test_threads_without_waits_are_those_of_the_trace() -> None:
@@ -291,10 +293,10 @@ def test_threads_without_waits_are_those_of_the_trace() -> None:
     op = op_number("MUL_MAT")
     trace = spans_trace([0, 0, 10, 10], [9, 9, 19, 19], [0, 1, 0, 1], op=op, core=core)
 
-    found = thread_count(trace)
+    count = thread_count(trace)
 
-    assert not isinstance(found, str)
-    assert (found.n, found.n_cores, found.waiting) == (2, 1, None)
+    assert not isinstance(count, str)
+    assert (count.n, count.n_cores, count.waiting) == (2, 1, None)
 
 
 def _missing(flags: Flags) -> set[str]:
@@ -313,27 +315,27 @@ def test_what_is_none_has_a_reason(limit: int | None, tmp_path) -> None:
         random_waits(0, 50),
     ]
     for trace in traces:
-        found = flags(trace, limit)
+        result = flags(trace, limit)
 
-        assert _missing(found) == set(found.unknown)
-        assert all(found.unknown.values())
+        assert _missing(result) == set(result.unknown)
+        assert all(result.unknown.values())
 
 
 def test_a_model_without_experts_has_no_layers_of_them() -> None:
     tensors = [TensorRow("blk.0.ffn_up.weight", 0, 900, 0)]
 
-    found = flags(reads_trace(tensors, [Op(0, (Read(0, 900),))]), 100)
+    result = flags(reads_trace(tensors, [Op(0, (Read(0, 900),))]), 100)
 
-    assert found.unknown["n_cpu_moe"] == "the model has no stacks of experts"
+    assert result.unknown["n_cpu_moe"] == "the model has no stacks of experts"
 
 
 def test_without_reads_no_tensor_is_called_hot() -> None:
     tensors, _ = random_model(1)
 
-    found = flags(reads_trace(tensors, [Op(0)]), 100)
+    result = flags(reads_trace(tensors, [Op(0)]), 100)
 
-    assert found.placement is None
-    assert found.unknown["override_tensor"] == "the trace does not tell what ops read"
+    assert result.placement is None
+    assert result.unknown["override_tensor"] == "the trace does not tell what ops read"
 
 
 def test_routing_of_unknown_tokens_counts() -> None:
@@ -341,10 +343,10 @@ def test_routing_of_unknown_tokens_counts() -> None:
     trace = routed(chosen)
     open_tokens = routing(chosen, tokens=np.full(4, -1))
 
-    found = cache_profile(replace(trace, routing=open_tokens))
+    profile = cache_profile(replace(trace, routing=open_tokens))
 
-    assert not isinstance(found, str)
-    assert found.hits == chosen.size
+    assert not isinstance(profile, str)
+    assert profile.hits == chosen.size
 
 
 @pytest.mark.parametrize("factor", [1, 100_000])
@@ -358,20 +360,20 @@ def test_profile_of_counts_has_them_and_no_expert_that_was_never_chosen(
     path = tmp_path / "imatrix.gguf"
     path.write_bytes(imatrix_files.gguf(some))
 
-    found = cache_profile(open_trace(path))
+    profile = cache_profile(open_trace(path))
 
-    assert not isinstance(found, str)
+    assert not isinstance(profile, str)
     counts = {
         (layer, expert): int(count)
         for layer, entry in enumerate(e for e in some if "up_exps" in e.name)
         for expert, count in enumerate(entry.counts)
     }
-    counted, skipped = choices_read(b"".join(found.lines()))
+    counted, skipped = choices_read(b"".join(profile.lines()))
     assert not skipped
     assert set(counted) == {key for key, count in counts.items() if count}
-    assert found.hits == sum(counts.values())
-    assert found.quality is Quality.DERIVED
-    assert (found.divisor == 1) == (factor == 1)
+    assert profile.hits == sum(counts.values())
+    assert profile.quality is Quality.DERIVED
+    assert (profile.divisor == 1) == (factor == 1)
     for key, n in counted.items():
-        assert abs(n - counts[key] / found.divisor) <= 0.5
+        assert abs(n - counts[key] / profile.divisor) <= 0.5
     assert counted.total() <= 1.1 * (1 << 20)

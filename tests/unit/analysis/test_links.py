@@ -100,13 +100,13 @@ def test_spans_and_sums_of_a_thing_are_those_of_a_plain_loop(
     trace = random_links_trace(seed)
     selection = Selection(thing[0], (thing[1],))
 
-    found = linked(trace, selection)
+    links = linked(trace, selection)
     figures = usage_of(trace, selection)
 
     spans = [s for s in range(len(trace.spans)) if touches_slow(trace, *thing, s)]
-    assert found.selection == selection
-    assert found.spans.tolist() == spans
-    assert found.n_spans == figures.n_spans == len(spans)
+    assert links.selection == selection
+    assert links.spans.tolist() == spans
+    assert links.n_spans == figures.n_spans == len(spans)
     hits = [
         (what, row)
         for span in range(len(trace.spans))
@@ -138,24 +138,24 @@ def test_spans_and_sums_of_a_thing_are_those_of_a_plain_loop(
 def test_things_of_spans_are_those_of_a_plain_loop(seed: int, ids: set[int]) -> None:
     trace = random_links_trace(seed)
 
-    found = linked(trace, Selection("spans", tuple(ids)))
+    links = linked(trace, Selection("spans", tuple(ids)))
 
     spans = sorted(i for i in ids if i < len(trace.spans))
     accesses = [pair for span in spans for pair in accesses_slow(trace, span)]
     tensors = {int(what.tensor[row]) for what, row in accesses} - {-1}
     assert trace.spans.tensor is not None
     own = {int(trace.spans.tensor[span]) for span in spans} - {-1}
-    assert found.spans.tolist() == spans
-    assert found.accessed.tolist() == sorted(tensors)
-    assert found.tensors.tolist() == sorted(tensors | own)
+    assert links.spans.tolist() == spans
+    assert links.accessed.tolist() == sorted(tensors)
+    assert links.tensors.tolist() == sorted(tensors | own)
     buffers = {int(what.buffer[row]) for what, row in accesses} - {-1}
-    assert found.buffers.tolist() == sorted(buffers)
+    assert links.buffers.tolist() == sorted(buffers)
     touched = np.zeros(3000, np.bool_)
     for what, row in accesses:
         for first, stop in bytes_slow(trace, what, row):
             touched[first:stop] = True
     lit = np.zeros(3000, np.bool_)
-    for first, stop in found.ranges.tolist():
+    for first, stop in links.ranges.tolist():
         lit[first:stop] = True
     np.testing.assert_array_equal(lit, touched)
 
@@ -181,11 +181,11 @@ def bytes_slow(trace: Trace, what: AccessColumns, row: int) -> list[tuple[int, i
 def test_stack_of_experts_counts_its_listed_slices() -> None:
     trace = random_links_trace(5)
 
-    found = linked(trace, Selection("experts", (expert_key(2, 3),)))
+    links = linked(trace, Selection("experts", (expert_key(2, 3),)))
 
-    assert {EXPS, SLICE} <= set(found.tensors.tolist())
-    assert found.ranges.tolist() == [[1300, 1400]]
-    assert found.layers.tolist() == [2]
+    assert {EXPS, SLICE} <= set(links.tensors.tolist())
+    assert links.ranges.tolist() == [[1300, 1400]]
+    assert links.layers.tolist() == [2]
 
 
 def test_node_has_its_spans_tensor_and_sources() -> None:
@@ -193,13 +193,13 @@ def test_node_has_its_spans_tensor_and_sources() -> None:
     correlation = correlate(trace)
     assert correlation is not None
 
-    found = linked(trace, Selection("nodes", (1,)), correlation)
+    links = linked(trace, Selection("nodes", (1,)), correlation)
 
-    assert found.nodes.tolist() == [1]
-    assert found.spans.tolist() == correlation.spans_of(1).tolist()
-    assert found.tensors.tolist() == [0, 1]
-    assert found.accessed.tolist() == [0]
-    assert found.rules
+    assert links.nodes.tolist() == [1]
+    assert links.spans.tolist() == correlation.spans_of(1).tolist()
+    assert links.tensors.tolist() == [0, 1]
+    assert links.accessed.tolist() == [0]
+    assert links.rules
 
 
 def test_span_and_its_node_point_at_each_other() -> None:
@@ -208,9 +208,9 @@ def test_span_and_its_node_point_at_each_other() -> None:
     assert correlation is not None
     span = int(correlation.spans_of(2)[0])
 
-    found = linked(trace, Selection("spans", (span,)), correlation)
+    links = linked(trace, Selection("spans", (span,)), correlation)
 
-    assert found.nodes.tolist() == [2]
+    assert links.nodes.tolist() == [2]
     assert 2 in linked(trace, Selection("tensors", (2,)), correlation).nodes.tolist()
 
 
@@ -222,12 +222,12 @@ def test_leaf_node_lights_the_spans_that_read_it() -> None:
     graph = builder.snapshot(builders.make_info()).graphs
     trace = replace(trace, graphs=graph)
 
-    found = linked(trace, Selection("nodes", (0,)), correlate(trace))
+    links = linked(trace, Selection("nodes", (0,)), correlate(trace))
 
     assert (
-        found.spans.tolist() == linked(trace, Selection("tensors", (1,))).spans.tolist()
+        links.spans.tolist() == linked(trace, Selection("tensors", (1,))).spans.tolist()
     )
-    assert found.n_spans == 4
+    assert links.n_spans == 4
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ def test_leaf_node_lights_the_spans_that_read_it() -> None:
 def test_what_is_not_there_has_no_links(selection: Selection) -> None:
     trace = random_links_trace(0)
 
-    found = linked(trace, selection, correlate(trace))
+    links = linked(trace, selection, correlate(trace))
 
-    assert found.n_spans == 0
+    assert links.n_spans == 0
     for table in ("spans", "tensors", "buffers", "nodes"):
-        assert getattr(found, table).tolist() == []
-        assert getattr(found, table).dtype == np.int64
+        assert getattr(links, table).tolist() == []
+        assert getattr(links, table).dtype == np.int64
 
 
 def test_listed_spans_are_bounded_and_all_are_counted(
@@ -259,10 +259,10 @@ def test_listed_spans_are_bounded_and_all_are_counted(
     monkeypatch.setattr(links, "MOST_SPANS", 5)
     trace = builders.llama_like_trace()
 
-    found = linked(trace, Selection("tensors", (len(trace.tensors) - 1,)))
+    result = linked(trace, Selection("tensors", (len(trace.tensors) - 1,)))
 
-    assert len(found.spans) == 5
-    assert found.n_spans == 4 * 4 * 2 * 10
+    assert len(result.spans) == 5
+    assert result.n_spans == 4 * 4 * 2 * 10
 
 
 def test_ranges_that_touch_or_overlap_become_one() -> None:
@@ -308,10 +308,10 @@ def test_figures_of_a_node_are_of_the_spans_that_it_lights(
 
     for node in range(len(trace.graphs[0])):
         selection = Selection("nodes", (node,))
-        found = linked(trace, selection, correlation)
+        links = linked(trace, selection, correlation)
         figures = usage_of(trace, selection, correlation)
 
-        assert figures.n_spans == found.n_spans
-        if found.n_spans:
+        assert figures.n_spans == links.n_spans
+        if links.n_spans:
             assert figures.time is not None
-            assert figures.time.start == trace.spans.start[found.spans].min()
+            assert figures.time.start == trace.spans.start[links.spans].min()

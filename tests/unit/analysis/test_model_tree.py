@@ -95,11 +95,11 @@ def test_groups_and_totals_are_those_of_a_plain_loop(tmp_path, by, seed) -> None
 
     tree = tensor_tree(trace, listing, by, no_reads(trace))
 
-    plain, found = plain_groups(trace, tree), tree_groups(tree)
-    assert plain.keys() == found.keys()
+    plain, result = plain_groups(trace, tree), tree_groups(tree)
+    assert plain.keys() == result.keys()
     sizes, shapes = trace.tensors.size, trace.tensors.shape
     for path, rows in plain.items():
-        i = found[path]
+        i = result[path]
         size = sum(int(sizes[row]) for row in rows)
         elements = sum(math.prod(shapes[row].tolist()) for row in rows)
         inside = tree.order[tree.first[i] : tree.stop[i]]

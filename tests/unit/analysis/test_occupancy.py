@@ -49,13 +49,13 @@ LIVES = st.lists(
 def test_reference_run_has_its_known_peak() -> None:
     trace = reference_buffers()
 
-    found = occupancy(trace)
+    result = occupancy(trace)
 
-    assert found.peak is not None
-    assert found.peak.bytes == 654_311_424
-    assert found.peak.bytes / MIB == 624.0
-    assert (found.peak.time, found.peak.until) == (4_000_000, 8_000_000)
-    usage = trace.buffers.usage[found.peak.alive]
+    assert result.peak is not None
+    assert result.peak.bytes == 654_311_424
+    assert result.peak.bytes / MIB == 624.0
+    assert (result.peak.time, result.peak.until) == (4_000_000, 8_000_000)
+    usage = trace.buffers.usage[result.peak.alive]
     assert (int((usage == WEIGHTS).sum()), int((usage == COMPUTE).sum())) == (2, 3)
 
 
@@ -64,7 +64,7 @@ def test_reference_run_has_its_known_peak() -> None:
 def test_occupancy_equals_a_simulation_tick_by_tick(some: list[Life]) -> None:
     trace = buffers_trace(some)
 
-    found = occupancy(trace)
+    result = occupancy(trace)
 
     for tick in range(-2, 45):
         alive = [
@@ -72,30 +72,30 @@ def test_occupancy_equals_a_simulation_tick_by_tick(some: list[Life]) -> None:
             if life.size >= 0 and life.born != -1 and life.born <= tick
             and (life.freed == -1 or life.freed > tick)
         ]  # fmt: skip
-        assert int(found.at(tick).sum()) == sum(life.size for life in alive)
-        by_name = dict(zip(found.groups, found.at(tick).tolist(), strict=True))
+        assert int(result.at(tick).sum()) == sum(life.size for life in alive)
+        by_name = dict(zip(result.groups, result.at(tick).tolist(), strict=True))
         for usage in (ANY, WEIGHTS, COMPUTE):
             expected = sum(life.size for life in alive if life.usage is usage)
             assert by_name.get(usage.name, 0) == expected
-    if found.peak is not None:
-        assert found.peak.bytes == max(int(found.at(t).sum()) for t in range(45))
-        assert int(found.at(found.peak.time).sum()) == found.peak.bytes
+    if result.peak is not None:
+        assert result.peak.bytes == max(int(result.at(t).sum()) for t in range(45))
+        assert int(result.at(result.peak.time).sum()) == result.peak.bytes
 
 
 def test_sums_beyond_the_precision_of_floats_are_exact() -> None:
     trace = buffers_trace([Life(1 << 60), Life(1), Life(1, 5, 6)])
 
-    found = occupancy(trace)
+    result = occupancy(trace)
 
-    assert found.total.tolist() == [(1 << 60) + 1, (1 << 60) + 2, (1 << 60) + 1]
+    assert result.total.tolist() == [(1 << 60) + 1, (1 << 60) + 2, (1 << 60) + 1]
 
 
 def test_changes_at_one_instant_count_as_one() -> None:
     trace = buffers_trace([Life(100, 0, 10), Life(100, 10, 20)])
 
-    found = occupancy(trace)
+    result = occupancy(trace)
 
-    assert found.total.tolist() == [100, 100, 0]
+    assert result.total.tolist() == [100, 100, 0]
 
 
 def test_very_many_backends_share_a_level() -> None:
@@ -105,38 +105,38 @@ def test_very_many_backends_share_a_level() -> None:
 
     unknown = Life(7, backend="")
 
-    found = occupancy(buffers_trace([unknown, *seldom, *often]), "backend")
+    result = occupancy(buffers_trace([unknown, *seldom, *often]), "backend")
 
-    assert len(found.groups) == found.level.shape[1] == 65
-    assert found.groups[0] == "N/A"  # of it nobody knows that it is another one
-    assert {*found.groups[1:64]} < {f"CUDA{k}" for k in range(64)}
-    assert found.groups[64] == "other backends"
-    assert found.level[-1].tolist() == [7] + [20] * 63 + [5020]
-    assert found.total[-1] == found.level[-1].sum()
+    assert len(result.groups) == result.level.shape[1] == 65
+    assert result.groups[0] == "N/A"  # of it nobody knows that it is another one
+    assert {*result.groups[1:64]} < {f"CUDA{k}" for k in range(64)}
+    assert result.groups[64] == "other backends"
+    assert result.level[-1].tolist() == [7] + [20] * 63 + [5020]
+    assert result.total[-1] == result.level[-1].sum()
 
 
 def test_groups_of_backends_are_named_and_the_unknown_one_is_too() -> None:
     trace = buffers_trace([Life(1, backend="CUDA0"), Life(2, backend=""), Life(4)])
 
-    found = occupancy(trace, "backend")
+    result = occupancy(trace, "backend")
 
-    by_name = dict(zip(found.groups, found.at(0).tolist(), strict=True))
+    by_name = dict(zip(result.groups, result.at(0).tolist(), strict=True))
     assert by_name == {"N/A": 2, "CPU": 4, "CUDA0": 1}
 
 
 def test_buffers_without_time_or_size_are_left_out() -> None:
     trace = buffers_trace([Life(5, -1), Life(-1, 3), Life(7, 3)])
 
-    found = occupancy(trace)
+    result = occupancy(trace)
 
-    assert found.at(3).sum() == 7
+    assert result.at(3).sum() == 7
 
 
 def test_a_trace_without_buffers_has_no_peak() -> None:
-    found = occupancy(builders.empty_trace())
+    result = occupancy(builders.empty_trace())
 
-    assert found.peak is None
-    assert found.at(0).sum() == 0
+    assert result.peak is None
+    assert result.at(0).sum() == 0
 
 
 def test_buffers_alive_are_those_born_and_not_yet_freed() -> None:

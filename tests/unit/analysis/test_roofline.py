@@ -63,24 +63,24 @@ def reasons(roofline: Roofline) -> dict[tuple[str, Reason], int]:
 def test_points_are_those_of_plain_loops(seed: int, threads: int) -> None:
     trace = random_roofline(seed, threads=threads)
 
-    found = roofline(trace)
+    result = roofline(trace)
 
-    assert as_table(found) == points(trace)
-    assert found.points
-    assert [p.ticks for p in found.points] == sorted(
-        (p.ticks for p in found.points), reverse=True
+    assert as_table(result) == points(trace)
+    assert result.points
+    assert [p.ticks for p in result.points] == sorted(
+        (p.ticks for p in result.points), reverse=True
     )
-    n_ops = sum(p.n_ops for p in found.points) + sum(x.n_ops for x in found.left_out)
+    n_ops = sum(p.n_ops for p in result.points) + sum(x.n_ops for x in result.left_out)
     assert n_ops == len(trace.spans) // threads
 
 
 def test_spans_of_a_point_are_those_of_its_ops_on_all_threads() -> None:
     trace = random_roofline(7, threads=3)
-    found = roofline(trace)
+    result = roofline(trace)
 
-    seen = [found.spans_of(i) for i in range(len(found.points))]
+    seen = [result.spans_of(i) for i in range(len(result.points))]
 
-    for point, ids in zip(found.points, seen, strict=True):
+    for point, ids in zip(result.points, seen, strict=True):
         assert len(ids) == 3 * point.n_ops
     assert len(np.unique(np.concatenate(seen))) == sum(map(len, seen))
 
@@ -96,21 +96,21 @@ def test_every_op_that_is_left_out_has_a_reason() -> None:
         matmul(600, 0, 2),
     ]
 
-    found = roofline(with_types(reads_trace(weights(), ops)))
+    result = roofline(with_types(reads_trace(weights(), ops)))
 
-    assert reasons(found) == {
+    assert reasons(result) == {
         ("ADD", Reason.NO_FORMULA): 1,
         ("VIEW", Reason.NO_ARITHMETIC): 1,
         ("MUL_MAT", Reason.NO_READS): 1,
         ("MUL_MAT", Reason.NO_SHAPE): 2,  # what is no weight has none either
         ("MUL_MAT", Reason.NO_FIT): 1,
     }
-    (point,) = found.points
+    (point,) = result.points
     assert (point.flops, point.bytes, point.ticks) == (192, 96 + 64, 10)
     assert point.is_f32_assumed
     assert point.intensity == 1.2
     trace = with_types(reads_trace(weights(), ops))
-    assert len(left_out_lines(trace, found, limit=2)) == 3
+    assert len(left_out_lines(trace, result, limit=2)) == 3
 
 
 def experts_trace(columns: int, chosen: dict[tuple[int, int], list[int]]) -> Trace:
@@ -138,9 +138,9 @@ def test_experts_that_the_model_states_must_fit_the_vectors() -> None:
     trace = experts_trace(2, {(0, 0): [1, 3]})
     model = ModelFile("m.gguf", metadata={"n_experts_used": "2"})
 
-    found = roofline(replace(trace, models=(model,)))
+    result = roofline(replace(trace, models=(model,)))
 
-    assert set(reasons(found)) == {("MUL_MAT_ID", Reason.NO_EXPERTS)}
+    assert set(reasons(result)) == {("MUL_MAT_ID", Reason.NO_EXPERTS)}
     one = experts_trace(1, {(0, 0): [1, 3]})
     (point,) = roofline(replace(one, models=(model,))).points
     assert point.experts == 2
@@ -149,9 +149,9 @@ def test_experts_that_the_model_states_must_fit_the_vectors() -> None:
 def test_row_lookup_is_no_multiplication() -> None:
     ops = [Op(0, (Read(TABLE, 160, 5000), Read(VECTORS, 4)), "GET_ROWS")]
 
-    found = roofline(with_types(reads_trace(weights(), ops)))
+    result = roofline(with_types(reads_trace(weights(), ops)))
 
-    assert reasons(found) == {("GET_ROWS", Reason.NO_ARITHMETIC): 1}
+    assert reasons(result) == {("GET_ROWS", Reason.NO_ARITHMETIC): 1}
 
 
 def test_experiment_has_shapes_of_its_model_and_types_of_its_graphs() -> None:
@@ -159,14 +159,14 @@ def test_experiment_has_shapes_of_its_model_and_types_of_its_graphs() -> None:
     trace = open_bundle(named_bundle(folder, []), required=folder)
     shapes, _ = operand_shapes(trace)
 
-    found = roofline(trace)
+    result = roofline(trace)
 
-    by_op = {op: [p for p in found.points if p.op == op] for op in
+    by_op = {op: [p for p in result.points if p.op == op] for op in
              ("MUL_MAT", "MUL_MAT_ID")}  # fmt: skip
     assert all(by_op.values())
-    assert not any(p.is_f32_assumed for p in found.points)  # the graphs tell
-    for i, point in enumerate(found.points):
-        names = {trace.span_name(int(s)) for s in found.spans_of(i)}
+    assert not any(p.is_f32_assumed for p in result.points)  # the graphs tell
+    for i, point in enumerate(result.points):
+        names = {trace.span_name(int(s)) for s in result.spans_of(i)}
         assert len(names) > 0
         per_op = multiply_adds(*point.shape, point.columns) * max(point.experts, 1)
         assert point.flops == per_op * point.n_ops
@@ -188,10 +188,10 @@ def test_experiment_has_shapes_of_its_model_and_types_of_its_graphs() -> None:
     ids=["empty", "llama", "npu", "random"],
 )
 def test_traces_without_shapes_have_no_points_and_say_why(trace: Trace) -> None:
-    found = roofline(trace)
+    result = roofline(trace)
 
-    assert found.points == ()
-    assert why_no_points(found).endswith(".")
+    assert result.points == ()
+    assert why_no_points(result).endswith(".")
 
 
 def test_too_long_a_trace_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +205,9 @@ def test_too_long_a_trace_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None
         accesses=replace(trace.accesses, pattern=trace.accesses.pattern[order]),
     )
 
-    found = roofline(mixed)
+    result = roofline(mixed)
 
-    assert (found.is_too_long, found.points) == (True, ())
+    assert (result.is_too_long, result.points) == (True, ())
 
 
 # -- roofs ---------------------------------------------------------------------------

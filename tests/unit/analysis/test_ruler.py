@@ -154,8 +154,8 @@ def test_what_is_not_recorded_or_too_long_is_said_and_not_zero(
     with monkeypatch.context() as patch:
         patch.setattr(shared, "_MOST_SORTED", 3)
         long = threads_trace(9, in_step=False)
-        found = ruler_facts(long, long.extent)
-    assert (found.n_ops, found.bytes, found.rate) == (None, None, None)
+        result = ruler_facts(long, long.extent)
+    assert (result.n_ops, result.bytes, result.rate) == (None, None, None)
 
 
 def test_length_has_all_digits_and_waits_for_what_lies_between() -> None:

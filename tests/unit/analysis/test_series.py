@@ -24,8 +24,8 @@ def series(shape: CounterShape, time, value, window=None) -> CounterSeries:
     )
 
 
-def same(found, expected) -> bool:
-    return bool(np.allclose(found, expected, equal_nan=True))
+def same(result, expected) -> bool:
+    return bool(np.allclose(result, expected, equal_nan=True))
 
 
 def test_level_holds_until_the_next_sample():

@@ -60,13 +60,13 @@ def test_lost_token_costs_its_records(tmp_path):
     records = llama_trace(20)
     trace = opened(tmp_path, [r for r in records if r.token != 10])
 
-    found = completeness(trace)
-    told = with_completeness(trace, found)
+    result = completeness(trace)
+    report = with_completeness(trace, result)
 
-    assert found.n_missing == found.n_token_records == len(records) // 20
-    assert found.n_expected == len(records)
-    assert found.share == pytest.approx(0.95)
-    (problem,) = (w for w in told.warnings if w.code == "tokens_missing")
+    assert result.n_missing == result.n_token_records == len(records) // 20
+    assert result.n_expected == len(records)
+    assert result.share == pytest.approx(0.95)
+    (problem,) = (w for w in report.warnings if w.code == "tokens_missing")
     assert (problem.severity, problem.count) == (Severity.DATA_LOSS, 1)
     (omission,) = trace_coverage(trace).of(Cause.RECORDS_LOST)
     assert omission.hides_reads
@@ -89,8 +89,8 @@ def test_lost_token_is_missing_where_nothing_else_is_known(tmp_path):
     odd = [r for i, r in enumerate(records) if (i * i + i // 7) % 3 or r.op == 40]
     trace = opened(tmp_path, odd)
 
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert [(gap.first, gap.last) for gap in found.tokens.gaps] == [(6, 6)]
-    told = with_completeness(trace, found)
-    assert "tokens_missing" in {warning.code for warning in told.warnings}
+    assert [(gap.first, gap.last) for gap in result.tokens.gaps] == [(6, 6)]
+    report = with_completeness(trace, result)
+    assert "tokens_missing" in {warning.code for warning in report.warnings}

@@ -181,16 +181,16 @@ def measure(monkeypatch, tmp_path, capsys):
 
 
 def test_first_run_stores_what_later_ones_are_compared_with(measure, tmp_path):
-    code, said = measure(1.0)
+    code, message = measure(1.0)
     assert code == 0
-    assert "baseline of this machine" in said
+    assert "baseline of this machine" in message
     (stored,) = (tmp_path / "state").rglob("bench-baseline-*.json")
     assert json.loads(stored.read_text("utf-8"))["figures"] == {"start.window_s": 1.0}
 
     assert measure(1.1)[0] == 0
-    code, said = measure(9.0)
+    code, message = measure(9.0)
     assert code == 1
-    assert "worse than the baseline" in said
+    assert "worse than the baseline" in message
 
 
 def test_figures_of_another_machine_are_not_compared_with(
@@ -204,8 +204,8 @@ def test_figures_of_another_machine_are_not_compared_with(
     other = next(
         x for x in (first, second) if json.loads(x.read_text())["machine"]["cores"] > 2
     )
-    words = ["bench.py", "--only", "start", "--baseline", str(other)]
-    monkeypatch.setattr(sys, "argv", words)
-    code, said = measure(9.0, cores=2)
+    arguments = ["bench.py", "--only", "start", "--baseline", str(other)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    code, message = measure(9.0, cores=2)
     assert code == 0
-    assert "of another machine" in said
+    assert "of another machine" in message

@@ -69,16 +69,16 @@ def test_every_op_finds_its_node(trace):
 
 
 def test_experts_of_the_trace_are_those_that_were_chosen(trace):
-    found = expert_choices(trace)
+    result = expert_choices(trace)
     expected = choices(n_tokens(N))
 
-    assert found.source is ExpertSource.ACCESSES
-    assert found.n_experts == N_EXPERTS
+    assert result.source is ExpertSource.ACCESSES
+    assert result.n_experts == N_EXPERTS
     seen = np.zeros((n_tokens(N), N_LAYERS, N_EXPERTS), np.bool_)
-    seen[found.token, found.layer, found.expert] = True
-    wanted = np.zeros_like(seen)
-    np.put_along_axis(wanted, expected, True, axis=2)
-    assert np.array_equal(seen, wanted)
+    seen[result.token, result.layer, result.expert] = True
+    requested = np.zeros_like(seen)
+    np.put_along_axis(requested, expected, True, axis=2)
+    assert np.array_equal(seen, requested)
 
 
 def test_choices_are_distinct_and_the_hot_experts_differ_by_layer():

@@ -6,10 +6,10 @@ from bench_report import markdown, met, number, plain, table
 
 
 def test_figures_have_keys_of_their_own_and_the_aims_of_their_size():
-    found = figures(["1", "10", "33"], ["query_1m"])
-    aims = {figure.key: figure.aim for figure in found}
+    result = figures(["1", "10", "33"], ["query_1m"])
+    aims = {figure.key: figure.aim for figure in result}
 
-    assert len(aims) == len(found)
+    assert len(aims) == len(result)
     assert [aims[f"bin{size}.first_s"] for size in ("1", "10", "33")] == [0.3, 0.8, 2.0]
     assert [aims[f"bin{size}.open_s"] for size in ("1", "10", "33")] == [1, 6, 20]
     assert aims["npu.first_s"] == 2.5

@@ -85,8 +85,8 @@ def cache_of(write: int) -> str:
         TensorRow("act", -1, 64),
     )
     put = (Read(2, 8, **side), Read(1, 8, **side), Read(0, 512, **side))
-    told = (Read(2, 8, **side), Read(0, 16, kind=AccessKind.WRITE, **side))
-    ops = [Op(0, told, "ADD")]
+    messages = (Read(2, 8, **side), Read(0, 16, kind=AccessKind.WRITE, **side))
+    ops = [Op(0, messages, "ADD")]
     ops += [Op(20 * i, put, "SET_ROWS") for i in range(1, write + 1)]
     return facts(reads_trace(tensors, ops))
 
@@ -94,8 +94,8 @@ def cache_of(write: int) -> str:
 def buffers(*lives: Life, accessed: list[list[int]] | None = None) -> str:
     trace = buffers_trace(list(lives), accessed=accessed)
     use = buffer_use(trace)
-    words = [buffer_words(trace, i, use, absolute=False) for i in range(len(lives))]
-    return "\n".join([gap_head(trace), *words])
+    texts = [buffer_words(trace, i, use, absolute=False) for i in range(len(lives))]
+    return "\n".join([gap_head(trace), *texts])
 
 
 def refused(op: str, trace: Trace) -> str:

@@ -16,9 +16,9 @@ def facts(
 
 
 def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
-    found = facts(SourceStatus(State.RUNNING, 5, lost=-1))
+    result = facts(SourceStatus(State.RUNNING, 5, lost=-1))
 
-    assert found == {
+    assert result == {
         "tokens/s": "7.2",
         "records/s": "N/A",
         "buffer": "N/A",
@@ -36,23 +36,23 @@ def test_all_that_is_known_of_a_program_is_told():
         resident_bytes=1 << 20, model_bytes=1 << 22, read_bytes=0, major_faults=12,
         run={"backends": "CPU: 2 graphs"}, program="/opt/llama-cli", began=began,
     )  # fmt: skip
-    found = facts(status, extent=1_500_000_000)
+    result = facts(status, extent=1_500_000_000)
 
-    assert found["buffer"] == "<0.1 %"
-    assert found["lost"] == "3"
-    assert found["duration"] == "1.500 s"
-    assert found["program"] == "llama-cli"
-    assert found["started"] == time.strftime("%H:%M:%S", time.localtime(began))
-    assert found["model in page cache"] == "25.0 % of 4.0 MiB"
-    assert found["read from disk"] == "0 B"
-    assert found["major page faults"] == "12"
-    assert found["backends"] == "CPU: 2 graphs"
+    assert result["buffer"] == "<0.1 %"
+    assert result["lost"] == "3"
+    assert result["duration"] == "1.500 s"
+    assert result["program"] == "llama-cli"
+    assert result["started"] == time.strftime("%H:%M:%S", time.localtime(began))
+    assert result["model in page cache"] == "25.0 % of 4.0 MiB"
+    assert result["read from disk"] == "0 B"
+    assert result["major page faults"] == "12"
+    assert result["backends"] == "CPU: 2 graphs"
 
 
 def test_run_that_is_over_has_no_rates():
-    found = facts(SourceStatus(State.ENDED, 5, tokens=3), is_running=False)
+    result = facts(SourceStatus(State.ENDED, 5, tokens=3), is_running=False)
 
-    assert found == {"tokens": "3", "records": "5", "lost": "0"}
+    assert result == {"tokens": "3", "records": "5", "lost": "0"}
 
 
 def test_rates_have_few_digits():

@@ -19,10 +19,10 @@ def words_of(trace) -> dict[str, str]:
 
 
 def test_facts_of_a_run_name_what_is_never_touched():
-    words = words_of(moe_reads())
+    texts = words_of(moe_reads())
 
     # The norms of three layers are never read, 40 bytes each.
-    assert words["Never touched"].startswith("120 B (0.3 %) of 45.0 KiB: 3 of 32")
+    assert texts["Never touched"].startswith("120 B (0.3 %) of 45.0 KiB: 3 of 32")
 
 
 def test_facts_without_a_map_do_not_claim_anything_to_be_cold():
@@ -38,17 +38,17 @@ def test_coverage_of_even_reads_is_no_hot_spot():
     rows = [TensorRow(f"t{i}", starts[i], n) for i, n in enumerate(sizes)]
     ops = [Op(i, (Read(i, n),)) for i, n in enumerate(sizes)]
 
-    words = words_of(reads_trace(rows, ops))["Coverage"]
+    texts = words_of(reads_trace(rows, ops))["Coverage"]
 
-    assert "80.0 % of read bytes hit 15.7 KiB (80.0 % of all tensors)" in words
-    assert "Gini 0.00" in words
+    assert "80.0 % of read bytes hit 15.7 KiB (80.0 % of all tensors)" in texts
+    assert "Gini 0.00" in texts
 
 
 def test_facts_tell_an_alphabetical_file():
-    words = words_of(moe_reads(layers=12))["Order on disk"]
+    texts = words_of(moe_reads(layers=12))["Order on disk"]
 
-    assert "alphabetical" in words
-    assert "0, 1, 10, 11, 2" in words
+    assert "alphabetical" in texts
+    assert "0, 1, 10, 11, 2" in texts
 
 
 def test_facts_of_traces_without_accesses_are_none():
@@ -71,10 +71,10 @@ def test_embedding_rows_are_named_where_accesses_tell_them():
         ops = [Op(i, look, "GET_ROWS") for i, look in enumerate(looks)]
         return words_of(reads_trace([table], ops))["Embedding rows"]
 
-    words = said(1040, 1090, 1040)
-    assert words.startswith("3 look-ups in token_embd.weight; 2 different rows of 800")
+    text = said(1040, 1090, 1040)
+    assert text.startswith("3 look-ups in token_embd.weight; 2 different rows of 800")
     unknown = said(-1, -1, -1)
-    assert new_statements(words, unknown)
+    assert new_statements(text, unknown)
     assert unknown.startswith("looked up in token_embd.weight by")
 
 
@@ -106,15 +106,15 @@ def test_limits_that_would_look_alike_are_told_in_bytes(size: int) -> None:
     trace = reads_trace((rows, weight), ops)
     totals = space_totals(trace)
     least = totals.bytes["weights"]
-    most = least + totals.unknown_bytes["weights"]
+    weights = least + totals.unknown_bytes["weights"]
 
-    words = words_of(trace)["Accesses"]
+    texts = words_of(trace)["Accesses"]
 
-    assert size <= least < most <= size + 8000
-    alike = format_bytes(least) == format_bytes(most)
+    assert size <= least < weights <= size + 8000
+    alike = format_bytes(least) == format_bytes(weights)
     assert alike == (size == 3 << 20)
-    assert (f"{least:,} to {most:,} bytes" in words) == alike
-    assert (f"{format_bytes(least)} to {format_bytes(most)}" in words) != alike
+    assert (f"{least:,} to {weights:,} bytes" in texts) == alike
+    assert (f"{format_bytes(least)} to {format_bytes(weights)}" in texts) != alike
 
 
 @pytest.mark.parametrize("chosen", [1, 2])

@@ -30,8 +30,8 @@ from link_traces import EXPS, SLICE, random_links_trace
 from session_files import graph_trace
 
 
-def by_label(found: SelectedFacts) -> dict[str, Fact]:
-    return {fact.label: fact for fact in found.facts}
+def by_label(facts: SelectedFacts) -> dict[str, Fact]:
+    return {fact.label: fact for fact in facts.facts}
 
 
 def described(trace: Trace) -> Trace:
@@ -63,11 +63,11 @@ def trace() -> Trace:
 
 
 def test_tensor_says_where_it_lies_and_how_that_is_known(trace: Trace) -> None:
-    found = tensor_facts(trace, EXPS, None)
+    result = tensor_facts(trace, EXPS, None)
 
-    facts = by_label(found)
-    assert found.title == "blk.2.ffn_up_exps.weight"
-    assert found.kind == "tensor · experts · layer 2"
+    facts = by_label(result)
+    assert result.title == "blk.2.ffn_up_exps.weight"
+    assert result.kind == "tensor · experts · layer 2"
     assert facts["type"].value == "q4_K"
     assert facts["shape"].value == "10 × 10 × 4"
     assert facts["experts"].value == "4 of 100 B"
@@ -127,7 +127,7 @@ def test_size_of_the_file_is_not_known_from_accesses() -> None:
     assert file_bytes(trace, 1) == -1
     assert place_word(trace, 0) == "from trace"
     assert place_word(trace, 1) == ""
-    assert not any("of the file" in words for words in card_words(trace, 0))
+    assert not any("of the file" in text for text in card_words(trace, 0))
 
 
 def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
@@ -243,10 +243,10 @@ def test_node_says_how_it_was_found_and_never_compares_addresses(trace: Trace) -
     correlation = correlate(trace)
     figures = usage_of(trace, Selection("nodes", (1,)), correlation)
 
-    found = node_facts(trace, 1, figures, correlation)
+    result = node_facts(trace, 1, figures, correlation)
 
-    facts = by_label(found)
-    assert (found.title, found.kind) == ("t1", "graph node · MUL")
+    facts = by_label(result)
+    assert (result.title, result.kind) == ("t1", "graph node · MUL")
     assert facts["shape"].value == "64 × 2"
     assert facts["type"].value == "f32"
     assert "not of tensor data" in facts["ggml_tensor at"].exact

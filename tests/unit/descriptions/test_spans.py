@@ -235,9 +235,9 @@ def test_memory_events_are_counted_by_where_they_go() -> None:
     (space,) = set(loose.what.space[loose.span == span].tolist())
     n = int(np.count_nonzero(loose.span == span))
 
-    told = by_label(span_facts(trace, span))["memory events"].value
+    value = by_label(span_facts(trace, span))["memory events"].value
 
-    assert told == f"{n} in {Space(space).word}"
+    assert value == f"{n} in {Space(space).word}"
     assert "read" in tooltip_text(trace, span)
 
 
@@ -290,9 +290,15 @@ def test_access_tells_badge_and_place(
 
 
 def test_access_with_everything_unknown_reads_not_available() -> None:
-    (found,) = access_facts(with_accesses(AccessColumns.blank(1)), 0)
+    (access_fact,) = access_facts(with_accesses(AccessColumns.blank(1)), 0)
 
-    assert {found.name, found.size, found.layer, found.expert, found.address} == {"N/A"}
+    assert {
+        access_fact.name,
+        access_fact.size,
+        access_fact.layer,
+        access_fact.expert,
+        access_fact.address,
+    } == {"N/A"}
 
 
 def test_access_line_leaves_unknown_parts_out() -> None:

@@ -65,9 +65,9 @@ def test_columns_stand_where_they_say_something() -> None:
 
 
 def test_share_stands_beside_the_total() -> None:
-    found = names(nested_trace())
+    result = names(nested_trace())
 
-    assert found.index("share") == found.index("total") + 1
+    assert result.index("share") == result.index("total") + 1
 
 
 def test_names_are_distinct_and_known() -> None:

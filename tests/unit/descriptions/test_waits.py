@@ -18,8 +18,8 @@ def trace_of(wait: list[int], op: list[int] | None = None) -> Trace:
 
 
 def fact(trace: Trace, span: int, label: str = "wait"):
-    found = [fact for fact in span_facts(trace, span) if fact.label == label]
-    return found[0] if found else None
+    values = [fact for fact in span_facts(trace, span) if fact.label == label]
+    return values[0] if values else None
 
 
 def test_wait_is_told_beside_the_duration_with_its_share():

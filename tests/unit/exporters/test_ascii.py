@@ -67,8 +67,8 @@ def test_times_are_those_that_the_window_writes(seen):
     head, scale, *_ = ascii_timeline(trace, visible=seen).splitlines()
 
     ends = seen or trace.extent
-    words = f"{form.text(ends.start)} to {form.text(ends.end)}, "
-    assert words.replace("µs", "us") in head
+    text = f"{form.text(ends.start)} to {form.text(ends.end)}, "
+    assert text.replace("µs", "us") in head
     assert scale.split("  ")[-1].strip()
     assert scale.lstrip().startswith(form.text(ends.start).replace("µs", "us"))
     for tick in scale.strip().split("  "):

@@ -62,6 +62,6 @@ def test_what_a_nameless_input_is_for_stands_beside_its_name(tmp_path: Path) -> 
     tooltips = re.findall(r'label="([^"]*)"; (?:tooltip="([^"]*)")?', path.read_text())
     read = registry.open_trace(path)
 
-    assert [words for _, words in tooltips[:3]] == ["RoPE positions (inferred)", "", ""]
+    assert [text for _, text in tooltips[:3]] == ["RoPE positions (inferred)", "", ""]
     names = [read.strings[int(i)] for i in read.graphs[0].name]
     assert names == ["leaf_4", "Qcur-0", "leaf_8"]

@@ -96,11 +96,11 @@ def test_chrome_events_hold_every_span_to_the_nanosecond(name: str) -> None:
     made = Events(open_trace(SAMPLES / name))
     # Numbers as they are written: a float would hide what is lost in it.
     text = b"".join(chrome.chunks(made)).decode()
-    found = json.loads(text, parse_float=str)["traceEvents"]
+    data = json.loads(text, parse_float=str)["traceEvents"]
 
     slices = sorted(
         (int(e["ts"].replace(".", "")), int(e["dur"].replace(".", "")), e["name"])
-        for e in found
+        for e in data
         if e["ph"] == "X"
     )
     assert slices == told(made)
@@ -110,12 +110,12 @@ def test_chrome_events_hold_every_span_to_the_nanosecond(name: str) -> None:
         if e["ph"] == "X"
     )
     samples = sum(len(series) for series in made.trace.counters)
-    count = Counter(e["ph"] for e in found)
+    count = Counter(e["ph"] for e in data)
     n_open, n_instants = n_unfinished(made)
     assert (count["B"], count["E"]) == (n_open, 0)
     assert (count["i"], count["C"]) == (len(made.trace.markers) + n_instants, samples)
-    named = {(e["pid"], e["tid"]) for e in found if e["name"] == "thread_name"}
-    assert {(e["pid"], e["tid"]) for e in found if e["ph"] in "Xi"} <= named
+    named = {(e["pid"], e["tid"]) for e in data if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in data if e["ph"] in "Xi"} <= named
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -176,12 +176,12 @@ def test_parts_below_a_limit_hold_everything_once(name: str, monkeypatch) -> Non
 
     assert len(files) > 1
     assert all(len(data) <= limit for data in files)
-    found = [unpacked(data) for data in files]
-    assert sorted(s for slices, *_ in found for s in slices) == told(made)
-    assert [sum(column) for column in list(zip(*found, strict=True))[1:]] == list(
+    result = [unpacked(data) for data in files]
+    assert sorted(s for slices, *_ in result for s in slices) == told(made)
+    assert [sum(column) for column in list(zip(*result, strict=True))[1:]] == list(
         unpacked(whole)[1:]
     )
-    times = [[s[0] for s in slices] for slices, *_ in found if slices]
+    times = [[s[0] for s in slices] for slices, *_ in result if slices]
     assert all(max(a) < min(b) for a, b in itertools.pairwise(times))
 
 
@@ -205,15 +205,15 @@ def test_span_without_an_end_is_open_where_nothing_closes_it(
     start, end = map(list, zip(*spans, strict=True))
     made = Events(spans_trace(start, end, flags=np.array(flags, np.uint16)))
 
-    found = [e for e in chrome_of(made)["traceEvents"] if e["ph"] in "XBEi"]
+    values = [e for e in chrome_of(made)["traceEvents"] if e["ph"] in "XBEi"]
 
     assert made.is_open.tolist() == expected
     kinds = [
         ("X" if not f else "B" if o else "i")
         for f, o in zip(flags, expected, strict=True)
     ]
-    assert [e["ph"] for e in found] == kinds
-    assert [e.get("args", {}).get("time") for e in found] == [
+    assert [e["ph"] for e in values] == kinds
+    assert [e.get("args", {}).get("time") for e in values] == [
         "unfinished" if f else None for f in flags
     ]
 
@@ -239,7 +239,7 @@ def test_stacks_sum_up_to_the_time_in_which_a_track_is_busy(
     trace = spans_trace(start, start + [n for _, n in spans], op=3)
     made = Events(trace)
 
-    found = folded.stacks(made)
+    stacks = folded.stacks(made)
 
     busy = 0
     for track in set(made.track.tolist()):
@@ -250,8 +250,8 @@ def test_stacks_sum_up_to_the_time_in_which_a_track_is_busy(
             for tick in range(int(trace.spans.start[i]), int(trace.spans.end[i]))
         }
         busy += len(ticks)
-    assert sum(found.values()) == busy
-    assert all(time > 0 for time in found.values())
+    assert sum(stacks.values()) == busy
+    assert all(time > 0 for time in stacks.values())
 
 
 def test_stacks_name_process_track_and_nested_ops() -> None:
@@ -283,10 +283,10 @@ def test_hostile_names_stay_data() -> None:
     trace = hostile_trace()
     made = Events(trace)
 
-    found = chrome_of(made)
+    result = chrome_of(made)
     lines = b"".join(folded.chunks(made)).decode().splitlines()
 
-    assert [e["name"] for e in found["traceEvents"] if e["ph"] == "X"] == [HOSTILE]
+    assert [e["name"] for e in result["traceEvents"] if e["ph"] == "X"] == [HOSTILE]
     assert len(lines) == 1
     assert re.fullmatch(r"[^;]+;[^;]+;[^;]+ 5", lines[0])
     assert "\x1b" not in lines[0]
@@ -407,12 +407,12 @@ WAITS = [(40, 50), (240, 60), (340, 20)]
 
 
 def test_waits_are_chrome_events_of_their_own() -> None:
-    found = [e for e in chrome_of(waiting())["traceEvents"] if e["ph"] == "X"]
+    values = [e for e in chrome_of(waiting())["traceEvents"] if e["ph"] == "X"]
 
-    waits = [e for e in found if e.get("cat") == events.WAIT]
+    waits = [e for e in values if e.get("cat") == events.WAIT]
     assert [(nanos(e["ts"]), nanos(e["dur"])) for e in waits] == WAITS
-    assert {e["tid"] for e in waits} == {e["tid"] for e in found}
-    assert len(found) == 7
+    assert {e["tid"] for e in waits} == {e["tid"] for e in values}
+    assert len(values) == 7
 
 
 def test_waits_are_slices_of_their_own() -> None:

@@ -121,16 +121,16 @@ def test_spans_that_nest_or_overlap_have_their_own_ends(pairs) -> None:
     times = [time for _, time, _, _, _ in events]
     assert times == sorted(times)
     opened: dict[bytes, list[int]] = {}
-    found = Counter()
+    counts = Counter()
     for kind, time, _, union, _ in events:
         stack = opened.setdefault(union[:8], [])
         if kind == 2:
             stack.append(time)
         else:
-            found[stack.pop(), time] += 1
+            counts[stack.pop(), time] += 1
     assert not any(opened.values())
     expected = zip(start.tolist(), (start + length).tolist(), strict=True)
-    assert found == Counter(expected)
+    assert counts == Counter(expected)
 
 
 def test_times_are_those_of_the_clock_and_never_negative() -> None:

@@ -149,9 +149,9 @@ def test_arrows_of_a_part_end_at_its_edges(tmp_path: Path) -> None:
     )
     made = Events(trace, trace.spans.start < 30)
 
-    found = json.loads(b"".join(chrome.chunks(made)))["traceEvents"]
+    data = json.loads(b"".join(chrome.chunks(made)))["traceEvents"]
 
-    flows = [(e["ph"], e["ts"], e["id"]) for e in found if e["ph"] in "sf"]
+    flows = [(e["ph"], e["ts"], e["id"]) for e in data if e["ph"] in "sf"]
     assert flows == [("s", 0, 1), ("f", 0.02, 1)]
     assert any("1, omitted" in message for message in chrome.losses(made))
     assert any("1, omitted" in message for message in perfetto.losses(made))
@@ -223,9 +223,9 @@ def test_cycles_stay_cycles(tmp_path: Path) -> None:
 def test_only_texts_are_packed() -> None:
     pieces = [b"a" * 5000, b"b"]
 
-    found = b"".join(packed(pieces, "folded", Path("x.folded.gz")))
+    text = b"".join(packed(pieces, "folded", Path("x.folded.gz")))
 
-    assert gzip.decompress(found) == b"".join(pieces)
+    assert gzip.decompress(text) == b"".join(pieces)
     assert list(packed(pieces, "folded", Path("x.folded"))) == pieces
     assert list(packed(pieces, "tensor-256", Path("x.gz"))) == pieces
 

@@ -88,8 +88,8 @@ def test_every_span_is_a_row_with_its_values(name: str, form: str) -> None:
 
     expected = meant(trace)
     assert len(rows) == len(expected)
-    for row, wanted in zip(rows, expected, strict=True):
-        assert {key: row[key] for key in wanted} == wanted
+    for row, item in zip(rows, expected, strict=True):
+        assert {key: row[key] for key in item} == item
     assert {row["lane"] for row in rows} <= set(trace.lanes.names)
 
 

@@ -154,9 +154,9 @@ def test_op_without_an_end_has_no_duration(tmp_path: Path) -> None:
     flags = np.array([0, SpanFlag.UNFINISHED, 0], np.uint16)
     trace = spans_trace([0, 10, 30], [5, 900, 40], op=[1, 2, 3], flags=flags)
 
-    found = decode(written(Events(trace)), "256")
+    text = decode(written(Events(trace)), "256")
 
-    assert [r.duration for r in found] == [5, 0, 10]
+    assert [r.duration for r in text] == [5, 0, 10]
 
 
 def test_names_fill_their_fields(tmp_path: Path) -> None:
@@ -174,18 +174,18 @@ def test_other_traces_give_ops_without_sources(tmp_path: Path) -> None:
     s = trace.spans
     ops = np.flatnonzero(s.op >= 0)
 
-    found = decode(written(Events(trace)), "256")
+    text = decode(written(Events(trace)), "256")
     back = read(tmp_path, written(Events(trace)), ops="ggml-2025-11-25-95")
 
-    assert len(found) == len(ops) == tensor_access.n_spans(Events(trace))
+    assert len(text) == len(ops) == tensor_access.n_spans(Events(trace))
     start = np.sort(s.start[ops]) + trace.clock.origin
-    assert [r.time for r in found] == start.tolist()
-    assert sum(r.duration for r in found) == int((s.end - s.start)[ops].sum())
-    assert {r.token for r in found} == {NO_INDEX}
-    assert {r.phase for r in found} == {255}
-    assert {len(r.sources) for r in found} == {0}
+    assert [r.time for r in text] == start.tolist()
+    assert sum(r.duration for r in text) == int((s.end - s.start)[ops].sum())
+    assert {r.token for r in text} == {NO_INDEX}
+    assert {r.phase for r in text} == {255}
+    assert {len(r.sources) for r in text} == {0}
     names = {trace.strings[i].encode()[:24].decode() for i in s.name[ops].tolist()}
-    assert {r.dst for r in found} == names
+    assert {r.dst for r in text} == names
     counts = [np.unique([t.op_name(i) for i in t.spans.op[t.spans.op >= 0].tolist()],
                         return_counts=True) for t in (trace, back)]  # fmt: skip
     for one, other in zip(*counts, strict=True):
@@ -195,9 +195,9 @@ def test_other_traces_give_ops_without_sources(tmp_path: Path) -> None:
 def test_accesses_of_a_trace_without_records_are_its_sources() -> None:
     trace = llama_like_trace(tokens=1, layers=2)
 
-    found = decode(written(Events(trace)), "256")
+    text = decode(written(Events(trace)), "256")
 
-    with_weight = [r for r in found if any(s.mem == 0 for s in r.sources)]
+    with_weight = [r for r in text if any(s.mem == 0 for s in r.sources)]
     assert with_weight
     source = next(s for s in with_weight[0].sources if s.mem == 0)
     assert source.name.startswith("blk.0.")

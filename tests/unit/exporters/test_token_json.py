@@ -191,8 +191,8 @@ def test_what_was_written_is_read_back_and_written_the_same(
     assert len(written) == len(records)
     if len(texts) == 1:
         assert_same_content(back, trace)
-    told = sorted((e["timestamp_ns"], e["dst_name"], e["thread_id"]) for e in written)
-    assert told == sorted((r.time, r.dst, r.thread) for r in records)
+    items = sorted((e["timestamp_ns"], e["dst_name"], e["thread_id"]) for e in written)
+    assert items == sorted((r.time, r.dst, r.thread) for r in records)
 
 
 def test_trace_written_with_wide_schema_gives_the_same_tables(tmp_path: Path) -> None:

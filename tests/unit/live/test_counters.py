@@ -59,13 +59,13 @@ def test_viewer_counts_nothing_of_damaged_counters(kind: str, writer: Writer) ->
     source.poll()
     DAMAGE[kind](writer)
 
-    heard, trace = followed(source)
+    messages, trace = followed(source)
     source.close()
     source.forget()
 
     assert "live_counters" in codes(trace) or kind == "events-dropped"
-    assert heard.lost == 0
-    assert heard.records == LANES * N_NODES
+    assert messages.lost == 0
+    assert messages.records == LANES * N_NODES
     assert trace.check() == []
 
 
@@ -100,11 +100,11 @@ def test_sound_losses_are_counted_as_ever(writer: Writer) -> None:
     for _ in range(2 * CAPACITY // N_NODES):
         writer.graph()
 
-    heard, trace = followed(source)
+    messages, trace = followed(source)
     source.close()
     source.forget()
 
-    assert heard.lost == writer.dropped > 0
+    assert messages.lost == writer.dropped > 0
     assert "live_counters" not in codes(trace)
 
 
@@ -113,11 +113,11 @@ def test_lag_is_not_known_of_times_before_the_ring(writer: Writer) -> None:
     source.poll()
     writer.graph(begin=1)  # just after the machine started
 
-    heard, _ = followed(source, 1)
+    messages, _ = followed(source, 1)
     source.close()
     source.forget()
 
-    assert -1 <= heard.lag_ns < 60 * 10**9
+    assert -1 <= messages.lag_ns < 60 * 10**9
 
 
 def test_ring_of_another_start_of_the_machine_is_read(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def test_ring_of_another_start_of_the_machine_is_read(tmp_path: Path) -> None:
     writer.end()
     writer.control["pid"], writer.control["start_time"] = os.getpid(), 1
 
-    found = recording.ring_status(writer.path)
+    ring_status = recording.ring_status(writer.path)
     source = ProgramSource(writer.path)
-    heard, trace = followed(source)
+    messages, trace = followed(source)
     source.close()
     source.forget()
 
-    assert found.state == "ended"
-    assert heard.lost == writer.dropped > 0
+    assert ring_status.state == "ended"
+    assert messages.lost == writer.dropped > 0
     assert "live_counters" not in codes(trace)

@@ -27,13 +27,13 @@ def start() -> Iterator[Start]:
     began: list[subprocess.Popen[str]] = []
 
     def run(mode: str, path: Path, **variables: str) -> int:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("GGSCOPE_")}
+        values = {k: v for k, v in os.environ.items() if not k.startswith("GGSCOPE_")}
         made = subprocess.Popen(
             [sys.executable, str(PROGRAM), mode, str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**kept, **variables},
+            env={**values, **variables},
         )
         began.append(made)
         assert made.stdout is not None

@@ -30,21 +30,21 @@ def rows(trace) -> list[tuple]:
     s, names = trace.spans, [trace.span_name(i) for i in range(len(trace.spans))]
     of_threads = trace.lanes.of_kind(LaneKind.THREAD)[s.lane]
     columns = (s.start, s.end, s.op, s.flags)
-    found = zip(*(column.tolist() for column in columns), names, strict=True)
-    return sorted(row for row, is_one in zip(found, of_threads, strict=True) if is_one)
+    actual = zip(*(column.tolist() for column in columns), names, strict=True)
+    return sorted(row for row, is_one in zip(actual, of_threads, strict=True) if is_one)
 
 
 def told(source, data: bytes, cuts: list[int]):
     """Write `data` in pieces, poll after each; return the snapshots."""
-    told, before = [], 0
+    messages, before = [], 0
     for cut in [*cuts, len(data)]:
         with source.path.open("ab") as file:
             file.write(data[before:cut])
         before = cut
         source.poll()
-        told.append(source.snapshot())
-        assert told[-1].check() == []
-    return told
+        messages.append(source.snapshot())
+        assert messages[-1].check() == []
+    return messages
 
 
 @pytest.mark.parametrize("options", [{}, {"interleaved": True}, {"labels": False}])
@@ -61,8 +61,8 @@ def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, op
     assert source.status().records == len(events)
     expected = rows(whole)
     if not options.get("labels", True):  # without names the table of ops is a guess
-        expected, found = ([row[:4] for row in r] for r in (expected, rows(last)))
-        assert found == expected
+        expected, result = ([row[:4] for row in r] for r in (expected, rows(last)))
+        assert result == expected
     else:
         assert rows(last) == expected
     source.close()
@@ -90,8 +90,8 @@ def test_ops_of_a_growing_stream_have_the_names_that_its_labels_speak_for(tmp_pa
 
     whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
     assert last.ops.margin == whole.ops.margin > 0
-    found = {last.ops.name(code) for code in last.spans.op.tolist() if code >= 0}
-    assert found == set(ops.values())
+    names = {last.ops.name(code) for code in last.spans.op.tolist() if code >= 0}
+    assert names == set(ops.values())
     source.close()
 
 
@@ -159,19 +159,19 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
     whole = open_trace(path)
     of_records = np.flatnonzero(whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane])
     order = of_records[np.argsort(whole.spans.start[of_records], kind="stable")]
-    found = [reads(trace, i) for i in range(len(trace.spans))]
+    result = [reads(trace, i) for i in range(len(trace.spans))]
     expected = [reads(whole, i) for i in order.tolist()]
     if layout in ("64p", "128"):  # a file joins the records of an op, one source each
-        found, expected = (
-            [one for span in spans for one in span] for spans in (found, expected)
+        result, expected = (
+            [one for span in spans for one in span] for spans in (result, expected)
         )
-        assert len(found) == len(trace.spans)
+        assert len(result) == len(trace.spans)
     if layout == "64p":  # whether its layers mean anything, only the whole file tells
-        assert {one[5] for one in found} == {-1}
-        found, expected = (
-            [(*o[:5], *o[6:]) for o in ones] for ones in (found, expected)
+        assert {one[5] for one in result} == {-1}
+        result, expected = (
+            [(*o[:5], *o[6:]) for o in ones] for ones in (result, expected)
         )
-    assert found == expected[: len(found)]
+    assert result == expected[: len(result)]
     assert trace.pending == {RUNNING}
     source.close()
 
@@ -213,8 +213,8 @@ def test_pause_between_passes_of_one_token_is_no_time_of_an_op(tmp_path):
     whole = open_trace(path)
     of_records = whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane]
     lasting = (whole.spans.end - whole.spans.start)[of_records]
-    found = trace.spans.end - trace.spans.start
-    assert found.tolist() == lasting[: len(found)].tolist()
+    result = trace.spans.end - trace.spans.start
+    assert result.tolist() == lasting[: len(result)].tolist()
     source.close()
 
 
@@ -436,15 +436,15 @@ def test_silence_is_told_with_what_is_known_of_the_writer(tmp_path, monkeypatch)
     source = RecordsSource(path)
     source.writers = WriterWatch(path, lambda _: ())
     source.poll()
-    words = []
+    arguments = []
     for seconds in (1, 4, 5, 61):
         now += seconds * NANO
         source.poll()
-        words.append(source.status().message)
+        arguments.append(source.status().message)
 
-    assert words[0] == ""
-    assert [w.partition(" s;")[0].rpartition(" ")[2] for w in words[1:]] == [
+    assert arguments[0] == ""
+    assert [w.partition(" s;")[0].rpartition(" ")[2] for w in arguments[1:]] == [
         "5", "10", "60",
     ]  # fmt: skip
-    assert all("its writer is not known" in w for w in words[1:])
+    assert all("its writer is not known" in w for w in arguments[1:])
     source.close()

@@ -46,8 +46,8 @@ def sampled_after(source: ProgramSource, begin: int):
     while time.monotonic() < until:
         source.poll()
         trace = source.snapshot()
-        found = trace.residency
-        if found is not None and found.begin[-1] + trace.clock.origin > begin:
+        residency = trace.residency
+        if residency is not None and residency.begin[-1] + trace.clock.origin > begin:
             return trace
         time.sleep(0.01)
     raise AssertionError("no sample came")
@@ -56,8 +56,8 @@ def sampled_after(source: ProgramSource, begin: int):
 def first_of_lane(trace, number: int) -> list[int]:
     """Return the first spans of each thread in graph `number`."""
     names = [trace.span_name(i) for i in range(len(trace.spans))]
-    found = [i for i, name in enumerate(names) if name == "node-0-0"]
-    return found[4 * number : 4 * number + 4]
+    values = [i for i, name in enumerate(names) if name == "node-0-0"]
+    return values[4 * number : 4 * number + 4]
 
 
 def test_access_that_brought_its_pages_in_came_from_disk(running, model):
@@ -74,11 +74,11 @@ def test_access_that_brought_its_pages_in_came_from_disk(running, model):
 
     assert trace.check() == []
     for span in first_of_lane(trace, 0):
-        found = evidence(trace, span, 0)
-        assert found is not None
-        assert found.origin is Origin.DISK
-        assert (found.held_before, found.held_after) == (0, WEIGHT)
-        assert found.read_bytes >= 4 * PAGE
+        result = evidence(trace, span, 0)
+        assert result is not None
+        assert result.origin is Origin.DISK
+        assert (result.held_before, result.held_after) == (0, WEIGHT)
+        assert result.read_bytes >= 4 * PAGE
         (fact,) = access_facts(trace, span)
         assert fact.origin == "came from disk (derived)"
         assert "0 B of 8.8 KiB in the page cache at" in fact.origin_words

@@ -39,11 +39,14 @@ PER_GRAPH = 4 * N_NODES
 
 
 def saved(source, target: Path):
-    told = []
+    messages = []
     made = save_recording(
-        source.status().recording, target, lambda *done: told.append(done), lambda: None
+        source.status().recording,
+        target,
+        lambda *done: messages.append(done),
+        lambda: None,
     )
-    return made, told
+    return made, messages
 
 
 def lengths(trace) -> np.ndarray:
@@ -71,14 +74,14 @@ def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     for _ in range(5):  # the ring goes round twice
         writer.graph()
         polled(source)
-    made, told = saved(source, target)
+    made, report = saved(source, target)
 
     assert (made.records, made.lost) == (5 * PER_GRAPH, 0)
     assert made.words() == f"saved as {target}: 2,000 ops, none lost"
-    assert told[-1] == (2_000, 2_000)
+    assert report[-1] == (2_000, 2_000)
     assert n_records(target) == 5 * PER_GRAPH
-    found, whole = lengths(open_trace(target)), lengths(source.snapshot())
-    assert np.array_equal(found, whole)
+    result, whole = lengths(open_trace(target)), lengths(source.snapshot())
+    assert np.array_equal(result, whole)
 
     writer.graph()
     polled(source)
@@ -143,9 +146,9 @@ def test_overwritten_records_count_as_lost(source, path, tmp_path):
 
 
 def test_killed_writer_leaves_what_it_wrote(source, path, tmp_path):
-    words = [str(Path(__file__).parents[2] / "ring_writer.py"), str(path)]
-    words += ["--rate", "40000", "--seconds", "60", "--megabytes", "4"]
-    with subprocess.Popen([sys.executable, *words]) as writer:
+    parts = [str(Path(__file__).parents[2] / "ring_writer.py"), str(path)]
+    parts += ["--rate", "40000", "--seconds", "60", "--megabytes", "4"]
+    with subprocess.Popen([sys.executable, *parts]) as writer:
         while source.status().records < 4_000:
             source.poll()
             time.sleep(0.01)
@@ -195,8 +198,8 @@ def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
         "print(source.status().recording.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    words = [sys.executable, "-c", script, str(path), str(is_told)]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    arguments = [sys.executable, "-c", script, str(path), str(is_told)]
+    done = subprocess.run(arguments, check=False, capture_output=True, text=True)
     folder = Path(done.stdout.strip())
     for name in ("records", "events"):
         with (folder / name).open("ab") as file:
@@ -261,9 +264,9 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
     source, path, tmp_path, capsys, overwrites
 ):
     writer = Writer(path, capacity=128, overwrites=overwrites)
-    words = [sys.executable, "-c", OWNER, str(path)]
+    arguments = [sys.executable, "-c", OWNER, str(path)]
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
 
         def owner_takes() -> int:
@@ -414,9 +417,9 @@ def test_viewer_that_goes_on_keeps_what_the_launcher_told_the_tracer(path, tmp_p
     saved(source, tmp_path / "out.bin")
     source.close()
 
-    told = json.loads((tmp_path / "out.json").read_bytes())
-    assert told["settings"]["ops"] == ["!ADD"]
-    assert told["changes"] == []
+    data = json.loads((tmp_path / "out.json").read_bytes())
+    assert data["settings"]["ops"] == ["!ADD"]
+    assert data["changes"] == []
 
 
 def test_launcher_leaves_the_folder_of_another_recording_alone(path, tmp_path, capsys):
@@ -551,9 +554,9 @@ def test_what_is_no_ring_is_not_recommended_for_recovery(
 
     assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
 
-    told = capsys.readouterr().err
-    assert said in told
-    assert "recover" not in told
+    err = capsys.readouterr().err
+    assert said in err
+    assert "recover" not in err
 
 
 def test_what_is_kept_goes_with_the_tab(path):
@@ -597,8 +600,8 @@ def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
         "os._exit(0)\n"
     )
     path.touch()
-    words = [sys.executable, "-c", script, str(path)]
-    left = Path(subprocess.check_output(words, text=True).strip())
+    arguments = [sys.executable, "-c", script, str(path)]
+    left = Path(subprocess.check_output(arguments, text=True).strip())
     other = RecordingWriter(
         tmp_path / "other", bytes(16)
     )  # of no ring either, but alive
@@ -647,8 +650,8 @@ def test_record_that_no_longer_fits_ends_keeping_and_counts(
 
     assert "recording stopped" in source.status().recording.why
     assert source.status().records == 2 * PER_GRAPH
-    kept = PER_GRAPH + 7
-    assert recovered_after(source, path, tmp_path) == (kept, PER_GRAPH - 7)
+    value = PER_GRAPH + 7
+    assert recovered_after(source, path, tmp_path) == (value, PER_GRAPH - 7)
 
 
 def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
@@ -657,8 +660,8 @@ def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
         file.close()
     source._ring._head["reader_pid"] = 0
     n = recovered(path, tmp_path / "out.bin")
-    told = json.loads((tmp_path / "out.json").read_bytes())
-    return n, told["lost"]
+    data = json.loads((tmp_path / "out.json").read_bytes())
+    return n, data["lost"]
 
 
 def test_no_room_for_the_file_leaves_nothing_half_written(source, path, tmp_path):

@@ -109,11 +109,11 @@ def test_note_of_another_ring_stays(source: ProgramSource, path: Path) -> None:
     writer = Writer(path)
     writer.graph(10)
     source.poll()
-    told = json.loads(note_path(path).read_bytes()) | {"identity": "cd" * 16}
-    note_path(path).write_text(json.dumps(told))
+    data = json.loads(note_path(path).read_bytes()) | {"identity": "cd" * 16}
+    note_path(path).write_text(json.dumps(data))
 
     source.close()
     source.forget()
 
-    assert json.loads(note_path(path).read_bytes()) == told
+    assert json.loads(note_path(path).read_bytes()) == data
     writer.close()

@@ -36,10 +36,10 @@ def path(tmp_path: Path) -> Path:
 def seen(path: Path, ranges: list[tuple[int, int]]) -> list[int]:
     file = CachedFile(path)
     begin, stop = np.array(ranges, np.int64).T
-    found = resident_bytes(file.pages(), file.size, begin, stop)
+    result = resident_bytes(file.pages(), file.size, begin, stop)
     file.close()
     assert file.why == ""
-    return found.tolist()
+    return result.tolist()
 
 
 def test_only_pages_that_were_read_are_resident(path):
@@ -79,10 +79,10 @@ def test_ranges_are_counted_as_page_by_page_whatever_the_chunk(monkeypatch, chun
     stop = np.minimum(begin + random.integers(0, 9 * PAGE, 200), size)
     held = np.repeat(pages, PAGE)
 
-    found = resident_bytes(pages, size, begin, stop)
+    result = resident_bytes(pages, size, begin, stop)
 
     expected = [int(held[a:b].sum()) for a, b in zip(begin, stop, strict=True)]
-    assert found.tolist() == expected
+    assert result.tolist() == expected
 
 
 def test_file_of_somebody_else_is_not_known_rather_than_resident(path, monkeypatch):
@@ -186,12 +186,12 @@ def test_samples_that_say_the_same_share_a_state():
         sample(5000, [8, 5], 700, 3),
     )
 
-    found = trace.residency
-    assert found is not None
-    assert found.state.tolist() == [0, 0, 1, 1, 1]
-    assert found.resident.tolist() == [[0, 5], [8, 5]]
-    assert found.begin.tolist() == [0, 1000, 2000, 3000, 4000]
-    assert [found.bytes_at(i, 0) for i in range(5)] == [0, 0, 8, 8, 8]
+    residency = trace.residency
+    assert residency is not None
+    assert residency.state.tolist() == [0, 0, 1, 1, 1]
+    assert residency.resident.tolist() == [[0, 5], [8, 5]]
+    assert residency.begin.tolist() == [0, 1000, 2000, 3000, 4000]
+    assert [residency.bytes_at(i, 0) for i in range(5)] == [0, 0, 8, 8, 8]
     # The fourth ends what the third began: reading.
     assert news == [True, False, True, True, False]
 
@@ -223,6 +223,6 @@ def test_what_is_not_known_makes_no_counter():
 def test_second_model_is_not_known_before_it_came():
     _, trace = logged(sample(1000, [4]), sample(2000, [4, 7]))
 
-    found = trace.residency
-    assert found is not None
-    assert found.resident.tolist() == [[4, -1], [4, 7]]
+    residency = trace.residency
+    assert residency is not None
+    assert residency.resident.tolist() == [[4, -1], [4, 7]]

@@ -106,7 +106,7 @@ def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, pat
     trace = source.snapshot()
 
     spans, of_threads = trace.spans, threads(trace)
-    told = {
+    rows = {
         (trace.lanes[lane].name, core, node)
         for lane, core, node in zip(
             spans.lane[of_threads].tolist(),
@@ -115,13 +115,13 @@ def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, pat
             strict=True,
         )
     }
-    assert told == {
+    assert rows == {
         ("thread 0", -1, -1), ("thread 1", 11, 0), ("thread 2", 12, 1),
         ("thread 3", 13, 1),
     }  # fmt: skip
     assert set(spans.core[~of_threads].tolist()) <= {-1}
-    kept = filter_mask(trace, read_filter("core=12 node=1", trace))
-    assert np.array_equal(kept, spans.core == 12)
+    entries = filter_mask(trace, read_filter("core=12 node=1", trace))
+    assert np.array_equal(entries, spans.core == 12)
     unknown = filter_mask(trace, read_filter("core=unknown", trace))
     assert np.array_equal(unknown, spans.core < 0)
     table = stat_table(trace, "numa")
@@ -216,8 +216,8 @@ def test_tokens_and_positions_of_a_ubatch_are_in_its_name(
     trace = source.snapshot()
 
     is_token = trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane]
-    (found,) = np.flatnonzero(is_token)
-    assert trace.span_name(int(found)) == name
+    (row,) = np.flatnonzero(is_token)
+    assert trace.span_name(int(row)) == name
     assert name in still_open
 
 
@@ -266,8 +266,8 @@ def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path
     (problem,) = (w for w in trace.warnings if w.code == "live_lost")
     assert problem.count == writer.dropped
     stalls = trace.lanes.of_kind(LaneKind.STALL)[trace.spans.lane]
-    words = [trace.span_name(i) for i in np.flatnonzero(stalls).tolist()]
-    assert sorted(words) == ["236 records lost"] * 4 + ["36 records lost"] * 4
+    span_names = [trace.span_name(i) for i in np.flatnonzero(stalls).tolist()]
+    assert sorted(span_names) == ["236 records lost"] * 4 + ["36 records lost"] * 4
     assert trace.check() == []
     # A gap lies where its thread has no records.
     for at in np.flatnonzero(stalls).tolist():
@@ -407,8 +407,8 @@ def test_ring_that_is_cut_while_it_is_followed_ends_the_trace_and_not_the_viewer
     )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (0, "")
-    words = "the ring was cut while it was followed"
-    assert done.stdout.split("] ")[1].startswith(f"GONE {words} ")
+    text = "the ring was cut while it was followed"
+    assert done.stdout.split("] ")[1].startswith(f"GONE {text} ")
     assert int(done.stdout.split()[-1]) > 0
     assert done.stdout.startswith("[True, False]")
 
@@ -483,22 +483,22 @@ source.forget()
 
 
 def problems(source: ProgramSource) -> dict[str, tuple[int, str]]:
-    found = source.snapshot().warnings
-    return {problem.code: (problem.count, problem.remedy) for problem in found}
+    warnings = source.snapshot().warnings
+    return {problem.code: (problem.count, problem.remedy) for problem in warnings}
 
 
 @pytest.mark.parametrize("how", ["killed", "closed"])
 def test_viewer_that_goes_on_after_another_one_says_what_it_has_not(source, path, how):
     writer = Writer(path)
     writer.graph()
-    told = subprocess.run(
+    stdout = subprocess.run(
         [sys.executable, "-c", FOLLOWED, path, how], capture_output=True, text=True
     ).stdout
     writer.graph(5)
     source.poll()
     n, remedy = problems(source)["live_before"]
 
-    assert n == int(told) == 4 * N_NODES
+    assert n == int(stdout) == 4 * N_NODES
     assert source.status().records == 20
     assert ("saved here has them" in remedy) is (how == "killed")
     writer.close()
@@ -619,8 +619,8 @@ def test_what_is_derived_of_a_live_trace_is_that_of_the_whole(source, path):
 
     assert index.lanes == fresh.lanes
     for lane in index.lanes:
-        found = index.rows(lane.key), fresh.rows(lane.key)
-        for row, expected in zip(*found, strict=True):
+        items = index.rows(lane.key), fresh.rows(lane.key)
+        for row, expected in zip(*items, strict=True):
             assert np.array_equal(row.start, expected.start)
             assert np.array_equal(row.id, expected.id[:])
 
@@ -634,9 +634,9 @@ def test_what_the_library_says_and_what_is_damaged_are_problems(source, path):
 
     source.poll()
 
-    found = {w.code: w.message for w in source.snapshot().warnings}
-    assert found["live_note"] == "hello"
-    assert "is damaged" in found["live_damaged"]
+    values = {w.code: w.message for w in source.snapshot().warnings}
+    assert values["live_note"] == "hello"
+    assert "is damaged" in values["live_damaged"]
 
 
 def test_rings_are_found_in_the_folder_that_the_environment_names(
@@ -842,14 +842,14 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
 
     polled(source)
 
-    told = source.snapshot().info.producer
-    assert told["self-test"] == "graph 0: 396 of 400 expected records seen"
-    assert told["backends"] == (
+    producer = source.snapshot().info.producer
+    assert producer["self-test"] == "graph 0: 396 of 400 expected records seen"
+    assert producer["backends"] == (
         "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
     )
     assert source.status().run_texts() == (
-        f"self-test: {told['self-test']}",
-        f"backends: {told['backends']}",
+        f"self-test: {producer['self-test']}",
+        f"backends: {producer['backends']}",
     )
 
 
@@ -886,8 +886,8 @@ def test_graphs_of_another_backend_are_named_after_it(source, path):
 
     for kind in (LaneKind.THREAD, LaneKind.GRAPH):
         rows = np.flatnonzero(trace.lanes.of_kind(kind)[trace.spans.lane])
-        found = [trace.span_name(row) for row in rows.tolist()]
-        assert found[:2] == ["graph", "graph · split 1 · Vulkan0"]
+        span_names = [trace.span_name(row) for row in rows.tolist()]
+        assert span_names[:2] == ["graph", "graph · split 1 · Vulkan0"]
     (row, *_) = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane])
     assert trace.spans.end[row] - trace.spans.start[row] == 90_000
     assert trace.spans.flags[row] == 0
@@ -909,10 +909,10 @@ def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path)
     source.poll()
 
     stopped = ended(source.snapshot(), FollowState.STOPPED)
-    found = completeness(stopped)
+    result = completeness(stopped)
 
-    assert (found.n_there, found.n_missing) == (6 * 2 * N_NODES + 101, 0)
-    assert [w.code for w in with_completeness(stopped, found).warnings] == [
+    assert (result.n_there, result.n_missing) == (6 * 2 * N_NODES + 101, 0)
+    assert [w.code for w in with_completeness(stopped, result).warnings] == [
         "live_stopped"
     ]
 
@@ -925,10 +925,10 @@ def test_missing_records_are_those_that_the_ring_lost(source, path):
     polled(polled(source))
 
     trace = source.snapshot()
-    found = completeness(trace)
+    result = completeness(trace)
 
     assert writer.dropped == 2 * 36
-    assert (found.n_there, found.n_missing) == (2 * 64, 2 * 36)
-    assert found.rests_on == (COUNTED,)
-    codes = [w.code for w in with_completeness(trace, found).warnings]
+    assert (result.n_there, result.n_missing) == (2 * 64, 2 * 36)
+    assert result.rests_on == (COUNTED,)
+    codes = [w.code for w in with_completeness(trace, result).warnings]
     assert codes == ["live_lost"]

@@ -28,14 +28,14 @@ def start() -> Iterator[Start]:
     began: list[subprocess.Popen[bytes]] = []
 
     def run(*command: object, **variables: str) -> subprocess.Popen[bytes]:
-        words = [str(word) for word in command]
+        texts = [str(word) for word in command]
         env = {k: v for k, v in os.environ.items() if not k.startswith("GGSCOPE_RING")}
         pipe = subprocess.PIPE
         made = subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, env={**env, **variables}
+            texts, stdin=pipe, stdout=pipe, env={**env, **variables}
         )
         began.append(made)
-        if str(PROGRAM) in words:
+        if str(PROGRAM) in texts:
             assert made.stdout is not None
             assert made.stdout.readline() == b"ready\n"
         else:  # until it is the program, and no copy of this one
@@ -57,8 +57,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def look(programs: ProgramList | None = None) -> dict[int, RunningProgram]:
-    found = (programs or ProgramList()).look(lambda: None)
-    return {program.pid: program for program in found}
+    figures = (programs or ProgramList()).look(lambda: None)
+    return {program.pid: program for program in figures}
 
 
 @pytest.fixture
@@ -75,19 +75,19 @@ def test_program_that_was_started_without_the_tracer_says_how_to_start_it(
     before = time.time()
     pid = start(llama, "600.5").pid
 
-    found = look()[pid]
+    figures = look()[pid]
 
-    assert (found.name, found.tracing, found.target) == (
+    assert (figures.name, figures.tracing, figures.target) == (
         "llama-server",
         Tracing.UNTRACED,
         "",
     )
-    assert found.command == (str(llama), "600.5")
-    assert found.began is not None
-    assert before - 1 <= found.began <= time.time() + 1
-    words = shlex.split(found.restart_command)
-    assert words[:3] == ["cd", os.getcwd(), "&&"]
-    assert words[3:] == [
+    assert figures.command == (str(llama), "600.5")
+    assert figures.began is not None
+    assert before - 1 <= figures.began <= time.time() + 1
+    arguments = shlex.split(figures.restart_command)
+    assert arguments[:3] == ["cd", os.getcwd(), "&&"]
+    assert arguments[3:] == [
         *("ggscope-capture", "run", "-o", "llama-server.bin", "--"),
         *(str(llama), "600.5"),
     ]
@@ -102,10 +102,10 @@ def test_program_is_known_by_the_libraries_that_it_has_mapped(
     with_ggml = start(sys.executable, PROGRAM, "map", library)
     without = start(sys.executable, PROGRAM, "map", other)
 
-    found = look()
+    figures = look()
 
-    assert found[with_ggml.pid].tracing is Tracing.UNTRACED
-    assert without.pid not in found
+    assert figures[with_ggml.pid].tracing is Tracing.UNTRACED
+    assert without.pid not in figures
 
 
 def test_program_with_the_tracer_waits_for_its_first_graph(
@@ -125,15 +125,15 @@ def test_program_with_the_tracer_waits_for_its_first_graph(
         GGSCOPE_RING=ring, GGML_BACKEND_PATH=str(library),
     )  # fmt: skip
 
-    found = look()
+    figures = look()
 
-    assert found[early.pid].tracing is Tracing.PREPARED
-    assert found[early.pid].target == str(early.pid)
-    assert "not loaded ggml" in found[early.pid].why
-    assert found[kept_out.pid].tracing is Tracing.UNTRACED
-    assert "not the tracer" in found[kept_out.pid].why
-    assert found[loaded.pid].tracing is Tracing.PREPARED
-    assert "computed nothing" in found[loaded.pid].why
+    assert figures[early.pid].tracing is Tracing.PREPARED
+    assert figures[early.pid].target == str(early.pid)
+    assert "not loaded ggml" in figures[early.pid].why
+    assert figures[kept_out.pid].tracing is Tracing.UNTRACED
+    assert "not the tracer" in figures[kept_out.pid].why
+    assert figures[loaded.pid].tracing is Tracing.PREPARED
+    assert "computed nothing" in figures[loaded.pid].why
 
 
 @pytest.mark.parametrize("mode", ["open", "map"])
@@ -145,11 +145,11 @@ def test_program_that_writes_a_trace_file_can_be_followed_by_it(
     writes = start(sys.executable, PROGRAM, mode, path)
     reads = start(sys.executable, PROGRAM, "read", path)
 
-    found = look()
+    figures = look()
 
-    assert found[writes.pid].tracing is Tracing.STREAM
-    assert found[writes.pid].target == str(path)
-    assert reads.pid not in found
+    assert figures[writes.pid].tracing is Tracing.STREAM
+    assert figures[writes.pid].target == str(path)
+    assert reads.pid not in figures
 
 
 def test_rings_of_running_and_ended_programs_are_listed(
@@ -160,14 +160,14 @@ def test_rings_of_running_and_ended_programs_are_listed(
     gone = Writer(tmp_path / "ggscope-8-bb")
     gone.control["pid"] = 1 << 30
 
-    found = look()
+    figures = look()
 
-    assert found[os.getpid()].tracing is Tracing.TRACED
-    assert found[os.getpid()].target == str(os.getpid())
-    ended = found[1 << 30]
+    assert figures[os.getpid()].tracing is Tracing.TRACED
+    assert figures[os.getpid()].target == str(os.getpid())
+    ended = figures[1 << 30]
     assert (ended.name, ended.tracing) == ("made-up", Tracing.ENDED)
     assert ended.target == str(gone.path)
-    tracings = [p.tracing for p in found.values()]
+    tracings = [p.tracing for p in figures.values()]
     assert tracings == sorted(tracings, key=list(Tracing).index)
     for each in (writer, gone):
         each.close()

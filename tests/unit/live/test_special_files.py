@@ -37,9 +37,11 @@ def followed(path: Path) -> tuple[int, str]:
     try:
         source.poll()
         source.snapshot()
-        kept = source.status().recording
-        if kept.n_bytes >= 0:
-            save_recording(kept, path.with_name("copy"), lambda *_: None, lambda: None)
+        recording = source.status().recording
+        if recording.n_bytes >= 0:
+            save_recording(
+                recording, path.with_name("copy"), lambda *_: None, lambda: None
+            )
     except LiveError as error:
         why = str(error)
     finally:

@@ -46,10 +46,10 @@ def start() -> Iterator[Start]:
         each.communicate()
 
 
-def tell(program: subprocess.Popen[str], words: str) -> None:
+def tell(program: subprocess.Popen[str], text: str) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
-    program.stdin.write(f"{words}\n")
+    program.stdin.write(f"{text}\n")
     program.stdin.flush()
     assert program.stdout.readline() == "ready\n"
 
@@ -76,11 +76,11 @@ def path(tmp_path: Path) -> Path:
 def test_process_that_writes_a_file_is_found(start, path, mode, writes):
     program = start(mode, path)
 
-    found = writers_of(path)
+    writers = writers_of(path)
 
-    assert [process.pid for process in found] == [program.pid] * writes
-    assert all(process.is_running for process in found)
-    assert all("python" in process.name for process in found)
+    assert [process.pid for process in writers] == [program.pid] * writes
+    assert all(process.is_running for process in writers)
+    assert all("python" in process.name for process in writers)
 
 
 def test_file_that_nobody_has_open_has_no_writer(path, tmp_path):
@@ -140,8 +140,8 @@ def test_number_of_an_ended_process_stands_for_nobody_else(monkeypatch):
 
 
 def test_what_was_looked_for_in_another_file_counts_for_nothing(path):
-    found = (Process(os.getpid(), "x", None),)
-    watch = WriterWatch(path, lambda _: found)
+    items = (Process(os.getpid(), "x", None),)
+    watch = WriterWatch(path, lambda _: items)
     watch.poll(NANO)
     watch.forget()
 

@@ -35,12 +35,12 @@ REAL = (
 
 def real_samples(name: str, layout: str) -> list[OpSample]:
     data = (need_corpus() / "tracer" / name).read_bytes()
-    found = Counter(
+    counts = Counter(
         (r.op, r.dst, tuple(s.name for s in r.sources)) for r in decode(data, layout)
     )
     return [
         OpSample(op, dst, sources, len(sources), count)
-        for (op, dst, sources), count in found.items()
+        for (op, dst, sources), count in counts.items()
     ]
 
 
@@ -115,10 +115,10 @@ def test_unknown_op_number_is_read_back() -> None:
 
 
 def test_private_table_is_found_by_id() -> None:
-    found = table("tracer-private")
+    result = table("tracer-private")
 
-    assert [found.name(op) for op in (1, 2, 3)] == ["MUL_MAT", "ADD", "ROPE"]
-    assert found.name(0) == "OP_0?"
+    assert [result.name(op) for op in (1, 2, 3)] == ["MUL_MAT", "ADD", "ROPE"]
+    assert result.name(0) == "OP_0?"
 
 
 def test_names_move_with_the_era() -> None:

@@ -29,13 +29,13 @@ WITH_SOURCES = ("3584a339", "c26d86e7", "a6ba6071", "962e44d2")
 def samples_of(commit: str) -> list[PrintedSample]:
     """Return what a real trace says of its ops."""
     entries = json.loads(corpus_trace(commit).read_text())["entries"]
-    found = Counter(
+    counts = Counter(
         (e["operation_type"], e["dst_name"], tuple(s["name"] for s in e["sources"]))
         for e in entries
     )
     return [
         PrintedSample(op, name, sources, len(sources), n)
-        for (op, name, sources), n in found.items()
+        for (op, name, sources), n in counts.items()
     ]
 
 
@@ -72,12 +72,14 @@ def test_names_of_any_other_table_are_turned_back(
         pytest.skip("nothing that tells its op is printed wrong")
 
     assert needs_repair(wrong)
-    found = repair(wrong)
+    repaired_trace = repair(wrong)
 
-    assert found is not None
-    assert [found.names[s.printed] for s in wrong] == [s.printed for s in samples]
-    assert found.after == 1.0
-    assert found.before == agreement(wrong)
+    assert repaired_trace is not None
+    assert [repaired_trace.names[s.printed] for s in wrong] == [
+        s.printed for s in samples
+    ]
+    assert repaired_trace.after == 1.0
+    assert repaired_trace.before == agreement(wrong)
 
 
 def test_first_exporter_prints_what_is_known_of_it() -> None:
@@ -122,6 +124,6 @@ def test_unknown_number_that_the_printer_knows_rules_it_out() -> None:
         PrintedSample("UNKNOWN_1", "node_1", ("a",), 1),
     ]
 
-    found = repair(samples)
+    repaired_trace = repair(samples)
 
-    assert found is None or found.printer is not printers()[0]
+    assert repaired_trace is None or repaired_trace.printer is not printers()[0]

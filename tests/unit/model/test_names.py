@@ -110,9 +110,9 @@ def test_suffixes_come_back_in_order_and_completed() -> None:
 
 
 def test_ambiguous_cut_suffix_stays_as_it_stands() -> None:
-    base, words, is_cut = split_suffixes("a (co")
+    base, text, is_cut = split_suffixes("a (co")
 
-    assert (base, words, is_cut) == ("a", ("co",), True)
+    assert (base, text, is_cut) == ("a", ("co",), True)
 
 
 def test_suffix_behind_an_open_one_is_part_of_the_name() -> None:
@@ -146,10 +146,10 @@ def test_any_text_is_parsed_without_error(name: str) -> None:
 def test_names_that_differ_in_digits_are_looked_at_once() -> None:
     names._shape_of.cache_clear()
 
-    told = [parse(f"blk.{i:05}.ffn_up-{i:05}") for i in range(10_000)]
+    reports = [parse(f"blk.{i:05}.ffn_up-{i:05}") for i in range(10_000)]
 
     assert names._shape_of.cache_info().misses == 1
-    assert told[123].base == "blk.00123.ffn_up-00123"
+    assert reports[123].base == "blk.00123.ffn_up-00123"
 
 
 def test_long_names_are_not_kept() -> None:

@@ -82,9 +82,9 @@ def test_stacked_tables_fill_what_one_of_them_lacks() -> None:
 def test_broken_column_is_told_in_a_sentence(
     columns: dict[str, Array], words: str
 ) -> None:
-    found = broken_columns("things", things(2, **columns), {"": 2}, {"strings": 5})
+    result = broken_columns("things", things(2, **columns), {"": 2}, {"strings": 5})
 
-    assert any(words in sentence for sentence in found)
+    assert any(words in sentence for sentence in result)
 
 
 def test_builder_takes_every_column_of_spans_and_no_other() -> None:

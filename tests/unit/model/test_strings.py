@@ -36,8 +36,8 @@ def test_many_questions_are_answered_the_same_as_few(n_walks):
     asked = [f"blk-{i * 3}" for i in range(n_walks)]
 
     assert [table.find(text) for text in asked] == [3 * i for i in range(n_walks)]
-    found = table.intern_many(["blk-1", "x", "blk-2", "x", "y"])
-    assert found.tolist() == [1, n, 2, n, n + 1]
+    result = table.intern_many(["blk-1", "x", "blk-2", "x", "y"])
+    assert result.tolist() == [1, n, 2, n, n + 1]
     assert table.texts()[n:] == ["x", "y"]
 
 
@@ -50,11 +50,11 @@ def test_names_are_added_to_a_table_that_has_some():
 
 def test_two_threads_may_ask_first_at_once():
     table = filled()
-    found: list[np.ndarray] = []
+    items: list[np.ndarray] = []
     expected = [f"blk-{i}" for i in range(len(table))]
 
     def ask() -> None:
-        found.append(table.intern_many(expected))
+        items.append(table.intern_many(expected))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -62,7 +62,7 @@ def test_two_threads_may_ask_first_at_once():
     for thread in threads:
         thread.join()
 
-    assert all((ids == np.arange(len(expected))).all() for ids in found)
+    assert all((ids == np.arange(len(expected))).all() for ids in items)
     assert len(table) == len(expected)
 
 

@@ -18,10 +18,10 @@ def test_ranked_values_are_those_of_numpy(dtype, values):
     column = np.array([base + (value % 10) for value in values], dtype)
     expected = np.unique(column, return_index=True, return_inverse=True)
 
-    found = ranked(column)
+    result = ranked(column)
 
-    assert found[0].dtype == dtype
-    for mine, theirs in zip(found, expected, strict=True):
+    assert result[0].dtype == dtype
+    for mine, theirs in zip(result, expected, strict=True):
         assert mine.tolist() == theirs.tolist()
 
 
@@ -41,6 +41,6 @@ def test_first_places_are_those_of_unique(codes: list[int]) -> None:
     expected = np.unique(values, return_index=True)
 
     for kind in (np.int64, np.int32):
-        found = first_places(values.astype(kind))
-        assert found[0].tolist() == expected[0].tolist()
-        assert found[1].tolist() == expected[1].tolist()
+        result = first_places(values.astype(kind))
+        assert result[0].tolist() == expected[0].tolist()
+        assert result[1].tolist() == expected[1].tolist()

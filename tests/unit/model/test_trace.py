@@ -369,11 +369,11 @@ def test_what_is_said_is_one_line_whatever_it_names() -> None:
 
 def test_trace_tells_what_it_is_in_one_line():
     trace = llama_like_trace(tokens=2)
-    said = repr(trace)
-    assert said.startswith("<Trace ")
-    assert "\n" not in said
-    assert f"{len(trace.spans):,} spans, {len(trace.lanes):,} lanes" in said
-    assert len(said) < 200
+    text = repr(trace)
+    assert text.startswith("<Trace ")
+    assert "\n" not in text
+    assert f"{len(trace.spans):,} spans, {len(trace.lanes):,} lanes" in text
+    assert len(text) < 200
     paths = tuple(Path(f"a\n{i}.bin") for i in range(5))
     info = dataclasses.replace(trace.info, paths=paths)
     many = dataclasses.replace(trace, info=info)

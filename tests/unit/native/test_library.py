@@ -76,9 +76,9 @@ def build_of_a_copy(folder: Path, old: str, new: str) -> str:
 def test_what_is_declared_otherwise_does_not_build(
     tmp_path: Path, old: str, new: str, told: str
 ) -> None:
-    said = build_of_a_copy(tmp_path, old, new)
+    text = build_of_a_copy(tmp_path, old, new)
 
-    assert re.search(f"error: .*{told}", said)
+    assert re.search(f"error: .*{told}", text)
 
 
 def loaded_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -92,10 +92,10 @@ def loaded_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_missing_library_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = loaded_from(tmp_path, monkeypatch)
+    message = loaded_from(tmp_path, monkeypatch)
 
-    assert "is missing" in said
-    assert "`make run` or `pip install -e .`" in said
+    assert "is missing" in message
+    assert "`make run` or `pip install -e .`" in message
 
 
 def test_file_that_is_no_library_is_not_loaded(

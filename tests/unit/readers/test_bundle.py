@@ -122,9 +122,9 @@ def test_missing_empty_and_unknown_files_say_why(tmp_path):
 
     reasons = []
     for path in (empty, text, tmp_path / "gone"):
-        found = recognise(path)
-        assert isinstance(found, Skipped)
-        reasons.append(found.reason)
+        result = recognise(path)
+        assert isinstance(result, Skipped)
+        reasons.append(result.reason)
 
     assert "empty" in reasons[0]
     assert "hello" in reasons[1]
@@ -134,10 +134,10 @@ def test_missing_empty_and_unknown_files_say_why(tmp_path):
 def test_files_of_one_run_are_found_beside_a_trace(tmp_path):
     write_experiment(tmp_path, tokens=3)
 
-    found = beside(tmp_path / "traces" / "token-00001.json")
+    result = beside(tmp_path / "traces" / "token-00001.json")
 
-    assert names(found.mains) == ["token-00000.json", "token-00002.json"]
-    assert names(found.sides) == ["memory-map.json"]
+    assert names(result.mains) == ["token-00000.json", "token-00002.json"]
+    assert names(result.sides) == ["memory-map.json"]
 
 
 def test_a_foreign_trace_beside_is_not_offered(tmp_path):

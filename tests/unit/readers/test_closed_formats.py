@@ -154,10 +154,10 @@ def test_command_quotes_the_name_of_the_file() -> None:
     parquet = next(k for k in CLOSED_FORMATS if ".parquet" in k.suffixes)
     name = "/x/it's a $(run).nsys-rep"
 
-    words = shlex.split(remedy_of(nsys, Path(name)).command)
+    arguments = shlex.split(remedy_of(nsys, Path(name)).command)
     sql = shlex.split(remedy_of(parquet, Path("/x/it's $A.parquet")).command)
 
-    assert words[-2:] == [name.removesuffix("nsys-rep") + "sqlite", name]
+    assert arguments[-2:] == [name.removesuffix("nsys-rep") + "sqlite", name]
     assert "read_parquet('/x/it''s $A.parquet')" in sql[-1]
 
 

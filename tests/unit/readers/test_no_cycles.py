@@ -43,6 +43,6 @@ def test_reading_odd_events_leaves_no_cycles_behind(tmp_path):
     path = tmp_path / "odd.json"
     path.write_text(ODD_EVENTS)
 
-    found = left_behind(path)
+    result = left_behind(path)
 
-    assert not found.keys() & {"Rules", "Problems", "EventColumns", "Table", "ndarray"}
+    assert not result.keys() & {"Rules", "Problems", "EventColumns", "Table", "ndarray"}

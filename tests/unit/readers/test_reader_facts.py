@@ -65,8 +65,8 @@ def files():
 def judged_by_all(source):
     """Return what every built-in reader says, in the order of confidence."""
     head = Head(source.path.name, source.size, source.head(HEAD_BYTES))
-    said = [(r.info.id, r.sniff(head)) for r in registry.readers() if _is_own(r)]
-    return sorted((s for s in said if s[1].confidence), key=lambda s: -s[1].confidence)
+    pairs = [(r.info.id, r.sniff(head)) for r in registry.readers() if _is_own(r)]
+    return sorted((s for s in pairs if s[1].confidence), key=lambda s: -s[1].confidence)
 
 
 def _is_own(reader):

@@ -151,9 +151,9 @@ def verdicts(trace: Trace) -> dict[str, bool | None]:
 
 def told(trace: Trace) -> str:
     """Return the message of the only problem that tells a contradiction."""
-    (found,) = [w for w in trace.warnings if w.code == "stated_figures"]
-    assert found.severity == Severity.NOTICE
-    return found.message
+    (warning,) = [w for w in trace.warnings if w.code == "stated_figures"]
+    assert warning.severity == Severity.NOTICE
+    return warning.message
 
 
 def tokens(**changes: object) -> str:
@@ -303,10 +303,10 @@ def test_sizes_of_quantised_maps_are_told_as_wrong():
     folder = need_corpus() / "bsc" / "3584a339"
     (path,) = folder.rglob("memory-map.json")
 
-    found = verdicts(open_trace(path))
+    result = verdicts(open_trace(path))
 
-    assert (found["tensors"], found["layers"]) == (True, True)
-    assert (found["sizes of all tensors"], found["total size"]) == (False, False)
+    assert (result["tensors"], result["layers"]) == (True, True)
+    assert (result["sizes of all tensors"], result["total size"]) == (False, False)
 
 
 def test_facts_of_a_session_name_their_files(tmp_path):

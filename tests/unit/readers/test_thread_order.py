@@ -65,7 +65,7 @@ def by_time(records: list[Rec]) -> list[Rec]:
 
 def facts(trace: Trace) -> dict[str, object]:
     """Return what must not depend on the order of a file."""
-    spans, found = trace.spans, heat(trace)
+    spans, result = trace.spans, heat(trace)
     lanes = [
         (lane.name, lane.attributes.get("raw"))
         for lane in trace.lanes
@@ -87,8 +87,8 @@ def facts(trace: Trace) -> dict[str, object]:
         "start": spans.start.tolist(),
         "lane": spans.lane.tolist(),
         "repeated": repeated.tolist(),
-        "bytes": int(found.bytes_read.sum()),
-        "accesses": int(found.accesses.sum()),
+        "bytes": int(result.bytes_read.sum()),
+        "accesses": int(result.accesses.sum()),
     }
 
 

@@ -67,10 +67,10 @@ def test_arrows_lead_from_inputs_and_to_readers_along_one_row() -> None:
     scene = scene_of(dependency_trace([CHAIN]), "c")
     time = TimelineGeometry(scene).time
 
-    found = lines(scene)
+    result = lines(scene)
 
     row = middle(scene, lane_of(scene, "c"))
-    under, over = found[found[:, 3] > row], found[found[:, 3] < row]
+    under, over = result[result[:, 3] > row], result[result[:, 3] < row]
     # Three lines each: out of the row, along it, back into it.
     assert (len(under), len(over)) == (6, 6)
     begin, end = float(time.x(200)), float(time.x(300))
@@ -83,12 +83,12 @@ def test_arrows_between_threads_end_at_the_begin_of_the_reader() -> None:
     scene = scene_of(trace, "d")
     time = TimelineGeometry(scene).time
 
-    found = lines(scene)
+    result = lines(scene)
 
     reader, source = (middle(scene, lane_of(scene, name)) for name in ("d", "c"))
-    assert np.float32(reader) in found[:, [1, 3]]
+    assert np.float32(reader) in result[:, [1, 3]]
     # It runs between the rows, over no name.
-    level = found[found[:, 1] == found[:, 3]][:, 1]
+    level = result[result[:, 1] == result[:, 3]][:, 1]
     assert ((level > min(reader, source) + 8) & (level < max(reader, source) - 8)).any()
     heads = [b for b in arrows(scene) if isinstance(b, RectBatch) and not b.radius]
     tips = max(float(b.x1.max()) for b in heads)
@@ -149,13 +149,13 @@ def test_lines_stay_inside_the_lanes() -> None:
     scene = scene_of(trace, "c", visible=TimeRange(210, 350), height=180)
     geometry = TimelineGeometry(scene)
 
-    found = lines(scene)
+    result = lines(scene)
 
-    assert len(found)
-    assert found[:, [0, 2]].min() >= geometry.time.x0
-    assert found[:, [0, 2]].max() <= geometry.time.x1
-    assert found[:, [1, 3]].min() >= geometry.lanes_y
-    assert found[:, [1, 3]].max() <= geometry.bottom
+    assert len(result)
+    assert result[:, [0, 2]].min() >= geometry.time.x0
+    assert result[:, [0, 2]].max() <= geometry.time.x1
+    assert result[:, [1, 3]].min() >= geometry.lanes_y
+    assert result[:, [1, 3]].max() <= geometry.bottom
 
 
 def test_picture_holds_the_arrows() -> None:
@@ -181,6 +181,6 @@ def test_figure_as_seen_has_arrows_where_they_are_shown(shown, seen, qapp) -> No
 
     selected = Selection("spans", (span,))
     plain = n_lines(TimelineOptions(selection=selected))
-    found = n_lines(TimelineOptions(selection=selected, arrows=shown))
+    result = n_lines(TimelineOptions(selection=selected, arrows=shown))
 
-    assert (found > plain) == (shown and seen)
+    assert (result > plain) == (shown and seen)

@@ -24,10 +24,10 @@ def labels(start: int, end: int, width: float = 1000, **clock: object) -> list[s
 
 
 def test_labels_of_a_few_milliseconds_share_unit_and_digits() -> None:
-    found = labels(412 * MS, 417 * MS)
+    result = labels(412 * MS, 417 * MS)
 
-    assert "412.5 ms" in found
-    assert all(text.endswith(" ms") and len(text) == 8 for text in found)
+    assert "412.5 ms" in result
+    assert all(text.endswith(" ms") and len(text) == 8 for text in result)
 
 
 def test_labels_beyond_two_minutes_read_like_a_clock() -> None:
@@ -36,9 +36,9 @@ def test_labels_beyond_two_minutes_read_like_a_clock() -> None:
 
 
 def test_labels_of_single_nanoseconds_are_exact_at_a_hundred_seconds() -> None:
-    found = labels(100 * 10**9, 100 * 10**9 + 20)
+    result = labels(100 * 10**9, 100 * 10**9 + 20)
 
-    assert any(text == "1:40.000000005" for text in found)
+    assert any(text == "1:40.000000005" for text in result)
 
 
 def test_labels_of_cycles_have_no_time_unit() -> None:
@@ -128,8 +128,8 @@ def test_no_number_of_the_axis_is_half_below_the_time_of_the_cursor() -> None:
         scene = replace(whole, cursor_tick=tick)
         place = time_label_place(TimelineGeometry(scene))
         assert place is not None
-        words, x0, x1 = place
-        shown = [text for text in axis_texts(scene) if text.text != words]
+        texts, x0, x1 = place
+        shown = [text for text in axis_texts(scene) if text.text != texts]
         for text in shown:
             half = len(text.text) * CHARACTER_PX / 2
             assert text.x + half <= x0 or text.x - half >= x1
@@ -139,7 +139,7 @@ def test_no_number_of_the_axis_is_half_below_the_time_of_the_cursor() -> None:
 def axis_texts(scene: TimelineScene) -> list[Text]:
     """Return the texts of the axis that are centred on a time."""
     geometry = TimelineGeometry(scene)
-    found = [
+    batches = [
         text
         for batch in compose_timeline(scene).batches
         if isinstance(batch, TextBatch)
@@ -147,6 +147,6 @@ def axis_texts(scene: TimelineScene) -> list[Text]:
     ]
     return [
         text
-        for text in found
+        for text in batches
         if text.y < geometry.lanes_y and text.align is Align.CENTER
     ]

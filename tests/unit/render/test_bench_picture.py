@@ -59,8 +59,8 @@ def both(tmp_path: Path) -> Trace:
 def scene_of(trace: Trace, chart: str, look: str = "dark") -> BenchScene:
     assert trace.bench is not None
     table = bench_table(trace.bench)
-    found = bench_chart(table, np.arange(len(table)), chart, "all")
-    return BenchScene(900.0, 400.0, theme(look), found)
+    result = bench_chart(table, np.arange(len(table)), chart, "all")
+    return BenchScene(900.0, 400.0, theme(look), result)
 
 
 @pytest.mark.parametrize("chart", ["n_depth", "n_ubatch", REPETITIONS])

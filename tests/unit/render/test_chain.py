@@ -26,7 +26,7 @@ def lines(scene: TimelineScene) -> np.ndarray:
 def expected(scene: TimelineScene) -> set[tuple[int, int, int]]:
     """Return pixel column, top and bottom of each turn, one span after the other."""
     geometry, index = TimelineGeometry(scene), scene.index
-    spans, found = index.trace.spans, set()
+    spans, names = index.trace.spans, set()
     assert scene.lit is not None
     chain = scene.lit.chain.tolist()
     for a, b in pairwise(chain):
@@ -42,8 +42,8 @@ def expected(scene: TimelineScene) -> set[tuple[int, int, int]]:
             continue
         (top_a, bottom_a), (top_b, bottom_b) = edges
         ends = (bottom_a, top_b) if top_b > top_a else (bottom_b, top_a)
-        found.add((int(x), *(int(y) for y in ends)))
-    return found
+        names.add((int(x), *(int(y) for y in ends)))
+    return names
 
 
 def turns(scene: TimelineScene) -> set[tuple[int, int, int]]:

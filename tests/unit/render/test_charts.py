@@ -78,18 +78,18 @@ def test_label_of_a_rule_hides_no_curve_where_there_is_room(height, is_step) -> 
 def test_axis_values_are_round_inside_and_not_too_many(low, width, most):
     axis = Axis(low, low + width)
 
-    found = axis_values(axis, most)
+    result = axis_values(axis, most)
 
-    room = 1e-6 * max(abs(low), width)
-    assert len(found) <= most + 2
-    assert all(low - room <= v <= low + width + room for v in found)
-    assert found == sorted(found)
+    value = 1e-6 * max(abs(low), width)
+    assert len(result) <= most + 2
+    assert all(low - value <= v <= low + width + value for v in result)
+    assert result == sorted(result)
 
 
 def test_axis_values_of_bytes_are_powers_of_two():
-    found = axis_values(Axis(0, 13 * 2**30, is_binary=True), 8)
+    result = axis_values(Axis(0, 13 * 2**30, is_binary=True), 8)
 
-    assert found == [i * 2**31 for i in range(7)]
+    assert result == [i * 2**31 for i in range(7)]
 
 
 def test_axis_values_of_a_logarithm_are_decades():

@@ -28,11 +28,11 @@ KINDS = list(ScaleKind)
 
 @pytest.mark.parametrize("name", [*NAMES, DIFFERENCE])
 def test_colors_are_opaque_and_read_only(name):
-    found = colors(name)
+    result = colors(name)
 
-    assert len(found) == 256
-    assert (found >> 24 == 255).all()
-    assert not found.flags.writeable
+    assert len(result) == 256
+    assert (result >> 24 == 255).all()
+    assert not result.flags.writeable
 
 
 def test_maps_turn_on_light_grounds_and_those_of_differences_do_not():
@@ -68,11 +68,11 @@ def test_colors_are_found_where_a_bundle_has_the_tables_only(tmp_path):
         "from ggscope.render.colors import colors\n"
         "print(*colors('cividis')[[0, 128, 255]])\n"
     )
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
-    assert said.stdout.split() == [str(c) for c in colors("cividis")[[0, 128, 255]]]
+    assert result.stdout.split() == [str(c) for c in colors("cividis")[[0, 128, 255]]]
 
 
 def test_colors_of_an_unknown_map_are_refused():
@@ -85,13 +85,13 @@ def test_shares_keep_the_order_of_values(values, kind):
     numbers = np.array(values)
     scale = color_scale(numbers, kind)
 
-    found = scale.shares(numbers)
+    shares = scale.shares(numbers)
 
-    assert (np.isnan(found) == (numbers <= 0)).all()
+    assert (np.isnan(shares) == (numbers <= 0)).all()
     above = numbers > 0
     order = np.argsort(numbers[above], kind="stable")
-    assert (np.diff(found[above][order]) >= -1e-12).all()
-    assert ((found[above] >= 0) & (found[above] <= 1)).all()
+    assert (np.diff(shares[above][order]) >= -1e-12).all()
+    assert ((shares[above] >= 0) & (shares[above] <= 1)).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,19 +107,19 @@ def test_value_at_is_the_inverse_of_shares(kind):
 def test_percentiles_give_equal_room_to_equal_ranks():
     numbers = np.array([1.0, 2.0, 4.0, 1e9, 2e9])
 
-    found = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
+    shares = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
 
-    assert found == pytest.approx([0, 0.25, 0.5, 0.75, 1.0], abs=0.01)
+    assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1.0], abs=0.01)
 
 
 def test_texels_leave_zero_to_the_background():
     values = np.array([[0.0, 1.0], [2.0, 0.0]])
 
-    found = texels(values, color_scale(values), background=0xFF010203)
+    result = texels(values, color_scale(values), background=0xFF010203)
 
-    assert found.shape == (2, 2)
-    assert found[0, 0] == found[1, 1] == 0xFF010203
-    assert found[1, 0] == colors()[255]
+    assert result.shape == (2, 2)
+    assert result[0, 0] == result[1, 1] == 0xFF010203
+    assert result[1, 0] == colors()[255]
 
 
 def test_scale_of_nothing_is_harmless():
@@ -140,19 +140,19 @@ def test_color_bar_goes_from_low_to_high():
 def test_numbers_that_are_alike_have_the_colour_of_the_middle():
     numbers = np.array([492.0, 493.0, 495.0, 490.0] * 50)
 
-    found = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
+    shares = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
 
-    assert found == pytest.approx(0.5, abs=0.01)
+    assert shares == pytest.approx(0.5, abs=0.01)
 
 
 @given(st.lists(st.integers(1, 1_000_000), min_size=1, max_size=400))
 def test_percentiles_ascend_with_the_numbers(numbers):
     scale = color_scale(np.array(numbers, float), ScaleKind.PERCENTILE)
 
-    found = scale.shares(np.sort(np.array(numbers, float)))
+    shares = scale.shares(np.sort(np.array(numbers, float)))
 
-    assert (np.diff(found) >= -1e-9).all()
-    assert ((found >= 0) & (found <= 1)).all()
+    assert (np.diff(shares) >= -1e-9).all()
+    assert ((shares >= 0) & (shares <= 1)).all()
 
 
 def test_automatic_scale_is_by_percentile_where_most_numbers_are_alike():

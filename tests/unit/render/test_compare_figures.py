@@ -118,18 +118,18 @@ def test_what_has_no_common_clock_is_not_drawn(show, other):
 
 def test_each_step_begins_where_the_last_one_ends():
     traces = [A, B]
-    found = waterfall(traces, align(traces), 1)
+    result = waterfall(traces, align(traces), 1)
 
-    rows = waterfall_rows(WaterfallScene(found, "ns", 600, 300, theme("dark"))).rows
+    rows = waterfall_rows(WaterfallScene(result, "ns", 600, 300, theme("dark"))).rows
 
-    assert found.total is not None
+    assert result.total is not None
     assert [row.label for row in rows] == [
-        "A", *(step.key for step in found.steps), "B"
+        "A", *(step.key for step in result.steps), "B"
     ]  # fmt: skip
     steps = rows[1:-1]
-    assert steps[0].low == float(found.total.mean_a) == rows[0].high
+    assert steps[0].low == float(result.total.mean_a) == rows[0].high
     assert [row.low for row in steps[1:]] == [row.high for row in steps[:-1]]
-    assert steps[-1].high == rows[-1].high == float(found.total.mean_b)
+    assert steps[-1].high == rows[-1].high == float(result.total.mean_b)
 
 
 def test_small_steps_have_an_axis_of_their_own_that_says_so():
@@ -137,8 +137,8 @@ def test_small_steps_have_an_axis_of_their_own_that_says_so():
     spans = replace(other.spans, end=other.spans.end + (other.spans.op == 1))
     traces = [other, replace(other, spans=spans)]
 
-    found = waterfall(traces, align(traces), 1)
-    scene = waterfall_rows(WaterfallScene(found, "ns", 600, 300, theme("dark")))
+    result = waterfall(traces, align(traces), 1)
+    scene = waterfall_rows(WaterfallScene(result, "ns", 600, 300, theme("dark")))
 
     assert scene.axis.low > 0
     assert "0" in scene.axis.label

@@ -76,10 +76,10 @@ def rects(picture: DisplayList) -> list[RectBatch]:
 
 def filled(picture: DisplayList, color: int) -> np.ndarray:
     """Return float[n, 4] (x0, y0, x1, y1) of the rectangles of one colour."""
-    found = [
+    values = [
         np.stack([b.x0, b.y0, b.x1, b.y1], 1)[b.fill == color] for b in rects(picture)
     ]
-    return np.concatenate(found) if found else np.zeros((0, 4))
+    return np.concatenate(values) if values else np.zeros((0, 4))
 
 
 def busy_of(pixels: np.ndarray) -> np.ndarray:
@@ -127,9 +127,9 @@ def test_texels_say_the_busy_share_of_brute_force(
     if len(image.pixels) > 2:  # some columns hold many spans: see test_stacks
         [row] = scene.index.row_columns("thread:thread 0", "family")
         is_flat = stack_weights([row.query(edges)], round(3 * scale))[0] == 0
-    found = busy_of(image.pixels[0])
-    assert ((found < 0) == (expected < 0))[is_flat].all()
-    away = np.abs(np.clip(found, 0, 1) - np.clip(expected, 0, 1))
+    busy = busy_of(image.pixels[0])
+    assert ((busy < 0) == (expected < 0))[is_flat].all()
+    away = np.abs(np.clip(busy, 0, 1) - np.clip(expected, 0, 1))
     assert away[is_flat].max(initial=0) <= 1 / 255
 
 
@@ -188,13 +188,13 @@ def test_filter_leaves_ghosts_of_the_rest() -> None:
     trace = spans_trace([0, 500], [400, 900], op=[3, 1])
     scene = make_scene(trace, state=OPEN, mask=np.array([True, False]), mask_token="m")
 
-    ghosts, kept = images(compose_timeline(scene))
+    ghosts, entries = images(compose_timeline(scene))
 
-    half = kept.pixels.shape[1] // 2
-    assert (kept.pixels[0, half + 40 :] >> 24 == 0).all()
+    half = entries.pixels.shape[1] // 2
+    assert (entries.pixels[0, half + 40 :] >> 24 == 0).all()
     assert (ghosts.pixels[0, half + 80] >> 24) > 0
     assert (ghosts.pixels[0] >> 24).max() < 128
-    assert (kept.pixels[0, 10] >> 24) == 255
+    assert (entries.pixels[0, 10] >> 24) == 255
 
 
 def test_zoomed_below_one_tick_per_pixel_draws_the_span_whole() -> None:
@@ -570,9 +570,9 @@ def test_warning_is_the_reason_of_an_empty_timeline_where_the_file_has_nothing_e
     warning = ReadWarning(Severity.INFO, "some_code", "nothing was written to it.")
     trace = replace(content, spans=empty_trace().spans, warnings=(warning,))
 
-    words = texts_of(compose_timeline(make_scene(trace)))
+    texts = texts_of(compose_timeline(make_scene(trace)))
 
-    assert ("Nothing was written to it." in words) is is_reason
+    assert ("Nothing was written to it." in texts) is is_reason
 
 
 def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:
@@ -764,7 +764,7 @@ def test_tokens_of_a_view_are_called_alike() -> None:
             or text.startswith(("prefill #", "decode #"))
         ]
         assert names
-        assert len({words[0][0] == "#" for words in names}) == 1, names
+        assert len({text[0][0] == "#" for text in names}) == 1, names
 
 
 def test_counter_of_zeros_is_no_lane_of_a_figure() -> None:
@@ -847,9 +847,9 @@ def test_filter_leaves_lanes_of_tokens_and_phases() -> None:
             neutral_color(scene.theme),
             *(category_color(f"phase:{phase}", scene.theme) for phase in (0, 1)),
         ]
-        found = [filled(picture, color) for color in expected]
-        assert all(len(boxes) for boxes in found)
-        return {tuple(box) for boxes in found for box in boxes.tolist() if box[1] < 90}
+        result = [filled(picture, color) for color in expected]
+        assert all(len(boxes) for boxes in result)
+        return {tuple(box) for boxes in result for box in boxes.tolist() if box[1] < 90}
 
     assert lanes_of_run(filtered) == lanes_of_run(plain)
     labels = [text for text in texts_of(plain) if text.startswith(("#", "prompt"))]

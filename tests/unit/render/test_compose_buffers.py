@@ -109,10 +109,10 @@ def test_each_column_shows_the_highest_level_that_it_touches(
             for s, b, k in zip(size, born, length, strict=True)
         ]
     )
-    found = occupancy(trace)
+    result = occupancy(trace)
     time = TimeScale(TimeRange(-50, 1400), 0, n_columns, 1.0)
 
-    level, total = area_columns(found, time)
+    level, total = area_columns(result, time)
 
     ticks = np.arange(-50, 1400)
     alive = (born <= ticks[:, None]) & (ticks[:, None] < born + length)
@@ -152,11 +152,11 @@ def test_lives_are_found_where_they_are_drawn() -> None:
     place = BuffersGeometry(scene)
     middle = place.time.x(8_500_000)
 
-    found = [
+    buffers = [
         place.buffer_at(middle, place.lives_y + 6 + 20 * row + 8) for row in range(5)
     ]
 
-    assert found == [0, 1, 3, 4, 2]  # the largest on top
+    assert buffers == [0, 1, 3, 4, 2]  # the largest on top
     assert place.buffer_at(place.time.x(39_000_000), place.lives_y + 6 + 40 + 8) == -1
     assert place.buffer_at(middle, place.area_y + 5) == -1
 
@@ -182,9 +182,9 @@ def test_life_that_ended_before_the_first_span_ends_there() -> None:
     assert place.buffer_at(place.time.x(-700), row_y) == 0
     assert place.buffer_at(place.time.x(-400), row_y) == 1
     view = BuffersGeometry(replace(scene, visible=TimeRange(-500, 1000)))
-    words = texts_of(compose_buffers(view.scene))
-    assert "buffer · 8.0 MiB" in words
-    assert "buffer · 1.0 MiB" not in words
+    texts = texts_of(compose_buffers(view.scene))
+    assert "buffer · 8.0 MiB" in texts
+    assert "buffer · 1.0 MiB" not in texts
 
 
 def test_a_life_that_nobody_saw_end_fades() -> None:
@@ -223,9 +223,9 @@ def test_hair_line_says_time_and_level() -> None:
 
 
 def test_backends_are_named_in_the_legend() -> None:
-    words = texts_of(compose_buffers(make(busy_buffers(), "backend")))
+    texts = texts_of(compose_buffers(make(busy_buffers(), "backend")))
 
-    assert {"CPU", "CUDA0"} <= set(words)
+    assert {"CPU", "CUDA0"} <= set(texts)
 
 
 def test_tiny_pictures_do_not_fail() -> None:

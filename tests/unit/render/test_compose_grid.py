@@ -135,11 +135,11 @@ def test_colour_bar_says_what_its_ends_mean() -> None:
 def test_labels_keep_round_distances() -> None:
     picture = compose_grid(make(np.ones((61, 256))))
 
-    words = texts_of(picture)
+    texts = texts_of(picture)
 
-    assert {"0", "60", "20", "240"} <= set(words)
-    assert "61" not in words
-    assert "1" in words or "5" in words
+    assert {"0", "60", "20", "240"} <= set(texts)
+    assert "61" not in texts
+    assert "1" in texts or "5" in texts
 
 
 def test_side_strip_is_as_long_as_its_shares() -> None:

@@ -212,14 +212,14 @@ def test_captions_say_what_a_cell_is_of_every_kind_of_rows() -> None:
 
 
 def test_words_name_badges_layers_rows_scale_and_totals() -> None:
-    words = texts_of(compose_heatmap(scene_of()))
+    texts = texts_of(compose_heatmap(scene_of()))
 
-    assert {"DISK", "BUF", "layer", "tensor", "offset", "never touched"} <= set(words)
-    assert "layer 1" in words
-    assert _scale_words(words)
-    assert any("in experts not chosen" in w for w in words)
-    assert "token 0" in words
-    assert "token" not in words  # it would read as the name of the axis
+    assert {"DISK", "BUF", "layer", "tensor", "offset", "never touched"} <= set(texts)
+    assert "layer 1" in texts
+    assert _scale_words(texts)
+    assert any("in experts not chosen" in w for w in texts)
+    assert "token 0" in texts
+    assert "token" not in texts  # it would read as the name of the axis
 
 
 def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
@@ -285,9 +285,9 @@ def test_parts_of_a_low_picture_do_not_overlap(
     parts = [place.axis, place.disk, place.heat, place.buffer, place.foot]
     shown = [part for part in parts if part[1] > part[0]]
     assert all(above[1] <= below[0] for above, below in pairwise(shown))
-    words = texts_of(compose_heatmap(scene))
+    texts = texts_of(compose_heatmap(scene))
     assert (place.buffer in shown) is has_buffers
-    assert ("BUF" in words) is has_buffers
+    assert ("BUF" in texts) is has_buffers
 
 
 def test_slices_wide_enough_get_their_numbers() -> None:
@@ -301,10 +301,10 @@ def test_trace_alone_says_no_data_and_where_places_come_from() -> None:
     base = heat_base(trace, "token")
     scene = heat_scene(trace, base, HeatAxis(base.files), (1400, 420), "light")
 
-    words = texts_of(compose_heatmap(scene))
+    texts = texts_of(compose_heatmap(scene))
 
-    assert "no data" in words
-    assert any("places from the trace alone" in w for w in words)
+    assert "no data" in texts
+    assert any("places from the trace alone" in w for w in texts)
     assert trace.tensors.place is None or Place.STATED not in trace.tensors.place
 
 
@@ -313,11 +313,11 @@ def test_model_alone_says_that_nothing_reads_it() -> None:
     base = heat_base(trace, "token")
     scene = heat_scene(trace, base, HeatAxis(base.files), (1400, 420), "light")
 
-    words = texts_of(compose_heatmap(scene))
+    texts = texts_of(compose_heatmap(scene))
 
-    assert "no data" in words
-    assert any("no access leads to this file" in w for w in words)
-    assert not any("places from the trace alone" in w for w in words)
+    assert "no data" in texts
+    assert any("no access leads to this file" in w for w in texts)
+    assert not any("places from the trace alone" in w for w in texts)
 
 
 def test_mark_shows_its_bytes_and_rows_on_a_pill() -> None:
@@ -406,7 +406,7 @@ def test_strip_shows_the_share_of_each_pixel_s_bytes_in_the_page_cache(
     assert np.array_equal(strip.pixels[0] == 0, expected == 0)
     assert np.mean(strip.pixels[0] == expected) > 0.99  # sums in floats may round
     sides = [texts_of(compose_heatmap(s)) for s in (scene, replace(scene, held=None))]
-    assert ["in cache" in words for words in sides] == [True, False]
+    assert ["in cache" in text for text in sides] == [True, False]
     assert new_statements(*map("\n".join, sides))
 
 
@@ -420,7 +420,7 @@ def test_without_samples_there_is_no_strip() -> None:
 
 def test_shares_of_tensors_are_those_of_the_last_sample() -> None:
     none = np.full(2, -1, np.int64)
-    found = Residency(
+    residency = Residency(
         begin=np.array([1, 5]),
         end=np.array([2, 6]),
         state=np.array([0, 1]),
@@ -432,7 +432,7 @@ def test_shares_of_tensors_are_those_of_the_last_sample() -> None:
         places=np.zeros((0, 2), np.uint64),
     )
 
-    shares = found.shares(np.array([10, 200, 30, 200]))
+    shares = residency.shares(np.array([10, 200, 30, 200]))
 
     assert shares.tolist() == [-1, 1, -1, 0.25]
 
@@ -446,7 +446,7 @@ def test_fields_without_an_access_say_what_is_known_of_them() -> None:
         base = heat_base(trace, "token", mask=mask)
         axis = HeatAxis(base.files, "offset")
         scene = heat_scene(trace, base, axis, (900, 420), "dark")
-        return [words for words, _, _ in untouched_meanings(scene)]
+        return [text for text, _, _ in untouched_meanings(scene)]
 
     assert meanings(trace) == ["never touched"]
     assert meanings(trace, mask) == ["not touched by what is shown"]
@@ -480,11 +480,11 @@ def test_no_part_lies_over_another_whatever_the_height(
 
 def foot_texts(scene: HeatScene) -> list[float]:
     """Return the middles of the texts below the rows."""
-    words = totals_words(HeatGeometry(scene))
+    texts = totals_words(HeatGeometry(scene))
     return [
         text.y
         for batch in compose_heatmap(scene).batches
         if isinstance(batch, TextBatch)
         for text in batch.texts
-        if text.text == words
+        if text.text == texts
     ]

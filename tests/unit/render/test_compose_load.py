@@ -131,9 +131,9 @@ def test_page_faults_of_a_session_stand_below_its_reads():
     scene = scene_of(whole)
 
     assert panels_of(scene).faults[1] > 0
-    found = exact_cells(scene).faults
-    assert found is not None
-    assert found.sum() == n
+    result = exact_cells(scene).faults
+    assert result is not None
+    assert result.sum() == n
     assert panels_of(scene_of(trace)).faults[1] == 0
     only = load_scene(whole, LoadOptions(level="fault"), theme("dark"))
     assert exact_cells(only).grid.sum() == n

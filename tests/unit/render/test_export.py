@@ -64,8 +64,8 @@ def test_svg_is_valid_keeps_text_and_names_itself(tmp_path: Path) -> None:
     assert root.tag == f"{SVG}svg"
     assert root.findtext(f"{SVG}title") == 'a <"&> b'
     assert root.findtext(f"{SVG}desc") == "What it is."
-    words = ["".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")]
-    assert "412.5 ms" in words
+    texts = ["".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")]
+    assert "412.5 ms" in texts
     assert root.get("viewBox") == "0 0 220 180"
 
 
@@ -268,10 +268,10 @@ def test_present_figure_is_replaced_only_if_it_may_be(tmp_path: Path) -> None:
 
     with pytest.raises(ExportError, match="exists already"):
         export_display_list(pictures.everything(), target, overwrite=False)
-    kept = target.read_bytes()
+    entries = target.read_bytes()
     export_display_list(pictures.everything(), target)
 
-    assert kept == b"old"
+    assert entries == b"old"
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
@@ -307,8 +307,8 @@ def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
     export("timeline", llama_like_trace(), target, title="My run")
 
     root = ET.fromstring(target.read_text("utf-8"))
-    words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
-    assert {"My run", "Threads", "thread 0", "prompt", "matmul"} <= words
+    texts = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
+    assert {"My run", "Threads", "thread 0", "prompt", "matmul"} <= texts
     assert root.findtext(f"{SVG}title") == "My run"
 
 
@@ -348,8 +348,8 @@ def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
     timeline_figure(llama_like_trace()).write(target, look)
 
     root = ET.fromstring(target.read_text("utf-8"))
-    words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
-    assert "matmul" not in words
+    texts = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
+    assert "matmul" not in texts
     assert root.findtext(f"{SVG}title") == "llama.bin · timeline"
 
 

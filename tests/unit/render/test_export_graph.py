@@ -30,8 +30,8 @@ def trace() -> Trace:
 
 
 def svg_texts(path: Path) -> list[str]:
-    found = re.findall(r"<text [^>]*>([^<]*)</text>", path.read_text("utf-8"))
-    return [text.strip() for text in found]
+    matches = re.findall(r"<text [^>]*>([^<]*)</text>", path.read_text("utf-8"))
+    return [text.strip() for text in matches]
 
 
 def test_svg_of_the_open_graph_has_every_node_once(
@@ -150,6 +150,6 @@ def test_narrow_figure_says_what_nameless_inputs_are_for(tmp_path: Path) -> None
 
     for look in (PRESETS["single"], PRESETS["double"]):
         texts = texts_of(figure.draw(look).picture)
-        for words in ("token ids", "RoPE positions", "attention mask"):
-            assert any(text.endswith(words) for text in texts), (look.preset, words)
+        for item in ("token ids", "RoPE positions", "attention mask"):
+            assert any(text.endswith(item) for text in texts), (look.preset, item)
         assert not [text for text in texts if re.fullmatch(r"leaf_\d+", text)]

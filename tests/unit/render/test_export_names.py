@@ -82,9 +82,9 @@ def test_svg_is_xml(
     export(name, traces[reader], target, title=title)
 
     root = ElementTree.parse(target).getroot()
-    words = "".join(root.itertext())
-    assert any(mark in words for mark in HARMLESS)
-    assert not FORBIDDEN.search(words)
+    text = "".join(root.itertext())
+    assert any(mark in text for mark in HARMLESS)
+    assert not FORBIDDEN.search(text)
     assert {e.tag.rpartition("}")[2] for e in root.iter()}.isdisjoint({"b", "a", "img"})
 
 

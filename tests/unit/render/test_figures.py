@@ -400,7 +400,7 @@ def test_command_of_an_experiment_makes_the_same_pixels(
     figure = FIGURES[view].figure(trace)
     target = tmp_path / "a.png"
 
-    words = shlex.split(figure.command(target, SINGLE).text)
-    assert main(words[1:]) == 0
+    arguments = shlex.split(figure.command(target, SINGLE).text)
+    assert main(arguments[1:]) == 0
 
     assert apart(figure.image(SINGLE), QImage(str(target))) == 0

@@ -159,8 +159,8 @@ def test_command_makes_the_same_pixels(tmp_path: Path, look: FigureStyle) -> Non
     target = tmp_path / "it's.png"
 
     command = figure.command(target, look)
-    words = shlex.split(command.text)
-    assert main(words[1:]) == 0
+    arguments = shlex.split(command.text)
+    assert main(arguments[1:]) == 0
 
     assert not command.lacks
     written, own = QImage(str(target)), figure.image(look)

@@ -51,12 +51,12 @@ def scene_of(
 
 def rects(picture: DisplayList, color: int) -> list[tuple[float, float, float]]:
     """Return left, right and top of the rectangles of a colour."""
-    found = []
+    items = []
     for batch in picture.batches:
         if isinstance(batch, RectBatch):
             mine = batch.fill == color
-            found += zip(batch.x0[mine], batch.x1[mine], batch.y0[mine], strict=True)
-    return [tuple(map(float, rect)) for rect in found]
+            items += zip(batch.x0[mine], batch.x1[mine], batch.y0[mine], strict=True)
+    return [tuple(map(float, rect)) for rect in items]
 
 
 def legend_of(picture: DisplayList) -> list[Text]:

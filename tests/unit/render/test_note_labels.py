@@ -101,8 +101,8 @@ def test_labels_never_overlap_and_name_every_note_in_view(seed: int) -> None:
 
     labels = note_labels(notes, TIME)
 
-    told = sorted(position for label in labels for position in label.positions)
-    assert told == [i for i, note in enumerate(notes) if 0 <= note.time.start <= 1000]
+    items = sorted(position for label in labels for position in label.positions)
+    assert items == [i for i, note in enumerate(notes) if 0 <= note.time.start <= 1000]
     for row in range(3):
         for label, right in pairwise(x for x in labels if x.row == row):
             assert label.right < right.left

@@ -165,19 +165,19 @@ def test_row_at_a_position_is_the_one_drawn_there(trace: Trace) -> None:
 
     for number, row in enumerate(geometry.rows):
         top, bottom = geometry.span_of(number)
-        found = geometry.row_at(400, (top + bottom) / 2)
-        assert found == (-1 if row.kind is RowKind.HEAD else number)
+        result = geometry.row_at(400, (top + bottom) / 2)
+        assert result == (-1 if row.kind is RowKind.HEAD else number)
     assert geometry.row_at(400, 3) == -1
 
 
 def test_scrolled_rows_are_found_where_they_are(trace: Trace) -> None:
     scene = scene_of(trace, height=120.0)
-    most = NpuGeometry(scene).max_scroll
-    geometry = NpuGeometry(scene_of(trace, height=120.0, scroll=most))
+    max_scroll = NpuGeometry(scene).max_scroll
+    geometry = NpuGeometry(scene_of(trace, height=120.0, scroll=max_scroll))
 
     last = len(geometry.rows) - 1
     top, bottom = geometry.span_of(last)
-    assert most > 0
+    assert max_scroll > 0
     assert geometry.row_at(400, (top + bottom) / 2) == last
     assert bottom <= 120
 
@@ -204,11 +204,11 @@ def test_access_is_found_where_it_is_drawn(
     plot = next(p for p in address_plots(scene) if p.memory == memory)
     x, y = NpuGeometry(scene).time.x(tick), float(plot.y(address))
 
-    found = access_at(scene, x, y)
+    access = access_at(scene, x, y)
 
-    assert found is not None
+    assert access is not None
     of = scene.facts.memory.spm if memory == "SPM" else scene.facts.memory.dram
-    assert (found[0].memory, int(of.address[found[1]])) == (memory, address)
+    assert (access[0].memory, int(of.address[access[1]])) == (memory, address)
     images = [b for b in compose_npu(scene).batches if isinstance(b, ImageBatch)]
     assert any(image.pixels.any() for image in images)
 
@@ -224,9 +224,9 @@ def test_stalls_are_ranked_and_found(trace: Trace) -> None:
 def test_points_of_bits_are_found(trace: Trace) -> None:
     scene = scene_of(trace, "bits")
 
-    found = {bits_at(scene, x, y) for x in range(0, 1132, 3) for y in range(0, 460, 3)}
+    bits = {bits_at(scene, x, y) for x in range(0, 1132, 3) for y in range(0, 460, 3)}
 
-    assert found == {-1, 0, 1}
+    assert bits == {-1, 0, 1}
 
 
 @pytest.mark.parametrize("chart", [c for c in CHARTS if c != "traffic"])

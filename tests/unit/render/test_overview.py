@@ -46,7 +46,7 @@ def test_bars_are_as_high_as_the_mean_busy_share(scale: float) -> None:
     trace = random_trace(5, 3_000, lanes=3)
     scene = make_overview(trace, scale=scale)
 
-    found = bar_heights(compose_overview(scene))
+    result = bar_heights(compose_overview(scene))
 
     edges = column_edges(trace.extent, round(400 * scale))
     covered = np.zeros(len(edges) - 1)
@@ -57,7 +57,7 @@ def test_bars_are_as_high_as_the_mean_busy_share(scale: float) -> None:
         covered[k] = np.maximum(inside, 0).sum()
     expected = covered / np.diff(edges) / 3
     [image] = [b for b in compose_overview(scene).batches if isinstance(b, ImageBatch)]
-    assert np.abs(found - expected).max() <= 1 / len(image.pixels) + 1e-9
+    assert np.abs(result - expected).max() <= 1 / len(image.pixels) + 1e-9
 
 
 def test_one_short_span_is_still_one_row_high() -> None:

@@ -39,8 +39,8 @@ def drawn(*batches: object, scale: float = 1.0) -> np.ndarray:
     """Return uint32[h, w] of a picture of 40 × 20 with these batches."""
     picture = DisplayList(40, 20, scale, GROUND, batches)  # type: ignore[arg-type]
     image = render_image(picture)
-    words = np.frombuffer(image.constBits(), np.uint32)
-    return words.reshape(image.height(), image.bytesPerLine() // 4)[
+    array = np.frombuffer(image.constBits(), np.uint32)
+    return array.reshape(image.height(), image.bytesPerLine() // 4)[
         :, : image.width()
     ].copy()
 
@@ -202,11 +202,11 @@ def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> 
 
 def assert_same_on_kept(composed: list[DisplayList]) -> None:
     """Compare pictures on what is kept of the last one with pictures drawn whole."""
-    kept = StaticLayerCache()
+    cache = StaticLayerCache()
     for picture in composed:
         scale = picture.scale
         images = []
-        for part in (kept, None):
+        for part in (cache, None):
             image = QImage(
                 round(picture.width * scale),
                 round(picture.height * scale),
@@ -239,11 +239,11 @@ def test_area_covers_the_pixels_whose_middles_lie_in_it(
     paint(DisplayList(300, 300, scale, 0xFF000000, (area,)), painter)
     painter.end()
 
-    found = np.frombuffer(image.constBits(), np.uint32).reshape(190, -1)[:, :210]
+    array = np.frombuffer(image.constBits(), np.uint32).reshape(190, -1)[:, :210]
     middle = (np.arange(190) + 0.5) / scale
     for step in range(59):
         low, high = sorted((float(y[step]), base))
         inside = (middle > low) & (middle < high)
         for column in range(edges[step], edges[step + 1]):
-            is_blue = found[:, column] == 0xFF3060FF
+            is_blue = array[:, column] == 0xFF3060FF
             assert np.array_equal(is_blue, inside), (step, column)

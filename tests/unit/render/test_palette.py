@@ -38,10 +38,10 @@ def test_label_on_any_category_reads_well(key: str, any_theme: Theme) -> None:
 
 def test_texts_of_the_theme_read_well_on_its_surfaces(any_theme: Theme) -> None:
     t = any_theme
-    for ground, words in itertools.product(
+    for ground, text in itertools.product(
         (t.window, t.pane, t.raised, t.lane), (t.text, t.dim, t.caution, t.error)
     ):
-        assert contrast(ground, words) >= 4.5, (t.name, hex(ground), hex(words))
+        assert contrast(ground, text) >= 4.5, (t.name, hex(ground), hex(text))
 
 
 def test_families_have_the_colours_of_the_interface(any_theme: Theme) -> None:
@@ -139,9 +139,9 @@ def test_engines_ignore_their_number(any_theme: Theme) -> None:
 
 
 def test_neighbouring_layers_differ(any_theme: Theme) -> None:
-    found = [category_color(f"layer:{i}", any_theme) for i in range(21)]
+    category_colors = [category_color(f"layer:{i}", any_theme) for i in range(21)]
 
-    assert len(set(found)) == 21
+    assert len(set(category_colors)) == 21
 
 
 def test_colour_of_the_file_is_taken_as_it_is(any_theme: Theme) -> None:
@@ -157,10 +157,10 @@ def test_steps_of_one_colour_are_distinct(any_theme: Theme) -> None:
 
 def test_lut_has_a_colour_per_category(any_theme: Theme) -> None:
     keys = ("matmul", "rgb:010203", "nonsense")
-    found = lut(Categories("family", np.zeros(0, np.uint8), keys, keys), any_theme)
+    result = lut(Categories("family", np.zeros(0, np.uint8), keys, keys), any_theme)
 
-    assert found.dtype == np.uint32
-    assert found.tolist() == [category_color(key, any_theme) for key in keys]
+    assert result.dtype == np.uint32
+    assert result.tolist() == [category_color(key, any_theme) for key in keys]
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
@@ -169,7 +169,7 @@ def test_colours_of_very_many_lanes_equal_those_of_each(name):
     index = np.zeros(0, np.uint8)
     categories = Categories("thread", index, tuple(keys), tuple(keys))
 
-    found = lut(categories, theme(name))
+    result = lut(categories, theme(name))
 
-    assert found.tolist() == [category_color(key, theme(name)) for key in keys]
-    assert lut(categories, theme(name)) is found
+    assert result.tolist() == [category_color(key, theme(name)) for key in keys]
+    assert lut(categories, theme(name)) is result

@@ -74,12 +74,12 @@ def test_compiled_points_are_those_of_python(seed: int, radius: float) -> None:
     )  # fmt: skip
     matrix = camera.matrix(23 / 17)
 
-    found = drawn(xyz, matrix, (23, 17), radius)
+    picture = drawn(xyz, matrix, (23, 17), radius)
 
     expected = nearest_points(xyz.tolist(), matrix, 23, 17, radius)
     # Single precision may turn over a tie, or an edge.
-    assert np.count_nonzero(found != np.array(expected)) <= 2
-    assert (found >= 0).any()
+    assert np.count_nonzero(picture != np.array(expected)) <= 2
+    assert (picture >= 0).any()
 
 
 def test_points_that_are_no_numbers_are_left_out() -> None:
@@ -91,9 +91,9 @@ def test_points_that_are_no_numbers_are_left_out() -> None:
 def test_many_points_of_one_place_are_the_first() -> None:
     xyz = np.zeros((1000, 3))
 
-    found = drawn(xyz, HOME.matrix(1.0), (9, 9), 1.0)
+    picture = drawn(xyz, HOME.matrix(1.0), (9, 9), 1.0)
 
-    assert set(found.ravel().tolist()) == {-1, 0}
+    assert set(picture.ravel().tolist()) == {-1, 0}
 
 
 def test_times_since_1970_keep_their_nanoseconds() -> None:
@@ -132,9 +132,9 @@ def test_pixel_of_a_point_has_its_colour_and_finds_it(
     for i, (x, y) in enumerate(geometry.project(scene.xyz).tolist()):
         if not (0 <= x < geometry.box_width and 0 <= y < scene.height):
             continue
-        found = geometry.point_at(x, y)
-        if found != i:  # another one lies over it
-            assert found >= 0
+        point = geometry.point_at(x, y)
+        if point != i:  # another one lies over it
+            assert point >= 0
             continue
         n_seen += 1
         pixel = image.pixels[int(y * scale), int(x * scale)]
@@ -219,8 +219,8 @@ def test_texts_lie_apart_and_axes_are_named(azimuth: int, elevation: float) -> N
     picture = compose_points(scene_of(moe_trace(), camera=camera))
 
     texts = [t for b in picture.batches if isinstance(b, TextBatch) for t in b.texts]
-    words = {t.text for t in texts}
-    assert {"time", "layer", "file offset"} <= words
+    text = {t.text for t in texts}
+    assert {"time", "layer", "file offset"} <= text
     assert len({(round(t.x), round(t.y)) for t in texts}) == len(texts)
 
 

@@ -68,10 +68,10 @@ def test_each_point_is_found_where_it_is_drawn(seed: int) -> None:
 
     for i in range(len(x)):
         px, py = float(geometry.px(x[i])), float(geometry.py(y[i]))
-        found = point_at(scene, px, py)
+        point = point_at(scene, px, py)
         away = np.hypot(geometry.px(x) - px, geometry.py(y) - py)
-        assert away[found] <= radius[found]
-        assert radius[found] <= radius[i]
+        assert away[point] <= radius[point]
+        assert radius[point] <= radius[i]
     assert point_at(scene, 2.0, 2.0) == -1
 
 

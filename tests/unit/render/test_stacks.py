@@ -136,16 +136,16 @@ def test_shares_of_reference_traces() -> None:
 
 def test_filter_leaves_the_shares_of_what_it_keeps_before_ghosts() -> None:
     trace = random_trace(8, 60_000, lanes=1, layers=0)
-    kept = trace.spans.op == 3
-    scene = make_scene(trace, mask=kept, mask_token="m", width=500)
+    is_match = trace.spans.op == 3
+    scene = make_scene(trace, mask=is_match, mask_token="m", width=500)
     time = TimelineGeometry(scene).time
     [(row, top, bottom)] = [x for x in lane_rows(scene) if x[0].n_spans == 60_000]
     color = lut(scene.index.categories("family"), scene.theme)
-    matmul = color[scene.index.categories("family").index[np.argmax(kept)]]
+    matmul = color[scene.index.categories("family").index[np.argmax(is_match)]]
 
     pixels = colors_of(render_image(compose_timeline(scene)))[top:bottom, 168:]
 
-    covered = ticks_slow(row.row, time.edges, kept.astype(np.uint8), 2)[1]
+    covered = ticks_slow(row.row, time.edges, is_match.astype(np.uint8), 2)[1]
     true = covered / np.diff(time.edges) * (bottom - top)
     assert np.abs((pixels == matmul).sum(axis=0) - true).max() <= 1
     # Above them what was left out, pale.

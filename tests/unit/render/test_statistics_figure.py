@@ -59,9 +59,9 @@ def test_bars_are_as_long_as_the_times_of_the_file(trace: Trace) -> None:
     of = [(spans.end - spans.start)[used & (spans.layer == k)].sum() for k in layers]
     sums = sorted(map(int, of), reverse=True)
 
-    found = np.array(lengths(statistics_figure(trace, StatisticsOptions(by="layer"))))
+    array = np.array(lengths(statistics_figure(trace, StatisticsOptions(by="layer"))))
 
-    assert found / found[0] == pytest.approx(np.array(sums) / sums[0], abs=1e-4)
+    assert array / array[0] == pytest.approx(np.array(sums) / sums[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("measure", sorted(set(measures()) - {"latency", "idle"}))
@@ -71,11 +71,11 @@ def test_bars_of_each_measure_begin_with_the_longest(
     if measure == "wait":
         trace = with_waits(trace, trace.spans.end - trace.spans.start)
 
-    found = lengths(statistics_figure(trace, StatisticsOptions(measure=measure)))
+    result = lengths(statistics_figure(trace, StatisticsOptions(measure=measure)))
 
-    assert found == sorted(found, reverse=True)
-    assert len(found) == 9
-    assert found[0] > 50
+    assert result == sorted(result, reverse=True)
+    assert len(result) == 9
+    assert result[0] > 50
 
 
 def test_bars_of_waits_of_a_trace_without_any_are_refused(trace: Trace) -> None:

@@ -91,7 +91,7 @@ def test_texels_of_rows_are_those_of_each_row(
     ends = st.none() | st.tuples(st.booleans(), st.booleans())
     around = [data.draw(ends) for _ in columns]
 
-    found = row_texels(
+    result = row_texels(
         columns, np.array(hues, np.uint32), np.array(feet, np.uint32), COLORS, FEET,
         strength=strength, around=around, tone=TONE,
     )  # fmt: skip
@@ -102,8 +102,8 @@ def test_texels_of_rows_are_those_of_each_row(
 
     for i, one in enumerate(columns):
         body, foot = expected_texels(one, hues[i], feet[i], around[i], strength)
-        assert found[2 * i].tolist() == body.tolist()
-        assert found[2 * i + 1].tolist() == foot.tolist()
+        assert result[2 * i].tolist() == body.tolist()
+        assert result[2 * i + 1].tolist() == foot.tolist()
         assert bodies[i].tolist() == body.tolist()
 
 
@@ -142,8 +142,8 @@ def test_runs_are_those_of_brute_force(
         gaps += [(mark, number, a, b) for mark, a, b in runs_of(empty, least)]
 
     for find, expected in ((filled_runs, full), (empty_runs, gaps)):
-        found = find(columns, numbers, least)
-        fields = found.owner, found.row, found.first, found.stop
+        result = find(columns, numbers, least)
+        fields = result.owner, result.row, result.first, result.stop
         assert list(zip(*(field.tolist() for field in fields), strict=True)) == expected
 
 

@@ -47,9 +47,9 @@ def expected_color(duration: int, scene: TimelineScene, share: float = 1.0) -> i
     return mix(neutral_color(scene.theme), scene.theme.caution, share * slow)
 
 
-def is_near(found: int, expected: int) -> bool:
-    return found >> 24 == 255 and all(
-        abs((found >> shift & 255) - (expected >> shift & 255)) <= 3
+def is_near(value: int, expected: int) -> bool:
+    return value >> 24 == 255 and all(
+        abs((value >> shift & 255) - (expected >> shift & 255)) <= 3
         for shift in (0, 8, 16)
     )
 
@@ -69,13 +69,13 @@ def test_columns_have_the_colour_of_the_token_that_takes_most_of_them(
 
     assert (image.pixels[0] == image.pixels[1]).all()  # flat: no foot
     n_drawn = 0
-    for column, found in enumerate(image.pixels[0].tolist()):
+    for column, actual in enumerate(image.pixels[0].tolist()):
         low, high = edges[column], edges[column + 1]
         inside = np.minimum(spans.end, high) - np.maximum(spans.start, low)
-        if found == 0:  # its token is a box
+        if actual == 0:  # its token is a box
             continue
         duration = int((spans.end - spans.start)[np.argmax(inside)])
-        assert is_near(found, expected_color(duration, scene)), column
+        assert is_near(actual, expected_color(duration, scene)), column
         n_drawn += 1
     assert n_drawn > 100
 

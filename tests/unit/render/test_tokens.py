@@ -68,15 +68,15 @@ def test_columns_are_those_of_a_plain_loop(seed: int) -> None:
     kind = rng.integers(-1, 4, n).astype(np.int8)
     duration = rng.integers(0, 50, n).astype(np.int64)
 
-    found = columns_of(column, kind, duration)
+    columns = columns_of(column, kind, duration)
 
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i in range(n):
         groups[int(column[i]), int(kind[i])].append(int(duration[i]))
     expected = {key: (min(v), max(v)) for key, v in groups.items()}
     rows = zip(
-        found.column.tolist(), found.kind.tolist(), found.low.tolist(),
-        found.high.tolist(), found.rank.tolist(), strict=True,
+        columns.column.tolist(), columns.kind.tolist(), columns.low.tolist(),
+        columns.high.tolist(), columns.rank.tolist(), strict=True,
     )  # fmt: skip
     ranks: dict[int, list[tuple[int, int]]] = defaultdict(list)
     seen = {}

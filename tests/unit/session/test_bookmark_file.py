@@ -37,12 +37,12 @@ def content(**changes: object) -> bytes:
 
 
 def test_what_is_written_is_read_again() -> None:
-    kept = BookmarkSet((entry(1), entry(2, 7)), {"a" * 16: 5})
+    entries = BookmarkSet((entry(1), entry(2, 7)), {"a" * 16: 5})
 
-    found = parsed(to_bytes(kept, OF, "cycle", "trace.json"))
+    tree = parsed(to_bytes(entries, OF, "cycle", "trace.json"))
 
-    assert (found.bookmarks, found.of, found.unit, found.n_bad) == (
-        kept,
+    assert (tree.bookmarks, tree.of, tree.unit, tree.n_bad) == (
+        entries,
         OF,
         "cycle",
         0,
@@ -78,9 +78,9 @@ def test_color_is_written_where_it_is_not_the_first_and_read_again() -> None:
 def test_color_of_a_newer_version_is_kept_and_nonsense_is_none(
     color: object, kept: str
 ) -> None:
-    (found,) = parsed(content(bookmarks=[{**GOOD, "color": color}])).bookmarks.entries
+    (result,) = parsed(content(bookmarks=[{**GOOD, "color": color}])).bookmarks.entries
 
-    assert found.bookmark.color == kept
+    assert result.bookmark.color == kept
 
 
 def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:
@@ -134,39 +134,39 @@ GOOD = {"id": "0" * 15 + "5", "name": "x", "start": 1, "end": 2, "changed": 3}
     ],
 )  # fmt: skip
 def test_entry_that_makes_no_sense_is_left_out_and_counted(bad: object) -> None:
-    found = parsed(content(bookmarks=[bad, GOOD]))
+    tree = parsed(content(bookmarks=[bad, GOOD]))
 
-    assert [e.bookmark.name for e in found.bookmarks.entries] == ["x"]
-    assert found.n_bad == 1
+    assert [e.bookmark.name for e in tree.bookmarks.entries] == ["x"]
+    assert tree.n_bad == 1
 
 
 def test_texts_are_cut_and_stay_in_one_line() -> None:
     hostile = {**GOOD, "name": "<img src=x>\n\x1b[2J" + "a" * 10**6, "note": "\x00b"}
 
-    (kept,) = parsed(content(bookmarks=[hostile])).bookmarks.entries
+    (entries,) = parsed(content(bookmarks=[hostile])).bookmarks.entries
 
-    assert kept.bookmark.name.startswith("<img src=x> [2J")
-    assert len(kept.bookmark.name) == 200
-    assert kept.bookmark.note == "b"
+    assert entries.bookmark.name.startswith("<img src=x> [2J")
+    assert len(entries.bookmark.name) == 200
+    assert entries.bookmark.note == "b"
 
 
 def test_times_of_change_in_the_future_cannot_win_for_ever() -> None:
-    found = parsed(
+    tree = parsed(
         content(bookmarks=[{**GOOD, "changed": 10**18}], deleted={"f" * 16: 10**18})
     )
 
-    assert found.bookmarks.entries[0].changed <= now_ms()
-    assert found.bookmarks.deleted["f" * 16] <= now_ms()
+    assert tree.bookmarks.entries[0].changed <= now_ms()
+    assert tree.bookmarks.deleted["f" * 16] <= now_ms()
 
 
 def test_huge_lists_are_cut() -> None:
     many = [{**GOOD, "id": f"{n:016x}"} for n in range(20_000)]
     gone = {f"{n:016x}": n for n in range(20_000)}
 
-    found = parsed(content(bookmarks=many, deleted=gone))
+    tree = parsed(content(bookmarks=many, deleted=gone))
 
-    assert len(found.bookmarks.entries) == len(found.bookmarks.deleted) == 5000
-    assert found.n_bad == 15_000
+    assert len(tree.bookmarks.entries) == len(tree.bookmarks.deleted) == 5000
+    assert tree.n_bad == 15_000
 
 
 def test_entry_without_id_always_gets_the_same() -> None:

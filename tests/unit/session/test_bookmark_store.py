@@ -59,9 +59,9 @@ def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
     other = trace.parents[1] / "other name.bin"
     trace.rename(other)
 
-    found = BookmarkStorage(other, "ns", trace.parents[1] / "data").find()
+    result = BookmarkStorage(other, "ns", trace.parents[1] / "data").find()
 
-    assert names(found) == ["a"]
+    assert names(result) == ["a"]
 
 
 def test_other_content_of_the_same_name_has_none(trace: Path) -> None:
@@ -76,20 +76,20 @@ def test_grown_trace_finds_them_and_keeps_one_file(trace: Path) -> None:
     with trace.open("ab") as file:
         file.write(b"x" * 1000)
 
-    found = shelf(trace).find()
-    shelf(trace).store(found.bookmarks)
+    result = shelf(trace).find()
+    shelf(trace).store(result.bookmarks)
 
-    assert names(found) == ["a"]
+    assert names(result) == ["a"]
     assert len(list((trace.parents[1] / "data").iterdir())) == 1
     assert names(shelf(trace).find()) == ["a"]
 
 
 def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
     shelf(trace).store(kept_of("a"))
-    kept = shelf(trace, is_beside=True).store(kept_of("b"))
+    store = shelf(trace, is_beside=True).store(kept_of("b"))
 
-    assert kept.place == side_car(trace)
-    assert sorted(names(kept)) == ["a", "b"]
+    assert store.place == side_car(trace)
+    assert sorted(names(store)) == ["a", "b"]
     assert list((trace.parents[1] / "data").iterdir()) == []
     alone = BookmarkStorage(trace, "ns", None).find()
     assert sorted(names(alone)) == ["a", "b"]
@@ -101,8 +101,8 @@ def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
     whole, near = readers_survey.survey([trace.parent]), readers_survey.beside(trace)
 
     assert side_car(trace).exists()
-    for found in (whole, near):
-        paths = [part.path for part in (*found.members, *found.skipped)]
+    for item in (whole, near):
+        paths = [part.path for part in (*item.members, *item.skipped)]
         assert side_car(trace) not in paths
 
 
@@ -124,15 +124,15 @@ def test_side_car_of_other_content_is_shown_only_when_asked(trace: Path) -> None
     shelf(trace, is_beside=True).store(kept_of("a"))
     trace.write_bytes(b"another run" * 900)
 
-    found = shelf(trace).find()
+    result = shelf(trace).find()
 
-    assert names(found) == []
-    assert found.foreign is not None
+    assert names(result) == []
+    assert result.foreign is not None
     before = side_car(trace).read_bytes()
-    kept = shelf(trace, is_beside=True).store(kept_of("b"))
-    assert kept.is_elsewhere
+    store = shelf(trace, is_beside=True).store(kept_of("b"))
+    assert store.is_elsewhere
     assert side_car(trace).read_bytes() == before
-    accepted = shelf(trace, accepted=frozenset({found.foreign.of.digest}))
+    accepted = shelf(trace, accepted=frozenset({result.foreign.of.digest}))
     assert sorted(names(accepted.find())) == ["a", "b"]
 
 
@@ -152,29 +152,29 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
         os.mkfifo(place)
     before = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
 
-    found = shelf(trace).find()
-    kept = shelf(trace, is_beside=True).store(kept_of("a"))
+    result = shelf(trace).find()
+    store = shelf(trace, is_beside=True).store(kept_of("a"))
 
     after = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
-    assert place.name in found.problem
+    assert place.name in result.problem
     assert before == after
-    assert kept.place is not None
-    assert kept.place.parent == trace.parents[1] / "data"
+    assert store.place is not None
+    assert store.place.parent == trace.parents[1] / "data"
     assert names(shelf(trace).find()) == ["a"]
     other = trace.with_name(f"other-{trace.name}")
     other.write_bytes(b"another run" * 900)
     assert shelf(other, is_beside=True).store(kept_of("a")).place
     assert side_car(other).exists()
-    assert new_statements(found.problem, shelf(other).find().problem)
+    assert new_statements(result.problem, shelf(other).find().problem)
 
 
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
     shelf(trace, is_beside=True).store(kept_of("a"))
 
-    found = BookmarkStorage(trace, "cycle", None).find()
+    result = BookmarkStorage(trace, "cycle", None).find()
 
-    assert names(found) == []
-    assert found.foreign is not None
+    assert names(result) == []
+    assert result.foreign is not None
 
 
 def test_folder_that_cannot_be_written_leaves_the_data_folder(
@@ -182,12 +182,12 @@ def test_folder_that_cannot_be_written_leaves_the_data_folder(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
 
-    kept = shelf(trace, is_beside=True).store(kept_of("a"))
+    store = shelf(trace, is_beside=True).store(kept_of("a"))
 
-    assert kept.is_elsewhere
+    assert store.is_elsewhere
     assert not side_car(trace).exists()
     place = trace.parents[1] / "data"
-    assert [read_bookmarks(p).bookmarks for p in place.iterdir()] == [kept.bookmarks]  # type: ignore[union-attr]  # it is there
+    assert [read_bookmarks(p).bookmarks for p in place.iterdir()] == [store.bookmarks]  # type: ignore[union-attr]  # it is there
 
 
 def test_trace_that_is_gone_is_named_and_nothing_is_written(trace: Path) -> None:

@@ -51,7 +51,7 @@ def heard(session: Session) -> list[Linked]:
 
 
 def test_links_follow_the_selection(session: Session) -> None:
-    found = heard(session)
+    result = heard(session)
     changes: list[str] = []
     session.selection.changed.connect(lambda _: changes.append("selection"))
     session.linking.linked_changed.connect(lambda _: changes.append("linked"))
@@ -59,18 +59,18 @@ def test_links_follow_the_selection(session: Session) -> None:
     session.selection.select_tensor(1)
 
     assert changes == ["selection", "linked"]
-    assert found[-1] is session.linking.linked
+    assert result[-1] is session.linking.linked
     assert session.linking.linked.selection == Selection("tensors", (1,))
     assert session.linking.linked.n_spans == 2 * 4
 
 
 def test_same_selection_says_nothing(session: Session) -> None:
     session.selection.select_tensor(1)
-    found = heard(session)
+    result = heard(session)
 
     session.selection.select_tensor(1)
 
-    assert found == []
+    assert result == []
 
 
 def test_helpers_select_rows_of_their_tables(session: Session) -> None:
@@ -108,11 +108,11 @@ def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> 
     trace = builders.random_trace(3, 200_001)
     session.set_trace(with_graph(trace, ["tensor-1"], [2]))
     qtbot.waitUntil(lambda: session.linking.correlation is not None)
-    found = heard(session)
+    result = heard(session)
 
     with qtbot.waitSignal(session.linking.linked_changed):
         session.selection.select(Selection("nodes", (0,)))
-        assert found == []
+        assert result == []
 
     assert session.linking.linked.selection == Selection("nodes", (0,))
     assert session.linking.correlation is not None

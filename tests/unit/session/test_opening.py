@@ -57,8 +57,8 @@ def test_each_file_that_takes_no_part_is_named_with_its_reason(folder):
 
     note = next(w for w in trace.warnings if w.code == "files_passed_over")
     assert note.count == 3
-    for words in ("notes.json: ", "README.md: ", "names.txt: "):
-        assert words in note.message
+    for text in ("notes.json: ", "README.md: ", "names.txt: "):
+        assert text in note.message
 
 
 def test_same_folder_gives_the_same_session_every_time(folder):
@@ -268,8 +268,8 @@ def test_every_real_pair_has_one_delta_that_all_accesses_agree_with(
     joined = open_bundle(survey([corpus / "tracer" / trace, listed]))
 
     assert joined.check() == []
-    found = joined.joins[0]
-    assert (found.delta, found.n_found, found.n_all, found.n_agree) == (delta, n, n, n)
+    value = joined.joins[0]
+    assert (value.delta, value.n_found, value.n_all, value.n_agree) == (delta, n, n, n)
     columns = joined.accesses.patterns
     rows = columns.tensor[columns.space == 0]
     assert (joined.tensors.offset[rows] == columns.offset[columns.space == 0]).all()
@@ -314,12 +314,12 @@ def test_buffers_of_a_real_run_lie_before_its_first_op(commit):
     (listed,) = folder.rglob("buffer-timeline.json")
     (tokens,) = folder.rglob("traces/token-00000.json")
     first_op = json.loads(tokens.read_text())["entries"][0]["timestamp_ns"]
-    told = json.loads(listed.read_text())["buffers"]
+    data = json.loads(listed.read_text())["buffers"]
 
     trace = open_bundle(survey([folder]))
 
     known = trace.buffers.allocated[trace.buffers.size > 0]
-    expected = [round(b["alloc_time_ms"] * 1000) * 1000 - first_op for b in told]
+    expected = [round(b["alloc_time_ms"] * 1000) * 1000 - first_op for b in data]
     assert sorted(known.tolist()) == sorted(expected)
     assert trace.extent.start == min(expected)
     assert -28_500_000 <= min(expected) <= -14_000_000

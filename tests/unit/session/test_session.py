@@ -38,7 +38,7 @@ class Recorder:
         return lambda value: self.said.append((name, value))
 
     def of(self, name: str) -> list[object]:
-        return [value for said, value in self.said if said == name]
+        return [value for text, value in self.said if text == name]
 
 
 @pytest.fixture
@@ -516,13 +516,13 @@ def test_list_follows_again_once_the_view_is_moved_by_hand(
     session.history.record()
     session.selection.select_span(1, is_listed=True)
     session.navigator.fit_selection()
-    heard: list[object] = []
-    session.ranges.kept_changed.connect(heard.append)
+    messages: list[object] = []
+    session.ranges.kept_changed.connect(messages.append)
 
     move(session)
 
     assert not session.ranges.is_kept
-    assert heard == [False]
+    assert messages == [False]
     visible, extent = session.viewport.visible, session.trace.extent
     shows_all = visible.start <= extent.start and extent.end <= visible.end
     expected = None if shows_all else MarkedRange(visible)

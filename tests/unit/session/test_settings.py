@@ -22,14 +22,14 @@ def test_nothing_stored_gives_the_defaults() -> None:
 
 
 def test_change_is_stored_and_told() -> None:
-    store, said = MemoryStore(), []
+    store, messages = MemoryStore(), []
     settings = Settings(store)
-    settings.changed.connect(said.append)
+    settings.changed.connect(messages.append)
 
     settings.change("appearance", theme="light", font_scale=125)
     settings.change("appearance", theme="light")
 
-    assert said == ["appearance"]
+    assert messages == ["appearance"]
     assert Settings(store).appearance == Appearance(theme="light", font_scale=125)
 
 

@@ -199,40 +199,40 @@ def test_stopped_reading_keeps_the_spans_and_says_how_far_it_came(
 ) -> None:
     first, n_all = snapshots[0], len(snapshots[-1].spans)
 
-    kept = kept_of_stopped(first, n_all)
+    result = kept_of_stopped(first, n_all)
 
-    assert not kept.pending
-    assert kept.read_until == first.read_until
-    assert kept.warnings[0].code == "reading_stopped"
-    said = kept.warnings[0].message
+    assert not result.pending
+    assert result.read_until == first.read_until
+    assert result.warnings[0].code == "reading_stopped"
+    message = result.warnings[0].message
     assert new_statements(
-        said, kept_of_stopped(without_total(first)).warnings[0].message
+        message, kept_of_stopped(without_total(first)).warnings[0].message
     )
-    assert f"{n_all:,}" in said
-    assert "Reload" in kept.warnings[0].remedy
-    assert kept.check() == []
+    assert f"{n_all:,}" in message
+    assert "Reload" in result.warnings[0].remedy
+    assert result.check() == []
 
 
 def test_stopped_after_the_spans_names_what_is_missing(snapshots: list[Trace]) -> None:
-    kept = kept_of_stopped(snapshots[2])
+    result = kept_of_stopped(snapshots[2])
 
-    assert "accesses, names" in kept.warnings[0].message
+    assert "accesses, names" in result.warnings[0].message
     before = kept_of_stopped(snapshots[1]).warnings[0].message
-    assert new_statements(kept.warnings[0].message, before)
+    assert new_statements(result.warnings[0].message, before)
 
 
 def test_stopped_without_a_total_says_what_there_is() -> None:
     trace = with_records(llama_like_trace(tokens=1, layers=1))
     small = prefix(trace, 0.5)
 
-    kept, known = kept_of_stopped(without_total(small)), kept_of_stopped(small)
+    result, known = kept_of_stopped(without_total(small)), kept_of_stopped(small)
 
-    assert new_statement(kept.warnings[0].message, known.warnings[0].message)
+    assert new_statement(result.warnings[0].message, known.warnings[0].message)
 
 
 def test_failed_reading_keeps_the_spans_and_the_reason(snapshots: list[Trace]) -> None:
-    kept = kept_of_failed(snapshots[0], "the file vanished.")
+    result = kept_of_failed(snapshots[0], "the file vanished.")
 
-    assert not kept.pending
-    assert "the file vanished." in kept.warnings[0].message
-    assert kept.warnings[0].code == "reading_failed"
+    assert not result.pending
+    assert "the file vanished." in result.warnings[0].message
+    assert result.warnings[0].code == "reading_failed"

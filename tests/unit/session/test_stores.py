@@ -61,8 +61,8 @@ def test_lines_of_a_newer_version_and_of_people_stay(tmp_path: Path) -> None:
 
     assert settings.store.sync() == ""
 
-    kept = path.read_text().replace('[appearance]\ntheme="\\"dark\\""\n\n', "")
-    assert kept == before.replace("ü", '"ü"')
+    text = path.read_text().replace('[appearance]\ntheme="\\"dark\\""\n\n', "")
+    assert text == before.replace("ü", '"ü"')
 
 
 def test_default_file_is_where_qsettings_kept_it() -> None:
@@ -79,7 +79,7 @@ def test_default_file_is_where_qsettings_kept_it() -> None:
 )  # fmt: skip
 def test_damaged_file_is_kept_aside_and_said(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "ggscope.ini"
-    for kept in ("ggscope.ini.broken", "ggscope.ini.broken-2"):
+    for item in ("ggscope.ini.broken", "ggscope.ini.broken-2"):
         path.write_bytes(content)
 
         settings = Settings(IniStore(path))
@@ -89,8 +89,8 @@ def test_damaged_file_is_kept_aside_and_said(tmp_path: Path, content: bytes) -> 
         none = "\n".join(Settings(IniStore(path)).problems)
         assert new_statements(settings.problems[0], none)
         path.unlink()
-        assert str(tmp_path / kept) in settings.problems[0]
-        assert (tmp_path / kept).read_bytes() == content
+        assert str(tmp_path / item) in settings.problems[0]
+        assert (tmp_path / item).read_bytes() == content
         assert not path.exists()
 
 
@@ -98,8 +98,8 @@ def test_file_damaged_meanwhile_is_kept_aside_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "ggscope.ini"
-    settings, said = Settings(IniStore(path)), []
-    settings.store_failed.connect(said.append)
+    settings, messages = Settings(IniStore(path)), []
+    settings.store_failed.connect(messages.append)
     settings.change("appearance", theme="dark")
     settings.sync()
     path.write_bytes(b"\0" * 100)
@@ -107,12 +107,12 @@ def test_file_damaged_meanwhile_is_kept_aside_and_nothing_is_lost(
     settings.change("appearance", font_scale=125)
     settings.sync()
 
-    assert new_statements(said[0], "\n".join(Settings(IniStore(path)).problems))
-    assert "defaults" not in said[0]
+    assert new_statements(messages[0], "\n".join(Settings(IniStore(path)).problems))
+    assert "defaults" not in messages[0]
     again = Settings(IniStore(path))
     assert (again.appearance.theme, again.appearance.font_scale) == ("dark", 125)
     assert (tmp_path / "ggscope.ini.broken").read_bytes() == b"\0" * 100
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 def test_link_to_the_file_stays(tmp_path: Path) -> None:

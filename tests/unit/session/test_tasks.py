@@ -173,15 +173,15 @@ def test_progress_reaches_the_state(qtbot: QtBot, tasks: Tasks) -> None:
 
 def test_early_values_are_replaced_by_newer_ones(qtbot: QtBot, tasks: Tasks) -> None:
     early: list[int] = []
-    told = threading.Event()
+    event = threading.Event()
 
     def request(context: TaskContext) -> None:
         for number in range(100):
             context.publish(number)
-        told.set()
+        event.set()
 
     tasks.run("k", request, lambda _: None, on_publish=early.append)
-    assert told.wait(10)  # the window is busy meanwhile
+    assert event.wait(10)  # the window is busy meanwhile
     qtbot.waitUntil(lambda: tasks.is_idle)
 
     assert early == [99]

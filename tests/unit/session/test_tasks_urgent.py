@@ -68,25 +68,25 @@ def test_a_held_job_can_be_cancelled_and_replaced(
 def test_who_waits_for_a_held_job_is_told_when_it_is_cancelled(
     qtbot: QtBot, qapp: QApplication
 ) -> None:
-    tasks, gate, told = Tasks(), threading.Event(), []
-    tasks.run("slow", lambda _: gate.wait(5), told.append, is_urgent=True)
+    tasks, gate, messages = Tasks(), threading.Event(), []
+    tasks.run("slow", lambda _: gate.wait(5), messages.append, is_urgent=True)
     for key in ("a", "b", "c"):
         tasks.run(
             key,
             lambda _: "never",
-            told.append,
-            on_cancel=lambda key=key: told.append(key),
+            messages.append,
+            on_cancel=lambda key=key: messages.append(key),
         )
 
     tasks.cancel("a")
     tasks.cancel("b")
-    tasks.run("b", lambda _: "asked anew", told.append)
-    assert not told, "not while the one who cancels is still at it"
-    qtbot.waitUntil(lambda: told == ["a"])
+    tasks.run("b", lambda _: "asked anew", messages.append)
+    assert not messages, "not while the one who cancels is still at it"
+    qtbot.waitUntil(lambda: messages == ["a"])
     gate.set()
     qtbot.waitUntil(lambda: tasks.is_idle)
 
-    assert sorted(told, key=str) == [True, "a", "asked anew", "never"]
+    assert sorted(messages, key=str) == [True, "a", "asked anew", "never"]
     tasks.close()
 
 

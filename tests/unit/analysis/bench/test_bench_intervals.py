@@ -18,17 +18,17 @@ TABLE = {
 
 
 def test_quantiles_are_those_of_the_tables() -> None:
-    found = student_quantiles(list(TABLE))
+    result = student_quantiles(list(TABLE))
 
-    assert found == pytest.approx(list(TABLE.values()), abs=6e-6)
+    assert result == pytest.approx(list(TABLE.values()), abs=6e-6)
 
 
 def test_quantiles_between_whole_degrees_lie_between_them() -> None:
     freedom = np.arange(1.0, 40.0, 0.25)
 
-    found = student_quantiles(freedom)
+    result = student_quantiles(freedom)
 
-    assert (np.diff(found) < 0).all()
+    assert (np.diff(result) < 0).all()
     assert float(student_quantiles(1e7)) == pytest.approx(1.959964, abs=1e-5)
 
 

@@ -80,11 +80,11 @@ def test_speeds_are_those_of_the_times_exactly(seed: int) -> None:
 def test_order_is_that_of_sorted_values(seed: int, key: str, is_down: bool) -> None:
     table, tests = table_of(seed)
 
-    found = table.order(key, is_down=is_down).tolist()
+    order = table.order(key, is_down=is_down).tolist()
 
     known = [i for i in range(60) if key in tests[i]]
     known.sort(key=lambda i: tests[i][key], reverse=is_down)
-    assert found == [*known, *(i for i in range(60) if key not in tests[i])]
+    assert order == [*known, *(i for i in range(60) if key not in tests[i])]
 
 
 def test_order_of_tests_is_by_their_sizes() -> None:
@@ -123,9 +123,9 @@ def test_filter_lets_through_what_a_look_at_each_row_does(
         test["avg_ts"] = float(np.mean(test["samples_ts"]))
     table = bench_table(runs_of(tests))
 
-    found = table.matches(text)
+    matches = table.matches(text)
 
-    assert found.tolist() == [passes(test) for test in tests]  # type: ignore[operator]
+    assert matches.tolist() == [passes(test) for test in tests]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("text", ["n_nothing=3", "type_k>f16", "t/s>fast"])

@@ -37,11 +37,11 @@ def slow_parts(token: TimedToken, ops: list[TimedOp]) -> dict[str, Fraction]:
     return {key: part for key, part in parts.items() if part} if is_split else {}
 
 
-def found_parts(found: BarParts, row: int) -> dict[str, Fraction]:
-    words = (*found.families, "idle")
-    ticks = [*found.ticks[row].tolist(), int(found.idle[row])]
+def found_parts(parts: BarParts, row: int) -> dict[str, Fraction]:
+    names = (*parts.families, "idle")
+    ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
     return {
-        word: Fraction(n, found.divisor) for word, n in zip(words, ticks, strict=True)
+        word: Fraction(n, parts.divisor) for word, n in zip(names, ticks, strict=True)
         if n
     }  # fmt: skip
 
@@ -64,16 +64,16 @@ RUN_OPS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(TOKENS, RUN_OPS)
 def test_parts_equal_a_count_tick_by_tick_and_add_up(tokens, ops):
-    found = bar_parts(ops_in_tokens(tokens, ops))
+    result = bar_parts(ops_in_tokens(tokens, ops))
 
     for row, token in enumerate(tokens):
         slow = slow_parts(token, ops)
-        assert found_parts(found, row) == slow
-        assert bool(found.is_split[row]) == bool(slow)
+        assert found_parts(result, row) == slow
+        assert bool(result.is_split[row]) == bool(slow)
         if slow:
             begin, end, _ = token
             assert sum(slow.values()) == end - begin
-            mine = found.shares(np.array([row]))[0]
+            mine = result.shares(np.array([row]))[0]
             assert mine.sum() == pytest.approx(1)
 
 
@@ -87,45 +87,45 @@ def test_families_that_run_at_once_share_the_time() -> None:
         (0, 150, 10, 3, True),
     ]
 
-    found = bar_parts(ops_in_tokens(tokens, ops))
+    result = bar_parts(ops_in_tokens(tokens, ops))
 
-    assert found_parts(found, 0) == {
+    assert found_parts(result, 0) == {
         "matmul": 60 + 5 + Fraction(15, 2),
         "elementwise": 5 + Fraction(15, 2),
         "rope": 5,
         "idle": 10,
     }
-    assert found.is_split.tolist() == [True, False, False]
-    assert not found.has_untimed
+    assert result.is_split.tolist() == [True, False, False]
+    assert not result.has_untimed
 
 
 def test_ops_without_a_known_time_are_told() -> None:
     ops = [(0, 10, 10, 3, True), (1, 30, 10, 1, False)]
 
-    found = bar_parts(ops_in_tokens([(0, 100, True)], ops))
+    result = bar_parts(ops_in_tokens([(0, 100, True)], ops))
 
-    assert found.has_untimed
-    assert found_parts(found, 0) == {"matmul": 10, "idle": 90}
+    assert result.has_untimed
+    assert found_parts(result, 0) == {"matmul": 10, "idle": 90}
 
 
 @pytest.mark.parametrize("name", ["moe-experiment", "tinyllama-256.bin"])
 def test_parts_of_whole_traces_add_up(name: str) -> None:
     trace = open_bundle(survey([ROOT / "resources" / "samples" / name]))
-    bars, found = token_bars(trace), bar_parts(trace)
+    bars, result = token_bars(trace), bar_parts(trace)
 
-    split = found.is_split
+    split = result.is_split
 
     assert split.any()
-    assert (found.idle >= 0).all()
-    whole = found.ticks.sum(axis=1) + found.idle
-    assert (whole[split] == bars.duration[split] * found.divisor).all()
+    assert (result.idle >= 0).all()
+    whole = result.ticks.sum(axis=1) + result.idle
+    assert (whole[split] == bars.duration[split] * result.divisor).all()
     assert not whole[~split].any()
 
 
 def test_trace_without_tokens_has_no_parts() -> None:
-    found = bar_parts(TraceBuilder().snapshot(llama_like_trace().info))
+    result = bar_parts(TraceBuilder().snapshot(llama_like_trace().info))
 
-    assert (len(found.idle), found.families) == (0, ())
+    assert (len(result.idle), result.families) == (0, ())
 
 
 class Impatient:

@@ -202,8 +202,8 @@ def test_formats_and_op_tables_that_differ_are_stated():
         ops=replace(OPS, id="another table"),
     )
 
-    found = {one.what: (one.a, one.b) for one in compare([a], [b]).differences}
+    values = {one.what: (one.a, one.b) for one in compare([a], [b]).differences}
 
-    assert found["format"] == (a.info.format, "another")
-    assert found["op table"] == (OPS.id, "another table")
+    assert values["format"] == (a.info.format, "another")
+    assert values["op table"] == (OPS.id, "another table")
     assert compare([a], [a]).differences == ()

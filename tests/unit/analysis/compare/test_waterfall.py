@@ -121,16 +121,16 @@ def test_steps_equal_a_count_tick_by_tick_and_add_up(tokens, ops_a, ops_b):
     traces = [run_trace(tokens, ops) for ops in (ops_a, ops_b)]
     n = len(tokens)
 
-    found = steps(traces[:1], traces[1:])
+    result = steps(traces[:1], traces[1:])
 
     for side, ops in (("a", ops_a), ("b", ops_b)):
         slow = slow_families(tokens, ops)
-        mine = {step.key: getattr(step, side)[0] * n for step in found.steps}
+        mine = {step.key: getattr(step, side)[0] * n for step in result.steps}
         for key in mine.keys() | {key for key, ticks in slow.items() if ticks}:
             assert mine[key] == slow.get(key, 0), key
-    assert found.total is not None
-    assert sum(step.change for step in found.steps) == found.total.change
-    assert found.total.mean_a == Fraction(len(ticks_of(tokens)), n)
+    assert result.total is not None
+    assert sum(step.change for step in result.steps) == result.total.change
+    assert result.total.mean_a == Fraction(len(ticks_of(tokens)), n)
 
 
 @settings(max_examples=30, deadline=None)
@@ -145,15 +145,15 @@ def test_parts_of_threads_equal_a_count_tick_by_tick(tokens, ops_a, ops_b):
         ]
     n_threads = [len({op[0] for op in ops}) for ops in sides]
 
-    found = steps(*([run_trace(tokens, ops)] for ops in sides), "part")
+    result = steps(*([run_trace(tokens, ops)] for ops in sides), "part")
 
-    assert found.total is not None
+    assert result.total is not None
     for i, side in enumerate("ab"):
-        mine = {step.key: getattr(step, side)[0] for step in found.steps}
+        mine = {step.key: getattr(step, side)[0] for step in result.steps}
         for key, ticks in slow[i].items():
             value = Fraction(ticks, n_threads[i] * len(tokens))
             assert mine.get(key, 0) == value, key
-    assert sum(step.change for step in found.steps) == found.total.change
+    assert sum(step.change for step in result.steps) == result.total.change
 
 
 @pytest.mark.parametrize("by", STEPS_BY)
@@ -161,10 +161,10 @@ def test_parts_of_threads_equal_a_count_tick_by_tick(tokens, ops_a, ops_b):
 def test_a_run_against_itself_has_no_step(make: Callable[[], Trace], by):
     trace = make()
 
-    found = steps([trace], [trace], by)
+    result = steps([trace], [trace], by)
 
-    assert found.reason or found.steps
-    assert all(step.change == 0 for step in found.steps)
+    assert result.reason or result.steps
+    assert all(step.change == 0 for step in result.steps)
 
 
 @pytest.mark.parametrize("by", STEPS_BY)
@@ -173,21 +173,21 @@ def test_twice_the_times_double_each_step(by, tokens):
     trace = llama_like_trace()
     traces = [trace, slowed(trace, 2)]
 
-    found = waterfall(traces, align(traces), 1, by, tokens)
+    result = waterfall(traces, align(traces), 1, by, tokens)
 
-    assert found.total is not None
-    assert all(step.b[0] == 2 * step.a[0] for step in (*found.steps, found.total))
+    assert result.total is not None
+    assert all(step.b[0] == 2 * step.a[0] for step in (*result.steps, result.total))
 
 
 def test_the_mean_of_several_runs_adds_up():
     one = llama_like_trace()
     many = [slowed(one, n) for n in (1, 2, 4)]
 
-    found = steps([one], many)
+    result = steps([one], many)
 
-    assert found.total is not None
-    assert found.total.mean_b == found.total.mean_a * Fraction(7, 3)
-    assert sum(step.change for step in found.steps) == found.total.change
+    assert result.total is not None
+    assert result.total.mean_b == result.total.mean_a * Fraction(7, 3)
+    assert sum(step.change for step in result.steps) == result.total.change
 
 
 def test_steps_whose_runs_overlap_are_noise():
@@ -205,13 +205,13 @@ def test_many_steps_are_joined_into_one():
     a = spans_trace(begin, begin + 2, op=np.arange(n))
     b = spans_trace(begin, begin + 2 + np.arange(n) % 7, op=np.arange(n))
 
-    found = steps([a], [b], "op")
+    result = steps([a], [b], "op")
 
-    assert len(found.steps) == MAX_STEPS
-    assert found.steps[-1].n_joined > 1
-    assert found.total is not None
-    assert sum(step.change for step in found.steps) == found.total.change
-    assert found.noun == "run"
+    assert len(result.steps) == MAX_STEPS
+    assert result.steps[-1].n_joined > 1
+    assert result.total is not None
+    assert sum(step.change for step in result.steps) == result.total.change
+    assert result.noun == "run"
 
 
 def test_ops_without_a_known_time_are_said_to_hide_in_no_op():
@@ -227,10 +227,10 @@ def test_prompt_tokens_that_a_side_lacks_are_a_reason():
     trace = run_trace(tokens, [(0, 0, 5, 1, -1)])
     traces = [trace, trace]
 
-    found = waterfall(traces, align(traces), 1, "family", "prompt")
+    result = waterfall(traces, align(traces), 1, "family", "prompt")
 
-    assert found.total is None
-    assert found.reason
+    assert result.total is None
+    assert result.reason
 
 
 # -- histograms --------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_overlap_equals_sets_compared_one_by_one(
 ) -> None:
     chosen, choices = made(*shape)
 
-    found = overlap(choices, expert_sets(choices)).share
+    share = overlap(choices, expert_sets(choices)).share
 
     n_tokens, n_layers, _ = chosen.shape
     expected = np.full((n_layers, n_tokens), np.nan)
@@ -107,7 +107,7 @@ def test_overlap_equals_sets_compared_one_by_one(
         for layer in range(n_layers):
             now, before = set(chosen[token, layer]), set(chosen[token - 1, layer])
             expected[layer, token] = len(now & before) / len(now)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(share, expected)
 
 
 @given(SHAPES)
@@ -248,22 +248,22 @@ def test_cover_is_the_fewest_experts_that_reach_the_share() -> None:
 def test_no_smaller_cover_exists(counts: list[int], percent: int) -> None:
     choices = expert_choices(routed([[[len(counts) - 1]]], n_experts=len(counts)))
 
-    (found,) = covers(choices, np.array([counts]), percent / 100)
+    (result,) = covers(choices, np.array([counts]), percent / 100)
 
     total, best = sum(counts), sorted(counts, reverse=True)
-    assert found.count * 100 >= percent * total
-    assert sum(best[: len(found.experts)]) == found.count
-    if found.experts:
-        assert sum(best[: len(found.experts) - 1]) * 100 < percent * total
+    assert result.count * 100 >= percent * total
+    assert sum(best[: len(result.experts)]) == result.count
+    if result.experts:
+        assert sum(best[: len(result.experts) - 1]) * 100 < percent * total
 
 
 def test_cover_of_a_layer_without_choices_is_empty() -> None:
     choices = expert_choices(routed(random_choices(0, 1, 2, 4, 1)))
 
-    found = covers(choices, np.zeros((2, choices.n_experts), np.int64), 0.9)
+    result = covers(choices, np.zeros((2, choices.n_experts), np.int64), 0.9)
 
-    assert [cover.experts for cover in found] == [(), ()]
-    assert math.isnan(found[0].share)
+    assert [cover.experts for cover in result] == [(), ()]
+    assert math.isnan(result[0].share)
 
 
 def test_cover_of_more_than_all_is_refused() -> None:
@@ -309,8 +309,8 @@ def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     whole, one, none = (stacks(-1), stacks(2), builders.llama_like_trace())
     like = "\n".join(texts.source_words(result_of(t).base.choices) for t in (one, none))
 
-    said = texts.source_words(result_of(whole).base.choices)
-    assert new_statement(said, like)
+    text = texts.source_words(result_of(whole).base.choices)
+    assert new_statement(text, like)
     empty, others = (
         "\n".join(texts.empty_words(result_of(t).base.choices, t))
         for t in (whole, none)
@@ -339,7 +339,7 @@ def test_number_of_experts_is_told_with_what_tells_it() -> None:
     builder.tensors = tensors(builder, rows)
     stacked = replace(routed(chosen), tensors=builders.finished(builder).tensors)
     stacked = replace(stacked, strings=builders.finished(builder).strings)
-    said = {
+    values = {
         name: texts.about_tip(result_of(trace))
         for name, trace in (
             ("model", routed(chosen, n_experts=4)),
@@ -349,12 +349,12 @@ def test_number_of_experts_is_told_with_what_tells_it() -> None:
     }
 
     for name in ("model", "tensors"):
-        others = "\n".join(text for key, text in said.items() if key != name)
+        others = "\n".join(text for key, text in values.items() if key != name)
         {
             "model": "{0} experts per layer (from the model).",
             "tensors": "{0} experts per layer (from the tensors).",
         }[name]
-        assert new_statement(said[name], others)
+        assert new_statement(values[name], others)
 
 
 def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:

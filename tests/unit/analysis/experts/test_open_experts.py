@@ -60,11 +60,11 @@ def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
     trace = run_of(more)
     cold = hot_cold(trace)
 
-    words, remark = facts_of(trace)["Never touched"]
+    text, remark = facts_of(trace)["Never touched"]
 
     n_cold = 3 if more == 0 else 1  # two experts and a tensor that nothing reads
     assert (cold.cold.n_cold, cold.cold.n_unknown) == (n_cold, 3 - n_cold)
-    assert f"{n_cold} of 6 tensors and expert slices" in words
+    assert f"{n_cold} of 6 tensors and expert slices" in text
     assert ("unknown" in remark) == (more != 0)
     by_expert = ranking(trace, cold.heat, "expert", lists_rest=True)
     perhaps = dict(zip(by_expert.keys, by_expert.unknown.tolist(), strict=True))
@@ -78,13 +78,13 @@ def test_bytes_that_may_come_on_top_are_told_with_their_most(
 ) -> None:
     trace = run_of(more)
 
-    words, _ = facts_of(trace)["Bytes of the model"]
+    text, _ = facts_of(trace)["Bytes of the model"]
 
-    assert words.startswith("600 B read")
-    assert words.endswith(f"up to {most} B more unknown") == (most > 0)
-    found = what_if(trace)
-    assert found.curve.bytes_asked == 600
-    left_out = [line for line in rests_on(found) if "expert stacks" in line]
+    assert text.startswith("600 B read")
+    assert text.endswith(f"up to {most} B more unknown") == (most > 0)
+    result = what_if(trace)
+    assert result.curve.bytes_asked == 600
+    left_out = [line for line in rests_on(result) if "expert stacks" in line]
     assert len(left_out) == (more != 0)
     assert all(f"up to {most} B" in line for line in left_out)
 
@@ -94,7 +94,7 @@ def test_shares_of_layers_with_open_choices_are_not_known(more: int) -> None:
     choices = expert_choices(run_of(more))
     grid = expert_grid(choices)
     figures = expert_figures(grid.count, grid.more)
-    kept = overlap(choices, expert_sets(choices)).share
+    share = overlap(choices, expert_sets(choices)).share
 
     is_open = more != 0
     assert grid.count.tolist() == [[2, 0, 2, 0]]
@@ -102,7 +102,7 @@ def test_shares_of_layers_with_open_choices_are_not_known(more: int) -> None:
     assert np.isnan(figures.entropy).tolist() == [is_open]
     assert (figures.hottest is None) == is_open
     assert (figures.n_open_layers, figures.n_open_slots) == (is_open, 2 * is_open)
-    assert np.isnan(kept[0, 1]) == is_open
+    assert np.isnan(share[0, 1]) == is_open
 
 
 @pytest.mark.usefixtures("qapp")
@@ -112,10 +112,10 @@ def test_heatmap_says_what_is_perhaps_touched(more: int) -> None:
     base = heat_base(trace, "token")
     scene = heat_scene(trace, base, HeatAxis(base.files, "offset"), (900, 420), "dark")
 
-    words = texts_of(compose_heatmap(scene))
+    texts = texts_of(compose_heatmap(scene))
 
-    assert ("possibly touched" in words) == (more != 0)
-    assert "never touched" in words
+    assert ("possibly touched" in texts) == (more != 0)
+    assert "never touched" in texts
     assert base.maybe.tolist() == [2 * more] * 4 + [0, 0]
 
 

@@ -147,15 +147,15 @@ def test_experts_kept_are_those_of_the_token_before_in_its_sequence(
     trace, sets = recording(RUNS[name], seed=seed)
     expected = slowly(RUNS[name], sets, 2)
 
-    found = found_of(trace)
+    result = found_of(trace)
 
-    assert found.mean == pytest.approx(np.mean([share for _, _, share in expected]))
+    assert result.mean == pytest.approx(np.mean([share for _, _, share in expected]))
     for layer in range(2):
         mine = [share for _, at, share in expected if at == layer]
-        assert found.by_layer[layer] == pytest.approx(np.mean(mine))
+        assert result.by_layer[layer] == pytest.approx(np.mean(mine))
         for ubatch in range(len(RUNS[name])):
             cell = [s for u, at, s in expected if (u, at) == (ubatch, layer)]
-            value = found.share[layer, ubatch]
+            value = result.share[layer, ubatch]
             if cell:
                 assert value == pytest.approx(np.mean(cell))
             else:
@@ -172,10 +172,12 @@ def test_pairs_are_of_tokens_and_not_of_ubatches(name: str) -> None:
             for b in chosen:
                 together[a, b] += 1
 
-    found = expert_sets(choices)
+    result = expert_sets(choices)
 
-    assert coactivation(choices, found).tolist() == together.tolist()
-    assert transitions(choices, found).sum() == K * K * len(slowly(RUNS[name], sets, 1))
+    assert coactivation(choices, result).tolist() == together.tolist()
+    assert transitions(choices, result).sum() == K * K * len(
+        slowly(RUNS[name], sets, 1)
+    )
     assert experts_base(trace).sets.n_tokens == len({i for i, _, _ in sets})
 
 

@@ -20,9 +20,9 @@ from link_traces import random_links_trace
 
 def accesses_slow(trace: Trace, span: int) -> list[tuple[AccessColumns, int]]:
     of_span = trace.accesses.of_span(span)
-    found = [(of_span, row) for row in range(len(of_span))]
+    pairs = [(of_span, row) for row in range(len(of_span))]
     loose = trace.accesses.loose
-    return found + [(loose.what, i) for i in range(len(loose)) if loose.span[i] == span]
+    return pairs + [(loose.what, i) for i in range(len(loose)) if loose.span[i] == span]
 
 
 def names_slow(trace: Trace, span: int) -> set[str]:
@@ -122,8 +122,8 @@ def test_filter_by_a_tensor_shows_what_is_linked_with_it() -> None:
     mask = filter_mask(trace, parse_filter(f"tensor={name}"))
 
     assert mask is not None
-    found = linked(trace, Selection("tensors", (row,)))
-    assert np.flatnonzero(mask).tolist() == found.spans.tolist()
+    links = linked(trace, Selection("tensors", (row,)))
+    assert np.flatnonzero(mask).tolist() == links.spans.tolist()
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ VALUES = {
 def completed(text: str, cursor: int | None = None) -> tuple[str, tuple[str, ...]]:
     """Return what is completed of a text, and by what."""
     cursor = len(text) if cursor is None else cursor
-    found = complete(text, cursor, lambda field: VALUES.get(field, []))
-    assert 0 <= found.start <= found.end <= len(text)
-    return text[found.start : found.end], found.words
+    result = complete(text, cursor, lambda field: VALUES.get(field, []))
+    assert 0 <= result.start <= result.end <= len(text)
+    return text[result.start : result.end], result.words
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def completed(text: str, cursor: int | None = None) -> tuple[str, tuple[str, ...
 def test_field_or_value_that_is_begun_is_completed(
     text: str, begun: str, words: tuple[str, ...]
 ) -> None:
-    found_begun, found = completed(text)
+    found_begun, result = completed(text)
 
     assert found_begun == begun
-    assert found[: len(words)] == words or set(words) <= set(found)
+    assert result[: len(words)] == words or set(words) <= set(result)
 
 
 def test_fields_are_offered_where_nothing_is_typed() -> None:
@@ -66,10 +66,10 @@ def test_value_that_is_whole_is_not_offered() -> None:
 
 def test_cursor_within_the_text_completes_there() -> None:
     text = "op=MU layer=3"
-    begun, words = completed(text, 5)
+    begun, texts = completed(text, 5)
 
     assert begun == "MU"
-    assert "MUL_MAT" in words
+    assert "MUL_MAT" in texts
 
 
 def test_unknown_field_offers_nothing() -> None:
@@ -77,9 +77,9 @@ def test_unknown_field_offers_nothing() -> None:
 
 
 def test_many_values_are_cut() -> None:
-    found = complete("token=", 6, lambda _: list(range(100_000)))
+    result = complete("token=", 6, lambda _: list(range(100_000)))
 
-    assert len(found.words) == MOST
+    assert len(result.words) == MOST
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_many_values_are_cut() -> None:
      "quality=", "family=", "dur>", "size>", "wait>"],
 )  # fmt: skip
 def test_every_completion_is_understood(text: str) -> None:
-    _, words = completed(text)
+    _, texts = completed(text)
 
-    assert words
-    for word in words:
+    assert texts
+    for word in texts:
         assert parse_filter(text + word)

@@ -19,15 +19,15 @@ TRACE = random_links_trace(4)
 
 @pytest.mark.parametrize("expression", [*PARTS, *LINES[4:]])
 def test_expression_of_the_guide_is_understood(expression):
-    wanted = parse_filter(expression)
+    row_filter = parse_filter(expression)
 
-    assert wanted
-    mask = filter_mask(TRACE, wanted)
+    assert row_filter
+    mask = filter_mask(TRACE, row_filter)
     assert mask.shape == (len(TRACE.spans),)
 
 
 def test_expression_of_the_guide_and_its_negation_share_the_spans_out():
     for expression in LINES[4:]:
-        found = filter_mask(TRACE, parse_filter(expression))
+        result = filter_mask(TRACE, parse_filter(expression))
         others = filter_mask(TRACE, parse_filter(f"not ({expression})"))
-        assert np.array_equal(found, ~others)
+        assert np.array_equal(result, ~others)

@@ -200,11 +200,11 @@ def test_mask_of_a_trace_without_spans_is_empty():
 
 
 def test_mask_over_several_chunks_equals_one(monkeypatch):
-    wanted = Filter(text="weight", spaces=frozenset({int(Space.FILE)}))
-    whole = filter_mask(LLAMA, wanted)
+    row_filter = Filter(text="weight", spaces=frozenset({int(Space.FILE)}))
+    whole = filter_mask(LLAMA, row_filter)
     monkeypatch.setattr(masks, "_PIECE_ROWS", 7)
 
-    pieces = filter_mask(LLAMA, wanted)
+    pieces = filter_mask(LLAMA, row_filter)
 
     assert np.array_equal(whole, pieces)
     assert 0 < whole.sum() < len(whole)

@@ -185,7 +185,7 @@ def test_parse_refuses_seconds_of_a_cycle_trace():
 
 
 def test_describe_names_field_and_short_text():
-    wanted = Filter(
+    row_filter = Filter(
         ops=fs("MUL_MAT", "ADD"),
         layers=frozenset(range(22)),
         spaces=fs(0),
@@ -194,7 +194,7 @@ def test_describe_names_field_and_short_text():
         time=TimeRange(0, 1_000_000),
     )
 
-    assert describe_filter(wanted) == (
+    assert describe_filter(row_filter) == (
         ("ops", "op ADD, MUL_MAT"),
         ("layers", "layer 0–21"),
         ("spaces", "source DISK"),
@@ -205,14 +205,14 @@ def test_describe_names_field_and_short_text():
 
 
 def test_describe_of_things_is_short_and_grouped():
-    wanted = Filter(
+    row_filter = Filter(
         tensors=fs("c", "a", "b", "d"),
         offsets=(0x100000, 0x200000),
         experts=fs(3, 4, 7),
         buffers=fs(0x55D0),
     )
 
-    assert describe_filter(wanted) == (
+    assert describe_filter(row_filter) == (
         ("tensors", "tensor a, b and 2 more"),
         ("offsets", "offset 0x0010_0000 – 0x0020_0000 (1.0 MiB)"),
         ("experts", "expert 3–4, 7"),
@@ -229,12 +229,12 @@ def test_written_filter_leaves_an_empty_set_out():
 
 
 def test_describe_of_chips_can_be_taken_off_one_by_one():
-    wanted = parse_filter("op=ADD layer=none,3,4 dur<5us")
+    row_filter = parse_filter("op=ADD layer=none,3,4 dur<5us")
 
-    for name, _ in describe_filter(wanted):
-        wanted = wanted.without(name)
+    for name, _ in describe_filter(row_filter):
+        row_filter = row_filter.without(name)
 
-    assert not wanted
+    assert not row_filter
 
 
 @pytest.mark.parametrize(
@@ -312,14 +312,14 @@ def test_written_filter_is_read_back_the_same(wanted):
 
 
 def test_clauses_are_chips_that_can_be_taken_off():
-    wanted = parse_filter("layer=3 not op=ADD (token=1 or op=MUL dur>5us)")
+    row_filter = parse_filter("layer=3 not op=ADD (token=1 or op=MUL dur>5us)")
 
-    assert describe_filter(wanted) == (
+    assert describe_filter(row_filter) == (
         ("layers", "layer 3"),
         ("clauses:0", "not op ADD"),
         ("clauses:1", "token 1 or (op MUL and dur > 5 µs)"),
     )
-    assert wanted.without("clauses:0") == parse_filter(
+    assert row_filter.without("clauses:0") == parse_filter(
         "layer=3 (token=1 or op=MUL dur>5us)"
     )
 

@@ -36,10 +36,10 @@ def test_mask_is_that_of_the_recorded_waits(text, wanted):
 
 @pytest.mark.parametrize("text", ["wait>=10", "wait<=7", "wait>=3 wait<=7"])
 def test_filter_by_wait_is_written_as_it_is_read(text):
-    wanted = parse_filter(text)
+    row_filter = parse_filter(text)
 
-    assert format_filter(wanted) == text
-    assert parse_filter(format_filter(wanted)) == wanted
+    assert format_filter(row_filter) == text
+    assert parse_filter(format_filter(row_filter)) == row_filter
     assert describe_filter(parse_filter("wait>=12300"))[0][1] == "wait ≥ 12.3 µs"
 
 

@@ -116,13 +116,13 @@ def edges_slow(ops: list[Op]) -> tuple[set[tuple[int, int]], set[tuple[int, str]
 def test_edges_by_name_are_what_all_consistent_ways_share(ops: list[Op]) -> None:
     trace = dependency_trace([ops])
 
-    found = edges_of(trace, 1)
+    edges = edges_of(trace, 1)
 
     certain, ambiguous = edges_slow(ops)
-    assert pairs(found) <= certain
-    told = {(o.op, o.name) for o in found.open if o.why is NoProducer.AMBIGUOUS}
-    assert ambiguous <= told
-    assert {int(how) for how in found.how} <= {EdgeSource.NAME}
+    assert pairs(edges) <= certain
+    report = {(o.op, o.name) for o in edges.open if o.why is NoProducer.AMBIGUOUS}
+    assert ambiguous <= report
+    assert {int(how) for how in edges.how} <= {EdgeSource.NAME}
 
 
 def test_name_that_one_op_writes_is_certain() -> None:
@@ -174,10 +174,10 @@ def test_edges_never_leave_their_token(passes: list[list[Op]], token: int) -> No
     token %= len(passes)
     span = int(np.flatnonzero(trace.spans.token == token)[1])
 
-    found = edges_of(trace, span)
+    edges = edges_of(trace, span)
 
-    assert set(trace.spans.token[found.ops.spans].tolist()) == {token}
-    assert pairs(found) == pairs(edges_of(dependency_trace([passes[token]]), 1))
+    assert set(trace.spans.token[edges.ops.spans].tolist()) == {token}
+    assert pairs(edges) == pairs(edges_of(dependency_trace([passes[token]]), 1))
 
 
 def test_names_tell_nothing_where_ops_may_be_missing(monkeypatch) -> None:
@@ -229,12 +229,12 @@ def test_edges_of_a_graph_are_those_between_its_ops(token: int) -> None:
     assert trace.spans.token is not None
     span = int(np.flatnonzero(trace.spans.token == token)[4])
 
-    found = edges_of(trace, span)
+    edges = edges_of(trace, span)
 
-    ops = found.ops.ops
+    ops = edges.ops.ops
     named = {
         (trace.span_name(int(ops[a])), trace.span_name(int(ops[b])))
-        for a, b in pairs(found)
+        for a, b in pairs(edges)
     }
     recorded = {trace.span_name(int(i)) for i in ops}
     expected = {
@@ -243,7 +243,7 @@ def test_edges_of_a_graph_are_those_between_its_ops(token: int) -> None:
         if a in recorded and b in recorded and a != b
     }
     assert named - {(a, b) for a, b in named if a == b} == expected
-    assert {int(how) for how in found.how} == {EdgeSource.GRAPH}
+    assert {int(how) for how in edges.how} == {EdgeSource.GRAPH}
     assert set(trace.spans.token[ops].tolist()) == {token}
 
 
@@ -366,10 +366,10 @@ def test_spans_of_threads_that_share_an_op_are_one_op() -> None:
     flags[[2, 4]] = SpanFlag.REPEATED
     trace = replace(trace, spans=replace(trace.spans, flags=flags))
 
-    found = edges_of(trace, 1)
+    edges = edges_of(trace, 1)
 
-    assert found.ops.ops.tolist() == [1, 3]
-    assert pairs(found) == {(0, 1)}
+    assert edges.ops.ops.tolist() == [1, 3]
+    assert pairs(edges) == {(0, 1)}
     assert [link.span for link in op_links(trace, 4, None).inputs] == [2]
     assert [link.span for link in op_links(trace, 1, None).consumers] == [3]
 

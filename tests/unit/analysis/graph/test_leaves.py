@@ -101,9 +101,11 @@ def test_leaf_is_told_by_its_reader(op, result, sources, said):
     ],
 )
 def test_leaf_is_told_by_no_other_reader(claim, reader, other):
-    said, unsaid = ("\n".join(words(trace_of(op)).values()) for op in (reader, other))
+    message, unsaid = (
+        "\n".join(words(trace_of(op)).values()) for op in (reader, other)
+    )
 
-    assert new_statement(said, unsaid)
+    assert new_statement(message, unsaid)
     assert unsaid
 
 

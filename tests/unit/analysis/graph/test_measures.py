@@ -33,47 +33,47 @@ def n_ops(graph: Graph) -> int:
 def test_time_of_each_node_is_the_sum_of_its_spans(trace: Trace) -> None:
     graph = trace.graphs[0]
 
-    found = measured(trace)
+    figures = measured(trace)
 
     k = np.arange(n_ops(graph) - 1)
-    assert found.time[k].tolist() == ((k + 1) * 1_000 * TOKENS).tolist()
-    assert (found.n_spans[k] == TOKENS).all()
-    assert np.nansum(found.time) == (trace.spans.end - trace.spans.start).sum()
+    assert figures.time[k].tolist() == ((k + 1) * 1_000 * TOKENS).tolist()
+    assert (figures.n_spans[k] == TOKENS).all()
+    assert np.nansum(figures.time) == (trace.spans.end - trace.spans.start).sum()
 
 
 def test_node_without_spans_is_not_zero_but_unknown(trace: Trace) -> None:
     graph = trace.graphs[0]
 
-    found = measured(trace)
+    figures = measured(trace)
 
     missing = n_ops(graph) - 1
-    assert np.isnan(found.time[missing])
-    assert found.rule[missing] == Rule.NONE
-    assert np.isnan(found.time[missing:]).all()
+    assert np.isnan(figures.time[missing])
+    assert figures.rule[missing] == Rule.NONE
+    assert np.isnan(figures.time[missing:]).all()
 
 
 def test_accesses_and_bytes_are_those_of_the_tensor(trace: Trace) -> None:
     graph = trace.graphs[0]
     names = [trace.strings[int(i)] for i in graph.name]
 
-    found = measured(trace)
+    figures = measured(trace)
 
     weight, positions = names.index("blk.1.attn_q.weight"), names.index("positions")
-    assert found.accesses[weight] == TOKENS
-    assert found.access_bytes[weight] == TOKENS * 100
-    assert found.accesses[positions] == TOKENS * LAYERS * 2
-    assert found.accesses[names.index("output.weight")] == 0
-    assert np.isnan(found.accesses[0])
+    assert figures.accesses[weight] == TOKENS
+    assert figures.access_bytes[weight] == TOKENS * 100
+    assert figures.accesses[positions] == TOKENS * LAYERS * 2
+    assert figures.accesses[names.index("output.weight")] == 0
+    assert np.isnan(figures.accesses[0])
 
 
 def test_only_spans_of_the_graphs_token_count_where_there_are_several() -> None:
     several = graph_traces.network_trace(LAYERS, TOKENS, graphs=2)
 
-    found = measured(several, 1)
+    figures = measured(several, 1)
 
     # The second graph also serves token 2, which has none of its own.
-    assert found.n_spans[0] == TOKENS - 1
-    assert found.time[3] == 4_000 * (TOKENS - 1)
+    assert figures.n_spans[0] == TOKENS - 1
+    assert figures.time[3] == 4_000 * (TOKENS - 1)
 
 
 def spans_and_graph(
@@ -95,20 +95,20 @@ def spans_and_graph(
 def test_nodes_of_one_name_and_op_are_told_apart_by_order() -> None:
     trace = spans_and_graph(["a", "a", "a", "a"], ["a", "b", "a"], [1, 1, 1])
 
-    found = measured(trace)
+    figures = measured(trace)
 
-    assert found.time[[0, 2]].tolist() == [10 + 30, 20 + 40]
-    assert np.isnan(found.time[1])
-    assert found.rule[0] == found.rule[2] == Rule.ORDER
+    assert figures.time[[0, 2]].tolist() == [10 + 30, 20 + 40]
+    assert np.isnan(figures.time[1])
+    assert figures.rule[0] == figures.rule[2] == Rule.ORDER
 
 
 def test_weakest_rule_is_told() -> None:
     trace = spans_and_graph(["q (view)", "k"], ["q", "k"], [1, 1])
 
-    found = measured(trace)
+    figures = measured(trace)
 
-    assert found.time.tolist() == [10, 20]
-    assert found.rule.tolist() == [Rule.BASE_ORDER, Rule.ORDER]
+    assert figures.time.tolist() == [10, 20]
+    assert figures.rule.tolist() == [Rule.BASE_ORDER, Rule.ORDER]
 
 
 def test_times_are_those_of_the_spans_that_are_linked(trace: Trace) -> None:
@@ -127,9 +127,9 @@ def test_worst_quality_of_the_spans_is_told() -> None:
     flags = np.array([0, SpanFlag.ESTIMATED], np.uint16)
     trace = spans_and_graph(["a", "a"], ["a"], [1], flags=flags)
 
-    found = measured(trace)
+    figures = measured(trace)
     facts = drawn_node_facts(
-        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), found
+        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), figures
     )
 
     time = next(f for f in facts if f.label == "time")
@@ -150,39 +150,39 @@ def test_spans_without_an_end_add_no_time(
     bits = np.array(flags, np.uint16)
     trace = spans_and_graph(["a", "a"], ["a"], [1], flags=bits)
 
-    found = measured(trace)
+    figures = measured(trace)
     facts = drawn_node_facts(
-        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), found
+        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), figures
     )
 
-    assert np.array_equal(found.time, [time], equal_nan=True)
-    assert found.n_open.tolist() == [sum(bit == SpanFlag.UNFINISHED for bit in flags)]
+    assert np.array_equal(figures.time, [time], equal_nan=True)
+    assert figures.n_open.tolist() == [sum(bit == SpanFlag.UNFINISHED for bit in flags)]
     assert next(f for f in facts if f.label == "time").value == value
 
 
 def test_facts_tell_what_is_not_in_the_trace(trace: Trace) -> None:
     graph = trace.graphs[0]
-    found = measured(trace)
+    figures = measured(trace)
     layers = graph_layers(graph)
 
-    missing = drawn_node_facts(trace, graph, n_ops(graph) - 1, layers, found)
-    unnamed = drawn_node_facts(trace, graph, 8, layers, found)
+    missing = drawn_node_facts(trace, graph, n_ops(graph) - 1, layers, figures)
+    unnamed = drawn_node_facts(trace, graph, 8, layers, figures)
 
     assert {f.label: f.value for f in missing}["time"] == "not in the trace"
-    words = {f.label: f.value for f in unnamed}
-    assert words["layer"] == "0 (inferred from its place)"
-    assert words["shape"] == "64 × 9"
-    assert words["matched by"] == "name, op and order"
-    assert words["address"] == "0x1080"
+    values = {f.label: f.value for f in unnamed}
+    assert values["layer"] == "0 (inferred from its place)"
+    assert values["shape"] == "64 × 9"
+    assert values["matched by"] == "name, op and order"
+    assert values["address"] == "0x1080"
 
 
 def test_graph_without_spans_knows_nothing() -> None:
     alone = graph_traces.graph_trace(3, [(0, 1)])
 
-    found = measured(alone)
+    figures = measured(alone)
 
-    assert np.isnan(found.time).all()
-    assert np.isnan(found.accesses).all()
+    assert np.isnan(figures.time).all()
+    assert np.isnan(figures.accesses).all()
 
 
 def test_chunks_do_not_change_the_sums(

@@ -206,9 +206,9 @@ def test_path_is_unknown_where_ops_or_threads_are_left_out(monkeypatch) -> None:
         with monkeypatch.context() as patch:
             target = f"ggscope.analysis.graph.token_path.{name}"
             patch.setattr(target, lambda _: "left out")
-            found = unknown(diamond())
+            result = unknown(diamond())
 
-        assert (found.unknown, found.missing) == (NoPath.OPS_MISSING, "left out")
+        assert (result.unknown, result.missing) == (NoPath.OPS_MISSING, "left out")
 
 
 def test_path_of_several_threads_without_edges_is_unknown() -> None:

@@ -81,10 +81,10 @@ def test_bytes_that_are_spread_evenly_are_equally_dense(amount, size, n):
     edges = np.array([0, size], np.int64)
     none = np.zeros((2, 1), np.int64)
     spread = np.zeros(1, np.int64), np.array([[0], [amount << 20]], np.int64)
-    found = HeatGrid(edges, np.arange(2), none, spread)
+    grid = HeatGrid(edges, np.arange(2), none, spread)
     offsets = np.unique(np.linspace(0, size, n).astype(np.int64))
 
-    densities = found.densities(offsets)[0]
+    densities = grid.densities(offsets)[0]
 
     assert np.allclose(densities * size, amount << 20, rtol=0.02)
 
@@ -93,23 +93,23 @@ def test_bytes_that_are_spread_evenly_are_equally_dense(amount, size, n):
 @given(st.integers(0, 999), st.integers(0, 5), st.integers(1, 9), st.data())
 def test_accesses_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, data):
     begins, stops = (grid(seed + i, n_rows, n_pieces) for i in (0, 1))
-    found = HeatGrid(begins.edges, begins.rows, begins.covers, ends=stops.covers)
-    last = int(found.edges[-1])
+    result = HeatGrid(begins.edges, begins.rows, begins.covers, ends=stops.covers)
+    last = int(result.edges[-1])
     offsets = data.draw(st.lists(st.integers(-9, last + 9), max_size=20))
     begin = np.array(offsets[: len(offsets) // 2], np.int64)
     stop = np.array(offsets[-len(begin) :] if len(begin) else [], np.int64)
     ones = np.ones(n_pieces, np.int64)
-    begun = np.searchsorted(found.edges[:-1], stop, "left")
-    ended = np.searchsorted(found.edges[1:], begin, "right")
+    begun = np.searchsorted(result.edges[:-1], stop, "left")
+    ended = np.searchsorted(result.edges[1:], begin, "right")
     expected = (
-        sums(found, found.covers, ones)[:, begun]
-        - sums(found, stops.covers, ones)[:, ended]
+        sums(result, result.covers, ones)[:, begun]
+        - sums(result, stops.covers, ones)[:, ended]
     )
     expected[:, stop <= begin] = 0
 
-    assert np.array_equal(found.between(begin, stop), expected)
+    assert np.array_equal(result.between(begin, stop), expected)
     edges = np.array(sorted(offsets), np.int64)
-    assert np.array_equal(found.cells(edges), found.between(edges[:-1], edges[1:]))
+    assert np.array_equal(result.cells(edges), result.between(edges[:-1], edges[1:]))
 
 
 def test_cells_of_a_whole_file_add_up_to_its_bytes():
@@ -145,7 +145,7 @@ def counts(dense: np.ndarray, column: list[int]) -> Counts:
 @given(st.data())
 def test_table_of_counts_equals_adding_one_by_one(data):
     n_rows, n_columns, n_touches, width = (
-        data.draw(st.integers(1, most)) for most in (130, 5, 9, 7)
+        data.draw(st.integers(1, one)) for one in (130, 5, 9, 7)
     )
     dense = np.random.default_rng(n_rows).integers(0, 9, (n_rows, n_columns))
     column = data.draw(

@@ -158,10 +158,10 @@ def test_axis_offsets_are_monotone_from_zero_to_the_extent(kind: str) -> None:
     axis = HeatAxis(file_map(moe_trace()), kind)  # type: ignore[arg-type]  # a kind
     at = np.linspace(0, axis.extent, 5_001).astype(np.int64)
 
-    found = axis.offsets(at)
+    offsets = axis.offsets(at)
 
-    assert (found[0], found[-1]) == (0, axis.files.extent)
-    assert (np.diff(found) >= 0).all()
+    assert (offsets[0], offsets[-1]) == (0, axis.files.extent)
+    assert (np.diff(offsets) >= 0).all()
 
 
 @pytest.mark.parametrize("kind", get_args(AxisKind))

@@ -169,11 +169,11 @@ def test_known_choices_light_only_the_chosen_slices() -> None:
             if t == token
         }
         slices = files.expert >= 0
-        found = {
+        pairs = {
             (int(files.layer[u]), int(files.expert[u]))
             for u in np.flatnonzero(slices & lit[token])
         }
-        assert found == chosen
+        assert pairs == chosen
 
 
 def test_known_choices_keep_the_recorded_bytes_as_passed() -> None:
@@ -369,10 +369,10 @@ def test_scaled_is_monotone_and_exact_at_both_ends(
     parts = np.unique([0, whole, *(int(c * whole) for c in cuts)]).astype(np.int64)
     n = len(parts)
 
-    found = scaled(np.full(n, amount), parts, np.full(n, whole))
+    result = scaled(np.full(n, amount), parts, np.full(n, whole))
 
-    assert (found[0], found[-1]) == (0, amount)
-    assert (np.diff(found) >= 0).all()
+    assert (result[0], result[-1]) == (0, amount)
+    assert (np.diff(result) >= 0).all()
 
 
 def test_file_map_is_reused() -> None:

@@ -191,10 +191,10 @@ def test_interval_of_finds_the_last_start(ascending: bool) -> None:
     values = rng.integers(-5, 120, 200)
     values = np.sort(values) if ascending else values
 
-    found = interval_of(starts, values)
+    interval = interval_of(starts, values)
 
     expected = [sum(1 for s in starts if s <= v) - 1 for v in values]
-    assert found.tolist() == expected
+    assert interval.tolist() == expected
 
 
 def test_two_passes_of_one_token_are_two_rows_of_passes() -> None:

@@ -92,9 +92,9 @@ def test_points_of_many_reads_count_each_of_them_once(name: str, most: int) -> N
 def test_merged_points_are_reads_of_the_same_bytes_that_are_near_in_time() -> None:
     trace = moe_trace(tokens=30)
     reads = reads_of(trace)
-    most = len(reads) // 2
+    count = len(reads) // 2
 
-    points = access_points(trace, limit=most)
+    points = access_points(trace, limit=count)
 
     assert points.step > 0
     start = trace.extent.start
@@ -107,10 +107,10 @@ def test_merged_points_are_reads_of_the_same_bytes_that_are_near_in_time() -> No
          len(group))
         for (layer, offset, _), group in groups.items()
     ]  # fmt: skip
-    found = [
+    pairs = [
         (*row, n) for row, n in zip(rows(points), points.count.tolist(), strict=True)
     ]
-    assert sorted(found) == sorted(expected)
+    assert sorted(pairs) == sorted(expected)
 
 
 def test_points_until_a_time_are_those_that_began() -> None:

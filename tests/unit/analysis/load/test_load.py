@@ -55,12 +55,12 @@ def test_columns_hold_what_a_loop_finds_in_them(seed):
     edges = np.unique(np.linspace(-50, 4200, 37).astype(np.int64))
 
     amounts = amounts_by_column(reads, edges)
-    mean, most = depth_by_column(reads, edges)
+    mean, limit = depth_by_column(reads, edges)
 
     for i, (begin, end) in enumerate(pairwise(edges.tolist())):
         depths = [in_flight(reads, tick) for tick in range(begin, end)]
         assert mean[i] == pytest.approx(sum(depths) / len(depths))
-        assert most[i] == max(depths)
+        assert limit[i] == max(depths)
         is_last = i == len(edges) - 2
         ended = (reads.end >= begin) & (
             (reads.end < end) | (is_last & (reads.end == end))
@@ -189,8 +189,8 @@ def test_bytes_of_tensors_are_those_that_a_loop_counts():
             part = min(read.offset + read.size, begin + SIZE) - max(read.offset, begin)
             expected[tensor] += max(part, 0)
             counts[tensor] += part > 0
-    found = {row.tensor: (row.bytes, row.n) for row in load.by_tensor()}
-    assert found == {t: (expected[t], counts[t]) for t in expected if counts[t]}
+    values = {row.tensor: (row.bytes, row.n) for row in load.by_tensor()}
+    assert values == {t: (expected[t], counts[t]) for t in expected if counts[t]}
     for row in load.by_tensor():
         assert len(load.reads_of(row.tensor)) == row.n
 
@@ -280,8 +280,8 @@ def test_reads_of_ops_are_those_of_the_accesses_one_by_one():
     reads = load_rows(trace, OPS) if OPS in load_keys(trace) else None
 
     columns = () if reads is None else (reads.span, reads.offset, reads.size)
-    found = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert sorted(found) == sorted(expected)
+    items = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert sorted(items) == sorted(expected)
 
 
 def test_a_range_and_a_file_leave_the_other_reads_out():

@@ -25,25 +25,25 @@ def of_samples(folder: Path, *samples: object, peak: bool = True) -> Bandwidth:
 
 
 def test_channels_are_bytes_per_cycle(tmp_path: Path) -> None:
-    found = of_samples(
+    stats = of_samples(
         tmp_path,
         sample(0, dram_read_bytes=4096, dram_write_bytes=1024),
         sample(64, dram_read_bytes=None, dram_write_bytes=64, kv_bytes=128),
     )
 
-    rates = {c.name: c.rate.tolist() for c in found.channels}
+    rates = {c.name: c.rate.tolist() for c in stats.channels}
     assert rates["read"][0] == 64
     assert math.isnan(rates["read"][1])
     assert rates["write"] == [16, 1]
     assert rates["total"] == [80, 1]
     assert rates["KV cache"][1] == 2
     assert math.isnan(rates["KV cache"][0])
-    assert found.top == 80
+    assert stats.top == 80
 
 
 def test_windows_above_threshold_and_peak_are_found(tmp_path: Path) -> None:
     """(4096 + 1024) / 64 / 64 is 1.25 of the peak."""
-    found = of_samples(
+    stats = of_samples(
         tmp_path,
         sample(0, dram_read_bytes=4096, dram_write_bytes=1024),
         sample(64, dram_read_bytes=3300, dram_write_bytes=0),
@@ -51,15 +51,15 @@ def test_windows_above_threshold_and_peak_are_found(tmp_path: Path) -> None:
         sample(192, dram_read_bytes=4096, dram_write_bytes=0),
     )
 
-    assert found.over_peak().tolist() == [0]
-    assert found.high().tolist() == [0, 1, 3]
+    assert stats.over_peak().tolist() == [0]
+    assert stats.high().tolist() == [0, 1, 3]
 
 
 def test_nothing_is_high_without_a_peak(tmp_path: Path) -> None:
-    found = of_samples(tmp_path, sample(0, dram_read_bytes=10**9), peak=False)
+    stats = of_samples(tmp_path, sample(0, dram_read_bytes=10**9), peak=False)
 
-    assert found.peak is None
-    assert len(found.high()) == len(found.over_peak()) == 0
+    assert stats.peak is None
+    assert len(stats.high()) == len(stats.over_peak()) == 0
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -77,10 +77,10 @@ def test_columns_have_the_highest_window_in_them(
         )
         for _ in range(int(chance.integers(1, 20)))
     ]  # fmt: skip
-    found = of_samples(tmp_path, *samples)
+    stats = of_samples(tmp_path, *samples)
     edges = np.unique(np.linspace(-10, 420, n_columns + 1).astype(np.int64))
 
-    columns = found.columns("read", edges[:-1], edges[1:])
+    columns = stats.columns("read", edges[:-1], edges[1:])
 
     for i, (low, high) in enumerate(pairwise(edges.tolist())):
         inside = [
@@ -97,15 +97,15 @@ def test_columns_have_the_highest_window_in_them(
 
 
 def test_overlapping_windows_are_counted(tmp_path: Path) -> None:
-    found = of_samples(tmp_path, sample(0), sample(32), sample(96), sample(96))
+    stats = of_samples(tmp_path, sample(0), sample(32), sample(96), sample(96))
 
-    assert found.n_overlapping == 2
-    assert found.at(100).tolist() == [2, 3]
+    assert stats.n_overlapping == 2
+    assert stats.at(100).tolist() == [2, 3]
 
 
 def test_file_without_samples_has_no_windows(tmp_path: Path) -> None:
-    found = of_samples(tmp_path)
+    stats = of_samples(tmp_path)
 
-    assert len(found) == 0
-    assert found.channels == ()
-    assert np.isnan(found.columns("read", np.array([0]), np.array([9]))).all()
+    assert len(stats) == 0
+    assert stats.channels == ()
+    assert np.isnan(stats.columns("read", np.array([0]), np.array([9]))).all()

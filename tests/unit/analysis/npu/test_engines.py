@@ -91,18 +91,18 @@ def test_concurrency_is_that_of_a_count_of_ticks(tmp_path: Path, seed: int) -> N
     events = random_events(seed)
     trace = trace_of(tmp_path, *events)
 
-    for found in concurrency(trace):
+    for item in concurrency(trace):
         spans = [
             range(int(str(e["start_cycle"])), int(str(e["end_cycle"])))
             for e in events
-            if e.get("engine") == found.kind
+            if e.get("engine") == item.kind
         ]
         open_at = [sum(tick in span for span in spans) for tick in range(240)]
-        assert found.most == max(open_at)
-        assert found.time is not None
-        assert open_at.index(max(open_at)) == found.time.start
-        held = open_at[found.time.start : found.time.end]
-        assert set(held) == {found.most}
+        assert item.most == max(open_at)
+        assert item.time is not None
+        assert open_at.index(max(open_at)) == item.time.start
+        held = open_at[item.time.start : item.time.end]
+        assert set(held) == {item.most}
 
 
 def test_spans_without_length_never_run_at_once(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_union_covers_what_a_count_of_ticks_covers(
 ) -> None:
     table = np.array(intervals, np.int64).reshape(-1, 3)
 
-    found = union(table[:, 0], table[:, 1], table[:, 1] + table[:, 2], 3)
+    result = union(table[:, 0], table[:, 1], table[:, 1] + table[:, 2], 3)
     at = np.array(edges, np.int64)
 
     for group in range(3):
@@ -38,17 +38,17 @@ def test_union_covers_what_a_count_of_ticks_covers(
         expected = [
             sum(low <= tick < high for tick in ticks) for low, high in pairwise(edges)
         ]
-        assert found.covered(group, at[:-1], at[1:]).tolist() == expected
-        assert found.totals[group] == len(ticks)
+        assert result.covered(group, at[:-1], at[1:]).tolist() == expected
+        assert result.totals[group] == len(ticks)
 
 
 @given(INTERVALS)
 def test_intervals_of_a_union_lie_apart(intervals: list[tuple[int, int, int]]) -> None:
     table = np.array(intervals, np.int64).reshape(-1, 3)
 
-    found = union(table[:, 0], table[:, 1], table[:, 1] + table[:, 2], 3)
+    result = union(table[:, 0], table[:, 1], table[:, 1] + table[:, 2], 3)
 
     for group in range(3):
-        mine = slice(*found.first[group : group + 2].tolist())
-        start, end = found.start[mine], found.end[mine]
+        mine = slice(*result.first[group : group + 2].tolist())
+        start, end = result.start[mine], result.end[mine]
         assert (start[1:] > end[:-1]).all()

@@ -85,9 +85,9 @@ def test_ops_are_told_apart_by_bits(tmp_path: Path, bits: int) -> None:
         engine(0, 5, op="B", details={"qbits_activation": bits}),
     )
 
-    found = op_bits(trace)
+    result = op_bits(trace)
 
-    table = [(x.op, x.bits, len(x.spans), x.mean_ticks, x.mean_moved) for x in found]
+    table = [(x.op, x.bits, len(x.spans), x.mean_ticks, x.mean_moved) for x in result]
     assert table == [
         ("A", bits, 2, 20, 100),
         ("A", 16, 1, 7, None),

@@ -133,8 +133,8 @@ def test_cancel_is_heard_at_any_point(
         return partition(2_000, None, values.__getitem__, coder, watcher)[0].tolist()
 
     try:
-        found = work(CancelAfter(k))
+        result = work(CancelAfter(k))
     except Cancelled:
-        found = work(None)
+        result = work(None)
 
-    assert found == list(range(1_999, -1, -1))
+    assert result == list(range(1_999, -1, -1))

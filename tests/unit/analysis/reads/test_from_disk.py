@@ -78,9 +78,9 @@ def trace_of(
 
 
 def origin(trace: Trace, span: int = 0) -> Origin:
-    found = evidence(trace, span, 0)
-    assert isinstance(found, Evidence)
-    return found.origin
+    result = evidence(trace, span, 0)
+    assert isinstance(result, Evidence)
+    return result.origin
 
 
 ALL, READ = [0, 0, SIZE, SIZE], [5, 5, 4101, 4101]
@@ -144,9 +144,9 @@ def test_other_threads_of_the_same_op_read_at_the_same_time():
 def test_sample_that_the_op_began_in_says_nothing_of_before():
     trace = trace_of(ALL, READ, starts=(205,))
 
-    found = evidence(trace, 0, 0)
-    assert found is not None
-    assert (found.before, found.after) == (0, 2)
+    result = evidence(trace, 0, 0)
+    assert result is not None
+    assert (result.before, result.after) == (0, 2)
 
 
 def test_what_is_no_weight_and_what_was_not_sampled_have_no_evidence():

@@ -66,7 +66,7 @@ def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
     monkeypatch.setattr(hotness, "_MOST_DENSE", most_dense)
     trace = reads_trace(TENSORS, ops)
 
-    found = heat(trace)
+    result = heat(trace)
 
     count, read, written = Counter(), Counter(), Counter()
     tokens: dict[int, set[int]] = {}
@@ -75,31 +75,31 @@ def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
             count[r.tensor] += 1
             into = written if r.kind == AccessKind.WRITE else read
             # An access that names its expert reads no more than that one's slice.
-            most = 1000 if r.tensor == 1 and r.expert >= 0 else 4000
-            into[r.tensor] += min(max(r.size, 0), most)
+            value = 1000 if r.tensor == 1 and r.expert >= 0 else 4000
+            into[r.tensor] += min(max(r.size, 0), value)
             if op.token >= 0:
                 tokens.setdefault(r.tensor, set()).add(op.token)
     for t in range(len(TENSORS)):
-        assert found.accesses[t] == count[t]
-        assert found.bytes_read[t] == read[t]
-        assert found.bytes_written[t] == written[t]
-        assert found.tokens[t] == len(tokens.get(t, ()))
+        assert result.accesses[t] == count[t]
+        assert result.bytes_read[t] == read[t]
+        assert result.bytes_written[t] == written[t]
+        assert result.tokens[t] == len(tokens.get(t, ()))
         starts = [op.start for op in ops if any(r.tensor == t for r in op.reads)]
-        assert found.first[t] == min(starts, default=-1)
-        assert found.last[t] == max(starts, default=-1)
-    assert found.n_unknown == count[-1]
+        assert result.first[t] == min(starts, default=-1)
+        assert result.last[t] == max(starts, default=-1)
+    assert result.n_unknown == count[-1]
     with_access = {op.token for op in ops if op.reads and op.token >= 0}
-    assert found.n_tokens == len(with_access)
+    assert result.n_tokens == len(with_access)
 
 
 def test_a_damaged_token_number_is_one_token_more() -> None:
     """Counted in a table of all numbers up to it, it asked for 16 GB."""
     ops = [Op(k, (Read(0, 10),), token=t) for k, t in enumerate((0, 2**31 - 1, 1))]
 
-    found = heat(reads_trace(TENSORS, ops))
+    result = heat(reads_trace(TENSORS, ops))
 
-    assert found.n_tokens == 3
-    assert found.tokens.tolist() == [3, 0, 0, 0, 0, 0]
+    assert result.n_tokens == 3
+    assert result.tokens.tolist() == [3, 0, 0, 0, 0, 0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -109,11 +109,11 @@ def test_heat_of_a_range_is_that_of_the_ops_in_it(ops, a, b):
     whole = reads_trace(TENSORS, ops)
     inside = [op for op in ops if low <= op.start < high]
 
-    found = heat(whole, time=TimeRange(low, high))
+    result = heat(whole, time=TimeRange(low, high))
 
     expected = heat(reads_trace(TENSORS, inside))
-    assert found.accesses.tolist() == expected.accesses.tolist()
-    assert found.unit_bytes.tolist() == expected.unit_bytes.tolist()
+    assert result.accesses.tolist() == expected.accesses.tolist()
+    assert result.unit_bytes.tolist() == expected.unit_bytes.tolist()
 
 
 def test_cold_counts_slices_that_are_never_touched():
@@ -137,12 +137,12 @@ def test_ranking_orders_by_bytes_and_keeps_sums():
     ops = [Op(i, (Read(1, 4000), Read(3, 2000))) for i in range(3)]
     ops.append(Op(9, (Read(2, 500), Read(4, 64, space=Space.BUFFER))))
     trace = reads_trace(TENSORS, ops)
-    found = heat(trace)
+    result = heat(trace)
 
-    by_tensor = ranking(trace, found)
-    by_expert = ranking(trace, found, "expert")
-    by_layer = ranking(trace, found, "layer")
-    everything = ranking(trace, found, only_file=False)
+    by_tensor = ranking(trace, result)
+    by_expert = ranking(trace, result, "expert")
+    by_layer = ranking(trace, result, "layer")
+    everything = ranking(trace, result, only_file=False)
 
     assert by_tensor.keys[:3] == (
         "blk.0.ffn_up_exps.weight",
@@ -159,7 +159,7 @@ def test_ranking_orders_by_bytes_and_keeps_sums():
     assert by_expert.bytes.sum() == by_tensor.bytes.sum()
     assert by_expert.size.sum() == by_tensor.size.sum()
     assert (by_expert.tensor[-1], by_expert.expert[-1]) == (-1, -1)
-    units = ranking(trace, found, "expert", lists_rest=True)
+    units = ranking(trace, result, "expert", lists_rest=True)
     assert "output.weight" in units.keys
     assert by_layer.keys == ("layer 0", "no layer", "layer 1")
     assert by_layer.size.tolist() == [4000, 3000, 500]
@@ -183,13 +183,13 @@ def test_coverage_by_place_equals_a_running_sum():
     ops = [Op(0, (Read(0, 1000),)), Op(1, (Read(2, 500),)), Op(2, (Read(3, 2000),))]
     trace = reads_trace(TENSORS, ops)
 
-    found = coverage(heat(trace), by_place=True)
+    result = coverage(heat(trace), by_place=True)
 
-    assert found.size[-1] == 7500
-    assert share_at(found, 1000) == pytest.approx(1 / 3)
-    assert share_at(found, 500) == pytest.approx(1 / 6)
-    assert share_at(found, 5500) == pytest.approx(2 / 3)
-    assert share_at(found, 7500, of_bytes=True) == 1.0
+    assert result.size[-1] == 7500
+    assert share_at(result, 1000) == pytest.approx(1 / 3)
+    assert share_at(result, 500) == pytest.approx(1 / 6)
+    assert share_at(result, 5500) == pytest.approx(2 / 3)
+    assert share_at(result, 7500, of_bytes=True) == 1.0
 
 
 def test_coverage_by_heat_names_the_smallest_part_of_the_file():
@@ -198,10 +198,10 @@ def test_coverage_by_heat_names_the_smallest_part_of_the_file():
     ]
     trace = reads_trace(TENSORS, ops)
 
-    found = coverage(heat(trace), of_bytes=False)
+    result = coverage(heat(trace), of_bytes=False)
 
-    assert found.size_for(0.8) == 500
-    assert found.size_for(1.0) == 2500
+    assert result.size_for(0.8) == 500
+    assert result.size_for(1.0) == 2500
     assert coverage(heat(reads_trace(TENSORS, []))).size_for(0.8) == 0
 
 
@@ -209,11 +209,11 @@ def test_coverage_of_even_reads_is_the_share_itself():
     wholes = ((0, 1000), (2, 500), (3, 2000))
     trace = reads_trace(TENSORS, [Op(i, (Read(i, n),)) for i, n in wholes])
 
-    found = coverage(heat(trace))
+    result = coverage(heat(trace))
 
-    assert found.bytes[-1] == 3500
-    assert found.size_for(0.8, of_bytes=True) == 2800
-    assert share_at(found, found.size_for(0.8, of_bytes=True), of_bytes=True) == (
+    assert result.bytes[-1] == 3500
+    assert result.size_for(0.8, of_bytes=True) == 2800
+    assert share_at(result, result.size_for(0.8, of_bytes=True), of_bytes=True) == (
         pytest.approx(0.8, abs=1e-3)
     )
 
@@ -221,9 +221,9 @@ def test_coverage_of_even_reads_is_the_share_itself():
 def test_coverage_is_ranked_by_what_it_measures():
     # Ten small reads of a large tensor, one whole read of a small one.
     ops = [Op(i, (Read(3, 1),)) for i in range(10)] + [Op(20, (Read(2, 500),))]
-    found = heat(reads_trace(TENSORS, ops))
+    result = heat(reads_trace(TENSORS, ops))
 
-    by_bytes, by_accesses = coverage(found), coverage(found, of_bytes=False)
+    by_bytes, by_accesses = coverage(result), coverage(result, of_bytes=False)
 
     assert by_bytes.size_for(0.8, of_bytes=True) <= 500
     for share in (0.1, 0.5, 0.8, 1.0):

@@ -18,35 +18,35 @@ def test_pinned_is_the_fewest_units_of_one_size(sequence, share):
     size = np.full(6, 7, np.int64)
     gain = [max(sequence.count(u) - 1, 0) for u in range(6)]
 
-    found = pinned(np.array(sequence, np.int64), size, np.ones(6, np.bool_), share)
+    result = pinned(np.array(sequence, np.int64), size, np.ones(6, np.bool_), share)
 
-    assert found.all_hits == sum(gain)
-    assert found.hits == sum(gain[u] for u in found.units)
-    assert found.hits >= share * sum(gain) - 1e-6
+    assert result.all_hits == sum(gain)
+    assert result.hits == sum(gain[u] for u in result.units)
+    assert result.hits >= share * sum(gain) - 1e-6
     fewest = next(
         n
         for n in range(7)
         for some in combinations(gain, n)
         if sum(some) >= share * sum(gain) - 1e-6
     )
-    assert len(found.units) == fewest
-    assert found.size == 7 * fewest
+    assert len(result.units) == fewest
+    assert result.size == 7 * fewest
 
 
 def test_pinned_leaves_out_what_is_no_candidate():
     sequence = np.array([0, 0, 0, 1, 1], np.int64)
 
-    found = pinned(sequence, np.ones(2, np.int64), np.array([False, True]), 0.9)
+    result = pinned(sequence, np.ones(2, np.int64), np.array([False, True]), 0.9)
 
-    assert found.units.tolist() == [1]
-    assert (found.hits, found.all_hits, found.n_candidates) == (1, 1, 1)
-    assert found.share == 1.0
+    assert result.units.tolist() == [1]
+    assert (result.hits, result.all_hits, result.n_candidates) == (1, 1, 1)
+    assert result.share == 1.0
 
 
 def test_pinned_of_nothing_is_nothing():
-    found = pinned(np.zeros(0, np.int64), np.ones(2, np.int64), np.ones(2, bool), 0.9)
+    result = pinned(np.zeros(0, np.int64), np.ones(2, np.int64), np.ones(2, bool), 0.9)
 
-    assert (len(found.units), found.share) == (0, 0.0)
+    assert (len(result.units), result.share) == (0, 0.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -55,9 +55,9 @@ def test_reads_with_nothing_pinned_are_those_of_lru(sequence, capacity):
     size = np.arange(3, 9, dtype=np.int64)
     run = np.array(sequence, np.int32)
 
-    found = read_with_pinned(run, size, np.zeros(0, np.int64), capacity)
+    trace = read_with_pinned(run, size, np.zeros(0, np.int64), capacity)
 
-    assert found == miss_curve(run, size).at(capacity)[0]
+    assert trace == miss_curve(run, size).at(capacity)[0]
 
 
 @pytest.mark.parametrize(("capacity", "expected"), [(10, 10 + 60), (20, 10 + 10)])

@@ -67,8 +67,8 @@ def test_trace_that_computes_all_that_it_reads_knows_what_it_never_touches(tmp_p
 
     assert uncomputed_results(trace) == ()
     assert causes(trace) == []
-    found = cold_of(trace)
-    assert (found.is_known, found.n_cold, found.n_cut) == (True, 1, 0)
+    cold = cold_of(trace)
+    assert (cold.is_known, cold.n_cold, cold.n_cut) == (True, 1, 0)
 
 
 def test_result_that_no_record_computes_hides_reads(tmp_path):
@@ -76,8 +76,8 @@ def test_result_that_no_record_computes_hides_reads(tmp_path):
 
     assert uncomputed_results(trace) == ("attn_out", "Qcur")
     assert causes(trace)[0] is Cause.OPS_NOT_SEEN
-    found = cold_of(trace)
-    assert (found.is_known, found.n_cold) == (False, 3)
+    cold = cold_of(trace)
+    assert (cold.is_known, cold.n_cold) == (False, 3)
     assert not what_if(trace).has_all
 
 
@@ -94,11 +94,11 @@ def test_source_beyond_those_of_a_record_may_have_read_a_vector_of_its_layer(tmp
     vectors = read(tmp_path, layer())
     matrices = read(tmp_path, layer(), dim1=8)
 
-    found = cold_of(vectors)
-    assert (found.n_cold, found.n_cut, found.cut_size) == (0, 1, SIZE)
+    cold = cold_of(vectors)
+    assert (cold.n_cold, cold.n_cut, cold.cut_size) == (0, 1, SIZE)
     assert causes(vectors) == [Cause.SOURCES_CUT]
-    found = cold_of(matrices)
-    assert (found.is_known, found.n_cold, found.n_cut) == (True, 1, 0)
+    cold = cold_of(matrices)
+    assert (cold.is_known, cold.n_cold, cold.n_cut) == (True, 1, 0)
 
 
 def test_short_records_are_of_one_op_only(tmp_path):
@@ -118,8 +118,8 @@ def test_access_that_may_be_to_any_tensor_leaves_none_untouched(tmp_path):
     )
 
     assert not trace_coverage(read(tmp_path, whole)).of(Cause.ACCESSES_UNPLACED)
-    (found,) = trace_coverage(read(tmp_path, blank)).of(Cause.ACCESSES_UNPLACED)
-    assert found.count == 1
+    (result,) = trace_coverage(read(tmp_path, blank)).of(Cause.ACCESSES_UNPLACED)
+    assert result.count == 1
     assert not cold_of(read(tmp_path, blank)).is_known
     # One tensor alone goes on like this: so it is that.
     assert cold_of(read(tmp_path, cut)).is_known

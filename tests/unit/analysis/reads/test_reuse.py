@@ -81,9 +81,9 @@ def test_miss_curve_of_units_equals_a_cache_of_their_pages(case, capacity):
 def test_stack_distances_equal_the_plain_twin(case):
     units, sizes = np.array(case[0], np.int32), np.array(case[1], np.int64)
 
-    found = what_if.stack_distances(units, sizes)
+    stack_distances = what_if.stack_distances(units, sizes)
 
-    assert found.tolist() == plainly.distances(units, sizes).tolist()
+    assert stack_distances.tolist() == plainly.distances(units, sizes).tolist()
 
 
 def test_stack_distances_of_a_long_sequence_equal_the_plain_twin():
@@ -91,10 +91,10 @@ def test_stack_distances_of_a_long_sequence_equal_the_plain_twin():
     size = rng.integers(1, 1 << 40, 40)
     units = rng.integers(-1, 41, 9_000).astype(np.int32)  # places are used up often
 
-    found = what_if.stack_distances(units, size)
+    stack_distances = what_if.stack_distances(units, size)
 
-    assert found.tolist() == plainly.distances(units, size).tolist()
-    assert (found[(units < 0) | (units > 39)] == -1).all()
+    assert stack_distances.tolist() == plainly.distances(units, size).tolist()
+    assert (stack_distances[(units < 0) | (units > 39)] == -1).all()
 
 
 def test_miss_curve_sums_bytes_beyond_float64_exactly():
@@ -144,8 +144,8 @@ def fewest_pages(units: list[int], sizes: list[int], capacity: int) -> int:
             cost = read + len(asked - held)
             pages = sorted(held | asked)
             for n in range(min(capacity, len(pages)) + 1):
-                for kept in combinations(pages, n):
-                    key = frozenset(kept)
+                for combination in combinations(pages, n):
+                    key = frozenset(combination)
                     if cost < best.get(key, 1 << 30):
                         best[key] = cost
         states = best
@@ -159,11 +159,11 @@ def fewest_pages(units: list[int], sizes: list[int], capacity: int) -> int:
     st.integers(0, 4),
 )
 def test_optimum_reads_as_little_as_any_cache_can(units, sizes, capacity):
-    found, _ = what_if.optimum(
+    result, _ = what_if.optimum(
         np.array(units, np.int32), np.array(sizes, np.int64), np.array([capacity])
     )
 
-    assert found[0] == fewest_pages(units, sizes, capacity)
+    assert result[0] == fewest_pages(units, sizes, capacity)
 
 
 @settings(max_examples=60, deadline=None)
@@ -171,13 +171,13 @@ def test_optimum_reads_as_little_as_any_cache_can(units, sizes, capacity):
 def test_optimum_equals_the_plain_twin_and_is_no_more_than_lru(case, capacities):
     units, sizes = np.array(case[0], np.int32), np.array(case[1], np.int64)
 
-    found, misses = what_if.optimum(units, sizes, np.array(capacities))
+    result, misses = what_if.optimum(units, sizes, np.array(capacities))
 
     curve = what_if.miss_curve(units, sizes)
     for i, capacity in enumerate(capacities):
         plain = plainly.optimum(units, sizes, capacity)
-        assert (found[i], misses[i]) == plain
-        assert curve.cold_bytes <= found[i] <= curve.at(capacity)[0]
+        assert (result[i], misses[i]) == plain
+        assert curve.cold_bytes <= result[i] <= curve.at(capacity)[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -212,6 +212,6 @@ def test_read_ahead_of_a_sequence_on_disk_waits_less_often():
 def test_next_reads_equal_the_plain_twin(case):
     units = np.array(case[0], np.int32)
 
-    found = what_if.next_reads(units, len(case[1]))
+    next_reads = what_if.next_reads(units, len(case[1]))
 
-    assert found.tolist() == plainly.next_reads(units, len(case[1])).tolist()
+    assert next_reads.tolist() == plainly.next_reads(units, len(case[1])).tolist()

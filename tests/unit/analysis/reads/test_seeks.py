@@ -23,24 +23,24 @@ def jumps(order: list[int]):
 
 
 def test_seeks_of_a_sequential_run_are_none():
-    found = jumps(list(range(8)))
+    result = jumps(list(range(8)))
 
-    assert (found.n, found.n_sequential) == (7, 7)
-    assert found.share_sequential == 1.0
-    assert found.total == 0
-    assert found.forward.sum() + found.backward.sum() == 0
+    assert (result.n, result.n_sequential) == (7, 7)
+    assert result.share_sequential == 1.0
+    assert result.total == 0
+    assert result.forward.sum() + result.backward.sum() == 0
 
 
 def test_seeks_tell_direction_and_distance():
-    found = jumps([0, 2, 1, 1, 7])
+    result = jumps([0, 2, 1, 1, 7])
 
     # From 100 to 200, from 300 to 100, again, from 200 to 700.
-    assert (found.n_sequential, found.n_repeated) == (0, 1)
-    assert (found.n_forward, found.n_backward) == (2, 1)
-    assert found.forward[6] == 1  # 100 bytes
-    assert found.forward[8] == 1  # 500 bytes
-    assert found.backward[7] == 1  # 200 bytes
-    assert found.total == 800
+    assert (result.n_sequential, result.n_repeated) == (0, 1)
+    assert (result.n_forward, result.n_backward) == (2, 1)
+    assert result.forward[6] == 1  # 100 bytes
+    assert result.forward[8] == 1  # 500 bytes
+    assert result.backward[7] == 1  # 200 bytes
+    assert result.total == 800
 
 
 def test_seeks_bin_powers_of_two_exactly():
@@ -49,9 +49,9 @@ def test_seeks_bin_powers_of_two_exactly():
     trace = reads_trace(tensors, [Op(i, (Read(i, 1),)) for i in range(3)])
     places = file_map(trace)
 
-    found = seeks(places, read_sequence(trace, places))
+    result = seeks(places, read_sequence(trace, places))
 
-    assert np.flatnonzero(found.forward).tolist() == [5, 6]
+    assert np.flatnonzero(result.forward).tolist() == [5, 6]
 
 
 def test_seeks_of_no_reads_are_zero():
@@ -75,11 +75,11 @@ def test_disk_order_is_recognised(order, kind):
         for i, layer in enumerate(layers)
     ]
 
-    found = disk_order(file_map(reads_trace(tensors, [])))
+    result = disk_order(file_map(reads_trace(tensors, [])))
 
-    assert found.kind == kind
+    assert result.kind == kind
     if kind != "unknown":
-        assert list(found.layers) == layers
+        assert list(result.layers) == layers
 
 
 def test_row_reads_count_repeated_rows():

@@ -41,9 +41,9 @@ def test_each_span_leads_to_all_spans_of_its_op():
 
     for span in range(len(trace.spans)):
         first = span // THREADS * THREADS
-        found = spans_of_op(trace, span)
-        assert found is not None
-        assert found.tolist() == list(range(first, first + THREADS))
+        spans = spans_of_op(trace, span)
+        assert spans is not None
+        assert spans.tolist() == list(range(first, first + THREADS))
 
 
 def test_op_of_one_thread_has_one_span():
@@ -56,11 +56,11 @@ def test_op_of_one_thread_has_one_span():
 def test_bytes_and_rate_are_of_the_op_on_each_of_its_threads():
     trace = shared()
 
-    said = [facts(trace, span) for span in range(THREADS)]
+    message = [facts(trace, span) for span in range(THREADS)]
 
     # 8,000 bytes in the 14 ns from the first begin to the last end.
-    assert {f["rate"] for f in said} == {"532.2 GiB/s"}
-    assert {f["op of"] for f in said} == {"3 threads, 14 ns in total"}
+    assert {f["rate"] for f in message} == {"532.2 GiB/s"}
+    assert {f["op of"] for f in message} == {"3 threads, 14 ns in total"}
     assert "3 threads" in tooltip_text(trace, 1)
     alone = reads_trace([WEIGHT], [Op(0, (Read(0, 8000, 0),))])
     assert "op of" not in facts(alone, 0)

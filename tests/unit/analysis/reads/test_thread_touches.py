@@ -55,7 +55,7 @@ def plain(
             if tensor >= 0:
                 touch = (int(s.start[span]), span, int(s.lane[span]), is_write)
                 touches.setdefault(tensor, []).append(touch)
-    found = {}
+    values = {}
     for tensor, ones in touches.items():
         ones.sort()
         near = [
@@ -64,11 +64,11 @@ def plain(
             if a[2] != b[2] and b[0] - a[0] <= window
         ]
         if near:
-            found[tensor] = (
+            values[tensor] = (
                 len(ones), len({one[2] for one in ones}), len(near),
                 sum(write for _, write in near), min(away for away, _ in near),
             )  # fmt: skip
-    return found
+    return values
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -81,32 +81,34 @@ def test_handovers_are_those_of_a_plain_loop(
     end = trace.extent.end
     time = TimeRange(end // 4, end // 2) if is_part else None
 
-    found = thread_touches(trace, window, time)
+    result = thread_touches(trace, window, time)
 
-    assert found is not None
+    assert result is not None
     columns = (
-        found.touches, found.threads, found.handovers, found.writes, found.closest
+        result.touches, result.threads, result.handovers, result.writes, result.closest
     )  # fmt: skip
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    assert dict(zip(found.tensor.tolist(), rows, strict=True)) == plain(
+    assert dict(zip(result.tensor.tolist(), rows, strict=True)) == plain(
         trace, window, time
     )
-    assert (np.diff(found.handovers) <= 0).all()
+    assert (np.diff(result.handovers) <= 0).all()
     start, lane = trace.spans.start, trace.spans.lane
-    assert (start[found.second] - start[found.first]).tolist() == found.closest.tolist()
-    assert (lane[found.second] != lane[found.first]).all()
+    assert (
+        start[result.second] - start[result.first]
+    ).tolist() == result.closest.tolist()
+    assert (lane[result.second] != lane[result.first]).all()
     if window > 1 << 30 and not is_part:
-        assert len(found) > 5
+        assert len(result) > 5
 
 
 def test_one_thread_hands_nothing_over_and_too_much_is_not_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alone = llama_like_trace(tokens=2, layers=2, threads=1)
-    found = thread_touches(alone, 1 << 40)
-    assert found is not None
-    assert len(found) == 0
-    assert found.n_tensors > 0
+    result = thread_touches(alone, 1 << 40)
+    assert result is not None
+    assert len(result) == 0
+    assert result.n_tensors > 0
 
     monkeypatch.setattr(module, "MOST_TOUCHES", 10)
     assert thread_touches(alone, 1 << 40) is None
@@ -120,9 +122,9 @@ def test_traces_without_tensors_have_no_touches() -> None:
 
 def test_touches_may_be_more_where_the_recording_leaves_something_out() -> None:
     whole = threaded(1)
-    found = thread_touches(whole, 1000)
-    assert found is not None
-    assert not found.hidden
+    result = thread_touches(whole, 1000)
+    assert result is not None
+    assert not result.hidden
 
     for settings in ({"sample_every": 3}, {"threads": ["0"]}, {"ops": ["ADD"]}):
         part = thread_touches(left_out(whole, **settings), 1000)

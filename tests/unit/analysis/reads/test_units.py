@@ -32,16 +32,16 @@ def of_patterns(trace: Trace) -> UnitReads:
 def reads_of(*reads: Read) -> tuple[Trace, list[list[tuple[int, int]]]]:
     """Return a trace of one op, and what each of its accesses reads."""
     trace = reads_trace(TENSORS, [Op(0, reads)])
-    found = of_patterns(trace)
+    result = of_patterns(trace)
     lists = [
         list(
             zip(
-                found.unit[a:b].tolist(),
-                found.bytes[a:b].tolist(),
+                result.unit[a:b].tolist(),
+                result.bytes[a:b].tolist(),
                 strict=True,
             )
         )
-        for a, b in zip(found.first[:-1], found.first[1:], strict=True)
+        for a, b in zip(result.first[:-1], result.first[1:], strict=True)
     ]
     return trace, lists
 
@@ -81,10 +81,10 @@ def test_reads_of_less_than_a_stack_add_up_to_their_size():
 
 def test_reads_of_buffers_are_none_and_not_lost():
     trace, lists = reads_of(Read(3, 64, space=Space.BUFFER), Read(3, 64))
-    found = of_patterns(trace)
+    result = of_patterns(trace)
 
     assert lists == [[], []]
-    assert found.is_lost.tolist() == [False, True]  # a weight without a place
+    assert result.is_lost.tolist() == [False, True]  # a weight without a place
 
 
 def test_reads_without_a_tensor_go_by_their_offset():
@@ -96,10 +96,10 @@ def test_reads_without_a_tensor_go_by_their_offset():
 def test_reads_without_a_map_are_lost():
     trace = reads_trace((TensorRow("a"),), [Op(0, (Read(0, 5),))])
 
-    found = of_patterns(trace)
+    result = of_patterns(trace)
     sequence = read_sequence(trace, file_map(trace))
 
-    assert found.is_lost.tolist() == [True]
+    assert result.is_lost.tolist() == [True]
     assert (len(sequence), sequence.n_lost) == (0, 1)
 
 
@@ -169,13 +169,13 @@ def test_unit_reads_share_every_byte_out(lists):
     trace = reads_trace(TENSORS, ops)
     what, places = trace.accesses.patterns, file_map(trace)
     touches = span_variants(trace, places).touches
-    found = unit_reads(places, touches)
+    result = unit_reads(places, touches)
 
     shared = np.zeros(len(what), np.int64)
     np.add.at(
-        shared, np.repeat(np.arange(len(what)), np.diff(found.first)), found.bytes
+        shared, np.repeat(np.arange(len(what)), np.diff(result.first)), result.bytes
     )
-    reads_something = np.diff(found.first) > 0
+    reads_something = np.diff(result.first) > 0
     recorded = shared + touches.passed
     assert recorded[reads_something].tolist() == what.size[reads_something].tolist()
-    assert (found.bytes >= 0).all()
+    assert (result.bytes >= 0).all()

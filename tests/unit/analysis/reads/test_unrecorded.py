@@ -25,20 +25,20 @@ from statements import new_statements
 def test_nodes_without_a_record_are_told_by_op() -> None:
     trace = joined()
 
-    (found,) = (j for j in trace.joins if j.kind == "graph")
-    assert (found.n_nodes, dict(found.silent)) == (3, {"MUL_MAT": 2})
-    assert found.silent_nodes == (4, 5)
-    words = "2 of 3 ops of the graph have no record in any pass: MUL_MAT 2"
-    assert silent_words(found) == words
+    (join,) = (j for j in trace.joins if j.kind == "graph")
+    assert (join.n_nodes, dict(join.silent)) == (3, {"MUL_MAT": 2})
+    assert join.silent_nodes == (4, 5)
+    text = "2 of 3 ops of the graph have no record in any pass: MUL_MAT 2"
+    assert silent_words(join) == text
     (problem,) = (w for w in trace.warnings if w.code == CODE)
     assert (problem.count, problem.severity.word) == (2, "notice")
-    assert problem.message.startswith(words)
-    assert words in unrecorded_time_text(trace)
-    told = [is_silent(trace, trace.graphs[0], row) for row in range(len(NODES))]
-    assert told == [False] * 4 + [True] * 2
+    assert problem.message.startswith(text)
+    assert text in unrecorded_time_text(trace)
+    report = [is_silent(trace, trace.graphs[0], row) for row in range(len(NODES))]
+    assert report == [False] * 4 + [True] * 2
     whole = joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))
     said_of_whole = "\n".join(silent_words(j) for j in whole.joins)
-    assert new_statements(silent_words(found), said_of_whole)
+    assert new_statements(silent_words(join), said_of_whole)
 
 
 def test_only_derived_times_hold_those_of_silent_ops() -> None:
@@ -46,7 +46,7 @@ def test_only_derived_times_hold_those_of_silent_ops() -> None:
     measured = replace(
         derived, spans=replace(derived.spans, flags=derived.spans.flags * 0)
     )
-    said, unsaid = (
+    message, unsaid = (
         "\n".join(
             w.message
             for w in join(
@@ -56,7 +56,7 @@ def test_only_derived_times_hold_those_of_silent_ops() -> None:
         for trace in (derived, measured)
     )
 
-    assert new_statements(said, unsaid)
+    assert new_statements(message, unsaid)
     assert "no record in any pass" in unsaid
 
 
@@ -93,8 +93,8 @@ def test_fifth_source_of_a_node_is_read_without_a_record() -> None:
     five = with_sinks([(k, 5) for k in range(5)])
     four = with_sinks([(k, 5) for k in (0, 1, 2, 4)])
 
-    (found,) = (j for j in five.joins if j.kind == "graph")
-    assert found.cut_nodes == (5,)
+    (join,) = (j for j in five.joins if j.kind == "graph")
+    assert join.cut_nodes == (5,)
     cold = hot_cold(five).cold
     assert (cold.n_cold, cold.n_unrecorded, cold.unrecorded_size) == (1, 1, 192)
     cold = hot_cold(four).cold
@@ -113,7 +113,7 @@ def test_without_a_graph_nothing_is_said() -> None:
 def test_op_that_has_spans_found_nowhere_may_be_theirs(ops) -> None:
     trace = joined(ops=ops)
 
-    (found,) = (j for j in trace.joins if j.kind == "graph")
-    assert (found.n_found, found.n_all) == (1, 2)
-    assert found.silent_nodes == ()
+    (join,) = (j for j in trace.joins if j.kind == "graph")
+    assert (join.n_found, join.n_all) == (1, 2)
+    assert join.silent_nodes == ()
     assert all(w.code != CODE for w in trace.warnings)

@@ -77,10 +77,10 @@ def test_no_text_says_zero_bytes_of_them(trace):
     heats = heat(trace)
     is_none = (heats.unsized > 0) & (heats.bytes == 0) & (heats.accesses > 0)
 
-    words = [fact.words for fact in hot_facts(trace, hot_cold(trace))]
+    texts = [fact.words for fact in hot_facts(trace, hot_cold(trace))]
 
-    assert not any("(0 B)" in text for text in words)
-    assert any("size unknown" in text or "≥" in text for text in words)
+    assert not any("(0 B)" in text for text in texts)
+    assert any("size unknown" in text or "≥" in text for text in texts)
     for tensor in np.flatnonzero(is_none).tolist():
         usage = usage_of(trace, Selection("tensors", (tensor,)))
         (value,) = [

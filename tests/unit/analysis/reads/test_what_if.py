@@ -39,80 +39,80 @@ def simulated(trace, capacity: int) -> int:
 def test_what_if_equals_a_simulated_cache(capacity):
     trace = moe_reads(layers=4, tokens=9)
 
-    found = what_if(trace)
+    result = what_if(trace)
 
-    assert found.curve.at(capacity)[0] == simulated(trace, capacity)
+    assert result.curve.at(capacity)[0] == simulated(trace, capacity)
 
 
 def test_working_set_is_what_is_read_at_least_once():
     trace = moe_reads()
 
-    found = what_if(trace)
+    result = what_if(trace)
 
     # Attention, all experts and the output; neither embeddings nor norms.
-    assert found.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000
-    assert found.curve.at(found.working_set)[0] == found.working_set
-    assert found.sequence.n_row_reads == 6
+    assert result.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000
+    assert result.curve.at(result.working_set)[0] == result.working_set
+    assert result.sequence.n_row_reads == 6
 
 
 def test_what_if_counts_row_look_ups_when_asked():
-    found = what_if(moe_reads(), with_row_reads=True)
+    result = what_if(moe_reads(), with_row_reads=True)
 
-    assert found.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000 + 8000
+    assert result.working_set == 3 * 3000 + 3 * 2 * 4000 + 5000 + 8000
 
 
 def test_what_if_of_a_range_begins_with_an_empty_cache():
     trace = moe_reads()
 
-    found = what_if(trace, TimeRange(12 * 11, 12 * 22))  # the second of six tokens
+    result = what_if(trace, TimeRange(12 * 11, 12 * 22))  # the second of six tokens
 
-    assert found.curve.n_reads == found.curve.cold_misses
+    assert result.curve.n_reads == result.curve.cold_misses
 
 
 def test_answer_agrees_with_its_parts():
-    found = what_if(moe_reads(tokens=12))
+    result = what_if(moe_reads(tokens=12))
 
-    given = answer(found, 20_000, k=2)
+    given = answer(result, 20_000, k=2)
 
-    assert given.best <= given.bytes_read <= found.curve.bytes_asked
+    assert given.best <= given.bytes_read <= result.curve.bytes_asked
     assert given.pins is not None
     assert given.pins.n_candidates == 24
     assert given.pins.share >= 0.9
     assert given.ahead is not None
-    best = best_possible(found, 8)
-    assert best.bytes_read[-1] == found.working_set
-    assert best.bytes_read[0] == found.curve.bytes_asked
+    best = best_possible(result, 8)
+    assert best.bytes_read[-1] == result.working_set
+    assert best.bytes_read[0] == result.curve.bytes_asked
 
 
 def test_answer_words_say_the_figures():
-    found = what_if(moe_reads())
-    given = answer(found, 20_000, k=3)
+    result = what_if(moe_reads())
+    given = answer(result, 20_000, k=3)
 
-    words = " ".join(answer_words(found, given))
+    text = " ".join(answer_words(result, given))
 
-    assert "With 19.5 KiB of page cache this run reads" in words
-    assert "Belady" in words
-    assert "Reading 3 tensors ahead" in words
-    assert "expert slices" in words
-    assert "6 row look-ups" in " ".join(rests_on(found))
+    assert "With 19.5 KiB of page cache this run reads" in text
+    assert "Belady" in text
+    assert "Reading 3 tensors ahead" in text
+    assert "expert slices" in text
+    assert "6 row look-ups" in " ".join(rests_on(result))
 
 
 def test_answer_words_without_reads_say_so():
-    found = what_if(reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]))
-    given = answer(found, 1000)
+    result = what_if(reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]))
+    given = answer(result, 1000)
 
-    assert answer_words(found, given) == ("This trace has no reads of a model file.",)
-    assert "Not counted: 1 accesses to weights" in " ".join(rests_on(found))
+    assert answer_words(result, given) == ("This trace has no reads of a model file.",)
+    assert "Not counted: 1 accesses to weights" in " ".join(rests_on(result))
 
 
 def test_answer_words_without_experts_say_so():
     tensors = (TensorRow("a", 0, 10), TensorRow("b", 10, 10))
     ops = [Op(i, (Read(i % 2, 10),)) for i in range(6)]
-    found = what_if(reads_trace(tensors, ops))
+    result = what_if(reads_trace(tensors, ops))
 
-    words = " ".join(answer_words(found, answer(found, 10)))
+    text = " ".join(answer_words(result, answer(result, 10)))
 
-    assert "names no experts" in words
+    assert "names no experts" in text
 
 
 def test_what_if_stops_when_cancelled():

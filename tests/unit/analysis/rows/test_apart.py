@@ -47,9 +47,9 @@ def test_frames_have_rows_of_their_own():
         "python:frames alone": [[6]],
     }
     counts = dict(zip(index.lanes.keys, index.row_counts().tolist(), strict=True))
-    assert all(counts[key] == len(found) for key, found in rows.items())
-    for key, found in rows.items():
-        for number, ids in enumerate(found):
+    assert all(counts[key] == len(one) for key, one in rows.items())
+    for key, actual in rows.items():
+        for number, ids in enumerate(actual):
             for span in ids:
                 assert index.row_of_span(span) == (key, number)
     assert index.lanes[index.lanes.position("thread:main")].n_spans == 3

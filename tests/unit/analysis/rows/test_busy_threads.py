@@ -68,16 +68,16 @@ def test_columns_have_the_mean_of_their_ticks(px: int, seed: int) -> None:
     index, expected = TraceIndex(trace), counts(trace)
     edges = column_edges(trace.extent, px)
 
-    found = busy_threads(index, "family", lambda rows: query_many(rows, edges))
+    result = busy_threads(index, "family", lambda rows: query_many(rows, edges))
 
     for i in range(px):
         low, high = int(edges[i]), int(edges[i + 1])
         ticks = expected[low - trace.extent.start : high - trace.extent.start]
         if high > low:
-            assert found[i] == pytest.approx(ticks.mean())
+            assert result[i] == pytest.approx(ticks.mean())
         else:
-            assert found[i] == busy_step(index, low).n
-    assert found.shape == (px,)
+            assert result[i] == busy_step(index, low).n
+    assert result.shape == (px,)
 
 
 def test_graphs_around_ops_do_not_make_threads_busy() -> None:
@@ -114,9 +114,9 @@ def test_waits_do_not_make_threads_busy() -> None:
     )
     edges = column_edges(trace.extent, 50)
 
-    found, expected = (
+    result, expected = (
         busy_threads(TraceIndex(one), "family", lambda rows: query_many(rows, edges))
         for one in (trace, plain)
     )
 
-    assert found.tolist() == expected.tolist()
+    assert result.tolist() == expected.tolist()

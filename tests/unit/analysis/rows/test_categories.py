@@ -164,14 +164,14 @@ def test_too_many_tokens_share_colours_and_say_so():
     token = np.append(np.arange(n), -1).astype(np.int32)
     start = np.arange(n + 1)
 
-    found = coloring("token").categorize(
+    result = coloring("token").categorize(
         builders.spans_trace(start, start + 1, token=token)
     )
 
-    assert found.index[3] == found.index[categories.MAX_TOKENS + 3]
-    assert found.labels[3] == "token 3, 4099 …"
-    assert found.keys[-1] == "none"
-    assert len(found.keys) == categories.MAX_TOKENS + 1
+    assert result.index[3] == result.index[categories.MAX_TOKENS + 3]
+    assert result.labels[3] == "token 3, 4099 …"
+    assert result.keys[-1] == "none"
+    assert len(result.keys) == categories.MAX_TOKENS + 1
 
 
 def test_thread_names_lanes_that_have_spans(npu):
@@ -288,15 +288,15 @@ def test_more_than_256_categories_take_two_bytes():
 
 
 def test_too_many_lanes_share_colours_and_say_so():
-    most = categories.MAX_TOKENS
-    at = np.arange(2 * most + 1)
+    limit = categories.MAX_TOKENS
+    at = np.arange(2 * limit + 1)
 
-    found = coloring("thread").categorize(builders.spans_trace(at, at + 1, at))
+    result = coloring("thread").categorize(builders.spans_trace(at, at + 1, at))
 
-    assert len(found.keys) == most
-    assert found.index[1] == found.index[most + 1] != found.index[2]
-    assert found.labels[1] == f"thread 1, thread {most + 1}"
-    assert found.labels[0] == f"thread 0, thread {most} …"
+    assert len(result.keys) == limit
+    assert result.index[1] == result.index[limit + 1] != result.index[2]
+    assert result.labels[1] == f"thread 1, thread {limit + 1}"
+    assert result.labels[0] == f"thread 0, thread {limit} …"
 
 
 def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_path):

@@ -38,15 +38,15 @@ def test_group_parts_places_the_spans_of_each_group_in_order(dtype):
     gate = column(np.int8)[::-1].copy()
     parts = [(slice(10, 900), gate[10:900]), (slice(1_000, 3_000), None)]
 
-    found = group_parts(values, 11, parts)
+    result = group_parts(values, 11, parts)
 
     inside = np.zeros(len(values), np.bool_)
     inside[10:900] = gate[10:900] >= 0
     inside[1_000:] = True
     for group in range(11):
         expected = np.flatnonzero(inside & (values == group))
-        assert np.array_equal(found.ids(group), expected)
-    assert found.order.dtype == np.int32
+        assert np.array_equal(result.ids(group), expected)
+    assert result.order.dtype == np.int32
 
 
 def test_group_spans_of_a_mixed_column_are_in_order():
@@ -71,10 +71,10 @@ def test_work_of_lanes_in_runs_equals_that_of_any_lanes(field):
     assert fast.tolist() == slow.tolist()
     n = int(values.max()) + 1
     expected = group_spans(work_column(trace, values), n)
-    found = TraceIndex(trace)._groups(field)
+    groups = TraceIndex(trace)._groups(field)
     for group in range(n):
         ids = np.arange(len(values))[expected.ids(group)]
-        assert np.array_equal(found.ids(group), ids)
+        assert np.array_equal(groups.ids(group), ids)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])

@@ -25,11 +25,11 @@ def random_row(seed: int, n: int, **limits: int) -> Row:
     return make_row(start, end, np.arange(n, dtype=np.int32))
 
 
-def assert_equal(found: Columns, expected: Columns) -> None:
-    assert np.array_equal(found.covered_ticks, expected.covered_ticks)
-    assert np.abs(found.busy - expected.busy).max(initial=0) < 1e-9
+def assert_equal(columns: Columns, expected: Columns) -> None:
+    assert np.array_equal(columns.covered_ticks, expected.covered_ticks)
+    assert np.abs(columns.busy - expected.busy).max(initial=0) < 1e-9
     for name in ("count", "category", "first", "longest"):
-        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+        assert np.array_equal(getattr(columns, name), getattr(expected, name)), name
 
 
 def test_column_edges_of_a_huge_range_do_not_overflow():
@@ -47,22 +47,22 @@ def test_column_edges_of_fewer_ticks_than_pixels_repeat():
 
 
 def test_query_dtypes_are_those_of_the_contract():
-    found = RowColumns(row_of((0, 4))).query(np.array([0, 2, 8]))
+    columns = RowColumns(row_of((0, 4))).query(np.array([0, 2, 8]))
 
-    assert found.busy.dtype == np.float64
-    assert found.category.dtype == np.int32
-    assert {a.dtype for a in (found.count, found.longest, found.first)} == {
+    assert columns.busy.dtype == np.float64
+    assert columns.category.dtype == np.int32
+    assert {a.dtype for a in (columns.count, columns.longest, columns.first)} == {
         np.dtype(np.int64)
     }
-    assert found.covered_ticks.tolist() == [2, 2]
+    assert columns.covered_ticks.tolist() == [2, 2]
 
 
 def test_query_span_over_several_columns_counts_in_each():
-    found = RowColumns(row_of((5, 35))).query(np.array([0, 10, 20, 30, 40, 50]))
+    columns = RowColumns(row_of((5, 35))).query(np.array([0, 10, 20, 30, 40, 50]))
 
-    assert found.busy.tolist() == [0.5, 1.0, 1.0, 0.5, 0.0]
-    assert found.count.tolist() == [1, 1, 1, 1, 0]
-    assert found.longest.tolist() == [0, 0, 0, 0, -1]
+    assert columns.busy.tolist() == [0.5, 1.0, 1.0, 0.5, 0.0]
+    assert columns.count.tolist() == [1, 1, 1, 1, 0]
+    assert columns.longest.tolist() == [0, 0, 0, 0, -1]
 
 
 def test_query_one_ns_in_ten_seconds_is_visible():
@@ -70,37 +70,37 @@ def test_query_one_ns_in_ten_seconds_is_visible():
     category = np.array([3], np.uint8)
     edges = column_edges(TimeRange(0, 10_000_000_000), 1920)
 
-    found = RowColumns(row, category, 4).query(edges)
+    columns = RowColumns(row, category, 4).query(edges)
 
-    assert found.count.sum() == 1
-    assert found.covered_ticks.sum() == 1
-    (at,) = np.flatnonzero(found.category == 3)
-    assert 0 < found.busy[at] < 1e-6
-    assert found.longest[at] == 0
+    assert columns.count.sum() == 1
+    assert columns.covered_ticks.sum() == 1
+    (at,) = np.flatnonzero(columns.category == 3)
+    assert 0 < columns.busy[at] < 1e-6
+    assert columns.longest[at] == 0
 
 
 def test_query_instants_show_their_category_without_being_busy():
     row = row_of((5, 5), (5, 5), (25, 25))
     category = np.array([2, 1, 1], np.uint8)
 
-    found = RowColumns(row, category, 3).query(np.array([0, 10, 20, 30]))
+    columns = RowColumns(row, category, 3).query(np.array([0, 10, 20, 30]))
 
-    assert found.count.tolist() == [2, 0, 1]
-    assert found.busy.tolist() == [0, 0, 0]
-    assert found.category.tolist() == [2, -1, 1]
-    assert found.longest.tolist() == [0, -1, 2]
+    assert columns.count.tolist() == [2, 0, 1]
+    assert columns.busy.tolist() == [0, 0, 0]
+    assert columns.category.tolist() == [2, -1, 1]
+    assert columns.longest.tolist() == [0, -1, 2]
 
 
 def test_query_columns_of_less_than_a_tick_sample_their_tick():
     row = row_of((0, 1), (2, 3))
     edges = column_edges(TimeRange(0, 3), 6)
 
-    found = RowColumns(row).query(edges)
+    columns = RowColumns(row).query(edges)
 
-    assert found.busy.tolist() == [1, 1, 0, 0, 1, 1]
-    assert found.count.tolist() == [1, 1, 0, 0, 1, 1]
-    assert int(found.covered_ticks.sum()) == 2
-    assert_equal(found, columns_slow(row, edges))
+    assert columns.busy.tolist() == [1, 1, 0, 0, 1, 1]
+    assert columns.count.tolist() == [1, 1, 0, 0, 1, 1]
+    assert int(columns.covered_ticks.sum()) == 2
+    assert_equal(columns, columns_slow(row, edges))
 
 
 def test_query_mixed_wide_and_empty_columns_equals_brute_force():
@@ -119,13 +119,13 @@ def test_query_few_dense_columns_with_a_wide_one_equals_brute_force():
 
 @pytest.mark.parametrize("edges", [[], [5], [0, 5, 9]])
 def test_query_empty_row_says_idle(edges):
-    found = RowColumns(row_of(), np.zeros(0, np.uint8), 4).query(
+    columns = RowColumns(row_of(), np.zeros(0, np.uint8), 4).query(
         np.array(edges, np.int64)
     )
 
-    assert len(found.busy) == max(len(edges) - 1, 0)
-    assert (found.category == -1).all()
-    assert (found.longest == -1).all()
+    assert len(columns.busy) == max(len(edges) - 1, 0)
+    assert (columns.category == -1).all()
+    assert (columns.longest == -1).all()
 
 
 def test_query_without_columns_is_empty():
@@ -135,10 +135,10 @@ def test_query_without_columns_is_empty():
 def test_query_ties_take_the_smallest_category_and_first_span():
     row = row_of((0, 5), (5, 10))
 
-    found = RowColumns(row, np.array([4, 2], np.uint8), 5).query(np.array([0, 10]))
+    columns = RowColumns(row, np.array([4, 2], np.uint8), 5).query(np.array([0, 10]))
 
-    assert found.category.tolist() == [2]
-    assert found.longest.tolist() == [0]
+    assert columns.category.tolist() == [2]
+    assert columns.longest.tolist() == [0]
 
 
 def test_row_is_kept():
@@ -154,9 +154,9 @@ def test_query_ids_that_are_not_consecutive_read_their_own_category():
     category = np.arange(200, dtype=np.uint8) % 7
     edges = column_edges(TimeRange(0, int(end[-1])), 9)
 
-    found = RowColumns(row, category, 7).query(edges)
+    columns = RowColumns(row, category, 7).query(edges)
 
-    assert_equal(found, columns_slow(row, edges, category))
+    assert_equal(columns, columns_slow(row, edges, category))
 
 
 def test_query_rare_categories_of_a_large_colouring_are_renumbered():
@@ -164,10 +164,10 @@ def test_query_rare_categories_of_a_large_colouring_are_renumbered():
     category = np.where(np.arange(900) % 3, 65_000, 12).astype(np.uint16)
     edges = column_edges(TimeRange(0, int(row.end[-1])), 11)
 
-    found = RowColumns(row, category, 65_535).query(edges)
+    columns = RowColumns(row, category, 65_535).query(edges)
 
-    assert set(found.category.tolist()) <= {12, 65_000}
-    assert_equal(found, columns_slow(row, edges, category))
+    assert set(columns.category.tolist()) <= {12, 65_000}
+    assert_equal(columns, columns_slow(row, edges, category))
 
 
 VIEWS = ((0.0, 1.0), (0.2, 0.7), (-0.5, 0.4), (0.1, 0.13), (0.9, 1.4), (2.0, 3.0))
@@ -192,9 +192,9 @@ def test_query_exact_pyramid_equals_brute_force(n, n_categories, px, ordered, vi
     last = int(row.end[-1])
     edges = column_edges(TimeRange(int(view[0] * last), int(view[1] * last)), px)
 
-    found = RowColumns(row, category, n_categories).query(edges)
+    columns = RowColumns(row, category, n_categories).query(edges)
 
-    assert_equal(found, columns_slow(row, edges, category))
+    assert_equal(columns, columns_slow(row, edges, category))
 
 
 def dominant_by_ticks(row: Row, edges: np.ndarray, category: np.ndarray) -> np.ndarray:
@@ -220,10 +220,10 @@ def test_query_200k_spans_hue_equals_brute_force(px, max_length):
     category = np.random.default_rng(5).integers(0, 9, len(row)).astype(np.uint8)
     edges = column_edges(TimeRange(0, int(row.end[-1])), px)
 
-    found = RowColumns(row, category, 9).query(edges)
+    columns = RowColumns(row, category, 9).query(edges)
 
-    assert np.array_equal(found.category, dominant_by_ticks(row, edges, category))
-    assert int(found.covered_ticks.sum()) == row.total_covered
+    assert np.array_equal(columns.category, dominant_by_ticks(row, edges, category))
+    assert int(columns.covered_ticks.sum()) == row.total_covered
 
 
 @pytest.mark.parametrize("n", [65, 130, 300, 512, 513])
@@ -239,10 +239,10 @@ def test_query_short_rows_under_few_columns_is_exact(n, px):
             category = (rng.random(n) ** 2 * 220).astype(np.uint8)
         edges = column_edges(TimeRange(0, int(row.end[-1])), px)
 
-        found = RowColumns(row, category, 256).query(edges)
+        columns = RowColumns(row, category, 256).query(edges)
 
         expected = columns_slow(row, edges, category)
-        assert np.array_equal(found.category, expected.category)
+        assert np.array_equal(columns.category, expected.category)
 
 
 def test_query_many_categories_up_to_64_elements_is_exact():
@@ -250,14 +250,16 @@ def test_query_many_categories_up_to_64_elements_is_exact():
     category = np.random.default_rng(6).integers(0, 300, len(row)).astype(np.uint16)
     edges = column_edges(TimeRange(0, int(row.end[-1])), 110)
 
-    found = RowColumns(row, category, 300).query(edges)
+    columns = RowColumns(row, category, 300).query(edges)
 
     assert (
-        int(found.count.max()) > dominant_category.RAW_ELEMENTS > int(found.count.min())
+        int(columns.count.max())
+        > dominant_category.RAW_ELEMENTS
+        > int(columns.count.min())
     )
-    few = found.count <= dominant_category.RAW_ELEMENTS
+    few = columns.count <= dominant_category.RAW_ELEMENTS
     expected = columns_slow(row, edges, category)
-    assert np.array_equal(found.category[few], expected.category[few])
+    assert np.array_equal(columns.category[few], expected.category[few])
 
 
 def test_query_many_categories_finds_a_clear_majority_by_votes():
@@ -269,9 +271,9 @@ def test_query_many_categories_finds_a_clear_majority_by_votes():
     category = np.where(rng.random(n) < 0.7, block, noise).astype(np.uint16)
     edges = row.start[::2_000]
 
-    found = RowColumns(row, category, 220).query(edges)
+    columns = RowColumns(row, category, 220).query(edges)
 
-    assert found.category.tolist() == list(range(200, 219))
+    assert columns.category.tolist() == list(range(200, 219))
 
 
 def test_query_runs_of_many_categories_is_exact():
@@ -279,19 +281,19 @@ def test_query_runs_of_many_categories_is_exact():
     category = (np.arange(20_000) // 400).astype(np.uint16)
     edges = column_edges(TimeRange(-100, int(row.end[-1]) + 100), 33)
 
-    found = RowColumns(row, np.append(category, np.uint16(99)), 100).query(edges)
+    columns = RowColumns(row, np.append(category, np.uint16(99)), 100).query(edges)
 
-    assert np.array_equal(found.category, dominant_by_ticks(row, edges, category))
+    assert np.array_equal(columns.category, dominant_by_ticks(row, edges, category))
 
 
 def test_longest_of_long_columns_is_the_clipped_longest():
     row = random_row(10, 3_000)
     edges = column_edges(TimeRange(50, int(row.end[-1]) - 50), 6)
 
-    found = RowColumns(row).query(edges)
+    result = RowColumns(row).query(edges)
 
-    assert int(found.count.min()) > 2 * columns._LENGTH_BUCKET
-    assert np.array_equal(found.longest, columns_slow(row, edges).longest)
+    assert int(result.count.min()) > 2 * columns._LENGTH_BUCKET
+    assert np.array_equal(result.longest, columns_slow(row, edges).longest)
 
 
 def test_longest_does_not_take_a_span_that_mostly_lies_outside():
@@ -307,13 +309,13 @@ def test_longest_does_not_take_a_span_that_mostly_lies_outside():
 
 def test_longest_of_another_view_uses_the_same_buckets():
     row = random_row(10, 3_000)
-    found = RowColumns(row)
+    columns = RowColumns(row)
     whole = np.array([0, int(row.end[-1])])
     half = np.array([0, int(row.end[-1]) // 2])
 
     for edges in (whole, half):
         expected = columns_slow(row, edges).longest
-        assert np.array_equal(found.query(edges).longest, expected)
+        assert np.array_equal(columns.query(edges).longest, expected)
 
 
 def test_query_instant_between_merged_runs_shows_its_category():
@@ -321,15 +323,15 @@ def test_query_instant_between_merged_runs_shows_its_category():
     category = np.array([1, 1, 0, 0, 0, 0], np.uint8)
     edges = np.array([0, 10, 20, 21, 50])
 
-    found = RowColumns(row, category, 2).query(edges)
+    columns = RowColumns(row, category, 2).query(edges)
 
-    assert found.category.tolist() == [1, -1, 0, 0]
+    assert columns.category.tolist() == [1, -1, 0, 0]
 
 
 def test_longest_is_computed_once():
-    found = RowColumns(random_row(1, 30)).query(np.array([0, 1_000]))
+    columns = RowColumns(random_row(1, 30)).query(np.array([0, 1_000]))
 
-    assert found.longest is found.longest
+    assert columns.longest is columns.longest
 
 
 def test_heaviest_of_a_wide_table_equals_the_dense_one(monkeypatch):
@@ -373,7 +375,7 @@ def test_rows_of_different_numbers_of_categories_do_not_disturb_each_other(n_row
 
     together = query_many(rows, edges)
 
-    for row, found in zip(rows, together, strict=True):
+    for row, actual in zip(rows, together, strict=True):
         alone = row.query(edges)
-        assert found.category.tolist() == alone.category.tolist()
-        assert found.busy.tolist() == alone.busy.tolist()
+        assert actual.category.tolist() == alone.category.tolist()
+        assert actual.busy.tolist() == alone.busy.tolist()

@@ -60,17 +60,17 @@ def brute_force(
     return sums.reshape(px, n), np.bincount(column, minlength=px)
 
 
-def check(found: Columns, row: Row, edges: np.ndarray, names: np.ndarray, n: int):
+def check(columns: Columns, row: Row, edges: np.ndarray, names: np.ndarray, n: int):
     sums, count = brute_force(row, edges, names, n)
     covered = sums.sum(axis=1)
-    assert np.array_equal(found.covered_ticks, covered)
-    assert np.array_equal(found.count, count)
+    assert np.array_equal(columns.covered_ticks, covered)
+    assert np.array_equal(columns.count, count)
     clipped = np.minimum(row.end, edges[-1]) - np.maximum(row.start, edges[0])
-    assert int(found.covered_ticks.sum()) == int(np.maximum(clipped, 0).sum())
-    assert np.array_equal(found.busy, covered / np.diff(edges))
+    assert int(columns.covered_ticks.sum()) == int(np.maximum(clipped, 0).sum())
+    assert np.array_equal(columns.busy, covered / np.diff(edges))
     busy = covered > 0
-    assert np.array_equal(found.category[busy], np.argmax(sums, axis=1)[busy])
-    assert ((found.category >= 0) == (count > 0)).all()
+    assert np.array_equal(columns.category[busy], np.argmax(sums, axis=1)[busy])
+    assert ((columns.category >= 0) == (count > 0)).all()
 
 
 def views(row: Row) -> list[np.ndarray]:
@@ -90,10 +90,10 @@ def test_every_column_of_10m_spans_equals_a_plain_sum(rows, numbers, n):
     asked = [RowColumns(row, category, n) for row in rows]
 
     for edges in views(rows[0]):
-        found = query_many(asked, edges)
+        results = query_many(asked, edges)
         for k in range(N_ROWS):
             names = category[k * PER_ROW : (k + 1) * PER_ROW]
-            check(found[k], rows[k], edges, names, n)
+            check(results[k], rows[k], edges, names, n)
 
 
 def test_every_column_of_10m_filtered_spans_equals_a_plain_sum(rows, numbers):
@@ -102,12 +102,12 @@ def test_every_column_of_10m_filtered_spans_equals_a_plain_sum(rows, numbers):
     row = rows[3]
     names = category[3 * PER_ROW : 4 * PER_ROW]
     keep = mask[3 * PER_ROW : 4 * PER_ROW]
-    kept = make_row(row.start[keep], row.end[keep], np.flatnonzero(keep))
+    entries = make_row(row.start[keep], row.end[keep], np.flatnonzero(keep))
 
     row_columns = RowColumns(row, category, FEW).filtered(mask)
 
     for edges in views(row)[:3]:
-        check(row_columns.query(edges), kept, edges, names[keep], FEW)
+        check(row_columns.query(edges), entries, edges, names[keep], FEW)
 
 
 def test_one_ns_in_ten_seconds_is_visible_among_10m_spans(rows):
@@ -122,9 +122,9 @@ def test_one_ns_in_ten_seconds_is_visible_among_10m_spans(rows):
     whole = make_row(start, end, SpanIds(0, len(start)))
     edges = column_edges(TimeRange(int(row.end[-1]), int(row.end[-1]) + gap), PX)
 
-    found = RowColumns(whole, category, 2).query(edges)
+    columns = RowColumns(whole, category, 2).query(edges)
 
-    (column,) = np.flatnonzero(found.category == 1)
-    assert int(found.covered_ticks[column]) == 1
-    assert int(found.first[column]) == PER_ROW
-    assert 0 < found.busy[column] < 1e-6
+    (column,) = np.flatnonzero(columns.category == 1)
+    assert int(columns.covered_ticks[column]) == 1
+    assert int(columns.first[column]) == PER_ROW
+    assert 0 < columns.busy[column] < 1e-6

@@ -105,9 +105,9 @@ def test_lane_keys_are_unique_and_groups_follow_the_file():
         lane=counted,
     )
 
-    found = TraceIndex(builders.finished(builder))
+    index = TraceIndex(builders.finished(builder))
 
-    assert key_groups(found) == [
+    assert key_groups(index) == [
         ("Tokens", "token"),
         ("Backend 1", "thread:thread 0"),
         ("Backend 1", "busy"),
@@ -120,7 +120,7 @@ def test_lane_keys_are_unique_and_groups_follow_the_file():
         ("Counters", "counter:ram"),
         ("Markers", "marker:notes"),
     ]
-    assert [found.lane(f"thread:thread 0{s}").lane_ids for s in ("", "#2", "#3")] == [
+    assert [index.lane(f"thread:thread 0{s}").lane_ids for s in ("", "#2", "#3")] == [
         (0,),
         (2,),
         (1,),
@@ -136,9 +136,9 @@ def test_stalls_without_a_target_get_a_lane_of_their_own(over):
         start=np.array([0, 3]), end=np.array([5, 4]), lane=np.array([0, 1], np.int32)
     )
 
-    found = TraceIndex(builders.finished(builder))
+    index = TraceIndex(builders.finished(builder))
 
-    assert key_groups(found) == [
+    assert key_groups(index) == [
         ("Engines", "engine:TE0"),
         ("Stalls", "stall:stalls"),
     ]
@@ -150,12 +150,12 @@ def test_stalls_over_a_lane_without_spans_keep_it_visible():
     builder.add_lane("stalls", LaneKind.STALL, over="0")
     builder.add_spans(start=np.array([3]), end=np.array([4]), lane=1)
 
-    found = TraceIndex(builders.finished(builder))
+    index = TraceIndex(builders.finished(builder))
 
-    assert key_groups(found) == [("Engines", "engine:TE0")]
-    assert found.rows("engine:TE0") == ()
-    assert found.busy_share("engine:TE0") == 0.0
-    assert found.row_of_span(0) == ("engine:TE0", 0)
+    assert key_groups(index) == [("Engines", "engine:TE0")]
+    assert index.rows("engine:TE0") == ()
+    assert index.busy_share("engine:TE0") == 0.0
+    assert index.row_of_span(0) == ("engine:TE0", 0)
 
 
 def test_unknown_lane_raises_key_error(llama):
@@ -175,10 +175,10 @@ def test_rows_of_consecutive_spans_are_views_of_the_trace(llama):
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_rows_hold_every_span_of_their_lane_once(shuffled):
     trace = builders.random_trace(3, 600, lanes=5, shuffled=shuffled)
-    found = TraceIndex(trace)
+    index = TraceIndex(trace)
 
     for number in range(5):
-        (row,) = found.rows(f"thread:thread {number}")
+        (row,) = index.rows(f"thread:thread {number}")
         assert (
             sorted(np.asarray(row.id).tolist())
             == np.flatnonzero(trace.spans.lane == number).tolist()
@@ -222,10 +222,10 @@ def test_row_columns_show_the_category_of_their_spans(llama, by):
         llama.row_columns("thread:thread 0", by),
     )
 
-    found = columns.query(np.array([int(row.start[5]), int(row.end[5])]))
+    result = columns.query(np.array([int(row.start[5]), int(row.end[5])]))
 
-    assert found.category.tolist() == [int(categories.index[row.id[5]])]
-    assert found.busy.tolist() == [1.0]
+    assert result.category.tolist() == [int(categories.index[row.id[5]])]
+    assert result.busy.tolist() == [1.0]
 
 
 def test_filtered_columns_show_marked_spans_only(llama):
@@ -238,11 +238,11 @@ def test_filtered_columns_show_marked_spans_only(llama):
 
 
 def test_filtered_columns_are_kept_for_the_last_two_masks():
-    found = TraceIndex(builders.random_trace(1, 50))
+    index = TraceIndex(builders.random_trace(1, 50))
     mask = np.ones(50, np.bool_)
 
     def ask(token: object) -> object:
-        return found.filtered_columns("thread:thread 0", "op", mask, token)
+        return index.filtered_columns("thread:thread 0", "op", mask, token)
 
     first, second = ask(1), ask(2)
     assert ask(1) is first
@@ -253,13 +253,13 @@ def test_filtered_columns_are_kept_for_the_last_two_masks():
 
 
 def test_colourings_are_kept_for_the_last_three():
-    found = TraceIndex(builders.random_trace(1, 50))
+    index = TraceIndex(builders.random_trace(1, 50))
 
-    first = found.row_columns("thread:thread 0", "op")
+    first = index.row_columns("thread:thread 0", "op")
     for by in ("family", "layer", "token"):
-        found.row_columns("thread:thread 0", by)
+        index.row_columns("thread:thread 0", by)
 
-    assert found.row_columns("thread:thread 0", "op") is not first
+    assert index.row_columns("thread:thread 0", "op") is not first
 
 
 def test_time_order_sorts_by_start_then_id():
@@ -308,26 +308,26 @@ def test_neighbours_of_a_stall_are_stalls(npu):
 
 
 def test_busy_share_is_covered_time_of_the_extent():
-    found = TraceIndex(builders.spans_trace([0, 60, 10], [25, 100, 20]))
+    index = TraceIndex(builders.spans_trace([0, 60, 10], [25, 100, 20]))
 
-    assert found.busy_share("thread:thread 0") == pytest.approx(0.65)
+    assert index.busy_share("thread:thread 0") == pytest.approx(0.65)
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 99), cut=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_shares_of_a_range_are_those_of_brute_force(seed, cut) -> None:
     trace = random_waits(seed, 200, lanes=2)
-    found = TraceIndex(trace)
+    index = TraceIndex(trace)
     extent = trace.extent
     low, high = sorted(extent.start + int(c * extent.duration) for c in cut)
     keys = ["thread:thread 0", "thread:thread 1"]
 
-    uses = found.shares_in(keys, TimeRange(low, high), "family")
+    uses = index.shares_in(keys, TimeRange(low, high), "family")
 
     for key, use in zip(keys, uses, strict=True):
-        (row,) = found.rows(key)
+        (row,) = index.rows(key)
         inside = np.minimum(row.end, high) - np.maximum(row.start, low)
-        waited = found.waits(key)[0].behind(row, np.arange(len(row)))
+        waited = index.waits(key)[0].behind(row, np.arange(len(row)))
         of_waits = np.minimum(row.end + waited, high) - np.maximum(row.end, low)
         length = max(high - low, 1)
         assert use.busy == pytest.approx(np.maximum(inside, 0).sum() / length)
@@ -338,12 +338,12 @@ def test_shares_of_a_range_are_those_of_brute_force(seed, cut) -> None:
 
 def test_shares_of_the_whole_are_the_busy_shares() -> None:
     trace = builders.llama_like_trace()
-    found = TraceIndex(trace)
-    keys = [lane.key for lane in found.lanes if lane.track.id == "thread"]
+    index = TraceIndex(trace)
+    keys = [lane.key for lane in index.lanes if lane.track.id == "thread"]
 
     for by in ("family", "op"):
-        uses = found.shares_in(keys, trace.extent, by)
-        assert [use.busy for use in uses] == [found.busy_share(key) for key in keys]
+        uses = index.shares_in(keys, trace.extent, by)
+        assert [use.busy for use in uses] == [index.busy_share(key) for key in keys]
         assert [use.waiting for use in uses] == [None] * len(keys)
 
 
@@ -354,31 +354,31 @@ def test_busy_share_of_a_trace_without_length_is_zero():
 
 
 def test_span_at_and_nearest_span_find_what_a_person_sees():
-    found = TraceIndex(
+    index = TraceIndex(
         builders.spans_trace([0, 100, 103, 110, 300], [50, 101, 106, 110, 301])
     )
     key = "thread:thread 0"
 
-    assert found.span_at(key, 0, 20) == 0
-    assert found.span_at(key, 0, 50) is None
-    assert found.span_at(key, 7, 20) is None
-    assert found.nearest_span(key, 0, 102, 5) == 2
-    assert found.nearest_span(key, 0, 110, 2) == 3
-    assert found.nearest_span(key, 0, 200, 5) is None
-    assert found.nearest_span(key, -1, 102, 5) is None
+    assert index.span_at(key, 0, 20) == 0
+    assert index.span_at(key, 0, 50) is None
+    assert index.span_at(key, 7, 20) is None
+    assert index.nearest_span(key, 0, 102, 5) == 2
+    assert index.nearest_span(key, 0, 110, 2) == 3
+    assert index.nearest_span(key, 0, 200, 5) is None
+    assert index.nearest_span(key, -1, 102, 5) is None
 
 
 def test_nearest_edge_is_the_begin_or_end_that_is_nearest():
     starts, ends = [0, 100, 103, 110, 300], [50, 101, 106, 110, 301]
-    found = TraceIndex(builders.spans_trace(starts, ends))
+    index = TraceIndex(builders.spans_trace(starts, ends))
     key, edges = "thread:thread 0", sorted({*starts, *ends})
 
     for tick in range(-20, 330):
         distance, edge = min((abs(edge - tick), edge) for edge in edges)
         expected = edge if distance <= 8 else None
-        assert found.nearest_edge(key, 0, tick, 8) == expected, tick
-    assert found.nearest_edge(key, 5, 100, 8) is None
-    assert found.nearest_edge(key, -1, 100, 8) is None
+        assert index.nearest_edge(key, 0, tick, 8) == expected, tick
+    assert index.nearest_edge(key, 5, 100, 8) is None
+    assert index.nearest_edge(key, -1, 100, 8) is None
 
 
 def test_token_spans_come_in_time_order(llama):
@@ -453,14 +453,14 @@ def test_a_value_that_failed_is_tried_again():
 
 
 def test_threads_asking_for_different_things_do_not_deadlock():
-    found = TraceIndex(builders.llama_like_trace(tokens=2, layers=2))
+    index = TraceIndex(builders.llama_like_trace(tokens=2, layers=2))
     barrier = Barrier(6)
 
     def ask(number: int) -> int:
         barrier.wait()
         n = 0
-        for lane in found.lanes[:: 1 if number % 2 else -1]:
-            n += len(found.row_columns(lane.key, coloring_ids()[number % 3]))
+        for lane in index.lanes[:: 1 if number % 2 else -1]:
+            n += len(index.row_columns(lane.key, coloring_ids()[number % 3]))
         return n
 
     with ThreadPoolExecutor(6) as pool:
@@ -495,12 +495,12 @@ def test_work_row_is_the_outermost_row_of_ops():
     trace = builders.spans_trace(
         [0, 10, 60, 0], [100, 20, 70, 5], lane=[0, 0, 0, 1], op=[-1, 3, 3, -1]
     )
-    found = TraceIndex(trace)
+    index = TraceIndex(trace)
 
-    assert found.work_row("thread:thread 0") == 1
-    assert found.work_row("thread:thread 1") == 0
-    assert found.busy_share("thread:thread 0") == pytest.approx(0.2)
-    assert found.busy_share("thread:thread 1") == pytest.approx(0.05)
+    assert index.work_row("thread:thread 0") == 1
+    assert index.work_row("thread:thread 1") == 0
+    assert index.busy_share("thread:thread 0") == pytest.approx(0.2)
+    assert index.busy_share("thread:thread 1") == pytest.approx(0.05)
 
 
 def test_work_row_holds_ops_even_where_its_first_spans_are_none():
@@ -508,8 +508,8 @@ def test_work_row_holds_ops_even_where_its_first_spans_are_none():
     start = np.append(np.arange(30) * 10, [2, 300])
     length = np.append(np.full(30, 8), [4, 8])
     op = np.append(np.full(30, -1), [3, 3])
-    found = TraceIndex(builders.spans_trace(start, start + length, op=op))
-    key = found.lane_of_span(0)
+    index = TraceIndex(builders.spans_trace(start, start + length, op=op))
+    key = index.lane_of_span(0)
 
-    assert len(found.rows(key)) == 2
-    assert found.work_row(key) == 0
+    assert len(index.rows(key)) == 2
+    assert index.work_row(key) == 0

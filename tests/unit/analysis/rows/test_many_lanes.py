@@ -127,13 +127,13 @@ def test_skyline_of_many_lanes_says_how_busy_they_are_on_average():
     scene = OverviewScene(index, index.trace.extent, 200, 40, theme("dark"))
     time = TimeScale(index.trace.extent, 0, 200, 1)
 
-    found = skyline(scene, time)
+    result = skyline(scene, time)
 
     lanes = [lane for lane in index.lanes if not lane.track.column]
     rows = [index.row_columns(x.key, "family")[index.work_row(x.key)] for x in lanes]
     busy = np.mean([row.query(time.edges).busy for row in rows], axis=0)
-    np.testing.assert_allclose(found.busy, busy, atol=1e-9)
-    assert ((found.category >= 0) == (busy > 0)).all()
+    np.testing.assert_allclose(result.busy, busy, atol=1e-9)
+    assert ((result.category >= 0) == (busy > 0)).all()
 
 
 def test_lane_of_very_many_levels_ends_with_their_union():

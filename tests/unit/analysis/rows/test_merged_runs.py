@@ -31,13 +31,13 @@ def same_row(row: rows.Row, expected: rows.Row) -> None:
 def test_time_order_of_any_spans_equals_a_stable_sort(pairs):
     start, _ = arrays(pairs)
 
-    found = rows.merged_order(start)
+    result = rows.merged_order(start)
 
     if not pairs:
-        assert found is None
+        assert result is None
         return
-    assert found.dtype == np.int32
-    assert found.tolist() == by_sorting(start)
+    assert result.dtype == np.int32
+    assert result.tolist() == by_sorting(start)
 
 
 @settings(max_examples=100, deadline=None)

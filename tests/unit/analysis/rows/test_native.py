@@ -54,9 +54,9 @@ def test_kernel_equals_brute_force(
     row = make_row(end - lengths, end, np.arange(len(steps)))
     edges = column_edges(TimeRange(low, low + width), px)
 
-    found = RowColumns(row, category, 5).query(edges)
+    columns = RowColumns(row, category, 5).query(edges)
 
-    assert_equal(found, columns_slow(row, edges, category))
+    assert_equal(columns, columns_slow(row, edges, category))
 
 
 @pytest.mark.parametrize("n", [2_047, 32 * 64, 32 * 128, 5_000])
@@ -72,14 +72,14 @@ def test_running_sums_are_those_of_every_span(
     elements = merge(row, category, np.arange(9, dtype=np.uint16), 9)
     keep = rng.random(n) < 0.5 if is_filtered else None
 
-    found = RunningSums(elements, keep)
+    result = RunningSums(elements, keep)
 
-    at = np.arange(len(found.fine))
+    at = np.arange(len(result.fine))
     length = (end - start) * (1 if keep is None else keep)
     for name in range(9):
         covered = np.cumsum(np.where(category == name, length, 0))
-        before = np.concatenate([[0], covered])[at * found.bucket]
-        sums = found.base[at // found.group, name] + found.fine[at, name]
+        before = np.concatenate([[0], covered])[at * result.bucket]
+        sums = result.base[at // result.group, name] + result.fine[at, name]
         np.testing.assert_array_equal(sums, before)
 
 
@@ -89,7 +89,7 @@ def test_rows_of_an_index_are_the_same_merged_and_sorted(
     trace = builders.llama_like_trace()
     merged = TraceIndex(trace)
     keys = [lane.key for lane in merged.lanes if lane.track.has_rows]
-    found = {key: merged.rows(key) for key in keys}
+    values = {key: merged.rows(key) for key in keys}
     order = merged.time_order()
 
     monkeypatch.setattr(rows, "_runs", lambda *_: None)
@@ -98,7 +98,7 @@ def test_rows_of_an_index_are_the_same_merged_and_sorted(
     assert plain.lanes == merged.lanes
     np.testing.assert_array_equal(plain.time_order(), order)
     for key in keys:
-        for mine, theirs in zip(found[key], plain.rows(key), strict=True):
+        for mine, theirs in zip(values[key], plain.rows(key), strict=True):
             for name in ("start", "end", "id", "prefix", "coarse"):
                 np.testing.assert_array_equal(
                     np.asarray(getattr(mine, name)), np.asarray(getattr(theirs, name))

@@ -53,10 +53,10 @@ def test_span_ids_beyond_the_ends_raise_index_error(ids, at):
     ],
 )
 def test_span_ids_are_indexed_like_an_array(ids, at):
-    found = ids[at]
+    value = ids[at]
 
-    assert np.array_equal(found, np.asarray(ids)[at])
-    assert found.dtype == np.int32
+    assert np.array_equal(value, np.asarray(ids)[at])
+    assert value.dtype == np.int32
 
 
 def test_span_ids_of_a_wrong_number_of_marks_raise_index_error(ids):

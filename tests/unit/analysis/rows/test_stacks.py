@@ -41,7 +41,7 @@ def assert_stacks(
 ) -> int:
     """Hold levels and ticks to those of every span; return how many are stacked."""
     n_categories = int(category.max()) + 1
-    found = query_many([columns], edges, [n])[0]
+    results = query_many([columns], edges, [n])[0]
     plain = query_many([columns], edges)[0]
     ticks = np.zeros((n_categories, len(edges) - 1), np.int64)
     add_ticks([columns], edges, ticks)
@@ -51,13 +51,13 @@ def assert_stacks(
     waited = np.zeros(len(edges) - 1, np.int64)
     if columns.waits is not None:
         waited = np.array(waits_slow(row, edges, columns.waits.wait))
-    stacked = found.count > FEW
-    assert found.levels is not None
-    assert found.levels.shape == (len(edges) - 1, n)
-    assert are_levels(found.levels, expected, waited, np.diff(edges))[stacked].all()
+    stacked = results.count > FEW
+    assert results.levels is not None
+    assert results.levels.shape == (len(edges) - 1, n)
+    assert are_levels(results.levels, expected, waited, np.diff(edges))[stacked].all()
     # What else a column says does not depend on its levels.
     for name in ("busy", "category", "count", "covered_ticks", "first"):
-        assert np.array_equal(getattr(found, name), getattr(plain, name)), name
+        assert np.array_equal(getattr(results, name), getattr(plain, name)), name
     return int(stacked.sum())
 
 
@@ -109,20 +109,20 @@ def test_filter_leaves_what_it_keeps(n: int) -> None:
     category = rng.integers(0, 9, n).astype(np.uint8)
     mask = rng.random(n) < 0.3
     columns = RowColumns(row, category, 9).filtered(mask)
-    kept = make_row(row.start[mask], row.end[mask], np.flatnonzero(mask))
+    entries = make_row(row.start[mask], row.end[mask], np.flatnonzero(mask))
     edges = view(row, 30)
 
-    found = query_many([columns], edges, [20])[0]
+    results = query_many([columns], edges, [20])[0]
     ticks = np.zeros((9, 30), np.int64)
     add_ticks([columns], edges, ticks)
 
-    expected = ticks_slow(kept, edges, category, 9)
+    expected = ticks_slow(entries, edges, category, 9)
     assert (ticks == expected).all()
-    assert found.levels is not None
+    assert results.levels is not None
     none = np.zeros(30, np.int64)
-    right = are_levels(found.levels, expected, none, np.diff(edges))
-    assert (found.count > FEW).any()
-    assert right[found.count > FEW].all()
+    right = are_levels(results.levels, expected, none, np.diff(edges))
+    assert (results.count > FEW).any()
+    assert right[results.count > FEW].all()
 
 
 @pytest.mark.parametrize("n", [300, 30_000])
@@ -148,16 +148,16 @@ def test_very_many_categories_have_levels_of_the_one_that_covers_most() -> None:
     columns = RowColumns(row, category, 3_000)
     edges = view(row, 20)
 
-    found = query_many([columns], edges, [50])[0]
+    results = query_many([columns], edges, [50])[0]
     ticks = np.zeros((3_000, 20), np.int64)
     add_ticks([columns], edges, ticks)
 
-    assert found.levels is not None
-    assert set(np.unique(found.levels).tolist()) <= {OWN, FREE}
-    height = (found.levels == OWN).sum(axis=1)
-    assert np.abs(height - found.busy * 50).max() <= 0.5
-    assert (found.category == 7).all()
-    assert ticks[7].tolist() == found.covered_ticks.tolist()
+    assert results.levels is not None
+    assert set(np.unique(results.levels).tolist()) <= {OWN, FREE}
+    height = (results.levels == OWN).sum(axis=1)
+    assert np.abs(height - results.busy * 50).max() <= 0.5
+    assert (results.category == 7).all()
+    assert ticks[7].tolist() == results.covered_ticks.tolist()
 
 
 def test_rows_have_each_their_number_of_levels() -> None:
@@ -166,12 +166,12 @@ def test_rows_have_each_their_number_of_levels() -> None:
     columns = [RowColumns(row, category, 1) for row in rows]
     edges = view(rows[0], 20)
 
-    found = query_many(columns, edges, [5, 0, 9, 2 * MAX_LEVELS])
+    results = query_many(columns, edges, [5, 0, 9, 2 * MAX_LEVELS])
 
-    assert [one.n_levels for one in found] == [5, 0, 9, MAX_LEVELS]
-    for one, n in zip(found, (5, 0, 9, MAX_LEVELS), strict=True):
+    assert [one.n_levels for one in results] == [5, 0, 9, MAX_LEVELS]
+    for one, n in zip(results, (5, 0, 9, MAX_LEVELS), strict=True):
         if n:
-            alone = query_many([columns[found.index(one)]], edges, [n])[0]
+            alone = query_many([columns[results.index(one)]], edges, [n])[0]
             assert one.levels is not None
             assert alone.levels is not None
             stacked = one.count > FEW

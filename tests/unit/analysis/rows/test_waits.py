@@ -35,10 +35,10 @@ def random_row(seed: int, n: int, **limits: int) -> tuple[Row, Array]:
 
 def asked(row: Row, wait: Array, edges: Array, category: Array | None = None):
     n = 1 if category is None else int(category.max()) + 1
-    found = RowColumns(row, category, n, waits=make_waits(row, wait)).query(edges)
-    assert found.waited_ticks is not None
-    assert found.waited_ticks.dtype == np.int64
-    return found.waited_ticks
+    columns = RowColumns(row, category, n, waits=make_waits(row, wait)).query(edges)
+    assert columns.waited_ticks is not None
+    assert columns.waited_ticks.dtype == np.int64
+    return columns.waited_ticks
 
 
 VIEWS = [
@@ -67,8 +67,8 @@ def test_waits_of_looked_up_columns_equal_brute_force(px, n_categories):
 
     for share in (1, 2, 5):
         edges = column_edges(TimeRange(-20, int(row.end[-1]) // share), px)
-        found = asked(row, wait, edges, category)
-        assert found.tolist() == waits_slow(row, edges, wait)
+        answer = asked(row, wait, edges, category)
+        assert answer.tolist() == waits_slow(row, edges, wait)
 
 
 @given(
@@ -102,9 +102,9 @@ def test_columns_of_a_view_add_up_to_the_waits_of_the_row():
     waits = make_waits(row, wait)
     edges = column_edges(TimeRange(-10, int(row.end[-1]) + 1000), 640)
 
-    found = RowColumns(row, waits=waits).query(edges).waited_ticks
+    waited_ticks = RowColumns(row, waits=waits).query(edges).waited_ticks
 
-    assert int(found.sum()) == waits.total(row)
+    assert int(waited_ticks.sum()) == waits.total(row)
     assert len(waits.before) == len(row) // WAIT_STEP + 1
 
 
@@ -114,19 +114,19 @@ def test_work_and_wait_never_fill_more_than_a_column():
 
     for visible in (*VIEWS, TimeRange(0, int(row.end[-1]))):
         edges = column_edges(visible, 333)
-        found = columns.query(edges)
+        result = columns.query(edges)
         width = np.maximum(np.diff(edges), 1)
-        assert (found.waited_ticks >= 0).all()
-        assert (found.covered_ticks + found.waited_ticks <= width).all()
+        assert (result.waited_ticks >= 0).all()
+        assert (result.covered_ticks + result.waited_ticks <= width).all()
 
 
 def test_longest_wait_is_drawn_as_long_as_is_known():
     row = make_row(np.array([0, 10**10]), np.array([10, 10**10 + 5]), SpanIds(0, 2))
     wait = np.array([LONGEST_WAIT, LONGEST_WAIT], np.uint32)
 
-    found = asked(row, wait, np.array([0, 10**10, 10**11]))
+    answer = asked(row, wait, np.array([0, 10**10, 10**11]))
 
-    assert found.tolist() == [LONGEST_WAIT, LONGEST_WAIT]
+    assert answer.tolist() == [LONGEST_WAIT, LONGEST_WAIT]
 
 
 def test_rows_without_waits_beside_others_have_none():
@@ -185,9 +185,9 @@ def test_filter_with_too_many_categories_holds_waits_as_well(monkeypatch):
     columns = RowColumns(row, category, 7, waits=make_waits(row, wait))
     edges = column_edges(TimeRange(0, int(row.end[-1])), 50)
 
-    found = columns.filtered(mask).query(edges)
+    result = columns.filtered(mask).query(edges)
 
-    assert found.waited_ticks.tolist() == [0] * 50
+    assert result.waited_ticks.tolist() == [0] * 50
 
 
 def test_waits_of_a_trace_are_taken_over_with_its_rows():
@@ -214,9 +214,9 @@ def test_steps_visit_every_wait_and_every_gap_of_a_row(n):
 
     def walk(step, at, by):
         seen = []
-        while (found := step(at, by)) is not None:
-            seen.append(found)
-            span = found if isinstance(found, int) else found.before
+        while (result := step(at, by)) is not None:
+            seen.append(result)
+            span = result if isinstance(result, int) else result.before
             at = ids.index(span)
         return seen
 
@@ -231,8 +231,8 @@ def test_steps_visit_every_wait_and_every_gap_of_a_row(n):
     back = walk(lambda at, by: next_wait(row, waits, at, by), n, -1)
     assert back == expected[::-1]
     for start, by in ((-1, 1), (n, -1)):
-        found = walk(lambda at, by: next_gap(row, waits, at, by), start, by)
-        seen = [(g.time.start, g.time.end, g.before, g.after) for g in found]
+        result = walk(lambda at, by: next_gap(row, waits, at, by), start, by)
+        seen = [(g.time.start, g.time.end, g.before, g.after) for g in result]
         assert seen == gaps[::by]
 
 
@@ -241,10 +241,10 @@ def test_selected_waits_and_gaps_have_times():
     recorded = recorded_wait(trace)
     gap = Gap(TimeRange(3, 8), 1, 2)
 
-    found = pauses(trace, Selection("waits", (5, 999, 7)))
+    result = pauses(trace, Selection("waits", (5, 999, 7)))
 
     ends = {i: int(trace.spans.end[i]) for i in (5, 7)}
-    assert found == tuple(
+    assert result == tuple(
         (i, TimeRange(ends[i], ends[i] + max(int(recorded[i]), 0))) for i in (5, 7)
     )
     assert pauses(trace, Selection("gaps", (1,), gap=gap)) == ((1, gap.time),)

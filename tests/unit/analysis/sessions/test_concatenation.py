@@ -247,9 +247,9 @@ def test_writers_of_sources_follow_their_patterns(known: tuple[bool, bool]) -> N
         return replace(trace, accesses=replace(trace.accesses, writer=writer))
 
     parts = [part(name, has) for name, has in zip("ab", known, strict=True)]
-    found = concatenate(parts).accesses
+    accesses = concatenate(parts).accesses
 
     n = len(parts[0].accesses.first) - 1
     second = [n, -1] if known[1] else [-1, -1]
     expected = [0, -1, *second] if any(known) else None
-    assert (None if found.writer is None else found.writer.tolist()) == expected
+    assert (None if accesses.writer is None else accesses.writer.tolist()) == expected

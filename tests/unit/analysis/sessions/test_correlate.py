@@ -114,42 +114,42 @@ def rules(trace: Trace) -> str:
 
 
 def test_same_name_and_op_are_told_apart_by_order() -> None:
-    found, nodes = matched(traced([Run(LAYER)] * 3, [(LAYER, 0)]))
+    result, nodes = matched(traced([Run(LAYER)] * 3, [(LAYER, 0)]))
 
     assert nodes == [0, 1, 2, 3, 4, 5] * 3
-    assert found.rules == {"name, op and order": 18}
-    assert (found.n_found, found.n_all, found.n_borrowed) == (18, 18, 0)
+    assert result.rules == {"name, op and order": 18}
+    assert (result.n_found, result.n_all, result.n_borrowed) == (18, 18, 0)
 
 
 def test_same_name_with_another_op_is_another_node() -> None:
     ops = (("Qcur-0", "ROPE"),)
 
-    found, nodes = matched(traced([Run(ops)], [(LAYER, 0)]))
+    result, nodes = matched(traced([Run(ops)], [(LAYER, 0)]))
 
     assert nodes == [2]
-    assert found.node_of(0) == (2, Rule.ORDER)
+    assert result.node_of(0) == (2, Rule.ORDER)
 
 
 def test_suffix_is_left_out_where_the_graph_has_none() -> None:
     graph = tuple((name.removesuffix(" (view)"), op) for name, op in LAYER)
 
-    found, nodes = matched(traced([Run(LAYER)], [(graph, 0)]))
+    result, nodes = matched(traced([Run(LAYER)], [(graph, 0)]))
 
     assert nodes == [0, 1, 2, 3, 4, 5]
-    assert found.rules == {
+    assert result.rules == {
         "name, op and order": 5,
         "name without suffix, op and order": 1,
     }
     alike = rules(traced([Run(LAYER)], [(LAYER, 0)]))
-    assert new_statement("\n".join(found.rules), alike)
+    assert new_statement("\n".join(result.rules), alike)
 
 
 def test_other_op_of_the_name_is_another_node() -> None:
-    found, nodes = matched(traced([Run((("ffn_out-0", "ADD"),))], [(LAYER, 0)]))
+    result, nodes = matched(traced([Run((("ffn_out-0", "ADD"),))], [(LAYER, 0)]))
 
     assert nodes == [-1]
-    assert found.rules == {}
-    assert (found.n_found, found.n_all) == (0, 1)
+    assert result.rules == {}
+    assert (result.n_found, result.n_all) == (0, 1)
 
 
 def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
@@ -163,46 +163,46 @@ def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
     add_graph(builder, names, edges, ops=ops, leaves=[0])
     graphs = finished(builder).graphs
     none = np.zeros(0, np.int32)
-    said = RawFileValues(
+    values = RawFileValues(
         name=none, layer=none, n_sources=none.astype(np.int16),
         lists_experts=none.astype(np.bool_), source_name=none, source_layer=none,
         source_index=none.astype(np.int64), source_is_zero=none.astype(np.bool_),
         has_results=False,
     )  # fmt: skip
 
-    found, nodes = matched(replace(trace, graphs=graphs, claims=said))
+    result, nodes = matched(replace(trace, graphs=graphs, claims=values))
 
     assert nodes == [3, 3, 3, 3]
-    assert found.rules == {"name of a source, op and order": 4}
-    assert new_statement("\n".join(found.rules), rules(replace(trace, graphs=graphs)))
+    assert result.rules == {"name of a source, op and order": 4}
+    assert new_statement("\n".join(result.rules), rules(replace(trace, graphs=graphs)))
 
 
 def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
-    found, nodes = matched(traced([Run((("norm-0", "RMS_NORM"),))], [(LAYER, 0)]))
+    result, nodes = matched(traced([Run((("norm-0", "RMS_NORM"),))], [(LAYER, 0)]))
 
     assert nodes == [0]
-    assert found.rules == {"name and op, not order": 1}
+    assert result.rules == {"name and op, not order": 1}
     both = rules(traced([Run((("norm-0", "RMS_NORM"),) * 2)], [(LAYER, 0)]))
-    assert new_statement("\n".join(found.rules), both)
+    assert new_statement("\n".join(result.rules), both)
 
 
 def test_unknown_name_is_in_no_graph() -> None:
     ops = (("norm-0", "RMS_NORM"), ("mystery", "ADD"), ("norm-0", "RMS_NORM"))
 
-    found, nodes = matched(traced([Run(ops)], [(LAYER, 0)]))
+    result, nodes = matched(traced([Run(ops)], [(LAYER, 0)]))
 
     assert nodes == [0, -1, 4]
-    assert (found.n_found, found.n_all) == (2, 3)
-    assert found.node_of(1) == (-1, Rule.NONE)
+    assert (result.n_found, result.n_all) == (2, 3)
+    assert result.node_of(1) == (-1, Rule.NONE)
 
 
 def test_several_passes_in_one_run_are_counted_anew() -> None:
     trace = traced([Run(LAYER * 3)], [(LAYER, 0)], with_bands=False)
 
-    found, nodes = matched(trace)
+    result, nodes = matched(trace)
 
     assert nodes == [0, 1, 2, 3, 4, 5] * 3
-    assert found.rules == {"name, op and order": 18}
+    assert result.rules == {"name, op and order": 18}
 
 
 def test_tokens_without_bands_cut_passes() -> None:
@@ -217,19 +217,19 @@ def test_each_token_has_the_nodes_of_its_own_graph() -> None:
     runs = [Run(LAYER, token) for token in (0, 1, 2)]
     graphs = [(LAYER, 2), (LAYER, 0), (LAYER, 1)]
 
-    found, nodes = matched(traced(runs, graphs))
+    result, nodes = matched(traced(runs, graphs))
 
     assert [node // 6 for node in nodes] == [1] * 6 + [2] * 6 + [0] * 6
-    assert found.n_borrowed == 0
+    assert result.n_borrowed == 0
 
 
 def test_token_without_a_graph_borrows_the_one_before_and_says_so() -> None:
     runs = [Run(LAYER, token) for token in (0, 1, 7)]
 
-    found, nodes = matched(traced(runs, [(LAYER, 0), (LAYER, 1)]))
+    result, nodes = matched(traced(runs, [(LAYER, 0), (LAYER, 1)]))
 
     assert [node // 6 for node in nodes] == [0] * 6 + [1] * 12
-    assert found.n_borrowed == 6
+    assert result.n_borrowed == 6
 
 
 def test_passes_that_claim_one_token_take_graphs_in_order() -> None:
@@ -246,10 +246,10 @@ def test_threads_that_share_the_ops_out_are_one_run() -> None:
     runs = [Run(LAYER, 0, on) for on in lanes]
 
     trace = traced(runs, [(LAYER, 0)], threads=3)
-    found, nodes = matched(trace)
+    result, nodes = matched(trace)
 
     assert nodes == [0, 1, 2, 3, 4, 5] * 3
-    assert found.rules == {"name, op and order": 18}
+    assert result.rules == {"name, op and order": 18}
     assert len(runs_of(trace).stretches) == 1
 
 
@@ -267,10 +267,10 @@ def test_threads_that_each_compute_every_op_are_runs_of_their_own() -> None:
 def test_rows_in_any_order_are_put_in_order_first() -> None:
     runs = [Run(LAYER, token, (0, 1, 0, 1, 1, 0)) for token in range(100)]
 
-    found, nodes = matched(traced(runs, [(LAYER, 0)], threads=2, shuffle=3))
+    result, nodes = matched(traced(runs, [(LAYER, 0)], threads=2, shuffle=3))
 
     assert nodes == [0, 1, 2, 3, 4, 5] * 100
-    assert len(found.spans_of(3)) == 100
+    assert len(result.spans_of(3)) == 100
 
 
 def test_alike_runs_are_matched_once() -> None:
@@ -372,13 +372,13 @@ def test_any_order_of_the_graphs_ops_is_counted_off(
     ]
     trace = traced([Run(run) for run in runs], [(tuple(graph), 0)], shuffle=shuffle)
 
-    found, nodes = matched(trace)
+    result, nodes = matched(trace)
 
     assert nodes == [node for run in runs for node in node_slow(run, tuple(graph))]
     for node in range(len(graph)):
-        spans = found.spans_of(node)
+        spans = result.spans_of(node)
         assert len(spans) == len(runs)
-        assert set(found.nodes_of(spans)[0].tolist()) == {node}
+        assert set(result.nodes_of(spans)[0].tolist()) == {node}
 
 
 @pytest.mark.parametrize(
@@ -389,10 +389,10 @@ def test_real_runs_are_found_op_by_op(commit: str, n_ops: int, n_base: int) -> N
     folder = need_corpus() / "bsc" / commit / "tensor-tracing/webui/public/data"
     trace = open_bundle(survey([folder]))
 
-    found, nodes = matched(trace)
+    result, nodes = matched(trace)
 
-    assert (found.n_found, found.n_all) == (n_ops, n_ops)
-    assert found.rules == {
+    assert (result.n_found, result.n_all) == (n_ops, n_ops)
+    assert result.rules == {
         "name, op and order": n_ops - n_base,
         "name without suffix, op and order": n_base,
     }

@@ -422,9 +422,9 @@ def test_buffers_of_another_clock_begin_with_the_trace():
 
 def test_buffer_known_by_address_learns_what_the_side_file_tells():
     known = buffers_trace([(0xAB, -1, -1, -1)])
-    told = buffers_trace([(0xCD, 5, 10, -1), (0xAB, 7, 20, -1)], name="b.json")
+    report = buffers_trace([(0xCD, 5, 10, -1), (0xAB, 7, 20, -1)], name="b.json")
 
-    trace = join(known, [SideFile(told, "buffers")])
+    trace = join(known, [SideFile(report, "buffers")])
 
     assert trace.buffers.address.tolist() == [0xAB, 0xCD]
     assert trace.buffers.size.tolist() == [7, 5]

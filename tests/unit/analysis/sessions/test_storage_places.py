@@ -251,10 +251,10 @@ def test_reference_reads_lie_where_they_were_made(tmp_path):
     r = storage_of(trace).requests
     mine = np.flatnonzero(r.file >= 0)
     reads = {(int(r.offset[i]), int(r.size[i])) for i in mine.tolist()}
-    told = {
+    pairs = {
         (offset // 4096 * 4096, size) for _, offset, size in expected["reads"]
     }  # a request begins at a page
-    assert told <= reads
+    assert pairs <= reads
     names = [trace.strings[int(r.process[i])] for i in mine.tolist()]
     assert set(names) == {"llama-cli"}
     assert "partition_start" in codes(trace)

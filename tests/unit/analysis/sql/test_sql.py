@@ -48,8 +48,8 @@ def test_spans_are_the_columns(trace, database):
     assert list(rows[5]) == [trace.span_name(i) for i in range(len(spans))]
     assert list(rows[6]) == [trace.op_name(op) for op in spans.op.tolist()]
     assert list(rows[7]) == [trace.strings[c] for c in spans.category.tolist()]
-    words = [Quality(q).name.lower() for q in quality_of(spans.flags).tolist()]
-    assert list(rows[8]) == words
+    names = [Quality(q).name.lower() for q in quality_of(spans.flags).tolist()]
+    assert list(rows[8]) == names
     assert result.is_whole
 
 

@@ -47,15 +47,15 @@ def known_traffic(trace: Trace, span: int) -> int:
 
 def test_amounts_equal_those_of_statistics_of_one_span(trace: Trace) -> None:
     n, spans = len(trace.spans), trace.spans
-    found = {of: amounts(trace, of)(slice(0, n)) for of in AMOUNTS}
+    values = {of: amounts(trace, of)(slice(0, n)) for of in AMOUNTS}
     ticks, owners = op_times(trace).ticks, op_owners(trace)
     some = np.random.default_rng(1).permutation(n)[:60]
     for span in some.tolist():
-        assert found["duration"][span] == spans.end[span] - spans.start[span]
+        assert values["duration"][span] == spans.end[span] - spans.start[span]
         if spans.op[span] < 0 or trace.accesses.pattern[span] < 0:
             continue
         n_bytes = known_traffic(trace, span)
-        assert found["traffic"][span] == n_bytes
+        assert values["traffic"][span] == n_bytes
         length = int(spans.end[span] - spans.start[span])
         if ticks is not None:
             assert owners is not None
@@ -64,7 +64,7 @@ def test_amounts_equal_those_of_statistics_of_one_span(trace: Trace) -> None:
         rate = -1
         if n_bytes >= 0 and length > 0 and is_known:
             rate = int(n_bytes / length * PER_RATE)
-        assert found["rate"][span] == rate
+        assert values["rate"][span] == rate
 
 
 @pytest.mark.parametrize("of", ["traffic", "rate"])
@@ -89,8 +89,8 @@ def test_rates_are_written_as_they_are_read() -> None:
 
     assert format_filter(expected) == "traffic<=1048575 rate>=1073741824"
     assert parse_filter(format_filter(expected)) == expected
-    words = [text for _, text in describe_filter(expected)]
-    assert words == ["traffic < 1 MiB", "rate ≥ 1.0 GiB/s"]
+    texts = [text for _, text in describe_filter(expected)]
+    assert texts == ["traffic < 1 MiB", "rate ≥ 1.0 GiB/s"]
     assert parse_filter("rate>12B/cycle", "cycle").min_rate == 12 * PER_RATE + 1
     for text, unit in (("rate>1GiB/s", "cycle"), ("rate>1B/cycle", "ns"),
                        ("rate>1GiB/h", "ns"), ("rate>fast", "ns")):  # fmt: skip

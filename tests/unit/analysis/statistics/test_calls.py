@@ -65,9 +65,9 @@ def test_own_times_are_those_of_the_innermost_call_at_each_tick(seed: int) -> No
     assert times.time == stop - begins[0]
     assert times.own.sum() + times.between == times.time
     column = {name: i for i, name in enumerate(times.names)}
-    for name, wanted in zip(NAMES, np.transpose(expected), strict=True):
+    for name, item in zip(NAMES, np.transpose(expected), strict=True):
         if name in column:
-            assert times.per_decode[:, column[name]].tolist() == wanted.tolist()
+            assert times.per_decode[:, column[name]].tolist() == item.tolist()
     turns = np.diff([*begins, stop])
     assert times.per_decode.sum(axis=1).tolist() == turns.tolist()
 

@@ -67,13 +67,13 @@ def assert_bars(
         return
     assert (distribution.low, distribution.high) == (values.min(), values.max())
     for is_log in (False, True):
-        for most in (10, 80):
-            bars = distribution.bars(is_log=is_log, limit=most)
+        for item in (10, 80):
+            bars = distribution.bars(is_log=is_log, limit=item)
             edges = bars.edges
             assert (np.diff(edges) > 0).all()
             assert edges[0] <= values.min()
             assert edges[-1] > values.max()
-            assert len(bars.counts) <= max(2 * most, 64)
+            assert len(bars.counts) <= max(2 * item, 64)
             for k, count in enumerate(bars.counts.tolist()):
                 inside = (values >= edges[k]) & (values < edges[k + 1])
                 assert count == np.count_nonzero(inside)
@@ -88,18 +88,18 @@ def test_bars_equal_counts_value_by_value(
 ) -> None:
     rows = stat_table(trace, include_estimated=True).rows
     group = SpanGroup("op", rows[0].key) if rows else None
-    found = distribution(trace, of, group=group, include_estimated=include)
+    result = distribution(trace, of, group=group, include_estimated=include)
 
     keep = counted(trace, of, include=include)
     amount = amounts(trace, of)(slice(0, len(trace.spans)))
     is_own = np.zeros(len(keep), bool)
     if group is not None:
         is_own[spans_of_group(TraceIndex(trace), group)] = True
-    assert_bars(found, amount[keep], amount[keep & is_own])
+    assert_bars(result, amount[keep], amount[keep & is_own])
     ops = trace.spans.op >= 0
     if of != "duration":
         ops &= ~is_repeated(trace.spans.flags)
-    assert found.n_unknown == np.count_nonzero(ops) - found.n
+    assert result.n_unknown == np.count_nonzero(ops) - result.n
 
 
 @pytest.mark.parametrize("of", AMOUNTS)
@@ -107,8 +107,8 @@ def test_bars_equal_counts_value_by_value(
 def test_filter_of_some_bars_matches_what_they_count(
     trace: Trace, of: Amount, is_log: bool
 ) -> None:
-    found = distribution(trace, of)
-    bars = found.bars(is_log=is_log)
+    result = distribution(trace, of)
+    bars = result.bars(is_log=is_log)
     if not len(bars.counts):
         pytest.skip("nothing is known of it")
     rng = np.random.default_rng(5)
@@ -117,7 +117,7 @@ def test_filter_of_some_bars_matches_what_they_count(
         b = max(b, a + 1) if a < len(bars.counts) else b
         if a == b:
             continue
-        expected = found.within(int(bars.edges[a]), int(bars.edges[b]), Filter())
+        expected = result.within(int(bars.edges[a]), int(bars.edges[b]), Filter())
         mask = filter_mask(trace, expected)
         assert mask is not None
         again = distribution(trace, of, mask=mask)
@@ -131,12 +131,12 @@ def test_range_mask_and_chosen_spans_restrict_it(trace: Trace) -> None:
     time, mask = TimeRange(low, high + 1), rng.random(len(trace.spans)) < 0.5
     table = stat_table(trace, mask=mask, time=time)
 
-    found = distribution(trace, "duration", mask=mask, time=time)
+    result = distribution(trace, "duration", mask=mask, time=time)
 
-    assert found.n == table.all.timed
-    assert found.n_unknown == table.all.count - table.all.timed
+    assert result.n == table.all.timed
+    assert result.n_unknown == table.all.count - table.all.timed
     if table.all.timed:
-        assert (found.low, found.high) == (table.all.min, table.all.max)
+        assert (result.low, result.high) == (table.all.min, table.all.max)
     ids = np.flatnonzero(mask)[:40]
     some = distribution(trace, "duration", ids=ids)
     assert some.n == stat_table(trace, ids=ids).all.timed
@@ -158,19 +158,19 @@ def test_bars_of_values_of_any_size(values: list[int]) -> None:
     start = np.zeros(len(values), np.int64)
     trace = builders.spans_trace(start, np.array(values, np.int64), op=1)
 
-    found = distribution(trace, "duration")
+    result = distribution(trace, "duration")
 
-    assert_bars(found, np.array(values, np.int64), np.zeros(0, np.int64))
+    assert_bars(result, np.array(values, np.int64), np.zeros(0, np.int64))
 
 
 def test_quality_is_part_of_the_filter_where_times_are_left_out() -> None:
     trace = builders.random_trace(3, n=400)
-    found = distribution(trace, "duration")
-    expected = found.within(1, 10, Filter(layers=frozenset({1})))
+    result = distribution(trace, "duration")
+    expected = result.within(1, 10, Filter(layers=frozenset({1})))
     assert expected.layers == frozenset({1})
     assert (expected.min_duration, expected.max_duration) == (1, 9)
     used = frozenset({int(Quality.MEASURED), int(Quality.DERIVED)})
-    assert expected.qualities == (used if found.n_unknown else None)
+    assert expected.qualities == (used if result.n_unknown else None)
     whole = distribution(trace, "duration", include_estimated=True)
     assert whole.within(1, 10, Filter()).qualities is None
 

@@ -13,10 +13,10 @@ def test_stats_by_expert_count_the_chosen_ones_and_their_bytes():
 
     rows = statistics(reads_trace((STACK, SINGLE), ops, CHOSEN), "expert")
 
-    found = {row.key: (row.count, row.total, row.bytes) for row in rows}
+    values = {row.key: (row.count, row.total, row.bytes) for row in rows}
     # Slice 1 has 26 bytes, slice 3 too: the first op shares its time out among them.
     # What token 2 chose nobody knows.
-    assert found == {"1": (1, 5, 26), "3": (2, 15, 52), "none": (1, 10, 153)}
+    assert values == {"1": (1, 5, 26), "3": (2, 15, 52), "none": (1, 10, 153)}
 
 
 def test_stats_by_expert_without_routing_go_by_the_accesses():

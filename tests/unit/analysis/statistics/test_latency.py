@@ -155,24 +155,24 @@ def test_tokens_at_once_count_their_time_once() -> None:
     trace = token_trace([(0, 100, 1), (50, 150, 1)])
     phase = np.full(len(trace.spans), int(Phase.GENERATE), np.int8)
 
-    (found,) = phase_latencies(replace(trace, spans=replace(trace.spans, phase=phase)))
+    (result,) = phase_latencies(replace(trace, spans=replace(trace.spans, phase=phase)))
 
-    assert (found.latency.tolist(), found.time) == ([100, 100], 150)
-    assert found.per_tick() == 2 / 150
+    assert (result.latency.tolist(), result.time) == ([100, 100], 150)
+    assert result.per_tick() == 2 / 150
 
 
 def test_tokens_of_ubatches_are_those_that_it_lists(tmp_path) -> None:
     path = recording(tmp_path, **requests())
     trace = open_bundle(survey((path,)))
 
-    found = {p.phase: (len(p.ids), p.tokens) for p in phase_latencies(trace)}
+    values = {p.phase: (len(p.ids), p.tokens) for p in phase_latencies(trace)}
 
-    assert found == {
+    assert values == {
         Phase.PROMPT: (1, 3), Phase.GENERATE: (2, 5), Phase.MIXED: (1, 3),
     }  # fmt: skip
 
 
 def test_phase_that_nobody_tells_is_none() -> None:
-    (found,) = phase_latencies(token_trace([(0, 100, 40)]))
+    (result,) = phase_latencies(token_trace([(0, 100, 40)]))
 
-    assert (found.phase, found.tokens, found.latency.tolist()) == (None, None, [100])
+    assert (result.phase, result.tokens, result.latency.tolist()) == (None, None, [100])

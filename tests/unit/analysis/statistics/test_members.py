@@ -109,9 +109,9 @@ def test_filter_of_a_group_leaves_its_spans(trace: Trace, by: By) -> None:
         mask = filter_mask(trace, expected)
         assert mask is not None
 
-        found = np.flatnonzero(mask if by in WITHOUT_OPS else mask & (spans.op >= 0))
+        rows = np.flatnonzero(mask if by in WITHOUT_OPS else mask & (spans.op >= 0))
 
-        assert found.tolist() == spans_of_group(index, SpanGroup(by, row.key)).tolist()
+        assert rows.tolist() == spans_of_group(index, SpanGroup(by, row.key)).tolist()
 
 
 def test_filters_of_groups_speak_of_fields_where_there_is_one() -> None:
@@ -160,14 +160,14 @@ def test_group_is_linked_with_what_its_spans_are_linked_with() -> None:
     ids = spans_of_group(index, group)
     ticks = trace.spans.end[ids] - trace.spans.start[ids]
 
-    found = linked_group(index, Selection("groups", (0,), group))
+    result = linked_group(index, Selection("groups", (0,), group))
     same = linked(trace, Selection("spans", tuple(ids.tolist())))
 
-    assert found.spans.tolist() == ids.tolist()
-    assert found.n_spans == row.count
-    assert found.tensors.tolist() == same.tensors.tolist()
-    assert found.ranges.tolist() == same.ranges.tolist()
-    assert found.longest == int(ids[np.argmax(ticks)])
+    assert result.spans.tolist() == ids.tolist()
+    assert result.n_spans == row.count
+    assert result.tensors.tolist() == same.tensors.tolist()
+    assert result.ranges.tolist() == same.ranges.tolist()
+    assert result.longest == int(ids[np.argmax(ticks)])
 
 
 def test_longest_span_is_listed_and_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def columns(rows):
 def test_own_times_give_each_tick_to_the_innermost_span(rows):
     start, end, lane = columns(rows)
 
-    found = own_times(start, end, lane)
+    result = own_times(start, end, lane)
 
     busy = 0
     for which in range(3):
@@ -47,8 +47,8 @@ def test_own_times_give_each_tick_to_the_innermost_span(rows):
                 if lane[i] == which and start[i] <= tick < end[i]
             ]
             busy += bool(here)
-    assert int(found.sum()) == busy
-    assert (found <= end - start).all()
+    assert int(result.sum()) == busy
+    assert (result <= end - start).all()
     for i in range(len(rows)):
         inside = [
             j
@@ -60,7 +60,7 @@ def test_own_times_give_each_tick_to_the_innermost_span(rows):
             and start[j] < end[i]
         ]
         if not inside:
-            assert found[i] == end[i] - start[i]
+            assert result[i] == end[i] - start[i]
 
 
 @pytest.mark.parametrize("factor", [1, 1 << 40, 1 << 52])
@@ -72,12 +72,12 @@ def test_own_times_of_very_many_lanes_are_those_of_each(factor):
     start = random.integers(-200, 200, n) * factor
     end = start + random.integers(0, 60, n) * factor
 
-    found = own_times(start, end, lane)
+    result = own_times(start, end, lane)
 
     for one in (0, 7, 8, 20_000, n_lanes - 1, *random.integers(0, n_lanes, 300)):
         rows = np.flatnonzero(lane == one)
         alone = own_times(start[rows], end[rows], lane[rows])
-        assert found[rows].tolist() == alone.tolist()
+        assert result[rows].tolist() == alone.tolist()
 
 
 @given(spans, st.booleans())
@@ -86,14 +86,14 @@ def test_covered_time_is_that_of_every_tick(rows, is_huge):
     start, end, group = columns(rows)
     factor = 1 << 50 if is_huge else 1
 
-    found = covered(group.astype(np.int64), start * factor, end * factor, 1 << 13)
+    result = covered(group.astype(np.int64), start * factor, end * factor, 1 << 13)
 
     for g in range(3):
         ticks = {
             t for s, n, which in rows if which == g for t in range(s, s + n)
         }  # fmt: skip
-        assert found[g] == len(ticks) * factor
-    assert not found[3:].any()
+        assert result[g] == len(ticks) * factor
+    assert not result[3:].any()
 
 
 def times(table: StatTable) -> dict[str, tuple]:
@@ -116,9 +116,9 @@ def nested() -> Trace:
 
 
 def test_lanes_with_nested_spans_tell_self_and_wall_time():
-    found = times(stat_table(nested(), "lane"))
+    result = times(stat_table(nested(), "lane"))
 
-    assert found == {
+    assert result == {
         "Backend 1 / thread 0": (230, 130, 130),
         "Backend 2 / thread 0": (100, 100, 100),
         "": (330, 230, 160),
@@ -128,11 +128,11 @@ def test_lanes_with_nested_spans_tell_self_and_wall_time():
 def test_ops_side_by_side_tell_wall_time():
     names = [nested().op_name(i) for i in (1, 2)]
 
-    found = times(stat_table(nested(), "op"))
+    result = times(stat_table(nested(), "op"))
 
-    assert found[names[0]] == (140, 140, 140)
-    assert found[names[1]] == (60, 60, 60)
-    assert found[""] == (200, 200, 140)
+    assert result[names[0]] == (140, 140, 140)
+    assert result[names[1]] == (60, 60, 60)
+    assert result[""] == (200, 200, 140)
 
 
 def test_range_and_mask_choose_the_spans():
@@ -230,8 +230,8 @@ def test_time_that_workers_share_out_adds_up(
     lane, start = lane[order], start[order]
     gap = np.append(np.diff(start), 0)
     is_last = np.append(np.diff(lane) != 0, True)
-    room = np.where(is_last, 50, np.maximum(gap, 0))
-    end = start + (rng.integers(0, 900, n) if is_nested else room)
+    space = np.where(is_last, 50, np.maximum(gap, 0))
+    end = start + (rng.integers(0, 900, n) if is_nested else space)
     order = np.lexsort((-end, start, lane))
     trace = builders.spans_trace(
         start[order], end[order], lane=lane, op=rng.integers(0, 4, n),

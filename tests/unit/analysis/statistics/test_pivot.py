@@ -83,10 +83,10 @@ def assert_cells(trace: Trace, by: By, across: By, **named: object) -> None:
         rows = {r.key: r for r in stat_table(trace, by, mask=mask, **rest).rows}  # type: ignore[arg-type]
         for r, label in enumerate(table.rows):
             expected = figures_of(rows[label]) if label in rows else (0,) * 5
-            found = cell_of(table, r, c)
-            if found[4] < 0 or expected[4] < 0:  # threads share the bytes of ops
-                found, expected = found[:2] + found[3:4], expected[:2] + expected[3:4]
-            assert found == expected, (label, key)
+            cell = cell_of(table, r, c)
+            if cell[4] < 0 or expected[4] < 0:  # threads share the bytes of ops
+                cell, expected = cell[:2] + cell[3:4], expected[:2] + expected[3:4]
+            assert cell == expected, (label, key)
 
 
 @pytest.mark.parametrize(("by", "across"), [*product(("layer", "op", "thread"), BY)])
@@ -155,14 +155,14 @@ def test_brute_force_span_by_span(trace: Trace) -> None:
         if quality_of(spans.flags[i : i + 1])[0] <= Quality.DERIVED:
             cell[1] += int(spans.end[i] - spans.start[i])
 
-    found = {
+    values = {
         (row, column): [int(table.count[r, c]), int(table.total[r, c])]
         for r, row in enumerate(table.rows)
         for c, column in enumerate(table.columns)
         if table.count[r, c]
     }
 
-    assert found == expected
+    assert values == expected
 
 
 def test_compiled_cells_equal_those_of_numpy(
@@ -205,8 +205,8 @@ def test_of_many_the_longest_are_kept_and_the_sums_are_of_all(trace: Trace) -> N
             assert part.total[r, c] == whole.total[at, whole.columns.index(column)]
     cut = whole.cut(2, 1)
     assert cut.rows == whole.rows[:2]
-    kept = [*range(len(cut.rows)), -1]
-    assert np.array_equal(cut.total, whole.total[np.ix_(kept, [0, -1])])
+    items = [*range(len(cut.rows)), -1]
+    assert np.array_equal(cut.total, whole.total[np.ix_(items, [0, -1])])
 
 
 def test_rows_of_numbers_come_in_their_order() -> None:

@@ -51,14 +51,14 @@ def shared_ops(n: int, threads: int, seed: int, *, in_step: bool = True) -> Trac
 
 def slowly(trace: Trace) -> list[int]:
     """Return how long each op takes by a look for its spans, one after the other."""
-    found = np.full(len(trace.spans), -1, np.int64)
+    array = np.full(len(trace.spans), -1, np.int64)
     for span in range(len(trace.spans)):
         if int(trace.spans.flags[span]) & SpanFlag.REPEATED:
             continue
         ids = spans_of_op(trace, span)
         assert ids is not None
-        found[span] = trace.spans.end[ids].max() - trace.spans.start[ids].min()
-    return found.tolist()
+        array[span] = trace.spans.end[ids].max() - trace.spans.start[ids].min()
+    return array.tolist()
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])

@@ -266,8 +266,8 @@ def test_span_with_its_own_tensor_counts_for_it():
 
     rows = statistics(finished(builder), "tensor")
 
-    found = [(row.key, row.count, row.total) for row in rows]
-    assert found == [("not recorded", 1, 4), ("w", 1, 3)]
+    result = [(row.key, row.count, row.total) for row in rows]
+    assert result == [("not recorded", 1, 4), ("w", 1, 3)]
 
 
 @pytest.mark.parametrize(

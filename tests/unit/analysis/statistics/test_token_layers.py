@@ -16,16 +16,16 @@ from watchers import CancelAfter
 
 
 def pivot(trace, of) -> dict[tuple[int, int], int]:
-    spans, found = trace.spans, Counter()
+    spans, counts = trace.spans, Counter()
     for i in range(len(spans)):
         if spans.op[i] >= 0:
-            found[int(spans.layer[i]), int(spans.token[i])] += of(i)
-    return {key: value for key, value in found.items() if value}
+            counts[int(spans.layer[i]), int(spans.token[i])] += of(i)
+    return {key: value for key, value in counts.items() if value}
 
 
-def cells(found, matrix) -> dict[tuple[int, int], int]:
+def cells(result, matrix) -> dict[tuple[int, int], int]:
     return {
-        (int(found.layers[r]), int(found.tokens[c])): int(matrix[r, c])
+        (int(result.layers[r]), int(result.tokens[c])): int(matrix[r, c])
         for r, c in zip(*np.nonzero(matrix), strict=True)
     }
 

@@ -82,19 +82,19 @@ def test_every_tick_of_streams_is_busy_or_idle_for_one_reason(seed):
     for stream in device.streams:
         mine = [m for m in made if f"stream {m['stream']}" == stream.name]
         mine.sort(key=lambda m: (m["start"], m["end"]))
-        found = dict.fromkeys(("host", "launch", "other", "unknown"), 0)
+        result = dict.fromkeys(("host", "launch", "other", "unknown"), 0)
         reached = mine[0]["end"]
         for m in mine[1:]:
             for tick in range(reached, m["start"]):
                 if m["call"] is None:
-                    found["other"] += 1
-                    found["unknown"] += 1
+                    result["other"] += 1
+                    result["unknown"] += 1
                 elif m["call"] < reached:
-                    found["other"] += 1
+                    result["other"] += 1
                 else:
-                    found["host" if tick < m["call"] else "launch"] += 1
+                    result["host" if tick < m["call"] else "launch"] += 1
             reached = max(reached, m["end"])
-        assert found == {word: getattr(stream, word) for word in found}
+        assert result == {word: getattr(stream, word) for word in result}
         assert stream.idle == stream.host + stream.launch + stream.other
         assert stream.busy == len(
             {t for m in mine for t in range(m["start"], m["end"])}

@@ -67,18 +67,18 @@ def test_graphs_are_bars_where_there_are_no_tokens():
 
 
 def test_busy_time_and_waits_are_those_of_a_plain_loop(trace):
-    found = thread_times(trace)
+    result = thread_times(trace)
 
-    if found.kind is not LaneKind.THREAD:
+    if result.kind is not LaneKind.THREAD:
         assert not run_times.busy_and_wait(trace)
         return
     expected = run_times.busy_and_wait(trace)
-    by_name = {lane.name: lane for lane in found.lanes}
+    by_name = {lane.name: lane for lane in result.lanes}
     assert len(by_name) == len(expected)
     for lane, (busy, wait) in expected.items():
         times = by_name[trace.lanes[lane].name]
         assert (times.busy, times.wait) == (busy, wait)
-        assert times.idle == max(found.duration - busy - (wait or 0), 0)
+        assert times.idle == max(result.duration - busy - (wait or 0), 0)
 
 
 def test_imbalance_is_the_busiest_over_the_mean():
@@ -93,10 +93,10 @@ def test_imbalance_of_derived_times_is_unknown():
         [0, 0], [30, 10], [0, 1], op=1, flags=int(SpanFlag.INFERRED_END)
     )
 
-    found = summary(trace)
+    result = summary(trace)
 
-    assert found.threads.imbalance is None
-    assert "imbalance" in found.unknown
+    assert result.threads.imbalance is None
+    assert "imbalance" in result.unknown
 
 
 def test_times_of_a_range_are_those_of_its_parts():
@@ -135,11 +135,11 @@ def test_busy_time_and_waits_of_a_range_are_those_of_a_plain_loop(name, seed):
 def test_a_thread_that_does_nothing_in_a_range_is_idle():
     trace = spans_trace([0, 0, 60], [100, 20, 80], [0, 1, 1], op=1)
 
-    found = thread_times(trace, TimeRange(30, 50))
+    result = thread_times(trace, TimeRange(30, 50))
 
-    times = [(lane.busy, lane.wait, lane.idle) for lane in found.lanes]
+    times = [(lane.busy, lane.wait, lane.idle) for lane in result.lanes]
     assert times == [(20, None, 0), (0, None, 20)]
-    assert found.imbalance == pytest.approx(1)
+    assert result.imbalance == pytest.approx(1)
 
 
 def test_an_estimated_op_in_a_range_is_no_idle_time():
@@ -151,16 +151,16 @@ def test_an_estimated_op_in_a_range_is_no_idle_time():
 
 
 def test_gaps_are_those_of_a_plain_loop(trace):
-    found = gaps(trace, limit=None)
+    result = gaps(trace, limit=None)
 
     rows = zip(
-        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+        result.lane.tolist(), result.start.tolist(), result.end.tolist(), strict=True
     )
     expected = run_times.gaps(trace)
     assert sorted(rows) == sorted(expected)
-    length = (found.end - found.start).tolist()
+    length = (result.end - result.start).tolist()
     assert length == sorted(length, reverse=True)
-    assert (found.n_all, found.total) == (len(expected), sum(length))
+    assert (result.n_all, result.total) == (len(expected), sum(length))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -169,14 +169,14 @@ def test_gaps_of_a_range_are_cut_by_it(trace, seed):
     low, high = sorted(rng.integers(0, max(trace.extent.end, 1) + 1, 2).tolist())
     time = TimeRange(low, high + 1)
 
-    found = gaps(trace, time, limit=None)
+    result = gaps(trace, time, limit=None)
 
     rows = zip(
-        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+        result.lane.tolist(), result.start.tolist(), result.end.tolist(), strict=True
     )
     assert sorted(rows) == sorted(run_times.clipped_gaps(trace, time))
-    assert sum(found.end - found.start) == found.total
-    assert len(found) == found.n_all
+    assert sum(result.end - result.start) == result.total
+    assert len(result) == result.n_all
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -184,7 +184,7 @@ def test_gaps_and_both_ends_are_all_the_idle_time(seed):
     trace = random_waits(seed, 300, lanes=3)
     flags = np.zeros_like(trace.spans.flags)
     trace = replace(trace, spans=replace(trace.spans, flags=flags))
-    s, found = trace.spans, gaps(trace, limit=None)
+    s, result = trace.spans, gaps(trace, limit=None)
 
     times = thread_times(trace)
     for number, lane in enumerate(times.lanes):
@@ -192,17 +192,17 @@ def test_gaps_and_both_ends_are_all_the_idle_time(seed):
         wait = np.where(s.wait[on] == NO_WAIT, 0, s.wait[on])
         before = int(s.start[on].min()) - trace.extent.start
         behind = trace.extent.end - int((s.end[on] + wait).max())
-        between = (found.end - found.start)[found.lane == number]
+        between = (result.end - result.start)[result.lane == number]
         assert lane.idle == before + int(between.sum()) + behind
 
 
 def test_idle_time_within_a_graph_is_a_gap():
     trace = spans_trace([0, 0, 60], [100, 40, 100], op=[-1, 1, 2])
 
-    found = gaps(trace)
+    result = gaps(trace)
 
-    assert list(zip(found.start, found.end, strict=True)) == [(40, 60)]
-    assert (found.before.tolist(), found.after.tolist()) == ([1], [2])
+    assert list(zip(result.start, result.end, strict=True)) == [(40, 60)]
+    assert (result.before.tolist(), result.after.tolist()) == ([1], [2])
     assert thread_times(trace).lanes[0].idle == 20
 
 
@@ -212,9 +212,9 @@ def test_spans_that_hide_gaps_are_counted():
         [0, 10, 50, 90], [10, 50, 80, 99], op=1, flags=[derived, derived, 0, open_end]
     )
 
-    found, part = gaps(trace), gaps(trace, TimeRange(20, 60))
+    result, part = gaps(trace), gaps(trace, TimeRange(20, 60))
 
-    assert (found.n_spans, found.n_derived, found.n_open) == (4, 2, 1)
+    assert (result.n_spans, result.n_derived, result.n_open) == (4, 2, 1)
     assert (part.n_spans, part.n_derived, part.n_open) == (2, 1, 0)
 
 
@@ -279,11 +279,11 @@ def test_barriers_are_unknown_without_waits_and_none_with_one_thread():
 def test_the_longest_gaps_know_what_is_around_them():
     trace = spans_trace([0, 30, 50, 100], [20, 40, 90, 110], op=1)
 
-    found = gaps(trace, limit=2)
+    result = gaps(trace, limit=2)
 
-    assert found.before.tolist() == [0, 1]
-    assert found.after.tolist() == [1, 2]
-    assert found.n_all == 3
+    assert result.before.tolist() == [0, 1]
+    assert result.after.tolist() == [1, 2]
+    assert result.n_all == 3
     assert gaps(trace, TimeRange(25, 95)).total == 5 + 10 + 5
 
 
@@ -307,13 +307,13 @@ def test_gaps_are_found_however_large_times_are(shift):
         flags=[0, int(SpanFlag.UNFINISHED), 0, 0, 0],
     )
 
-    found = gaps(trace)
+    result = gaps(trace)
 
     rows = zip(
-        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+        result.lane.tolist(), result.start.tolist(), result.end.tolist(), strict=True
     )
     assert sorted(rows) == sorted(run_times.gaps(trace)) == [(1, 10, 40 + shift)]
-    assert (found.before.tolist(), found.after.tolist()) == ([3], [4])
+    assert (result.before.tolist(), result.after.tolist()) == ([3], [4])
 
 
 def test_the_last_at_barriers_is_waited_for():
@@ -343,37 +343,37 @@ def test_the_last_at_barriers_is_waited_for():
 def test_tokens_are_counted_by_phase_and_timed_by_their_own_spans():
     trace = llama_like_trace(tokens=5)
 
-    found = summary(trace).tokens
+    tokens = summary(trace).tokens
     bars = run_times.bars(trace)
 
     generated = [end - start for start, end, i in bars if trace.spans.phase[i] == 1]
-    assert found.generated == len(generated) == 4
-    assert found.prompt is None
-    assert found.median == float(np.median(generated))
+    assert tokens.generated == len(generated) == 4
+    assert tokens.prompt is None
+    assert tokens.median == float(np.median(generated))
     covered = run_times.union([(a, b) for a, b, i in bars if trace.spans.phase[i] == 1])
-    assert found.generated_per_tick == pytest.approx(4 / covered)
-    assert found.first_token == bars[0][1] - bars[0][0]
-    assert found.slowest is not None
-    assert found.bars.duration[found.slowest] == max(generated)
+    assert tokens.generated_per_tick == pytest.approx(4 / covered)
+    assert tokens.first_token == bars[0][1] - bars[0][0]
+    assert tokens.slowest is not None
+    assert tokens.bars.duration[tokens.slowest] == max(generated)
 
 
 def test_the_slowest_token_is_that_of_the_longest_span_not_of_the_most_work():
     trace = token_trace([(0, 100, 90), (100, 200, 95), (200, 900, 10), (900, 1000, 99)])
 
-    found = summary(trace).tokens
+    tokens = summary(trace).tokens
 
-    assert found.slowest is not None
-    assert found.bars.key[found.slowest] == 2
-    assert found.outliers == (2,)
+    assert tokens.slowest is not None
+    assert tokens.bars.key[tokens.slowest] == 2
+    assert tokens.outliers == (2,)
 
 
 def test_time_between_tokens_is_a_share_of_the_whole():
     trace = token_trace([(0, 100, 50), (300, 400, 50)])
 
-    found = summary(trace)
+    result = summary(trace)
 
-    assert found.tokens.between == 0.5
-    assert found.cause is Cause.BETWEEN_TOKENS
+    assert result.tokens.between == 0.5
+    assert result.cause is Cause.BETWEEN_TOKENS
 
 
 def test_weights_are_counted_once_per_op():
@@ -406,42 +406,42 @@ def test_weights_are_counted_once_per_op():
 
 
 def test_all_that_is_none_has_a_reason(trace):
-    found = summary(trace)
+    result = summary(trace)
 
     values = {
-        "tokens.prompt": found.tokens.prompt,
-        "tokens.generated": found.tokens.generated,
-        "tokens.prompt_per_s": found.tokens.prompt_per_tick,
-        "tokens.generated_per_s": found.tokens.generated_per_tick,
-        "tokens.first_token_ms": found.tokens.first_token,
-        "tokens.median_ms": found.tokens.median,
-        "tokens.slowest": found.tokens.slowest,
-        "ops": found.ops.all.timed or None,
-        "threads": found.threads.lanes or None,
-        "imbalance": found.threads.imbalance,
-        "weights.bytes_per_token": found.weights and found.weights.per_token,
-        "weights.gib_per_s": found.weights and found.weights.rate,
-        "weights.peak_gib_per_s": found.peak,
-        "never_touched_bytes": found.never_touched,
-        "bottleneck": found.cause,
+        "tokens.prompt": result.tokens.prompt,
+        "tokens.generated": result.tokens.generated,
+        "tokens.prompt_per_s": result.tokens.prompt_per_tick,
+        "tokens.generated_per_s": result.tokens.generated_per_tick,
+        "tokens.first_token_ms": result.tokens.first_token,
+        "tokens.median_ms": result.tokens.median,
+        "tokens.slowest": result.tokens.slowest,
+        "ops": result.ops.all.timed or None,
+        "threads": result.threads.lanes or None,
+        "imbalance": result.threads.imbalance,
+        "weights.bytes_per_token": result.weights and result.weights.per_token,
+        "weights.gib_per_s": result.weights and result.weights.rate,
+        "weights.peak_gib_per_s": result.peak,
+        "never_touched_bytes": result.never_touched,
+        "bottleneck": result.cause,
     }
     assert set(values) == set(UNKNOWN_FIELDS)
     assert {name for name, value in values.items() if value is None} == set(
-        found.unknown
+        result.unknown
     )
-    assert all(found.unknown.values())
+    assert all(result.unknown.values())
 
 
 def test_ops_have_the_times_of_the_statistics():
     trace = llama_like_trace()
     s = trace.spans
 
-    found = summary(trace).ops
+    ops = summary(trace).ops
 
-    for row in found.rows:
+    for row in ops.rows:
         ids = [i for i in range(len(s)) if trace.op_name(int(s.op[i])) == row.key]
         assert row.total == sum(int(s.end[i] - s.start[i]) for i in ids)
-    assert math.isclose(sum(row.share for row in found.rows), 1)
+    assert math.isclose(sum(row.share for row in ops.rows), 1)
 
 
 @pytest.mark.parametrize(
@@ -502,13 +502,13 @@ def test_time_without_a_record_is_not_idle_where_records_are_lost():
     whole = token_trace([(0, 100, 50), (300, 400, 50)])
     trace = losing(whole, "capture_lost")
 
-    found, idle = summary(trace), gaps(trace)
+    result, idle = summary(trace), gaps(trace)
 
     assert summary(whole).cause is Cause.BETWEEN_TOKENS
-    assert found.cause is not Cause.BETWEEN_TOKENS
-    assert (found.tokens.between, found.evidence.idle) == (None, None)
-    assert [lane.idle for lane in found.threads.lanes] == [None]
-    assert {"threads.idle", "tokens.generated"} <= set(found.unknown)
+    assert result.cause is not Cause.BETWEEN_TOKENS
+    assert (result.tokens.between, result.evidence.idle) == (None, None)
+    assert [lane.idle for lane in result.threads.lanes] == [None]
+    assert {"threads.idle", "tokens.generated"} <= set(result.unknown)
     assert idle.hidden
     assert not gaps(whole).hidden
 
@@ -516,12 +516,12 @@ def test_time_without_a_record_is_not_idle_where_records_are_lost():
 def test_tokens_of_a_cut_file_are_not_all_but_gaps_within_it_are_known():
     trace = losing(llama_like_trace(tokens=5), "truncated_record")
 
-    found = summary(trace)
+    result = summary(trace)
 
-    assert (found.tokens.prompt, found.tokens.generated) == (None, None)
-    assert found.tokens.generated_per_tick is not None
-    assert found.tokens.between is not None
-    assert all(lane.idle is not None for lane in found.threads.lanes)
+    assert (result.tokens.prompt, result.tokens.generated) == (None, None)
+    assert result.tokens.generated_per_tick is not None
+    assert result.tokens.between is not None
+    assert all(lane.idle is not None for lane in result.threads.lanes)
 
 
 def test_a_late_thread_is_named():
@@ -538,8 +538,8 @@ def test_a_late_thread_is_named():
         wait=np.repeat(np.array([70, 0], np.uint32), n),
     )
 
-    found = summary(trace)
+    result = summary(trace)
 
-    assert found.cause is Cause.WAITING
-    assert found.evidence.waited_for == ("thread 1", 1.0)
-    assert found.evidence.waited_op == (trace.op_name(1), 1.0)
+    assert result.cause is Cause.WAITING
+    assert result.evidence.waited_for == ("thread 1", 1.0)
+    assert result.evidence.waited_op == (trace.op_name(1), 1.0)

@@ -99,20 +99,20 @@ def test_imbalance_of_ops_is_that_of_a_plain_loop(in_step: bool) -> None:
     ops = shared_ops(trace)
     assert ops is not None
 
-    found = {one.name: one for one in op_imbalance(trace, ops)}
+    values = {one.name: one for one in op_imbalance(trace, ops)}
 
     expected: dict[str, list[tuple[int, ...]]] = {}
     for span, row in plain_ops(trace).items():
         expected.setdefault(trace.op_name(int(trace.spans.op[span])), []).append(row)
-    assert set(found) == set(expected)
+    assert set(values) == set(expected)
     for name, rows in expected.items():
-        one = found[name]
-        ratios = [most / (work / n) for n, _, _, _, most, work, _ in rows]
+        one = values[name]
+        ratios = [one / (work / n) for n, _, _, _, one, work, _ in rows]
         mean = sum(work / n for n, *_, work, _ in rows)
-        most = sum(row[4] for row in rows)
-        assert (one.n, one.most) == (len(rows), most)
+        total = sum(row[4] for row in rows)
+        assert (one.n, one.most) == (len(rows), total)
         assert one.mean == pytest.approx(mean)
-        assert one.ratio == pytest.approx(most / mean)
+        assert one.ratio == pytest.approx(total / mean)
         assert one.worst_ratio == pytest.approx(max(ratios))
         worst = {
             row[3] for row, r in zip(rows, ratios, strict=True) if r == max(ratios)

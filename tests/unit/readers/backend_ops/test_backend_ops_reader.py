@@ -153,9 +153,9 @@ def test_times_of_vulkan_are_those_that_were_written(seed, prefix, tmp_path):
         for row in rows
     ]
     assert np.allclose(ops.rate, rates, rtol=1e-5)
-    words = [vulkan_words(row.name) for row in rows]
-    assert [routing.text(n) for n in ops.op.tolist()] == [op for op, *_ in words]
-    assert [routing.text(n) for n in ops.shape.tolist()] == [s for _, s, _ in words]
+    texts = [vulkan_words(row.name) for row in rows]
+    assert [routing.text(n) for n in ops.op.tolist()] == [op for op, *_ in texts]
+    assert [routing.text(n) for n in ops.shape.tolist()] == [s for _, s, _ in texts]
     runs = sum(len(row.times) for row in rows)
     events = {"lists": len(lists), "rows": len(rows), "runs": runs}
     assert trace.info.summary["events"] == events
@@ -226,9 +226,9 @@ def test_lists_cut_anywhere_keep_what_stands_before(form, tmp_path):
             continue
         n_read += 1
         part = op_lines.scan_op_text(data[:cut])
-        found = [[part.texts[n] for n in row if n >= 0] for row in part.text.tolist()]
-        assert found == rows[: len(found)]
-        assert part.value.tolist()[:-1] == whole.value.tolist()[: len(found) - 1]
+        values = [[part.texts[n] for n in row if n >= 0] for row in part.text.tolist()]
+        assert values == rows[: len(values)]
+        assert part.value.tolist()[:-1] == whole.value.tolist()[: len(values) - 1]
     assert n_read > 20
 
 

@@ -27,10 +27,10 @@ def opened(path: Path, data: bytes) -> Trace:
 
 def passes(rows: list[dict[str, Any]]) -> list[list[int]]:
     """Return the numbers of the rows of each pass."""
-    found: dict[tuple[int, int, int], list[int]] = {}
+    values: dict[tuple[int, int, int], list[int]] = {}
     for i, row in enumerate(rows):
-        found.setdefault((row["turn"], row["phase"], row["step"]), []).append(i)
-    return list(found.values())
+        values.setdefault((row["turn"], row["phase"], row["step"]), []).append(i)
+    return list(values.values())
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -20,7 +20,7 @@ def random_spans(seed: int, n: int = 60) -> tuple[np.ndarray, np.ndarray, np.nda
 def test_parents_are_the_spans_that_are_open(seed):
     lane, start, end = random_spans(seed)
 
-    found = Nesting.of(lane, start, end)
+    result = Nesting.of(lane, start, end)
 
     for i in range(len(lane)):
         # A stack, from the first span of the lane on.
@@ -32,8 +32,8 @@ def test_parents_are_the_spans_that_are_open(seed):
                 opened.pop()
             parent = opened[-1] if opened else -1
             opened.append(k)
-        assert found.parent[i] == parent
-        assert found.reaches_out[i] == (parent >= 0 and end[i] > end[parent] + 1)
+        assert result.parent[i] == parent
+        assert result.reaches_out[i] == (parent >= 0 and end[i] > end[parent] + 1)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -45,10 +45,10 @@ def test_spans_around_places_are_the_innermost_ones(seed):
     time = rng.integers(-2, 120, 40)
     is_next = rng.random(40) < 0.4
 
-    found = nesting.enclosing(on, time, is_next)
+    enclosing = nesting.enclosing(on, time, is_next)
 
     for where, at, follows, span in zip(
-        on.tolist(), time.tolist(), is_next.tolist(), found.tolist(), strict=True
+        on.tolist(), time.tolist(), is_next.tolist(), enclosing.tolist(), strict=True
     ):
         mine = np.flatnonzero(lane == where).tolist()
         top = -1

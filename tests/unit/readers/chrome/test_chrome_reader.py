@@ -50,20 +50,20 @@ def told(trace: Trace) -> Counter[Call]:
     """Return the spans on threads as the calls that they were."""
     s = trace.spans
     origin = trace.clock.origin
-    found = []
+    items = []
     for i in range(len(s)):
         lane = trace.lanes[int(s.lane[i])]
         if "pid" not in lane.attributes:
             continue
         category = "" if s.category is None else trace.strings[int(s.category[i])]
-        found.append(
+        items.append(
             Call(
                 int(lane.attributes["pid"]), int(lane.attributes["tid"]),
                 trace.strings[int(s.name[i])], category,
                 int(s.start[i]) + origin, int(s.end[i]) + origin,
             )
         )  # fmt: skip
-    return Counter(found)
+    return Counter(items)
 
 
 @pytest.mark.parametrize("form", range(3))
@@ -334,11 +334,11 @@ def test_damage_is_passed_over_and_told(tmp_path):
 
     trace = opened(tmp_path / "x.json", b'{"traceEvents":[' + data.encode() + b",]}")
 
-    found = codes(trace)
+    result = codes(trace)
     assert len(trace.spans) >= 3
-    assert found["broken_event"] >= 2
-    assert found["no_event"] == 3
-    assert "list_not_closed" not in found
+    assert result["broken_event"] >= 2
+    assert result["no_event"] == 3
+    assert "list_not_closed" not in result
 
 
 @pytest.mark.parametrize("pack", [False, True])
@@ -363,21 +363,21 @@ def test_cut_anywhere_opens_with_what_is_whole(pack, tmp_path):
 def test_small_blocks_give_the_same_events(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(chrome_files.sample(5, 200))
-    found = []
+    items = []
     for block in (64, 1000, 4 << 20):
         with Source(path) as source:
             scan = EventScan(
                 text_of(source), ReadContext(), source.size, block_bytes=block
             )
             events = scan.run()
-        found.append(events)
-    for other in found[1:]:
+        items.append(events)
+    for other in items[1:]:
         for name in ("phase", "flags", "offset", "time", "duration", "id", "value"):
-            assert np.array_equal(getattr(found[0], name), getattr(other, name)), name
+            assert np.array_equal(getattr(items[0], name), getattr(other, name)), name
         for name in ("name", "category"):
             texts = [
                 [e.texts[i] if i >= 0 else None for i in getattr(e, name).tolist()]
-                for e in (found[0], other)
+                for e in (items[0], other)
             ]
             assert texts[0] == texts[1]
 
@@ -707,14 +707,14 @@ def test_a_converted_file_gives_back_spans_lanes_and_categories(tmp_path, capsys
 
     assert second.check() == []
     assert _as_rows(second) == _as_rows(first)
-    found = []
+    items = []
     for trace in (first, second):
         s, lanes = trace.spans, trace.lanes
         assert s.category is not None
-        words = Counter(trace.strings[i] for i in s.category.tolist())
+        counts = Counter(trace.strings[i] for i in s.category.tolist())
         groups = {(lanes[i].name, lanes[i].group) for i in s.lane.tolist()}
-        found.append((words, groups))
-    assert found[0] == found[1]
+        items.append((counts, groups))
+    assert items[0] == items[1]
     assert [c.value.tolist() for c in second.counters] == [
         c.value.tolist() for c in first.counters
     ]
@@ -753,7 +753,7 @@ def test_colours_go_by_category_else_by_name_unless_ops_have_families(tmp_path):
         where = {"ph": "X", "pid": 1, "tid": 1, "dur": 1, **more}
         return [{**where, "ts": i, "name": f"{name}{i % 3}"} for i in range(30)]
 
-    found = {}
+    values = {}
     for word, made in (
         ("with", events("a", cat="c")),
         ("without", events("a")),
@@ -761,9 +761,14 @@ def test_colours_go_by_category_else_by_name_unless_ops_have_families(tmp_path):
         ("ggml", [{**e, "name": "MUL_MAT"} for e in events("a")]),
     ):
         trace = opened(tmp_path / "x.json", chrome_files.text(made))
-        found[word] = default_coloring(trace)
+        values[word] = default_coloring(trace)
 
-    assert found == {"with": "category", "without": "op", "few": "op", "ggml": "family"}
+    assert values == {
+        "with": "category",
+        "without": "op",
+        "few": "op",
+        "ggml": "family",
+    }
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.txt", "x.json.gz"])

@@ -85,8 +85,8 @@ def test_lives_and_level_equal_a_simulation(events: list[Event]) -> None:
     columns = (b.address, b.size, b.allocated, b.freed)
     lives, level = simulated(events)
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == lives
-    found = zip(series.time.tolist(), series.value.tolist(), strict=True)
-    assert [(t, int(v)) for t, v in found] == level
+    actual = zip(series.time.tolist(), series.value.tolist(), strict=True)
+    assert [(t, int(v)) for t, v in actual] == level
     assert len(trace.markers) == len(events)
 
 
@@ -111,11 +111,11 @@ def test_unpaired_events_are_told_apart() -> None:
     events = [(0, False, 9, -1), (1, True, 7, 5), (2, True, 7, 6), (3, False, 7, -1)]
     events += [(4, False, 7, -1), (5, False, 9, -1)]
 
-    found = codes(made(events))
+    result = codes(made(events))
 
-    assert found["free_without_alloc"] == 1
-    assert found["double_free"] == 2
-    assert found["allocated_again"] == 1
+    assert result["free_without_alloc"] == 1
+    assert result["double_free"] == 2
+    assert result["allocated_again"] == 1
 
 
 def test_release_without_a_name_is_called_like_its_buffer() -> None:
@@ -135,8 +135,8 @@ def test_values_that_cannot_be_are_unknown() -> None:
     assert trace.buffers.usage.tolist() == [2, 0, 1]
     assert trace.buffers.layer is not None
     assert trace.buffers.layer.tolist() == [-1, -1, 4]
-    found = codes(trace)
-    assert (found["unknown_usage"], found["unknown_size"], found["bad_layer"]) == (
+    result = codes(trace)
+    assert (result["unknown_usage"], result["unknown_size"], result["bad_layer"]) == (
         1, 1, 1,
     )  # fmt: skip
 

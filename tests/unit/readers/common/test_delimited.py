@@ -80,10 +80,10 @@ def test_rows_are_those_that_the_csv_module_wrote(
     assert not table.has_open_end
     assert table.integers("a").tolist() == [whole(row[0], 0) for row in rows]
     assert table.integers("t").tolist() == [whole(row[1], 3) for row in rows]
-    words = [*table.texts, ""]
-    found = [words[number] for number in table.numbers_of_texts("name").tolist()]
+    parts = [*table.texts, ""]
+    values = [parts[number] for number in table.numbers_of_texts("name").tolist()]
     blank = " \t\n\v\f\r"
-    assert found == [row[3].strip(blank) for row in rows]
+    assert values == [row[3].strip(blank) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_many_texts_of_one_block_get_their_numbers(tmp_path):
     table = table_of(data, tmp_path / "x.csv")
 
     assert table.integers("a").tolist() == list(range(n))
-    words = list(table.texts)
+    items = list(table.texts)
     numbers = table.numbers_of_texts("name").tolist()
-    assert [words[i] for i in numbers] == [f"n{i}" for i in range(n)]
+    assert [items[i] for i in numbers] == [f"n{i}" for i in range(n)]
 
 
 @pytest.mark.parametrize(

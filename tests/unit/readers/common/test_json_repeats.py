@@ -69,9 +69,9 @@ def test_element_of_the_first_one_is_told() -> None:
     start = np.array([text.index(part.encode()) for part in parts])
     end = start + [len(part) for part in parts]
 
-    found = repeats(np.frombuffer(text, np.uint8), start, end)
+    result = repeats(np.frombuffer(text, np.uint8), start, end)
 
-    assert found == Repeats(3, 1, "b")
+    assert result == Repeats(3, 1, "b")
     assert repeats(np.zeros(0, np.uint8), start[:0], end[:0]) is None
 
 
@@ -80,6 +80,6 @@ def test_kernel_and_decoder_find_the_same_number(value: object) -> None:
     data = np.frombuffer(text_of(value).encode(), np.uint8)
     ends = np.array([0]), np.array([len(data)])
 
-    found, expected = repeats(data, *ends), json_text._repeats_slow(data, *ends)
+    result, expected = repeats(data, *ends), json_text._repeats_slow(data, *ends)
 
-    assert (found and found.count) == (expected and expected.count)
+    assert (result and result.count) == (expected and expected.count)

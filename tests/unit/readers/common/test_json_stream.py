@@ -208,9 +208,9 @@ def members(text: str) -> list[tuple[str, bytes, int]]:
 
 
 def test_members_come_with_text_and_offset() -> None:
-    found = members(' {"a": 1.5 , "b":"x}\\"", "\\u0063": {"d": [1]}, "e": true}')
+    result = members(' {"a": 1.5 , "b":"x}\\"", "\\u0063": {"d": [1]}, "e": true}')
 
-    assert found == [
+    assert result == [
         ("a", b"1.5", 7),
         ("b", b'"x}\\""', 17),
         ("c", b'{"d": [1]}', 35),
@@ -304,9 +304,9 @@ def test_lines_are_the_same_for_every_block_size(
 def test_line_larger_than_the_limit_is_an_empty_block(end: str) -> None:
     at = cursor("{}\n" + "x" * 500 + end, 16, 64)
 
-    found = [(b.overlong, b.line.tolist()) for b in at.lines() if b.line is not None]
+    pairs = [(b.overlong, b.line.tolist()) for b in at.lines() if b.line is not None]
 
-    assert found == [(False, [1]), (True, [2])] + ([(False, [3])] if "[" in end else [])
+    assert pairs == [(False, [1]), (True, [2])] + ([(False, [3])] if "[" in end else [])
 
 
 def decoded_lines(text: str) -> list[object] | None:

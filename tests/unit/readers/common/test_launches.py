@@ -32,9 +32,9 @@ def test_ops_are_the_innermost_around_their_calls(made, random) -> None:
     nesting = Nesting.of(lane.astype(np.int32), start, end)
     call = np.flatnonzero(np.isin(category, [1, 2]))
 
-    found = ops_around(nesting, call, op, category)
+    result = ops_around(nesting, call, op, category)
 
-    for one, by in zip(call.tolist(), found.tolist(), strict=True):
+    for one, by in zip(call.tolist(), result.tolist(), strict=True):
         at = int(nesting.parent[one])
         while at >= 0 and (op[at] < 0 or category[at] in set(category[call].tolist())):
             at = int(nesting.parent[at])
@@ -46,9 +46,9 @@ def test_ranges_are_the_last_begun_that_are_open(made, asked) -> None:
     thread, start, length = (np.array([m[i] for m in made], np.int64) for i in range(3))
     of, time = (np.array([a[i] for a in asked], np.int64) for i in range(2))
 
-    found = ranges_around(of, time, thread, start, start + length)
+    result = ranges_around(of, time, thread, start, start + length)
 
-    for i, by in enumerate(found.tolist()):
+    for i, by in enumerate(result.tolist()):
         is_open = (thread == of[i]) & (start <= time[i]) & (time[i] < start + length)
         assert (by >= 0) == is_open.any()
         if by >= 0:
@@ -87,12 +87,12 @@ def test_kernels_of_chrome_traces_name_their_op(tmp_path) -> None:
     s = trace.spans
     assert s.launcher is not None
 
-    found = {
+    values = {
         trace.span_name(i): trace.strings[int(s.launcher[i])]
         for i in np.flatnonzero(trace.lanes.is_engine[s.lane]).tolist()
     }
 
-    assert found == {
+    assert values == {
         "k0": "aten::mm",
         "k1": "aten::mm",
         "k2": "aten::linear",

@@ -70,8 +70,8 @@ def test_fields_are_those_that_the_json_module_wrote(rows, indent):
     assert table.n_objects == len(rows)
     for name, path in FIELDS.integers.items():
         expected = [at(row, path) for row in rows]
-        found = table.column(name).tolist()
-        for one, value in zip(found, expected, strict=True):
+        column = table.column(name).tolist()
+        for one, value in zip(column, expected, strict=True):
             # Numbers with a point and texts of digits become whole ones.
             if not isinstance(value, float | str):
                 assert one == integer(value)

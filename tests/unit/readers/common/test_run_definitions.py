@@ -89,21 +89,21 @@ def expected(tensors: np.ndarray, first: int) -> list[int]:
 def test_writers_are_those_of_recursion(nodes) -> None:
     tensors = tensors_of(nodes)
 
-    found = accesses_of(tensors).writer
+    writer = accesses_of(tensors).writer
 
-    assert found is not None
-    assert found.dtype == np.int32
-    assert found.tolist() == expected(tensors, 0)
+    assert writer is not None
+    assert writer.dtype == np.int32
+    assert writer.tolist() == expected(tensors, 0)
 
 
 @given(NODES, NODES)
 def test_writers_of_each_build_are_its_own_patterns(one, other) -> None:
     first, second = tensors_of(one), tensors_of(other)
 
-    found = accesses_of(first, second).writer
+    writer = accesses_of(first, second).writer
 
-    assert found is not None
-    assert found.tolist() == expected(first, 0) + expected(second, len(one))
+    assert writer is not None
+    assert writer.tolist() == expected(first, 0) + expected(second, len(one))
 
 
 def test_trace_of_patterns_without_writers_has_no_such_column() -> None:

@@ -63,14 +63,14 @@ def test_no_snapshot_shows_more_than_a_share() -> None:
 def test_early_snapshots_double_and_stay_cheap() -> None:
     for seconds in (0.5, 2.0, 20.0, 200.0):
         for price in (0.3 * seconds, seconds, 3 * seconds):
-            found = snapshots(seconds, price)
+            result = snapshots(seconds, price)
 
-            assert found, (seconds, price)
-            assert found[0] * seconds <= max(0.05, seconds / 400)
-            assert len(found) <= 8
-            assert max(found) <= 0.4
-            assert all(b >= 2 * a for a, b in pairwise(found))
-            assert sum(found[1:]) * price <= 0.2 * seconds + 1e-9
+            assert result, (seconds, price)
+            assert result[0] * seconds <= max(0.05, seconds / 400)
+            assert len(result) <= 8
+            assert max(result) <= 0.4
+            assert all(b >= 2 * a for a, b in pairwise(result))
+            assert sum(result[1:]) * price <= 0.2 * seconds + 1e-9
 
 
 def test_short_reads_make_no_snapshots() -> None:

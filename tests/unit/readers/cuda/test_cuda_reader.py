@@ -85,9 +85,9 @@ def same(trace: Trace, data: bytes, unit: str) -> cuda_calls.Found:
     """Hold a trace against its plain twin; return that."""
     twin = cuda_calls.read(data, unit)
     first = min((call[0] for call in twin.calls), default=0)
-    told = calls_of(trace)
-    shift = first - min((call[0] for call in told), default=0)
-    moved = sorted((b + shift, e + shift, *rest) for b, e, *rest in told)
+    calls = calls_of(trace)
+    shift = first - min((call[0] for call in calls), default=0)
+    moved = sorted((b + shift, e + shift, *rest) for b, e, *rest in calls)
     assert moved == sorted(tuple(call) for call in twin.calls)
     assert events_of(trace) == {
         "calls": len(twin.calls),
@@ -262,13 +262,13 @@ def test_statistics_by_category_are_those_of_the_script(tmp_path):
 
     table = stat_table(trace, "category")
 
-    told = {row.key: (row.count, row.total) for row in table.rows}
+    values = {row.key: (row.count, row.total) for row in table.rows}
     written: dict[str, tuple[int, int]] = {}
     for call in random_calls(4, 200):
         key = category_of(call.name).name.lower()
         count, total = written.get(key, (0, 0))
         written[key] = (count + 1, total + (call.end - call.begin) * 1000)
-    assert told == written
+    assert values == written
 
 
 def test_colouring_by_category_shows_failed_calls_apart(tmp_path):
@@ -278,12 +278,12 @@ def test_colouring_by_category_shows_failed_calls_apart(tmp_path):
     assert "category" in available_colorings(trace)
     categories = coloring("category").categorize(trace)
 
-    told = [categories.labels[i] for i in categories.index.tolist()]
+    values = [categories.labels[i] for i in categories.index.tolist()]
     written = [
         "failed" if call.result else category_of(call.name).name.lower()
         for call in calls
     ]
-    assert told == written
+    assert values == written
     assert categories.labels[0] == "failed"
     assert category_color(categories.keys[0], theme("dark")) == FAILED_COLOR
 

@@ -99,9 +99,9 @@ def test_a_map_cut_anywhere_keeps_the_extents_before_it(tmp_path):
         except ReadError:
             assert b"eof" not in data[:cut]
             continue
-        found = blocks_of(files_of(trace)[0])
+        blocks = blocks_of(files_of(trace)[0])
         # The length of the last one may be cut.
-        assert set(found.items()) <= set(whole.items())
+        assert set(blocks.items()) <= set(whole.items())
         assert {w.code for w in trace.warnings} >= {"map_without_end"}
 
 

@@ -107,8 +107,8 @@ def test_what_is_left_out_is_told(tmp_path):
 def test_annotations_are_categories(tmp_path):
     trace = read(tmp_path, b"main;read_[k];x_[j];y_[i] 3\n")
 
-    found = [trace.strings[int(i)] if i >= 0 else "" for i in trace.spans.category]
-    assert found == ["", "kernel", "JIT", "inlined"]
+    values = [trace.strings[int(i)] if i >= 0 else "" for i in trace.spans.category]
+    assert values == ["", "kernel", "JIT", "inlined"]
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_weights_beyond_all_bounds_are_refused(tmp_path):
 
 def exported(trace) -> Counter[tuple[str, ...]]:
     lines = b"".join(folded.chunks(Events(trace))).decode().splitlines()
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for line in lines:
         stack, _, weight = line.rpartition(" ")
-        found[tuple(stack.split(";"))] += Decimal(weight)
-    return found
+        counts[tuple(stack.split(";"))] += Decimal(weight)
+    return counts
 
 
 @people.each("speedscope", lambda name, _: name == _REAL)

@@ -69,11 +69,11 @@ def test_counts_are_sums_of_one_tensor_of_each_layer(seed, tmp_path):
 def test_counts_make_a_cache_profile(tmp_path):
     data, rows = roofline_files.report(1)
 
-    found = cache_profile(opened(tmp_path / "x.json", data))
+    profile = cache_profile(opened(tmp_path / "x.json", data))
 
-    assert not isinstance(found, str)
+    assert not isinstance(profile, str)
     counted = Counter()
-    for line in b"".join(found.lines()).decode().splitlines():
+    for line in b"".join(profile.lines()).decode().splitlines():
         _, layer, *ids = map(int, line.split(","))
         counted.update((layer, expert) for expert in ids)
     expected = Counter()

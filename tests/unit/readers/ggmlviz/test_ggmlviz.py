@@ -47,9 +47,9 @@ def read_bytes(tmp_path: Path, data: bytes, **options: str) -> Trace:
 
 
 def warning(trace: Trace, code: str) -> ReadWarning:
-    found = [w for w in trace.warnings if w.code == code]
-    assert found, f"no {code} in {[w.code for w in trace.warnings]}"
-    return found[0]
+    warnings = [w for w in trace.warnings if w.code == code]
+    assert warnings, f"no {code} in {[w.code for w in trace.warnings]}"
+    return warnings[0]
 
 
 def codes(trace: Trace) -> set[str]:
@@ -249,8 +249,8 @@ def test_layout_is_detected_and_decodes_alike(
         (e.record, e.start - viz.T0, e.end - viz.T0) for e in expected
     ]  # fmt: skip
     assert set(spans.op.tolist()) == {-1, 27}
-    wanted = {"matmul-0", "matmul-3"} if labels else {"MUL_MAT"}
-    assert wanted <= {trace.span_name(i) for i in range(len(spans))}
+    items = {"matmul-0", "matmul-3"} if labels else {"MUL_MAT"}
+    assert items <= {trace.span_name(i) for i in range(len(spans))}
 
 
 def test_layout_option_overrides_detection(tmp_path: Path) -> None:
@@ -327,10 +327,10 @@ def test_hostile_label_length_keeps_earlier_events(tmp_path: Path) -> None:
 
     trace = read_bytes(tmp_path, viz.packed(events) + bytes(bad))
 
-    found = warning(trace, "bad_label_length")
+    problem = warning(trace, "bad_label_length")
     assert trace.info.n_records == len(events)
-    assert found.severity == Severity.DATA_LOSS
-    assert found.offset == len(viz.packed(events))
+    assert problem.severity == Severity.DATA_LOSS
+    assert problem.offset == len(viz.packed(events))
 
 
 @pytest.mark.parametrize("zeros", [46, 63, 64, 4096])
@@ -888,13 +888,13 @@ def test_waits_and_lives_of_threads_are_bars(tmp_path: Path, first: int) -> None
     assert not len(trace.buffers)
     quality = quality_of(trace.spans.flags)
     names = [trace.span_name(i) for i in range(len(trace.spans))]
-    told = {(n, int(q)) for n, q in zip(names, quality, strict=True)}
+    pairs = {(n, int(q)) for n, q in zip(names, quality, strict=True)}
     assert {
         ("BARRIER_WAIT", 1),
         ("BARRIER_WAIT", 3),
         ("THREAD", 0),
         ("THREAD", 3),
-    } <= told
+    } <= pairs
     events = trace.info.summary["events"]
     assert isinstance(events, dict)
     counted = [events[n] for n in ("BARRIER_WAIT", "THREAD_BEGIN", "THREAD_FREE")]
@@ -909,9 +909,9 @@ def test_events_6_and_7_with_pointers_are_buffers_unless_said_otherwise(
     path = viz.write(tmp_path / "t.ggmlviz", events)
 
     assert len(read(path).buffers) == 1
-    said = read(path, ReadContext(options={"numbering": "6-8"}))
-    assert not len(said.buffers)
-    assert bars(said) == {"thread 0 waits": [(0, 9)], "thread 0 life": [(9, 9)]}
+    trace = read(path, ReadContext(options={"numbering": "6-8"}))
+    assert not len(trace.buffers)
+    assert bars(trace) == {"thread 0 waits": [(0, 9)], "thread 0 life": [(9, 9)]}
 
 
 def test_an_8_alone_is_a_marker_with_a_question_mark(tmp_path: Path) -> None:

@@ -142,11 +142,11 @@ def test_labels_of_sampled_blocks_are_taken_alike() -> None:
     data = viz.packed(events)
 
     both(data, wanted=EventOptions(names_every=16))
-    found = find_events(
+    result = find_events(
         data, compiled_bytes=1 << 20, wanted=EventOptions(names_every=16)
     )
 
-    named = found.collector.columns.label[: len(events)] >= 0
+    named = result.collector.columns.label[: len(events)] >= 0
     block = np.arange(len(events)) // NAME_BLOCK
     assert (named == (block % 16 == 0)).all()
 
@@ -285,12 +285,12 @@ def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
 
     silent = [f"blk-{i:04}" for i in range(40)]
     telling = [*silent, "kq_soft_max-1"]
-    quiet, told = read(silent), read(telling)
+    quiet, trace = read(silent), read(telling)
     monkeypatch.setattr(op_table, "_MOST_ALIKE", 1 << 20)
-    assert (quiet, told) == (read(silent), read(telling))
+    assert (quiet, trace) == (read(silent), read(telling))
     assert quiet is not None
-    assert told is not None
-    assert quiet.margin == 0.0 < told.margin
+    assert trace is not None
+    assert quiet.margin == 0.0 < trace.margin
 
     each = [OpSample(29 + i % 3, label) for i, label in enumerate(silent)]
     together = [OpSample(29 + i, "", (), None, len(each[i::3])) for i in range(3)]

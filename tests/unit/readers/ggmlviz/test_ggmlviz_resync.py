@@ -93,31 +93,31 @@ def test_one_damaged_event_costs_only_itself(
 ) -> None:
     at = starts(EVENTS)
 
-    found = find(damage(viz.packed(EVENTS), at[number]), walker=walker)
+    result = find(damage(viz.packed(EVENTS), at[number]), walker=walker)
 
-    assert found.stop is Stop.END
-    assert found.offsets.tolist() == at[:number] + at[number + 1 :]
-    (gap,) = found.gaps
+    assert result.stop is Stop.END
+    assert result.offsets.tolist() == at[:number] + at[number + 1 :]
+    (gap,) = result.gaps
     assert (gap.row, gap.start, gap.end) == (number, at[number], at[number + 1])
 
 
 def test_label_without_its_flag_is_skipped_alone() -> None:
     at = starts(EVENTS)
 
-    found = find(label_of_none(viz.packed(EVENTS), at[100]))
+    result = find(label_of_none(viz.packed(EVENTS), at[100]))
 
-    assert found.offsets.tolist() == at
-    (gap,) = found.gaps
+    assert result.offsets.tolist() == at
+    (gap,) = result.gaps
     assert (gap.row, gap.start, gap.end) == (101, at[100] + 46, at[101])
 
 
 def test_hole_of_zeros_costs_nothing_else() -> None:
     at = starts(EVENTS)
 
-    found = find(zeros(viz.packed(EVENTS), at[50]))
+    result = find(zeros(viz.packed(EVENTS), at[50]))
 
-    assert len(found) == len(EVENTS)
-    (gap,) = found.gaps
+    assert len(result) == len(EVENTS)
+    (gap,) = result.gaps
     assert (gap.row, gap.end - gap.start, gap.stop) == (50, 500, Stop.ZEROS)
 
 
@@ -138,10 +138,10 @@ def test_events_behind_damage_are_kept_in_every_layout(
 def test_damage_in_the_first_event_is_passed() -> None:
     at = starts(EVENTS)
 
-    found = find(bad_flag(viz.packed(EVENTS), at[0]))
+    result = find(bad_flag(viz.packed(EVENTS), at[0]))
 
-    assert found.offsets.tolist() == at[1:]
-    assert found.gaps[0].row == 0
+    assert result.offsets.tolist() == at[1:]
+    assert result.gaps[0].row == 0
 
 
 @pytest.mark.parametrize("left", range(1, 8))
@@ -149,27 +149,27 @@ def test_fewer_events_are_enough_at_the_end(left: int) -> None:
     at = starts(EVENTS)
     number = len(EVENTS) - left - 1
 
-    found = find(bad_flag(viz.packed(EVENTS), at[number]))
+    result = find(bad_flag(viz.packed(EVENTS), at[number]))
 
-    assert found.offsets.tolist() == at[:number] + at[number + 1 :]
+    assert result.offsets.tolist() == at[:number] + at[number + 1 :]
 
 
 def test_fewer_events_are_enough_before_padding() -> None:
     at = starts(EVENTS)
 
-    found = find(bad_flag(viz.packed(EVENTS), at[-4]) + bytes(300))
+    result = find(bad_flag(viz.packed(EVENTS), at[-4]) + bytes(300))
 
-    assert len(found) == len(EVENTS) - 1
-    assert found.stop is Stop.ZEROS
+    assert len(result) == len(EVENTS) - 1
+    assert result.stop is Stop.ZEROS
 
 
 def test_few_events_between_damage_are_not_taken() -> None:
     at = starts(EVENTS)
     data = bad_flag(bad_flag(viz.packed(EVENTS), at[50]), at[55])
 
-    found = find(data)
+    result = find(data)
 
-    (gap,) = found.gaps
+    (gap,) = result.gaps
     assert (gap.start, gap.end) == (at[50], at[56])
 
 
@@ -177,10 +177,10 @@ def test_events_of_another_year_are_not_taken() -> None:
     late = [Event(2, e.time + 10**16, e.ptr) for e in EVENTS[:30]]
     data = viz.packed(EVENTS[:30]) + b"\xff" * 46 + viz.packed(late, header=b"")
 
-    found = find(data)
+    result = find(data)
 
-    assert found.stop is Stop.BAD_FLAG
-    assert len(found) == 30
+    assert result.stop is Stop.BAD_FLAG
+    assert len(result) == 30
 
 
 def test_labels_and_records_around_damage_are_whole(tmp_path: Path) -> None:
@@ -191,13 +191,13 @@ def test_labels_and_records_around_damage_are_whole(tmp_path: Path) -> None:
 
     trace = read(tmp_path, data)
 
-    kept = [e for i, e in enumerate(EVENTS) if i not in (20, 64, 130)]
-    assert trace.info.n_records == len(kept)
+    values = [e for i, e in enumerate(EVENTS) if i not in (20, 64, 130)]
+    assert trace.info.n_records == len(values)
     assert {name for name in trace.strings if name.startswith("matmul")} == {
         f"matmul-{i}" for i in range(5)
     }
     assert trace.records is not None
-    for row, event in enumerate(kept):
+    for row, event in enumerate(values):
         fields = {name: text for name, text, *_ in trace.records.view(row).fields}
         assert fields["timestamp_ns"] == str(event.time)
         assert fields.get("label") == event.label
@@ -247,11 +247,11 @@ def test_damage_without_end_is_given_up_after_many_places() -> None:
     part = viz.packed(viz.run(1, 4), header=b"") + b"\xff" * 60
     n = MAX_GAPS + 50
 
-    found = find(viz.HEADER + part * n, walker=1 << 20)
+    result = find(viz.HEADER + part * n, walker=1 << 20)
 
-    assert len(found.gaps) == MAX_GAPS
-    assert found.stop is Stop.BAD_FLAG
-    assert len(found) == 10 * (MAX_GAPS + 1)
+    assert len(result.gaps) == MAX_GAPS
+    assert result.stop is Stop.BAD_FLAG
+    assert len(result) == 10 * (MAX_GAPS + 1)
 
 
 @pytest.mark.parametrize("walker", [300, 1 << 20])
@@ -261,22 +261,22 @@ def test_walkers_do_not_change_what_is_skipped(walker: int) -> None:
     places = rng.integers(HEADER_BYTES, len(data), 40)
     data[places] = rng.integers(0, 256, 40, np.uint8)
 
-    found = find(data.tobytes(), walker=walker)
+    result = find(data.tobytes(), walker=walker)
     expected = find(data.tobytes(), walker=900)
 
-    assert found.offsets.tolist() == expected.offsets.tolist()
-    assert found.gaps == expected.gaps
-    assert len(found) > 500
+    assert result.offsets.tolist() == expected.offsets.tolist()
+    assert result.gaps == expected.gaps
+    assert len(result) > 500
 
 
 def test_search_far_behind_damage_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     data = viz.packed(EVENTS) + b"\xff" * 50_000 + viz.packed(EVENTS, header=b"")
 
-    found = find(data)
+    result = find(data)
     monkeypatch.setattr(walk, "REACH_BYTES", 40_000)
     given_up = find(data)
 
-    assert len(found) == 2 * len(EVENTS)
+    assert len(result) == 2 * len(EVENTS)
     assert len(given_up) == len(EVENTS)
 
 
@@ -292,10 +292,10 @@ def test_damage_without_end_is_told(tmp_path: Path) -> None:
 def test_zeros_in_front_of_a_cut_are_the_end() -> None:
     data = viz.packed(EVENTS) + bytes((1 << 18) + 1000)
 
-    found = find_events(data, walker_bytes=20, missing=1000)
+    events = find_events(data, walker_bytes=20, missing=1000)
 
-    assert len(found) == len(EVENTS)
-    assert found.stop is Stop.ZEROS
+    assert len(events) == len(EVENTS)
+    assert events.stop is Stop.ZEROS
 
 
 def test_search_can_be_cancelled() -> None:

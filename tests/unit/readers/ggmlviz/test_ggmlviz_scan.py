@@ -53,11 +53,11 @@ def noise(seed: int, n: int) -> list[Event]:
 def test_events_are_found_whatever_the_walkers_guess(layout: str, walker: int) -> None:
     events = viz.run(60, 5) + noise(walker, 300) + viz.run(20, 5)
 
-    found = find(viz.packed(events, layout), layout, walker)
+    result = find(viz.packed(events, layout), layout, walker)
 
-    assert found.offsets.tolist() == offsets(events, layout)
-    assert found.stop is Stop.END
-    assert found.offsets.dtype == np.int64
+    assert result.offsets.tolist() == offsets(events, layout)
+    assert result.stop is Stop.END
+    assert result.offsets.dtype == np.int64
 
 
 @given(
@@ -107,11 +107,11 @@ def test_stream_stops_at_a_fault(
     events = viz.run(60, 3)[:at_event]
     data = viz.packed(events) + tail
 
-    found = find(data, walker=walker)
+    result = find(data, walker=walker)
 
-    assert len(found) == at_event
-    assert found.stop is stop
-    assert int(found.offsets[-1]) == offsets(events)[-1]
+    assert len(result) == at_event
+    assert result.stop is stop
+    assert int(result.offsets[-1]) == offsets(events)[-1]
 
 
 def test_longest_label_is_read_and_longer_ones_are_not() -> None:
@@ -127,23 +127,23 @@ def test_columns_hold_what_was_written() -> None:
         Event(99, viz.T0 + 3, 6, 7, 8, 9, 10),
     ]
 
-    found, strings = gathered(events)
+    result, strings = gathered(events)
 
-    assert found.kind.tolist() == [0, 2, 4, 99]
-    assert found.time.tolist() == [viz.T0 + i for i in range(4)]
-    assert found.thread_of[found.place].tolist() == [0, 1, 1, 2]
-    assert found.backend_of[found.place].tolist() == [0, 1, 2, 2]
-    assert found.pointer.tolist() == [(1 << 63) + 5, 2, 5, 0]
-    assert found.number.tolist() == [580, 27, 0, 0]
-    assert [strings[i] for i in found.string_of[found.label]] == [
+    assert result.kind.tolist() == [0, 2, 4, 99]
+    assert result.time.tolist() == [viz.T0 + i for i in range(4)]
+    assert result.thread_of[result.place].tolist() == [0, 1, 1, 2]
+    assert result.backend_of[result.place].tolist() == [0, 1, 2, 2]
+    assert result.pointer.tolist() == [(1 << 63) + 5, 2, 5, 0]
+    assert result.number.tolist() == [580, 27, 0, 0]
+    assert [strings[i] for i in result.string_of[result.label]] == [
         "g",
         "x" * 100,
         "",
         "",
     ]
-    assert found.label.tolist()[2:] == [-1, -1]
+    assert result.label.tolist()[2:] == [-1, -1]
     names = ("kind", "time", "place", "pointer", "number", "label")
-    assert [getattr(found, name).dtype.name for name in names] == [
+    assert [getattr(result, name).dtype.name for name in names] == [
         "uint8", "int64", "int32", "uint64", "uint32", "int32",
     ]  # fmt: skip
 
@@ -161,11 +161,11 @@ def test_labels_with_one_digest_stay_apart() -> None:
         struct.pack("<QQ", other, second ^ state(first) ^ state(other)),
     ]
 
-    found, strings = gathered(
+    result, strings = gathered(
         [Event(2, viz.T0 + i, label=labels[i % 2]) for i in range(6)]
     )
 
-    texts = [strings[i] for i in found.string_of[found.label]]
+    texts = [strings[i] for i in result.string_of[result.label]]
     assert texts[:2] == [b.decode("utf-8", "replace").rstrip("\0") for b in labels]
     assert texts[0] != texts[1]
     assert texts[:2] * 3 == texts
@@ -178,9 +178,9 @@ def test_labels_of_equal_digest_and_unequal_length_stay_apart() -> None:
     short = struct.pack("<Q", 0x41)[:7]
     long = struct.pack("<Q", word)
 
-    found, _ = gathered([Event(2, viz.T0, label=short), Event(2, viz.T0, label=long)])
+    result, _ = gathered([Event(2, viz.T0, label=short), Event(2, viz.T0, label=long)])
 
-    assert found.label.tolist() == [0, 1]
+    assert result.label.tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(0, 40_000))

@@ -111,9 +111,9 @@ def run_of_graphs(n: int = 60) -> list[Event]:
 
 
 def warning(trace: Trace, code: str) -> ReadWarning:
-    found = [w for w in trace.warnings if w.code == code]
-    assert found, f"no {code} in {[w.code for w in trace.warnings]}"
-    return found[0]
+    warnings = [w for w in trace.warnings if w.code == code]
+    assert warnings, f"no {code} in {[w.code for w in trace.warnings]}"
+    return warnings[0]
 
 
 # --- early pictures
@@ -540,9 +540,9 @@ def test_file_that_vanishes_keeps_everything(tmp_path: Path) -> None:
     trace = read(path, ReadContext(progress=vanish))
 
     assert trace.info.n_records == n
-    found = warning(trace, "file_changed")
-    assert "deleted" in found.message
-    assert f"{n} events, up to byte" in found.message
+    problem = warning(trace, "file_changed")
+    assert "deleted" in problem.message
+    assert f"{n} events, up to byte" in problem.message
     assert trace.records is not None
     with pytest.raises(ReadError):
         trace.records.view(0)

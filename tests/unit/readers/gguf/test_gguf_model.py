@@ -193,11 +193,11 @@ def test_missing_weights_are_counted_to_the_byte(tmp_path):
 
     trace = read_gguf(tmp_path, data[:-5000])
 
-    found = warning(trace, "gguf_data_missing")
-    assert found.severity is Severity.DATA_LOSS
-    assert found.offset == len(data) - 5000
-    assert "5,000 bytes" in found.message
-    assert "1 of 2 tensors" in found.message
+    problem = warning(trace, "gguf_data_missing")
+    assert problem.severity is Severity.DATA_LOSS
+    assert problem.offset == len(data) - 5000
+    assert "5,000 bytes" in problem.message
+    assert "1 of 2 tensors" in problem.message
 
 
 def test_count_beyond_the_file_keeps_the_tensors_that_are_there(tmp_path):
@@ -215,10 +215,10 @@ def test_count_that_runs_into_the_weights_stops_with_the_offset(tmp_path):
 
     trace = read_gguf(tmp_path, data)
 
-    found = warning(trace, "gguf_broken_header")
+    problem = warning(trace, "gguf_broken_header")
     assert names(trace) == [t.name for t in TENSORS]
-    assert found.place == "tensor 6"
-    assert 0 < found.offset < len(data)
+    assert problem.place == "tensor 6"
+    assert 0 < problem.offset < len(data)
 
 
 def test_unknown_type_gets_the_space_up_to_the_next_tensor(tmp_path):
@@ -226,12 +226,12 @@ def test_unknown_type_gets_the_space_up_to_the_next_tensor(tmp_path):
 
     trace = read_gguf(tmp_path, encode(tensors, data_bytes=1056))
 
-    t, found = trace.tensors, warning(trace, "gguf_unknown_type")
+    t, problem = trace.tensors, warning(trace, "gguf_unknown_type")
     assert t.size.tolist() == [256, 768, 32]
     assert t.type.tolist() == [0, 77, 0]
     assert t.size_source[1] == SizeSource.REPAIRED
-    assert (found.place, found.count) == ("b", 1)
-    assert "77" in found.message
+    assert (problem.place, problem.count) == ("b", 1)
+    assert "77" in problem.message
 
 
 def test_last_tensor_of_unknown_type_ends_with_the_file(tmp_path):
@@ -244,10 +244,10 @@ def test_last_tensor_of_unknown_type_ends_with_the_file(tmp_path):
 def test_overlaps_name_both_tensors(tmp_path):
     tensors = [T("a", (64,)), T("b", (64,), offset=128), T("c", (8,), offset=384)]
 
-    found = warning(read_gguf(tmp_path, encode(tensors)), "gguf_overlaps")
+    problem = warning(read_gguf(tmp_path, encode(tensors)), "gguf_overlaps")
 
-    assert (found.count, found.severity) == (1, Severity.DATA_LOSS)
-    assert "a and b overlap by 128 bytes" in found.message
+    assert (problem.count, problem.severity) == (1, Severity.DATA_LOSS)
+    assert "a and b overlap by 128 bytes" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -367,11 +367,11 @@ def test_hostile_value_ends_the_walk_at_its_offset(tmp_path, body):
 
     trace = read_gguf(tmp_path, data)
 
-    (found,) = (w for w in trace.warnings if w.severity is Severity.DATA_LOSS)
+    (warning,) = (w for w in trace.warnings if w.severity is Severity.DATA_LOSS)
     assert trace.models[0].metadata == {"good": "7"}
-    assert found.code in ("gguf_broken_header", "gguf_cut_header")
-    assert found.place == "key 1"
-    assert found.offset >= 24 + len(good)
+    assert warning.code in ("gguf_broken_header", "gguf_cut_header")
+    assert warning.place == "key 1"
+    assert warning.offset >= 24 + len(good)
 
 
 @pytest.mark.parametrize(

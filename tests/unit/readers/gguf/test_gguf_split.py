@@ -46,9 +46,9 @@ def test_missing_part_is_data_loss_and_the_others_keep_their_numbers(tmp_path):
 
     trace = read_path(paths[2])
 
-    (found,) = trace.warnings
-    assert (found.code, found.severity) == ("gguf_missing_part", Severity.DATA_LOSS)
-    assert paths[1].name in found.message
+    (warning,) = trace.warnings
+    assert (warning.code, warning.severity) == ("gguf_missing_part", Severity.DATA_LOSS)
+    assert paths[1].name in warning.message
     assert [m.part for m in trace.models] == [0, 2]
     assert trace.tensors.layer.tolist() == [0, 0, 2, 2]
 

@@ -124,11 +124,11 @@ def test_symbols_are_those_of_ggml() -> None:
     for name, symbol in stored["name_to_symbol"].items():
         expected.setdefault(symbol, name)
 
-    found = {symbol: op_name(symbol) for symbol in expected}
+    values = {symbol: op_name(symbol) for symbol in expected}
 
     assert expected.pop("none") == "NONE"
-    assert found.pop("none") == ""
-    assert found == expected
+    assert values.pop("none") == ""
+    assert values == expected
 
 
 @pytest.mark.parametrize(

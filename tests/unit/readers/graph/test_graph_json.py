@@ -69,14 +69,14 @@ def test_corpus_graph_has_the_counts_of_the_index(row) -> None:
     slots = Counter(f"src {slot}" for slot in graph.slot.tolist())
     assert slots == Counter(expect["edge_labels"])
     stated = [n["dtype"] for n in raw]
-    kept = Counter(
+    counts = Counter(
         t for t, was in zip(dtypes(trace, graph), stated, strict=True)
         if was not in (*SUFFIXES, "unknown")
     )  # fmt: skip
     expected = {
         k: v for k, v in expect["dtypes"].items() if k not in (*SUFFIXES, "unknown")
     }
-    assert kept == Counter(expected)
+    assert counts == Counter(expected)
     labels = [n["label"] for n in raw]
     assert len(labels) - len(set(labels)) == expect["duplicate_labels"]
     n_repaired = sum(expect["dtypes"].get(word, 0) for word in SUFFIXES)
@@ -134,8 +134,8 @@ def test_real_masks_and_positions_are_shared_and_weights_are_not() -> None:
 
     shared = np.flatnonzero(graph.flags & NodeFlag.SHARED).tolist()
 
-    found = names(trace, graph)
-    assert {found[i] for i in shared} == {
+    result = names(trace, graph)
+    assert {result[i] for i in shared} == {
         "leaf_4", "leaf_7", "leaf_9", "leaf_11", " (copy)",
     }  # fmt: skip
 
@@ -210,10 +210,10 @@ def test_odd_nodes_and_edges_are_counted_with_their_place(tmp_path) -> None:
 
     trace, graph = read(tmp_path, nodes, links)
 
-    found = codes(trace)
-    assert found.pop("nodes_mismatch") == 1
-    assert found.pop("edges_mismatch") == 1
-    assert found == {
+    result = codes(trace)
+    assert result.pop("nodes_mismatch") == 1
+    assert result.pop("edges_mismatch") == 1
+    assert result == {
         "bad_node": 1, "id_not_text": 1, "duplicate_id": 1, "bad_shape": 1,
         "unknown_field": 1, "unknown_category": 1, "missing_id": 1, "bad_edge": 2,
         "edge_label": 1,

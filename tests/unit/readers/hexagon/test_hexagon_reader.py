@@ -52,9 +52,9 @@ def test_ops_and_events_are_those_that_were_written(seed, old, clock, tmp_path):
     origin = ops[0].start
     lanes, spans = by_lane(trace), trace.spans
     mine = lanes["HTP0 ops"]
-    found = [(int(spans.start[s]), int(spans.end[s])) for s in mine]
+    pairs = [(int(spans.start[s]), int(spans.end[s])) for s in mine]
     expected = [(op.start - origin, op.start - origin + op.cycles) for op in ops]
-    assert found == [(ns(a), ns(b)) for a, b in expected]
+    assert pairs == [(ns(a), ns(b)) for a, b in expected]
     assert [trace.op_name(int(spans.op[s])) for s in mine] == [op.op for op in ops]
     results = [op.names.rpartition("-> ")[2] for op in ops]
     assert [trace.span_name(s) for s in mine] == results

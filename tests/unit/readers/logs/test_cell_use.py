@@ -130,8 +130,8 @@ def test_use_is_that_of_lines_one_by_one(seed):
 
 
 def counter(trace: Trace, name: str = NAME) -> list[float] | None:
-    found = [series for series in trace.counters if series.name == name]
-    return found[0].value.tolist() if found else None
+    counters = [series for series in trace.counters if series.name == name]
+    return counters[0].value.tolist() if counters else None
 
 
 def text_of(lines: list[str]) -> bytes:

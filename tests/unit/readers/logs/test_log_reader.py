@@ -594,11 +594,11 @@ def test_log_of_vllm_in_the_corpus_has_the_means_of_its_lines(name, tmp_path):
 
     counters = series(opened(tmp_path, data))
 
-    for title, words in (
+    for title, text in (
         ("prompt tokens/s", rb"Avg prompt throughput: ([0-9.]+)"),
         ("generated tokens/s", rb"Avg generation throughput: ([0-9.]+)"),
         ("requests running", rb"Running: ([0-9]+) reqs"),
         ("KV cache used", rb"KV cache usage: ([0-9.]+)"),
         ("drafted tokens accepted", rb"Draft acceptance rate: ([0-9.]+)"),
     ):
-        assert counters[title][1] == [float(value) for value in re.findall(words, data)]
+        assert counters[title][1] == [float(value) for value in re.findall(text, data)]

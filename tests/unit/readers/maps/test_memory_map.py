@@ -206,10 +206,10 @@ def test_odd_row_is_told_with_its_place(tmp_path, bad, code, n_rows):
 
     trace = read(tmp_path, text)
 
-    (found,) = (w for w in trace.warnings if w.code == code)
+    (warning,) = (w for w in trace.warnings if w.code == code)
     assert len(trace.tensors) == n_rows
-    assert found.offset == text.rindex(bad)
-    assert found.place in ("tensors[1]", "a", "b")
+    assert warning.offset == text.rindex(bad)
+    assert warning.place in ("tensors[1]", "a", "b")
 
 
 def test_end_alone_gives_the_size(tmp_path):

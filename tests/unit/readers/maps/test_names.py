@@ -128,8 +128,8 @@ def test_records_find_their_names_by_number(tmp_path: Path) -> None:
     assert (join.kind, join.n_found, join.n_all) == ("registry", 4, 4)
     assert join.rules == {"number": 4}
     tensor = trace.accesses.patterns.tensor[trace.accesses.pattern[:4]]
-    found = [names_of(trace)[row] for row in tensor.tolist()]
-    assert found == [NAMES[2], NAMES[0], NAMES[2], NAMES[1]]
+    values = [names_of(trace)[row] for row in tensor.tolist()]
+    assert values == [NAMES[2], NAMES[0], NAMES[2], NAMES[1]]
 
 
 def test_numbers_that_were_never_set_say_nothing(tmp_path: Path) -> None:

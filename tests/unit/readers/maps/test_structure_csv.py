@@ -214,8 +214,8 @@ def test_of_very_many_rows_and_strays_only_some_are_kept(tmp_path, monkeypatch):
 
     trace = read_side(StructureCsvReader(), tmp_path, text, "s.csv")
 
-    found = codes(trace)
+    result = codes(trace)
     assert len(trace.tensors) == 2
-    assert found["csv_too_many"] == 3
-    assert found["csv_stray_line"] == 31
+    assert result["csv_too_many"] == 3
+    assert result["csv_stray_line"] == 31
     assert told(trace, "csv_stray_line").startswith("Lines 2, 3, 4, 5 … are")

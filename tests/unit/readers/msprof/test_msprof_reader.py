@@ -97,8 +97,8 @@ def test_tasks_have_the_category_of_their_type(tmp_path):
     for category in set(kinds.values()):
         rows = [(k.name, k.start_ns, k.end_ns) for k in made]
         rows = [r for r, k in zip(rows, made, strict=True) if kinds[k.core] == category]
-        found = [(row[0], *row[2:]) for row in spans_of(trace, category)]
-        assert found == sorted(rows, key=lambda row: row[1:])
+        pairs = [(row[0], *row[2:]) for row in spans_of(trace, category)]
+        assert pairs == sorted(rows, key=lambda row: row[1:])
 
 
 def test_totals_are_listed_without_spans(tmp_path):

@@ -314,13 +314,13 @@ def test_covering_equals_a_loop_over_all_intervals(
     start = np.array([a for a, _ in pairs], np.int64)
     end = np.array([a + n for a, n in pairs], np.int64)
 
-    found = covering(start, end, np.array(points, np.int64))
+    result = covering(start, end, np.array(points, np.int64))
 
     expected = [
         max((i for i, (a, n) in enumerate(pairs) if a <= p < a + n), default=-1)
         for p in points
     ]
-    assert found.tolist() == expected
+    assert result.tolist() == expected
     first = np.zeros(min(len(pairs), 1), np.int64)
     assert busy_cycles(start, end, first).tolist() == [
         len({cycle for a, n in pairs for cycle in range(a, a + n)})
@@ -654,9 +654,9 @@ def test_more_than_the_peak_is_noted_with_its_sample(tmp_path: Path) -> None:
         config_snapshot={"memory": {"dram_peak_bw_bytes_per_cycle": 12}},
     )
 
-    found = {w.code: w for w in trace.warnings}
-    assert set(found) == {"bandwidth_over_peak", "bandwidth_high"}
-    over, high = found["bandwidth_over_peak"], found["bandwidth_high"]
+    values = {w.code: w for w in trace.warnings}
+    assert set(values) == {"bandwidth_over_peak", "bandwidth_high"}
+    over, high = values["bandwidth_over_peak"], values["bandwidth_high"]
     assert (over.count, high.count) == (1, 1)
     assert "cycle 64" in over.message
     assert "550 %" in over.message

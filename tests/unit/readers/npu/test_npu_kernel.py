@@ -102,11 +102,11 @@ def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> 
 def scanned(data: bytes, lines: int = 0) -> list[int]:
     """Return the kinds of the rows that the kernel makes of a text."""
     buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
-    found = Scanner()
+    scanner = Scanner()
     if lines:
-        block = (found.cut_lines(buffer, 0, lines == 2, 1) or (None,))[0]
+        block = (scanner.cut_lines(buffer, 0, lines == 2, 1) or (None,))[0]
     else:
-        block = found.cut_events(buffer, 0, True)
+        block = scanner.cut_events(buffer, 0, True)
     return block.rows.kind.tolist() if isinstance(block, ScannedBlock) else []
 
 
@@ -501,10 +501,10 @@ def test_bounds_are_those_of_the_brackets() -> None:
 def test_scanner_of_a_small_file_takes_all_of_it() -> None:
     data = b'{"type":"BUS_EVENT"},{},{},{}]'
 
-    found = scanner(len(data))
+    result = scanner(len(data))
 
-    assert found is not None
+    assert result is not None
     buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
-    block = found.cut_events(buffer, 0, True)
+    block = result.cut_events(buffer, 0, True)
     assert block is not None
     assert (len(block.start), block.last) == (4, True)

@@ -92,15 +92,15 @@ def test_corpus_file_gives_exactly_what_its_index_says(name: str) -> None:
 
 def test_corpus_lines_equal_the_object_form() -> None:
     folder = need_corpus() / "npu"
-    found = []
+    items = []
     for name in ("valid_1_llm_all_event_types.json", "events.jsonl"):
         with Source(folder / name) as source:
             part = comparable(NpuJsonReader().read(source, ReadContext()))
-        found.append(
+        items.append(
             {key: part[key] for key in ("span_names", "flows", "ops", "n_records")}
         )
 
-    assert found[0] == found[1]
+    assert items[0] == items[1]
 
 
 @pytest.mark.parametrize(
@@ -406,13 +406,13 @@ def test_deeply_nested_details_of_a_marker_are_bounded(tmp_path: Path) -> None:
 
 
 def test_nesting_near_the_limit_of_the_parser_never_fails(tmp_path: Path) -> None:
-    kept = set()
+    names = set()
     for depth in range(860, 1000, 2):
         nested = '{"d":' * depth + "0" + "}" * depth
         text = json.dumps(document(marker(1, "M", details="DEEP"), run_metadata="DEEP"))
         trace = read_text(tmp_path, text.replace('"DEEP"', nested))
-        kept.add(len(trace.markers))
-    assert kept == {0, 1}
+        names.add(len(trace.markers))
+    assert names == {0, 1}
 
 
 def test_text_of_what_is_nested_too_deeply_says_so() -> None:
@@ -820,8 +820,8 @@ def test_lines_with_header_samples_and_rubbish_are_all_told_apart(
 
     trace = read_text(tmp_path, text, name="t.jsonl")
 
-    found = {w.code: (w.severity, w.count, w.place) for w in trace.warnings}
-    assert found == {
+    values = {w.code: (w.severity, w.count, w.place) for w in trace.warnings}
+    assert values == {
         "sample_not_object": (BROKEN, 1, "line 4"),
         "event_without_type": (BROKEN, 1, "line 5, type"),
         "pasted_copy": (NOTICE, 1, ""),

@@ -62,26 +62,26 @@ def staged(
     folder: Path, text: str, name: str = "t.json", **options: str
 ) -> tuple[list[Trace], Trace]:
     """Return every snapshot that a patient listener gets, and the whole trace."""
-    found: list[Trace] = []
-    context = ReadContext(publish=found.append, options=options)
+    items: list[Trace] = []
+    context = ReadContext(publish=items.append, options=options)
     trace = read_text(
         folder, text, name=name, block_bytes=600, first_seconds=0, context=context
     )
-    return found, trace
+    return items, trace
 
 
 def all_columns(table: object) -> dict[str, object]:
     """Return every column of a table with its dtype."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for f in fields(table):  # type: ignore[arg-type]  # tables are dataclasses
         value = getattr(table, f.name)
         if isinstance(value, np.ndarray):
-            found[f.name] = (value.dtype, value.tolist())
+            values[f.name] = (value.dtype, value.tolist())
         elif hasattr(value, "__dataclass_fields__"):
-            found[f.name] = all_columns(value)
+            values[f.name] = all_columns(value)
         else:
-            found[f.name] = value
-    return found
+            values[f.name] = value
+    return values
 
 
 @pytest.mark.parametrize(("text", "name"), [(TEXT, "t.json"), (LINES, "t.jsonl")])
@@ -182,11 +182,11 @@ def test_records_can_be_looked_at_while_reading_goes_on(tmp_path: Path) -> None:
 
 
 def test_small_file_publishes_nothing_early(tmp_path: Path) -> None:
-    found: list[Trace] = []
+    items: list[Trace] = []
 
-    read_text(tmp_path, TEXT, context=ReadContext(publish=found.append))
+    read_text(tmp_path, TEXT, context=ReadContext(publish=items.append))
 
-    assert found == []
+    assert items == []
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(1, 39))
@@ -197,9 +197,9 @@ def test_read_until_holds_for_as_long_as_the_disorder_grows_no_more(
     part = start[:cut]
     setbacks = [max(part[: i + 1]) - time for i, time in enumerate(part)]
 
-    found = read_until(np.array(part, np.int64))
+    result = read_until(np.array(part, np.int64))
 
-    assert found == max(part) - max(setbacks)
+    assert result == max(part) - max(setbacks)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_range_reads_only_its_events(
 
     assert part.spans.record is not None
     assert whole.spans.record is not None
-    kept = part.spans.record[part.spans.record >= 0]
-    wanted = [r for r in whole.spans.record.tolist() if 20 <= r < 41]
-    assert sorted(kept.tolist()) == sorted(wanted)
+    value = part.spans.record[part.spans.record >= 0]
+    values = [r for r in whole.spans.record.tolist() if 20 <= r < 41]
+    assert sorted(value.tolist()) == sorted(values)
     assert part.info.n_records == whole.info.n_records
     assert part.info.options["range"] == "20:41"
     assert "computed" not in part.info.summary
@@ -313,12 +313,12 @@ def test_estimate_tells_about_how_many_events_there_are(text: str, name: str) ->
     data = text.encode()
 
     assert isinstance(reader, EstimatingReader)
-    found = reader.estimate(Head(name, 50 * len(data), data))
+    estimate = reader.estimate(Head(name, 50 * len(data), data))
 
-    assert found is not None
-    assert found.records == pytest.approx(50 * len(many_events()), rel=0.1)
-    assert found.final_bytes < found.peak_bytes
-    assert (found.can_range, found.can_sample_names) == (True, False)
+    assert estimate is not None
+    assert estimate.records == pytest.approx(50 * len(many_events()), rel=0.1)
+    assert estimate.final_bytes < estimate.peak_bytes
+    assert (estimate.can_range, estimate.can_sample_names) == (True, False)
 
 
 def test_estimate_of_a_foreign_file_is_none() -> None:

@@ -129,8 +129,8 @@ def test_median_distance_counts_where_nothing_tells_a_period(tmp_path):
 
     trace = read(tmp_path, stack_files.perf(samples, period=False))
 
-    found = zip(trace.spans.start.tolist(), trace.spans.end.tolist(), strict=True)
-    assert list(found) == [(0, 41), (90, 100)]
+    actual = zip(trace.spans.start.tolist(), trace.spans.end.tolist(), strict=True)
+    assert list(actual) == [(0, 41), (90, 100)]
     assert problems(trace) == {"period_estimated": 1}
 
 

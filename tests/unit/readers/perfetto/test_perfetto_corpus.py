@@ -18,9 +18,9 @@ def test_real_traces_have_the_slices_and_packets_that_they_tell(name, tmp_path):
 
     trace = open_trace(path)
 
-    told = oracle.told(data)
+    report = oracle.told(data)
     assert trace.check() == []
     assert trace.info.reader_id == "perfetto"
-    assert len(trace.spans) == len(told.slices)
-    assert len(trace.markers) == len(told.instants)
-    assert trace.info.summary["events"] == told.kinds
+    assert len(trace.spans) == len(report.slices)
+    assert len(trace.markers) == len(report.instants)
+    assert trace.info.summary["events"] == report.kinds

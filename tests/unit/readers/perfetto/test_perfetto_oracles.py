@@ -75,14 +75,14 @@ def test_everything_is_as_the_packets_tell(seed, tmp_path):
 
     trace = open_trace(path)
 
-    told = oracle.told(data)
+    report = oracle.told(data)
     assert trace.check() == []
     assert slices(trace) == Counter(
-        (one.start, one.end, one.name, one.category) for one in told.slices
+        (one.start, one.end, one.name, one.category) for one in report.slices
     )
-    assert instants(trace) == Counter(told.instants)
-    assert samples(trace) == {name: sorted(v) for name, v in told.samples.items()}
-    assert arrows(trace) == told.flows
+    assert instants(trace) == Counter(report.instants)
+    assert samples(trace) == {name: sorted(v) for name, v in report.samples.items()}
+    assert arrows(trace) == report.flows
 
 
 def test_lanes_of_threads_hold_their_slices(tmp_path):
@@ -162,9 +162,9 @@ def test_slices_are_those_of_perfettos_processor(tmp_path):
     if importlib.util.find_spec("viztracer") is not None:
         paths.append(viztracer_trace(tmp_path))
 
-    found = perfetto_viewer.seen(paths, tmp_path)
+    result = perfetto_viewer.seen(paths, tmp_path)
 
-    for path, seen in zip(paths, found, strict=True):
+    for path, seen in zip(paths, result, strict=True):
         trace = open_trace(path)
         # An instant is a slice without a duration there.
         mine = Counter(

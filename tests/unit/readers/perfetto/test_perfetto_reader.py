@@ -59,12 +59,12 @@ def told(trace: Trace) -> Counter[Span]:
     """Return the spans on threads as they were made."""
     s, origin = trace.spans, trace.clock.origin
     is_open = quality_of(s.flags) == Quality.UNFINISHED
-    found = []
+    items = []
     for i in range(len(s)):
         lane = trace.lanes[int(s.lane[i])]
         if "tid" in lane.attributes:
             category = "" if s.category is None else trace.strings[int(s.category[i])]
-            found.append(
+            items.append(
                 Span(
                     int(lane.attributes["pid"]), int(lane.attributes["tid"]),
                     trace.strings[int(s.name[i])], category,
@@ -72,7 +72,7 @@ def told(trace: Trace) -> Counter[Span]:
                     -1 if is_open[i] else int(s.end[i]) + origin,
                 )
             )  # fmt: skip
-    return Counter(found)
+    return Counter(items)
 
 
 def spans_by_lane(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:

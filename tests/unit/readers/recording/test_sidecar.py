@@ -158,9 +158,9 @@ def test_split_of_a_computation_is_named(tmp_path):
     graphs = recordings.sidecar()["graph_list"]
     graphs[1]["split"] = 2
 
-    found = names(opened(recording(tmp_path, graph_list=graphs)), LaneKind.GRAPH)
+    result = names(opened(recording(tmp_path, graph_list=graphs)), LaneKind.GRAPH)
 
-    assert found == ["graph", "graph · split 2", "graph", "graph"]
+    assert result == ["graph", "graph · split 2", "graph", "graph"]
 
 
 def test_graphs_of_another_backend_are_named_after_it(tmp_path):
@@ -409,8 +409,8 @@ WRONG = (
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_value_of_a_wrong_kind_costs_itself_only(wrong: object, tmp_path: Path):
     """The records are there whatever stands in the sidecar."""
-    kept = {"format", "version"}
-    for key in sorted(recordings.sidecar().keys() - kept):
+    items = {"format", "version"}
+    for key in sorted(recordings.sidecar().keys() - items):
         path = recording(tmp_path, **{key: wrong})
         assert open_trace(path.with_suffix(".json")).check() == [], key
 

@@ -183,16 +183,16 @@ def test_lost_records_are_counted_and_hatched_by_graph(tmp_path: Path) -> None:
     ]  # fmt: skip
     begins = trace.spans.start[at] + trace.clock.origin
     assert begins.tolist() == [recordings.T0 + 10_000, recordings.T0 + 20_000]
-    (told,) = [w.message for w in trace.warnings if w.code == "capture_lost"]
-    assert "Graphs 1 to 2" in told
+    (message,) = [w.message for w in trace.warnings if w.code == "capture_lost"]
+    assert "Graphs 1 to 2" in message
 
 
 def test_ops_that_no_loss_explains_are_a_problem(tmp_path: Path) -> None:
     own = account(expected=N + 5, missing=5, not_seen=5)
     trace = opened(tmp_path, account=own)
 
-    (found,) = [w for w in trace.warnings if w.code == "capture_ops_missing"]
-    assert found.count == 5
+    (warning,) = [w for w in trace.warnings if w.code == "capture_ops_missing"]
+    assert warning.count == 5
     assert causes(trace_coverage(trace)) == {Cause.OPS_NOT_SEEN: (5, "")}
 
 

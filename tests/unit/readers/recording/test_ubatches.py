@@ -71,13 +71,13 @@ def test_each_token_is_a_row(served: Trace) -> None:
 
 
 def test_a_ubatch_of_both_is_mixed(served: Trace) -> None:
-    told = spans(served, LaneKind.TOKEN)
+    report = spans(served, LaneKind.TOKEN)
     rows = {row.key: row.count for row in stat_table(served, "phase").rows}
     mixed = filter_mask(served, parse_filter("phase=mixed"))
     is_op = served.spans.op >= 0
 
-    assert [phase for _, _, phase in told] == [0, 2, 1, 1]
-    assert told[1][1] == "ubatch 1 · 3 tokens at 3, 0, 1: 13, 20, 12"
+    assert [phase for _, _, phase in report] == [0, 2, 1, 1]
+    assert report[1][1] == "ubatch 1 · 3 tokens at 3, 0, 1: 13, 20, 12"
     assert rows == {"prompt": EACH, "mixed": EACH, "generate": 2 * EACH}
     assert mixed is not None
     assert set(served.spans.token[mixed & is_op].tolist()) == {1}
@@ -95,11 +95,11 @@ def test_each_sequence_has_a_lane(served: Trace) -> None:
 
 
 def test_one_sequence_needs_no_lane(tmp_path: Path) -> None:
-    told = requests()
-    for ubatch in told["ubatches"]:
+    report = requests()
+    for ubatch in report["ubatches"]:
         ubatch["sequences"] = [0] * len(ubatch["tokens"])
 
-    assert spans(opened(recording(tmp_path, **told)), LaneKind.SEQUENCE) == []
+    assert spans(opened(recording(tmp_path, **report)), LaneKind.SEQUENCE) == []
 
 
 def test_bands_count_the_tokens_of_their_phase(served: Trace) -> None:
@@ -179,9 +179,9 @@ def test_older_tracers_called_each_ubatch_of_several_tokens_a_prompt(
 def test_tokens_that_cannot_be_are_left_out_and_counted(
     key: str, value: object, tmp_path: Path
 ) -> None:
-    told = requests()
-    told["ubatches"][0][key] = value
-    path = recording(tmp_path, **told)
+    report = requests()
+    report["ubatches"][0][key] = value
+    path = recording(tmp_path, **report)
     json.loads(path.with_suffix(".json").read_text())
 
     trace = opened(path)
@@ -193,11 +193,11 @@ def test_tokens_that_cannot_be_are_left_out_and_counted(
 
 @pytest.mark.parametrize("key", ["tokens", "positions"])
 def test_numbers_below_zero_are_not_known(key: str, tmp_path: Path) -> None:
-    told = requests()
-    numbers = told["ubatches"][0][key]
-    told["ubatches"][0][key] = [numbers[0], -264, numbers[2]]
+    report = requests()
+    numbers = report["ubatches"][0][key]
+    report["ubatches"][0][key] = [numbers[0], -264, numbers[2]]
 
-    trace = opened(recording(tmp_path, **told))
+    trace = opened(recording(tmp_path, **report))
 
     rows = trace.batch_tokens
     column = rows.id if key == "tokens" else rows.position

@@ -445,8 +445,8 @@ def test_csv_cut_anywhere_keeps_whole_rows(tmp_path):
             trace = open_trace(path)
         except ReadError:
             continue
-        found = spans_of(trace, "kernel")
-        assert found == [row for row in whole if row in found]
+        spans = spans_of(trace, "kernel")
+        assert spans == [row for row in whole if row in spans]
         assert trace.check() == []
 
 

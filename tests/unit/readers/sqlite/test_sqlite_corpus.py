@@ -19,8 +19,8 @@ def test_counts_of_real_exports(name, tmp_path):
     assert trace.info.format_version == counts["schema"]["EXPORT_SCHEMA_VERSION"]
     assert trace.info.summary["events"] == counts["tables"]
     spans, origin = trace.spans, trace.clock.origin
-    words = np.array([trace.strings[c] for c in spans.category.tolist()])
-    kernels = np.flatnonzero(words == "kernel")
+    array = np.array([trace.strings[c] for c in spans.category.tolist()])
+    kernels = np.flatnonzero(array == "kernel")
     length = (spans.end - spans.start)[kernels]
     expected = counts["kernels"]
     assert len(kernels) == expected["count"]
@@ -32,7 +32,7 @@ def test_counts_of_real_exports(name, tmp_path):
         assert len(rows) == n
         assert int((spans.end - spans.start)[rows].sum()) == total
     n_copies, n_bytes = counts["memcpy"]
-    copies = np.flatnonzero(words == "gpu_memcpy")
+    copies = np.flatnonzero(array == "gpu_memcpy")
     flat = trace.accesses.flat(spans)
     assert len(copies) == n_copies
     assert int(flat.what.size[np.isin(flat.span, copies)].sum()) == n_bytes

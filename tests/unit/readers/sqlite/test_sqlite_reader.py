@@ -40,11 +40,11 @@ def spans_of(trace: Trace, *categories: str) -> list[tuple[str, int, int]]:
         for i, c in enumerate(spans.category.tolist())
         if trace.strings[c] in categories
     ]
-    found = [
+    result = [
         (trace.span_name(i), int(spans.start[i]) + origin, int(spans.end[i]) + origin)
         for i in rows
     ]
-    return sorted(found, key=lambda row: row[1])
+    return sorted(result, key=lambda row: row[1])
 
 
 def by_begin(rows: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
@@ -347,11 +347,11 @@ def test_pages_that_lead_in_a_circle_give_no_row_twice(tmp_path):
     path.write_bytes(data)
 
     with Database(path) as database:
-        found = [int(i) for b in database.integers("t", ("start",)) for i in b[:, 0]]
+        result = [int(i) for b in database.integers("t", ("start",)) for i in b[:, 0]]
         assert database.damaged.keys() == {"t"}
 
-    assert found
-    assert found == sorted(set(found))
+    assert result
+    assert result == sorted(set(result))
 
 
 def test_reading_can_be_cancelled(tmp_path):

@@ -257,12 +257,12 @@ def test_reads_of_strace_are_as_they_were(fds, split, durations, tmp_path):
     r, origin = table(trace), trace.clock.origin
     rows = np.flatnonzero(r.kind == IoKind.READ).tolist()
     paths = [storage_of(trace).files[i].path for i in r.file.tolist()]
-    found = sorted(
+    items = sorted(
         (int(r.start[i]) + origin, int(r.offset[i]), int(r.size[i]), paths[i],
          int(r.pid[i]))
         for i in rows
     )  # fmt: skip
-    assert found == sorted((x.start, x.offset, x.size, x.path, x.tid) for x in reads)
+    assert items == sorted((x.start, x.offset, x.size, x.path, x.tid) for x in reads)
     ends = {x.start: x.end for x in reads}
     for i in rows:
         if not r.is_open[i]:
@@ -496,9 +496,9 @@ def test_requests_of_a_reference_trace_are_those_of_a_plain_parser(tmp_path):
     trace = opened(tmp_path, text.encode())
 
     r, origin = table(trace), trace.clock.origin
-    found = zip((r.start + origin).tolist(), (r.end + origin).tolist(),
+    actual = zip((r.start + origin).tolist(), (r.end + origin).tolist(),
                 r.sector.tolist(), r.size.tolist(), strict=True)  # fmt: skip
-    assert sorted(found) == sorted(expected)
+    assert sorted(actual) == sorted(expected)
     assert not issued
 
 

@@ -136,8 +136,8 @@ def test_corpus_trace_gives_the_indexed_figures(entry: dict[str, Any]) -> None:
     if "ops" in expect:
         # The index counts records; where each tells one source, two are a MUL_MAT.
         each = 2 if expect["layout"] == "128" else 1
-        found = Counter(trace.op_name(int(op)) for op in trace.spans.op[ids])
-        assert {op: n * each for op, n in found.items()} == expect["ops"]
+        counts = Counter(trace.op_name(int(op)) for op in trace.spans.op[ids])
+        assert {op: n * each for op, n in counts.items()} == expect["ops"]
         assert trace.spans.phase is not None
         phases = Counter(Phase(int(p)).name for p in trace.spans.phase[ids])
         assert {phase: n * each for phase, n in phases.items()} == expect["phases"]

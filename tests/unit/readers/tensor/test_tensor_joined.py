@@ -46,13 +46,13 @@ def mul_mat(time: int, k: int = 0, **values: int) -> list[Rec]:
 def ops_of(trace: Trace) -> list[tuple[int, int, int, list[str]]]:
     """Return (start, op, record, tensors) of every op in the order of records."""
     assert trace.spans.record is not None
-    found = []
+    items = []
     for i in np.flatnonzero(trace.spans.op >= 0).tolist():
         rows = trace.accesses.of_span(i).tensor
         names = [trace.strings[int(n)] for n in trace.tensors.name[rows]]
         span = trace.spans
-        found.append((int(span.start[i]), int(span.op[i]), int(span.record[i]), names))
-    return sorted(found, key=lambda row: row[2])
+        items.append((int(span.start[i]), int(span.op[i]), int(span.record[i]), names))
+    return sorted(items, key=lambda row: row[2])
 
 
 @pytest.mark.parametrize("layout", SINGLE)
@@ -94,9 +94,9 @@ def test_ops_with_one_stamp_are_cut_by_how_many_sources_they_take(
 ) -> None:
     records = [*mul_mat(10**12, 0), *mul_mat(10**12, 1), *mul_mat(10**12 + 5, 2)]
 
-    found = ops_of(read_records(tmp_path, records))
+    ops = ops_of(read_records(tmp_path, records))
 
-    assert [row[3] for row in found] == [
+    assert [row[3] for row in ops] == [
         [f"blk.{k}.attn_q.weight", f"attn_norm-{k}"] for k in range(3)
     ]
 
@@ -104,9 +104,9 @@ def test_ops_with_one_stamp_are_cut_by_how_many_sources_they_take(
 def test_records_that_do_not_come_out_even_stay_apart(tmp_path: Path) -> None:
     records = [*mul_mat(10**12, 0), *mul_mat(10**12, 1)[:1], *mul_mat(10**12 + 5, 2)]
 
-    found = ops_of(read_records(tmp_path, records))
+    ops = ops_of(read_records(tmp_path, records))
 
-    assert [len(row[3]) for row in found] == [1, 1, 1, 2]
+    assert [len(row[3]) for row in ops] == [1, 1, 1, 2]
 
 
 def test_ops_of_other_kinds_and_threads_are_not_joined(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_ops_of_other_kinds_and_threads_are_not_joined(tmp_path: Path) -> None:
         *records_of(at, MUL_MAT, b, a, thread=8),
     ]
 
-    found = ops_of(read_records(tmp_path, records))
+    ops = ops_of(read_records(tmp_path, records))
 
-    assert sorted((row[1], row[3]) for row in found) == [
+    assert sorted((row[1], row[3]) for row in ops) == [
         (MUL_MAT, ["a", "b"]), (MUL_MAT, ["b", "a"]), (ADD, ["a", "b"]),
         (ROPE, ["a", "b", "c"]), (ODD, ["a", "b"]),
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def test_any_multiplications_are_told_once_with_all_their_sources(
 
     ids = np.flatnonzero(trace.spans.op >= 0)
     lanes = [lane.attributes.get("raw") for lane in trace.lanes]
-    found = [
+    rows = [
         (
             int(trace.spans.start[i]) + trace.clock.origin,
             int(lanes[int(trace.spans.lane[i])] or 0),
@@ -163,10 +163,10 @@ def test_any_multiplications_are_told_once_with_all_their_sources(
         )
         for i in ids.tolist()
     ]
-    wanted = [
+    requested = [
         (t, th, [r.sources[0].ptr for r in mul_mat(t, k)]) for t, th, k in expected
     ]
-    assert sorted(found) == sorted(wanted)
+    assert sorted(rows) == sorted(requested)
     assert len(trace.accesses) == len(records)
 
 

@@ -47,8 +47,8 @@ def n_repeated(trace: Trace) -> int:
 
 def told_of_weights(trace: Trace) -> tuple[int, int]:
     """Return (accesses, bytes) of all tensors together."""
-    found = heat(trace)
-    return int(found.accesses.sum()), int(found.bytes_read.sum())
+    result = heat(trace)
+    return int(result.accesses.sum()), int(result.bytes_read.sum())
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
@@ -97,11 +97,13 @@ def test_lost_records_change_nothing_that_another_thread_tells(
     rng = np.random.default_rng(7)
     records = on_threads(3)
     n = len(RECORDS)
-    kept = rng.random(len(records)) >= share
+    is_match = rng.random(len(records)) >= share
     # Of every op some record is left.
-    kept[rng.integers(0, 3, n) * n + np.arange(n)] = True
+    is_match[rng.integers(0, 3, n) * n + np.arange(n)] = True
 
-    trace = read(tmp_path, [r for r, keep in zip(records, kept, strict=True) if keep])
+    trace = read(
+        tmp_path, [r for r, keep in zip(records, is_match, strict=True) if keep]
+    )
 
     assert told_of_weights(trace) == told_of_weights(read(tmp_path, RECORDS))
 

@@ -313,8 +313,8 @@ def test_extension_records_tell_experts_and_scores_of_each_token(
 
     r = trace.routing
     assert "bad_extension" not in {w.code for w in trace.warnings}
-    told = zip(r.layer.tolist(), r.expert.tolist(), r.rank.tolist(), strict=True)
-    assert list(told) == [
+    actual = zip(r.layer.tolist(), r.expert.tolist(), r.rank.tolist(), strict=True)
+    assert list(actual) == [
         (0, 4, 0), (0, 7, 1), (0, 2, 0), (0, 4, 1),
         (1, 5, 0), (1, 7, 1), (1, 2, 0), (1, 4, 1),
     ]  # fmt: skip
@@ -349,10 +349,10 @@ def test_lists_of_contexts_that_begin_at_the_same_tick_stay_with_their_own(
 
 def test_router_alone_tells_what_it_chose(tmp_path: Path) -> None:
     data, _ = with_extensions()
-    kept = [data[i : i + 256] for i in range(0, len(data), 256)]
-    kept = [record for record in kept if record[16] != 0xF0]
+    values = [data[i : i + 256] for i in range(0, len(data), 256)]
+    values = [record for record in values if record[16] != 0xF0]
 
-    trace = read(tmp_path, b"".join(kept))
+    trace = read(tmp_path, b"".join(values))
 
     assert len(trace.routing) == 8
     assert not np.isnan(trace.routing.score).any()
@@ -384,8 +384,8 @@ def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> N
 
     trace = read(tmp_path, data + extra)
 
-    (told,) = (w for w in trace.warnings if w.code == "expert_lists_differ")
-    assert told.count == 1
+    (warning,) = (w for w in trace.warnings if w.code == "expert_lists_differ")
+    assert warning.count == 1
     assert 9 in trace.routing.expert.tolist()
 
 
@@ -402,9 +402,9 @@ def listed_passes(n_rows: list[int], kinds: tuple[int, ...] = (0xF0, 0xF1)):
             if code not in kinds:
                 continue
             chosen = [rng.permutation(N_EXPERTS)[:4].tolist() for _ in range(n)]
-            room = 13 if code == 0xF1 else 26
-            for first in range(0, n, room):
-                part = chosen[first : first + room]
+            value = 13 if code == 0xF1 else 26
+            for first in range(0, n, value):
+                part = chosen[first : first + value]
                 scores = [[0.25] * 4] * len(part) if code == 0xF1 else None
                 parts.append(extension(r, code, part, scores, row=first))
     return parts
@@ -422,10 +422,10 @@ def test_lists_that_were_taken_out_are_counted(tmp_path: Path, seed: int) -> Non
     gone = set(np.random.default_rng(seed).choice(places, 16, False).tolist())
 
     assert missing(tmp_path, parts) == 0
-    found = missing(tmp_path, [p for i, p in enumerate(parts) if i not in gone])
+    result = missing(tmp_path, [p for i, p in enumerate(parts) if i not in gone])
 
     # The last rows of a prompt are not missed where both lists lost them.
-    assert len(gone) - 1 <= found <= len(gone)
+    assert len(gone) - 1 <= result <= len(gone)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -457,10 +457,10 @@ def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
     at = next(i for i in range(20, len(parts)) if parts[i][16] == 0xF0)
     trace = read(tmp_path, b"".join(parts[:at] + parts[at + 1 :]))
 
-    found = completeness(trace)
+    result = completeness(trace)
 
-    assert (found.n_missing, found.n_lists) == (0, 1)
-    assert "at least 1 expert list missing" in completeness_words(found)
+    assert (result.n_missing, result.n_lists) == (0, 1)
+    assert "at least 1 expert list missing" in completeness_words(result)
     (omission,) = trace_coverage(trace).of(Cause.EVENTS_LOST)
     assert omission.is_located
 
@@ -568,7 +568,7 @@ def test_where_sizes_tell_that_all_experts_computed_all_of_them_are_chosen(
         strict=True,
     ):
         chosen[token, layer].add(expert)
-    assert all(found == set(range(N_EXPERTS)) for found in chosen.values())
+    assert all(one == set(range(N_EXPERTS)) for one in chosen.values())
     assert len(routing) == 3 * 2 * N_EXPERTS
     assert routing.is_used.all()
     assert routing.n_more is not None

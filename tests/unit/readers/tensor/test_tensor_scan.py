@@ -121,8 +121,8 @@ def both(
         oracles.tensor(patch)
         plain = scanned(path, layout, names=names)
     for n_readers in (1, 2, 3):
-        found = scanned(path, layout, names=names, n_readers=n_readers)
-        assert_same_result(found, plain, layout)
+        result = scanned(path, layout, names=names, n_readers=n_readers)
+        assert_same_result(result, plain, layout)
 
 
 @pytest.mark.usefixtures("short_stretches")
@@ -283,10 +283,10 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
         scan.adapt(0.001)
         grown = scan.stretch
         scan.adapt(0.015)
-        kept = scan.stretch
+        entries = scan.stretch
         scan.adapt(0.9)
 
-    assert (grown, kept, scan.stretch) == (2 * before, 2 * before, before)
+    assert (grown, entries, scan.stretch) == (2 * before, 2 * before, before)
 
 
 def orders(work: ChunkedOps, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
@@ -306,11 +306,11 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ggscope.readers.chunked._CHUNK_ROWS", 7)
 
-        found = orders(ChunkedOps(lambda: None), thread, ids)
+        result = orders(ChunkedOps(lambda: None), thread, ids)
 
-    assert found[1] == expected
-    assert found[0][0] == 0
-    assert found[0][-1] == len(thread)
+    assert result[1] == expected
+    assert result[0][0] == 0
+    assert result[0][-1] == len(thread)
 
 
 @pytest.mark.parametrize("given_type", [np.int8, np.int16, np.int32, np.int64])
@@ -325,9 +325,9 @@ def test_columns_taken_narrow_are_equal(given_type: type, is_unsigned: bool) -> 
 
     for bits in range(1, 8 * dtype.itemsize - 1):
         column = rng.integers(0, 1 << bits, 500).astype(dtype)
-        found = work.take_narrow(column, order)
-        assert found.dtype == narrowest(column)
-        assert np.array_equal(found, column[order])
+        result = work.take_narrow(column, order)
+        assert result.dtype == narrowest(column)
+        assert np.array_equal(result, column[order])
         assert np.array_equal(work.take_narrow(column, None), column)
 
 

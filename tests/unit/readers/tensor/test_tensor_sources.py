@@ -29,8 +29,8 @@ def words_of(n_passes: int) -> np.ndarray:
     return np.frombuffer(data, np.uint64).reshape(-1, 32)
 
 
-def number(numbers: PatternNumbers, words: np.ndarray, first: int = 0) -> np.ndarray:
-    return numbers.number(words, np.arange(first, first + len(words)))
+def number(numbers: PatternNumbers, array: np.ndarray, first: int = 0) -> np.ndarray:
+    return numbers.number(array, np.arange(first, first + len(array)))
 
 
 def read(path: Path, **options: str) -> Trace:
@@ -39,48 +39,48 @@ def read(path: Path, **options: str) -> Trace:
 
 
 def test_numbers_repeat_with_the_passes() -> None:
-    words = words_of(3)
+    texts = words_of(3)
     numbers = PatternNumbers(LAYOUT_256)
 
-    ids = number(numbers, words)
+    ids = number(numbers, texts)
 
-    n = len(words) // 3
+    n = len(texts) // 3
     assert len(np.unique(ids[:n])) == n
     assert np.array_equal(ids[:n], ids[n : 2 * n])
     assert numbers.first_record().tolist() == list(range(n))
-    assert np.array_equal(numbers.exemplars(), words[:n])
+    assert np.array_equal(numbers.exemplars(), texts[:n])
 
 
 def test_numbers_are_the_same_in_blocks() -> None:
-    words = words_of(3)
-    whole = number(PatternNumbers(LAYOUT_256), words)
+    texts = words_of(3)
+    whole = number(PatternNumbers(LAYOUT_256), texts)
     numbers = PatternNumbers(LAYOUT_256)
 
-    parts = [number(numbers, words[i : i + 7]) for i in range(0, len(words), 7)]
+    parts = [number(numbers, texts[i : i + 7]) for i in range(0, len(texts), 7)]
 
     assert np.array_equal(np.concatenate(parts), whole)
 
 
 def test_tables_of_two_readers_are_numbered_as_if_one_had_read() -> None:
-    words = words_of(4)[20:]
-    whole = number(PatternNumbers(LAYOUT_256), words)
-    parts = [(0, 9), (9, 30), (30, 41), (41, len(words))]
+    texts = words_of(4)[20:]
+    whole = number(PatternNumbers(LAYOUT_256), texts)
+    parts = [(0, 9), (9, 30), (30, 41), (41, len(texts))]
     numbers = [PatternNumbers(LAYOUT_256), PatternNumbers(LAYOUT_256)]
 
-    own = [number(numbers[k % 2], words[a:b], a) for k, (a, b) in enumerate(parts)]
+    own = [number(numbers[k % 2], texts[a:b], a) for k, (a, b) in enumerate(parts)]
     ids, exemplars = merged(
         [(n.exemplars(), n.first_record()) for n in numbers], LAYOUT_256
     )
 
-    found = np.concatenate([ids[k % 2][part] for k, part in enumerate(own)])
-    assert np.array_equal(found, whole)
+    array = np.concatenate([ids[k % 2][part] for k, part in enumerate(own)])
+    assert np.array_equal(array, whole)
     assert len(exemplars) == whole.max() + 1
     assert np.array_equal(number(PatternNumbers(LAYOUT_256), exemplars),
                           np.arange(len(exemplars)))  # fmt: skip
 
 
 def test_equal_hashes_of_two_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = words_of(2)[:40]
+    texts = words_of(2)[:40]
     strong, tried = scan.secret_factors, []
 
     def weak_at_first(n_words: int) -> np.ndarray:
@@ -89,12 +89,12 @@ def test_equal_hashes_of_two_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(scan, "secret_factors", weak_at_first)
     record = np.arange(40)
-    parts = [(words[20:], record[20:]), (words[:20], record[:20])]
+    parts = [(texts[20:], record[20:]), (texts[:20], record[:20])]
 
     ids, exemplars = merged(parts, LAYOUT_256)
 
     assert len(tried) == 3
-    expected = number(PatternNumbers(LAYOUT_256), words)
+    expected = number(PatternNumbers(LAYOUT_256), texts)
     assert np.array_equal(np.concatenate(ids[::-1]), expected)
     assert len(exemplars) == expected.max() + 1
 
@@ -120,18 +120,18 @@ def test_trace_that_never_repeats_is_refused_with_the_way_out(
 
 
 def test_names_that_differ_in_the_last_letter_differ_in_hash() -> None:
-    words = np.zeros((256, 3), np.uint64)
-    words.view(np.uint8).reshape(256, 24)[:, 0] = 65
-    words.view(np.uint8).reshape(256, 24)[:, 7] = np.arange(256)
+    array = np.zeros((256, 3), np.uint64)
+    array.view(np.uint8).reshape(256, 24)[:, 0] = 65
+    array.view(np.uint8).reshape(256, 24)[:, 7] = np.arange(256)
 
-    assert len(np.unique(hash_name(words))) == 256
+    assert len(np.unique(hash_name(array))) == 256
 
 
 def test_blank_names_have_hash_zero() -> None:
-    words = np.zeros((2, 3), np.uint64)
-    words[1, 1] = 99
+    array = np.zeros((2, 3), np.uint64)
+    array[1, 1] = 99
 
-    assert hash_name(words).tolist() == [0, 0]
+    assert hash_name(array).tolist() == [0, 0]
 
 
 def test_ranges_are_cut_and_sampled_evenly() -> None:
@@ -164,8 +164,8 @@ def test_blocks_cover_the_ranges_once(tmp_path: Path) -> None:
     path.write_bytes(np.repeat(np.arange(100, dtype=np.uint64), 32).tobytes())
     with Source(path) as source:
         rows = [
-            (at, words[:, 0].tolist())
-            for at, words in word_blocks(source, 256, [(3, 5), (90, 100)])
+            (at, text[:, 0].tolist())
+            for at, text in word_blocks(source, 256, [(3, 5), (90, 100)])
         ]
 
     assert rows == [(3, [3, 4]), (90, list(range(90, 100)))]

@@ -248,7 +248,7 @@ def test_early_pictures_of_blocks_per_thread_do_not_promise_too_much(
 @pytest.mark.usefixtures("eager")
 def test_published_arrays_are_never_changed(tmp_path: Path) -> None:
     path = written(tmp_path / "t", on_threads(llama_trace(9, duration=300), 3))
-    kept: list[tuple[Trace, list[np.ndarray]]] = []
+    items: list[tuple[Trace, list[np.ndarray]]] = []
 
     def copies(trace: Trace) -> list[np.ndarray]:
         s = trace.spans
@@ -257,10 +257,10 @@ def test_published_arrays_are_never_changed(tmp_path: Path) -> None:
             for name in (*PREFIX_COLUMNS, "end", "record", "flags", "name", "layer")
         ]
 
-    read(path, publish=lambda trace: kept.append((trace, copies(trace))))
+    read(path, publish=lambda trace: items.append((trace, copies(trace))))
 
-    assert len(kept) > 3
-    for trace, before in kept:
+    assert len(items) > 3
+    for trace, before in items:
         assert all(map(np.array_equal, copies(trace), before))
 
 
@@ -410,9 +410,9 @@ def test_file_that_shrinks_keeps_what_was_read(
 
     n = trace.info.n_records
     assert n_left <= n < len(records)
-    found = [w for w in trace.warnings if w.code == "file_shrank"]
-    assert [(w.severity, w.offset) for w in found] == [(Severity.DATA_LOSS, 256 * n)]
-    assert f"{n:,} records before that were loaded" in found[0].message
+    warnings = [w for w in trace.warnings if w.code == "file_shrank"]
+    assert [(w.severity, w.offset) for w in warnings] == [(Severity.DATA_LOSS, 256 * n)]
+    assert f"{n:,} records before that were loaded" in warnings[0].message
     assert int((trace.spans.op >= 0).sum()) == n
     assert "file_changed" in codes(trace)
 
@@ -430,8 +430,8 @@ def test_file_that_grows_is_reported_and_read_as_it_was(tmp_path: Path) -> None:
 
     assert trace.info.n_records == len(records)
     assert "file_shrank" not in codes(trace)
-    (found,) = [w for w in trace.warnings if w.code == "file_changed"]
-    assert "later records are missing" in found.message
+    (warning,) = [w for w in trace.warnings if w.code == "file_changed"]
+    assert "later records are missing" in warning.message
 
 
 @pytest.mark.usefixtures("eager")
@@ -442,8 +442,8 @@ def test_file_that_vanishes_is_read_to_its_end(tmp_path: Path) -> None:
     trace = read_while(path, path.unlink)
 
     assert trace.info.n_records == len(records)
-    (found,) = [w for w in trace.warnings if w.code == "file_changed"]
-    assert "deleted or renamed" in found.message
+    (warning,) = [w for w in trace.warnings if w.code == "file_changed"]
+    assert "deleted or renamed" in warning.message
     assert trace.records is not None
     with pytest.raises(ReadError):
         trace.records.view(0)
@@ -456,8 +456,8 @@ def test_file_that_is_replaced_is_reported(tmp_path: Path) -> None:
 
     trace = read_while(path, lambda: other.replace(path))
 
-    (found,) = [w for w in trace.warnings if w.code == "file_changed"]
-    assert "was replaced" in found.message
+    (warning,) = [w for w in trace.warnings if w.code == "file_changed"]
+    assert "was replaced" in warning.message
 
 
 def test_too_little_memory_names_the_ways_out(tmp_path: Path) -> None:
@@ -497,14 +497,14 @@ def test_range_reads_these_records_only(
     trace = read(written(tmp_path / "t", records), options={"range": text})
 
     assert trace.spans.record is not None
-    kept = trace.spans.record[trace.spans.op >= 0]
-    assert kept.tolist() == list(range(first, stop))
+    value = trace.spans.record[trace.spans.op >= 0]
+    assert value.tolist() == list(range(first, stop))
     assert trace.clock.origin == records[first].time
-    (found,) = [w for w in trace.warnings if w.code == "range"]
-    assert found.count == 58 - (stop - first)
-    assert "records left out by the range" in found.message
+    (warning,) = [w for w in trace.warnings if w.code == "range"]
+    assert warning.count == 58 - (stop - first)
+    assert "records left out by the range" in warning.message
     assert trace.info.options["range"] == text
-    assert trace.info.summary["records_left_out"] == found.count
+    assert trace.info.summary["records_left_out"] == warning.count
 
 
 def test_range_of_a_sparse_file_counts_holes_inside_only(tmp_path: Path) -> None:
@@ -590,8 +590,8 @@ def test_sampled_names_are_those_of_every_sixteenth_block(
         assert trace.accesses.of_span(i).size.tolist() == (
             whole.accesses.of_span(i).size.tolist()
         )
-    (found,) = [w for w in trace.warnings if w.code == "names_left_out"]
-    assert "names sampled: 1 of 16 blocks" in found.message
+    (warning,) = [w for w in trace.warnings if w.code == "names_left_out"]
+    assert "names sampled: 1 of 16 blocks" in warning.message
     assert trace.info.summary["names"] == "sampled"
     assert trace.info.options["names"] == "sampled"
 

@@ -95,8 +95,8 @@ def test_record_without_an_end_has_no_wait(tmp_path, with_sidecar):
 
     trace = open_bundle(survey((path,))) if with_sidecar else open_trace(path)
 
-    found = waits(trace)
-    assert {i for i, wait in found.items() if wait == NO_WAIT} == {5}
+    result = waits(trace)
+    assert {i for i, wait in result.items() if wait == NO_WAIT} == {5}
 
 
 @pytest.mark.parametrize("with_sidecar", [False, True])
@@ -174,7 +174,7 @@ def test_contexts_that_compute_at_once_are_compared_one_by_one(
     left = [raw for i, (_, raw) in sorted(enumerate(made), key=lambda e: e[1][0])
             if i not in gone]  # fmt: skip
 
-    found = completeness(opened(tmp_path, bytearray(b"".join(left))))
+    result = completeness(opened(tmp_path, bytearray(b"".join(left))))
 
-    assert (found.is_known, found.n_missing) == (True, n_lost)
-    assert found.n_passes == 24
+    assert (result.is_known, result.n_missing) == (True, n_lost)
+    assert result.n_passes == 24
