@@ -3,6 +3,9 @@
 import math
 import time
 from collections.abc import Callable
+from typing import Self
+
+_BLOCKS_S = 0.5
 
 
 class SnapshotScheduler:
@@ -11,7 +14,7 @@ class SnapshotScheduler:
     Parameters
     ----------
     first_s : seconds of reading before the first snapshot, and left after each.
-    is_wanted : whether anybody receives snapshots.
+    is_requested : whether anybody receives snapshots.
     short_s : no snapshots of a file that is read in less time.
     most : maximum number of snapshots.
     growth : minimum ratio of the records in a snapshot to those in the last one.
@@ -40,6 +43,21 @@ class SnapshotScheduler:
         self._began = clock()
         self._spent = self._price = 0.0
         self._last = self._count = 0
+
+    @classmethod
+    def of_blocks(cls, *, is_requested: bool = True) -> Self:
+        """Return that of readers that publish their first block at once.
+
+        At most four more follow, from half a second on, each of four times as much.
+        """
+        return cls(
+            _BLOCKS_S,
+            is_requested=is_requested,
+            short_s=3 * _BLOCKS_S,
+            most=4,
+            growth=4,
+            cost_share=0.2,
+        )
 
     def is_due(self, done: int, total: int) -> bool:
         """Return whether to publish, with `done` of `total` records or bytes read."""

@@ -54,8 +54,6 @@ OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
 _OF_OWN = (*OF_OPS, "span", "word")
 _PHASES = 128
-_NEXT_SECONDS = 0.5
-"""Between early pictures, at least."""
 _MEMORY_BLOCKS = 32
 """After so many blocks the free memory is looked at."""
 
@@ -193,9 +191,7 @@ class EventScan:
     ) -> None:
         self._text, self._context, self._size = text, context, size
         self._publish = publish
-        self._pace = SnapshotScheduler(
-            _NEXT_SECONDS, short_s=3 * _NEXT_SECONDS, most=4, growth=4, cost_share=0.2
-        )
+        self._pace = SnapshotScheduler.of_blocks()
         self._block_bytes = block_bytes
         self._secret = secrets.randbits(64)
         self._numbers: dict[str, int] = {}

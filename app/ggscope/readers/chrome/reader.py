@@ -27,6 +27,7 @@ from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
+    packed_estimate,
     remedy_of_packing,
     text_of,
     unpacked_head,
@@ -79,13 +80,7 @@ class ChromeReader:
         if not data:
             return None
         n = scan_head(data).n_events
-        n_records = int((n + 1) * head.size / max(len(head.data), 1))
-        if head.data.startswith((GZIP, ZSTD)):
-            share = len(data) / max(len(head.data), 1)
-            n_records = int((n + 1) * head.size * max(share, 1) / max(len(data), 1))
-        return Estimate(
-            n_records, _FINAL_BYTES * n_records, _ROW_BYTES * n_records + (48 << 20)
-        )
+        return packed_estimate(head, data, n + 1, _FINAL_BYTES, _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace of a file.

@@ -40,8 +40,6 @@ _CAPACITY = 1 << 15
 _N_TEXTS = 1 << 18
 _FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
-_NEXT_SECONDS = 0.5
-"""Between early pictures, at least."""
 _MEMORY_BLOCKS = 32
 _HEADER_BYTES = 32 << 10
 _RECORD_BYTES = 64 << 10
@@ -152,9 +150,7 @@ class DelimitedTable:
         ----------
         publish : called with the rows so far, where an early picture is wanted.
         """
-        pace = SnapshotScheduler(
-            _NEXT_SECONDS, short_s=3 * _NEXT_SECONDS, most=4, growth=4, cost_share=0.2
-        )
+        pace = SnapshotScheduler.of_blocks()
         with ThreadPoolExecutor(1) as pool:
             blocks = TextBlocks(text, pool)
             try:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ggscope.errors import LimitExceededError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
-from ggscope.readers.api import GZIP, ZSTD
+from ggscope.readers.api import GZIP, ZSTD, Estimate, Head
 from ggscope.readers.source import Source, read_at
 
 HEAD_BYTES = 256 << 10
@@ -23,6 +23,8 @@ MOST_RATIO, FREE_BYTES = 400, 64 << 20
 """A file may unpack to so many times its size, or to so much in any case. JSON of
 traces packs 8 to 50 times."""
 _PACKED_BYTES = 256 << 10
+_BLOCKS_BYTES = 48 << 20
+"""Memory of the blocks that are read at a time."""
 _MARK_BYTES = 16 << 20
 """So much text lies between two places at which unpacking can begin."""
 
@@ -107,6 +109,26 @@ def unpacked_head(data: bytes, limit: int = HEAD_BYTES) -> bytes | None:
         except Exception:  # noqa: BLE001 - two packages, with errors of their own
             return _small_reads(opened, data, limit)
     return data
+
+
+def packed_estimate(
+    head: Head, text: bytes, n: int, final_bytes: int, row_bytes: int
+) -> Estimate:
+    """Return what reading a file would cost, by the density of its first records.
+
+    Parameters
+    ----------
+    text : what `unpacked_head` gives of the file's first bytes; not empty.
+    n : records in it.
+    final_bytes, row_bytes : memory of a record in the end, and while it is read.
+    """
+    size = float(head.size)
+    if head.data.startswith((GZIP, ZSTD)):
+        size *= max(len(text) / max(len(head.data), 1), 1)
+    n_records = int(n * size / len(text))
+    return Estimate(
+        n_records, final_bytes * n_records, row_bytes * n_records + _BLOCKS_BYTES
+    )
 
 
 def _small_reads(opened: Callable[[Any], Any], data: bytes, limit: int) -> bytes:

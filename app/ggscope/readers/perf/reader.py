@@ -45,7 +45,6 @@ _SPAN_BYTES, _SAMPLE_BYTES = 60, 120
 """Memory of a span and, while it is read, of a sample; measured."""
 _SPANS_OF_SAMPLE = 3
 """Frames that begin anew with a sample, as a rule."""
-_NEXT_SECONDS = 0.5
 
 
 class PerfReader:
@@ -90,14 +89,7 @@ class PerfReader:
         """
         header = source.read(0, min(source.size, _HEADER_BYTES))
         text = header.decode("utf-8", "replace")
-        pace = SnapshotScheduler(
-            _NEXT_SECONDS,
-            is_requested=context.wants_stages,
-            short_s=3 * _NEXT_SECONDS,
-            most=4,
-            growth=4,
-            cost_share=0.2,
-        )
+        pace = SnapshotScheduler.of_blocks(is_requested=context.wants_stages)
 
         def on_block(scan: SampleScan, done: int) -> None:
             if len(scan) and pace.is_due(done, source.size):

@@ -36,7 +36,6 @@ from ggscope.readers.snapshots import SnapshotScheduler
 FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
 _CAPACITY = 1 << 16
-_NEXT_SECONDS = 0.5
 _MEMORY_BLOCKS = 32
 
 OWN = "ggscope."
@@ -230,9 +229,7 @@ class PacketScan:
     ) -> None:
         self._text, self._context, self._size = text, context, size
         self._publish, self._first_bytes = publish, first_bytes
-        self._pace = SnapshotScheduler(
-            _NEXT_SECONDS, short_s=3 * _NEXT_SECONDS, most=4, growth=4, cost_share=0.2
-        )
+        self._pace = SnapshotScheduler.of_blocks()
         self._numbers: dict[str, int] = {}
         self._rows = ChunkedTable(
             offset=np.int64, time=np.int64, duration=np.int64, clock=np.int32,

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import GZIP, NOT_MINE, ZSTD, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.api import NOT_MINE, ZSTD, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.packed_text import (
     TraceText,
+    packed_estimate,
     remedy_of_packing,
     text_of,
     unpacked_head,
@@ -60,13 +61,7 @@ class PerfettoReader:
         if not data:
             return None
         n = scan_head(data).n_packets
-        size = head.size
-        if head.data.startswith((GZIP, ZSTD)):
-            size = int(size * max(len(data) / max(len(head.data), 1), 1))
-        n_records = int((n + 1) * size / max(len(data), 1))
-        return Estimate(
-            n_records, _FINAL_BYTES * n_records, _ROW_BYTES * n_records + (48 << 20)
-        )
+        return packed_estimate(head, data, n + 1, _FINAL_BYTES, _ROW_BYTES)
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace of a file.

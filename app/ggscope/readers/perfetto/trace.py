@@ -227,8 +227,6 @@ class PerfettoTrace:
             more |= {key: narrow(value) for key, value in self._of_ops(row).items()}
             more["wait"] = waits
             flags = flags | self._qualities(joined.row)
-            own = {key: narrow(value) for key, value in self._of_ops(row).items()}
-            more |= {**own, "wait": waits}
         self._builder.add_spans(
             start=joined.start - self.origin,
             end=joined.end - self.origin,

@@ -39,8 +39,6 @@ ROOT = "rocprofiler-sdk-tool"
 _MOST_PROCESSES = 256
 _FACT_BYTES = 4 << 20
 _NAMES_BYTES = 32 << 20
-_NEXT_SECONDS = 0.5
-"""Between early pictures, at least."""
 _MEMORY_BLOCKS = 32
 _KERNELS, _COUNTERS = "kernel_dispatch", "counter_collection"
 _WORK = {
@@ -159,9 +157,7 @@ class JsonRecords:
     ) -> None:
         self._text, self._context, self._size = text, context, size
         self._publish = publish
-        self._pace = SnapshotScheduler(
-            _NEXT_SECONDS, short_s=3 * _NEXT_SECONDS, most=4, growth=4, cost_share=0.2
-        )
+        self._pace = SnapshotScheduler.of_blocks()
         self._processes: list[_Process] = []
         self._n_blocks = 0
         self.faults = ListFaults()

@@ -100,3 +100,10 @@ def snapshots(seconds: float, price: float, steps: int = 400) -> list[float]:
             pace.timed(publish, k * 1000)
             snapshots.append(k / steps)
     return snapshots
+
+
+def test_readers_of_blocks_publish_little_of_a_file_that_is_read_fast() -> None:
+    pace = SnapshotScheduler.of_blocks()
+
+    assert not pace.is_due(50, 100)  # no half a second has gone by
+    assert not SnapshotScheduler.of_blocks(is_requested=False).is_slow
