@@ -30,6 +30,7 @@ from bench_figures import (
     N_EVENTS,
     N_QUERIED,
     N_ROWS,
+    PACKETS,
     SIZES,
     Figure,
     figures,
@@ -54,6 +55,7 @@ KINDS = (
     "npu",
     "chrome",
     "perfetto",
+    "pftrace",
     "nsys",
     "sql",
     "moe",
@@ -67,6 +69,7 @@ KINDS = (
 PANES = ("--panes", "--renderer", "raster")
 """How sessions of a run, its model and its graph are opened."""
 TIMEOUT_S = 1800
+_OF_PROFILERS = (("chrome", CHROME), ("pftrace", PACKETS), ("nsys", N_ROWS))
 
 Values = dict[str, float]
 
@@ -147,7 +150,9 @@ class Bench:
         if "start" in arguments.only:
             self.sources["start"] = partial(self._opened, "start", SAMPLE, 0.5)
         for name, path in paths.items():
-            kind = next((k for k in ("bin", "chrome") if name.startswith(k)), name)
+            kind = next(
+                (k for k in ("bin", "chrome", "pftrace") if name.startswith(k)), name
+            )
             if kind in arguments.only:
                 work = partial(self._opened, name, path, self._seconds)
                 self.sources[name] = work
@@ -364,9 +369,12 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
         if kind in arguments.only:
             files[kind] = trace_file(kind, n)
     largest = max(map(millions, arguments.size))
-    for kind, counts in (("chrome", CHROME), ("nsys", N_ROWS)):
+    for kind, counts in _OF_PROFILERS:
         is_asked = kind in arguments.only
-        is_asked |= kind == "chrome" and "perfetto" in arguments.only
+        # Perfetto traces are made of Chrome traces.
+        is_asked |= kind == "chrome" and bool(
+            {"perfetto", "pftrace"} & set(arguments.only)
+        )
         for name, n in counts.items() if is_asked else ():
             if n <= largest * 1e6:
                 files[name] = trace_file(kind, n)

@@ -7,6 +7,8 @@ SIZES = {"1": 1_000_000, "10": 10_000_000, "33": 33_554_432}
 N_EVENTS = {"ggmlviz": 2_000_000, "npu": 1_500_000}
 CHROME = {"chrome1M": 1_000_000, "chrome10M": 10_000_000}
 """Events of Chrome traces, at most as many millions as the largest size."""
+PACKETS = {"pftrace1M": 1_000_000, "pftrace10M": 10_000_000}
+"""Events of Perfetto traces: those of the Chrome traces, as ggscope converts them."""
 N_ROWS = {"nsys": 10_000_000}
 N_QUERIED = 5_000_000
 """Spans of the trace that SQL is asked of."""
@@ -219,6 +221,15 @@ def _profilers() -> list[Figure]:
                 ("peak_mb", "memory of its processes", "MB"),
             )
         ]  # fmt: skip
+    for source, n in PACKETS.items():
+        what = f"Perfetto packets, {n:,} events"
+        figures += _opening(source, what, None, None)
+        figures.append(
+            Figure(
+                key=f"{source}.bytes_per_record", label=f"{what}: memory",
+                unit="B each", slack=4,
+            )
+        )  # fmt: skip
     figures += _opening("nsys", "nsys SQLite, 10 M rows", 2.0, None)
     rows = (
         ("group_ms", "grouped by op", 100), ("count_ms", "counted", None),

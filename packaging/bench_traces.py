@@ -14,6 +14,10 @@ from pathlib import Path
 import numpy as np
 from bench_profilers import write_chrome, write_nsys
 
+from ggscope.exporters import perfetto
+from ggscope.exporters.events import Events
+from ggscope.readers.registry import open_trace
+
 SOURCE = np.dtype(
     [
         ("name", "S20"), ("tensor_ptr", "<u8"), ("size_bytes", "<u4"),
@@ -381,6 +385,8 @@ def trace_file(kind: str, n: int) -> TraceFile:
         return TraceFile(f"llama-{n}.ggmlviz", n, n * 60, write_ggmlviz)
     if kind == "chrome":
         return TraceFile(f"torch-{n}.chrome.json", n, n * 240, write_chrome)
+    if kind == "pftrace":
+        return TraceFile(f"torch-{n}.pftrace", n, n * 60, write_pftrace)
     if kind == "nsys":
         return TraceFile(f"report-{n}.sqlite", n, n * 55, write_nsys)
     return TraceFile(f"llama-{n}.npu.json", n, n * 230, write_npu)
@@ -413,6 +419,14 @@ def provide(file: TraceFile, folder: Path) -> Path:
         if file.write is not write_bin:
             _mark(file, folder).write_text(str(path.stat().st_size))
     return path
+
+
+def write_pftrace(path: Path, n: int) -> None:
+    """Write a Chrome trace of `n` events, which lies beside it, as Perfetto packets."""
+    trace = open_trace(provide(trace_file("chrome", n), path.parent))
+    with path.open("wb") as file:
+        for chunk in perfetto.chunks(Events(trace)):
+            file.write(chunk)
 
 
 def _mark(file: TraceFile, folder: Path) -> Path:
