@@ -155,8 +155,14 @@ def test_tooltip_names_inputs_and_readers(view, session, trace):
 def test_long_traces_find_links_on_a_worker(session, trace, qtbot, monkeypatch):
     monkeypatch.setattr("ggscope.session.linking.QUICK_SPANS", 1)
 
+    changes = []
+    session.linking.linked_changed.connect(lambda _: changes.append("linked"))
+    session.linking.op_links_changed.connect(lambda _: changes.append("op links"))
+
     session.selection.select_span(span_named(trace, "c"))
     first = session.linking.linked.op_links
     qtbot.waitUntil(lambda: bool(session.linking.linked.op_links.inputs))
 
     assert first is NO_LINKS
+    # Panes without arrows need not be drawn again for these.
+    assert changes == ["linked", "op links"]

@@ -40,6 +40,8 @@ class Linking(QObject):
     Signals
     -------
     linked_changed(Linked) : follows `SelectionModel.changed`.
+    op_links_changed(Linked) : what the selected op reads and who reads it became known;
+        nothing else of `linked` is another.
     linked_position_changed(int) : `step` went to another linked span.
     correlation_changed(Correlation | None) : it became known, or the trace changed.
     span_reached(int) : `step` went to this linked span.
@@ -49,6 +51,7 @@ class Linking(QObject):
     """
 
     linked_changed = Signal(object)
+    op_links_changed = Signal(object)
     linked_position_changed = Signal(object)
     correlation_changed = Signal(object)
     span_reached = Signal(object)
@@ -173,7 +176,7 @@ class Linking(QObject):
         def publish(links: OpLinks) -> None:
             if self.linked.selection == selection:
                 self.linked = replace(self.linked, op_links=links)
-                self.linked_changed.emit(self.linked)
+                self.op_links_changed.emit(self.linked)
 
         # As long as the program runs those of the last snapshot stay.
         known = self.linked.op_links

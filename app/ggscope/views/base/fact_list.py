@@ -1,6 +1,6 @@
 """FactList: facts as labelled lines."""
 
-from PySide6.QtCore import QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -11,6 +11,18 @@ from ggscope.sanitize import html, one_line, plain
 from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import mono_font, qcolor, scaled, words_font
+
+_MOST_HEIGHTS = 2_000
+"""Rows whose heights are remembered."""
+
+
+class _Faces:
+    """Metrics of the faces of a list, asked for once for all of its rows."""
+
+    def __init__(self) -> None:
+        self.label = QFontMetrics(words_font(12))
+        self.value = QFontMetrics(mono_font(12))
+        self.words = QFontMetrics(words_font(11.5))
 
 
 @guarded
@@ -30,6 +42,7 @@ class FactList(QWidget):
         self.row_boxes: list[QRect] = []
         # Layouts ask for the height at the same few widths again and again.
         self._heights: dict[int, tuple[int, ...]] = {}
+        self._height_of: dict[tuple[object, ...], int] = {}
         self.setMouseTracking(True)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
@@ -58,6 +71,13 @@ class FactList(QWidget):
         self._theme = theme
         self.update()
 
+    def changeEvent(self, event: QEvent) -> None:
+        """Measure anew in another font."""
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.ApplicationFontChange):
+            self._heights.clear()
+            self._height_of.clear()
+        super().changeEvent(event)
+
     def hasHeightForWidth(self) -> bool:
         """Return True: long values wrap."""
         return True
@@ -74,6 +94,14 @@ class FactList(QWidget):
         """Return a width down to which values wrap."""
         return QSize(scaled(120), scaled(20))
 
+    def _is_stacked(self, fact: Fact, width: int, faces: _Faces) -> bool:
+        """Tell whether a long label leaves too little space for the value beside it."""
+        label = faces.label.horizontalAdvance(fact.label)
+        if label <= width * 0.4:
+            return False
+        value = faces.value.horizontalAdvance(fact.value)
+        return label + scaled(12) + value > width
+
     def _value_flags(self, text: str, metrics: QFontMetrics, width: int) -> int:
         """Return how to draw a value: broken at words, where they are short enough."""
         longest = max((metrics.horizontalAdvance(w) for w in text.split()), default=0)
@@ -81,16 +109,10 @@ class FactList(QWidget):
         wrap = Qt.TextFlag.TextWordWrap if by_words else Qt.TextFlag.TextWrapAnywhere
         return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop | wrap)
 
-    def _is_stacked(self, fact: Fact, width: int) -> bool:
-        """Tell whether a long label leaves too little room for the value beside it."""
-        label = QFontMetrics(words_font(12)).horizontalAdvance(fact.label)
-        value = QFontMetrics(mono_font(12)).horizontalAdvance(fact.value)
-        return label > width * 0.4 and label + scaled(12) + value > width
-
-    def _value_width(self, fact: Fact, width: int) -> int:
-        if self._is_stacked(fact, width):
+    def _value_width(self, fact: Fact, width: int, faces: _Faces) -> int:
+        if self._is_stacked(fact, width, faces):
             return max(width, scaled(60))
-        label = QFontMetrics(words_font(12)).horizontalAdvance(fact.label)
+        label = faces.label.horizontalAdvance(fact.label)
         return max(width - label - scaled(12), scaled(60))
 
     def _lines(self, fact: Fact) -> tuple[tuple[str, bool], ...]:
@@ -104,15 +126,28 @@ class FactList(QWidget):
         """Return the height of each row."""
         known = self._heights.get(width)
         if known is None:
-            known = tuple(self._row_height(fact, width) for fact in self._facts)
+            faces = _Faces()
+            known = tuple(self._row_height(fact, width, faces) for fact in self._facts)
             self._heights[width] = known
         return known
 
-    def _row_height(self, fact: Fact, width: int) -> int:
-        total = scaled(6) + (scaled(16) if self._is_stacked(fact, width) else 0)
+    def _row_height(self, fact: Fact, width: int, faces: _Faces) -> int:
+        # Of a list that is shown anew most rows are as before, and so is their height.
+        key = (fact.label, fact.value, fact.qualifier, fact.caution, width)
+        height = self._height_of.get(key)
+        if height is None:
+            height = self._measured_height(fact, width, faces)
+            if len(self._height_of) >= _MOST_HEIGHTS:
+                self._height_of.clear()
+            self._height_of[key] = height
+        return height
+
+    def _measured_height(self, fact: Fact, width: int, faces: _Faces) -> int:
+        is_stacked = self._is_stacked(fact, width, faces)
+        total = scaled(6) + (scaled(16) if is_stacked else 0)
+        space = self._value_width(fact, width, faces)
         for text, is_words in self._lines(fact):
-            metrics = QFontMetrics(words_font(11.5) if is_words else mono_font(12))
-            space = self._value_width(fact, width)
+            metrics = faces.words if is_words else faces.value
             box = metrics.boundingRect(
                 QRect(0, 0, space, 10_000),
                 self._value_flags(text, metrics, space),
@@ -129,25 +164,31 @@ class FactList(QWidget):
             top = 0
             self.row_boxes = []
             heights = self._row_heights(self.width())
+            faces = _Faces()
             for fact, height in zip(self._facts, heights, strict=True):
                 box = QRect(0, top, self.width(), height)
                 self.row_boxes.append(box)
                 if box.intersects(event.rect()):
-                    self._paint_row(painter, box, fact, self._theme)
+                    self._paint_row(painter, box, fact, self._theme, faces)
                 top += height
 
     def _paint_row(
-        self, painter: QPainter, box: QRect, fact: Fact, theme: Theme
+        self,
+        painter: QPainter,
+        box: QRect,
+        fact: Fact,
+        theme: Theme,
+        faces: _Faces,
     ) -> None:
         inner = box.adjusted(0, scaled(3), 0, -scaled(3))
         painter.setFont(words_font(12))
         painter.setPen(qcolor(theme.dim))
         # Words and figures come in two faces: share the baseline, not the top.
-        baseline = inner.top() + QFontMetrics(mono_font(12)).ascent()
+        baseline = inner.top() + faces.value.ascent()
         painter.drawText(inner.left(), baseline, one_line(fact.label))
-        width = self._value_width(fact, box.width())
+        width = self._value_width(fact, box.width(), faces)
         area = QRect(inner.right() - width + 1, inner.top(), width, inner.height())
-        if self._is_stacked(fact, box.width()):
+        if self._is_stacked(fact, box.width(), faces):
             area.setTop(area.top() + scaled(16))
         for text, is_words in self._lines(fact):
             missing = text == NOT_AVAILABLE

@@ -81,6 +81,7 @@ class DetailsView(View):
             (session.trace_changed, self._on_trace_changed),
             (session.selection.changed, self._show),
             (session.linking.linked_changed, self._show_linked),
+            (session.linking.op_links_changed, self._show_linked),
             (session.linking.linked_position_changed, self._show_linked),
             (session.critical_path.changed, self._show_critical_path),
             (session.linking.correlation_changed, self._on_correlation_changed),

@@ -106,6 +106,7 @@ class TimelineView(PaintedView):
             (session.viewport.changed, self._on_moved),
             (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self._on_linked_changed),
+            (session.linking.op_links_changed, self.repaint_picture),
             (session.linking.linked_position_changed, self._on_linked_changed),
             (session.ranges.marked_changed, self.repaint_picture),
             (session.queries.mask_changed, self._on_mask_changed),
