@@ -53,6 +53,8 @@ _OVERHEADS = {
 _RANGES = (59, 60, 70, 71)
 """Types of NVTX events that are ranges: pushed, started, and those of NVTXT."""
 _MARKS = (34, 69)
+_DOMAIN = 75
+"""Type of the NVTX event that names a domain."""
 _CATEGORIES = {
     _ACTIVITY + "RUNTIME": "cuda_runtime",
     _ACTIVITY + "DRIVER": "cuda_driver",
@@ -435,9 +437,16 @@ class NsysExport:
         """Read ranges and marks that the program itself set."""
         if not self._db.has(_NVTX, "start"):
             return
-        columns = ("start", "end", "eventType", "globalTid", "textId")
+        columns = ("start", "end", "eventType", "globalTid", "textId", "domainId")
         rows = self._whole(_NVTX, columns)
         name = self._nvtx_names(rows["textId"])
+        # The default domain has the number 0; older exports have no domains.
+        domain = np.maximum(rows["domainId"], 0)
+        is_named = (rows["eventType"] == _DOMAIN) & (name >= 0)
+        domains = {
+            int(number): self._strings[int(text)]
+            for number, text in zip(domain[is_named], name[is_named], strict=True)
+        }
         is_range = np.isin(rows["eventType"], _RANGES) | (rows["end"] != NONE)
         is_mark = np.isin(rows["eventType"], _MARKS)
         is_open = is_range & (rows["end"] == NONE)
@@ -455,20 +464,20 @@ class NsysExport:
                 continue
             thread = rows["globalTid"][chosen]
             started = rows["eventType"][chosen] == 60
-            where, at = combined([thread, started.astype(np.int64)])
-            tracks = np.array(
-                [
-                    self._thread_track(t, f"{part} started" if s else part, 0)
-                    for t, s in where
-                ],
-                np.int64,
-            )
+            where, at = combined([thread, started.astype(np.int64), domain[chosen]])
+            tracks = []
+            for tid, is_started, number in where:
+                title = f"{part} {domains.get(number, f'domain {number}')}"
+                title = title if number else part
+                if is_started:
+                    title += " started"
+                tracks.append(self._thread_track(tid, title, 0))
             into.append(
                 Events(
                     record=rows["record"][chosen],
                     start=rows["start"][chosen],
                     end=end[chosen],
-                    track=tracks[at],
+                    track=np.array(tracks, np.int64)[at],
                     name=name[chosen],
                     op=self._nvtx_ops(name[chosen]),
                     category="nvtx",

@@ -128,6 +128,32 @@ def test_ranges_marks_switches_memory_and_metrics(tmp_path):
     assert series["GPU 0 SM active"][1].tolist() == [5, 50]
 
 
+def test_ranges_of_named_domains_have_lanes_of_their_own(tmp_path):
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(sqlite_files.nsys(1).data)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("alter table NVTX_EVENTS add column domainId integer default 0")
+        for domain, kind, text in (
+            (1, 75, "NCCL"), (1, 59, "ncclAllReduce"), (2, 59, "nameless"),
+        ):  # fmt: skip
+            db.execute(
+                "insert into NVTX_EVENTS values(1000, 2000, ?, ?, ?, null, ?)",
+                (kind, text, sqlite_files.TID, domain),
+            )
+
+    trace = open_trace(path)
+
+    lanes = {
+        trace.span_name(i): trace.lanes[int(lane)].name
+        for i, lane in enumerate(trace.spans.lane)
+    }
+    assert lanes["ncclAllReduce"].startswith("NVTX NCCL")
+    assert lanes["nameless"].startswith("NVTX domain 2")
+    (usual,) = {name for text, name in lanes.items() if text.startswith("decode")}
+    assert usual.startswith("NVTX ")
+    assert not usual.startswith(("NVTX NCCL", "NVTX domain"))
+
+
 def test_facts_leave_out_the_environment(tmp_path):
     trace = opened(tmp_path / "x.sqlite", sqlite_files.nsys(1).data)
 
