@@ -1,4 +1,7 @@
-"""Watchers of long computations that change their mind."""
+"""Watchers: of long computations that change their mind, of paints."""
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QWidget
 
 from ggscope.errors import Cancelled
 
@@ -15,3 +18,16 @@ class CancelAfter:
         if len(self.reports) >= self.n:
             raise Cancelled
         self.reports.append((done, total))
+
+
+class PaintCount(QObject):
+    """Counts how often a widget is asked to paint itself."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.n = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.n += event.type() == QEvent.Type.Paint
+        return False

@@ -10,15 +10,18 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from dependency_traces import Op, dependency_trace, span_named
-from ggscope.analysis.graph.op_links import NO_LINKS
+from ggscope.analysis.graph.op_links import NO_LINKS, OpLinks
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.session.session import Session
 from ggscope.views.details.view import DetailsView
+from ggscope.views.graph.view import GraphView
+from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
+from watchers import PaintCount
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "moe-experiment"
 
@@ -166,3 +169,30 @@ def test_long_traces_find_links_on_a_worker(session, trace, qtbot, monkeypatch):
     assert first is NO_LINKS
     # Panes without arrows need not be drawn again for these.
     assert changes == ["linked", "op links"]
+
+
+def test_links_from_a_worker_repaint_only_what_draws_them(
+    session, trace, view, qtbot, monkeypatch
+):
+    monkeypatch.setattr("ggscope.session.linking.QUICK_SPANS", 1)
+    graph = GraphView(session, theme("dark"))
+    heatmap = HeatmapView(session, theme("dark"))
+    for other in (graph, heatmap):
+        qtbot.addWidget(other)
+        other.resize(600, 300)
+        other.show()
+        qtbot.waitExposed(other)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    links: list[OpLinks] = []
+    session.linking.op_links_changed.connect(links.append)
+    QApplication.processEvents()
+    counts = [PaintCount(painted.canvas) for painted in (view, graph, heatmap)]
+
+    session.selection.select_span(span_named(trace, "c"))
+    QApplication.processEvents()
+    qtbot.waitUntil(lambda: bool(links) and session.tasks.is_idle)
+    QApplication.processEvents()
+
+    assert links[0].has_ends
+    assert counts[0].n in (1, 2)  # one, if the worker is done before the first
+    assert [count.n for count in counts[1:]] == [1, 1]

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import (
-    QEvent,
     QMimeData,
-    QObject,
     QPoint,
     QPointF,
     Qt,
@@ -45,6 +43,7 @@ from messages import clear, said, toast
 from pages import filter_popup
 from panes import titles_of
 from statements import new_statement, new_statements
+from watchers import PaintCount
 
 Opened = Callable[[Path], Document]
 
@@ -577,19 +576,6 @@ def test_step_of_a_progress_bar_paints_nothing_at_once(qtbot: QtBot) -> None:
     assert bar.value() == 1000
     bar.show_share(0, 0)
     assert bar.maximum() == 0
-
-
-class PaintCount(QObject):
-    """Counts how often a widget is asked to paint itself."""
-
-    def __init__(self, widget: QWidget) -> None:
-        super().__init__(widget)
-        self.n = 0
-        widget.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        self.n += event.type() == QEvent.Type.Paint
-        return False
 
 
 def test_reduced_motion_stops_what_moves_by_itself(

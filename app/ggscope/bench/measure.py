@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from ggscope.analysis.graph.op_links import OpLinks
     from ggscope.gui.document import Document
     from ggscope.model.trace import Trace
     from ggscope.views.base.canvas import PaintedView
@@ -219,7 +220,8 @@ class Selecting:
 
     Parameters
     ----------
-    canvases : of the panes that light up what belongs to a selection.
+    canvases : of the panes that light up what belongs to a selection; that of the
+        timeline comes first.
     """
 
     def __init__(self, document: "Document", canvases: Sequence[QWidget]) -> None:
@@ -231,10 +233,12 @@ class Selecting:
         self._paints = _Paints(set())
         self._selection = Selection()
         self._session.linking.linked_changed.connect(self._on_linked)
+        self._session.linking.op_links_changed.connect(self._on_op_links)
 
     def stop(self) -> None:
         """Watch no more."""
         self._session.linking.linked_changed.disconnect(self._on_linked)
+        self._session.linking.op_links_changed.disconnect(self._on_op_links)
         self._watches.clear()
 
     def figures(self, name: str, chosen: Sequence[Selection]) -> dict[str, object]:
@@ -256,6 +260,10 @@ class Selecting:
     def _on_linked(self, _: object) -> None:
         if self._session.linking.linked.selection == self._selection:
             self._paints.left = set(range(len(self._canvases)))
+
+    def _on_op_links(self, links: "OpLinks") -> None:
+        if self._session.linking.linked.selection == self._selection and links.has_ends:
+            self._paints.left.add(0)  # the arrows
 
     def _select(self, selection: Selection) -> float:
         """Return the seconds from selecting to the last pane's picture."""

@@ -40,8 +40,8 @@ class Linking(QObject):
     Signals
     -------
     linked_changed(Linked) : follows `SelectionModel.changed`.
-    op_links_changed(Linked) : what the selected op reads and who reads it became known;
-        nothing else of `linked` is another.
+    op_links_changed(OpLinks) : the links of the selected op followed from a worker;
+        nothing else of `linked` is new.
     linked_position_changed(int) : `step` went to another linked span.
     correlation_changed(Correlation | None) : it became known, or the trace changed.
     span_reached(int) : `step` went to this linked span.
@@ -174,9 +174,10 @@ class Linking(QObject):
             return replace(result, op_links=request())
 
         def publish(links: OpLinks) -> None:
-            if self.linked.selection == selection:
+            is_same = self.linked.selection == selection
+            if is_same and links != self.linked.op_links:
                 self.linked = replace(self.linked, op_links=links)
-                self.op_links_changed.emit(self.linked)
+                self.op_links_changed.emit(links)
 
         # As long as the program runs those of the last snapshot stay.
         known = self.linked.op_links

@@ -100,6 +100,11 @@ class OpLinks:
     open: tuple[OpenRead, ...] = ()
     unknown: NoPass | NoEdges | None = None
 
+    @property
+    def has_ends(self) -> bool:
+        """Whether there are arrows to draw."""
+        return bool(self.inputs or self.consumers)
+
 
 NO_LINKS = OpLinks()
 """Of what is no op."""

@@ -113,7 +113,7 @@ def arrow_batches(geometry: TimelineGeometry) -> list[Batch]:
     """Return the arrows of the selected op; nothing where it is not in the picture."""
     scene = geometry.scene
     links = scene.links
-    if links is None or not (links.inputs or links.consumers):
+    if links is None or not links.has_ends:
         return []
     own, area = _place(geometry, links.span), _area(geometry)
     if own is None or area.height <= _PLATE_PX or not _touches(own, area):

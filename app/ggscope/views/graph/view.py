@@ -134,6 +134,7 @@ class GraphView(PaintedView):
         self._found = self.session.linking.linked
         self._linked: Flags | None = None
         self._own = Selection()
+        self._selects_nodes = self.session.selection.current.table == "nodes"
         self.hits.forget()
         self._hover = -1
         self._band: Band | None = None
@@ -553,7 +554,10 @@ class GraphView(PaintedView):
             self._own = Selection()
             if selection.table == "nodes":
                 self._show_node(selection.ids)
-        self.repaint_picture()
+        # Of anything else the picture changes when its nodes are known.
+        is_node, self._selects_nodes = self._selects_nodes, selection.table == "nodes"
+        if is_node or self._selects_nodes:
+            self.repaint_picture()
 
     def _on_linked(self, linked: Linked) -> None:
         self._found = linked

@@ -77,6 +77,7 @@ class TimelineView(PaintedView):
         self._is_behind = False
         """Whether span ids of the session are not those of what is drawn."""
         self._drawn_selection = Selection()
+        self._drawn_links: OpLinks | None = None
         self._scroll_y = 0.0
         self._hover_span = -1
         self._hovers_wait = False
@@ -106,7 +107,7 @@ class TimelineView(PaintedView):
             (session.viewport.changed, self._on_moved),
             (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self._on_linked_changed),
-            (session.linking.op_links_changed, self.repaint_picture),
+            (session.linking.op_links_changed, self._on_op_links),
             (session.linking.linked_position_changed, self._on_linked_changed),
             (session.ranges.marked_changed, self.repaint_picture),
             (session.queries.mask_changed, self._on_mask_changed),
@@ -174,6 +175,12 @@ class TimelineView(PaintedView):
                 session.linking.linked.spans, -1 if looked_at is None else looked_at
             )
         self._canvas.update()
+
+    def _on_op_links(self, links: OpLinks) -> None:
+        """Draw the arrows of the selected op, or take away earlier ones."""
+        drawn = self._drawn_links
+        if links.has_ends or (drawn is not None and drawn.has_ends):
+            self._canvas.update()
 
     def _on_reveal(self, span: int) -> None:
         """Scroll the lane of `span` into view."""
@@ -295,6 +302,7 @@ class TimelineView(PaintedView):
             marked = MarkedRange(self._zoom_band)
         if not self._is_behind:
             self._drawn_selection = session.selection.current
+        self._drawn_links = self._shown_links()
         return TimelineScene(
             index=prepared.index,
             layout=prepared.layout,
@@ -320,7 +328,7 @@ class TimelineView(PaintedView):
             show_waits=session.display.shows_waits,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
-            links=self._shown_links(),
+            links=self._drawn_links,
             ruler=self._ruler(),
             waiting=prepared.waiting,
         )
