@@ -164,6 +164,64 @@ CLOSED_FORMATS = (
         heads=_begins(b"PAR1"),
         suffixes=(".parquet",),
     ),
+    ClosedFormat(
+        kind="folded stacks of two profiles (difffolded.pl), two counts a line",
+        way="Split it into one file for each: ",
+        command="sed -E 's/ [0-9]+$//' {file} > {stem}.before.folded && "
+        "sed -E 's/ [0-9]+ ([0-9]+)$/ \\1/' {file} > {stem}.after.folded",
+        heads=(re.compile(rb"[^;\n]+(;[^;\n]*)+ \d+ \d+\r?(\n|$)"),),
+        is_text=True,
+    ),
+    ClosedFormat(
+        kind="the output of perf script without names of events",
+        way="Write it again with the default fields, from perf.data: ",
+        command="perf script > {stem}.perf.txt",
+        heads=(
+            re.compile(
+                rb"\s*[^\s#][^\n]*?\s\d+(/\d+)?\s+(\[\d+\]\s+)?\d+\.\d+:[ \t]*\r?\n"
+                rb"[ \t]+[\da-f]+ "
+            ),
+        ),
+        is_text=True,
+    ),
+    ClosedFormat(
+        kind="an execution trace of Go",
+        way="Write its network, sync or scheduling waits as pprof: ",
+        command="go tool trace -pprof=sched {file} > {stem}.pb.gz",
+        heads=_begins(b"go 1."),
+    ),
+    ClosedFormat(
+        kind="a table of memory of an Ascend profiler",
+        way="Its allocations are not read. Open kernel_details.csv or trace_view.json "
+        "of the same folder.",
+        heads=(
+            re.compile(rb"(\xef\xbb\xbf)?Component,Timestamp\(us\),Total Allocated"),
+            re.compile(rb"(\xef\xbb\xbf)?Name,Size\(KB\),Allocation Time\(us\)"),
+        ),
+        is_text=True,
+    ),
+    ClosedFormat(
+        kind="the times of runs of trtexec (--exportTimes)",
+        way="It has no layers. Record them: ",
+        command="trtexec --loadEngine=ENGINE --separateProfileRun "
+        "--exportProfile=profile.json",
+        heads=(re.compile(rb'\s*\[\s*\{\s*"startInMs"|\s*\[\s*\{\s*"startMs"'),),
+        is_text=True,
+    ),
+    ClosedFormat(
+        kind="a memory timeline of PyTorch (export_memory_timeline)",
+        way="Its allocations are not read. Open what export_chrome_trace of the same "
+        "profiler writes.",
+        heads=(re.compile(rb"\s*\[\[-?\d+, [0-3], -?\d+, \d+\][,\]]"),),
+        is_text=True,
+    ),
+    ClosedFormat(
+        kind="an XML export of Apple's Instruments",
+        way="Fold its stacks first, where its table is time-profile: ",
+        command="inferno-collapse-xctrace {file} > {stem}.folded",
+        heads=(re.compile(rb"\s*(<\?xml[^>]*>\s*)?<trace-query-result"),),
+        is_text=True,
+    ),
 )
 """What is refused; the first that fits."""
 

@@ -3,16 +3,17 @@
 import csv
 import json
 import re
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ggscope.readers.api import ZSTD
 from ggscope.readers.closed_formats import (
     ClosedFormat,
     closed_format,
     format_by_name,
     remedy_of,
 )
+from ggscope.readers.common.packed_text import unpacked_head
 from ggscope.readers.source import Source
 
 _NOT_YET = "this version does not read it yet"
@@ -25,8 +26,6 @@ _MAGIC = (
     (b"MZ", "a Windows program or library"),
     (b"\xcf\xfa\xed\xfe", "a macOS program or library"),
     (b"\xca\xfe\xba\xbe", "a macOS program or Java class"),
-    (_GZIP, "a gzip archive; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive; unpack it first"),
     (b"\xfd7zXZ\x00", "an xz archive; unpack it first"),
     (b"BZh", "a bzip2 archive; unpack it first"),
     (b"PK\x03\x04", "a zip archive; unpack it first"),
@@ -42,6 +41,23 @@ _MAGIC = (
     (b"\xff\xfe", "text in UTF-16; save it as UTF-8 first"),
     (b"\xfe\xff", "text in UTF-16; save it as UTF-8 first"),
 )
+_ARCHIVES = (
+    ClosedFormat(
+        kind="a gzip archive",
+        way="Unpack it first: ",
+        command="gzip -dc {file} > {stem}.unpacked",
+        heads=(re.compile(re.escape(_GZIP)),),
+        suffixes=(".gz",),
+    ),
+    ClosedFormat(
+        kind="a zstd archive",
+        way="Unpack it first: ",
+        command="zstd -dc {file} > {stem}.unpacked",
+        heads=(re.compile(re.escape(ZSTD)),),
+        suffixes=(".zst",),
+    ),
+)
+"""Readers of text take plain files alone."""
 _JSON_KEYS = (
     ({"traceEvents"}, "a Chrome trace without a whole event"),
     ({"ph", "name"}, "a list of Chrome trace events, none of them whole"),
@@ -117,8 +133,9 @@ class Likeness:
 
 def likeness(head: bytes, path: Path | None = None) -> Likeness:
     """Return what a file with this head, and perhaps this name, looks like."""
-    if packed := _packed(head):
-        return Likeness(f"It looks like {packed}.", True)
+    for archive in _ARCHIVES:
+        if archive.heads[0].match(head):
+            return _closed(_packed(archive, head), path)
     if known := closed_format(head):
         return _closed(known, path)
     for magic, text in _MAGIC:
@@ -169,17 +186,23 @@ def is_all_zero(source: Source, head: bytes) -> bool:
     )
 
 
-def _packed(head: bytes) -> str:
-    """Return what a gzip archive holds where unpacking it would not help; else ""."""
-    if not head.startswith(_GZIP):
-        return ""
-    try:
-        inner = zlib.decompressobj(wbits=31).decompress(head, _MOST_UNPACKED)
-    except zlib.error:
-        return ""
-    kind = _known_json(inner) or _known_text(inner)
-    is_read = not kind.endswith(_NOT_YET) and "Chrome trace" not in kind
-    return "" if is_read else f"a gzip archive of {kind}"
+def _packed(archive: ClosedFormat, head: bytes) -> ClosedFormat:
+    """Return an archive with what it holds, where that has a name."""
+    inner = unpacked_head(head, _MOST_UNPACKED) or b""
+    if known := closed_format(inner):
+        kind = f"{archive.kind} of {known.kind}"
+        if not known.command:  # Unpacking would not help.
+            return replace(archive, kind=kind, way=known.way, command="")
+        return replace(archive, kind=kind)
+    # The readers that take the text did not see it.
+    kind = (_known_json(inner) or _known_text(inner)).removesuffix(f"; {_NOT_YET}")
+    if not kind:
+        return archive
+    # The reader of Chrome traces did see it, and refused it.
+    way, command = (
+        ("", "") if "Chrome trace" in kind else (archive.way, archive.command)
+    )
+    return replace(archive, kind=f"{archive.kind} of {kind}", way=way, command=command)
 
 
 def _safetensors(head: bytes) -> str:

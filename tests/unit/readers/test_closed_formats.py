@@ -1,6 +1,8 @@
 """Formats of other programs are named with the command that makes them openable."""
 
+import gzip
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,27 @@ HEADS = {
         b"\x0a\x90\x01\x12\x09/host:CPU" + bytes(60),
         b"\x0a\x90\x01\x08\x01\x12\x0d/device:TPU:0" + bytes(60),
     ),
+    "folded stacks of two profiles (difffolded.pl), two counts a line": (
+        b"main;a;b 10 15\nmain;a;c 5 0\nmain;d 0 7\n",
+    ),
+    "the output of perf script without names of events": (
+        b"python3 27881 11175.292654: \n\t  1462a handle_amd\n\t  0 [unknown]\n\n",
+        b"python3 27881/27882 [001] 11175.292654:\n\t  1462a main\n\n",
+    ),
+    "an execution trace of Go": (b"go 1.19 trace\0\0\0A\0\xbc\xd8" + bytes(40),),
+    "a table of memory of an Ascend profiler": (
+        b"Component,Timestamp(us),Total Allocated(KB),Device\nPTA,100.5,10.0,NPU:0\n",
+        b"Name,Size(KB),Allocation Time(us),Device Type\naten::add,2.0,1.5,NPU:0\n",
+    ),
+    "the times of runs of trtexec (--exportTimes)": (
+        b'[\n  { "startInMs" : 0.1, "endInMs" : 0.2, "latencyMs" : 0.1 }\n]\n',
+    ),
+    "a memory timeline of PyTorch (export_memory_timeline)": (
+        b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]",
+    ),
+    "an XML export of Apple's Instruments": (
+        b'<?xml version="1.0"?>\n<trace-query-result>\n</trace-query-result>\n',
+    ),
     "a Parquet table": (b"PAR1\x15\4\x15" + bytes(60),),
 }
 BINARY = b"\x07\x91\xb3\xfe\0\1\2\3" * 40
@@ -60,6 +83,54 @@ def test_file_with_a_signature_is_known_whatever_its_name(
     assert kind in error.message
     assert error.command or error.hint
     assert "--format" not in error.hint or error.command
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"main;a;b 10\nmain;a;c 5\n", "folded stacks"),
+        (b"main;a;b 10 15\nmain;a;c 5 0\n", "difffolded"),
+        (b"srv  update_slots: all slots are idle\n" * 9, "a log of llama.cpp"),
+        (b"no format has this\n", "a gzip archive"),
+    ],
+)
+def test_packed_text_is_named_with_the_command_that_unpacks_it(
+    tmp_path: Path, text: bytes, kind: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(text))
+
+    error = _refusal(path)
+    subprocess.run(["sh", "-c", error.command], check=True)
+
+    assert kind in error.message
+    assert "does not read it yet" not in error.message
+    assert path.with_name("x.unpacked").read_bytes() == text
+    assert gzip.decompress(path.read_bytes()) == text
+
+
+def test_packed_file_that_nothing_reads_has_no_command_to_unpack_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.raw.gz"
+    path.write_bytes(gzip.compress(b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]"))
+
+    error = _refusal(path)
+
+    assert "memory timeline of PyTorch" in error.message
+    assert not error.command
+
+
+def test_differential_folded_stacks_split_into_two_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"main;a b 10 15\nmain;c 5 0\n")
+
+    subprocess.run(["sh", "-c", _refusal(path).command], check=True)
+
+    before, after = tmp_path / "x.before.folded", tmp_path / "x.after.folded"
+    assert before.read_bytes() == b"main;a b 10\nmain;c 5\n"
+    assert after.read_bytes() == b"main;a b 15\nmain;c 0\n"
+    assert registry.open_trace(before).info.reader_id == "folded"
 
 
 def test_every_signature_has_a_file_above() -> None:

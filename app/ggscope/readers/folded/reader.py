@@ -29,6 +29,8 @@ from ggscope.readers.source import Source
 _ROW_BYTES = 250
 """Memory of a line while it is read, measured."""
 _LINE = re.compile(rb"[^;]+(;[^;]*)* -?\d+(\.\d+)?")
+_TWO_COUNTS = re.compile(rb".* \d+ \d+")
+"""Of difffolded.pl: the first count would pass for the end of a frame's name."""
 _FEW = 3
 _WORDS: dict[str, tuple[Unit, int]] = {
     "samples": ("sample", 1),
@@ -59,6 +61,8 @@ class FoldedReader:
         good = [line for line in lines if _LINE.fullmatch(line)]
         n_deep = sum(b";" in line for line in good)
         if not n_deep or 2 * n_deep < len(good):
+            return NOT_MINE
+        if all(_TWO_COUNTS.fullmatch(line) for line in good):
             return NOT_MINE
         # The last line may be cut.
         n_bad = len(lines) - len(good)
