@@ -416,7 +416,7 @@ EXPORT void ggscope_stacks_perf(const uint8_t *data, int64_t n, int64_t is_last,
             }
             Head next; /* without stacks lines begin with blanks, as frames do */
             if (!is_blank(*line.at) || is_inline ||
-                (*line.at != '\t' && !is_hex(*text.at) && take_head(line, &next))) {
+                (*line.at != '\t' && take_head(line, &next))) {
                 is_whole = 1;
                 break;
             }

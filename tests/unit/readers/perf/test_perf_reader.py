@@ -174,6 +174,24 @@ def test_frames_keep_names_with_blanks_and_lose_offsets(tmp_path):
     assert fields["frame 1"] == "20 inner (inlined)"
 
 
+def test_samples_without_stacks_are_no_frames_of_one_another(tmp_path):
+    """Names of programs may begin as addresses do."""
+    path = tmp_path / "x.txt"
+    names = ["python3", "bash", "dd", "cc", "bash"]
+    path.write_text(
+        "".join(
+            f"{name:>16} 27881 11175.{i:06}: cpu-clock: \n"
+            for i, name in enumerate(names)
+        )
+        + "            7f00 main (prog)\n\n"
+    )
+
+    trace = open_trace(path)
+
+    assert trace.info.summary["events"] == {"cpu-clock": len(names)}
+    assert len(trace.spans) == 1
+
+
 def test_samples_on_one_line_are_read(tmp_path):
     line = "          prog 7 [000] {}: cpu-clock: ffff work+0x1 ([kernel.kallsyms])\n"
     text = line.format("1.000001") + line.format("1.000002")
