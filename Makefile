@@ -19,7 +19,7 @@ help:
 	@echo "make test-fast             contract, unit, property and golden tests; two minutes"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
 	@echo "make test-nightly          whole sweeps, benchmarks, mutated files, random walk"
-	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
+	@echo "make fuzz [MINUTES=10]     mutate files and read them, CASES=1000 of each reader, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
 	@echo "make soak [MINUTES=60]     record a llama-server under load, and watch the memory"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
@@ -54,7 +54,8 @@ test-nightly: $(STAMP) $(SYSTEM)
 	@$(MAKE) --no-print-directory walk MINUTES=$(or $(MINUTES),10) SEED=$(or $(SEED),1)
 
 fuzz: $(STAMP)
-	@PYTHONPATH=tests $(PY) -m fuzzing.campaign --minutes $(or $(MINUTES),10) $(ARGS)
+	@PYTHONPATH=tests $(PY) -m fuzzing.campaign \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(CASES),--cases $(CASES)) $(ARGS)
 
 walk: $(STAMP) $(SYSTEM)
 	@xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" $(PY) packaging/walk.py \

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from fuzzing import campaign as campaigns
 from fuzzing import cases
 from fuzzing.campaign import (
     Campaign,
@@ -116,6 +117,31 @@ def test_kept_finding_is_repeated_from_its_folder(
     monkeypatch.setenv("GGSCOPE_PLANTED", "exception")
     assert replay(folder) == 1
     assert "ValueError: planted" in capsys.readouterr().out
+
+
+def test_cases_are_run_for_each_reader_and_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(campaigns, "FOLDER", tmp_path)
+    words = ["--cases", "5", "--processes", "2"]
+    words += ["--reader", "folded", "--reader", "llama-bench"]
+
+    tables = []
+    for _ in range(2):
+        assert campaigns.main(words) == 0
+        rows = capsys.readouterr().out.splitlines()[1:]
+        tables.append([(row.split()[:2], row.split()[-1]) for row in rows])
+
+    readers = ("folded", "llama-bench")
+    assert tables[0] == [([reader, "5"], "5") for reader in readers]
+    assert tables[1] == [([reader, "5"], "10") for reader in readers]
+
+
+@pytest.mark.parametrize("count", ["0", "-3", "many"])
+def test_number_of_cases_is_positive(count: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        campaigns.main(["--reader", "folded", "--cases", count])
+    assert ended.value.code == 2
 
 
 @pytest.mark.parametrize("reader_id", reader_ids())

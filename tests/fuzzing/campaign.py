@@ -1,4 +1,4 @@
-"""The fuzz campaign: `make fuzz [MINUTES=10] [ARGS="--reader npu-json"]`.
+"""The fuzz campaign: `make fuzz [MINUTES=10] [CASES=N] [ARGS="--reader npu-json"]`.
 
 Workers mutate and read one file after another; this process watches them, ends what
 takes too long, and keeps each new kind of finding in a folder of its own, with the line
@@ -13,6 +13,7 @@ import fcntl
 import gc
 import hashlib
 import json
+import math
 import mmap
 import os
 import re
@@ -64,11 +65,14 @@ SANITIZED = (
     "speedscope",
 )
 """Readers with compiled scans."""
+MINUTES = 10.0
+"""How long a campaign takes that is told neither minutes nor cases."""
 STUCK_SECONDS = 120.0
 """A case that neither ends nor computes for so long waits for something."""
 _STATUS = struct.Struct(
     "<qdqq"
 )  # number, processor seconds at its begin, read, refused
+_NO_LIMIT = 1 << 40
 _SHRINK_TRIES = 400
 _FORGET_BYTES = 64 << 20
 _POLL_S = 0.1
@@ -442,12 +446,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     campaign = Campaign(
         folder=FOLDER, environment=environment, processes=arguments.processes
     )
-    share = arguments.minutes * 60 / len(chosen)
+    minutes = arguments.minutes
+    if minutes is None:
+        minutes = math.inf if arguments.cases else MINUTES
+    share = minutes * 60 / len(chosen)
+    n_cases = arguments.cases or _NO_LIMIT
     counts: dict[str, int] = {}
     for reader in chosen:
         begin = _counted(f"{reader} {mode}", Tally())["next"]
-        tell(f"{reader}, {mode}, for {share:.0f} s, from case {begin:,} on")
-        tally = campaign.run(reader, begin, n_cases=arguments.cases, seconds=share)
+        limits = [f"{arguments.cases:,} cases"] if arguments.cases else []
+        limits += [f"{share:.0f} s"] if math.isfinite(share) else []
+        tell(f"{reader}, {mode}, {' or '.join(limits)}, from case {begin:,} on")
+        tally = campaign.run(reader, begin, n_cases=n_cases, seconds=share)
         thread_touches = _counted(f"{reader} {mode}", tally)
         counts[reader] = thread_touches["cases"] + thread_touches.get("earlier", 0)
     print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
@@ -480,8 +490,9 @@ def _arguments(items: Sequence[str]) -> argparse.Namespace:
         prog="make fuzz", description=__doc__.split("\n")[0]
     )
     parser.add_argument(
-        "--minutes", type=float, default=10.0, help="in all; default 10"
-    )
+        "--minutes", type=float,
+        help=f"in all; default {MINUTES:g}, with --cases none",
+    )  # fmt: skip
     parser.add_argument(
         "--reader",
         action="append",
@@ -490,15 +501,21 @@ def _arguments(items: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--cases",
-        type=int,
-        default=1 << 40,
+        type=_positive,
         metavar="N",
-        help="at most so many for each",
+        help="so many for each reader; with --minutes fewer where time is up",
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--sanitize", action="store_true", help="the compiled scans")
     parser.add_argument("--replay", type=Path, metavar="FOLDER", help="of a finding")
     return parser.parse_args(items)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a number of cases")
+    return number
 
 
 def _counted(what: str, tally: Tally) -> dict[str, int]:
