@@ -101,6 +101,18 @@ def test_a_query_that_takes_long_can_be_cancelled(page, qtbot):
     assert page.run("select 1") == [["1"]]
 
 
+def test_a_query_that_cannot_be_stopped_keeps_nobody_waiting(page, qtbot):
+    page.editor.setFocus()
+    # One value of a list: DuckDB looks whether to stop between values.
+    page.editor.setPlainText("select list_sum(range(20000000))")
+    QTest.keyClick(page.editor, Qt.Key.Key_Return, CONTROL)
+    qtbot.wait(300)
+    QTest.keyClick(page.editor, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: "Cancelled" in page.texts(), timeout=2_000)
+
+    assert page.run("select 1") == [["1"]]
+
+
 def test_earlier_queries_come_back_also_after_a_start(page, window: MainWindow):
     page.run("select 1 as first")
     page.run("select 2 as second")

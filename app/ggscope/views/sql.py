@@ -19,7 +19,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.analysis.sql.database import SqlDatabase, SqlResult, plain_value
+from ggscope.analysis.sql.database import (
+    SqlDatabase,
+    SqlResult,
+    answer,
+    plain_value,
+)
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.sql import trace_limits
 from ggscope.model.selection import Selection
@@ -213,11 +218,13 @@ class SqlView(View):
 
     def _ask(self, trace: Trace, sql: str, watcher: Watcher) -> _Answer:
         """Answer a query, on a worker."""
-        if self._base is None or self._of is not trace:
+        base = self._base
+        if base is None or base.is_closed or self._of is not trace:
             self._forget()
-            self._base, self._of = SqlDatabase(trace), trace
+            base = SqlDatabase(trace)
+            self._base, self._of = base, trace
         began = time.monotonic()
-        result = self._base.query(sql, MAX_ROWS, partial(watcher.progress, 0, 1))
+        result = answer(base, sql, MAX_ROWS, partial(watcher.progress, 0, 1))
         is_partial = trace.is_partial or trace.is_running
         seconds = time.monotonic() - began
         return _Answer(result, seconds, is_partial, trace_limits(trace))

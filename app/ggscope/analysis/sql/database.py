@@ -30,6 +30,9 @@ _MEMORY_SHARE = 0.5
 """Of the memory of the machine, for sorting and grouping."""
 _FETCHED = 4096
 _INTERRUPT_S = 0.02
+_ASK_S, _STOP_S = 0.02, 0.3
+"""How often a query's asker looks whether it was cancelled, and how long it waits for
+the query to stop."""
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+"
     r"(?P<explain>explain(?:\s+analyze\b|\s*\([\w\s,]*\)|\b))(?P<query>.*)",
@@ -137,8 +140,16 @@ class SqlDatabase:
             if not self._is_busy:
                 self._base.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it answers no more queries."""
+        return self._is_closed
+
     def interrupt(self) -> None:
-        """Stop the query that runs, which raises Cancelled."""
+        """Stop the query that runs, which raises Cancelled.
+
+        Within a function of one value, such as a list of millions, it runs on.
+        """
         # DuckDB forgets what it was told before it has begun: told until it ends.
         thread = threading.Thread(
             target=self._interrupt, args=(self._n_queries,), daemon=True
@@ -279,6 +290,50 @@ class SqlDatabase:
             ) from None
         except (self._errors, RuntimeError) as error:
             raise QueryError(_words(error)) from None
+
+
+def answer(
+    base: SqlDatabase,
+    sql: str,
+    limit: int | None,
+    check_cancelled: Callable[[], object],
+) -> SqlResult:
+    """Return the rows of a query; `check_cancelled` is asked while it runs.
+
+    A query that does not stop soon is left to itself: `base` is closed then, and its
+    memory is given back when the query ends.
+
+    Raises
+    ------
+    QueryError
+        If it is no query, or DuckDB does not understand it.
+    Cancelled
+        If `check_cancelled` raised it.
+    """
+    outcome: list[SqlResult | Exception] = []
+    is_done = threading.Event()
+
+    def work() -> None:
+        try:
+            outcome.append(base.query(sql, limit))
+        except Exception as error:  # noqa: BLE001 (raised by who asked)
+            outcome.append(error)
+        is_done.set()
+
+    check_cancelled()
+    threading.Thread(target=work, name="SQL query", daemon=True).start()
+    try:
+        while not is_done.wait(_ASK_S):
+            check_cancelled()
+    except Cancelled:
+        base.interrupt()
+        if not is_done.wait(_STOP_S):
+            base.close()
+        raise
+    (result,) = outcome
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def plain_value(value: Any) -> Any:
