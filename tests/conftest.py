@@ -20,7 +20,7 @@ from support import may_use_corpus
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-_LEAVE_SECONDS = 2.0
+_LEAVE_SECONDS = 10.0
 # No window of a test takes files of another test, or of the person who runs them.
 os.environ["GGSCOPE_INSTANCE"] = "off"
 

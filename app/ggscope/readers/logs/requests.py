@@ -287,14 +287,13 @@ def figures(lines: LogLines, owned: Owners) -> Figures:
         return _last_of(rows, owned.request, every, len(owned))
 
     def number(rows: I64, value: int, factor: float = 1.0) -> I64:
-        known = rows >= 0
-        values = (
-            lines.value[np.where(known, rows, 0), value] * factor
-            if len(lines)
-            else np.zeros(len(rows))
-        )
-        values = np.where(np.abs(values) < 1 << 62, values, -1)
-        return np.where(known, np.rint(values), -1).astype(np.int64)
+        # Other lines may have fewer values, and anything in their place.
+        known = np.flatnonzero(rows >= 0)
+        values = lines.value[rows[known], value] * factor
+        numbers = np.full(len(rows), -1, np.int64)
+        fits = np.abs(values) < 1 << 62
+        numbers[known[fits]] = np.rint(values[fits])
+        return numbers
 
     prompt, generated = last(Kind.PROMPT_EVAL, value=2), last(Kind.EVAL, value=2)
     total, launch = last(Kind.TOTAL, value=1), last(Kind.LAUNCH)

@@ -307,7 +307,8 @@ def test_cancelled_anywhere_leaves_nothing_behind(tmp_path: Path, kind: str) -> 
             break
 
     assert n_cancelled > 10
-    assert threading.active_count() == n_threads
+    # One of a test before may have ended meanwhile.
+    assert threading.active_count() <= n_threads
     if open_before:
         assert len(os.listdir("/proc/self/fd")) <= open_before
 
