@@ -127,6 +127,7 @@ def texts() -> dict[str, bytes]:
     made["loading"] = log_files.loading_log() + made["clock 1"]
     made["vllm"] = log_files.vllm_log(engines=2)
     made["command line"] = log_files.command_line_log(12)
+    made["command line behind ik"] = made["ik"] + made["command line"]
     return made
 
 

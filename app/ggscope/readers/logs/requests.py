@@ -80,6 +80,8 @@ class Placing:
         self._has_worked = False
         self._last_time: int | None = None
         self._head = (-(1 << 62), NO_NUMBER, NO_NUMBER)
+        self._last_timing = int(Kind.NONE)
+        """Kind of the last head or timing."""
 
     def place(self, lines: LogLines) -> tuple[I64, I64, I64]:
         """Return run, slot and task of the next lines."""
@@ -114,6 +116,7 @@ class Placing:
         slot, task = lines.slot.astype(np.int64), lines.task.copy()
         is_head = lines.kind == Kind.HEAD
         is_head |= lines.are(*TIMINGS) & (task >= 0)
+        is_head |= self._repeats(lines, task)
         rows = np.arange(1, len(lines) + 1)
         # Row 0 is the head of the lines before.
         head = np.maximum.accumulate(np.where(is_head, rows, 0)) if len(rows) else rows
@@ -128,6 +131,22 @@ class Placing:
             last = int(head[-1])
             self._head = int(line[last]), int(head_slot[last]), int(head_task[last])
         return slot, task
+
+    def _repeats(self, lines: LogLines, task: I64) -> Bools:
+        """Return which timings without a task begin a block behind a whole one.
+
+        A task has each kind of timing once, in order: they are of another program, as
+        ``llama_perf`` behind the timings of a server, and no longer of its task.
+        """
+        rows = lines.rows(Kind.HEAD, *TIMINGS)
+        # HEAD is before all kinds of timings, so it repeats none.
+        kind = lines.kind[rows].astype(np.int64)
+        before = np.append(self._last_timing, kind)
+        self._last_timing = int(before[-1])
+        is_repeat = np.zeros(len(lines), np.bool_)
+        is_repeat[rows] = (kind <= before[:-1]) & (kind > Kind.HEAD)
+        is_repeat[rows] &= task[rows] == NO_NUMBER
+        return is_repeat
 
 
 @dataclass(frozen=True, slots=True, eq=False)

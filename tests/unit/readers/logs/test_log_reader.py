@@ -232,6 +232,23 @@ def test_command_line_programs_have_a_request_for_each_block(tmp_path):
     assert rows_of(trace) == [row, row]
 
 
+@pytest.mark.parametrize("form", ["ik_llama", *FORMS])
+def test_timings_of_another_program_behind_those_of_a_task_are_their_own(
+    form, tmp_path
+):
+    requests = [Request(0, 4, 2190, 48430.56, 222, 24928.21)]
+    # Without the line that says that the slot is free again.
+    is_ik = form == "ik_llama"
+    data = log_files.ik_log(requests) if is_ik else log_files.log(requests, form)
+    lines = data.splitlines(keepends=True)[: -1 if is_ik else -2]
+
+    trace = opened(tmp_path, b"".join(lines) + log_files.command_line_log(2))
+
+    blocks = [(-1, -1, 12, (100 + i) * 10**6 + 970_000, 900 + i) for i in range(2)]
+    assert rows_of(trace)[0] == expected(requests)[0]
+    assert [row[:5] for row in rows_of(trace)[1:]] == blocks
+
+
 def test_request_without_timings_is_unfinished(tmp_path):
     requests = random_requests(7, 3)
     text = log_files.log(requests)
