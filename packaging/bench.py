@@ -28,6 +28,7 @@ from bench_figures import (
     ANSWERS,
     CHROME,
     N_EVENTS,
+    N_LINES,
     N_QUERIED,
     N_ROWS,
     PACKETS,
@@ -57,6 +58,7 @@ KINDS = (
     "perfetto",
     "pftrace",
     "nsys",
+    "logs",
     "sql",
     "moe",
     "table",
@@ -69,7 +71,12 @@ KINDS = (
 PANES = ("--panes", "--renderer", "raster")
 """How sessions of a run, its model and its graph are opened."""
 TIMEOUT_S = 1800
-_OF_PROFILERS = (("chrome", CHROME), ("pftrace", PACKETS), ("nsys", N_ROWS))
+_BY_COUNT = (
+    ("chrome", CHROME),
+    ("pftrace", PACKETS),
+    ("nsys", N_ROWS),
+    ("logs", N_LINES),
+)
 
 Values = dict[str, float]
 
@@ -369,7 +376,7 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
         if kind in arguments.only:
             files[kind] = trace_file(kind, n)
     largest = max(map(millions, arguments.size))
-    for kind, counts in _OF_PROFILERS:
+    for kind, counts in _BY_COUNT:
         is_asked = kind in arguments.only
         # Perfetto traces are made of Chrome traces.
         is_asked |= kind == "chrome" and bool(

@@ -10,6 +10,7 @@ CHROME = {"chrome1M": 1_000_000, "chrome10M": 10_000_000}
 PACKETS = {"pftrace1M": 1_000_000, "pftrace10M": 10_000_000}
 """Events of Perfetto traces: those of the Chrome traces, as ggscope converts them."""
 N_ROWS = {"nsys": 10_000_000}
+N_LINES = {"logs": 10_000_000}
 N_QUERIED = 5_000_000
 """Spans of the trace that SQL is asked of."""
 ANSWERS = {"answers100k": 100_000, "answers10M": 10_000_000}
@@ -91,12 +92,13 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
     for size in sizes:
         rows += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
     rows += _profilers()
+    rows += _logs()
     rows += _many()
     rows += _live()
     rows += [
         Figure(
             key=f"columns.{name}", label=name.replace("_", " "), unit="ms",
-            slack=0.2,
+            aim=100 if "_100k_tests" in name else None, slack=0.2,
         )
         for name in columns
     ]  # fmt: skip
@@ -249,6 +251,18 @@ def _profilers() -> list[Figure]:
         )
     )  # fmt: skip
     return figures
+
+
+def _logs() -> list[Figure]:
+    """Return figures of a server's log of 1 GB."""
+    what = f"server log, {N_LINES['logs']:,} lines"
+    return [
+        *_opening("logs", what, 1.0, 8.0),
+        Figure(
+            key="logs.bytes_per_record", label=f"{what}: memory", unit="B each",
+            aim=64, slack=4,
+        ),
+    ]  # fmt: skip
 
 
 def _many() -> list[Figure]:

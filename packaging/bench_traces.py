@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from bench_logs import write_log
 from bench_profilers import write_chrome, write_nsys
 
 from ggscope.exporters import perfetto
@@ -378,7 +379,7 @@ class TraceFile:
 
 
 def trace_file(kind: str, n: int) -> TraceFile:
-    """Return the file with `n` records ("bin"), events or rows (all others)."""
+    """Return the file with `n` records ("bin"), lines ("logs"), else events or rows."""
     if kind == "bin":
         return TraceFile(f"t{n}.bin", n, n * RECORD.itemsize, write_bin)
     if kind == "ggmlviz":
@@ -389,6 +390,8 @@ def trace_file(kind: str, n: int) -> TraceFile:
         return TraceFile(f"torch-{n}.pftrace", n, n * 60, write_pftrace)
     if kind == "nsys":
         return TraceFile(f"report-{n}.sqlite", n, n * 55, write_nsys)
+    if kind == "logs":
+        return TraceFile(f"server-{n}.log", n, n * 100, write_log)
     return TraceFile(f"llama-{n}.npu.json", n, n * 230, write_npu)
 
 

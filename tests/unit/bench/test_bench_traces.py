@@ -6,7 +6,7 @@ from bench_traces import is_there, lacking_bytes, provide, trace_file
 from ggscope.model.trace import Severity
 from ggscope.readers.registry import open_trace
 
-KINDS = ("bin", "ggmlviz", "npu")
+KINDS = ("bin", "ggmlviz", "npu", "logs")
 
 
 @pytest.mark.parametrize("kind", KINDS)
