@@ -23,6 +23,7 @@ from ggscope.analysis.rows.colorings import coloring
 from ggscope.descriptions.spans import absolute_words
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.units import format_count
+from ggscope.render.figures import has_spans, has_times
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import Label, add_action, set_tip
 from ggscope.views.base.view import guarded
@@ -331,8 +332,10 @@ class Toolbar(QFrame):
         session.display.absolute_time_changed.connect(self._show_state)
         session.trace_changed.connect(self._name_times)
         session.trace_changed.connect(self._list_colorings)
+        session.trace_changed.connect(self._fit_to_trace)
         self._name_times()
         self._list_colorings()
+        self._fit_to_trace()
 
     def set_usable(self, is_usable: bool) -> None:
         """Switch off what needs a trace, while there is none."""
@@ -356,7 +359,16 @@ class Toolbar(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out the words that the controls explain themselves."""
         super().resizeEvent(event)
-        self._color_label.setVisible(self.width() >= ROOMY_PX)
+        self._fit_to_trace()
+
+    def _fit_to_trace(self, _: object = None) -> None:
+        """Hide what would change nothing in the trace."""
+        trace = self._session.trace
+        is_unknown = trace is None or bool(trace.pending)
+        has_colors = is_unknown or (trace is not None and has_spans(trace))
+        self.color.setVisible(has_colors)
+        self._color_label.setVisible(has_colors and self.width() >= ROOMY_PX)
+        self.time.setVisible(is_unknown or (trace is not None and has_times(trace)))
 
     def _combo(self, texts: list[str], name: str) -> QComboBox:
         combo = QComboBox(self)

@@ -19,6 +19,11 @@ def has_accesses(trace: "Trace") -> bool:
     return len(trace.accesses.patterns) > 0
 
 
+def has_spans(trace: "Trace") -> bool:
+    """Return whether a trace holds spans."""
+    return len(trace.spans) > 0
+
+
 def has_times(trace: "Trace") -> bool:
     """Return whether a trace holds anything with a time."""
     return bool(
@@ -156,7 +161,7 @@ COMPARE = FigureSpec(
     "ggscope.render.compare.figure",
     "compare_figure",
     "CompareOptions",
-    lambda trace: len(trace.spans) > 0,
+    has_spans,
 )
 """The figure ``--view compare``, of two sides: the other one is its option `b`."""
 

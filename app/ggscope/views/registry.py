@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from ggscope.render.figures import COMPARE, FIGURES, has_times
+from ggscope.render.figures import COMPARE, FIGURES, has_spans
 
 if TYPE_CHECKING:
     from ggscope.model.trace import Trace
@@ -35,6 +35,8 @@ class ViewEntry:
         survive the move to another window on every system.
     of_few : whether few formats have anything for it: its tab is there where a trace
         has something, or where it was asked for.
+    stays : whether its tab is there in a trace without spans too, where it has nothing
+        to show. Others go there, as those `of_few` do everywhere.
     of_run : whether it is about a program that its tab has started; hidden in other
         tabs.
     """
@@ -50,6 +52,7 @@ class ViewEntry:
     gestures: tuple[tuple[str, str], ...] = ()
     uses_gl: bool = False
     of_few: bool = False
+    stays: bool = False
     of_run: bool = False
 
     @property
@@ -170,17 +173,17 @@ _LOAD_GESTURES = (
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
-    ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_times, menu="", uses_gl=True),
+    ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_spans, menu="", uses_gl=True),
     _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", gestures=_TIMELINE_GESTURES, uses_gl=True),
-    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
-    ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", lambda trace: len(trace.spans) > 0, keys="Ctrl+Shift+1"),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView", has_spans, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
+    ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", has_spans, keys="Ctrl+Shift+1", stays=True),
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),
     _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES, of_few=True),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
-    _with_figure("statistics", "bottom", "statistics.view:StatisticsView", "statistics", keys="Ctrl+9"),
-    ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES),
+    ViewEntry("statistics", FIGURES["statistics"].title, "bottom", "statistics.view:StatisticsView", has_spans, "statistics", keys="Ctrl+9"),
+    ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES, stays=True),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", gestures=_REPLAY_GESTURES, uses_gl=True),
     _with_figure("3d", "centre", "points.view:PointsView", "3d", menu="View/Panes", gestures=_POINTS_GESTURES, uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
@@ -194,7 +197,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),
     _with_figure("buffers", "bottom", "buffers.view:BuffersView", "buffers", keys="Ctrl+6"),
-    ViewEntry("sql", "SQL", "bottom", "sql:SqlView", lambda trace: len(trace.spans) > 0, gestures=_SQL_GESTURES),
+    ViewEntry("sql", "SQL", "bottom", "sql:SqlView", has_spans, gestures=_SQL_GESTURES, stays=True),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
     ViewEntry("console", "Console", "bottom", "console:ConsoleView", menu="View/Panes", of_run=True),

@@ -38,7 +38,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import Label, copy_text, set_tip
 from ggscope.views.base.view import View, guarded, later
-from ggscope.views.base.widgets import keeps_key
+from ggscope.views.base.widgets import EmptyState, keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ ViewLoader = Callable[[ViewEntry], type[View]]
 FIRST_VIEWS = ("overview", "timeline")
 """Views that make up the first picture; they are made at once."""
 _PLACING = {QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.LayoutRequest}
+_GAP_PX = 8
+"""Between the text of a placeholder and the button below it."""
 _BELOW_WORDS_PX = 28
 """So far below its middle the words of an empty view end, at 100 %."""
 PATIENCE_MS = 1_000
@@ -374,6 +376,9 @@ class ViewHost(QFrame):
         middle = picture.mapTo(self, picture.rect().center())
         size = made.sizeHint()
         top = middle.y() + round(_BELOW_WORDS_PX * self.fontMetrics().height() / 15)
+        empty = view.findChild(EmptyState)
+        if empty is not None and empty.isVisibleTo(view):
+            top = empty.mapTo(self, QPoint(0, empty.text_bottom)).y() + _GAP_PX
         made.setGeometry(
             middle.x() - size.width() // 2, top, size.width(), size.height()
         )

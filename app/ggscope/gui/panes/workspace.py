@@ -34,6 +34,7 @@ from ggscope.gui.panes.layouts import (
     with_view,
 )
 from ggscope.gui.widgets import GUTTER, GripSplitter
+from ggscope.render.figures import has_spans
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
@@ -322,7 +323,7 @@ class Workspace(QWidget):
             if host.entry.id == view_id:
                 self._focus_cell(host)
                 return
-        if entry(view_id).of_few:
+        if self._needs_data(view_id):
             self._asked.add(view_id)
             self._apply_tabs()
         if self._drawer_is_needed():
@@ -592,7 +593,7 @@ class Workspace(QWidget):
         self._show_overview()
 
     def _show_overview(self) -> None:
-        """Show the overview, but of what has no times at all."""
+        """Show the overview, but of what has no spans: it would be an empty strip."""
         if self._full is None:
             self.overview.setVisible(not self._is_empty("overview"))
 
@@ -898,9 +899,16 @@ class Workspace(QWidget):
 
     def _has_no_tab(self, view_id: str) -> bool:
         """Tell whether a view is not for this tab, or for traces of another kind."""
-        if entry(view_id).of_few and view_id not in self._asked:
+        if self._needs_data(view_id) and view_id not in self._asked:
             return self._is_empty(view_id)
         return self._is_of_no_run(view_id)
+
+    def _needs_data(self, view_id: str) -> bool:
+        """Tell whether a view has a tab only with data, or where it was asked for."""
+        known, trace = entry(view_id), self._session.trace
+        if known.of_few or known.stays or known.of_run:
+            return known.of_few
+        return trace is not None and not has_spans(trace)
 
     def _cells_now(self) -> tuple[ViewHost, ...]:
         return self.cells

@@ -294,6 +294,12 @@ class EmptyState(QWidget):
         self.setAccessibleName(f"{title} {hint}".strip())
 
     @property
+    def text_bottom(self) -> int:
+        """Lower edge of title and hint, in pixels from the top of the placeholder."""
+        last = self._hint if self._hint.text() else self._title
+        return last.geometry().bottom()
+
+    @property
     def text(self) -> str:
         """Title and hint."""
         return " ".join(t for t in (self._title.text(), self._hint.text()) if t)
