@@ -105,3 +105,16 @@ def test_button_of_an_empty_view_is_just_below_its_text(
         return button.mapTo(front, QPoint(0, 0)).y() - bottom
 
     qtbot.waitUntil(lambda: 0 <= gap() <= 16)
+
+
+def test_tab_that_is_left_out_stays_the_one_that_was_chosen(
+    opened: Opened, window: MainWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
+    first = opened(SPANS)
+    settle(qtbot, first)
+    first.workspace.show_view("statistics")
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(bench_files.written(bench_files.rows(1, 4), "jsonl"))
+    settle(qtbot, opened(path))
+
+    assert window.settings.layout.bottom_tab == "statistics"

@@ -133,6 +133,7 @@ class Workspace(QWidget):
         self._splits: list[QSplitter] = []
         self._root: QSplitter | None = None
         self._placed: dict[int, str] = {}
+        self._leaves_out_tabs = False
         self._asked: set[str] = set()
         self._active: ViewHost | None = None
         self._used: ViewHost | None = None
@@ -739,7 +740,10 @@ class Workspace(QWidget):
 
     def _apply_tabs(self) -> None:
         """Leave out of the drawer what is in a pane or a window of its own."""
+        # Another tab comes to the front where that one is left out: nobody chose it.
+        self._leaves_out_tabs = True
         self.drawer.set_elsewhere(self._shown_elsewhere())
+        self._leaves_out_tabs = False
 
     def _show_details(self) -> None:
         if self._full is None:
@@ -831,7 +835,7 @@ class Workspace(QWidget):
             self._full = self.drawer.front
         was_console = self._shows_console
         self._shows_console = view_id == CONSOLE and self.drawer.is_open
-        if view_id != CONSOLE:
+        if view_id != CONSOLE and not self._leaves_out_tabs:
             opened = {"shows_drawer": True} if was_console else {}
             self._change(bottom_tab=view_id, **opened)
 
@@ -908,7 +912,8 @@ class Workspace(QWidget):
         known, trace = entry(view_id), self._session.trace
         if known.of_few or known.stays or known.of_run:
             return known.of_few
-        return trace is not None and not has_spans(trace)
+        is_known = trace is not None and not trace.pending
+        return is_known and trace is not None and not has_spans(trace)
 
     def _cells_now(self) -> tuple[ViewHost, ...]:
         return self.cells
