@@ -52,6 +52,8 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         qtbot.waitUntil(
             lambda: session.linking.linked.selection == session.selection.current
         )
+        # What is selected is looked for on a worker: two pictures would differ in it.
+        qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=30_000)
         return view
 
     yield show
