@@ -408,8 +408,8 @@ class OpRows(Struct):
     )  # fmt: skip
 
 
-class OpTexts(Struct):
-    """Texts of such rows, each once, and their bytes."""
+class TextArena(Struct):
+    """Texts, each once, and their bytes."""
 
     _fields_ = (
         *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
@@ -434,16 +434,6 @@ class StackPairs(Struct):
         *_names(i64, "count", "capacity", "n_slots"),
         *_names(Out.i32, "slots", "first", "second"),
     )
-
-
-class StackTexts(Struct):
-    """Texts of stacks, each once, and their bytes."""
-
-    _fields_ = (
-        *_names(i64, "count", "capacity", "n_slots"), ("secret", u64),
-        ("slots", Out.i32), ("offset", Out.i64), ("length", Out.i32),
-        *_names(i64, "used", "size"), ("arena", Out.u8),
-    )  # fmt: skip
 
 
 class StackRows(Struct):
@@ -864,20 +854,20 @@ SOURCES = {
     "stacks": Source(
         {
             "ggscope_stacks_rehash_pairs": (None, _out(StackPairs)),
-            "ggscope_stacks_rehash_texts": (None, _out(StackTexts)),
+            "ggscope_stacks_rehash_texts": (None, _out(TextArena)),
             "ggscope_stacks_put": (
                 i64, _out(StackPairs), In.i32, In.i64, i64, Out.i32,
             ),
             "ggscope_stacks_perf": (
-                None, In.u8, i64, i64, _out(StackTexts), _out(StackPairs),
+                None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
                 _out(StackPairs), _out(StackRows), Out.i32, _out(StackTally),
             ),
             "ggscope_stacks_folded": (
-                None, In.u8, i64, i64, _out(StackTexts), _out(StackPairs),
+                None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
                 _out(StackPairs), _out(StackRows), _out(StackTally),
             ),
         },
-        (StackPairs, StackTexts, StackRows, StackTally),
+        (StackPairs, TextArena, StackRows, StackTally),
     ),
     "logs": Source(
         {
@@ -890,10 +880,10 @@ SOURCES = {
     "ops": Source(
         {
             "ggscope_scan_ops": (
-                i64, In.u8, i64, i64, i64, _in(OpRows), _out(OpTexts), _out(OpTally),
+                i64, In.u8, i64, i64, i64, _in(OpRows), _out(TextArena), _out(OpTally),
             )
         },
-        (OpRows, OpTexts, OpTally),
+        (OpRows, TextArena, OpTally),
     ),
     "machine": Source(
         {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "text_arena.h"
 
 enum { TEXTS = 5, VALUES = 4, SCRATCH = 16384, LONGEST = 256 };
 enum { ROWS_PER_LINE = 64, MISSES = 8, NEEDLES = 5 };
@@ -30,17 +31,6 @@ typedef struct {
     int64_t *value;           /* VALUES numbers, -1: none */
 } OpRows;
 
-/* Every text once, copied. */
-typedef struct {
-    int64_t count, capacity, n_slots; /* a power of two, more than `capacity` */
-    uint64_t secret;
-    int32_t *slots;           /* number + 1; 0 = free */
-    int64_t *offset;
-    int32_t *length;
-    int64_t used, size;       /* bytes of the arena */
-    uint8_t *arena;
-} OpTexts;
-
 typedef struct {
     int64_t n_lines, consumed;
     int64_t n_broken, first_broken; /* lines that begin like one and tell nothing */
@@ -55,7 +45,7 @@ typedef struct {
 
 typedef struct {
     const OpRows *rows;
-    OpTexts *texts;
+    TextArena *texts;
     int64_t row, line, offset, time;
     int32_t length;
 } Writer;
@@ -148,32 +138,9 @@ static const uint8_t *decimal(const uint8_t *at, const uint8_t *end, int scale, 
 
 /* ---- rows and texts ---- */
 
-static int32_t number_of(OpTexts *texts, Piece piece)
+static int32_t number_of(TextArena *texts, Piece piece)
 {
-    const int64_t n = smaller(piece.end - piece.at, LONGEST);
-    if (piece.at == NULL || n <= 0)
-        return -1;
-    uint64_t hash = texts->secret;
-    for (int64_t i = 0; i < n; i++)
-        hash = (hash ^ piece.at[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    const uint64_t mask = (uint64_t)texts->n_slots - 1;
-    for (uint64_t slot = hash & mask;; slot = (slot + 1) & mask) {
-        const int32_t known = texts->slots[slot] - 1;
-        if (known < 0) {
-            if (texts->count >= texts->capacity || texts->used + n > texts->size)
-                return -1; /* never: there is room for a line before each */
-            const int64_t new = texts->count++;
-            texts->slots[slot] = (int32_t)new + 1;
-            texts->offset[new] = texts->used;
-            texts->length[new] = (int32_t)n;
-            memcpy(texts->arena + texts->used, piece.at, (size_t)n);
-            texts->used += n;
-            return (int32_t)new;
-        }
-        if (texts->length[known] == n &&
-            !memcmp(texts->arena + texts->offset[known], piece.at, (size_t)n))
-            return known;
-    }
+    return copied_text(texts, piece.at, smaller(piece.end - piece.at, LONGEST));
 }
 
 static void put(Writer *w, uint8_t kind, const Piece text[TEXTS], const int64_t value[VALUES])
@@ -524,7 +491,7 @@ static int is_alike(const uint8_t *a, const uint8_t *b, int64_t n)
 /* Scans whole lines of `data`; the rest after the last line end is one, too, where
  * `is_last`. Stops where rows or texts are full: `consumed` tells how far it came. */
 EXPORT int64_t ggscope_scan_ops(const uint8_t *data, int64_t n, int64_t is_last, int64_t capacity,
-                                const OpRows *rows, OpTexts *texts, OpTally *tally)
+                                const OpRows *rows, TextArena *texts, OpTally *tally)
 {
     uint8_t scratch[SCRATCH];
     uint8_t prefix[128];

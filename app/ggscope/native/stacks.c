@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "text_arena.h"
 
 /* readers/common/stack_text.py: Status; MOST_FRAMES */
 enum { MORE, FULL_ROWS, FULL_TABLES };
@@ -26,17 +27,6 @@ typedef struct {
     int32_t *slots;              /* number + 1; 0 = free */
     int32_t *first, *second;
 } StackPairs;
-
-/* Every text once. */
-typedef struct {
-    int64_t count, capacity, n_slots;
-    uint64_t secret;
-    int32_t *slots;
-    int64_t *offset;
-    int32_t *length;
-    int64_t used, size;
-    uint8_t *arena;
-} StackTexts;
 
 /* One row per sample. */
 typedef struct {
@@ -102,40 +92,12 @@ static int32_t pair_of(StackPairs *pairs, int32_t first, int32_t second)
     }
 }
 
-static uint64_t hash_of(const uint8_t *at, int64_t n, uint64_t hash)
+static int32_t text_of(TextArena *texts, Piece piece)
 {
-    for (int64_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    return hash;
+    return copied_text(texts, piece.at, smaller(piece.end - piece.at, LONGEST_TEXT));
 }
 
-static int32_t text_of(StackTexts *texts, Piece piece)
-{
-    const int64_t n = smaller(piece.end - piece.at, LONGEST_TEXT);
-    if (piece.at == NULL || n <= 0)
-        return -1;
-    const uint64_t mask = (uint64_t)texts->n_slots - 1;
-    uint64_t slot = hash_of(piece.at, n, texts->secret) & mask;
-    for (;; slot = (slot + 1) & mask) {
-        const int32_t known = texts->slots[slot] - 1;
-        if (known < 0) {
-            if (texts->count >= texts->capacity || texts->used + n > texts->size)
-                return -1; /* never: there is room for a line before each */
-            const int64_t new = texts->count++;
-            texts->slots[slot] = (int32_t)new + 1;
-            texts->offset[new] = texts->used;
-            texts->length[new] = (int32_t)n;
-            memcpy(texts->arena + texts->used, piece.at, (size_t)n);
-            texts->used += n;
-            return (int32_t)new;
-        }
-        if (texts->length[known] == n &&
-            !memcmp(texts->arena + texts->offset[known], piece.at, (size_t)n))
-            return known;
-    }
-}
-
-static int has_room(const StackTexts *texts, const StackPairs *frames)
+static int has_room(const TextArena *texts, const StackPairs *frames)
 {
     return texts->capacity - texts->count >= 4 &&
         texts->size - texts->used >= 4 * LONGEST_TEXT && frames->capacity > frames->count;
@@ -162,12 +124,12 @@ EXPORT void ggscope_stacks_rehash_pairs(StackPairs *pairs)
     }
 }
 
-EXPORT void ggscope_stacks_rehash_texts(StackTexts *texts)
+EXPORT void ggscope_stacks_rehash_texts(TextArena *texts)
 {
     const uint64_t mask = (uint64_t)texts->n_slots - 1;
     for (int64_t i = 0; i < texts->count; i++) {
-        uint64_t slot = hash_of(texts->arena + texts->offset[i], texts->length[i],
-                                texts->secret) & mask;
+        uint64_t slot = arena_hash(texts->arena + texts->offset[i], texts->length[i],
+                                   texts->secret) & mask;
         while (texts->slots[slot])
             slot = (slot + 1) & mask;
         texts->slots[slot] = (int32_t)i + 1;
@@ -344,7 +306,7 @@ static int take_frame(Piece line, Piece *name, Piece *part)
     return 1;
 }
 
-static void put_sample(StackRows *rows, StackTexts *texts, const Head *head,
+static void put_sample(StackRows *rows, TextArena *texts, const Head *head,
                        int64_t offset, int32_t node)
 {
     const int64_t row = rows->count++;
@@ -375,7 +337,7 @@ static Piece line_at(const uint8_t *at, const uint8_t *end)
 /* Scan samples of perf script. `is_last`: the block ends the file; else the sample that
  * its end cuts is left for the next one. `scratch`: room for MOST_FRAMES numbers. */
 EXPORT void ggscope_stacks_perf(const uint8_t *data, int64_t n, int64_t is_last,
-                                StackTexts *texts, StackPairs *frames, StackPairs *nodes,
+                                TextArena *texts, StackPairs *frames, StackPairs *nodes,
                                 StackRows *rows, int32_t *scratch, StackTally *tally)
 {
     const uint8_t *at = data, *end = data + n;
@@ -479,7 +441,7 @@ static int take_weight(Piece p, int64_t *value, int64_t *nano, int *is_negative)
 
 /* Scan lines `frame;frame;frame weight`, root first. */
 EXPORT void ggscope_stacks_folded(const uint8_t *data, int64_t n, int64_t is_last,
-                                  StackTexts *texts, StackPairs *frames,
+                                  TextArena *texts, StackPairs *frames,
                                   StackPairs *nodes, StackRows *rows, StackTally *tally)
 {
     const uint8_t *at = data, *end = data + n;

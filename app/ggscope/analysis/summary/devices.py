@@ -135,24 +135,6 @@ def launching_call(trace: Trace, span: int) -> int:
     return int(source[np.argmax(spans.start[source])]) if len(source) else -1
 
 
-def host_op(trace: Trace, call: int) -> int:
-    """Return the op that made a call: the innermost one around it; -1 none.
-
-    Calls within calls are looked through, by their category.
-    """
-    spans = trace.spans
-    if spans.category is None:
-        return -1
-    start, end = int(spans.start[call]), int(spans.end[call])
-    ids = np.flatnonzero(spans.lane == spans.lane[call])
-    around = (spans.start[ids] <= start) & (spans.end[ids] >= end)
-    ids = ids[around]
-    ids = ids[(spans.op[ids] >= 0) & (spans.category[ids] != spans.category[call])]
-    if not len(ids):
-        return -1
-    return int(ids[np.argmin(spans.end[ids] - spans.start[ids])])
-
-
 def _are(trace: Trace, ids: I64, flags: Collection[str]) -> npt.NDArray[np.bool_]:
     """Return which spans have one of some categories."""
     assert trace.spans.category is not None

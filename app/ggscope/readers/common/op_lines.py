@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ggscope.errors import ReadError
 from ggscope.model.tables import I64
 from ggscope.model.trace import RecordView
-from ggscope.native.declared import OpRows, OpTally, OpTexts
+from ggscope.native.declared import OpRows, OpTally, TextArena
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.text_blocks import line_blocks
@@ -121,7 +121,7 @@ class _Scan:
             rest = data[done:]
             columns = {name: _column(name, capacity) for name in _DTYPES}
             begins, lengths = np.empty(n_texts, np.int64), np.empty(n_texts, np.int32)
-            texts = OpTexts(
+            texts = TextArena(
                 capacity=n_texts,
                 n_slots=n_slots,
                 secret=secrets.randbits(64),
@@ -155,7 +155,7 @@ class _Scan:
         arena: npt.NDArray[np.uint8],
         begins: I64,
         lengths: npt.NDArray[np.int32],
-        texts: OpTexts,
+        texts: TextArena,
     ) -> npt.NDArray[np.int32]:
         """Return numbers of texts that count over all blocks."""
         n = int(texts.count)

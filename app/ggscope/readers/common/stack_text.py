@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64
-from ggscope.native.declared import StackRows, StackTally, StackTexts
+from ggscope.native.declared import StackRows, StackTally, TextArena
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
@@ -92,7 +92,7 @@ class _Texts:
     """A table of texts that grows."""
 
     def __init__(self) -> None:
-        self.table = StackTexts(secret=secrets.randbits(64))
+        self.table = TextArena(secret=secrets.randbits(64))
         self._offset, self._length = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self._arena = np.zeros(0, np.uint8)
         self.grow(1 << 12, 16 * _TEXT_BYTES)
@@ -106,7 +106,7 @@ class _Texts:
         arena[:used] = self._arena[:used]
         n_slots = 1 << (2 * capacity - 1).bit_length()
         self._offset, self._length, self._arena = offset, length, arena
-        self.table = StackTexts(
+        self.table = TextArena(
             count=n,
             capacity=capacity,
             n_slots=n_slots,
