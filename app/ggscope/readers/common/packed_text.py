@@ -22,6 +22,8 @@ LONGEST = 64 << 20
 MOST_RATIO, FREE_BYTES = 400, 64 << 20
 """A file may unpack to so many times its size, or to so much in any case. JSON of
 traces packs 8 to 50 times."""
+_RATIO_BYTES = 16 << 20
+"""Of text at most, unpacked for an estimate of how much the whole file holds."""
 _PACKED_BYTES = 256 << 10
 _BLOCKS_BYTES = 48 << 20
 """Memory of the blocks that are read at a time."""
@@ -122,13 +124,28 @@ def packed_estimate(
     n : records in it.
     final_bytes, row_bytes : memory of a record in the end, and while it is read.
     """
-    size = float(head.size)
-    if head.data.startswith((GZIP, ZSTD)):
-        size *= max(len(text) / max(len(head.data), 1), 1)
-    n_records = int(n * size / len(text))
+    n_records = int(n * estimated_text_bytes(head) / len(text))
     return Estimate(
         n_records, final_bytes * n_records, row_bytes * n_records + _BLOCKS_BYTES
     )
+
+
+def estimated_text_bytes(head: Head) -> int:
+    """Return the bytes of a file's text, by how much its first bytes unpack to."""
+    data = head.data
+    if data.startswith(GZIP):
+        engine = zlib.decompressobj(31)
+        try:
+            n_text = len(engine.decompress(data, _RATIO_BYTES))
+        except zlib.error:
+            return head.size
+        n_packed = len(data) - len(engine.unconsumed_tail) - len(engine.unused_data)
+    elif data.startswith(ZSTD):
+        # How much of them its packages have read is not told.
+        n_text, n_packed = len(unpacked_head(data, _RATIO_BYTES) or b""), len(data)
+    else:
+        return head.size
+    return max(head.size * n_text // max(n_packed, 1), head.size)
 
 
 def _small_reads(opened: Callable[[Any], Any], data: bytes, limit: int) -> bytes:

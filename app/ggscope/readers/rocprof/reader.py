@@ -4,7 +4,6 @@ from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import (
-    GZIP,
     HEAD_BYTES,
     NOT_MINE,
     Estimate,
@@ -15,6 +14,7 @@ from ggscope.readers.api import (
 from ggscope.readers.common.delimited import DelimitedTable, Header, header_of
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
+    estimated_text_bytes,
     remedy_of_packing,
     text_of,
     unpacked_head,
@@ -59,9 +59,7 @@ class RocprofReader:
         data = unpacked_head(head.data)
         if not data:
             return None
-        size = head.size
-        if head.data.startswith(GZIP):
-            size = size * len(data) // max(len(head.data), 1)
+        size = estimated_text_bytes(head)
         n = size // (_RECORD_BYTES if _is_json(data) else _RECORD_BYTES // 2)
         return Estimate(n, n * _FINAL_BYTES, n * _PEAK_BYTES + (64 << 20))
 
