@@ -401,6 +401,8 @@ class PerfettoTrace:
         known.sort(key=lambda lane: lane[0].order)
         titles = Counter((lane.title, lane.group) for lane, _ in known)
         on_device = self._on_device(spans)
+        has_states = np.zeros(len(self._tracks.same), np.bool_)
+        has_states[self._track[self._of("Z")]] = True
         several = len({tracks.process(track) for track in name}) > 1
         alone = []
         lane_of_track: dict[int, int] = {}
@@ -419,6 +421,9 @@ class PerfettoTrace:
                 kind = LaneKind.COMMAND
                 process = lane.group[0] if lane.group else ""
                 group = (f"{process} · {ACTIVITIES}",) if several else ("Activities",)
+            elif has_states[members].any():
+                # A state lasts while nothing runs: it makes no thread busy.
+                kind = LaneKind.COMMAND
             own = self._lists.lanes.get(self._first_track(track))
             if self.is_own and own is not None:
                 kind, group = own.kind, own.group

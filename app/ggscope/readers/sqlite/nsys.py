@@ -471,7 +471,8 @@ class NsysExport:
                 title = title if number else part
                 if is_started:
                     title += " started"
-                tracks.append(self._thread_track(tid, title, 0))
+                # The default domain stands first.
+                tracks.append(self._thread_track(tid, title, int(number > 0)))
             into.append(
                 Events(
                     record=rows["record"][chosen],

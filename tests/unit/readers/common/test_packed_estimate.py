@@ -40,7 +40,9 @@ def test_events_are_estimated_where_the_head_unpacks_to_much_more(
     pack, tmp_path
 ) -> None:
     rng = random.Random(2)
-    event = '{"ph":"X","cat":"kernel","name":"mul_mat","pid":1,"tid":1,"ts":%d,"dur":%d}'
+    event = (
+        '{"ph":"X","cat":"kernel","name":"mul_mat","pid":1,"tid":1,"ts":%d,"dur":%d}'
+    )
     events = (event % (i * 90, rng.randrange(10, 80)) for i in range(_N))
     path = tmp_path / "x"
     path.write_bytes(pack(("[" + ",\n".join(events) + "]").encode()))

@@ -614,6 +614,19 @@ def test_states_last_until_the_next_one_of_their_track(tmp_path):
     assert is_open.tolist() == [False, False, True]
 
 
+def test_states_of_a_track_make_no_thread_busy(tmp_path):
+    one = Sequence(1)
+    data = one.start(time=1000) + one.packet(files.thread(8, 7, 1, "main"))
+    data += one.packet(track(9, "power state", 7))
+    data += one.event(BEGIN, 1000, 8, "work") + one.event(STATE, 1000, 9, "sleep")
+    data += one.event(END, 1200, 8) + one.event(STATE, 2000, 9, "awake")
+
+    trace = opened(tmp_path / "x.txt", data)
+
+    kinds = {lane.name: lane.kind for lane in trace.lanes}
+    assert kinds == {"main": LaneKind.THREAD, "power state": LaneKind.COMMAND}
+
+
 def test_values_of_no_counter_are_told(tmp_path):
     one = Sequence(1)
     data = one.start() + one.event(COUNTER, 5, 0, more=num(30, 4))

@@ -152,6 +152,9 @@ def test_ranges_of_named_domains_have_lanes_of_their_own(tmp_path):
     (usual,) = {name for text, name in lanes.items() if text.startswith("decode")}
     assert usual.startswith("NVTX ")
     assert not usual.startswith(("NVTX NCCL", "NVTX domain"))
+    ranges = [lane.name for lane in trace.lanes if lane.name.startswith("NVTX ")]
+    in_order = [name for name in ranges if not name.startswith("NVTX marks")]
+    assert in_order == [usual, lanes["ncclAllReduce"], lanes["nameless"]]
 
 
 def test_facts_leave_out_the_environment(tmp_path):
