@@ -25,6 +25,8 @@ FOLDER_VARIABLE = "GGSCOPE_RINGS"
 _PREFIX, _DEFS = "ggscope-", ".defs"
 _SHARED = Path("/dev/shm")
 _HEAD_BYTES = 1 << 16
+_OF_SEVERAL = {".jsonl"}
+"""Suffixes of files that are a log, or calls of CUDA, which only their lines tell."""
 
 
 def follow(
@@ -57,19 +59,29 @@ def follow(
         ".ggmlviz": GgmlvizSource,
         ".bin": RecordsSource,
     }
-    if head not in kinds and path.suffix not in named and _is_log(path):
-        from ggscope.live.log_file import LogSource
-
-        return LogSource(path)
+    if head not in kinds and path.suffix not in named:
+        source = _followed_text(path)
+        if source is not None:
+            return source
     kind = kinds[head] if head in kinds else named.get(path.suffix, ProgramSource)
     if kind is ProgramSource:
         return kind(path, keeps_spans=keeps_spans, keeps_records=keeps_records)
     return kind(path, keeps_spans=keeps_spans)
 
 
-def _is_log(path: Path) -> bool:
-    """Tell whether a file has lines of a log, or will by its name."""
+def _followed_text(path: Path) -> GrowingFile | None:
+    """Return what follows a text by its lines, or by its name; None: it is none.
+
+    Raises
+    ------
+    LiveError
+        If it has calls of CUDA.
+    """
+    from ggscope.live.log_file import LogSource
+    from ggscope.readers.api import Head
+    from ggscope.readers.cuda.reader import CudaReader
     from ggscope.readers.logs import INFO
+    from ggscope.readers.logs.reader import LogReader
 
     try:
         with open_for_reading(path, follows_links=True) as file:
@@ -78,12 +90,16 @@ def _is_log(path: Path) -> bool:
     except OSError:
         data, size = b"", 0
     if not data:
-        return path.suffix in INFO.suffixes
-    from ggscope.readers.api import Head
-    from ggscope.readers.logs.reader import LogReader
-
+        return LogSource(path) if path.suffix in INFO.suffixes else None
+    head = Head(path.name, size, data)
+    as_log = LogReader().sniff(head).confidence
+    if CudaReader().sniff(head).confidence > as_log:
+        raise LiveError(
+            f"{path}: CUDA calls of this form are not followed; open the file when "
+            "the program has ended."
+        )
     is_text = b"\0" not in data and path.suffix == ".log"
-    return is_text or LogReader().sniff(Head(path.name, size, data)).confidence > 0
+    return LogSource(path) if as_log > 0 or is_text else None
 
 
 def ring_folder() -> Path:
@@ -127,7 +143,9 @@ def waiting_message(text: str | None) -> str:
     LiveError
         If there is no such process.
     """
-    if text is not None and is_process(text):
+    if text is not None and not is_process(text):
+        return f"the file {text} {_absence(Path(text))}"
+    if text is not None:
         if not is_alive(int(text)):
             raise LiveError(f"no process {text}, and no ring of it")
         return f"process {text} is not traced yet"
@@ -140,7 +158,8 @@ def waiting_message(text: str | None) -> str:
 def path_to_follow(text: str | None) -> Path | None:
     """Return the path of the file or ring to follow; None where there is none yet.
 
-    `text` is a path or a process id, the program's or its launcher's; None: the ring
+    `text` is a path or a process id, the program's or its launcher's. Of a file whose
+    kind only its lines tell, the path comes once there are some. None: the ring
     that the environment names, else the newest of a running program, else the event
     stream that the settings name, if it exists. Rings of ended programs are not
     followed.
@@ -158,4 +177,17 @@ def path_to_follow(text: str | None) -> Path | None:
         mine = [path for path in paths if path.name.startswith(f"{_PREFIX}{text}-")]
         mine += [path for path in paths if writer_of(path)[0] == int(text)]
         return next(iter(mine), None)
-    return Path(text)
+    path = Path(text)
+    return None if path.suffix in _OF_SEVERAL and _absence(path) else path
+
+
+def _absence(path: Path) -> str:
+    """Return what a file lacks to be followed: "is not there yet"; "" nothing."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return "is not there yet"
+    except OSError:  # told by whoever opens it
+        return ""
+    is_empty = stat.S_ISREG(status.st_mode) and not status.st_size
+    return "has no lines yet" if is_empty else ""
