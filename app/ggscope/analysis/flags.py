@@ -1,11 +1,12 @@
 """Flags of llama.cpp that a trace gives evidence for, and what each rests on.
 
-What the trace does not tell is None, with a reason in `Flags.unknown`.
+A flag without a value is None, with a reason in `Flags.unknown`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import pairwise
 from typing import TypeVar
 
@@ -29,9 +30,9 @@ from ggscope.model.tables import I64, Phase, Quality, ranges
 from ggscope.model.trace import LaneKind, Trace
 
 Bools = npt.NDArray[np.bool_]
-Fact = TypeVar("Fact")
+Flag = TypeVar("Flag")
 UNKNOWN_FLAGS = ("override_tensor", "n_cpu_moe", "moe_cache_profile", "threads")
-"""What a trace may not tell, by the names of ``ggscope flags --json``."""
+"""Flags that may be unknown, by the names of ``ggscope flags --json``."""
 _INPUTS = ("token_embd.", "token_types.", "position_embd.", "per_layer_token_embd.")
 """Beginnings of the names of tensors that llama.cpp leaves on the CPU by itself."""
 _TIED, _OUTPUT = "token_embd.weight", "output.weight"
@@ -43,13 +44,44 @@ _EXPERTS = re.compile(
 _IN_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,3})\.(.+)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """Names that an expression can hold; "," and "=" would end it."""
-_MOST_TENSORS = 1 << 16
-_MOST_COUNTED = 1 << 20
+MAX_TENSORS = 1 << 16
+_MAX_COUNTED = 1 << 20
 """Choices that a profile of counts has at most, about: 4 MB."""
 _IDS_PER_LINE = 64
 """The reader of a cache profile takes lines of at most 4096 bytes."""
-_NO_LIST = "no model file or map lists the tensors; --gguf MODEL adds it"
-_NO_SIZE = "no memory size of the device is given; --vram SIZE adds it"
+
+
+class Reason(Enum):
+    """Why a flag has no value."""
+
+    NO_DEVICE_SIZE = auto()
+    NO_TENSOR_LIST = auto()
+    TOO_MANY_TENSORS = auto()
+    DUPLICATE_TENSOR_NAMES = auto()
+    READS_UNKNOWN = auto()
+    ALL_TENSORS_FIT = auto()
+    NO_TENSOR_FITS = auto()
+    UNSUPPORTED_NAMES = auto()
+    NO_EXPERT_TENSORS = auto()
+    REST_DOES_NOT_FIT = auto()
+    NO_EXPERT_DATA = auto()
+    CHOICES_UNKNOWN = auto()
+    PROMPT_CHOICES_ONLY = auto()
+    COUNTS_ALL_ZERO = auto()
+    NO_THREADS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class NoFlag:
+    """Stands for a flag without a value.
+
+    Attributes
+    ----------
+    n_tensors : how many tensors fit, for ``ALL_TENSORS_FIT``.
+    """
+
+    reason: Reason
+    n_tensors: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +221,7 @@ class ThreadCount:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Flags of llama.cpp, None where the trace does not tell.
+    """Flags of llama.cpp, None where unknown.
 
     Attributes
     ----------
@@ -203,7 +235,7 @@ class Flags:
     profile: CacheProfile | None
     threads: ThreadCount | None
     coverage: TraceCoverage
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, NoFlag] = field(default_factory=dict)
 
 
 def flags(trace: Trace, limit: int | None = None) -> Flags:
@@ -213,47 +245,48 @@ def flags(trace: Trace, limit: int | None = None) -> Flags:
     ----------
     limit : bytes that weights may take on the device.
     """
-    unknown: dict[str, str] = {}
+    unknown: dict[str, NoFlag] = {}
     coverage = trace_coverage(trace)
     places = file_map(trace)
     placement = layers = None
-    weights: DeviceWeights | str
+    weights: DeviceWeights | NoFlag
     if limit is None:
-        weights = _NO_SIZE
+        weights = NoFlag(Reason.NO_DEVICE_SIZE)
     elif not places.is_listed:
-        weights = _NO_LIST
+        weights = NoFlag(Reason.NO_TENSOR_LIST)
     else:
         weights = device_weights(trace, heat(trace, places=places))
-    if limit is None or isinstance(weights, str):
-        unknown |= dict.fromkeys(("override_tensor", "n_cpu_moe"), str(weights))
+    if limit is None or isinstance(weights, NoFlag):
+        assert isinstance(weights, NoFlag)
+        unknown |= dict.fromkeys(("override_tensor", "n_cpu_moe"), weights)
     else:
-        placement = _known(
+        placement = _value(
             "override_tensor", _placement(weights, limit, coverage), unknown
         )
-        layers = _known("n_cpu_moe", _cpu_layers(weights, limit), unknown)
-    profile = _known("moe_cache_profile", cache_profile(trace), unknown)
-    threads = _known("threads", thread_count(trace), unknown)
+        layers = _value("n_cpu_moe", _cpu_layers(weights, limit), unknown)
+    profile = _value("moe_cache_profile", cache_profile(trace), unknown)
+    threads = _value("threads", thread_count(trace), unknown)
     return Flags(limit, placement, layers, profile, threads, coverage, unknown)
 
 
-def _known(name: str, fact: Fact | str, unknown: dict[str, str]) -> Fact | None:
-    """Return a fact, or None where there is a reason instead, which is noted."""
-    if isinstance(fact, str):
-        unknown[name] = fact
+def _value(name: str, flag: Flag | NoFlag, unknown: dict[str, NoFlag]) -> Flag | None:
+    """Return a flag, or None where it has no value, and add the reason to `unknown`."""
+    if isinstance(flag, NoFlag):
+        unknown[name] = flag
         return None
-    return fact
+    return flag
 
 
 # -- which tensors stay on the device --------------------------------------------
 
 
-def device_weights(trace: Trace, heat: Heat) -> DeviceWeights | str:
+def device_weights(trace: Trace, heat: Heat) -> DeviceWeights | NoFlag:
     """Return the tensors that llama.cpp would put on a device, or why not."""
     places = heat.places
     rows = np.unique(places.tensor[~places.is_traced]).astype(np.int64)
     rows = rows[trace.tensors.name[rows] >= 0]
-    if len(rows) > _MOST_TENSORS:
-        return f"more than {_MOST_TENSORS:,} tensors are listed"
+    if len(rows) > MAX_TENSORS:
+        return NoFlag(Reason.TOO_MANY_TENSORS)
     index: dict[str, int] = {}
     of_row = np.full(len(trace.tensors), -1, np.int64)
     for row in rows.tolist():
@@ -261,20 +294,20 @@ def device_weights(trace: Trace, heat: Heat) -> DeviceWeights | str:
     n = len(index)
     is_whole = trace.tensors.expert[rows] < 0
     if (np.bincount(of_row[rows][is_whole], minlength=n) > 1).any():
-        return "several model files have tensors of the same name"
+        return NoFlag(Reason.DUPLICATE_TENSOR_NAMES)
     size, read, is_open = _sums(places, heat, of_row, rows, n)
     in_layer = [_IN_LAYER.match(name) for name in index]
     moved = [_EXPERTS.match(name) for name in index]
     layer = np.array([int(m[1]) if m else -1 for m in in_layer], np.int64)
     expert_layer = np.array([int(m[1]) if m else -1 for m in moved], np.int64)
-    is_kept = np.array(
+    is_movable = np.array(
         [
             not name.startswith(_INPUTS) or (name == _TIED and _OUTPUT not in index)
             for name in index
         ],
         np.bool_,
     )
-    candidates = np.flatnonzero(is_kept & (size > 0))
+    candidates = np.flatnonzero(is_movable & (size > 0))
     names = tuple(index)
     return DeviceWeights(
         tuple(names[i] for i in candidates.tolist()),
@@ -304,7 +337,7 @@ def _sums(
 
 def _placement(
     weights: DeviceWeights, limit: int, coverage: TraceCoverage
-) -> Placement | str:
+) -> Placement | NoFlag:
     """Return what stays on the device: the most bytes read per byte of size first.
 
     Of equal ones those of lower layers go first. One that no longer fits is passed
@@ -312,9 +345,9 @@ def _placement(
     """
     size, read = weights.size, weights.read
     if not read.any():
-        return "the trace does not tell what ops read"
+        return NoFlag(Reason.READS_UNKNOWN)
     if int(size.sum()) <= limit:
-        return f"nothing has to move: all {len(size):,} tensors fit"
+        return NoFlag(Reason.ALL_TENSORS_FIT, len(size))
     order = np.lexsort((weights.layer, -(read / size)))
     free_bytes = limit
     is_device = np.zeros(len(size), np.bool_)
@@ -323,11 +356,11 @@ def _placement(
             is_device[i] = True
             free_bytes -= int(size[i])
     if not is_device.any():
-        return "not one tensor fits into this size"
+        return NoFlag(Reason.NO_TENSOR_FITS)
     names = weights.names
     host = tuple(names[i] for i in np.flatnonzero(~is_device).tolist())
     if not all(map(_PLAIN.fullmatch, host)):
-        return "names of tensors have characters that the flag cannot hold"
+        return NoFlag(Reason.UNSUPPORTED_NAMES)
     n_open = int(np.count_nonzero(weights.is_open))
     is_sure = not n_open and not coverage.may_hide_reads
     return Placement(
@@ -410,12 +443,12 @@ def _escaped(name: str) -> str:
     return name.replace(".", r"\.")
 
 
-def _cpu_layers(weights: DeviceWeights, limit: int) -> CpuLayers | str:
+def _cpu_layers(weights: DeviceWeights, limit: int) -> CpuLayers | NoFlag:
     """Return the least number of layers whose experts have to stay on the CPU."""
     is_expert = weights.expert_layer >= 0
     layers = np.unique(weights.expert_layer[is_expert])
     if not len(layers):
-        return "the model has no stacks of experts"
+        return NoFlag(Reason.NO_EXPERT_TENSORS)
     total = int(weights.size.sum())
     for n in (0, *(layers + 1).tolist()):
         moved = is_expert & (weights.expert_layer < n)
@@ -423,17 +456,17 @@ def _cpu_layers(weights: DeviceWeights, limit: int) -> CpuLayers | str:
         if total - host_size <= limit:
             read = int(weights.read[moved].sum()) if weights.read.any() else None
             return CpuLayers(n, len(layers), total - host_size, host_size, read)
-    return "the rest does not fit, even with the experts of all layers on the CPU"
+    return NoFlag(Reason.REST_DOES_NOT_FIT)
 
 
 # -- experts and threads ---------------------------------------------------------
 
 
-def cache_profile(trace: Trace) -> CacheProfile | str:
+def cache_profile(trace: Trace) -> CacheProfile | NoFlag:
     """Return which experts each token chose, or why that is not known."""
     choices = expert_choices(trace)
     if choices.source is ExpertSource.NONE:
-        return "nothing in the trace is about experts"
+        return NoFlag(Reason.NO_EXPERT_DATA)
     if choices.source in COUNTED:
         return _profile_of_counts(choices)
     chosen = choices.is_used.copy()
@@ -442,7 +475,7 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
         chosen &= choices.token >= 0
     rows = np.flatnonzero(chosen)
     if not len(rows):
-        return "the trace does not tell which experts a token chose"
+        return NoFlag(Reason.CHOICES_UNKNOWN)
     is_prompt = _of_prompts(trace, choices)
     position = _positions(choices, is_prompt)[rows]
     layer = choices.layers[choices.layer[rows]]
@@ -451,7 +484,7 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
     position, layer, expert = position[order], layer[order], expert[order]
     is_hit = position >= 0
     if not is_hit.any():
-        return "the trace tells the experts of prompt tokens only"
+        return NoFlag(Reason.PROMPT_CHOICES_ONLY)
     _, token, more = choices.open_pairs()
     more = more[~is_prompt[token]]
     is_sure = choices.source is ExpertSource.ROUTING and not (
@@ -469,7 +502,7 @@ def cache_profile(trace: Trace) -> CacheProfile | str:
     )
 
 
-def _profile_of_counts(choices: Choices) -> CacheProfile | str:
+def _profile_of_counts(choices: Choices) -> CacheProfile | NoFlag:
     """Return a profile with mere counts, divided if large.
 
     It holds how often each expert was chosen, and nothing of tokens or their order.
@@ -477,8 +510,8 @@ def _profile_of_counts(choices: Choices) -> CacheProfile | str:
     weight = choices.weight.astype(np.int64)
     total = int(weight.sum())
     if not total:
-        return "the counts of all experts are 0"
-    divisor = -(-total // _MOST_COUNTED)
+        return NoFlag(Reason.COUNTS_ALL_ZERO)
+    divisor = -(-total // _MAX_COUNTED)
     repeats = np.where(weight > 0, np.maximum(np.rint(weight / divisor), 1), 0)
     repeats = repeats.astype(np.int64)
     rows = np.repeat(np.arange(len(weight)), repeats)
@@ -502,7 +535,7 @@ def _profile_of_counts(choices: Choices) -> CacheProfile | str:
 def _of_prompts(trace: Trace, choices: Choices) -> Bools:
     """Return which numbers of ``choices.tokens`` are of prompts alone; last: no token.
 
-    Where the trace tells no phase, none is. Ubatches that mix both count as generated.
+    Without recorded phases, none is. Ubatches that mix both count as generated.
     """
     spans = trace.spans
     if spans.phase is None or spans.token is None:
@@ -520,12 +553,12 @@ def _positions(choices: Choices, is_prompt: Bools) -> I64:
     return np.where(is_prompt[choices.token], -1 - position, position)
 
 
-def thread_count(trace: Trace) -> ThreadCount | str:
+def thread_count(trace: Trace) -> ThreadCount | NoFlag:
     """Return the threads of the trace, or fewer where they share cores."""
     times = thread_times(trace)
     n = len(times.lanes)
     if times.kind is not LaneKind.THREAD or not n:
-        return "the trace records no threads"
+        return NoFlag(Reason.NO_THREADS)
     waiting, n_cores = times.waiting, times.n_cores
     cause = cause_of(Evidence(waiting=waiting, n_threads=n, n_cores=n_cores))
     if cause is Cause.SHARED_CORES:

@@ -9,7 +9,7 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
-from ggscope.descriptions.flags import flag_texts, unknown_lines
+from ggscope.descriptions.flags import flag_texts, reason_text, unknown_lines
 from ggscope.errors import ExportError, SuffixError
 from ggscope.model.units import format_bytes
 from ggscope.sanitize import one_line
@@ -40,10 +40,10 @@ def run(arguments: Namespace) -> int:
 
 def _write(flags: Flags, target: Path, *, overwrite: bool) -> None:
     if flags.profile is None:
-        reason = flags.unknown["moe_cache_profile"]
+        reason = reason_text(flags.unknown["moe_cache_profile"])
         raise ExportError(f"no cache profile to write: {reason}.")
     write_file(target, flags.profile.lines(), overwrite=overwrite)
-    output.say(f"{target} written.")
+    output.say(f"Saved {target}.")
 
 
 def flags_json(path: Path, flags: Flags, target: Path | None) -> dict[str, object]:
@@ -93,7 +93,7 @@ def flags_json(path: Path, flags: Flags, target: Path | None) -> dict[str, objec
         "vram_bytes": flags.limit,
         **facts,
         "coverage": coverage_json(flags.coverage),
-        "unknown": flags.unknown,
+        "unknown": {key: reason_text(why) for key, why in flags.unknown.items()},
     }
 
 
@@ -101,10 +101,10 @@ def _print(flags: Flags, target: Path | None) -> None:
     if flags.limit is not None and (flags.placement or flags.cpu_layers):
         output.emit(
             f"For {format_bytes(flags.limit)} of weights on the device, with -ngl 99; "
-            "KV cache and compute buffers need room besides."
+            "KV cache and compute buffers need memory in addition."
         )
     if flags.placement and flags.cpu_layers:
-        output.emit("Take -ot or --n-cpu-moe, not both.")
+        output.emit("Use -ot or --n-cpu-moe, not both.")
     texts = flag_texts(flags, "FILE.csv" if target is None else str(target))
     for text in texts:
         if text.key == "moe_cache_profile" and target is None:

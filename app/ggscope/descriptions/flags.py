@@ -4,10 +4,13 @@ import shlex
 from dataclasses import dataclass
 
 from ggscope.analysis.flags import (
+    MAX_TENSORS,
     CacheProfile,
     CpuLayers,
     Flags,
+    NoFlag,
     Placement,
+    Reason,
     ThreadCount,
 )
 from ggscope.descriptions.coverage import coverage_words
@@ -26,6 +29,25 @@ NAMES = {
     "threads": "-t",
 }
 """Flags as llama.cpp has them, by the names of ``--json``."""
+
+_REASONS = {
+    Reason.NO_DEVICE_SIZE: "no memory size of the device is given; --vram SIZE adds it",
+    Reason.NO_TENSOR_LIST: "no model file or map lists the tensors; --gguf MODEL adds "
+    "it",
+    Reason.TOO_MANY_TENSORS: f"more than {MAX_TENSORS:,} tensors are listed",
+    Reason.DUPLICATE_TENSOR_NAMES: "several model files have tensors of the same name",
+    Reason.READS_UNKNOWN: "the trace does not record what ops read",
+    Reason.NO_TENSOR_FITS: "no tensor fits into this size",
+    Reason.UNSUPPORTED_NAMES: "tensor names have characters that the flag cannot hold",
+    Reason.NO_EXPERT_TENSORS: "the model has no expert tensors",
+    Reason.REST_DOES_NOT_FIT: "the rest does not fit, even with the experts of all "
+    "layers on the CPU",
+    Reason.NO_EXPERT_DATA: "the trace has no expert routing and no reads of experts",
+    Reason.CHOICES_UNKNOWN: "the trace does not record which experts a token chose",
+    Reason.PROMPT_CHOICES_ONLY: "the trace has the experts of prompt tokens only",
+    Reason.COUNTS_ALL_ZERO: "the counts of all experts are 0",
+    Reason.NO_THREADS: "the trace records no threads",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +89,16 @@ def flag_texts(flags: Flags, profile: str = "FILE.csv") -> list[FlagText]:
     return texts
 
 
+def reason_text(no_flag: NoFlag) -> str:
+    """Return why a flag has no value: ``the trace records no threads``."""
+    if no_flag.reason is Reason.ALL_TENSORS_FIT:
+        return f"nothing has to move: all {no_flag.n_tensors:,} tensors fit"
+    return _REASONS[no_flag.reason]
+
+
 def unknown_lines(flags: Flags) -> list[str]:
-    """Return which flags the trace does not tell, and why."""
-    return [f"{NAMES[key]}: {reason}" for key, reason in flags.unknown.items()]
+    """Return which flags have no value, and why."""
+    return [f"{NAMES[key]}: {reason_text(why)}" for key, why in flags.unknown.items()]
 
 
 def _argument(key: str, value: str) -> str:

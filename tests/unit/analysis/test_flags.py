@@ -13,13 +13,18 @@ from builders import empty_trace, npu_like_trace, op_number, spans_trace
 from expert_traces import moe_file, random_choices, routed, routing
 from ggscope.analysis.flags import (
     UNKNOWN_FLAGS,
+    CacheProfile,
     Flags,
+    NoFlag,
+    Reason,
+    ThreadCount,
     cache_profile,
     flags,
     layer_patterns,
     patterns,
     thread_count,
 )
+from ggscope.descriptions.flags import reason_text
 from ggscope.model.tables import Phase, Quality
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
@@ -131,7 +136,8 @@ def test_least_number_of_layers_has_its_experts_on_the_cpu(seed: int) -> None:
             assert result.cpu_layers.host_size == size_with(0) - size_with(fits[0])
         else:
             assert result.cpu_layers is None
-            assert "does not fit" in result.unknown["n_cpu_moe"]
+            reason = result.unknown["n_cpu_moe"].reason
+            assert reason is Reason.REST_DOES_NOT_FIT
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -165,7 +171,8 @@ def test_names_that_the_flag_cannot_hold_give_no_flag(name: str) -> None:
     result = flags(reads_trace(tensors, [Op(0, (Read(1, 10),))]), 100)
 
     assert result.placement is None
-    assert "characters" in result.unknown["override_tensor"]
+    reason = result.unknown["override_tensor"].reason
+    assert reason is Reason.UNSUPPORTED_NAMES
 
 
 def choices_read(data: bytes) -> tuple[Counter, Counter]:
@@ -185,7 +192,7 @@ def test_cache_profile_has_every_choice(seed: int) -> None:
 
     profile = cache_profile(trace)
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     expected = Counter(
         (layer, expert)
         for token in chosen.tolist()
@@ -214,7 +221,7 @@ def test_choices_of_prompts_have_negative_positions() -> None:
 
     profile = cache_profile(trace)
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     rows = {
         (token, layer, (layer + token + i) % experts)
         for token in range(tokens)
@@ -226,7 +233,8 @@ def test_choices_of_prompts_have_negative_positions() -> None:
     assert skipped == Counter((la, e) for t, la, e in rows if t < 2)
     assert profile.hits == counted.total()
     assert profile.quality is Quality.DERIVED  # of accesses
-    assert isinstance(cache_profile(with_phases(moe_reads(), 99)), str)
+    no_profile = cache_profile(with_phases(moe_reads(), 99))
+    assert no_profile == NoFlag(Reason.PROMPT_CHOICES_ONLY)
 
 
 def test_choices_that_are_not_listed_are_counted() -> None:
@@ -235,12 +243,12 @@ def test_choices_that_are_not_listed_are_counted() -> None:
     more[:2] = 3  # of one token and layer
     profile = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     assert profile.n_more == 3
     assert profile.quality is Quality.DERIVED
     more[:2] = -1
     profile = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     assert profile.n_more is None
 
 
@@ -250,7 +258,7 @@ def test_ranked_experts_that_do_not_compute_are_left_out() -> None:
 
     profile = cache_profile(trace)
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     expected = Counter(
         (layer, expert)
         for token in chosen[:, :, :2].tolist()
@@ -275,7 +283,7 @@ def test_threads_are_fewer_only_where_they_wait_for_cores(
 
     count = thread_count(trace)
 
-    assert not isinstance(count, str)
+    assert isinstance(count, ThreadCount)
     assert count.n_threads == len(used) == 4
     assert count.n_cores == n_cores
     waited = int(wait[wait >= 0].sum())
@@ -295,7 +303,7 @@ def test_threads_without_waits_are_those_of_the_trace() -> None:
 
     count = thread_count(trace)
 
-    assert not isinstance(count, str)
+    assert isinstance(count, ThreadCount)
     assert (count.n, count.n_cores, count.waiting) == (2, 1, None)
 
 
@@ -318,7 +326,7 @@ def test_what_is_none_has_a_reason(limit: int | None, tmp_path) -> None:
         result = flags(trace, limit)
 
         assert _missing(result) == set(result.unknown)
-        assert all(result.unknown.values())
+        assert all(map(reason_text, result.unknown.values()))
 
 
 def test_a_model_without_experts_has_no_layers_of_them() -> None:
@@ -326,7 +334,7 @@ def test_a_model_without_experts_has_no_layers_of_them() -> None:
 
     result = flags(reads_trace(tensors, [Op(0, (Read(0, 900),))]), 100)
 
-    assert result.unknown["n_cpu_moe"] == "the model has no stacks of experts"
+    assert result.unknown["n_cpu_moe"].reason is Reason.NO_EXPERT_TENSORS
 
 
 def test_without_reads_no_tensor_is_called_hot() -> None:
@@ -335,7 +343,7 @@ def test_without_reads_no_tensor_is_called_hot() -> None:
     result = flags(reads_trace(tensors, [Op(0)]), 100)
 
     assert result.placement is None
-    assert result.unknown["override_tensor"] == "the trace does not tell what ops read"
+    assert result.unknown["override_tensor"].reason is Reason.READS_UNKNOWN
 
 
 def test_routing_of_unknown_tokens_counts() -> None:
@@ -345,7 +353,7 @@ def test_routing_of_unknown_tokens_counts() -> None:
 
     profile = cache_profile(replace(trace, routing=open_tokens))
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     assert profile.hits == chosen.size
 
 
@@ -362,7 +370,7 @@ def test_profile_of_counts_has_them_and_no_expert_that_was_never_chosen(
 
     profile = cache_profile(open_trace(path))
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     counts = {
         (layer, expert): int(count)
         for layer, entry in enumerate(e for e in some if "up_exps" in e.name)
@@ -377,3 +385,34 @@ def test_profile_of_counts_has_them_and_no_expert_that_was_never_chosen(
     for key, n in counted.items():
         assert abs(n - counts[key] / profile.divisor) <= 0.5
     assert counted.total() <= 1.1 * (1 << 20)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_text(reason: Reason) -> None:
+    assert reason_text(NoFlag(reason))
+
+
+def test_tensors_that_all_fit_are_counted() -> None:
+    tensors, ops = random_model(1)
+
+    no_flag = flags(reads_trace(tensors, ops), 1 << 40).unknown["override_tensor"]
+
+    assert no_flag == NoFlag(Reason.ALL_TENSORS_FIT, len(tensors) - 1)
+
+
+def test_tensors_that_are_all_too_large_give_no_flag() -> None:
+    tensors, ops = random_model(1)
+
+    no_flag = flags(reads_trace(tensors, ops), 0).unknown["override_tensor"]
+
+    assert no_flag.reason is Reason.NO_TENSOR_FITS
+
+
+def test_missing_size_and_missing_tensors_have_different_reasons() -> None:
+    trace = spans_trace([0], [9])
+
+    without_size = flags(trace).unknown["override_tensor"]
+    without_tensors = flags(trace, 100).unknown["override_tensor"]
+
+    assert without_size.reason is Reason.NO_DEVICE_SIZE
+    assert without_tensors.reason is Reason.NO_TENSOR_LIST

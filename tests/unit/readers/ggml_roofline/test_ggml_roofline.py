@@ -9,7 +9,7 @@ import pytest
 
 import roofline_files
 from ggscope.analysis.experts.experts import ExpertSource, expert_choices, expert_grid
-from ggscope.analysis.flags import cache_profile
+from ggscope.analysis.flags import CacheProfile, cache_profile
 from ggscope.errors import ReadError
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
@@ -71,7 +71,7 @@ def test_counts_make_a_cache_profile(tmp_path):
 
     profile = cache_profile(opened(tmp_path / "x.json", data))
 
-    assert not isinstance(profile, str)
+    assert isinstance(profile, CacheProfile)
     counted = Counter()
     for line in b"".join(profile.lines()).decode().splitlines():
         _, layer, *ids = map(int, line.split(","))
