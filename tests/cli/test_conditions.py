@@ -30,10 +30,10 @@ from ggscope.readers.discovery import FileSet, Skipped
 from ggscope.readers.registry import open_trace
 from ggscope.session_loading import _notes_of
 from ring_writer import Writer
-from silent_ops import joined
 from statements import new_statement, new_statements
 from support import ROOT
 from tensor_files import encode, llama_trace
+from unrecorded_ops_traces import joined
 
 SAMPLES = ROOT / "resources" / "samples"
 

@@ -31,8 +31,8 @@ from pages import Page, is_settled
 from panes import texts_of_widgets
 from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
-from silent_ops import joined
 from statements import new_statement, new_statements
+from unrecorded_ops_traces import joined
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -707,7 +707,9 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
 ) -> None:
     counted(qtbot, view)
     shown = column(view, 0)
-    join = MatchReport("graph", "graph.json", 5, 5, n_nodes=8, silent={"CONV_2D": 3})
+    join = MatchReport(
+        "graph", "graph.json", 5, 5, n_nodes=8, unrecorded={"CONV_2D": 3}
+    )
     session.set_trace(replace(session.trace, joins=(join,)))
     qtbot.waitUntil(lambda: "CONV_2D" in column(view, 0))
 

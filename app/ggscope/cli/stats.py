@@ -67,7 +67,7 @@ class _Result:
     n_spans: int = 0
     has_ops: bool = True
     has_groups: bool = True
-    silent: str = ""
+    unrecorded_time: str = ""
     fused: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     no_room: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def to_json(result: _Result) -> dict[str, object]:
         "path": str(result.path),
         "by": result.facts.by,
         "rows": records(result.rows, result.facts),
-        "not_recorded": result.silent,
+        "not_recorded": result.unrecorded_time,
         "fused": result.fused,
         "rows_not_recorded": [
             {"key": op, "ops": count} for op, count in result.unrecorded.items()
@@ -189,7 +189,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         has_ops=bool((trace.spans.op >= 0).any()),
         has_groups=arguments.by not in ("engine", "thread")
         or bool(lanes_grouped_by(trace.lanes, arguments.by).any()),
-        silent=unrecorded_time_text(trace),
+        unrecorded_time=unrecorded_time_text(trace),
         fused=fused_ops(trace),
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if is_of_lanes else [],

@@ -90,7 +90,7 @@ def fit_words(join: MatchReport) -> str:
     if rules:
         text += f": {rules}"
     if join.n_nodes:
-        n = join.n_nodes - len(join.silent_nodes)
+        n = join.n_nodes - len(join.unrecorded_nodes)
         text += f"; {format_count(n)} of {format_count(join.n_nodes)} nodes recorded"
     if join.delta is not None:
         part = "all" if join.n_agree == join.n_found else f"{join.n_agree:,} of"

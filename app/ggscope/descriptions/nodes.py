@@ -6,7 +6,7 @@ from ggscope.analysis.graph.inputs import graph_input_purposes
 from ggscope.analysis.graph.layout import GraphLayers
 from ggscope.analysis.graph.measures import NodeMeasures
 from ggscope.analysis.graph.search import op_words
-from ggscope.analysis.reads.unrecorded import is_silent
+from ggscope.analysis.reads.unrecorded import is_unrecorded
 from ggscope.analysis.reads.usage import Usage
 from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.descriptions.selected import SelectedFacts, shape_text, usage_facts
@@ -117,8 +117,8 @@ def _trace_facts(
         )
         facts.append(Fact("matched by", Rule(int(measures.rule[node])).words))
     elif not layers.is_input[node]:
-        silent = is_silent(trace, graph, node)
-        text = "not recorded in any pass" if silent else "not in the trace"
+        unrecorded = is_unrecorded(trace, graph, node)
+        text = "not recorded in any pass" if unrecorded else "not in the trace"
         facts.append(Fact("time", text))
     times = float(measures.accesses[node])
     if times == times:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ggscope.analysis.once import once
-from ggscope.analysis.reads.unrecorded import has_derived_times, silent_words
+from ggscope.analysis.reads.unrecorded import has_derived_times
+from ggscope.analysis.sessions.problems import unrecorded_text
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
@@ -12,7 +13,7 @@ from ggscope.model.units import format_count
 
 def unrecorded_time_text(trace: Trace) -> str:
     """Return that derived durations include ops without a record; "" for none."""
-    texts = [text for join in trace.joins if (text := silent_words(join))]
+    texts = [text for join in trace.joins if (text := unrecorded_text(join))]
     if not texts or not has_derived_times(trace):
         return ""
     return (

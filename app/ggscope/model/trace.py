@@ -787,17 +787,17 @@ class MatchReport:
     ----------
     kind : "map" (accesses to tensors of a model or map), "graph" (spans to graph
         nodes), "registry" (accesses to a registry), "names" (truncated names) or
-        "recording" (ops to the nodes that a sidecar tells).
+        "recording" (ops to the nodes that a sidecar lists).
     part : name of the file that was joined.
     n_found, n_all : how many of all accesses, spans or names found their partner.
     rules : how many by which rule: "name", "name without suffix", "unique prefix",
         "offset", "pointer", "order" …; in the order in which the rules are tried.
     delta : bytes added to the map's offsets; None where that means nothing.
     n_agree : how many offsets agree with `delta`.
-    n_nodes : nodes of graphs that do work.
-    silent : how many of these no record tells of, by op.
-    silent_nodes : their ids.
-    cut_nodes : ids of nodes with a record that have more sources than it has room for.
+    n_nodes : nodes of graphs that compute something.
+    unrecorded : how many of these have no record, by op.
+    unrecorded_nodes : their ids.
+    truncated_nodes : ids of nodes whose record does not list all their sources.
     """
 
     kind: str
@@ -808,9 +808,9 @@ class MatchReport:
     delta: int | None = None
     n_agree: int = 0
     n_nodes: int = 0
-    silent: Mapping[str, int] = field(default_factory=dict)
-    silent_nodes: tuple[int, ...] = ()
-    cut_nodes: tuple[int, ...] = ()
+    unrecorded: Mapping[str, int] = field(default_factory=dict)
+    unrecorded_nodes: tuple[int, ...] = ()
+    truncated_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)

@@ -38,8 +38,8 @@ from ggscope.session.bookmarks.files import (
 from ggscope.views.buffers.texts import buffer_words, gap_head, gap_words
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from session_files import model_trace, reading_trace
-from silent_ops import MODEL, joined, traced
 from statements import new_statements
+from unrecorded_ops_traces import MODEL, joined, traced
 
 LONG = "blk.0.attn_output.weight"
 WHOLE = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768, 256)]

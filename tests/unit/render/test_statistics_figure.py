@@ -18,9 +18,9 @@ from ggscope.render.figure_style import PRESETS, Length
 from ggscope.render.statistics import StatisticsOptions, statistics_figure
 from ggscope.session_loading import open_bundle
 from scenes import texts_of
-from silent_ops import joined
 from statements import new_statement, new_statements
 from support import ROOT
+from unrecorded_ops_traces import joined
 from wait_traces import with_waits
 
 DOUBLE = PRESETS["double"]

@@ -331,9 +331,9 @@ def _of_records(trace: Trace) -> list[Omission]:
     omissions: list[Omission] = []
     if has_graph(trace):
         # Which of their ops have no record is listed, and what those read.
-        if n := len({node for join in trace.joins for node in join.silent_nodes}):
+        if n := len({node for join in trace.joins for node in join.unrecorded_nodes}):
             omissions.append(Omission(Cause.OPS_NOT_SEEN, n, is_located=True))
-        if n := len({node for join in trace.joins for node in join.cut_nodes}):
+        if n := len({node for join in trace.joins for node in join.truncated_nodes}):
             omissions.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
     elif op := only_op(trace):
         omissions.append(Omission(Cause.OPS_NOT_RECORDED, detail=op))

@@ -926,7 +926,7 @@ def _with_graphs(trace: Trace, completeness: Completeness) -> Completeness:
             "the graph" if len(trace.graphs) == 1 else "the graphs",
         ),
         gaps=(*completeness.gaps, *gaps),
-        n_unseen=sum(len(join.silent_nodes) for join in trace.joins) - n_lost,
+        n_unseen=sum(len(join.unrecorded_nodes) for join in trace.joins) - n_lost,
     )
 
 

@@ -113,7 +113,7 @@ class HeatBase:
     totals, buffers : over everything that is counted.
     maybe : int64[n_units], accesses that may be to each unit: by experts that no list
         names. A unit with some is not known to be untouched.
-    silent : bool[n_units], read without a record, as the graphs tell: likewise.
+    unrecorded : bool[n_units], read by ops without a record, by the graphs: likewise.
     unsure : bool[n_units], may be read without a record, as the trace leaves out what
         may have read it: likewise.
     is_part : whether a filter or a range of time leaves out some of the spans.
@@ -127,14 +127,14 @@ class HeatBase:
     totals: TrackTotals
     buffers: BufferTrack
     maybe: I64
-    silent: npt.NDArray[np.bool_]
+    unrecorded: npt.NDArray[np.bool_]
     unsure: npt.NDArray[np.bool_]
     is_part: bool
 
     @property
     def is_open(self) -> npt.NDArray[np.bool_]:
         """Which units are not known to be untouched where no access is to them."""
-        return np.asarray((self.maybe > 0) | self.silent | self.unsure, np.bool_)
+        return np.asarray((self.maybe > 0) | self.unrecorded | self.unsure, np.bool_)
 
     @property
     def unknown_use(self) -> UnknownUse | None:
@@ -143,7 +143,7 @@ class HeatBase:
             return UnknownUse.OMITTED
         if self.maybe.any():
             return UnknownUse.EXPERTS_OPEN
-        return UnknownUse.UNRECORDED if self.silent.any() else None
+        return UnknownUse.UNRECORDED if self.unrecorded.any() else None
 
     @property
     def n_segments(self) -> int:
@@ -493,14 +493,14 @@ def heat_base(
     totals = _totals(np.sum(sums, axis=0), n_moved, is_once=counts_once(trace))
     track = _buffer_track(np.concatenate(buffers, axis=1))
     maybe = maybe_units(files, span_ranges, n_touches)
-    silent = unrecorded_tensors(trace)[files.tensor]
+    unrecorded = unrecorded_tensors(trace)[files.tensor]
     unsure = cut_sources(trace)[files.tensor] | trace_coverage(trace).may_hide_reads
     is_part = mask is not None
     if rows == "time" and time is not None:
         is_part |= time.start > trace.extent.start or time.end < trace.extent.end
     return HeatBase(
-        files, shown_rows, edges, placed, counts, totals, track, maybe, silent, unsure,
-        is_part,
+        files, shown_rows, edges, placed, counts, totals, track, maybe,
+        unrecorded, unsure, is_part,
     )  # fmt: skip
 
 

@@ -428,12 +428,12 @@ def ranking(
     is_rest = (expert < 0) & (by == "expert" and not lists_rest)
     group, keys, first = _groups(trace, by, np.where(is_rest, -1, tensor), expert)
     n = len(keys)
-    silent, cut, unsized = np.zeros((3, len(tensor)), np.int64)
-    silent[: len(units)] = heat.unit_unrecorded
+    unrecorded, cut, unsized = np.zeros((3, len(tensor)), np.int64)
+    unrecorded[: len(units)] = heat.unit_unrecorded
     cut[: len(units)] = heat.unit_cut
     # A read of the file without a size counts as one of the whole unit.
     unsized[len(units) :] = heat.unsized[tensor[len(units) :]]
-    columns = (accesses, n_bytes, size, maybe, unknown, silent, cut, unsized)
+    columns = (accesses, n_bytes, size, maybe, unknown, unrecorded, cut, unsized)
     sums = np.zeros((len(columns), n), np.int64)
     for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)

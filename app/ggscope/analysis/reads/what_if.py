@@ -371,16 +371,16 @@ def what_if(
         trace, places, time=time, with_row_reads=with_row_reads, watcher=watcher
     )
     curve = miss_curve(sequence.unit, sequence.size, watcher)
-    is_silent = unrecorded_tensors(trace)[places.tensor]
-    is_silent[sequence.unit] = False
+    is_unrecorded = unrecorded_tensors(trace)[places.tensor]
+    is_unrecorded[sequence.unit] = False
     return WhatIf(
         places,
         sequence,
         curve,
         curve.cold_bytes,
         shown_coverage(trace, time),
-        int(np.count_nonzero(is_silent)),
-        int(places.size[is_silent].sum()),
+        int(np.count_nonzero(is_unrecorded)),
+        int(places.size[is_unrecorded].sum()),
         tuple(refused_models(trace).values()),
     )
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ggscope.analysis.reads.unrecorded import CODE as SILENT
-from ggscope.analysis.reads.unrecorded import silent_warning, with_nodes
+from ggscope.analysis.reads.unrecorded import has_derived_times, with_nodes
 from ggscope.analysis.sessions import problems, remap_ids
 from ggscope.analysis.sessions.concatenate import (
     has_times,
@@ -626,9 +625,12 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
     if report is None:
         return replace(trace, joins=others)
     report = with_nodes(trace, report, correlation)
-    warnings = tuple(w for w in trace.warnings if w.code != SILENT)
-    if report.silent_nodes:
-        warnings = (*warnings, silent_warning(trace, report))
+    warnings = tuple(w for w in trace.warnings if w.code != problems.NODES_NOT_RECORDED)
+    if report.unrecorded_nodes:
+        problem = problems.nodes_not_recorded(
+            report, has_derived_times=has_derived_times(trace)
+        )
+        warnings = (*warnings, problem)
     return replace(trace, joins=(*others, report), warnings=warnings)
 
 

@@ -1,22 +1,25 @@
-"""What joining files has to tell of them: facts as problems of the joined trace."""
+"""Problems of joining files, made from facts: the only module with their texts."""
 
 from ggscope.model.storage import Device
-from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.model.units import UNITS
+from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
+from ggscope.model.units import UNITS, format_count
 
 MISFIT = "part_does_not_fit"
+NODES_NOT_RECORDED = "nodes_not_recorded"
+_MAX_OPS = 6
+"""Ops that a text lists."""
 
 
 # -- clocks --------------------------------------------------------------------
 
 
 def other_clock(name: str, *, can_be_shifted: bool) -> ReadWarning:
-    """Return that a file was put to the begin of the session."""
-    remedy = "Where the difference is known, move the file by --shift FILE=TIME."
+    """Return that a file was aligned to the start of the session."""
+    remedy = "If the offset is known, shift the file with --shift FILE=TIME."
     return ReadWarning(
         Severity.NOTICE,
         "other_clock",
-        f"{name} uses another clock and is aligned to the begin of the session; "
+        f"{name} uses another clock and is aligned to the start of the session; "
         "simultaneous spans need not have run at the same time.",
         place=name,
         remedy=remedy if can_be_shifted else "",
@@ -43,8 +46,8 @@ def weights_apart(name: str) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         "weights_apart",
-        f"{name} cannot be on one axis with the rest of the session: a profile without "
-        f"times counts what its samples weigh. Spans of {name} are omitted.",
+        f"{name} cannot share an axis with the rest of the session: one has times, "
+        f"the other sample weights. Spans of {name} are omitted.",
         place=name,
         remedy="Open the file alone.",
     )
@@ -111,7 +114,7 @@ def imatrix_misfit(n_fitting: int, n_entries: int) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         "imatrix_misfit",
-        f"the importance matrix is of another model: {n_fitting:,} of "
+        f"The importance matrix is of another model: {n_fitting:,} of "
         f"{n_entries:,} entries have a tensor of their name and width. It is "
         "not used.",
     )
@@ -222,6 +225,40 @@ def tensors_named(name: str, n_tensors: int) -> ReadWarning:
     return ReadWarning(Severity.INFO, "tensors_named", text, n_tensors, place=name)
 
 
+# -- nodes of a graph -----------------------------------------------------------
+
+
+def unrecorded_text(join: MatchReport) -> str:
+    """Return "134 of 425 ops of the graph have no record: MUL_MAT 134"; "" for none."""
+    n = len(join.unrecorded_nodes)
+    if not n:
+        return ""
+    parts = [f"{op} {format_count(k)}" for op, k in join.unrecorded.items()]
+    listed = ", ".join(parts[:_MAX_OPS])
+    listed += " …" if len(parts) > _MAX_OPS else ""
+    return (
+        f"{format_count(n)} of {format_count(join.n_nodes)} ops of the graph "
+        f"{'has' if n == 1 else 'have'} no record in any pass: {listed}"
+    )
+
+
+def nodes_not_recorded(join: MatchReport, *, has_derived_times: bool) -> ReadWarning:
+    """Return that nodes of a graph have no records."""
+    time = ""
+    if has_derived_times:
+        time = ", and derived times of preceding ops include theirs"
+    return ReadWarning(
+        Severity.NOTICE,
+        NODES_NOT_RECORDED,
+        f"{unrecorded_text(join)}. They were not traced, lost, or came after the end "
+        f"of the recording; what they read is unknown{time}.",
+        len(join.unrecorded_nodes),
+        place=join.part,
+        remedy="Record with a tracer that hooks these ops too; ggml computes repacked "
+        "weights outside of the usual hook.",
+    )
+
+
 # -- storage -------------------------------------------------------------------
 
 
@@ -230,34 +267,34 @@ def partition_ambiguous(device: Device, start: int, n_candidates: int) -> ReadWa
     return ReadWarning(
         Severity.NOTICE,
         "partition_ambiguous",
-        f"several partitions of {device.name} fit the extent map; the one that "
-        f"begins at sector {start:,} was taken.",
+        f"Several partitions of {device.name} match the extent map; the one that "
+        f"begins at sector {start:,} is used.",
         n_candidates,
         place=device.name,
-        remedy="Say which one with --option partition=SECTOR.",
+        remedy="Choose one with --option partition=SECTOR.",
     )
 
 
 def partition_start(device: Device, start: int) -> ReadWarning:
     """Return where the extent map counts from."""
-    how = "as said" if device.is_stated else "as remapped requests tell"
+    how = "as given" if device.is_stated else "derived from remapped requests"
     return ReadWarning(
         Severity.INFO,
         "partition_start",
-        f"the extent map counts from sector {start:,} of {device.name}, {how}.",
+        f"The extent map counts from sector {start:,} of {device.name}, {how}.",
         place=device.name,
     )
 
 
 def partition_unknown(device: Device) -> ReadWarning:
-    """Return that nothing tells where the extent map counts from."""
+    """Return that the sector where the extent map begins is unknown."""
     return ReadWarning(
         Severity.NOTICE,
         "partition_unknown",
-        f"nothing tells where the partition begins on {device.name}: the extent map "
-        "was taken to count from sector 0.",
+        f"The start of the partition on {device.name} is unknown; the extent map is "
+        "assumed to count from sector 0.",
         place=device.name,
-        remedy="Where it begins elsewhere, say so with --option partition=SECTOR.",
+        remedy="Set the start with --option partition=SECTOR.",
     )
 
 
@@ -266,7 +303,7 @@ def requests_outside_files(n_requests: int) -> ReadWarning:
     return ReadWarning(
         Severity.INFO,
         "requests_outside_files",
-        "requests to devices lie outside the files that have an extent map.",
+        "Device requests outside of the files that have an extent map.",
         n_requests,
     )
 
@@ -276,7 +313,7 @@ def requests_across_extents(n_requests: int) -> ReadWarning:
     return ReadWarning(
         Severity.INFO,
         "requests_across_extents",
-        "requests go on behind the extent that they begin in: what lies behind "
+        "Requests that continue past the extent in which they begin; the rest "
         "counts as the same file.",
         n_requests,
     )

@@ -184,7 +184,7 @@ def joins_json(trace: Trace) -> list[dict[str, object]]:
             "delta": join.delta,
             "agree": join.n_agree,
             "nodes": join.n_nodes,
-            "nodes_not_recorded": dict(join.silent),
+            "nodes_not_recorded": dict(join.unrecorded),
         }
         for join in trace.joins
     ]

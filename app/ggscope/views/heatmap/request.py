@@ -196,7 +196,7 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
             none = "not known"
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         sums.append((label, text))
-    if base.silent[unit]:
+    if base.unrecorded[unit]:
         sums.append(("note", READ_UNRECORDED))
     if base.maybe[unit]:
         perhaps = "up to {0} ×, by experts that are not listed"

@@ -438,7 +438,7 @@ def test_graph_nodes_find_their_tensors_and_ops():
     assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
     assert trace.joins[0] == MatchReport(
         "graph", "graph.json", 1, 3, {"name, op and order": 1}, n_nodes=2,
-        silent={"ADD": 1}, silent_nodes=(2,),
+        unrecorded={"ADD": 1}, unrecorded_nodes=(2,),
     )  # fmt: skip
 
 
