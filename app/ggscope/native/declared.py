@@ -218,6 +218,8 @@ class Selection(Struct):
         ("op_ticks", In.i64), ("wait", In.u32),
         *_names(In.i64, "split_first", "split_group", "split_bytes", "split_unknown"),
         *_names(In.i64, "split_before", "split_after", "split_whole"),
+        *_names(In.i64, "window_start", "window_end", "window_before"),
+        ("n_windows", i64),
         *_names(i64, "low", "n_table", "n_groups", "n_patterns"),
         *_names(i64, "time_start", "time_end"),
         *_names(i32, "column_width", "op_width", "flags_width", "pattern_width"),
@@ -1009,6 +1011,7 @@ SOURCES = {
                 i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, i64, Out.i64,
                 Out.i64,
             ),
+            "ggscope_statistics_qualities": (i32, _in(Selection), i64, i64),
             "ggscope_statistics_own": (
                 i32, _in(Selection), i64, i64,
                 _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,

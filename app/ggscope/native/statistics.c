@@ -43,6 +43,10 @@ typedef struct {
     const int64_t *split_first, *split_group;
     const int64_t *split_bytes, *split_unknown; /* of each part */
     const int64_t *split_before, *split_after, *split_whole; /* its share of the time */
+    /* Disjoint ranges of time in which alone spans cover anything, ascending, and how
+     * much of them lies before each. */
+    const int64_t *window_start, *window_end, *window_before;
+    int64_t n_windows; /* 0: any time counts */
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
     /* bytes per value, signed */
@@ -447,6 +451,34 @@ static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int
     heap[at] = run;
 }
 
+/* Return how much of the time that counts lies before a tick: the tick itself where
+ * any time does. hint: the window that was looked at last, where this one likely is. */
+static inline int64_t elapsed(const Selection *s, int64_t tick, int64_t *hint)
+{
+    const int64_t n = s->n_windows;
+    if (n == 0)
+        return tick;
+    int64_t at = *hint;
+    const int64_t *start = s->window_start;
+    if (at + 1 < n && tick >= start[at + 1])
+        at++;
+    if (tick < start[at] || (at + 1 < n && tick >= start[at + 1])) {
+        int64_t stop = n; /* the last window that begins by then, else the first */
+        at = 0;
+        while (stop - at > 1) {
+            const int64_t middle = at + (stop - at) / 2;
+            if (start[middle] <= tick)
+                at = middle;
+            else
+                stop = middle;
+        }
+    }
+    *hint = at;
+    if (tick < start[at])
+        return s->window_before[at];
+    return s->window_before[at] + smaller(tick, s->window_end[at]) - start[at];
+}
+
 /* Raise reach[n_groups + 1] to the latest end of the spans first <= i < stop: of each
  * group, and the last one of all.
  *
@@ -455,11 +487,11 @@ static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int
 EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t stop,
                                      int32_t is_flat, int64_t *reach)
 {
-    int64_t all = reach[s->n_groups];
+    int64_t all = reach[s->n_groups], hint = 0;
     for (int64_t i = stop - 1; i >= first; i--) {
-        const int64_t high = s->end[i];
-        if (quality_of(s, i) > s->worst_used || high <= s->start[i])
+        if (quality_of(s, i) > s->worst_used || s->end[i] <= s->start[i])
             continue;
+        const int64_t high = elapsed(s, s->end[i], &hint);
         const int64_t group = group_of(s, i);
         if (group >= 0) {
             if (high > reach[group])
@@ -490,12 +522,14 @@ EXPORT int32_t ggscope_statistics_meets(const Selection *s, int64_t first, int64
 }
 
 /* Add what span i covers beyond what those that began before it do. */
-static inline void cover(const Selection *s, int64_t i, int64_t *reach, int64_t *wall)
+static inline void cover(const Selection *s, int64_t i, int64_t *reach, int64_t *wall,
+                         int64_t *hint)
 {
     const int64_t group = group_of(s, i);
     if (group < 0 || quality_of(s, i) > s->worst_used)
         return;
-    const int64_t low = s->start[i], high = s->end[i];
+    const int64_t low = elapsed(s, s->start[i], hint);
+    const int64_t high = elapsed(s, s->end[i], hint);
     const int64_t both[2] = {group, s->n_groups};
     for (int k = 0; k < 2; k++) {
         /* Which of several lanes goes on for longest is anybody's guess, also the
@@ -553,7 +587,7 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
                                         int64_t *cursor, int64_t *heap, int64_t n_runs,
                                         int64_t budget, int64_t *reach, int64_t *wall)
 {
-    int64_t n = 0, done = 0;
+    int64_t n = 0, done = 0, hint = 0;
     for (int64_t k = 0; k < n_runs; k++)
         if (cursor[k] < stop[k])
             heap[n++] = k;
@@ -581,7 +615,7 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
                 next[at] = cursor[run] < stop[run]
                                ? key_of(s->start[cursor[run]], base, at)
                                : UINT64_MAX;
-                cover(s, i, reach, wall);
+                cover(s, i, reach, wall, &hint);
             }
             return done;
         }
@@ -595,9 +629,25 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
             heap[0] = heap[--n];
         if (n > 1)
             sift(s->start, cursor, heap, n, 0);
-        cover(s, i, reach, wall);
+        cover(s, i, reach, wall, &hint);
     }
     return done;
+}
+
+/* Return the qualities, a bit each, of the spans first <= i < stop that count and cover
+ * some of the time that counts. */
+EXPORT int32_t ggscope_statistics_qualities(const Selection *s, int64_t first,
+                                            int64_t stop)
+{
+    int64_t hint = 0;
+    int32_t seen = 0;
+    for (int64_t i = first; i < stop; i++) {
+        const int32_t bit = 1 << quality_of(s, i);
+        if (!(seen & bit) && group_of(s, i) >= 0
+            && elapsed(s, s->end[i], &hint) > elapsed(s, s->start[i], &hint))
+            seen |= bit;
+    }
+    return seen;
 }
 
 /* A span that is open. */

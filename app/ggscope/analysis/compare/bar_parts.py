@@ -6,7 +6,8 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.compare.time_parts import TokenTime, op_ranges, time_of
+from ggscope.analysis.compare.time_parts import op_ranges, time_of
+from ggscope.analysis.statistics.windows import Windows
 from ggscope.analysis.summary.bars import token_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.analysis.workers import Watcher, chunks, share_out
@@ -65,7 +66,7 @@ def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
     ranges = op_ranges(trace, None, time, "family", watcher)
     groups = np.unique(ranges.group[ranges.group >= 0]).tolist()
     n = len(groups)
-    runs: dict[int, TokenTime] = {}
+    runs: dict[int, Windows] = {}
 
     def join(_: int, rows: slice) -> None:
         for i in range(rows.start, rows.stop):
@@ -102,7 +103,7 @@ def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
     )  # fmt: skip
 
 
-def _edges(runs: list[TokenTime]) -> tuple[I64, I64]:
+def _edges(runs: list[Windows]) -> tuple[I64, I64]:
     """Return where ranges begin or end, and which run from there on, a bit for each."""
     empty = np.zeros(0, np.int64)
     edge = np.concatenate([empty, *(side for run in runs

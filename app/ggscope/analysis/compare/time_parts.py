@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 from ggscope.analysis.compare.alignment import AlignedRun
 from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.statistics.scan import SpanScope, covered
+from ggscope.analysis.statistics.windows import Windows, joined
 from ggscope.analysis.summary.bars import TokenBars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.analysis.workers import Watcher, chunks, share_out
@@ -18,61 +20,20 @@ from ggscope.model.trace import LaneKind, Trace
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenTime:
-    """The time in which any of some tokens is computed, as disjoint ranges.
-
-    Attributes
-    ----------
-    start, end : int64[n], ascending.
-    before : int64[n], ticks of the ranges before each.
-    """
-
-    start: I64
-    end: I64
-    before: I64
-
-    @property
-    def total(self) -> int:
-        """All ticks."""
-        return int((self.end - self.start).sum())
-
-    def elapsed(self, ticks: I64) -> I64:
-        """Return how much of the time lies before each tick, int64[n]."""
-        if not len(self.start):
-            return np.zeros(len(ticks), np.int64)
-        at = np.searchsorted(self.start, ticks, "right") - 1
-        i = np.maximum(at, 0)
-        inside = np.clip(ticks - self.start[i], 0, self.end[i] - self.start[i])
-        return np.where(at >= 0, self.before[i] + inside, 0)
-
-
-def token_time(trace: Trace, run: AlignedRun, chosen: Bools) -> TokenTime:
+def token_time(trace: Trace, run: AlignedRun, chosen: Bools) -> Windows:
     """Return the time of the chosen bars of a run; of a run without any, all of it."""
     bars = run.bars
     if not len(bars):
         extent = trace.extent
         start, end = np.array([extent.start]), np.array([extent.end])
-        return TokenTime(start, end, np.zeros(1, np.int64))
+        return Windows(start, end, np.zeros(1, np.int64))
     return time_of(bars, chosen)
 
 
-def time_of(bars: TokenBars, chosen: Bools) -> TokenTime:
+def time_of(bars: TokenBars, chosen: Bools) -> Windows:
     """Return the time in which any of the chosen bars lasts."""
     order = np.argsort(bars.start[chosen], kind="stable")
-    return _joined(bars.start[chosen][order], bars.end[chosen][order])
-
-
-def _joined(start: I64, end: I64) -> TokenTime:
-    """Return ranges in order of their start with those joined that meet."""
-    if not len(start):
-        return TokenTime(start, end, start)
-    reach = np.maximum.accumulate(end)
-    is_first = np.ones(len(start), np.bool_)
-    is_first[1:] = start[1:] > reach[:-1]
-    first = np.flatnonzero(is_first)
-    low, high = start[first], reach[np.append(first[1:], len(start)) - 1]
-    return TokenTime(low, high, np.cumsum(high - low) - (high - low))
+    return joined(bars.start[chosen][order], bars.end[chosen][order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +125,7 @@ def _ids_by_lane(
     return parts
 
 
-def _union(time: TokenTime, start: I64, end: I64) -> int:
+def _union(time: Windows, start: I64, end: I64) -> int:
     """Return how much of a time any span covers."""
     low, high = time.elapsed(start), time.elapsed(end)
     is_in = high > low
@@ -174,7 +135,7 @@ def _union(time: TokenTime, start: I64, end: I64) -> int:
     if (low[1:] < low[:-1]).any():
         order = np.argsort(low, kind="stable")
         low, high = low[order], high[order]
-    return _joined(low, high).total
+    return joined(low, high).total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,16 +158,16 @@ class OpRanges:
     has_untimed: bool
     has_derived: bool
 
-    def joined(self, group: int) -> TokenTime:
+    def joined(self, group: int) -> Windows:
         """Return when any op of a group runs, as disjoint ranges."""
         own = self.group == group
-        return _joined(self.low[own], self.high[own])
+        return joined(self.low[own], self.high[own])
 
 
 def op_ranges(
     trace: Trace,
     mask: Bools | None,
-    time: TokenTime,
+    time: Windows,
     by: By,
     watcher: Watcher | None = None,
 ) -> OpRanges:
@@ -246,7 +207,7 @@ def op_ranges(
         low, high, group = low[order], high[order], group[order]
     return OpRanges(
         low, high, group, groups.label,
-        bool(seen - {Quality.MEASURED, Quality.DERIVED}), Quality.DERIVED in seen,
+        bool(seen - _TIMED), Quality.DERIVED in seen,
     )  # fmt: skip
 
 
@@ -288,31 +249,74 @@ def group_parts(
     by : a grouping in which a span belongs to one group at most.
     """
     time = token_time(trace, run, chosen)
-    ranges = op_ranges(trace, run.mask, time, by, watcher)
-    low, high, group = ranges.low, ranges.high, ranges.group
+    covers = _covers(trace, run.mask, time, by, watcher)
     ticks: dict[str, int] = {}
-    present = np.unique(group[group >= 0]).tolist()
-    sums = dict.fromkeys(present, 0)
-
-    def add(_: int, rows: slice) -> None:
-        for g in present[rows]:
-            sums[g] = ranges.joined(g).total
-
-    share_out(add, chunks(len(present), 1), watcher)
-    for g in present:
-        label = ranges.label(g)
-        ticks[label] = ticks.get(label, 0) + sums[g]
-    covered = _joined(low, high).total
-    loose = group < 0  # ops in no group: they run, so that nothing is idle then
-    if loose.any():
-        more = _joined(low[loose], high[loose]).total
-        ticks[NO_GROUP] = ticks.get(NO_GROUP, 0) + more
+    for label, own in covers.groups:
+        ticks[label] = ticks.get(label, 0) + own
     hides = bool(hidden_ops(trace) or hidden_graphs(trace))
     return GroupParts(
-        time.total, ticks, sum(ticks.values()) - covered, time.total - covered,
-        ranges.has_untimed, hides or ranges.has_derived,
+        time.total, ticks, sum(ticks.values()) - covers.all, time.total - covers.all,
+        covers.has_untimed, hides or covers.has_derived,
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """How much of a time ops of a known time cover, in ticks.
+
+    Attributes
+    ----------
+    groups : label and ticks of each group that covers any.
+    all : what ops of any group cover.
+    has_untimed, has_derived : as of `OpRanges`.
+    """
+
+    groups: list[tuple[str, int]]
+    all: int
+    has_untimed: bool
+    has_derived: bool
+
+
+def _covers(
+    trace: Trace,
+    mask: Bools | None,
+    time: Windows,
+    by: By,
+    watcher: Watcher | None,
+) -> _Covers:
+    """Return what ops of each group cover: in compiled code, else by their ranges."""
+    groups = grouping(trace, by)
+    lookup, scanned = groups.lookup, None
+    # Ops in no group are passed over by the scan: they run all the same.
+    is_whole = lookup is not None and bool((lookup.table >= 0).all())
+    if is_whole and len(time.start):
+        scanned = covered(trace, groups, SpanScope(mask), time, watcher)
+    if scanned is not None:
+        wall, qualities = scanned
+        sums = wall.tolist()
+        return _Covers(
+            [(groups.label(g), own) for g, own in enumerate(sums[:-1]) if own],
+            sums[-1], bool(qualities - _TIMED), Quality.DERIVED in qualities,
+        )  # fmt: skip
+    ranges = op_ranges(trace, mask, time, by, watcher)
+    low, high, group = ranges.low, ranges.high, ranges.group
+    present = np.unique(group[group >= 0]).tolist()
+    totals = dict.fromkeys(present, 0)
+
+    def add(_: int, rows: slice) -> None:
+        for g in present[rows]:
+            totals[g] = ranges.joined(g).total
+
+    share_out(add, chunks(len(present), 1), watcher)
+    labelled = [(ranges.label(g), own) for g, own in totals.items()]
+    if (loose := group < 0).any():
+        labelled.append((NO_GROUP, joined(low[loose], high[loose]).total))
+    return _Covers(
+        labelled, joined(low, high).total, ranges.has_untimed, ranges.has_derived
+    )
+
+
+_TIMED = {Quality.MEASURED, Quality.DERIVED}
+"""Qualities of ops whose time is known."""
 NO_GROUP = "other"
 """Key of ops that are in no group."""

@@ -16,6 +16,7 @@ from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
+from ggscope.analysis.statistics.windows import Windows
 from ggscope.analysis.workers import Watcher, chunks, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality, Spans, distinct, quality_of
 from ggscope.model.trace import Trace
@@ -261,6 +262,33 @@ def nested(
     return _Scan(trace, groups, scope, blocks, watcher).nested(edges, blocks)
 
 
+def covered(
+    trace: Trace,
+    groups: Grouping,
+    scope: SpanScope,
+    windows: Windows,
+    watcher: Watcher | None = None,
+) -> tuple[I64, set[Quality]] | None:
+    """Return how much of some time the spans of each group cover.
+
+    Parameters
+    ----------
+    windows : the only time that counts; at least one.
+
+    Returns
+    -------
+    (wall, qualities) : int64[n + 1], that of all groups together last; and of which
+    qualities spans cover any of it, used or not. None where the trace does not fall
+    into runs of spans in order of time, or where `can_scan` says no. Raises Cancelled
+    from the watcher.
+    """
+    edges = TimeRuns(trace).edges if can_scan(trace, groups) else None
+    if edges is None:
+        return None
+    scan = _Scan(trace, groups, scope, SpanBlocks(trace), watcher, windows)
+    return scan.covered(edges)
+
+
 def _runs(edges: I64) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges.tolist())]
 
@@ -275,6 +303,7 @@ class _Scan:
         scope: SpanScope,
         blocks: SpanBlocks,
         watcher: Watcher | None,
+        windows: Windows | None = None,
     ) -> None:
         lookup = groups.lookup
         if groups.split is not None:
@@ -287,9 +316,9 @@ class _Scan:
         self._blocks = _joined(blocks.touching(scope.time))
         self._total = 2 * sum(rows.stop - rows.start for rows in self._blocks)
         self._lookup = lookup
-        self._selection = self._make_selection(lookup)
+        self._selection = self._make_selection(lookup, windows)
 
-    def _make_selection(self, lookup: Lookup) -> Selection:
+    def _make_selection(self, lookup: Lookup, windows: Windows | None) -> Selection:
         trace, s, scope = self._trace, self._trace.spans, self._scope
         time, pattern = scope.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
@@ -305,6 +334,14 @@ class _Scan:
             split = {
                 f"split_{name}": np.ascontiguousarray(column, np.int64)
                 for name, column in zip(names, columns, strict=True)
+            }
+        parts_of_time: dict[str, Array | int | None] = {}
+        if windows is not None:
+            parts_of_time = {
+                "window_start": _whole(windows.start),
+                "window_end": _whole(windows.end),
+                "window_before": _whole(windows.before),
+                "n_windows": len(windows.start),
             }
         sizes = lookup.sizes
         return Selection(
@@ -322,6 +359,7 @@ class _Scan:
             op_width=0 if op is None else op.itemsize,
             flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
             worst_used=int(scope.worst_used), mantissa=self._mantissa, **split,
+            **parts_of_time,
         )  # fmt: skip
 
     def run(self) -> Figures:
@@ -379,6 +417,18 @@ class _Scan:
             return None, self._wall(edges, is_flat=True)
         own, is_in_order = self._own(edges)
         return (own, self._wall(edges, is_flat=False)) if is_in_order else None
+
+    def covered(self, edges: I64) -> tuple[I64, set[Quality]]:
+        """Return covered time and qualities; see the function of this name."""
+        seen: list[int] = []
+
+        def look(_: int, rows: slice) -> None:
+            kernel = library().ggscope_statistics_qualities
+            seen.append(kernel(self._selection, rows.start, rows.stop))
+
+        self._last(look, self._blocks)
+        qualities = {one for one in Quality if any(bits >> one & 1 for bits in seen)}
+        return self._wall(edges, is_flat=False), qualities
 
     def _meets(self, edges: I64) -> bool:
         """Tell whether any two spans of a lane share time."""

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import OPS, llama_like_trace, npu_like_trace, slowed, spans_trace
+from ggscope.analysis import workers
+from ggscope.analysis.compare import time_parts
 from ggscope.analysis.compare.alignment import align
 from ggscope.analysis.compare.histogram import (
     bin_edges,
@@ -31,6 +33,7 @@ from ggscope.analysis.compare.waterfall import (
     Waterfall,
     waterfall,
 )
+from ggscope.analysis.statistics import scan
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.tables import NO_WAIT, Phase, SpanFlag
@@ -113,6 +116,44 @@ RUN_OPS = st.lists(
     ),
     min_size=1, max_size=12,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("by", ["family", "op"])
+def test_steps_that_workers_share_out_equal_those_of_sorted_ranges(
+    monkeypatch, n_workers, n_threads, by
+):
+    rng = np.random.default_rng(n_threads)
+
+    def run() -> Trace:
+        edges = np.sort(rng.choice(9_000, 200, replace=False)).tolist()
+        tokens = list(zip(edges[::2], edges[1::2], strict=True))
+        ops = sorted(
+            (thread, begin, length, op, -1)
+            for thread in range(n_threads)
+            for begin, length, op in zip(
+                rng.integers(0, 9_500, 500).tolist(),
+                rng.integers(0, 40, 500).tolist(),
+                rng.choice([1, 2, 3, 29], 500).tolist(), strict=True,
+            )
+        )  # fmt: skip
+        return run_trace(tokens, ops)
+
+    a, b = run(), run()
+    monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    compiled = steps([a], [b], by)
+    monkeypatch.setattr(time_parts, "covered", lambda *_: None)
+
+    ranges = steps([a], [b], by)
+
+    assert (compiled.total, compiled.steps) == (ranges.total, ranges.steps)
+    assert (compiled.has_untimed, compiled.hides_idle) == (
+        ranges.has_untimed, ranges.hides_idle,
+    )  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None)
