@@ -1,6 +1,6 @@
 """How many threads run an op at a time: a step function, exact to the tick."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,32 +41,27 @@ def thread_lanes(index: TraceIndex) -> I64:
     return np.flatnonzero((index.lanes.tracks == _THREAD) & (index.lanes.n_spans > 0))
 
 
-def busy_threads(
-    index: TraceIndex,
-    by: ColorBy,
-    query: Callable[[Sequence[RowColumns]], list[Columns]],
-) -> npt.NDArray[np.float64]:
-    """Return how many threads are busy in each column on average, float64[px].
-
-    Exact: the time in which each thread runs ops, summed up, over that of the column.
-
-    Parameters
-    ----------
-    by : a colouring that the lanes have columns for.
-    query : returns the columns of rows.
-    """
+def thread_rows(index: TraceIndex, by: ColorBy) -> list[RowColumns]:
+    """Return the row of ops of each thread; `by`: a colouring the lanes have."""
     rows = []
     for at in thread_lanes(index).tolist():
         key = index.lanes.keys[at]
         columns = index.row_columns(key, by)
         if columns:
             rows.append(columns[index.work_row(key)])
-    answers = query(rows)
-    if not answers:
-        return np.zeros(0)
-    total: npt.NDArray[np.float64] = np.sum(
-        [columns.busy for columns in answers], axis=0
-    )
+    return rows
+
+
+def busy_threads(columns: Sequence[Columns]) -> npt.NDArray[np.float64]:
+    """Return how many threads are busy in each column on average, float64[px].
+
+    Exact: the time in which each thread runs ops, summed up, over that of the column.
+
+    Parameters
+    ----------
+    columns : of the `thread_rows`, at least one.
+    """
+    total: npt.NDArray[np.float64] = np.sum([one.busy for one in columns], axis=0)
     return total
 
 

@@ -1,6 +1,6 @@
 """Collects what lies on the lanes of a region: rows of spans, stalls, curves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +68,7 @@ class LanesDraft:
         self._waiting: list[_Waiting] = []
         self._grounds: list[tuple[float, float, int]] = []
         self._overlay = RectList()
-        self._areas: list[Batch] = []
+        self._areas: list[Callable[[], Sequence[Batch]]] = []
         self._texts = TextList()
 
     def add_box(self, box: LaneBox, y: float) -> None:
@@ -88,12 +88,24 @@ class LanesDraft:
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Add what a lane draws that has no rows."""
-        self._areas += batches
+        self._areas.append(lambda: batches)
 
-    def columns_of(self, rows: Sequence[RowColumns]) -> list[Columns]:
-        """Return the columns of the view of some rows."""
-        answers = self._query([(row, 0) for row in rows])
-        return [answers[row, 0] for row in rows]
+    def add_columns(
+        self,
+        rows: Sequence[RowColumns],
+        draw: Callable[[Sequence[Columns]], Sequence[Batch]],
+    ) -> None:
+        """Add what a lane draws of the columns of some rows, mostly of other lanes.
+
+        `draw` is called once these are drawn: what was asked for them serves for both.
+        """
+        self._areas.append(lambda: draw(self._columns_of(rows)))
+
+    def _columns_of(self, rows: Sequence[RowColumns]) -> list[Columns]:
+        """Return the columns of the view of some rows, with levels or without."""
+        known = {row: columns for (row, _), columns in self._query([]).items()}
+        answers = self._query([(row, 0) for row in rows if row not in known])
+        return [known[row] if row in known else answers[row, 0] for row in rows]
 
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
@@ -109,7 +121,7 @@ class LanesDraft:
         self._draw_rows()
         return [
             *self._rows.batches(),
-            *self._areas,
+            *(batch for make in self._areas for batch in make()),
             *self._overlay.batch(clip=self.clip),
             *self._texts.batch(),
         ]

@@ -9,6 +9,7 @@ from ggscope.analysis.rows.busy_threads import (
     busy_step,
     busy_threads,
     thread_lanes,
+    thread_rows,
 )
 from ggscope.analysis.rows.columns import column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
@@ -68,8 +69,11 @@ def test_columns_have_the_mean_of_their_ticks(px: int, seed: int) -> None:
     index, expected = TraceIndex(trace), counts(trace)
     edges = column_edges(trace.extent, px)
 
-    result = busy_threads(index, "family", lambda rows: query_many(rows, edges))
+    rows = thread_rows(index, "family")
+    result = busy_threads(query_many(rows, edges))
+    with_levels = busy_threads(query_many(rows, edges, [8] * len(rows)))
 
+    assert with_levels.tolist() == result.tolist()
     for i in range(px):
         low, high = int(edges[i]), int(edges[i + 1])
         ticks = expected[low - trace.extent.start : high - trace.extent.start]
@@ -115,7 +119,7 @@ def test_waits_do_not_make_threads_busy() -> None:
     edges = column_edges(trace.extent, 50)
 
     result, expected = (
-        busy_threads(TraceIndex(one), "family", lambda rows: query_many(rows, edges))
+        busy_threads(query_many(thread_rows(TraceIndex(one), "family"), edges))
         for one in (trace, plain)
     )
 

@@ -1,19 +1,22 @@
 """The lane that counts busy threads."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ggscope.analysis.rows.busy_threads import (
     busy_step,
     busy_threads,
     thread_lanes,
+    thread_rows,
 )
-from ggscope.analysis.rows.columns import column_edges, query_many
+from ggscope.analysis.rows.columns import Columns, column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
 from ggscope.descriptions.spans import time_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count, format_duration
-from ggscope.render.batch import AreaBatch
+from ggscope.render.batch import AreaBatch, Batch
 from ggscope.render.theme import with_alpha
 from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.lanes import LanesDraft
@@ -30,14 +33,21 @@ class BusyThreadsTrack(Track):
     def compose(self, draft: LanesDraft, box: LaneBox, y: float) -> None:
         """Draw the mean of each column."""
         scene, time, color = draft.scene, draft.time, draft.scene.theme.dim
-        busy = busy_threads(scene.index, scene.color_by, draft.columns_of)
-        if not len(busy):
+        rows = thread_rows(scene.index, scene.color_by)
+        if not rows:
             return
-        top, base = axis_ends(y, time.snap(y + box.height))
-        level = (base - busy * (base - top) / self.lane.value).astype(np.float32)
-        x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
-        fill = with_alpha(color, _FILL_SHARE)
-        draft.add([AreaBatch(x, level, base, fill, color, draft.clip)])
+
+        def draw(columns: Sequence[Columns]) -> list[Batch]:
+            top, base = axis_ends(y, time.snap(y + box.height))
+            busy = busy_threads(columns)
+            level = base - busy * (base - top) / self.lane.value
+            x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
+            fill = with_alpha(color, _FILL_SHARE)
+            return [
+                AreaBatch(x, level.astype(np.float32), base, fill, color, draft.clip)
+            ]
+
+        draft.add_columns(rows, draw)
 
     def axis_labels(self, trace: Trace) -> tuple[str, str] | None:
         """Return the ends of the axis: all threads, and none."""
@@ -78,5 +88,5 @@ class BusyThreadsTrack(Track):
 
 def _mean(index: TraceIndex, by: str, time: TimeRange) -> str:
     edges = column_edges(time, 1)
-    busy = busy_threads(index, by, lambda rows: query_many(rows, edges))
-    return f"{float(busy[0]):.2f}" if len(busy) else "0"
+    rows = thread_rows(index, by)
+    return f"{float(busy_threads(query_many(rows, edges))[0]):.2f}" if rows else "0"
