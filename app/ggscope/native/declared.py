@@ -1006,7 +1006,7 @@ SOURCES = {
             "ggscope_statistics_reach": (
                 None, _in(Selection), i64, i64, i32, Out.i64,
             ),
-            "ggscope_statistics_meets": (i32, _in(Selection), i64, i64),
+            "ggscope_statistics_meets": (i32, _in(Selection), In.void, i32, i64, i64),
             "ggscope_statistics_cover": (
                 i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, i64, Out.i64,
                 Out.i64,

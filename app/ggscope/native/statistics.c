@@ -482,8 +482,8 @@ static inline int64_t elapsed(const Selection *s, int64_t tick, int64_t *hint)
 /* Raise reach[n_groups + 1] to the latest end of the spans first <= i < stop: of each
  * group, and the last one of all.
  *
- * is_flat: no two of these spans, which are in the order of time, share time. Then only
- * the last one may reach beyond what comes. */
+ * is_flat: no two of those that count share time. Then, as they are in the order of
+ * time, only the last one may reach beyond what comes. */
 EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t stop,
                                      int32_t is_flat, int64_t *reach)
 {
@@ -498,16 +498,19 @@ EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t 
                 reach[group] = high;
             if (high > all)
                 all = high;
+            if (is_flat)
+                break;
         }
-        if (is_flat)
-            break;
     }
     reach[s->n_groups] = all;
 }
 
-/* Tell whether any two of the spans first <= i < stop, of one lane and in the order of
- * time, share time. */
-EXPORT int32_t ggscope_statistics_meets(const Selection *s, int64_t first, int64_t stop)
+/* Tell whether any span begins within one of those that count among first <= i < stop,
+ * which are of one lane and in the order of time.
+ *
+ * op: only those with op >= 0 count; NULL: all do. */
+EXPORT int32_t ggscope_statistics_meets(const Selection *s, const void *op,
+                                        int32_t op_width, int64_t first, int64_t stop)
 {
     int64_t reach = INT64_MIN;
     for (int64_t i = first; i < stop; i++) {
@@ -516,7 +519,8 @@ EXPORT int32_t ggscope_statistics_meets(const Selection *s, int64_t first, int64
             continue;
         if (low < reach)
             return 1;
-        reach = high;
+        if (!op || number(op, op_width, i) >= 0)
+            reach = high;
     }
     return 0;
 }
@@ -597,9 +601,15 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
          * are looked through sooner: the least of them tells which run it is. */
         const int64_t base = least_start(s->start, cursor, heap, n);
         if (fits_beside(s->start, stop, heap, n, base)) {
-            uint64_t next[FEW_RUNS];
-            for (int64_t k = 0; k < FEW_RUNS; k++)
-                next[k] = k < n ? key_of(s->start[cursor[heap[k]]], base, k) : UINT64_MAX;
+            /* And the ones behind them: which is next need not wait for the columns. */
+            uint64_t next[FEW_RUNS], ahead[FEW_RUNS];
+            for (int64_t k = 0; k < FEW_RUNS; k++) {
+                const int64_t run = k < n ? heap[k] : 0, at = cursor[run];
+                next[k] = k < n ? key_of(s->start[at], base, k) : UINT64_MAX;
+                ahead[k] = k < n && at + 1 < stop[run]
+                               ? key_of(s->start[at + 1], base, k)
+                               : UINT64_MAX;
+            }
             const int is_half = n <= FEW_RUNS / 2;
             while (done < budget) {
                 uint64_t least = least_of_half(next);
@@ -612,9 +622,9 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
                 const int64_t at = (int64_t)(least % FEW_RUNS), run = heap[at];
                 const int64_t i = cursor[run]++;
                 done++;
-                next[at] = cursor[run] < stop[run]
-                               ? key_of(s->start[cursor[run]], base, at)
-                               : UINT64_MAX;
+                next[at] = ahead[at];
+                ahead[at] = i + 2 < stop[run] ? key_of(s->start[i + 2], base, at)
+                                              : UINT64_MAX;
                 cover(s, i, reach, wall, &hint);
             }
             return done;

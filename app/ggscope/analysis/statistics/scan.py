@@ -126,13 +126,14 @@ class SpanBlocks:
     Attributes
     ----------
     known : what else was found out about the trace once, see ``nesting``.
-    nests : whether any two spans of a lane share time, of those whose quality is no
-        worse; only where the compiled scan has looked.
+    nests : by quality, and whether ops alone count: whether any span begins within
+        one that counts, of those of a lane whose quality is no worse; only where the
+        compiled scan has looked.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.known: dict[tuple[str, int], I64 | None] = {}
-        self.nests: dict[Quality, bool] = {}
+        self.nests: dict[tuple[Quality, bool], bool] = {}
         self._trace = trace
         self._bounds: tuple[I64, I64] | None = None
 
@@ -246,10 +247,10 @@ def nested(
 ) -> tuple[I64 | None, I64] | None:
     """Return self and wall time of each group, and of all together as the last.
 
-    Self times are int64[n]; None where no two spans of a lane share time. Wall times
-    are int64[n + 1]. None as a whole where the trace does not fall into runs of spans
-    in order of time, one per lane, or where `can_scan` says no. O(n log lanes).
-    Raises Cancelled from the watcher.
+    Self times are int64[n]; None where they are the totals: no span begins within one
+    that counts. Wall times are int64[n + 1]. None as a whole where the trace does not
+    fall into runs of spans in order of time, one per lane, or where `can_scan` says no.
+    O(n log lanes). Raises Cancelled from the watcher.
     """
     if not can_scan(trace, groups):
         return None
@@ -410,10 +411,11 @@ class _Scan:
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
-        worst = self._scope.worst_used
-        if worst not in blocks.nests:  # of all spans, whichever are wanted
-            blocks.nests[worst] = self._meets(edges)
-        if not blocks.nests[worst]:
+        # Of all spans, whichever are wanted.
+        key = self._scope.worst_used, self._scope.only_ops
+        if key not in blocks.nests:
+            blocks.nests[key] = self._meets(edges)
+        if not blocks.nests[key]:
             return None, self._wall(edges, is_flat=True)
         own, is_in_order = self._own(edges)
         return (own, self._wall(edges, is_flat=False)) if is_in_order else None
@@ -431,13 +433,16 @@ class _Scan:
         return self._wall(edges, is_flat=False), qualities
 
     def _meets(self, edges: I64) -> bool:
-        """Tell whether any two spans of a lane share time."""
+        """Tell whether any span begins within one of its lane that counts."""
         meets = [False]
+        op = _whole(self._trace.spans.op) if self._scope.only_ops else None
+        width = 0 if op is None else op.itemsize
 
         def search(_: int, run: slice) -> None:
             if not any(meets):
                 kernel = library().ggscope_statistics_meets
-                meets.append(bool(kernel(self._selection, run.start, run.stop)))
+                one = kernel(self._selection, op, width, run.start, run.stop)
+                meets.append(bool(one))
 
         self._last(search, _runs(edges))
         return any(meets)

@@ -248,7 +248,7 @@ def test_time_that_workers_share_out_adds_up(
         for time in ranges
         for by in ("op", "lane")
     ]
-    assert list(blocks.nests.values()) == [is_nested]
+    assert list(blocks.nests.values()) == [is_nested] * 2  # by op, by lane
     by_hand(monkeypatch)
 
     sorted_ = [
@@ -258,6 +258,58 @@ def test_time_that_workers_share_out_adds_up(
     ]
 
     assert compiled == sorted_
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("inside", [-1, 2])
+def test_graphs_around_ops_take_nothing_from_them(monkeypatch, n_workers, inside):
+    rng = np.random.default_rng(3)
+    n = 600
+    edges = np.sort(rng.choice(20_000, 2 * n, replace=False))
+    start, end, op = edges[::2], edges[1::2], rng.integers(0, 4, n)
+    lane, flags = rng.integers(0, 3, n), rng.choice([0, 0, 0, 4], n)
+    at = np.arange(0, n, 50)
+    graph = start[at], end[np.minimum(at + 49, n - 1)]
+    # A graph around the ops of each lane, and one op with a span inside.
+    low = np.concatenate([start, *[graph[0]] * 3, [20_100, 20_110]])
+    high = np.concatenate([end, *[graph[1]] * 3, [20_200, 20_120]])
+    lane = np.concatenate([lane, np.repeat([0, 1, 2], len(at)), [0, 0]])
+    op = np.concatenate([op, np.full(3 * len(at), -1), [1, inside]])
+    flags = np.concatenate([flags, np.zeros(3 * len(at) + 2, int)])
+    order = np.lexsort((-high, low, lane))
+    trace = builders.spans_trace(
+        low[order], high[order], lane=lane[order], op=op[order],
+        flags=flags[order].astype(np.uint16),
+    )  # fmt: skip
+    only_graphs = np.ones(len(order), np.bool_)
+    only_graphs[order >= len(order) - 2] = False
+    monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    asked = [
+        {"by": by, "mask": mask, "time": time}
+        for by in ("op", "lane", "thread")
+        for mask in (None, only_graphs)
+        for time in (None, TimeRange(4_000, 5_000))
+    ]
+    compiled = [times(stat_table(trace, **one)) for one in asked]
+    by_hand(monkeypatch)
+
+    assert compiled == [times(stat_table(trace, **one)) for one in asked]
+
+
+def test_graphs_alone_hold_spans_so_self_times_are_totals():
+    blocks = {}
+    for inside in (-1, 1):
+        trace = builders.spans_trace([0, 10, 20], [100, 15, 40], op=[inside, 1, 2])
+        blocks[inside] = scan.SpanBlocks(trace)
+        stat_table(trace, "op", blocks=blocks[inside])
+        stat_table(trace, "lane", blocks=blocks[inside])
+
+    assert [list(blocks[inside].nests.values()) for inside in (-1, 1)] == [
+        [False, True], [True, True],
+    ]  # fmt: skip
 
 
 def test_deep_nests_and_other_orders_of_equals_are_no_trouble():
