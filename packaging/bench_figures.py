@@ -87,8 +87,8 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
         n = f"{millions(size):g} M accesses"
         rows += _session(f"moe{size}", n)
     rows += _table()
-    rows += _answers("answers100k", "100,000 spans", 50, 50)
-    rows += _answers("answers10M", "10 M spans", 1_000, 3_000)
+    rows += _answers("answers100k", "100,000 spans", 50, 50, 50)
+    rows += _answers("answers10M", "10 M spans", 1_000, 200, 3_000)
     for size in sizes:
         rows += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
     rows += _profilers()
@@ -372,27 +372,36 @@ def _table() -> list[Figure]:
     ]  # fmt: skip
 
 
-def _answers(source: str, what: str, summary: float, compare: float) -> list[Figure]:
-    """Return what summary, token latency and comparison take.
+def _answers(
+    source: str, what: str, summary: float, table: float, compare: float
+) -> list[Figure]:
+    """Return what summary, statistics, token latency and comparison take.
 
     Parameters
     ----------
-    summary, compare : aims in ms.
+    summary, table, compare : aims in ms.
     """
     rows = (
         ("first_ms", "summary of a trace just opened", summary),
         ("summary_ms", "summary again", summary),
         ("gaps_ms", "the longest gaps", None),
-        ("tokens_frame_ms", "a picture of token latency", 16.7),
-        ("by_tensor_ms", "statistics by tensor", 200),
-        ("by_expert_ms", "statistics by expert", 200),
-        ("pivot_ms", "pivot table of layers and ops", 200),
-        ("histogram_ms", "histogram of times", 200),
-        ("histogram_rate_ms", "histogram of rates", 200),
+        ("tokens_frame_ms", "a picture of token latency, panned and zoomed", 16.7),
+        ("tokens_stacked_frame_ms", "the same, stacked by op family", 16.7),
+        ("tokens_parts_ms", "what the tokens' time is stacked of", None),
+        ("by_op_ms", "statistics by op", table),
+        ("by_op_range_ms", "statistics by op of a range", table),
+        ("by_layer_ms", "statistics by layer", table),
+        ("by_tensor_ms", "statistics by tensor", table),
+        ("by_tensor_range_ms", "statistics by tensor of a range", table),
+        ("by_expert_ms", "statistics by expert", table),
+        ("pivot_ms", "pivot table of layers and ops", table),
+        ("histogram_ms", "histogram of times", table),
+        ("histogram_rate_ms", "histogram of rates", table),
         ("compare_op_ms", "comparison by op", compare),
         ("compare_layer_ms", "comparison by layer", compare),
         ("compare_steps_ms", "steps of a comparison", compare),
         ("compare_frame_ms", "a picture of both timelines, painted", 16.7),
+        ("compare_walk_ms", "the same, panned and zoomed", 16.7),
     )
     return [
         Figure(
