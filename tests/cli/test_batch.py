@@ -128,46 +128,61 @@ def arguments(**more: object) -> Namespace:
     return Namespace(**usual | reading | more)
 
 
-def test_no_more_files_at_once_than_fit_into_memory(monkeypatch, tmp_path) -> None:
-    needs = {"small": 1 << 30, "large": 6 << 30}
+def test_no_more_files_at_once_than_fit_into_memory(monkeypatch) -> None:
     monkeypatch.setattr(jobs, "available_bytes", lambda: 8 << 30)
-    monkeypatch.setattr(jobs, "memory_limit", lambda _: 0)
-    monkeypatch.setattr(
-        jobs, "estimate", lambda p, **_: Estimate(1, 1, needs[p.name])
-    )  # fmt: skip
-    paths = [Path("large"), Path("large"), Path("small")]
-    batch = jobs._Batch(arguments(jobs=3), paths)
-    large, _, small = map(batch._needed_bytes, range(3))
+    needs = [6 << 30, 6 << 30, 1 << 30]
 
-    batch._running[0] = jobs._Child(None, large, False)
+    def started(schedule: jobs.Schedule) -> list[int | None]:
+        return [schedule.start_next(needs.__getitem__) for _ in needs]
 
-    assert not batch._has_room(1, large)
-    assert batch._has_room(2, small)
-    assert jobs._Batch(arguments(jobs=3, force=True), paths)._has_room(1, large)
+    schedule = jobs.Schedule(3, 3, 8 << 30)
+    assert started(schedule) == [0, None, None]
+    assert not schedule.end(0, is_too_large=False)
+    assert started(schedule) == [1, 2, None]
+    assert schedule.running == {1: 6 << 30, 2: 1 << 30}
+    assert started(jobs.Schedule(3, 3, 8 << 30, is_forced=True)) == [0, 1, 2]
+    assert started(jobs.Schedule(3, 2, 1 << 40)) == [0, 1, None]
+    monkeypatch.setattr(jobs, "available_bytes", lambda: 5 << 30)
+    assert started(jobs.Schedule(3, 3, 1 << 40)) == [0, None, None]
 
 
-def test_file_that_was_too_large_beside_others_is_read_alone(monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "available_bytes", lambda: 8 << 30)
-    batch = jobs._Batch(arguments(jobs=2), [Path("a"), Path("b")])
-    ended = Namespace(returncode=1)
-    batch._running = {
-        0: jobs._Child(ended, 0, True),
-        1: jobs._Child(ended, 0, True),
-    }
-    refused = json.dumps({"path": "a", "error": {"code": "too_large"}})
+def test_needed_memory_is_estimated_by_the_reader_or_the_size(
+    monkeypatch, tmp_path: Path
+) -> None:
+    estimates = {"small": Estimate(1, 1, 1 << 30), "large": Estimate(1, 1, 6 << 30)}
+    monkeypatch.setattr(jobs, "estimate", lambda p, **_: estimates.get(p.name))
+    unknown = tmp_path / "unknown"
+    unknown.write_bytes(b"x" * 1000)
 
-    batch._take(0, refused, "")
-    assert (batch._waiting[-1], batch._found) == (0, {})
-    assert not batch._has_room(0, 0)
+    def needed(path: Path, **more: object) -> int:
+        return jobs.needed_bytes(arguments(**more), path)
 
-    batch._running = {0: jobs._Child(ended, 0, False)}
-    batch._take(0, refused, "")
-    assert batch._found[Path("a")][0] == 1
+    small, large = needed(Path("small")), needed(Path("large"))
+    assert large - small == pytest.approx(5 << 30, rel=0.5)
+    assert large > 6 << 30
+    assert small > 1 << 30
+    beside = needed(Path("small"), beside=[unknown])
+    assert beside > small + 4 * 1000
+    assert needed(unknown) < beside
+
+
+def test_file_that_was_too_large_beside_others_is_read_alone() -> None:
+    schedule = jobs.Schedule(2, 2, 1 << 40)
+    assert [schedule.start_next(lambda _: 0) for _ in "ab"] == [0, 1]
+
+    assert schedule.end(0, is_too_large=True)
+    assert schedule.start_next(lambda _: 0) is None, "the other runs still"
+    assert not schedule.end(1, is_too_large=False)
+    assert schedule.start_next(lambda _: 0) == 0
+    assert not schedule.end(0, is_too_large=True), "nothing ran beside it"
+    assert schedule.start_next(lambda _: 0) is None
 
 
 def test_ended_processes_are_told_with_what_ended_them() -> None:
-    killed, ended = jobs._why(-9, ""), jobs._why(143, "ggscope: ended by SIGTERM.\n")
-    silent, why = jobs._why(3, ""), jobs._why(1, "ggscope: internal error: no\n")
+    killed = jobs.exit_reason(-9, "")
+    ended = jobs.exit_reason(143, "ggscope: ended by SIGTERM.\n")
+    silent = jobs.exit_reason(3, "")
+    why = jobs.exit_reason(1, "ggscope: internal error: no\n")
 
     assert new_statements(killed, silent)
     assert "ended by SIGKILL." in killed
@@ -177,17 +192,25 @@ def test_ended_processes_are_told_with_what_ended_them() -> None:
     assert why == "internal error: no"
 
 
-def test_a_terminal_shows_how_far_a_batch_is(monkeypatch) -> None:
+def test_a_terminal_shows_how_far_a_batch_is(monkeypatch, tmp_path: Path) -> None:
     lines: list[str] = []
     monkeypatch.setattr(jobs.output, "rewrite_line", lines.append)
     monkeypatch.setattr(jobs.sys.stderr, "isatty", lambda: True, raising=False)
+    paths = [tmp_path / name for name in ("a.bin", "b.bin")]
+    for path in paths:
+        path.write_text("junk")
+    words = [*map(str, paths), "-o", str(tmp_path / "out")]
 
-    for quiet in (True, False):
-        batch = jobs._Batch(arguments(jobs=2, quiet=quiet), [Path("a"), Path("b")])
-        batch._running = {1: jobs._Child(None, 0, False)}
-        batch._show()
-        lines.append("")
+    def run(files: list[Path], *, quiet: bool) -> jobs.Results:
+        values = {"files": files, "command": "export", "words": words}
+        return jobs.run_files(arguments(jobs=1, quiet=quiet, **values), files)
 
-    before, _, after = "\n".join(lines).partition("\n")
-    assert new_statements(after, before)
-    assert lines == ["", "0 of 2 files done; b", ""]
+    assert len(run(paths[:1], quiet=True).objects) == 1
+    assert lines == []
+    assert len(run(paths, quiet=False).objects) == 2
+
+    assert [line for line in lines if line] == [
+        "0 of 2 files done; a.bin",
+        "1 of 2 files done; b.bin",
+    ]
+    assert lines[-1] == "", "the line is taken away"

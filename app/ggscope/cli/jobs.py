@@ -14,8 +14,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ggscope import assets
@@ -53,85 +52,121 @@ def run_files(arguments: Namespace, paths: Sequence[Path]) -> Results:
     return results
 
 
-@dataclass(slots=True)
-class _Child:
-    """A process with what its file needs; `was_beside` others at some time."""
+class Schedule:
+    """Which files may be read beside each other, by the memory that they need.
 
-    process: subprocess.Popen[str]
-    needed_bytes: int
-    was_beside: bool
+    Attributes
+    ----------
+    running : bytes that each file that is being read needs, by its number.
+    """
+
+    def __init__(
+        self, n_files: int, n_jobs: int, memory_bytes: int, *, is_forced: bool = False
+    ) -> None:
+        """Let all files wait.
+
+        Parameters
+        ----------
+        n_jobs : files that are read at once, at most.
+        memory_bytes : of all files that are read at once.
+        is_forced : whether memory is not looked at.
+        """
+        self.running: dict[int, int] = {}
+        self._n_jobs, self._memory_bytes = n_jobs, memory_bytes
+        self._is_forced = is_forced
+        self._waiting = list(range(n_files))
+        self._beside: set[int] = set()
+        self._alone: set[int] = set()
+
+    def start_next(self, needed_bytes: Callable[[int], int]) -> int | None:
+        """Return the file to read now; None = none waits, or it has to wait longer.
+
+        Parameters
+        ----------
+        needed_bytes : takes the number of a file.
+        """
+        if not self._waiting or len(self.running) >= self._n_jobs:
+            return None
+        number = self._waiting[0]
+        needed = needed_bytes(number)
+        if self.running:
+            if not self._fits(number, needed):
+                return None
+            self._beside |= {number, *self.running}
+        del self._waiting[0]
+        self.running[number] = needed
+        return number
+
+    def end(self, number: int, *, is_too_large: bool) -> bool:
+        """Take a file off; return whether it is to be read again, alone.
+
+        That is so where it did not fit into memory, part of which others had.
+        """
+        del self.running[number]
+        is_again = is_too_large and number in self._beside
+        self._beside.discard(number)
+        if is_again:
+            self._alone.add(number)
+            self._waiting.append(number)
+        return is_again
+
+    def _fits(self, number: int, needed_bytes: int) -> bool:
+        """Whether a file may be opened beside those that are open."""
+        if number in self._alone or self._alone & self.running.keys():
+            return False
+        if self._is_forced:
+            return True
+        promised = sum(self.running.values()) + needed_bytes
+        return promised <= self._memory_bytes and needed_bytes <= available_bytes()
 
 
 class _Batch:
-    """The processes that run, the files that wait, and what was found."""
+    """The processes that run, and what those that ended have printed."""
 
     def __init__(self, arguments: Namespace, paths: Sequence[Path]) -> None:
         self._arguments, self._paths = arguments, paths
-        self._n_jobs = min(arguments.jobs or _n_cores(), len(paths))
-        self._room = memory_limit(0) or available_bytes()
-        self._waiting = list(range(len(paths)))
-        self._alone: set[int] = set()
-        self._running: dict[int, _Child] = {}
-        self._found: dict[Path, tuple[int, object]] = {}
+        n_jobs = min(arguments.jobs or _n_cores(), len(paths))
+        self._needs_estimates = n_jobs > 1 and not arguments.force
+        self._schedule = Schedule(
+            len(paths),
+            n_jobs,
+            memory_limit(0) or available_bytes(),
+            is_forced=arguments.force,
+        )
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._outcomes: dict[Path, tuple[int, object]] = {}
         self._ended: queue.SimpleQueue[tuple[int, str, str]] = queue.SimpleQueue()
         self._is_shown = sys.stderr.isatty() and not arguments.quiet
 
     def run(self) -> dict[Path, tuple[int, object]]:
         """Return exit code and JSON by file."""
-        while len(self._found) < len(self._paths):
-            while self._waiting and len(self._running) < self._n_jobs:
-                number = self._waiting[0]
-                needed = self._needed_bytes(number)
-                if self._running and not self._has_room(number, needed):
-                    break
-                self._start(self._waiting.pop(0), needed)
+        while len(self._outcomes) < len(self._paths):
+            while (number := self._schedule.start_next(self._needed_bytes)) is not None:
+                self._start(number)
             self._show()
             self._take(*self._ended.get())
-        return self._found
+        return self._outcomes
 
     def end(self) -> None:
         """End what still runs, so that it leaves nothing half written."""
         if self._is_shown:
             output.rewrite_line("")
-        for child in self._running.values():
+        for process in self._processes.values():
             with contextlib.suppress(OSError):
-                child.process.terminate()
-        for child in self._running.values():
+                process.terminate()
+        for process in self._processes.values():
             try:
-                child.process.wait(_PATIENCE_S)
+                process.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
+                process.kill()
+                process.wait()
 
     def _needed_bytes(self, number: int) -> int:
-        """Return about what opening a file takes, by its reader's own estimate."""
-        if self._n_jobs == 1 or self._arguments.force:
+        if not self._needs_estimates:
             return 0
-        options = reader_options(self._arguments)
-        needed = _PROCESS_BYTES
-        for path in (self._paths[number], *self._arguments.beside):
-            try:
-                estimated = estimate(path, reader_id=self._arguments.reader)
-            except TraceError:  # its process tells
-                estimated = None
-            if estimated is not None:
-                needed += judge(estimated, options).needed_bytes
-            else:
-                needed += _UNKNOWN_BYTES + _UNKNOWN_FACTOR * _size(path)
-        return needed
+        return needed_bytes(self._arguments, self._paths[number])
 
-    def _has_room(self, number: int, needed_bytes: int) -> bool:
-        """Tell whether a file may be opened beside those that are open."""
-        if number in self._alone or self._alone & self._running.keys():
-            return False
-        if self._arguments.force:
-            return True
-        promised = sum(child.needed_bytes for child in self._running.values())
-        return (
-            promised + needed_bytes <= self._room and needed_bytes <= available_bytes()
-        )
-
-    def _start(self, number: int, needed_bytes: int) -> None:
+    def _start(self, number: int) -> None:
         process = subprocess.Popen(
             [
                 *assets.program(), self._arguments.command, "--json",
@@ -143,9 +178,7 @@ class _Batch:
             encoding="utf-8",
             errors="replace",
         )  # fmt: skip
-        for child in self._running.values():
-            child.was_beside = True
-        self._running[number] = _Child(process, needed_bytes, bool(self._running))
+        self._processes[number] = process
 
         def wait() -> None:
             self._ended.put((number, *process.communicate()))
@@ -153,32 +186,44 @@ class _Batch:
         threading.Thread(target=wait, daemon=True).start()
 
     def _take(self, number: int, printed: str, errors: str) -> None:
-        """Keep what a process has said that has ended."""
-        child, path = self._running.pop(number), self._paths[number]
-        code = child.process.returncode
+        """Store what a process has printed that has ended."""
+        code, path = self._processes.pop(number).returncode, self._paths[number]
         value = _json_of(printed)
-        if child.was_beside and _is_too_large(value):
-            # The others had the memory: it is read again when nothing else is.
-            self._alone.add(number)
-            self._waiting.append(number)
+        if self._schedule.end(number, is_too_large=_is_too_large(value)):
             return
         if self._is_shown:
             output.rewrite_line("")
         output.tell(errors)
         if value is None or code < 0:
-            error = TraceError(f"{path}: {_why(code, errors)}")
+            error = TraceError(f"{path}: {exit_reason(code, errors)}")
             if code < 0 or not errors:
                 output.complain(str(error))
             code, value = ERROR, failure_json(path, error)
-        self._found[path] = code, value
+        self._outcomes[path] = code, value
         if not self._is_shown and not self._arguments.quiet:
-            output.say(f"{len(self._found)} of {len(self._paths)} files: {path}.")
+            output.say(f"{len(self._outcomes)} of {len(self._paths)} files: {path}.")
 
     def _show(self) -> None:
         if self._is_shown:
-            names = ", ".join(self._paths[number].name for number in self._running)
-            n, n_all = len(self._found), len(self._paths)
+            names = ", ".join(self._paths[number].name for number in self._processes)
+            n, n_all = len(self._outcomes), len(self._paths)
             output.rewrite_line(f"{n} of {n_all} files done; {names}")
+
+
+def needed_bytes(arguments: Namespace, path: Path) -> int:
+    """Return about what opening a file takes, by its reader's own estimate."""
+    options = reader_options(arguments)
+    needed = _PROCESS_BYTES
+    for each in (path, *arguments.beside):
+        try:
+            estimated = estimate(each, reader_id=arguments.reader)
+        except TraceError:  # its process reports it
+            estimated = None
+        if estimated is not None:
+            needed += judge(estimated, options).needed_bytes
+        else:
+            needed += _UNKNOWN_BYTES + _UNKNOWN_FACTOR * _size(each)
+    return needed
 
 
 def _n_cores() -> int:
@@ -211,8 +256,14 @@ def _is_too_large(value: object) -> bool:
     return isinstance(error, dict) and error.get("code") == "too_large"
 
 
-def _why(code: int, errors: str) -> str:
-    """Return why a process told nothing of its file."""
+def exit_reason(code: int, errors: str) -> str:
+    """Return why a process printed nothing about its file.
+
+    Parameters
+    ----------
+    code : its exit status; below 0 = the signal that ended it.
+    errors : what it has printed on stderr.
+    """
     number = -code if code < 0 else code - 128
     if code < 0 or code == INTERRUPTED or number in (1, 15):
         try:
