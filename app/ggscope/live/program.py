@@ -116,10 +116,16 @@ class ProgramSource:
     ----------
     keeps_spans : whether there will be snapshots; else records are only counted.
     keeps_records : whether what is taken out of the ring is kept, to be saved.
+    look_ns : time between two looks at the program and at the name of the ring.
     """
 
     def __init__(
-        self, path: Path, *, keeps_spans: bool = True, keeps_records: bool = True
+        self,
+        path: Path,
+        *,
+        keeps_spans: bool = True,
+        keeps_records: bool = True,
+        look_ns: int = _LOOK_NS,
     ) -> None:
         self.path = path
         self._ring: Ring | None = None
@@ -131,7 +137,7 @@ class ProgramSource:
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
         self._status = SourceStatus(message=f"the ring {path} is not there yet")
-        self._next_look = 0
+        self._look_ns, self._next_look = look_ns, 0
         self._before = self._graphs_before = 0
         self._is_resting = False
 
@@ -140,7 +146,7 @@ class ProgramSource:
         now = now_ns()
         may_look = now >= self._next_look
         if may_look:
-            self._next_look = now + _LOOK_NS
+            self._next_look = now + self._look_ns
         if self._ring is None and not self._open():
             return False
         ring = self._ring

@@ -436,7 +436,7 @@ def _make_folder(identity: str) -> RecordingFolder:
     has_place = os.access(folder, os.W_OK | os.X_OK)
     # A disk, where there is one: the usual folder may be memory.
     base = folder if has_place else Path(tempfile.gettempdir())
-    _sweep(base)
+    sweep_recordings(base)
     return RecordingFolder.make(base, _PREFIX, identity)
 
 
@@ -499,7 +499,7 @@ def _lock(file: BinaryIO) -> bool:
     return True
 
 
-def _sweep(base: Path) -> None:
+def sweep_recordings(base: Path) -> None:
     """Remove recordings that killed viewers left of rings that are gone.
 
     They lack their last part, so that no trace can be made of them.

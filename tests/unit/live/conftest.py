@@ -16,8 +16,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(path: Path) -> Iterator[ProgramSource]:
-    """What follows that ring, and keeps nothing after the test."""
-    made = ProgramSource(path)
+    """What follows that ring, looks at its program each time, and leaves nothing."""
+    made = ProgramSource(path, look_ns=0)
     yield made
     made.close()
     made.forget()

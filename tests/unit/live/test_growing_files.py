@@ -241,7 +241,8 @@ def test_hole_that_stays_is_passed_and_told(tmp_path, monkeypatch):
     source = RecordsSource(path)
     source.poll()
     first = source.status().records
-    source._hole_since -= 10**9
+    later = live_source.now_ns() + 10**9
+    monkeypatch.setattr(files, "now_ns", lambda: later)
 
     source.poll()
 

@@ -13,7 +13,7 @@ from ggscope.analysis.reads.from_disk import Origin, evidence
 from ggscope.descriptions.residency import held_words
 from ggscope.descriptions.spans import access_facts
 from ggscope.live.program import ProgramSource
-from ggscope.live.residency import process_figures
+from ggscope.live.residency import ResidencyLog, Sample, process_figures
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -116,18 +116,18 @@ def test_access_to_a_model_in_memory_was_in_memory(running, model):
     assert trace.read_until >= trace.extent.end
 
 
-def test_samples_alone_are_no_news(running, model):
-    source, writer = running
-    writer.graph()
-    model.read_bytes()
-    sampled_after(source, time.monotonic_ns())
-    source._trace.residency._log._was_quiet = True
-    log = source._trace.residency._log
-    n, last = len(log), log.last
-    assert last is not None
+def test_samples_alone_are_no_news():
+    log = ResidencyLog()
 
-    assert not log.add(last, 0)
-    assert len(log) == n + 1
+    def news(begin_ns: int, resident: int) -> bool:
+        sample = Sample(begin_ns, begin_ns + 5, np.array([resident]), 0, 0, 0)
+        return log.add(sample, 0)
+
+    assert news(10, 0)
+    assert news(20, WEIGHT)
+    assert [news(ns, WEIGHT) for ns in (30, 40, 50)] == [False] * 3
+    assert len(log) == 5, "they are listed all the same"
+    assert news(60, 0)
 
 
 def test_threads_end_with_the_program_and_with_the_source(tmp_path, model):
@@ -137,12 +137,11 @@ def test_threads_end_with_the_program_and_with_the_source(tmp_path, model):
     before = samplers()
     for end in ("program", "source"):
         writer = Writer(tmp_path / end, model=model)
-        source = ProgramSource(tmp_path / end)
+        source = ProgramSource(tmp_path / end, look_ns=0)
         sampled_after(source, 0)
         (mine,) = [t for t in samplers() if t not in before]
         if end == "program":
             writer.end()
-            source._next_look = 0
             source.poll()
         else:
             source.close()

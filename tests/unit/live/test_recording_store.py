@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +24,7 @@ from ggscope.live.files import GgmlvizSource
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import note_path
 from ggscope.live.recording_store import RecordingWriter, save_recording
-from ggscope.live.source import State
+from ggscope.live.source import SourceStatus, State
 from ggscope.model.run import WHOLE_GRAPH
 from ggscope.model.trace import LaneKind
 from ggscope.readers.registry import open_trace
@@ -64,16 +67,16 @@ def n_graphs(target: Path) -> int:
     return int(json.loads(target.with_suffix(".json").read_bytes())["graphs"])
 
 
-def polled(source) -> None:
-    source._next_look = 0
-    source.poll()
+def owns_ring(writer: Writer) -> bool:
+    """Whether this process is the one that takes what the writer records."""
+    return int(writer.control["reader_pid"][0]) == os.getpid()
 
 
 def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     writer, target = Writer(path, capacity=256), tmp_path / "out ü.bin"
     for _ in range(5):  # the ring goes round twice
         writer.graph()
-        polled(source)
+        source.poll()
     made, report = saved(source, target)
 
     assert (made.records, made.lost) == (5 * PER_GRAPH, 0)
@@ -84,9 +87,9 @@ def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     assert np.array_equal(result, whole)
 
     writer.graph()
-    polled(source)
+    source.poll()
     writer.end()
-    polled(source)
+    source.poll()
     source.close()
     assert saved(source, target)[0].records == 6 * PER_GRAPH
 
@@ -109,7 +112,7 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
     writer.put(0, record)
     end = struct.pack("<IiQ", 1, 0, 1)
     writer.event(FrameType.GRAPH_END, end, begin + 6_000)
-    polled(source)
+    source.poll()
     target = tmp_path / "out.bin"
 
     status, live = source.status(), source.snapshot().info
@@ -126,7 +129,7 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
 def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
     writer = Writer(path, capacity=64)
     writer.graph()
-    polled(source)
+    source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert made.lost == writer.dropped == 4 * (N_NODES - 64)
@@ -136,9 +139,9 @@ def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
 def test_overwritten_records_count_as_lost(source, path, tmp_path):
     writer = Writer(path, capacity=128, overwrites=True)
     writer.graph()
-    polled(source)
+    source.poll()
     writer.graph(200)
-    polled(source)
+    source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert made.lost == source.status().lost > 0
@@ -155,7 +158,7 @@ def test_killed_writer_leaves_what_it_wrote(source, path, tmp_path):
         writer.send_signal(signal.SIGKILL)
         writer.wait()
     while source.status().state is not State.GONE:
-        polled(source)
+        source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert made.records == source.status().records
@@ -194,7 +197,7 @@ def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
         "from ggscope.live.program import ProgramSource\n"
         "source = ProgramSource(Path(sys.argv[1])); source._open()\n"
         "source._ring._makes_room &= sys.argv[2] == 'True'\n"
-        "source._next_look = 0; source.poll()\n"
+        "source.poll()\n"
         "print(source.status().recording.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
@@ -224,9 +227,9 @@ def test_viewer_goes_on_with_what_a_killed_one_kept(
     writer.graph()
     folder = killed(path, is_told=is_told, cut=cut)
     writer.graph()
-    polled(source)
+    source.poll()
     writer.graph(40)
-    polled(source)
+    source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert source.status().recording.place == folder
@@ -251,9 +254,8 @@ OWNER = """
 import os, sys
 from pathlib import Path
 from ggscope.live.program import ProgramSource
-source = ProgramSource(Path(sys.argv[1]))
+source = ProgramSource(Path(sys.argv[1]), look_ns=0)
 for _ in sys.stdin:
-    source._next_look = 0
     source.poll()
     print(source.status().records, flush=True)
 """
@@ -276,21 +278,21 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
 
         writer.graph()
         assert owner_takes() == PER_GRAPH
-        polled(source)
-        assert not source._ring.is_owner
+        source.poll()
+        assert not owns_ring(writer)
         before = source.status().records
         folder = source.status().recording.place
         writer.graph(20)
-        polled(source)  # the owner does not come to it any more
+        source.poll()  # the owner does not come to it any more
         owner.kill()
         owner.wait()
     assert source.status().recording.place == folder
     writer.graph(108)  # each lane is full
-    polled(source)
-    assert source._ring.is_owner
+    source.poll()
+    assert owns_ring(writer)
     for _ in range(3):
         writer.graph(100)
-        polled(source)
+        source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert writer.dropped == source.status().lost == 0
@@ -306,12 +308,12 @@ def test_viewer_takes_over_only_what_is_there(source, path):
     writer = Writer(path)
     writer.graph()
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
-    polled(source)
+    source.poll()
     writer.control["reader_pid"] = 0
     path.rename(path.with_name("elsewhere"))
-    polled(source)
+    source.poll()
 
-    assert not source._ring.is_owner
+    assert not owns_ring(writer)
     assert not note_path(path).exists()
 
 
@@ -322,12 +324,12 @@ def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
     writer.graph()
     folder = killed(path)
     writer.control["reader_pid"] = os.getppid()  # as if it had not been killed yet
-    polled(source)
+    source.poll()
     writer.graph(30)
     writer.end()
     writer.control["reader_pid"] = 0
-    polled(source)
-    polled(source)
+    source.poll()
+    source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert source.status().state is State.ENDED
@@ -341,21 +343,15 @@ def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
 def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     writer = Writer(path, capacity=64, overwrites=True)
     writer.graph()
-    polled(source)
-    first = source.status().lost
-    source._writer.note_losses(first, 0)
-    source._writer._files[0].close()  # as if it had been killed
-    other = ProgramSource(path)
+    first = last_status(path, lambda viewer: viewer.poll()).lost
     writer.graph(90)
-    polled(other)
-    made, _ = saved(other, tmp_path / "out.bin")
+    source.poll()
+    made, _ = saved(source, tmp_path / "out.bin")
 
     assert first > 0
-    assert other.status().lost > 0
-    assert made.lost == first + other.status().lost
+    assert source.status().lost > 0
+    assert made.lost == first + source.status().lost
     assert made.records + made.lost == writer.written
-    other.close()
-    other.forget()
 
 
 def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
@@ -366,7 +362,7 @@ def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
     path.unlink()
     writer = Writer(path)
     writer.graph(30)
-    polled(source)
+    source.poll()
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert source.status().recording.place not in (None, folder)
@@ -399,7 +395,7 @@ def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
     recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
     recorder.ring.close()
     writer.control["reader_pid"] = 0
-    polled(source)
+    source.poll()
 
     assert source.status().recording.place == folder
     assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
@@ -411,9 +407,9 @@ def test_viewer_that_goes_on_keeps_what_the_launcher_told_the_tracer(path, tmp_p
     Recorder.begin(path, folder, resolve({"ops": "!ADD"}, None, {}).settings).poll()
     writer.control["reader_pid"] = 0
 
-    source = ProgramSource(path)
+    source = ProgramSource(path, look_ns=0)
     writer.graph()
-    polled(source)
+    source.poll()
     saved(source, tmp_path / "out.bin")
     source.close()
 
@@ -445,8 +441,8 @@ def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
     for identity in (place["identity"], bytes(writer.control["identity"]).hex()):
         text = json.dumps(place | {"identity": identity})
         note_path(path).write_text(text)
-        viewer = ProgramSource(path)
-        polled(viewer)
+        viewer = ProgramSource(path, look_ns=0)
+        viewer.poll()
 
         assert viewer.status().recording.place not in (None, folder)
         assert {each.read_text() for each in folder.iterdir()} == {"words"}
@@ -457,10 +453,10 @@ def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
 def test_second_viewer_saves_what_the_first_one_keeps(source, path, tmp_path):
     writer = Writer(path, capacity=256)
     writer.graph()
-    polled(source)
-    other = ProgramSource(path)
+    source.poll()
+    other = ProgramSource(path, look_ns=0)
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
-    polled(other)
+    other.poll()
 
     made, _ = saved(other, tmp_path / "out.bin")
     other.close()
@@ -475,13 +471,13 @@ def test_what_a_launcher_removed_at_its_end_is_saved(path, tmp_path):
     recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
     recorder.poll()
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
-    source = ProgramSource(path)
-    polled(source)
+    source = ProgramSource(path, look_ns=0)
+    source.poll()
     assert source.status().recording.place == folder
     writer.graph()
     writer.end()
-    polled(source)
-    polled(source)
+    source.poll()
+    source.poll()
     assert source.status().state is State.ENDED
     recorder.finish()
     shutil.rmtree(folder)
@@ -505,21 +501,21 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
     recorder.poll()
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
-    source = ProgramSource(path)
-    polled(source)
+    source = ProgramSource(path, look_ns=0)
+    source.poll()
     recorder.finish(keeps_ring=True)
     note_path(path).unlink()
     shutil.rmtree(folder)
 
     writer.control["reader_pid"] = 0
     writer.graph(20)
-    polled(source)
+    source.poll()
 
     assert source.status().records == PER_GRAPH + 80
     assert source.status().recording.place is None
     assert "another process took the first records" in source.status().recording.why
     writer.graph()
-    polled(source)
+    source.poll()
     assert writer.dropped == source.status().lost == 0
     source.close()
     source.forget()
@@ -529,8 +525,8 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
 def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
     writer = Writer(path)
     writer.control["reader_pid"] = os.getppid()
-    source = ProgramSource(path)
-    polled(source)
+    source = ProgramSource(path, look_ns=0)
+    source.poll()
 
     with pytest.raises(LiveError, match="another process takes the records"):
         saved(source, tmp_path / "out.bin")
@@ -560,9 +556,9 @@ def test_what_is_no_ring_is_not_recommended_for_recovery(
 
 
 def test_what_is_kept_goes_with_the_tab(path):
-    source = ProgramSource(path)
+    source = ProgramSource(path, look_ns=0)
     Writer(path).graph()
-    polled(source)
+    source.poll()
     folder = source.status().recording.place
     place = note_path(path)
     assert folder.is_dir()
@@ -584,7 +580,7 @@ def test_what_a_killed_viewer_held_on_to_goes(tmp_path):
         (folder / "identity").write_text("ab" * 16)
         (folder / "records").symlink_to(target)
 
-    recording_store._sweep(tmp_path)
+    recording_store.sweep_recordings(tmp_path)
 
     assert not left.exists()
     assert held.exists()
@@ -617,48 +613,65 @@ def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
     assert not other.folder.exists()
 
 
-def test_full_disk_ends_keeping_and_not_following(
-    source, path, tmp_path, monkeypatch, capsys
-):
+def test_full_disk_ends_keeping_and_not_following(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recording_store, "_CHECK_BYTES", 0)  # each time
     writer = Writer(path)
-    writer.graph()
-    polled(source)
-    monkeypatch.setattr(recording_store, "_MIN_FREE_BYTES", 1 << 62)
-    source._writer._until_check = 0
-    writer.graph()
-    polled(source)
 
-    assert source.status().records == 2 * PER_GRAPH
-    assert source.status().recording.place is None
-    assert "recording stopped" in source.status().recording.why
-    assert recovered_after(source, path, tmp_path) == (PER_GRAPH, PER_GRAPH)
-
-
-def test_record_that_no_longer_fits_ends_keeping_and_counts(
-    source, path, tmp_path, capsys
-):
-    writer = Writer(path)
-    writer.graph()
-    polled(source)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((PER_GRAPH + 7) * 32 + 9, before[1]))
-    try:
+    def disk_fills_up(viewer: ProgramSource) -> None:
         writer.graph()
-        polled(source)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        viewer.poll()
+        monkeypatch.setattr(recording_store, "_MIN_FREE_BYTES", 1 << 62)
+        writer.graph()
+        viewer.poll()
 
-    assert "recording stopped" in source.status().recording.why
-    assert source.status().records == 2 * PER_GRAPH
+    status = last_status(path, disk_fills_up)
+    assert status.records == 2 * PER_GRAPH
+    assert status.recording.place is None
+    assert "recording stopped" in status.recording.why
+    assert recovered_with_losses(path, tmp_path) == (PER_GRAPH, PER_GRAPH)
+
+
+def test_record_that_no_longer_fits_ends_keeping_and_counts(path, tmp_path, capsys):
+    writer = Writer(path)
+
+    def file_may_not_grow(viewer: ProgramSource) -> None:
+        writer.graph()
+        viewer.poll()
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((PER_GRAPH + 7) * 32 + 9, hard))
+        writer.graph()
+        viewer.poll()
+
+    status = last_status(path, file_may_not_grow)
+    assert "recording stopped" in status.recording.why
+    assert status.records == 2 * PER_GRAPH
     value = PER_GRAPH + 7
-    assert recovered_after(source, path, tmp_path) == (value, PER_GRAPH - 7)
+    assert recovered_with_losses(path, tmp_path) == (value, PER_GRAPH - 7)
 
 
-def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
+def last_status(path: Path, follow: Callable[[ProgramSource], object]) -> SourceStatus:
+    """Return the status of a viewer, a process that is killed once it has followed."""
+    into, out_of = os.pipe()[::-1]
+    child = os.fork()
+    if not child:
+        try:
+            viewer = ProgramSource(path, look_ns=0)
+            follow(viewer)
+            os.write(into, pickle.dumps(viewer.status()))
+        finally:
+            traceback.print_exc()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.close(into)
+    with open(out_of, "rb") as file:
+        content = file.read()
+    os.waitpid(child, 0)
+    status = pickle.loads(content)
+    assert isinstance(status, SourceStatus)
+    return status
+
+
+def recovered_with_losses(path: Path, tmp_path: Path) -> tuple[int, int]:
     """Return how many records are there after the viewer was killed, and not."""
-    for file in source._writer._files:
-        file.close()
-    source._ring._head["reader_pid"] = 0
     n = recovered(path, tmp_path / "out.bin")
     data = json.loads((tmp_path / "out.json").read_bytes())
     return n, data["lost"]
@@ -667,7 +680,7 @@ def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
 def test_no_room_for_the_file_leaves_nothing_half_written(source, path, tmp_path):
     writer = Writer(path)
     writer.graph()
-    polled(source)
+    source.poll()
     target = tmp_path / "folder" / "out.bin"
     # Files of the tool, a child, may have 4 KB: 400 records do not fit.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -685,7 +698,7 @@ def test_no_room_for_the_file_leaves_nothing_half_written(source, path, tmp_path
 def test_cancelled_saving_leaves_nothing(source, path, tmp_path):
     writer = Writer(path)
     writer.graph()
-    polled(source)
+    source.poll()
     target = tmp_path / "out.bin"
 
     def check() -> None:

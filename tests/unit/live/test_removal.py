@@ -83,7 +83,7 @@ def test_only_recordings_are_swept_away(tmp_path: Path) -> None:
     left = hostile_rings.recording(tmp_path / "ggscope-kept-4.partial", gone, "ab" * 16)
     before = content_of(mine), content_of(plain)
 
-    recording_store._sweep(tmp_path)
+    recording_store.sweep_recordings(tmp_path)
 
     assert (content_of(mine), content_of(plain)) == before
     assert content_of(mixed) == {"thesis.tex": b"words"}
@@ -99,7 +99,7 @@ def test_what_viewers_of_others_left_is_not_swept_away(tmp_path: Path) -> None:
         os.chown(path, GONE_USER, GONE_USER)
     before = content_of(theirs)
 
-    recording_store._sweep(tmp_path)
+    recording_store.sweep_recordings(tmp_path)
 
     assert content_of(theirs) == before
 

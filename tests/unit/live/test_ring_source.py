@@ -38,7 +38,6 @@ pytestmark = pytest.mark.skipif(
 
 
 def polled(source: ProgramSource) -> ProgramSource:
-    source._next_look = 0  # look whether the program lives, without waiting
     source.poll()
     return source
 
@@ -341,7 +340,7 @@ def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
     writer.end()
     left = path.read_bytes()[4096:]
     for _ in range(2):  # the second one finds all of it, too
-        source = ProgramSource(path)
+        source = ProgramSource(path, look_ns=0)
         polled(polled(source))
         assert source.status().records == 4 * N_NODES
         assert source.status().state is State.ENDED
@@ -458,7 +457,7 @@ def test_viewer_that_comes_second_sees_what_the_first_has_taken(source, path):
     writer.graph()
     source.poll()
     writer.control["reader_pid"] = os.getppid()  # as if the first were another process
-    other = ProgramSource(path)
+    other = ProgramSource(path, look_ns=0)
     other.poll()
 
     assert other.status().records == source.status().records
@@ -575,7 +574,7 @@ def test_foreign_or_cut_file_is_refused(source, path, content):
 @pytest.mark.parametrize("seed", range(6))
 def test_random_bytes_in_records_and_frames_never_break_the_trace(path, seed):
     rng = np.random.default_rng(seed)
-    writer, source = Writer(path), ProgramSource(path)
+    writer, source = Writer(path), ProgramSource(path, look_ns=0)
     for _ in range(4):
         records = np.frombuffer(rng.bytes(50 * RECORD.itemsize), RECORD)
         writer.put(int(rng.integers(0, 4)), records)

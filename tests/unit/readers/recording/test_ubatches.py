@@ -115,7 +115,7 @@ def test_bands_count_the_tokens_of_their_phase(served: Trace) -> None:
 def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     path = tmp_path / "ring"
     writer = Writer(path)
-    source = ProgramSource(path, keeps_records=False)
+    source = ProgramSource(path, keeps_records=False, look_ns=0)
     for ubatch in requests()["ubatches"]:
         # It may be told twice.
         for _ in range(1 + (ubatch["ubatch"] == 1)):
@@ -127,7 +127,6 @@ def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     writer.end()
     for _ in range(2):
         source.poll()
-        source._next_look = 0
     live = source.snapshot()
     source.close()
     writer.close()
