@@ -532,7 +532,7 @@ class Walker:
             return
         name = f"{self.report.session}-{self.report.seed}-{self.report.steps}-{why}"
         self.evidence.mkdir(parents=True, exist_ok=True)
-        _photograph(self.evidence / f"{name}.png")
+        photograph(self.evidence / f"{name}.png")
         lines = ["windows, the lowest first:"]
         stack = re.findall(r"0x[0-9a-f]+", _stack())
         lines += [f"  {w} {_tool('getwindowname', w).strip()}" for w in stack]
@@ -702,7 +702,7 @@ def _stack() -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
-def _photograph(path: Path) -> None:
+def photograph(path: Path) -> None:
     """Save what the screen shows: by a process of its own, which needs no tool."""
     code = (
         "import sys; from PySide6.QtGui import QGuiApplication as A;"

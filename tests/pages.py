@@ -6,7 +6,7 @@ in another way while its tests stay.
 
 from typing import TypeVar
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QAbstractButton, QTabBar, QWidget
 
 from ggscope.gui.dialogs.filters import FilterPopup
@@ -35,6 +35,12 @@ class Page:
         widget = self.view.findChild(kind, name)
         assert widget is not None, f"{self.view} has no {name}"
         return widget
+
+    def button(self, text: str) -> QAbstractButton:
+        """Return the only button with this text."""
+        buttons = self.view.findChildren(QAbstractButton)
+        (button,) = (each for each in buttons if each.text() == text)
+        return button
 
     @property
     def is_empty(self) -> bool:
@@ -121,8 +127,8 @@ class TablePage(Page):
 # -- parts of the window ---------------------------------------------------------------
 
 
-def is_settled(widget: QWidget) -> bool:
-    """Whether a dialog or view neither waits for input to pause nor for its tasks."""
+def is_settled(widget: QObject) -> bool:
+    """Whether a dialog, view or model waits neither for a pause nor for its tasks."""
     direct = Qt.FindChildOption.FindDirectChildrenOnly
     timers = widget.findChildren(QTimer, options=direct)
     tasks = widget.findChildren(Tasks, options=direct)
@@ -149,6 +155,11 @@ def filter_popup(document: Document) -> FilterPopup | None:
     """Return the popup that edits the filter, None where it is closed."""
     popups = document.findChildren(FilterPopup)
     return next((popup for popup in popups if popup.isVisible()), None)
+
+
+def more_chips(document: Document) -> QAbstractButton:
+    """Return the button with the parts of the filter that do not fit: "+3"."""
+    return Page(document.toolbar).child(QAbstractButton, "chips_more")
 
 
 def waiting_console(document: Document) -> ConsoleView:

@@ -119,7 +119,7 @@ class Hand:
         # Qt's own drag takes the events: no window hears of the release.
         text = self._drag_words(widget, start, end, _BUTTONS["left"])
         back = ["mousemove", *map(str, self._place(widget, start))]
-        self._tool(*text, *(times - 1) * [*back, *text])
+        self.send(*text, *(times - 1) * [*back, *text])
         self.settle()
 
     def _drag_words(
@@ -203,7 +203,7 @@ class Hand:
         self, kind: QEvent.Type, *text: str, patience_ms: int = PATIENCE_MS
     ) -> None:
         before = self._arrivals.counts.get(kind, 0)
-        self._tool(*text)
+        self.send(*text)
         deadline = time.monotonic() + patience_ms / 1000
         while self._arrivals.counts.get(kind, 0) == before:
             QTest.qWait(2)
@@ -218,7 +218,8 @@ class Hand:
             QTest.qWait(5)
 
     @staticmethod
-    def _tool(*text: str) -> None:
+    def send(*text: str) -> None:
+        """Send input by xdotool; wait for nothing."""
         subprocess.run(["xdotool", *text], check=True, capture_output=True)
 
 

@@ -51,7 +51,7 @@ def view(qtbot: QtBot, session: Session) -> TimelineView:
 def gl_canvas(qtbot: QtBot, view: TimelineView) -> GlCanvas:
     view.choose_renderer("opengl")
     qtbot.waitUntil(lambda: "OpenGL " in view.renderer_text())
-    canvas = view._canvas
+    canvas = view.canvas
     assert isinstance(canvas, GlCanvas)
     return canvas
 
@@ -70,7 +70,7 @@ def differing(a: np.ndarray, b: np.ndarray) -> float:
 def test_opengl_canvas_shows_the_picture_of_the_raster_canvas(
     qtbot: QtBot, view: TimelineView
 ) -> None:
-    raster = pixels(view._canvas.grab().toImage())
+    raster = pixels(view.canvas.grab().toImage())
 
     canvas = gl_canvas(qtbot, view)
     drawn = pixels(canvas.grabFramebuffer())
@@ -89,10 +89,10 @@ def test_renderer_can_be_switched_back_and_forth(
     gl_canvas(qtbot, view)
     view.choose_renderer("raster")
 
-    assert isinstance(view._canvas, RasterCanvas)
+    assert isinstance(view.canvas, RasterCanvas)
     assert view.renderer_text() == "raster"
     assert len(names) >= 2
-    assert len(np.unique(pixels(view._canvas.grab().toImage()))) > 20
+    assert len(np.unique(pixels(view.canvas.grab().toImage()))) > 20
 
 
 def test_canvas_draws_again_after_its_context_was_destroyed(
@@ -124,11 +124,18 @@ def test_canvas_draws_again_after_its_context_was_destroyed(
 
 
 def test_view_that_is_let_go_frees_what_lies_on_the_card(
-    qtbot: QtBot, view: TimelineView
+    qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gl, programs = gl_module(), []
+    link = gl.glLinkProgram
+
+    def noted(program: int) -> None:
+        programs.append(program)
+        link(program)
+
+    monkeypatch.setattr(gl, "glLinkProgram", noted)
     # Another canvas of the window, which shares its objects and stays.
     canvas = gl_canvas(qtbot, view)
-    programs = [program.id for program in canvas._painter._programs.values()]
     stays = QOpenGLWidget(view)
     stays.show()
     qtbot.waitUntil(stays.isValid)
@@ -138,14 +145,14 @@ def test_view_that_is_let_go_frees_what_lies_on_the_card(
     view.release()
 
     stays.makeCurrent()
-    still_there = [bool(gl_module().glIsProgram(program)) for program in programs]
+    still_there = [bool(gl.glIsProgram(program)) for program in programs]
     stays.doneCurrent()
     assert programs
     assert not any(still_there)
     assert len(pointers) == n_contexts - 1
     canvas.update()
     qtbot.wait(50)  # it is in sight still, and fails at nothing
-    assert isinstance(view._canvas, GlCanvas)
+    assert isinstance(view.canvas, GlCanvas)
 
 
 def test_failing_opengl_falls_back_to_raster_with_a_notice(
@@ -158,17 +165,20 @@ def test_failing_opengl_falls_back_to_raster_with_a_notice(
 
     with qtbot.waitSignal(view.renderer_failed) as failed:
         view.choose_renderer("opengl")
-    qtbot.waitUntil(lambda: isinstance(view._canvas, RasterCanvas))
+    qtbot.waitUntil(lambda: isinstance(view.canvas, RasterCanvas))
 
     assert "no shaders today" in failed.args[0]
-    assert len(np.unique(pixels(view._canvas.grab().toImage()))) > 20
+    assert len(np.unique(pixels(view.canvas.grab().toImage()))) > 20
 
 
 def test_software_renderer_is_no_reason_to_leave_raster(
-    qtbot: QtBot, view: TimelineView, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probed = []
-    view._chooser.setInterval(0)
+    monkeypatch.setattr(TimelineView, "probe_ms", 0)
+    view = TimelineView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.show()
     # Also where there is no card: what a context says is what is looked at.
     monkeypatch.setattr(painted_module, "has_graphics_card", lambda _: True)
     hardware_renderer.cache_clear()
@@ -181,7 +191,7 @@ def test_software_renderer_is_no_reason_to_leave_raster(
     view.choose_renderer("auto")
     qtbot.waitUntil(lambda: bool(probed))
 
-    assert isinstance(view._canvas, RasterCanvas) is (probed[0] is None)
+    assert isinstance(view.canvas, RasterCanvas) is (probed[0] is None)
 
 
 def test_two_timelines_share_a_window(

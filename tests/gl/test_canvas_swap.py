@@ -45,7 +45,7 @@ def timeline(workspace: Workspace, qtbot: QtBot) -> TimelineView:
 
 
 def frame(view: TimelineView) -> np.ndarray:
-    canvas = view._canvas
+    canvas = view.canvas
     assert isinstance(canvas, GlCanvas)
     image = canvas.grabFramebuffer().convertToFormat(QImage.Format.Format_RGB32)
     data = np.frombuffer(image.constBits(), np.uint8)
@@ -56,7 +56,7 @@ def test_swapped_timeline_draws_the_same_picture_again(
     workspace: Workspace, qtbot: QtBot
 ) -> None:
     view = timeline(workspace, qtbot)
-    size = view._canvas.size()
+    size = view.canvas.size()
     before = frame(view)
 
     workspace.swap_cells(*workspace.cells)
@@ -64,10 +64,10 @@ def test_swapped_timeline_draws_the_same_picture_again(
     QApplication.processEvents()
 
     assert workspace.views("timeline")[0] is view
-    assert isinstance(view._canvas, GlCanvas)
+    assert isinstance(view.canvas, GlCanvas)
     after = frame(view)
     assert len(np.unique(after.reshape(-1, 3), axis=0)) > 5
-    if view._canvas.size() == size:
+    if view.canvas.size() == size:
         assert np.array_equal(before, after)
 
 

@@ -219,14 +219,21 @@ def test_canvas_that_cannot_draw_falls_back_for_good(
 
 
 @pytest.fixture
-def workspace(qapp: QApplication, qtbot: QtBot) -> Iterator[Workspace]:
+def settings() -> Settings:
+    made = Settings(MemoryStore())
+    made.change("drawing", renderer="opengl")
+    made.change("layout", name="grid")
+    return made
+
+
+@pytest.fixture
+def workspace(
+    qapp: QApplication, qtbot: QtBot, settings: Settings
+) -> Iterator[Workspace]:
     if QGuiApplication.platformName() == "offscreen":
         pytest.skip("OpenGL tests need an X display; run them under xvfb-run")
     session = Session()
     session.set_trace(moe_trace())
-    settings = Settings(MemoryStore())
-    settings.change("drawing", renderer="opengl")
-    settings.change("layout", name="grid")
     made = Workspace(session, settings, theme("dark"))
     qtbot.addWidget(made)
     made.resize(1300, 900)
@@ -252,11 +259,11 @@ def frame(view: HeatmapView) -> np.ndarray:
 
 
 def test_setting_decides_what_draws_the_heatmap(
-    workspace: Workspace, qtbot: QtBot
+    workspace: Workspace, settings: Settings, qtbot: QtBot
 ) -> None:
     view = heatmap_of(workspace, qtbot)
 
-    workspace._settings.change("drawing", renderer="raster")
+    settings.change("drawing", renderer="raster")
 
     assert isinstance(view.canvas, RasterCanvas)
     assert view.canvas.isVisible()

@@ -87,10 +87,10 @@ def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     box = prepared.layout.box_of(key)
     assert box is not None
     x = int(view.header_width() + view.lane_area_width() / 2)
-    place = view._canvas.rect().topLeft()
+    place = view.canvas.rect().topLeft()
     place.setX(x)
     place.setY(int(box.y + box.height / 2 + 26))
-    QTest.mouseClick(view._canvas, Qt.MouseButton.LeftButton, pos=place)
+    QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=place)
 
     assert session.selection.current == Selection("spans", (span,))
     assert lit(view) == []

@@ -54,7 +54,7 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
 ) -> None:
     document = opened(trace)
     session, keeper = document.session, document.bookmarks.keeper
-    qtbot.waitUntil(lambda: keeper._is_found)
+    qtbot.waitUntil(lambda: keeper.is_read)
     (timeline,) = document.workspace.views("timeline")
     at = QPoint(timeline.width() // 2, timeline.height() // 2)
 
@@ -69,10 +69,10 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     hand.press("Escape")
     hand.hover(timeline, at - QPoint(60, 0))
     # The dialog takes the release of the key that opens it, and leaves that of Return.
-    hand._tool("key", "shift+m")
+    hand.send("key", "shift+m")
     qtbot.waitUntil(lambda: isinstance(focused(), QLineEdit), timeout=PATIENCE_MS)
     hand.type("slow token")
-    hand._tool("key", "Return")
+    hand.send("key", "Return")
     qtbot.waitUntil(lambda: names(document) == ["Bookmark 1", "slow token"])
     assert session.bookmarks.items[1].time.duration == 0
     # The pane, by keys alone: rename, move, delete, undo.

@@ -131,7 +131,7 @@ def test_after_recent_files_reload_and_adding(
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
     assert_keys_reach_the_view(window, hand, qtbot)
 
-    document._on_file_changed(True)
+    document.loader.file_changed.emit(True)
     qtbot.waitUntil(lambda: toast(document).buttons[0].isVisible())
     Hand.settle()  # the message has its place only when it is laid out
     hand.click(toast(document).buttons[0])  # Reload, in a message that goes

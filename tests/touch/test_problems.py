@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.views.problems import ProblemsView
+from pages import ProblemsPage
 from support import ROOT
 from touching import Hand
 
@@ -20,7 +21,7 @@ EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
 
 
 def _tells(view: ProblemsView, message: str) -> bool:
-    return view._full.text().startswith(message)
+    return ProblemsPage(view).full_text.text().startswith(message)
 
 
 def test_whole_text_of_a_problem_is_shown_and_copied(
@@ -43,7 +44,7 @@ def test_whole_text_of_a_problem_is_shown_and_copied(
 
         qtbot.waitUntil(partial(_tells, view, problem.message))
         hand.settle()
-        full = view._full
+        full = ProblemsPage(view).full_text
         assert full.isVisible()
         assert full.height() >= full.heightForWidth(full.width())
         assert view.rect().contains(full.geometry())
@@ -73,7 +74,7 @@ def test_long_text_scrolls_where_the_pane_is_low(
     hand.settle()
 
     hand.click(view.table.viewport(), view.table.visualRect(index).center())
-    full = view._full
+    full = ProblemsPage(view).full_text
     qtbot.waitUntil(full.isVisible)
     hand.settle()
     assert full.height() >= full.heightForWidth(full.width())

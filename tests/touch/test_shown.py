@@ -17,6 +17,7 @@ from ggscope.render.batch import TextBatch
 from ggscope.views.details.view import DetailsView
 from ggscope.views.graph.view import GraphView
 from ggscope.views.timeline.view import TimelineView
+from pages import more_chips
 from scenes import texts_of
 from support import ROOT
 from touching import Hand
@@ -50,7 +51,7 @@ def test_hidden_lanes_are_a_chip_and_stay_with_their_file(
     if chip.isVisible():
         hand.click(close)
     else:  # a small window: behind "+1"
-        hand.click(first.toolbar.chips._more)
+        hand.click(more_chips(first))
         hand.press("Down", "Return")
     qtbot.waitUntil(lambda: not first.session.lanes.state.hidden)
     assert not first.toolbar.chips.chips

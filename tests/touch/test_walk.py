@@ -58,14 +58,14 @@ def test_click_beside_all_windows_opens_no_menu(
 ) -> None:
     manager = walk.start_window_manager()
     display = walk.Display()
-    walk._photograph(tmp_path / "before.png")
+    walk.photograph(tmp_path / "before.png")
 
     for number in (1, 2, 3):
         display.move(700, 500)
         display.button(number, True)
         display.button(number, False)
         time.sleep(0.3)  # nothing is to come: there is no sign of it to wait for
-        walk._photograph(tmp_path / "after.png")
+        walk.photograph(tmp_path / "after.png")
 
         # Openbox's own menu offers a terminal, a browser and its own end.
         before, after = (

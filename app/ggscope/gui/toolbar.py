@@ -177,6 +177,7 @@ class ChipRow(QWidget):
         self._session = session
         self.chips: list[Chip] = []
         self._more = QToolButton(self)
+        self._more.setObjectName("chips_more")
         self._more.setProperty("link", True)
         self._more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self._more)
