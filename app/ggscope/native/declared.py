@@ -456,6 +456,15 @@ class StackTally(Struct):
     )
 
 
+class StackWalk(Struct):
+    """Frames that are open between samples, outermost first."""
+
+    _fields_ = (
+        *_names(i64, "count", "depth"),
+        ("node", Out.i32), ("span", Out.i64),
+    )  # fmt: skip
+
+
 class ChromeRows(Struct):
     """One row per Chrome trace event."""
 
@@ -860,6 +869,10 @@ SOURCES = {
             "ggscope_stacks_put": (
                 i64, _out(StackPairs), In.i32, In.i64, i64, Out.i32,
             ),
+            "ggscope_stacks_spans": (
+                None, In.i32, In.i32, In.u8, i64, i64, _out(StackWalk), Out.i32,
+                Out.i32, Out.i32,
+            ),
             "ggscope_stacks_perf": (
                 None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
                 _out(StackPairs), _out(StackRows), Out.i32, _out(StackTally),
@@ -869,7 +882,7 @@ SOURCES = {
                 _out(StackPairs), _out(StackRows), _out(StackTally),
             ),
         },
-        (StackPairs, TextArena, StackRows, StackTally),
+        (StackPairs, TextArena, StackRows, StackTally, StackWalk),
     ),
     "logs": Source(
         {

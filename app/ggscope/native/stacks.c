@@ -46,6 +46,14 @@ typedef struct {
     int64_t n_negative, first_negative; /* weights below zero */
 } StackTally;
 
+/* Frames that are open between samples, outermost first. */
+typedef struct {
+    int64_t count;               /* spans so far */
+    int64_t depth;               /* how many frames are open */
+    int32_t *node;               /* MOST_FRAMES */
+    int64_t *span;
+} StackWalk;
+
 static inline int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 static inline int is_blank(uint8_t c) { return c == ' ' || c == '\t' || c == '\r'; }
 static inline int is_hex(uint8_t c)
@@ -148,6 +156,56 @@ EXPORT int64_t ggscope_stacks_put(StackPairs *nodes, const int32_t *frames,
         node[i] = node_of(nodes, frames + first[i], depth);
     }
     return n;
+}
+
+/* ---- spans ---- */
+
+/* The nodes of a stack, outermost first; returns how many. */
+static int64_t path_of(const int32_t *parent, int32_t node, int32_t *path)
+{
+    int64_t depth = 0;
+    for (int32_t at = node; at >= 0; at = parent[at])
+        depth++;
+    for (; depth > MOST_FRAMES; depth--)
+        node = parent[node];
+    for (int64_t i = depth; i-- > 0; node = parent[node])
+        path[i] = node;
+    return depth;
+}
+
+/* Go on with samples `from` to `to`: a span for each frame that goes on through samples
+ * that touch, in the order of their first sample, outer ones first. Without `first` they
+ * are only counted. Of the MOST_FRAMES that may be open `node` and `span` are kept from
+ * one call to the next. */
+EXPORT void ggscope_stacks_spans(const int32_t *parent, const int32_t *node_of_sample,
+                                 const uint8_t *touches, int64_t from, int64_t to,
+                                 StackWalk *walk, int32_t *first, int32_t *last,
+                                 int32_t *node)
+{
+    int32_t path[MOST_FRAMES];
+    for (int64_t i = from; i < to; i++) {
+        const int64_t depth = path_of(parent, node_of_sample[i], path);
+        int64_t same = 0;
+        if (touches[i])
+            while (same < depth && same < walk->depth && walk->node[same] == path[same])
+                same++;
+        if (first != NULL)
+            for (int64_t k = same; k < walk->depth; k++)
+                last[walk->span[k]] = (int32_t)(i - 1);
+        for (int64_t k = same; k < depth; k++) {
+            walk->node[k] = path[k];
+            walk->span[k] = walk->count;
+            if (first != NULL) {
+                first[walk->count] = (int32_t)i;
+                node[walk->count] = path[k];
+            }
+            walk->count++;
+        }
+        walk->depth = depth;
+    }
+    if (first != NULL)
+        for (int64_t k = 0; k < walk->depth; k++)
+            last[walk->span[k]] = (int32_t)(to - 1);
 }
 
 /* ---- numbers ---- */

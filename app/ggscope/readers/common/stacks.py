@@ -17,7 +17,7 @@ from ggscope.errors import CorruptError, LimitExceededError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array, SpanFlag, narrow
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
-from ggscope.native.declared import StackPairs
+from ggscope.native.declared import StackPairs, StackWalk
 from ggscope.native.library import library
 from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
 
@@ -27,10 +27,10 @@ MOST_FRAMES = 2048
 OP_TABLE_ID = "frames"
 GROUP = "Stacks"
 _HEAVIEST = 1 << 61
-_SPAN_BYTES = 80
+_SPAN_BYTES = 50
 """Memory of a span while it is made, measured."""
 _SHOWN_FRAMES = 200
-_NO_FRAMES = np.zeros(0, np.int32)
+_SAMPLES_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,17 +86,18 @@ class StackSpans:
 
     Attributes
     ----------
+    start, end : int64[n], ticks.
     frame : int32[n], of `Stacks`.
-    samples : how many each is made of.
-    record : number of its first sample.
+    lane, samples, record : int[n] of any width; how many samples each is made of, and
+        the number of the first one.
     """
 
-    lane: I64
+    lane: Array
     start: I64
     end: I64
     frame: I32
-    samples: I64
-    record: I64
+    samples: Array
+    record: Array
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -165,6 +166,7 @@ class StackPairTable:
         first[:n], second[:n] = self._first[:n], self._second[:n]
         n_slots = 1 << (2 * capacity - 1).bit_length()
         self._first, self._second = first, second
+        del self.table  # its slots, before there are new ones
         self.table = StackPairs(
             count=n,
             capacity=capacity,
@@ -260,52 +262,55 @@ def spans_by_time(
     Parameters
     ----------
     node : stack of each sample, -1 none: it ends what was before it.
-    check : called for each level of the stacks, and between what follows; may raise to
-        end it.
+    check : called every few thousand samples; may raise to end it.
 
     Raises
     ------
     LimitExceededError
         If there is too little memory.
     """
-    depth = np.append(stacks.depths(), 0)[node]
     touches = np.zeros(len(lane), np.bool_)
     touches[1:] = (lane[1:] == lane[:-1]) & (start[1:] == end[:-1])
-    current = node.astype(np.int32)
-    levels: list[tuple[I64, I64, I32, int]] = []
-    n_spans = 0
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        rows = np.flatnonzero(depth >= level)
-        nodes = current[rows]
-        begins = np.ones(len(rows), np.bool_)
-        begins[1:] = (nodes[1:] != nodes[:-1]) | (np.diff(rows) != 1)
-        begins |= ~touches[rows]
-        at = np.flatnonzero(begins)
-        last = np.append(at[1:], len(rows)) - 1
-        levels.append((rows[at], rows[last], nodes[at], level))
-        n_spans += len(at)
-        _check_memory(n_spans)
-        check()
-        current[rows] = stacks.parent[nodes]
-    first = np.concatenate([np.zeros(0, np.int64), *(x[0] for x in levels)])
-    last = np.concatenate([np.zeros(0, np.int64), *(x[1] for x in levels)])
-    made = np.concatenate([_NO_FRAMES, *(x[2] for x in levels)])
-    level_of = np.repeat(
-        np.array([x[3] for x in levels], np.int64), [len(x[0]) for x in levels]
-    )
+    samples = node.astype(np.int32), touches
+    n = _walk_samples(stacks.parent, *samples, check)
+    _check_memory(n)
+    first, last, made = (np.empty(n, np.int32) for _ in range(3))
+    _walk_samples(stacks.parent, *samples, check, (first, last, made))
+    begin = start[first]
     check()
-    order = np.argsort(first * (MOST_FRAMES + 1) + level_of, kind="stable")
+    finish = end[last]
     check()
-    first, last = first[order], last[order]
-    check()
+    last -= first
+    last += 1
+    frame = stacks.frame[made]
+    del made
     return StackSpans(
-        lane[first],
-        start[first],
-        end[last],
-        stacks.frame[made[order]],
-        last - first + 1,
-        record[first],
+        narrow(lane)[first], begin, finish, frame, last, narrow(record)[first]
     )
+
+
+def _walk_samples(
+    parent: I32,
+    node: I32,
+    touches: npt.NDArray[np.bool_],
+    check: Callable[[], None],
+    spans: tuple[I32, I32, I32] | None = None,
+) -> int:
+    """Return how many spans samples make; note their first and last sample and node.
+
+    Parameters
+    ----------
+    touches : whether each sample begins where the one before it in its lane ends.
+    """
+    walk = StackWalk(
+        node=np.empty(MOST_FRAMES, np.int32), span=np.empty(MOST_FRAMES, np.int64)
+    )
+    into = (None, None, None) if spans is None else spans
+    for first in range(0, len(node), _SAMPLES_AT_ONCE):
+        check()
+        end = min(first + _SAMPLES_AT_ONCE, len(node))
+        library().ggscope_stacks_spans(parent, node, touches, first, end, walk, *into)
+    return int(walk.count)
 
 
 def spans_by_weight(
@@ -379,6 +384,7 @@ def spans_by_weight(
 
 def joined(parts: Sequence[StackSpans]) -> StackSpans:
     """Return the spans of several lanes, one behind the other."""
+    parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     names = ("lane", "start", "end", "frame", "samples", "record")
@@ -400,28 +406,32 @@ def add_stack_spans(
     flags : of all spans, or of each. Without more, their times are derived.
     is_sampled : whether spans are made of samples.
     """
+    used = np.flatnonzero(np.bincount(spans.frame, minlength=len(stacks.name)))
     texts = builder.strings.intern_many(stacks.texts)
     text = np.append(texts.astype(np.int64), -1)
-    name, part = stacks.name[spans.frame], stacks.part[spans.frame]
+    name, part = stacks.name[used], stacks.part[used]
     op = _ops(builder, stacks, name)
-    has_parts = bool((part >= 0).any())
+    # The op is its name; only where there are too many it has another one.
+    other_name = np.where(op < MOST_OPS, -1, text[name])
+    place = np.zeros(len(stacks.name), np.int64)
+    place[used] = np.arange(len(used))
+    at = narrow(place)[spans.frame]
     marks = flags if isinstance(flags, np.ndarray) else np.full(len(spans), int(flags))
     builder.add_spans(
         start=spans.start,
         end=spans.end,
         lane=narrow(spans.lane),
-        # The op is its name; only where there are too many it has another one.
-        name=narrow(np.where(op < MOST_OPS, -1, text[name])),
-        op=op,
-        flags=marks.astype(np.uint16),
-        category=narrow(text[part]) if has_parts else None,
+        name=narrow(other_name)[at],
+        op=op[at],
+        flags=marks.astype(np.uint16, copy=False),
+        category=narrow(text[part])[at] if (part >= 0).any() else None,
         samples=narrow(spans.samples) if is_sampled else None,
         record=narrow(spans.record),
     )
 
 
 def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.int16]:
-    """Return the op of each span: its frame by name."""
+    """Return the op of each of some frames: its name."""
     table = builder.ops or OpTable(OP_TABLE_ID, ())
     texts = list(dict.fromkeys((*table.names, *stacks.texts)))
     places = {text: i for i, text in enumerate(texts)}

@@ -4,7 +4,7 @@ Lanes of a trace share one axis. Of a profile with several units one is read, wh
 option ``weights`` of a reader chooses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,7 @@ def with_decimals(unit: "Unit", factor: int) -> "tuple[Unit, int]":
     return ("count/1000", 1000 * factor) if unit == "count" else (unit, factor)
 
 
-def are_whole(values: Sequence[object]) -> bool:
+def are_whole(values: Iterable[object]) -> bool:
     """Tell whether no number has decimals."""
     decimals = (value for value in values if isinstance(value, Decimal))
     return not any(v.is_finite() and v != v.to_integral_value() for v in decimals)

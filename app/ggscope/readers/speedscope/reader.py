@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,6 @@ from ggscope.readers.common.weight_units import (
 from ggscope.readers.source import Source
 from ggscope.readers.speedscope import INFO
 from ggscope.readers.speedscope.profiles import (
-    BAD_FRAME,
     READ_SHARE,
     Profile,
     ProfileFile,
@@ -54,6 +54,7 @@ _STEP_SHARE = 0.02
 """Of what is left, for each step: how many there are is known only at the end."""
 _AT_ONCE = 1 << 15
 """Weights, in tens of milliseconds."""
+_NO_TICKS = np.iinfo(np.int64).min
 _NAMELESS = "[unknown]"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 
@@ -193,6 +194,7 @@ class _Profiles:
         )
         node = np.concatenate([x.node for x in samples])
         stacks = self._frames.stacks(self._nodes)
+        self._nodes = StackPairTable()  # large, and not needed any more
         n = [len(x.start) for x in samples]
         start = np.concatenate([x.start for x in samples])
         end = np.concatenate([x.end for x in samples])
@@ -230,38 +232,41 @@ class _Profiles:
         if profile.text("type") == "evented" or not n:
             return _Samples(none, none, none.astype(np.int32))
         weight = np.zeros(n, np.int64)
-        values = self._ticks(profile.weights[:n], factor)
-        is_bad = [value is None or value < 0 for value in values]
-        self._n_bad_weights += sum(is_bad) + n - len(values)
-        weight[: len(values)] = [
-            0 if value is None or value < 0 else value for value in values
-        ]
+        known = self._ticks(profile.weights[:n], factor)
+        profile.weights.clear()
+        self._n_bad_weights += int(np.count_nonzero(known < 0)) + n - len(known)
+        weight[: len(known)] = np.maximum(known, 0)
         if float(weight.sum(dtype=np.float64)) >= _MOST_TICKS:
             raise CorruptError("the weights of its samples add up to more than 2^61.")
         end = (ticks_of(profile.facts.get("startValue"), factor) or 0) + weight.cumsum()
-        frames = self._frames.numbers(np.concatenate(profile.frames))
-        self._check()
-        node, n_deep = put_stacks(self._nodes, frames, np.concatenate(profile.depths))
-        self._n_deep += n_deep
-        return _Samples(end - weight, end, node)
+        nodes = []
+        for frames, depths in profile.taken_stacks():
+            self._check()
+            numbers = self._frames.numbers(frames)
+            node, n_deep = put_stacks(self._nodes, numbers, depths)
+            nodes.append(node)
+            self._n_deep += n_deep
+        return _Samples(end - weight, end, np.concatenate(nodes))
 
-    def _ticks(self, values: list[object], factor: int) -> list[int | None]:
-        """Return numbers in whole ticks; None where they are none."""
-        ticks: list[int | None] = []
+    def _ticks(self, values: list[object], factor: int) -> I64:
+        """Return numbers in whole ticks; `_NO_TICKS` where they are none."""
+        ticks = np.empty(len(values), np.int64)
         for first in range(0, len(values), _AT_ONCE):
             self._check()
-            part = values[first : first + _AT_ONCE]
-            ticks += [ticks_of(value, factor) for value in part]
+            part = [ticks_of(v, factor) for v in values[first : first + _AT_ONCE]]
+            ticks[first : first + len(part)] = [
+                _NO_TICKS if one is None else one for one in part
+            ]
         return ticks
 
     def _events(self, profile: Profile, factor: int) -> "_Events":
         """Return the events of a profile in the order of time."""
         times = self._ticks([at for at, _, _ in profile.events], factor)
-        known = [i for i, time in enumerate(times) if time is not None]
+        known = np.flatnonzero(times != _NO_TICKS)
         profile.n_bad += len(times) - len(known)
-        time = np.array([times[i] for i in known], np.int64)
-        rows = [profile.events[i] for i in known]
-        frame = self._frames.numbers(np.array([row[1] for row in rows], np.int64))
+        time = times[known]
+        rows = [profile.events[i] for i in known.tolist()]
+        frame = self._frames.numbers(np.array([row[1] for row in rows], np.int32))
         is_begin = np.array([row[2] for row in rows], np.bool_)
         self._n_backwards += int(np.count_nonzero(time[1:] < time[:-1]))
         order = np.argsort(time, kind="stable")
@@ -405,18 +410,23 @@ class _Frames:
     def __init__(self, file: ProfileFile, profiles: list[Profile]) -> None:
         self._known = file.frames
         used = [part for profile in profiles for part in profile.frames]
-        used.append(np.array([e[1] for p in profiles for e in p.events], np.int64))
-        number = np.concatenate(used)
-        is_beyond = (number < 0) | (number >= len(file.frames))
-        self._beyond = np.unique(np.clip(number[is_beyond], BAD_FRAME, None))
+        used.append(np.array([e[1] for p in profiles for e in p.events], np.int32))
+        beyond = [part[self._is_beyond(part)] for part in used]
+        self._beyond = np.unique(np.concatenate(beyond))
         self.n_beyond = len(self._beyond)
 
-    def numbers(self, frame: I64) -> I32:
+    def _is_beyond(self, frame: I32) -> npt.NDArray[np.bool_]:
+        return (frame < 0) | (frame >= len(self._known))
+
+    def numbers(self, frame: I32) -> I32:
         """Return the numbers of frames in this list."""
-        n = len(self._known)
-        beyond = n + np.searchsorted(self._beyond, np.clip(frame, BAD_FRAME, None))
-        is_known = (frame >= 0) & (frame < n)
-        return np.where(is_known, frame, beyond).astype(np.int32)
+        is_beyond = self._is_beyond(frame)
+        if not is_beyond.any():
+            return frame
+        number = frame.copy()
+        places = np.searchsorted(self._beyond, frame[is_beyond])
+        number[is_beyond] = len(self._known) + places
+        return number
 
     def stacks(self, nodes: StackPairTable) -> Stacks:
         """Return the tree of all stacks with the texts of the frames."""
@@ -476,8 +486,11 @@ class _Records:
 def _scale(profiles: list[Profile]) -> tuple[Unit, list[int]]:
     """Return what a tick is, and the ticks in one of each profile's unit."""
     units = [unit_of(profile.text("unit")) for profile in profiles]
-    values = [v for p in profiles for v in (*p.weights, *(e[0] for e in p.events))]
-    values += [p.facts.get(k) for p in profiles for k in ("startValue", "endValue")]
+    values = chain(
+        chain.from_iterable(profile.weights for profile in profiles),
+        (event[0] for profile in profiles for event in profile.events),
+        (p.facts.get(k) for p in profiles for k in ("startValue", "endValue")),
+    )
     if not are_whole(values):
         units = [with_decimals(*unit) for unit in units]
     return units[0][0], [factor for _, factor in units]
