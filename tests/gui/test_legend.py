@@ -22,7 +22,12 @@ from ggscope.render.colors import category_color
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.timeline import legend as timeline_legend
-from ggscope.views.timeline.legend import Legend, LegendList, LegendRequest
+from ggscope.views.timeline.legend import (
+    Legend,
+    LegendList,
+    LegendRequest,
+    short_labels,
+)
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -67,6 +72,20 @@ def test_legend_names_every_family_that_occurs(
     assert sum(e.n_spans for e in legend.entries) == len(session.trace.spans)
     shares = [e.share for e in legend.entries if e.share is not None]
     assert sum(shares) == pytest.approx(1.0)
+
+
+def test_labels_that_differ_at_their_end_stay_different() -> None:
+    folder = "/usr/local/go/src/runtime/"
+    paths = [f"{folder}{name}.go" for name in ("proc", "chan", "malloc", "select")]
+    labels = [*paths, "kernel", "void cutlass::Kernel<cutlass_80_tensorop>"]
+
+    short = short_labels(labels)
+
+    assert len(set(short)) == len(labels)
+    assert max(map(len, short)) <= 22
+    assert all(a.endswith(b[-10:]) for a, b in zip(short[:4], paths, strict=True))
+    assert short[4] == "kernel"
+    assert short[5].startswith("void cutlass::Kernel")
 
 
 def test_legend_follows_the_colouring(legend: Legend, session: Session) -> None:

@@ -1,6 +1,7 @@
 """What the colours of the timeline mean: a line of words that also isolate."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +51,8 @@ MAX_BUTTONS = 24
 _SWATCH_PX = 10
 _GAP_PX = 2
 _DESIGN_PX = 12
+_MOST_LETTERS, _HEAD_LETTERS = 22, 6
+"""Of a word, and of its begin where its end tells it from others."""
 _KEY = "legend"
 
 WAITS = "waits"
@@ -311,18 +314,20 @@ class Legend(QWidget):
             old.hide()
             old.deleteLater()
         self.entries = tuple(entries)
-        self.buttons = [self._button(e) for e in self.entries[:MAX_BUTTONS]]
+        shown = self.entries[:MAX_BUTTONS]
+        labels = short_labels([entry.label for entry in shown])
+        self.buttons = [self._button(*one) for one in zip(shown, labels, strict=True)]
         self._show_filter(None)
         self.updateGeometry()
         self._place()
 
-    def _button(self, entry: LegendEntry) -> QToolButton:
+    def _button(self, entry: LegendEntry, label: str) -> QToolButton:
         made = QToolButton(self)
         made.setObjectName("legendEntry")
         made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         made.setIcon(self.swatch(entry))
         made.setIconSize(QSize(self._swatch_px(), self._swatch_px()))
-        made.setText(caption(_short(entry.label)))
+        made.setText(caption(label))
         set_tip(made, self.describe(entry))
         made.setAccessibleName(f"Show only {entry.label}")
         made.setCheckable(True)
@@ -448,5 +453,19 @@ def _with_ctrl() -> bool:
     return bool(held & Qt.KeyboardModifier.ControlModifier)
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 22 else label[:21] + "…"
+def short_labels(labels: Sequence[str]) -> list[str]:
+    """Return each label in at most 22 characters.
+
+    Those that are alike without their end, as paths of one folder, are cut in the
+    middle.
+    """
+    cut = [
+        x if len(x) <= _MOST_LETTERS else x[: _MOST_LETTERS - 1] + "…" for x in labels
+    ]
+    n_alike = Counter(cut)
+    return [
+        f"{label[:_HEAD_LETTERS]}…{label[_HEAD_LETTERS + 1 - _MOST_LETTERS :]}"
+        if len(label) > _MOST_LETTERS and n_alike[short] > 1
+        else short
+        for label, short in zip(labels, cut, strict=True)
+    ]
