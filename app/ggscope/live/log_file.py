@@ -15,13 +15,13 @@ from ggscope.live.source import NANO, RecordingLocation, now_ns, pending
 from ggscope.model.tables import I64, Spans
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.model.units import format_bytes, format_counted
+from ggscope.readers.common.text_blocks import LONGEST_LINE
 from ggscope.readers.logs import INFO
 from ggscope.readers.logs.lines import scan_text
 from ggscope.readers.logs.trace import ClockAppeared, LogTrace
 
 _MOST_BYTES = 1 << 24
 """So much is read in one poll: the rest follows in the next ones."""
-_LONGEST_LINE = 64 << 20
 _TAIL_BYTES = 64
 """Before the place that was read to; they are looked at again, as the file may have
 been written anew and be as long as before."""
@@ -103,8 +103,7 @@ class LogSource(GrowingFile):
         except ClockAppeared as appeared:
             self._status = replace(self._status, restarts=self._status.restarts + 1)
             self._n_dropped += self._n_earlier
-            clock = appeared.clock, appeared.first
-            self._begin_log(LogTrace(grows=True, clock=clock))
+            self._begin_log(LogTrace(grows=True, start=appeared.start))
             self._is_behind = True
 
     def _read_new(self, file: BinaryIO, now: int) -> None:
@@ -124,7 +123,7 @@ class LogSource(GrowingFile):
         n_whole = data.rfind(b"\n") + 1
         if not n_whole:
             self._looked += len(data)
-            if self._looked - self._at > _LONGEST_LINE:
+            if self._looked - self._at > LONGEST_LINE:
                 self._at = self._looked
             return
         begin, end = self._at, self._looked + n_whole

@@ -59,11 +59,13 @@ class LineTable:
     Attributes
     ----------
     counts, firsts : the fields of the tallies, over all blocks.
+    n_rows : number of rows so far.
     """
 
     def __init__(self, form: LineForm) -> None:
         self._form = form
         self._parts: list[Columns] = []
+        self.n_rows = 0
         self._numbers: dict[str, int] = {}
         self.counts = dict.fromkeys(form.counts, 0)
         self.firsts = dict.fromkeys(form.firsts, -1)
@@ -124,6 +126,7 @@ class LineTable:
         for name, count in counts.items():
             self.counts[name] += count
         self._parts.append(columns)
+        self.n_rows += len(columns["line"])
 
     def fields(self) -> dict[str, Any]:
         """Return columns, counts and first lines by name, and forget the rows."""
@@ -131,7 +134,7 @@ class LineTable:
 
     def columns(self) -> Columns:
         """Return all rows, and forget them."""
-        parts, self._parts = self._parts, []
+        parts, self._parts, self.n_rows = self._parts, [], 0
         if len(parts) == 1:
             return parts[0]
         joined = _joined if self._form.is_packed else np.concatenate

@@ -20,7 +20,9 @@ from ggscope.readers.source import Source
 _Part = TypeVar("_Part")
 Bytes = npt.NDArray[np.uint8]
 BLOCK_BYTES = 4 << 20
-_LONGEST_LINE = 64 << 20
+LONGEST_LINE = 64 << 20
+_TAIL_BYTES = 1 << 16
+"""Of a block, in which its last line mostly begins."""
 _MOST_THREADS = 4
 
 
@@ -72,22 +74,30 @@ def line_blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
         n = source.read_into(offset, block)
         if not n:
             return
-        text = block[:n].tobytes()
         # Less than was asked for: the file was cut meanwhile.
         is_last = offset + n >= source.size or n < len(block)
-        stop = n if is_last else text.rfind(b"\n") + 1
-        if not stop and n < _LONGEST_LINE:
+        stop = n if is_last else _end_of_lines(block)
+        if not stop and n < LONGEST_LINE:
             size *= 2
             continue
         size = BLOCK_BYTES
         begin = 0
         if is_behind_cut:
             # The rest of a line that was cut; its end counts the line.
-            begin = text.find(b"\n") + 1 or n
+            begin = block[:n].tobytes().find(b"\n") + 1 or n
         is_behind_cut = not stop or (is_behind_cut and begin == n and not is_last)
         if begin < (stop or n):
             yield offset + begin, block[begin : stop or n], is_last or not stop
         offset += stop or n
+
+
+def _end_of_lines(block: Bytes) -> int:
+    """Return where the last whole line of a block ends; 0 where there is none."""
+    for first in (max(len(block) - _TAIL_BYTES, 0), 0):
+        stop = block[first:].tobytes().rfind(b"\n") + 1
+        if stop:
+            return first + stop
+    return 0
 
 
 def whole_lines(head: Head) -> bytes:

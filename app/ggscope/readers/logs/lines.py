@@ -5,6 +5,7 @@ Sources of the lines: ``tools/server/server.cpp`` and ``server-context.cpp``,
 2023 to 2026; ``examples/server`` of ik_llama.cpp; slog and gin in ollama.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -184,11 +185,18 @@ class LogLines:
         return raw.decode("utf-8", "replace")
 
 
-def scan_lines(source: Source, context: ReadContext) -> LogLines:
-    """Return the lines of a log that tell something.
+def scan_parts(
+    source: Source, context: ReadContext, n_rows: Callable[[], int]
+) -> Iterator[LogLines]:
+    """Yield the lines of a log that tell something, part by part.
 
-    Memory is that of some blocks and of the rows. A line that is longer than 64 MiB is
-    cut there.
+    Memory is that of some blocks and of the rows of a part. A line that is longer than
+    64 MiB is cut there.
+
+    Parameters
+    ----------
+    n_rows : asked again and again for how many rows a part should have at least; the
+        last one may have fewer.
 
     Raises
     ------
@@ -197,10 +205,13 @@ def scan_lines(source: Source, context: ReadContext) -> LogLines:
     Cancelled
         If that was asked for.
     """
-    whole = LineTable(_FORM)
+    part, n_lines = LineTable(_FORM), 0
     for offset, block in scanned(source, context, _scan):
-        whole.add(offset, block)
-    return LogLines(**whole.fields())
+        part.add(offset, block)
+        if part.n_rows >= n_rows():
+            yield (lines := _lines(part, n_lines))
+            part, n_lines = LineTable(_FORM), n_lines + lines.n_lines
+    yield _lines(part, n_lines)
 
 
 def scan_text(
@@ -212,7 +223,12 @@ def scan_text(
     ----------
     line, offset : number of its first line, and place of its first byte in the file.
     """
-    fields = _scan(data, is_last=True).fields()
+    return _lines(_scan(data, is_last=True), line, offset)
+
+
+def _lines(table: LineTable, line: int, offset: int = 0) -> LogLines:
+    """Return the rows of a table whose first line and byte have such numbers."""
+    fields = table.fields()
     fields["line"] += line
     fields["offset"] += offset
     return LogLines(**fields)

@@ -1,5 +1,7 @@
 """Reader of logs: requests as spans on slot lanes, remarks as markers, rates."""
 
+from functools import partial
+
 import numpy as np
 
 from ggscope.errors import CorruptError
@@ -19,19 +21,31 @@ from ggscope.readers.common.op_lines import OpLines, scan_op_lines
 from ggscope.readers.common.op_listing import listing_of, op_events, warn_of_lines
 from ggscope.readers.common.text_blocks import lines_estimate
 from ggscope.readers.logs import INFO
-from ggscope.readers.logs.lines import Kind, LogLines, scan_lines, scan_text
-from ggscope.readers.logs.trace import LogTrace
+from ggscope.readers.logs.lines import Kind, scan_parts, scan_text
+from ggscope.readers.logs.times import ClocksSeen, LogStart
+from ggscope.readers.logs.trace import ClockAppeared, LogTrace
 from ggscope.readers.source import Source
 
 _FIRST_BYTES = 4 << 20
 """Of a long log, shown before the rest is read."""
+_PART_ROWS = 1 << 17
+"""Rows of lines that are made to a trace at once: few enough for caches, and so many
+that what each part costs does not count."""
 _ROW_BYTES = 96
 
 
 class LogReader:
-    """Reads logs of llama.cpp and of programs around it."""
+    """Reads logs of llama.cpp and of programs around it.
+
+    Parameters
+    ----------
+    part_rows : so many lines that tell something are read before they are added.
+    """
 
     info = INFO
+
+    def __init__(self, part_rows: int = _PART_ROWS) -> None:
+        self._part_rows = part_rows
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its lines; those before the first known one do not count."""
@@ -65,23 +79,56 @@ class LogReader:
         if context.wants_stages and source.size > 4 * _FIRST_BYTES:
             first = np.frombuffer(source.read(0, _FIRST_BYTES), np.uint8)
             if (lines := scan_text(first)).n_known:
-                context.publish(_trace(source, lines, frozenset({"spans"})))
-        lines = scan_lines(source, context)
-        if not lines.n_known:
+                log = LogTrace()
+                log.add(source, lines)
+                context.publish(_trace(source, log, frozenset({"spans"})))
+        log, n_lists = self._log(source, context)
+        if not log.n_known:
             raise CorruptError(
                 "no line is one of llama.cpp's or ollama's log.",
                 offset=0,
                 hint="Is this the log of a server?",
             )
-        listed = None
-        if len(lines.rows(Kind.OP_LIST)):
-            listed = scan_op_lines(source, context)
-        return _trace(source, lines, listed=listed)
+        listed = scan_op_lines(source, context) if n_lists else None
+        return _trace(source, log, listed=listed)
+
+    def _log(self, source: Source, context: ReadContext) -> tuple[LogTrace, int]:
+        """Return the trace of all lines, and how many begin a list of ops.
+
+        What times count from is known by the first lines, mostly. Where those behind
+        them tell otherwise, the file is read again with what is known by then: which
+        clock, and after that when the first thing was.
+        """
+        start: LogStart | None = None
+        for is_last in (False, False, True):
+            log, clocks = LogTrace(start=start), ClocksSeen()
+            n_lists, is_in_order = 0, True
+            rows = partial(_rows_of_part, log, self._part_rows)
+            for lines in scan_parts(source, context, rows):
+                clocks.add(lines)
+                n_lists += len(lines.rows(Kind.OP_LIST))
+                if is_in_order:
+                    try:
+                        log.add(source, lines)
+                    except ClockAppeared:
+                        is_in_order = False
+            better = log.start_by(clocks)
+            # A file that is written to meanwhile may tell something else each time.
+            if better is None or is_last:
+                break
+            start = better
+        log.add(source, scan_text(np.empty(0, np.uint8)), is_end=True)
+        return log, n_lists
+
+
+def _rows_of_part(log: LogTrace, least: int) -> int:
+    """Return how many rows to add next: those that are held are looked at again."""
+    return max(least, log.n_held)
 
 
 def _trace(
     source: Source,
-    lines: LogLines,
+    log: LogTrace,
     pending: frozenset[str] = frozenset(),
     listed: OpLines | None = None,
 ) -> Trace:
@@ -91,8 +138,6 @@ def _trace(
     ----------
     listed : what ggml lists of its ops between them; None where it does not.
     """
-    log = LogTrace()
-    log.add(source, lines, is_end=True)
     if listed is not None:
         nodes = (listed.kind == OpKind.NODE) & (listed.time < 0)
         n_nodes = len(np.unique(listed.line[nodes]))

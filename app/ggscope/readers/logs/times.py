@@ -1,5 +1,7 @@
 """When the lines of a log were written: by their clock, else by their order."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,12 +14,64 @@ _QUARTER_NS = 15 * 60 * 1_000_000_000
 """Zones differ from UTC by whole quarters of an hour."""
 
 
-def usual_clock(lines: LogLines) -> Clock:
-    """Return the clock of most lines; the finer one where they are as many."""
-    counts = np.bincount(lines.clock, minlength=len(Clock))[1:]
-    if not counts.any():
-        return Clock.NONE
-    return Clock(int(np.argmax(counts)) + 1)
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """What the times of a log count from; all in ns.
+
+    Attributes
+    ----------
+    clock : by which lines are placed.
+    first : the first time of all by it.
+    zone : what times of day without a zone are behind UTC; None = not known.
+    origin : tick 0; None = the first thing that the first lines tell of.
+    """
+
+    clock: Clock
+    first: int
+    zone: int | None = None
+    origin: int | None = None
+
+
+class ClocksSeen:
+    """Counts which clocks lines have, as they come."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(len(Clock), np.int64)
+        self._first: dict[Clock, int] = {}
+        self._zone: int | None = None
+
+    def add(self, lines: LogLines) -> None:
+        """Count the clocks of the next lines."""
+        counts = np.bincount(lines.clock, minlength=len(Clock))
+        for clock in set(Clock) - {Clock.NONE} - self._first.keys():
+            if counts[clock]:
+                first = int(np.argmax(lines.clock == clock))
+                self._first[clock] = int(lines.time[first])
+        self._counts += counts
+        if self._zone is None and counts[Clock.WALL] and counts[Clock.LOCAL]:
+            at = np.flatnonzero(lines.clock == Clock.WALL)
+            local = np.flatnonzero(lines.clock == Clock.LOCAL)
+            self._zone = _zone(lines.time[at], at, lines.time[local], local)
+
+    def start(self) -> LogStart | None:
+        """Return the clock of most lines; the finer one where they are as many."""
+        if not self._first:
+            return None
+        clock = Clock(int(np.argmax(self._counts[1:])) + 1)
+        return LogStart(clock, self._first[clock], self._zone)
+
+
+def _zone(wall: I64, at: I64, time: I64, local: I64) -> int:
+    """Return what times without a zone are behind UTC, by the next ones that have one.
+
+    Parameters
+    ----------
+    wall, at : int64[n], times with a zone and their lines, ascending.
+    time, local : int64[m], times without and their lines.
+    """
+    near = np.clip(np.searchsorted(at, local), 0, len(at) - 1)
+    quarters = np.rint((wall[near] - time) / _QUARTER_NS)
+    return int(np.median(quarters)) * _QUARTER_NS
 
 
 class ClockMoments:
@@ -32,11 +86,11 @@ class ClockMoments:
     n_gaps : starts of the program behind the first, of which no clock tells when.
     """
 
-    def __init__(self, clock: Clock, first: int) -> None:
-        self.clock, self.first = clock, first
+    def __init__(self, start: LogStart) -> None:
+        self.clock, self.first = start.clock, start.first
         self.n_gaps = 0
-        self._last = first
-        self._zone: int | None = None
+        self._last = start.first
+        self._zone = start.zone
         self._wall: int | None = None
         self._run: int | None = None
         self._run_begin = self._run_end = 0
@@ -68,9 +122,7 @@ class ClockMoments:
         if len(wall):
             self._wall = int(wall[-1])
         if self._zone is None and len(local) and len(wall):
-            near = np.clip(np.searchsorted(at, local), 0, len(at) - 1)
-            quarters = np.rint((wall[near] - time[local]) / _QUARTER_NS)
-            self._zone = int(np.median(quarters)) * _QUARTER_NS
+            self._zone = _zone(wall, at, time[local], local)
         has_zone = np.zeros(len(time), np.bool_)
         if self._zone is not None:
             time[local] += self._zone

@@ -4,7 +4,6 @@ Lines are added as they come, all at once where a file is read: each addition co
 is new, and what belongs to requests that are not done.
 """
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import Growing
 from ggscope.model.requests import Requests, ServerLog
 from ggscope.model.tables import I64, CounterShape, Phase, SpanFlag, Spans, schema_of
-from ggscope.model.trace import LaneKind, RecordView, Severity
+from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock
 from ggscope.readers.logs.cells import CellUse
 from ggscope.readers.logs.drafts import DraftFigures, DraftSums
@@ -25,6 +23,7 @@ from ggscope.readers.logs.facts import LogFacts, http_call
 from ggscope.readers.logs.lines import Clock as LineClock
 from ggscope.readers.logs.lines import Kind, LineText, LogLines
 from ggscope.readers.logs.loading import LoadPhases
+from ggscope.readers.logs.records import LineOffsets, LogRecords
 from ggscope.readers.logs.requests import (
     NEAR,
     Bools,
@@ -36,8 +35,7 @@ from ggscope.readers.logs.requests import (
     held_rows,
     owners,
 )
-from ggscope.readers.logs.times import ClockMoments, OrderMoments, usual_clock
-from ggscope.readers.source import read_at
+from ggscope.readers.logs.times import ClockMoments, ClocksSeen, LogStart, OrderMoments
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
@@ -46,7 +44,6 @@ _MOST_TEXTS = 20_000
 """Lines whose text becomes the name of a marker; beyond that the kind is the name."""
 _MOST_CALLS = 200_000
 _MOST_NAME = 200
-_RECORD_BYTES = 4096
 _LATE = 64
 """So many lines behind a request nothing more comes of it."""
 _EVENTS = {
@@ -82,12 +79,12 @@ class ClockAppeared(Exception):  # noqa: N818 - no error: the trace has to begin
 
     Attributes
     ----------
-    clock, first : which, and the first time by it.
+    start : what the trace has to begin with.
     """
 
-    def __init__(self, clock: LineClock, first: int) -> None:
+    def __init__(self, start: LogStart) -> None:
         super().__init__("lines have times")
-        self.clock, self.first = clock, first
+        self.start = start
 
 
 class LogTrace:
@@ -95,14 +92,11 @@ class LogTrace:
 
     Parameters
     ----------
-    clock : what the lines count time from and the first time, where that is known
-        before they come.
+    start : what times count from, where that is known before the lines come.
     grows : whether lines come little by little.
     """
 
-    def __init__(
-        self, *, clock: tuple[LineClock, int] | None = None, grows: bool = False
-    ) -> None:
+    def __init__(self, *, start: LogStart | None = None, grows: bool = False) -> None:
         self.builder = TraceBuilder(grows=grows)
         self.n_lines = self.n_known = 0
         self.facts = LogFacts()
@@ -111,8 +105,11 @@ class LogTrace:
         self._placing, self._drafts = Placing(), DraftSums()
         self._order = OrderMoments()
         self._loading, self._cells = LoadPhases(), CellUse()
-        self._clock = None if clock is None else ClockMoments(*clock)
+        self._clock: ClockMoments | None = None
         self._origin: int | None = None
+        self._earliest = 0
+        if start is not None:
+            self._begin(start)
         self._held: PlacedLines | None = None
         self._drawn = np.empty(0, np.int64)
         self.unfinished = np.empty(0, np.int64)
@@ -126,7 +123,7 @@ class LogTrace:
             ("prompt_tokens", "prompt_ns", "generated_tokens", "generated_ns"), 0
         )
         self._n_forced = 0
-        self._line, self._offset = Growing(np.int64), Growing(np.int64)
+        self._offsets = LineOffsets()
 
     def __len__(self) -> int:
         return self._n_requests
@@ -143,6 +140,26 @@ class LogTrace:
         if clock is None or clock.clock is LineClock.LOCAL or clock.n_gaps:
             return None
         return self.until + (self._origin or 0)
+
+    @property
+    def n_held(self) -> int:
+        """Number of lines that those to come may still need."""
+        return 0 if self._held is None else len(self._held)
+
+    def start_by(self, clocks: ClocksSeen) -> LogStart | None:
+        """Return what this trace should have begun with; None where it did.
+
+        Parameters
+        ----------
+        clocks : of all lines, also of those behind a `ClockAppeared`.
+        """
+        start = clocks.start()
+        if start is None or self._clock is None:
+            return start
+        if start.clock is not self._clock.clock:
+            return start
+        is_early = self._earliest < (self._origin or 0)
+        return replace(start, origin=self._earliest) if is_early else None
 
     @property
     def program_start(self) -> int | None:
@@ -216,9 +233,9 @@ class LogTrace:
         """Return the requests that are not done, as if they ended at a tick."""
         return replace(self._open, end=np.maximum(self._open.start, until))
 
-    def records(self, path: Path, inode: int = 0) -> "LogRecords":
+    def records(self, path: Path, inode: int = 0) -> LogRecords:
         """Return what gives back single lines of the file."""
-        return LogRecords(path, self._line.view(), self._offset.view(), inode)
+        return self._offsets.records(path, inode)
 
     def events(self) -> dict[str, object]:
         """Return the sums over all blocks of timings, whoever's they are."""
@@ -234,7 +251,7 @@ class LogTrace:
 
     def begin_file(self) -> None:
         """Go on with another file: the lines of the one before are not read again."""
-        self._line, self._offset = Growing(np.int64), Growing(np.int64)
+        self._offsets.begin_file()
 
     # -- times -------------------------------------------------------------
 
@@ -242,28 +259,41 @@ class LogTrace:
         """Choose the clock by the first lines that have one."""
         if self._clock is not None:
             return
-        clock = usual_clock(lines)
-        if clock is LineClock.NONE:
+        clocks = ClocksSeen()
+        clocks.add(lines)
+        start = clocks.start()
+        if start is None:
             return
-        first = int(lines.time[np.flatnonzero(lines.clock == clock)[0]])
         if self._lanes or self._series:
-            raise ClockAppeared(clock, first)
-        self._clock = ClockMoments(clock, first)
+            raise ClockAppeared(start)
+        self._begin(start)
         if self._held is not None:
-            self._held.moment[:] = first
+            self._held.moment[:] = start.first
+
+    def _begin(self, start: LogStart) -> None:
+        """Count times from `start`."""
+        self._clock = ClockMoments(start)
+        if start.origin is not None:
+            self._set_tick_0(start.origin)
+
+    def _set_tick_0(self, origin: int) -> None:
+        self._origin = self._earliest = origin
+        assert self._clock is not None
+        is_wall = self._clock.clock is LineClock.WALL
+        self.builder.clock = Clock(epoch=origin if is_wall else None)
 
     def _set_origin(self, placed: PlacedLines, stated: Figures) -> None:
         """Let tick 0 be the first thing that the first lines tell of."""
-        if self._origin is None and self._clock is not None:
+        if self._clock is not None:
             timed = stated.timing_row >= 0
             # Clocks of days are set, and threads write in no strict order; and a log
             # may begin in the middle of a request.
             begin = placed.moment[stated.timing_row] - np.maximum(stated.prompt_ns, 0)
             begin = (begin - np.maximum(stated.generated_ns, 0))[timed]
             first = min(int(placed.moment.min()), int(begin.min(initial=1 << 62)))
-            self._origin = first
-            is_wall = self._clock.clock is LineClock.WALL
-            self.builder.clock = Clock(epoch=first if is_wall else None)
+            if self._origin is None:
+                self._set_tick_0(first)
+            self._earliest = min(self._earliest, first)
         self.until = max(self.until, int(placed.moment.max()) - (self._origin or 0))
 
     # -- requests ----------------------------------------------------------
@@ -558,8 +588,7 @@ class LogTrace:
             self._sums[f"{name}_tokens"] += int(values[:, 1].sum())
             self._sums[f"{name}_ns"] += int(np.rint(values[:, 0] * 1e6).sum())
         self._n_forced += len(lines.rows(Kind.REPROCESS))
-        self._line.append(lines.line)
-        self._offset.append(lines.offset)
+        self._offsets.add(lines.line, lines.offset)
 
     def _add_calls(self, text: LineText, lines: LogLines, tick: I64) -> None:
         """Add the calls of a web server (gin) that say how long they took."""
@@ -748,55 +777,6 @@ class LogTrace:
                 "lines are of another program or of no known form.",
                 count=strange,
             )
-
-
-class LogRecords:
-    """Gives back single lines of a log.
-
-    Parameters
-    ----------
-    line, offset : int64[n], of the lines that tell something, ascending.
-    inode : of the file they are in; 0 = whatever has its name.
-    """
-
-    def __init__(self, path: Path, line: I64, offset: I64, inode: int = 0) -> None:
-        self._path, self._inode = path, inode
-        self._line, self._offset = line, offset
-
-    def view(self, record: int) -> RecordView:
-        """Return a line by its number, from 0.
-
-        Raises
-        ------
-        ReadError
-            If it is gone, or is none that tells something.
-        """
-        row = int(np.searchsorted(self._line, record))
-        if row >= len(self._line) or self._line[row] != record:
-            raise ReadError(f"line {record + 1:,} is not kept.")
-        if self._inode and _inode_of(self._path) != self._inode:
-            raise ReadError("the file is another one now.", path=self._path)
-        offset = int(self._offset[row])
-        # The prefix of the line stands before what was kept.
-        before = read_at(
-            self._path, max(offset - _MOST_NAME, 0), min(offset, _MOST_NAME)
-        )
-        offset -= len(before) - (max(before.rfind(b"\n"), before.rfind(b"\r")) + 1)
-        data = read_at(self._path, offset, _RECORD_BYTES)
-        data = data.partition(b"\n")[0]
-        text = data.decode("utf-8", "replace")
-        return RecordView(
-            offset,
-            data,
-            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
-        )
-
-
-def _inode_of(path: Path) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

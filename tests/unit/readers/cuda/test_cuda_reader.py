@@ -663,7 +663,7 @@ def test_line_of_ten_megabytes_is_one_event(tmp_path):
 
 def test_longest_line_is_cut_and_its_rest_is_no_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(text_blocks, "_LONGEST_LINE", 512)
+    monkeypatch.setattr(text_blocks, "LONGEST_LINE", 512)
     long = "x" * 2000
     data = lines_of(
         f'{{"ts":1,"op_id":1,"phase":"B","name":"a","details":{{"log":"{long}"}}}}',
