@@ -159,9 +159,10 @@ class LogLines:
 
     def are(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
         """Return which lines are of some kinds, bool[n]."""
-        chosen = np.zeros(256, np.bool_)
-        chosen[list(kinds)] = True
-        return chosen[self.kind]
+        chosen = np.zeros(len(self), np.bool_)
+        for kind in kinds:  # a look into a table of kinds takes longer
+            chosen |= self.kind == kind
+        return chosen
 
     def take(self, rows: npt.NDArray[Any]) -> "LogLines":
         """Return some rows; `n_lines` and `n_known` stay."""

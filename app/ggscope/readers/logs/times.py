@@ -136,7 +136,12 @@ class ClockMoments:
         rows = np.flatnonzero(has_time)
         if not len(rows):
             return time
-        runs, place = np.unique(run[rows], return_inverse=True)
+        timed_run = run[rows]  # ascending
+        is_next = np.diff(timed_run, prepend=timed_run[0]) != 0
+        runs, place = (
+            timed_run[np.append(0, np.flatnonzero(is_next))],
+            np.cumsum(is_next),
+        )
         last = np.zeros(len(runs), np.int64)
         np.maximum.at(last, place, time[rows])
         begin = self._run_begin
