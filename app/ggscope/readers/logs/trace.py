@@ -585,7 +585,8 @@ class LogTrace:
             rows = rows[lines.n_values[rows] >= 2]
             values = lines.value[rows]
             values = values[(np.abs(values[:, :2]) < 1 << 50).all(axis=1)]
-            self._sums[f"{name}_tokens"] += int(values[:, 1].sum())
+            # Each rounded by itself: sums do not depend on where parts end.
+            self._sums[f"{name}_tokens"] += int(np.rint(values[:, 1]).sum())
             self._sums[f"{name}_ns"] += int(np.rint(values[:, 0] * 1e6).sum())
         self._n_forced += len(lines.rows(Kind.REPROCESS))
         self._offsets.add(lines.line, lines.offset)
