@@ -164,7 +164,7 @@ class LogLines:
             chosen |= self.kind == kind
         return chosen
 
-    def take(self, rows: npt.NDArray[Any]) -> "LogLines":
+    def take(self, rows: npt.NDArray[Any] | slice) -> "LogLines":
         """Return some rows; `n_lines` and `n_known` stay."""
         columns = {name: getattr(self, name)[rows] for name in _FORM.dtypes}
         return LogLines(**columns, n_lines=self.n_lines, n_known=self.n_known)

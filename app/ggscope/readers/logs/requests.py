@@ -49,7 +49,7 @@ class PlacedLines:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def take(self, rows: npt.NDArray[np.integer]) -> "PlacedLines":
+    def take(self, rows: npt.NDArray[np.integer] | slice) -> "PlacedLines":
         """Return some lines."""
         return PlacedLines(
             self.lines.take(rows), self.run[rows], self.slot[rows], self.task[rows],

@@ -569,7 +569,7 @@ class LogTrace:
         self, text: LineText, lines: LogLines, placed: PlacedLines, n_held: int
     ) -> None:
         """Add calls, remarks and counters; note sums and facts."""
-        new = placed.take(np.arange(n_held, len(placed))) if n_held else placed
+        new = placed.take(slice(n_held, None))
         tick = new.moment - (self._origin or 0)
         self._add_calls(text, lines, tick)
         new.text[:] = self._add_remarks(text, lines, tick)
