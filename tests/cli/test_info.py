@@ -11,6 +11,7 @@ import pytest
 import ggmlviz_files
 import npu_files
 import recordings
+import storage_files
 from builders import finished, llama_like_trace, npu_like_trace
 from ggmlviz_files import ALLOC, FREE
 from ggscope.cli.info.facts import describe
@@ -436,6 +437,17 @@ def test_events_are_counted_by_type(run, tmp_path):
     assert facts["events"] == dict(counts)
     assert sum(facts["events"].values()) == facts["counts"]["records"]
     assert f"{counts['OP_BEGIN']} OP_BEGIN" in text
+
+
+def test_text_of_a_format_with_tables_in_its_counts_leaves_them_out(run, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(storage_files.blkparse(storage_files.random_io(1, 12)))
+
+    facts = json.loads(run("info", path, "--json").out)
+    text = run("info", path).out
+
+    assert facts["events"]["actions"]["D"] == facts["events"]["requests"]
+    assert f"{facts['events']['requests']} requests" in text
 
 
 def test_memory_lists_peak_leaks_and_mistaken_frees(run, tmp_path):

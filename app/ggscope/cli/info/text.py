@@ -268,7 +268,7 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     if not rows:
         return "No records: nothing was traced."
     more = {
-        "records": _by_word(facts["events"]) or _record_words(counts),
+        "records": _event_words(facts["events"]) or _record_words(counts),
         "spans": _by_word(facts["spans_by_quality"]),
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
@@ -301,6 +301,11 @@ def _left_out(trace: Trace) -> str:
     from ggscope.descriptions.coverage import left_out_words
 
     return left_out_words(trace_coverage(trace))
+
+
+def _event_words(events: dict[str, Any]) -> str:
+    """Return "395 events, 62 requests": tables within the counts are left to JSON."""
+    return _by_word({w: n for w, n in events.items() if isinstance(n, int | float)})
 
 
 def _record_words(counts: dict[str, int]) -> str:
