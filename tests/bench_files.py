@@ -93,8 +93,9 @@ def _markdown(tests: Sequence[Row]) -> bytes:
         n = test["n_prompt"] or test["n_gen"]
         depth = f" @ d{test['n_depth']}" if test["n_depth"] else ""
         lines.append(
-            f"| {test['model_type']:30} | 762.81 MiB | 1.24 B | {test['backends']} | "
-            f"{test['n_threads']:7} | {what + str(n) + depth:>15} | "
-            f"{test['avg_ts']:.2f} ± {test['stddev_ts']:.2f} |"
+            f"| {test['model_type']:30} | 762.81 MiB |     1.24 B | "
+            f"{test['backends']:10} | {test['n_threads']:7} | "
+            f"{what + str(n) + depth:>15} | "
+            f"{'{:.2f} ± {:.2f}'.format(test['avg_ts'], test['stddev_ts']):>20} |"
         )
     return "\n".join([*lines, "", "build: 12345678 (6865)", ""]).encode()

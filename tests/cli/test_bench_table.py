@@ -35,12 +35,55 @@ def test_table_shows_what_varies(run, files):
     assert "cpu_info" not in out
 
 
-def test_markdown_is_a_table(run, files):
-    lines = run("bench-table", files[0], "--markdown").out.splitlines()
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "sql"])
+def test_markdown_is_what_llama_bench_itself_prints(run, tmp_path, form):
+    tests = bench_files.rows(1, n_depth=512, flash_attn=-1)
+    path = tmp_path / "x.txt"
+    path.write_bytes(bench_files.written(tests, form))
 
-    assert lines[0].startswith("| model")
-    assert set(lines[1]) <= set("|-: ")
-    assert len({line.count("|") for line in lines if line}) == 1
+    out = run("bench-table", path, "--markdown").out
+
+    assert out.encode() == bench_files.written(tests, "md")
+
+
+def test_markdown_shows_what_varies_and_what_is_not_at_its_default(run, tmp_path):
+    tests = bench_files.rows(
+        1, backends="CUDA", n_gpu_layers=99, type_k="q8_0", split_mode="layer",
+        flash_attn=-1, new_option=7,
+    )  # fmt: skip
+    for i, test in enumerate(tests):
+        test |= {"n_ubatch": 256 << (i % 2), "newer": i}
+    path = tmp_path / "x.txt"
+    path.write_bytes(bench_files.written(tests, "jsonl"))
+
+    head = run("bench-table", path, "--markdown").out.splitlines()[0]
+
+    titles = [cell.strip() for cell in head.strip("|").split("|")]
+    assert titles == [
+        "model", "size", "params", "backend", "ngl", "n_ubatch", "type_k", "newer",
+        "test", "t/s",
+    ]  # fmt: skip
+
+
+def test_markdown_read_and_written_again_is_the_same(run, tmp_path):
+    first = tmp_path / "a.md"
+    first.write_bytes(bench_files.text("md"))
+    other = tmp_path / "b.md"
+    other.write_bytes(bench_files.text("md").replace(b"threads", b"new_key"))
+
+    assert run("bench-table", first, "--markdown").out == first.read_text()
+    assert " new_key |" in run("bench-table", other, "--markdown").out
+
+
+def test_markdown_of_several_files_and_builds_is_a_table_each(run, files):
+    out = run("bench-table", *files, "--markdown", "--limit", "2").out
+
+    assert [line for line in out.splitlines() if line.startswith("**")] == [
+        "**a.jsonl**",
+        "**b.csv**",
+    ]
+    assert out.count("build: 12345678 (6865)") == 2
+    assert out.count("llama 1B Q4_0") == 4
 
 
 def test_comparison_names_what_was_changed(run, files):

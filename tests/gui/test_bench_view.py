@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtCore import QItemSelectionModel, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent
+from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
@@ -201,3 +201,20 @@ def test_file_of_repeated_tests_pools_them(
     assert all(len(point.tests) == 2 for point in points)
     assert all(len(point.samples) == 6 for point in points)
     assert np.isfinite([point.mean for point in points]).all()
+
+
+def test_tests_are_copied_as_llama_bench_prints_them(
+    view: BenchView, qtbot: QtBot
+) -> None:
+    view.table.selectRow(0)
+    view.table.setFocus()
+
+    qtbot.keyClick(
+        view.table, Qt.Key.Key_C, CONTROL | Qt.KeyboardModifier.ShiftModifier
+    )
+
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert lines[0].startswith("| model                          |")
+    assert lines[2].split("|")[-3].strip() == column(view, "test")[0]
+    assert lines[-1] == "build: 12345678 (6865)"
+    assert len(lines) == 5

@@ -17,8 +17,9 @@ from ggscope.cli.output import GOOD, code_of, message_of
 from ggscope.cli.reading import load
 from ggscope.descriptions.bench import change_interval_text, change_text, verdict
 from ggscope.errors import QueryError, TraceError
+from ggscope.exporters.bench_markdown import bench_markdown
 from ggscope.model.bench import BenchRuns
-from ggscope.sanitize import markdown_row, one_line
+from ggscope.sanitize import markdown, markdown_row, one_line
 
 _FIRST = ("model_type", "backends")
 _HIDDEN = {
@@ -49,6 +50,8 @@ def run(arguments: Namespace) -> int:
         comparison = compare_bench(*runs)
     if arguments.json:
         output.emit_json(bench_json(paths, runs, comparison))
+    elif arguments.markdown and not arguments.compare:
+        _print_markdown(paths, runs, arguments.limit)
     elif comparison is not None:
         _print_comparison(paths, comparison, arguments)
     elif runs:
@@ -102,10 +105,26 @@ def bench_json(
     return result
 
 
+def _print_markdown(
+    paths: Sequence[Path], runs: Sequence[BenchRuns], limit: int | None
+) -> None:
+    """Print each file as llama-bench prints it: a table, then its build."""
+    for i, (path, one) in enumerate(zip(paths, runs, strict=True)):
+        if len(runs) > 1:
+            for line in ([""] if i else []) + [f"**{markdown(path.name)}**", ""]:
+                output.emit(line)
+        shown = one if not limit else one.take(range(min(limit, len(one))))
+        for line in bench_markdown(shown):
+            output.emit(line)
+        if len(shown) < len(one):
+            output.emit("")
+            output.emit(f"… and {len(one) - len(shown):,} more")
+
+
 def _print(
     paths: Sequence[Path], runs: Sequence[BenchRuns], arguments: Namespace
 ) -> None:
-    """Print a table as llama-bench does: what varies, the test, tokens per second."""
+    """Print a table of what varies, the test, tokens per second."""
     varying = [
         key
         for key in varying_keys(runs)
@@ -121,7 +140,7 @@ def _print(
             name = [path.name] if len(paths) > 1 else []
             cells = [_text(row.get(key)) for key in keys]
             lines.append([*name, *cells, one.test(i), _speed(speed_of(one, i))])
-    limit = arguments.limit or (len(lines) if arguments.markdown else _MAX_SHOWN)
+    limit = arguments.limit or _MAX_SHOWN
     _emit(head, lines[:limit], arguments)
     if len(lines) > limit:
         output.emit(f"… and {len(lines) - limit:,} more; --limit N lists more")

@@ -32,6 +32,7 @@ from ggscope.descriptions.bench import (
     verdict,
 )
 from ggscope.errors import QueryError
+from ggscope.exporters.bench_markdown import bench_markdown
 from ggscope.model.bench import BenchRuns
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -126,6 +127,22 @@ class BenchGestures(CanvasGestures):
         return True
 
 
+class _TestTable(TextTable):
+    """The table of tests, which copies them as llama-bench prints them."""
+
+    def __init__(self, view: "BenchView") -> None:
+        super().__init__(view.model, view, "benchmarks", keeps_first=True)
+        self._view = view
+
+    def copy_markdown(self) -> None:
+        """Copy the selected tests (or all) in llama-bench's own form."""
+        runs = self._view.tests_of(self.chosen_rows())
+        if runs is None:
+            super().copy_markdown()
+        else:
+            copy_text("\n".join(bench_markdown(runs)) + "\n")
+
+
 class BenchView(PaintedView):
     """A chart of tests, and the table of them; two selected rows are compared.
 
@@ -159,7 +176,7 @@ class BenchView(PaintedView):
         self.filter_line = QLineEdit(self)
         self._make_controls()
         self.model = LazyTableModel((), self)
-        self.table = TextTable(self.model, self, "benchmarks", keeps_first=True)
+        self.table = _TestTable(self)
         self.table.setAccessibleName("Tests of llama-bench")
         self.table.selectionModel().selectionChanged.connect(self._on_rows)
         self.table.menu_requested.connect(self._on_table_menu)
@@ -331,6 +348,13 @@ class BenchView(PaintedView):
         """Return the tests (of two files: the changes) whose rows are selected."""
         rows = self.table.selected_rows()
         return tuple(int(self.model.shown[row]) for row in rows)
+
+    def tests_of(self, rows: Sequence[int]) -> BenchRuns | None:
+        """Return the tests of some rows; None for changes, and tests of two files."""
+        data, bench = self.table_data, self.bench
+        if data is None or bench is None or bench.chart == CHANGES or data.runs.files:
+            return None
+        return data.runs.take([int(self.model.shown[row]) for row in rows])
 
     def _on_rows(self, *_: object) -> None:
         lines = self._compared_lines()
