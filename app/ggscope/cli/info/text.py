@@ -305,7 +305,7 @@ def _left_out(trace: Trace) -> str:
 
 def _event_words(events: dict[str, Any]) -> str:
     """Return "395 events, 62 requests": tables within the counts are left to JSON."""
-    return _by_word({w: n for w, n in events.items() if isinstance(n, int | float)})
+    return _by_word({w: n for w, n in events.items() if not isinstance(n, dict)})
 
 
 def _record_words(counts: dict[str, int]) -> str:
