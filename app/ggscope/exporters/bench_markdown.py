@@ -113,8 +113,8 @@ def _table(runs: BenchRuns, shows_all: bool) -> Iterator[str]:
         (_Column("backend", -_NARROW), lambda i: _text(runs.row(i).get("backends"))),
     ]
     for option in _options(runs, shows_all):
-        values = runs.columns[option.key]
-        columns.append((option.column, lambda i, of=values: _text(of[i])))
+        texts = tuple(map(_text, runs.columns[option.key]))
+        columns.append((option.column, texts.__getitem__))
     columns.append((_Column("test", 15), runs.test))
     columns.append((_Column("t/s", 20), lambda i: _speed(runs, i)))
     yield _row([column.cell(column.title) for column, _ in columns])

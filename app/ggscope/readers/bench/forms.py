@@ -54,6 +54,8 @@ def form_of(text: str) -> str:
             return "json"
         if re.search(r'^\s*\{ *"', text, re.MULTILINE):
             return "jsonl"
+        if re.match(r'\{\s*"build_commit"', bare):
+            return "json"  # rows without their list
     if re.search(r"^\| *model .*\| *t/s *\|", text, re.MULTILINE):
         return "md"
     return ""
@@ -75,7 +77,10 @@ def rows_of(text: str, form: str) -> Iterator[Line]:
 
 
 def _json(text: str) -> Iterator[Line]:
-    """Yield the objects of a list; of one that was cut, those that are whole."""
+    """Yield the objects of a list, or of none; of one that was cut, the whole ones."""
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        yield from _whole_objects(text.lstrip("\ufeff"))
+        return
     begin = text.find("[")
     try:
         values = msgspec.json.decode(text[begin:].strip().encode())

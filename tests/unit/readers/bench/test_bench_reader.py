@@ -1,5 +1,6 @@
 """Results of llama-bench: every form, damaged files, comparison."""
 
+import json
 import random
 from pathlib import Path
 
@@ -124,6 +125,18 @@ def test_lists_put_together_keep_all_rows(tmp_path):
     runs = opened(tmp_path / "x.json", data + b"\n" + data)
 
     assert len(runs) == 16
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_rows_taken_out_of_a_list_are_read(n, tmp_path):
+    tests = bench_files.rows(1, n)
+    text = "\n".join(json.dumps(test, indent=2) for test in tests)
+
+    runs = opened(tmp_path / "x.txt", text.encode())
+
+    assert [runs.row(i)["samples_ns"] for i in range(n)] == [
+        tuple(test["samples_ns"]) for test in tests
+    ]
 
 
 def test_numbers_beyond_all_are_no_speeds(tmp_path):
