@@ -175,8 +175,10 @@ class Owners:
 def owners(placed: PlacedLines) -> Owners:
     """Return whose each line is.
 
-    A task is one request from one start of the program to the next. Timings without a
-    task, as command-line programs print them, are a request for each block.
+    A task is one request from one start of the program to the next, but where it is
+    launched or timed once more: then two programs wrote the log, or one started again
+    and does not say so. Timings without a task, as command-line programs print them,
+    are a request for each block.
     """
     lines, run, task = placed.lines, placed.run, placed.task
     n = len(lines)
@@ -184,6 +186,9 @@ def owners(placed: PlacedLines) -> Owners:
     counts = lines.are(Kind.LAUNCH, Kind.HEAD, *TIMINGS)
     owned = np.flatnonzero(task >= 0)
     pairs, place = _distinct(run[owned], task[owned])
+    begins_again = _begins_again(lines.kind[owned], place)
+    if begins_again.any():
+        pairs, place = _split(pairs, place, begins_again)
     is_request = np.zeros(len(pairs), np.bool_)
     is_request[place[counts[owned]]] = True
     number = np.where(is_request, np.cumsum(is_request) - 1, -1)
@@ -205,6 +210,42 @@ def owners(placed: PlacedLines) -> Owners:
     request[rows] = renumbered[request[rows]]
     first = first[order]
     return Owners(request, run[first], slots[order], tasks[order], first, known[order])
+
+
+def _begins_again(kind: npt.NDArray[np.uint8], place: I64) -> Bools:
+    """Return which lines begin a task of a number that was there before.
+
+    Parameters
+    ----------
+    kind, place : of lines with a task, what they tell and which task.
+    """
+    begins = np.zeros(len(kind), np.bool_)
+    rows = np.flatnonzero(np.isin(kind, (Kind.LAUNCH, Kind.HEAD, *TIMINGS)))
+    rows = rows[np.argsort(place[rows], kind="stable")]
+    before, after = kind[rows[:-1]], kind[rows[1:]]
+    launched = (after == Kind.LAUNCH) & (before != Kind.LAUNCH)
+    timed = np.isin(before, (Kind.EVAL, Kind.TOTAL))
+    timed &= np.isin(after, (Kind.HEAD, Kind.PROMPT_EVAL))
+    is_same = place[rows[:-1]] == place[rows[1:]]
+    begins[rows[1:][is_same & (launched | timed)]] = True
+    return begins
+
+
+def _split(pairs: I64, place: I64, begins: Bools) -> tuple[I64, I64]:
+    """Return pairs and places as those of `_distinct`, a pair for each time it begins.
+
+    Parameters
+    ----------
+    begins : which lines begin a pair anew; lines before the first are of that too.
+    """
+    order = np.argsort(place, kind="stable")
+    is_first = np.append(True, np.diff(place[order]) != 0)
+    number = np.cumsum(is_first | begins[order]) - 1
+    split = np.empty(len(place), np.int64)
+    split[order] = number
+    of_pair = np.empty(int(number[-1]) + 1, np.int64)
+    of_pair[number] = place[order]
+    return pairs[of_pair], split
 
 
 def _least_of(rows: I64, request: I64, m: int, none: int) -> I64:

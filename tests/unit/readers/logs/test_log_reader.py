@@ -18,6 +18,8 @@ from ggscope.readers.registry import open_trace, sniff_all
 from ggscope.readers.source import Source
 from log_files import CLOCKED, FORMS, Request, random_requests
 
+STARTS = re.compile(rb"build_info|load_model|listening")
+
 
 def opened(tmp_path: Path, data: bytes, name: str = "x.txt") -> Trace:
     path = tmp_path / name
@@ -216,6 +218,28 @@ def test_programs_that_start_again_number_tasks_anew(tmp_path):
     starts = trace.spans.start[table.prompt_span]
     assert starts[10] > trace.spans.end[table.generated_span[:10]].max()
     assert "restarts" in {w.code for w in trace.warnings}
+
+
+@pytest.mark.parametrize("form", ["ik_llama", *FORMS])
+def test_task_that_is_launched_once_more_is_a_request_of_its_own(form, tmp_path):
+    """Of two programs in one log, or of one that started again and says nothing."""
+    one, two = random_requests(6, 5), random_requests(7, 5)
+    write = log_files.ik_log if form == "ik_llama" else log_files.log
+    args = () if form == "ik_llama" else (form,)
+    first, second = (
+        [
+            line
+            for line in write(requests, *args).splitlines(keepends=True)
+            if not STARTS.search(line)
+        ]
+        for requests in (one, two)
+    )
+
+    trace = opened(tmp_path, b"".join(first + second))
+
+    assert [row[:6] for row in rows_of(trace)] == [
+        row[:6] for row in expected(one) + expected(two)
+    ]
 
 
 def test_command_line_programs_have_a_request_for_each_block(tmp_path):
