@@ -13,6 +13,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+import cuda_files
+import imatrix_files
+import log_files
+import storage_files
 from ggscope.gui.dialogs.parts import PartsDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
@@ -202,6 +206,41 @@ def test_model_beside_an_npu_trace_is_not_offered(
 
     assert items == []
     assert said(document) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "offered"),
+    [
+        ("cuda.jsonl", cuda_files.text("hook"), ()),
+        ("server.log", log_files.log(log_files.random_requests(1, 3)), ()),
+        (
+            "disk.txt",
+            storage_files.blkparse(storage_files.random_io(1, 9)),
+            ("extents.txt", "model.gguf"),
+        ),
+    ],
+)
+def test_only_files_that_tell_more_of_a_trace_are_offered(
+    qtbot: QtBot,
+    opened: Opened,
+    tmp_path: Path,
+    name: str,
+    data: bytes,
+    offered: tuple[str, ...],
+) -> None:
+    shutil.copy(ROOT / "resources/samples/moe-experiment/model.gguf", tmp_path)
+    matrix = imatrix_files.gguf(imatrix_files.entries())
+    (tmp_path / "imatrix.gguf").write_bytes(matrix)
+    (tmp_path / "extents.txt").write_bytes(storage_files.filefrag([(0, 8, 8)]))
+    (tmp_path / name).write_bytes(data)
+    document = opened(tmp_path / name)
+
+    qtbot.waitUntil(lambda: document.session.trace is not None)
+    qtbot.waitUntil(lambda: document.session.tasks.is_idle)
+
+    assert all(other in said(document) for other in offered)
+    assert "imatrix" not in said(document)
+    assert bool(said(document)) == bool(offered)
 
 
 def test_adding_is_undone_by_one_click(

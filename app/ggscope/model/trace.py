@@ -937,9 +937,23 @@ class Trace:
 
     @property
     def may_read_model(self) -> bool:
-        """Whether an access may be to a model file: then a model or map tells more."""
-        space = self.accesses.patterns.space
-        return bool(((space == Space.FILE) | (space == Space.UNKNOWN)).any())
+        """Whether an access may be to a model file: then a model or map tells more.
+
+        One that names no tensor and no file, such as a copy by CUDA, is to none.
+        """
+        space, tensor = self.accesses.patterns.space, self.accesses.patterns.tensor
+        may_be = (space == Space.UNKNOWN) & (tensor >= 0)
+        return bool(((space == Space.FILE) | may_be).any())
+
+    def may_gain_from(self, role: str) -> bool:
+        """Return whether a file of a role may tell more of this trace."""
+        if role in ROLES_OF_TENSORS:
+            return self.may_read_model or self.storage is not None
+        if role == "extents":
+            return self.storage is not None
+        if role in ("importance", "experts"):
+            return len(self.tensors) > 0
+        return True
 
     def op_name(self, op: int) -> str:
         """Return the name of op number `op` under the trace's table."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import ReadError, SeveralRunsError, TooLargeError
-from ggscope.model.trace import ROLES_OF_TENSORS, ReadWarning, Severity, Trace
+from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
@@ -474,9 +474,10 @@ class Loader(QObject):
 
     def _on_beside(self, bundle: "FileSet") -> None:
         trace = self._session.trace
-        if trace is not None and len(trace.spans) and not trace.may_read_model:
-            lists = [m.path for m in bundle.sides if m.role in ROLES_OF_TENSORS]
-            bundle = bundle.without(lists)
+        if trace is not None and (len(trace.spans) or trace.storage is not None):
+            bundle = bundle.without(
+                [m.path for m in bundle.sides if not trace.may_gain_from(m.role)]
+            )
         if bundle.members and self._state in _SHOWN:
             self.beside_found.emit(bundle)
 
