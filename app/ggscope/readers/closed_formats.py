@@ -222,6 +222,13 @@ CLOSED_FORMATS = (
         heads=(re.compile(rb"\s*(<\?xml[^>]*>\s*)?<trace-query-result"),),
         is_text=True,
     ),
+    ClosedFormat(
+        kind="text in UTF-16, as PowerShell redirects it",
+        way="Convert it to UTF-8 first: ",
+        command="iconv -f UTF-16 -t UTF-8 {file} > {stem}.utf8.txt",
+        heads=_begins(b"\xff\xfe", b"\xfe\xff"),
+        is_text=True,
+    ),
 )
 """What is refused; the first that fits."""
 

@@ -16,7 +16,7 @@ from ggscope.readers.closed_formats import (
 from ggscope.readers.common.packed_text import unpacked_head
 from ggscope.readers.source import Source
 
-_NOT_YET = "this version does not read it yet"
+_UNREAD = " in a form that no reader knows"
 _GZIP = b"\x1f\x8b"
 _MAGIC = (
     (b"GGUF", "a GGUF model file"),
@@ -38,8 +38,6 @@ _MAGIC = (
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"\x93NUMPY", "a numpy array"),
     (b"\x80\x04\x95", "a Python pickle"),
-    (b"\xff\xfe", "text in UTF-16; save it as UTF-8 first"),
-    (b"\xfe\xff", "text in UTF-16; save it as UTF-8 first"),
 )
 _ARCHIVES = (
     ClosedFormat(
@@ -63,8 +61,8 @@ _JSON_KEYS = (
     ({"ph", "name"}, "a list of Chrome trace events, none of them whole"),
     ({"ph", "ts"}, "a list of Chrome trace events, none of them whole"),
     ({"profiles", "shared"}, "a speedscope profile without a sample or event"),
-    ({"profiler", "records"}, f"a profile of llama.cpp's profiler; {_NOT_YET}"),
-    ({"build_commit", "avg_ts"}, f"the results of llama-bench; {_NOT_YET}"),
+    ({"profiler", "records"}, f"a profile of llama.cpp's profiler{_UNREAD}"),
+    ({"build_commit", "avg_ts"}, f"the results of llama-bench{_UNREAD}"),
     ({"entries", "metadata"}, "JSON like a token trace whose entries name no op"),
     ({"tensors", "metadata"}, "a memory map in JSON without any offset_start"),
 )
@@ -80,7 +78,7 @@ _TEXT = (
     ),
     (
         r"(?m).*(^[^\n]*(→|←)\s*u(ret)?probe:|^Attaching \d+ probes?|^@\w*\[[^\n]*\]:)",
-        f"the output of bpftrace; {_NOT_YET}",
+        f"the output of bpftrace{_UNREAD}",
     ),
     (
         r"(?m)(# ========\n# captured on|"
@@ -90,7 +88,7 @@ _TEXT = (
     (
         r"(?m).*^(build_info: |system_info: |srv +\w|slot +\w|llama_model_loader: "
         r"|llama_perf|load_tensors: |[\d.]+ [DIWE] (srv|slot|log_info|llama|node|##))",
-        f"a log of llama.cpp; {_NOT_YET}",
+        f"a log of llama.cpp{_UNREAD}",
     ),
     (r"([^;\n]+;)+[^;\n]* \d+\n", "folded stacks of a flame graph"),
     (
@@ -195,7 +193,7 @@ def _packed(archive: ClosedFormat, head: bytes) -> ClosedFormat:
             return replace(archive, kind=kind, way=known.way, command="")
         return replace(archive, kind=kind)
     # The readers that take the text did not see it.
-    kind = (_known_json(inner) or _known_text(inner)).removesuffix(f"; {_NOT_YET}")
+    kind = (_known_json(inner) or _known_text(inner)).removesuffix(_UNREAD)
     if not kind:
         return archive
     # The reader of Chrome traces did see it, and refused it.
@@ -250,7 +248,7 @@ def _outer_keys(body: bytes) -> set[str]:
 
 def _imatrix(head: bytes) -> str:
     is_one = _IMATRIX.match(head) is not None
-    return "an importance matrix (imatrix) of llama.cpp, not a trace" if is_one else ""
+    return f"an importance matrix (imatrix) of llama.cpp{_UNREAD}" if is_one else ""
 
 
 def _known_text(head: bytes) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bench_files
 from ggscope.errors import ReadError, UnknownFormatError
 from ggscope.readers import registry
 from ggscope.readers.closed_formats import (
@@ -58,6 +59,10 @@ HEADS = {
     "an XML export of Apple's Instruments": (
         b'<?xml version="1.0"?>\n<trace-query-result>\n</trace-query-result>\n',
     ),
+    "text in UTF-16, as PowerShell redirects it": (
+        "[1, 2]".encode("utf-16-le").join((b"\xff\xfe", b"")),
+        "[1, 2]".encode("utf-16-be").join((b"\xfe\xff", b"")),
+    ),
     "a Parquet table": (b"PAR1\x15\4\x15" + bytes(60),),
 }
 BINARY = b"\x07\x91\xb3\xfe\0\1\2\3" * 40
@@ -104,9 +109,24 @@ def test_packed_text_is_named_with_the_command_that_unpacks_it(
     subprocess.run(["sh", "-c", error.command], check=True)
 
     assert kind in error.message
-    assert "does not read it yet" not in error.message
+    assert "no reader" not in error.message
     assert path.with_name("x.unpacked").read_bytes() == text
     assert gzip.decompress(path.read_bytes()) == text
+
+
+@pytest.mark.parametrize("form", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_opens_after_the_command_of_its_refusal(
+    tmp_path: Path, form: str
+) -> None:
+    text = "\ufeff" + bench_files.text("json").decode().replace("\n", "\r\n")
+    path = tmp_path / "x.txt"
+    path.write_bytes(text.encode(form))
+
+    subprocess.run(["sh", "-c", _refusal(path).command], check=True)
+
+    trace = registry.open_trace(tmp_path / "x.utf8.txt")
+    assert trace.bench is not None
+    assert len(trace.bench) == len(bench_files.rows(1))
 
 
 def test_packed_file_that_nothing_reads_has_no_command_to_unpack_it(

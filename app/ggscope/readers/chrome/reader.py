@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
-from ggscope.model.units import Clock, format_duration
+from ggscope.model.units import Clock, format_counted, format_duration
 from ggscope.readers.api import (
     GZIP,
     NOT_MINE,
@@ -202,15 +202,15 @@ def _warn(
 ) -> None:
     """Say what was repaired, guessed and lost."""
     faults = events.faults
-    n = f"{events.n_events:,} events"
+    n = format_counted(events.n_events, "event")
     if faults.ended:
         warn_of_packing(builder, faults.ended, n)
     elif faults.cut_at >= 0:
         builder.warn(
             Severity.NOTICE,
             "list_not_closed",
-            f"the list of events is not closed; the {n} in it are shown. Writers that "
-            "were ended leave it so, and a copy may be cut.",
+            f"the list of events is not closed; what it holds is shown: {n}. Writers "
+            "that were ended leave it so, and a copy may be cut.",
             faults.cut_at,
         )
     if faults.broken:

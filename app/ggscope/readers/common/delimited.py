@@ -18,6 +18,7 @@ from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import RecordView, Severity
+from ggscope.model.units import format_counted
 from ggscope.native.declared import TableLayout, TableRows, TableTally, TextTable
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
@@ -218,7 +219,7 @@ class DelimitedTable:
     def warn(self, builder: TraceBuilder) -> None:
         """Say which lines are no rows."""
         if self.ended:
-            warn_of_packing(builder, self.ended, f"{len(self):,} rows")
+            warn_of_packing(builder, self.ended, format_counted(len(self), "row"))
         if self.n_stray:
             builder.warn(
                 Severity.DATA_LOSS,

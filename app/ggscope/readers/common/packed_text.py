@@ -52,7 +52,7 @@ def warn_of_packing(builder: TraceBuilder, ended: str, read: str) -> None:
     builder.warn(
         Severity.DATA_LOSS,
         "packed_cut",
-        f"{ended}; the {read} before that are shown.",
+        f"{ended}; what stands before that is shown: {read}.",
         remedy=remedy_of_packing(ended),
     )
 

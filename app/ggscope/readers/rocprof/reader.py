@@ -3,6 +3,7 @@
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
+from ggscope.model.units import format_counted
 from ggscope.readers.api import (
     HEAD_BYTES,
     NOT_MINE,
@@ -145,15 +146,15 @@ def _read_csv(
 
 
 def _warn_of_json(builder: TraceBuilder, records: JsonRecords, n_records: int) -> None:
-    n = f"{n_records:,} records"
+    n = format_counted(n_records, "record")
     if records.ended:
         warn_of_packing(builder, records.ended, n)
     elif records.is_cut:
         builder.warn(
             Severity.DATA_LOSS,
             "truncated_json",
-            f"the file ends inside its JSON; the {n} before that are shown. Names and "
-            "lists that come later are missing.",
+            f"the file ends inside its JSON; what stands before that is shown: {n}. "
+            "Names and lists that come later are missing.",
             remedy="Copy or record the file again.",
         )
     faults = records.faults
