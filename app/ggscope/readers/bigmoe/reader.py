@@ -10,7 +10,6 @@ lane,spec,offset,req_bytes,read_bytes,latency_ns``, a row per read of the model 
 Per token: ``step,steps,wall_ms,io_ms,compute_ms,read_bytes,…``.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,6 +45,7 @@ from ggscope.readers.bigmoe.summary import is_summary, summary_trace
 from ggscope.readers.common.csv_rows import (
     CsvBlocks,
     CsvRows,
+    comment_facts,
     table_estimate,
     warn_of_strays,
 )
@@ -57,7 +57,6 @@ Columns = dict[str, npt.NDArray[np.generic]]
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _MS = 1_000_000
-_FACT = re.compile(r"(\w[\w/]*)=(\S+)")
 _MOST_NS = 1 << 55
 _MOST_NUMBER = 1 << 62
 _MOST_BYTES = 1 << 48
@@ -179,12 +178,7 @@ def _layout(data: bytes) -> tuple[Form, tuple[str, ...], int] | None:
 def _facts(head: bytes, source: Source) -> dict[str, str]:
     """Return what the lines of comment say, ``key=value``."""
     tail = source.read(max(source.size - 2048, 0), min(source.size, 2048))
-    facts: dict[str, str] = {}
-    for text in (head[:8192], tail):
-        for line in text.decode("utf-8", "replace").splitlines():
-            if line.startswith("# ") and not line.startswith("# layer="):
-                facts |= dict(_FACT.findall(line))
-    return facts
+    return comment_facts(head[:8192]) | comment_facts(tail)
 
 
 def _columns(rows: CsvRows, form: Form, names: tuple[str, ...]) -> tuple[Columns, int]:

@@ -1,5 +1,6 @@
 """Tables of numbers in text, a line each, block by block as arrays."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ _NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
 _MAX_DIGITS = 18
 _MAX_NUMBER_CHARS = 32
 _MAX_TEXT_CHARS = 128
+_FACT = re.compile(r"(\w[\w/]*)=(\S+)")
 BLOCK_BYTES = 4 << 20
 
 
@@ -122,6 +124,15 @@ def _number_slow(text: bytes) -> float:
         return float(text)
     except ValueError:
         return float("nan")
+
+
+def comment_facts(text: bytes) -> dict[str, str]:
+    """Return what lines of comment say as ``key=value``, those of layers aside."""
+    facts: dict[str, str] = {}
+    for line in text.decode("utf-8", "replace").splitlines():
+        if line.startswith("# ") and not line.startswith("# layer="):
+            facts |= dict(_FACT.findall(line))
+    return facts
 
 
 def table_estimate(

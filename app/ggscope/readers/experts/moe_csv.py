@@ -2,7 +2,9 @@
 
 Source of the format: ``examples/moe-trace`` of llama.cpp (pull request 28544), rows of
 ``layer,expert`` in the order of evaluation. Tables with more columns are read by the
-names in their first line: token or step, rank or slot, score or weight.
+names in their first line: token or step, rank or slot, score or weight. The
+``route_trace`` of BigMoeOnEdge (docs/telemetry.md there) tells too whether an expert
+was in memory when it was chosen, and what was read for it.
 """
 
 import re
@@ -16,6 +18,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
 from ggscope.model.tables import Array
 from ggscope.model.trace import Severity, Trace
+from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
@@ -30,6 +33,7 @@ from ggscope.readers.common.csv_rows import (
     BLOCK_BYTES,
     CsvBlocks,
     CsvRows,
+    comment_facts,
     table_estimate,
     warn_of_open_end,
 )
@@ -60,6 +64,8 @@ _LIMITS = {
     "turn": 1 << 31,
     "rank": 1 << 15,
 }
+_RESIDENCY = ("phase", "residency", "expert_bytes")
+_MOST_BYTES = 1 << 36
 _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
 _PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
 _FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
@@ -139,10 +145,68 @@ class MoeCsvReader:
                 self.info,
                 source,
                 table.n_rows,
-                producer={"columns": ", ".join(layout.names)} if layout.names else {},
+                producer=_facts(source, layout) | table.residency.facts(),
                 summary={"events": {"rows": table.n_rows}},
             )
         )
+
+
+def _facts(source: Source, layout: TableColumns) -> dict[str, str]:
+    facts = comment_facts(source.head(min(layout.start, HEAD_BYTES)))
+    return facts | ({"columns": ", ".join(layout.names)} if layout.names else {})
+
+
+@dataclass(slots=True)
+class _Residency:
+    """Counts whether chosen experts were in memory, as the table says.
+
+    Attributes
+    ----------
+    position : of those of its columns that the table has.
+    counts : int64[phase, residency], choices.
+    n_bytes : int64[phase], read for them.
+    """
+
+    position: dict[str, int]
+    counts: Array = field(default_factory=lambda: np.zeros((2, 3), np.int64))
+    n_bytes: Array = field(default_factory=lambda: np.zeros(2, np.int64))
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> "_Residency":
+        """Return one for a table of these columns."""
+        known = [name for name in _RESIDENCY if name in names]
+        is_told = set(known) >= {"phase", "residency"}
+        return cls({name: names.index(name) for name in known if is_told})
+
+    def take(self, rows: CsvRows) -> None:
+        """Count the rows of a block whose numbers are known ones."""
+        if not self.position:
+            return
+        (phase, has_phase), (state, has_state) = (
+            rows.integers(self.position[name]) for name in ("phase", "residency")
+        )
+        good = has_phase & has_state & (phase < 2) & (state < 3)
+        np.add.at(self.counts, (phase[good], state[good]), 1)
+        if "expert_bytes" in self.position:
+            size, has_size = rows.integers(self.position["expert_bytes"])
+            good &= has_size & (size < _MOST_BYTES)
+            np.add.at(self.n_bytes, phase[good], size[good])
+
+    def facts(self) -> dict[str, str]:
+        """Return what was counted, "23,040 chosen: 18,872 hit, …", by phase."""
+        facts = {}
+        for name, counts, n_bytes in zip(
+            ("prompt", "generation"), self.counts, self.n_bytes, strict=True
+        ):
+            if n := int(counts.sum()):
+                missed, hit, fetched = counts.tolist()
+                facts[f"{name}_experts"] = (
+                    f"{format_count(n)} chosen: {format_count(hit)} hit, "
+                    f"{format_count(fetched)} prefetch hit, {format_count(missed)} miss"
+                )
+                if "expert_bytes" in self.position:
+                    facts[f"{name}_experts_read"] = format_bytes(int(n_bytes))
+        return facts
 
 
 @dataclass(slots=True)
@@ -157,15 +221,18 @@ class _RoutingTable:
     n_bad_scores: int = 0
     first_bad_score: int = -1
     has_open_end: bool = False
+    residency: _Residency = field(init=False)
     _columns: ChunkedTable = field(init=False)
 
     def __post_init__(self) -> None:
+        self.residency = _Residency.of(self.layout.names)
         dtypes = {name: _DTYPES[name] for name in self.layout.position}
         self._columns = ChunkedTable(**dtypes)
 
     def take(self, rows: CsvRows) -> None:
         """Take the rows of a block; lines that are none are counted."""
         values, good = self._values(rows)
+        self.residency.take(rows)
         strays = np.union1d(rows.strays, rows.line[~good])
         if len(strays):
             self.n_strays += len(strays)
@@ -232,6 +299,8 @@ class _RoutingTable:
                 place="line 1",
             )
         known = set(self.layout.position.values())
+        if self.residency.counts.any():
+            known.update(self.residency.position.values())
         ignored = [n for i, n in enumerate(self.layout.names) if i not in known]
         if ignored:
             builder.warn(

@@ -1,6 +1,8 @@
 """Tables of layer and expert become routing, whatever stands between their rows."""
 
+import csv
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import people
 from ggscope.errors import CorruptError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Head
@@ -57,6 +60,43 @@ def test_more_columns_are_found_by_name(tmp_path) -> None:
     assert r.score.tolist()[0] == 0.75
     assert np.isnan(r.score[1:]).all()
     assert codes(trace) == {"unknown_column": 2}
+
+
+def test_residency_of_a_route_trace_is_counted(tmp_path) -> None:
+    text = (
+        "# route_trace v1\n# model=x n_layer=2\n# layer=0 expert_bytes=7\n"
+        "turn,phase,step,layer,slot,expert,weight,residency,expert_bytes\n"
+        "0,0,0,1,0,9,0.75,0,4096\n0,0,0,1,1,3,0.2,0,0\n"
+        "0,1,1,1,1,4,0.1,1,0\n0,1,1,1,0,9,0.1,2,1024\n0,1,1,1,0,9,0.1,0,2048\n"
+        "0,1,1,1,0,9,0.1,3,5\n0,x,1,1,0,9,0.1,1,5\n"
+    )
+
+    trace = read(tmp_path, text)
+
+    facts = trace.info.producer
+    assert (facts["model"], facts["n_layer"]) == ("x", "2")
+    assert facts["prompt_experts"] == "2 chosen: 0 hit, 0 prefetch hit, 2 miss"
+    assert facts["prompt_experts_read"] == "4.0 KiB"
+    assert facts["generation_experts"] == "3 chosen: 1 hit, 1 prefetch hit, 1 miss"
+    assert facts["generation_experts_read"] == "3.0 KiB"
+    assert len(trace.routing) == 7
+    assert codes(trace) == {}
+
+
+@people.each("csv", lambda name, _: name.endswith(".route.csv"))
+def test_residency_of_a_real_route_trace_is_that_of_its_rows(tmp_path, name) -> None:
+    text = people.content(name).decode()
+    lines = [line for line in text.splitlines() if line[0] != "#"]
+    rows = list(csv.DictReader(lines))
+    n = Counter((row["phase"], row["residency"]) for row in rows)
+
+    facts = read(tmp_path, text).info.producer
+
+    assert facts["generation_experts"] == (
+        f"{n['1', '0'] + n['1', '1']:,} chosen: {n['1', '1']:,} hit, 0 prefetch hit, "
+        f"{n['1', '0']:,} miss"
+    )
+    assert facts["n_expert_used"] == "6"
 
 
 def test_tokens_of_later_turns_are_others(tmp_path) -> None:
