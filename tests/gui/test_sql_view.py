@@ -101,6 +101,21 @@ def test_a_query_that_takes_long_can_be_cancelled(page, qtbot):
     assert page.run("select 1") == [["1"]]
 
 
+def test_the_error_of_a_query_goes_when_another_runs(page, qtbot):
+    page.run("drop view spans")
+    page.editor.setPlainText(
+        "select count(*) from range(100000000) a, range(100000000) b "
+        "where (a.range * b.range) % 7 = 3"
+    )
+    QTest.keyClick(page.editor, Qt.Key.Key_Return, CONTROL)
+    qtbot.wait(300)
+    assert "can only be read" not in page.texts()
+    QTest.keyClick(page.editor, Qt.Key.Key_Escape)
+
+    qtbot.waitUntil(lambda: "Cancelled" in page.texts(), timeout=20_000)
+    assert "can only be read" not in page.texts()
+
+
 def test_a_query_that_cannot_be_stopped_keeps_nobody_waiting(page, qtbot):
     page.editor.setFocus()
     # One value of a list: DuckDB looks whether to stop between values.

@@ -179,6 +179,8 @@ class SqlView(View):
         self._place = -1
         self.stop_button.setEnabled(True)
         self.about.setText("Running…")
+        if self._stack.currentWidget() is self._empty:
+            self._say("Running…")  # not the error of another query
         self.session.tasks.run(
             self._task,
             partial(self._ask, trace, sql),
@@ -267,6 +269,10 @@ class SqlView(View):
     def _on_cancelled(self) -> None:
         self.stop_button.setEnabled(False)
         self.about.setText("Cancelled")
+        if self._stack.currentWidget() is self._empty:
+            self._say("The query was cancelled.")
+        else:
+            self.about.setText("Cancelled · rows of the query before")
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         trace = self.session.trace
