@@ -128,6 +128,22 @@ class Database:
             return sum(len(block) for block in self.integers(table, ()))
         return int(row[0])
 
+    def most_rows(self) -> int:
+        """Return how many rows there are at most, by the largest number of each table.
+
+        None of the tables is read for that.
+        """
+        n = 0
+        for table in self.tables:
+            sql = f"SELECT rowid FROM {_quoted(table)} ORDER BY rowid DESC LIMIT 1"
+            try:
+                row = self._connection.execute(sql).fetchone()
+            except ERRORS:
+                self._raise_stop()
+                continue
+            n += max(int(row[0]), 0) if row else 0
+        return n
+
     def integers(self, table: str, columns: Sequence[str]) -> Iterator[I64]:
         """Yield the rowid and `columns` of all rows as blocks, int64[n, 1 + m].
 
@@ -350,3 +366,19 @@ def _as_integers(rows: list[Row], width: int) -> I64:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def begin_of_last(block: I64, columns: Sequence[str], most_blocks: int) -> int | None:
+    """Return when the last event of a part of a table begins, up to which it is known.
+
+    None where the part is the whole table, or no events.
+
+    Parameters
+    ----------
+    block : rows as `Database.integers` yields them, of so many blocks at most.
+    """
+    if "start" not in columns or len(block) < most_blocks * BLOCK_ROWS:
+        return None
+    start = block[:, 1 + columns.index("start")]
+    known = start[start != NONE]
+    return int(known.max()) if len(known) else None

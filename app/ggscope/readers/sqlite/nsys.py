@@ -24,7 +24,7 @@ from ggscope.readers.common.gathered import (
     Track,
     combined,
 )
-from ggscope.readers.sqlite.database import Database
+from ggscope.readers.sqlite.database import Database, begin_of_last
 
 STRINGS = "StringIds"
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
@@ -86,6 +86,7 @@ class NsysExport:
 
     Attributes
     ----------
+    read_until : time up to which such a look shows all; None = all of it.
     into : what the tables fill.
     counts : rows read of each table.
     """
@@ -95,6 +96,7 @@ class NsysExport:
     ) -> None:
         self._db, self.into = database, gathered
         self._most_blocks = most_blocks
+        self.read_until: int | None = None
         self._strings = gathered.builder.strings
         self._texts: dict[int, str] = {}
         self._tables = sorted(database.tables)
@@ -285,6 +287,10 @@ class NsysExport:
         blocks = list(self._blocks(table, columns))
         data = np.concatenate([np.empty((0, 1 + len(columns)), np.int64), *blocks])
         self.counts[table] = len(data)
+        if self._most_blocks is not None:
+            last = begin_of_last(data, columns, self._most_blocks)
+            if last is not None:
+                self.read_until = min(last, self.read_until or last)
         rows = {name: data[:, i + 1] for i, name in enumerate(columns)}
         rows["record"] = self.into.numbering.of(table, data[:, 0])
         return rows

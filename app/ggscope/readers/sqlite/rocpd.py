@@ -24,7 +24,7 @@ from ggscope.readers.common.rocm import (
     RocmNames,
     agent_title,
 )
-from ggscope.readers.sqlite.database import Database
+from ggscope.readers.sqlite.database import Database, begin_of_last
 
 _STRING = "rocpd_string"
 _MOST_SETS = 256
@@ -41,6 +41,7 @@ class RocpdDatabase:
     ) -> None:
         self._db, self.into = database, gathered
         self._most_blocks = most_blocks
+        self.read_until: int | None = None
         self._tables = sorted(database.tables)
         self.counts: dict[str, int] = {}
 
@@ -110,6 +111,10 @@ class RocpdDatabase:
         blocks = list(islice(self._db.integers(table, columns), self._most_blocks))
         data = np.concatenate([np.empty((0, 1 + len(columns)), np.int64), *blocks])
         self.counts[table] = len(data)
+        if self._most_blocks is not None:
+            last = begin_of_last(data, columns, self._most_blocks)
+            if last is not None:
+                self.read_until = min(last, self.read_until or last)
         rows = {name: data[:, i + 1] for i, name in enumerate(columns)}
         rows["record"] = self.into.numbering.of(table, data[:, 0])
         return rows

@@ -157,6 +157,65 @@ def test_ranges_of_named_domains_have_lanes_of_their_own(tmp_path):
     assert in_order == [usual, lanes["ncclAllReduce"], lanes["nameless"]]
 
 
+@pytest.fixture
+def large_export(tmp_path) -> Path:
+    """An export of which a part is shown early: of ranges twice the time of kernels."""
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(sqlite_files.nsys(1).data)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL")
+        for table, step, about in (
+            ("CUPTI_ACTIVITY_KIND_KERNEL", 100, {"streamId": 7, "shortName": 1}),
+            ("NVTX_EVENTS", 200, {"eventType": 59, "globalTid": sqlite_files.TID}),
+        ):
+            names = ", ".join(("start", '"end"', *about))
+            marks = ", ".join("?" * (2 + len(about)))
+            values = tuple(about.values())
+            db.executemany(
+                f"insert into {table}({names}) values({marks})",
+                ((i * step, i * step + 50, *values) for i in range(70_000)),
+            )
+        db.execute("create table padding(content)")
+        db.execute("insert into padding values(zeroblob(50000000))")
+    return path
+
+
+def test_an_early_picture_says_up_to_when_it_shows_all(large_export):
+    shown: list[Trace] = []
+    done: list[float] = []
+
+    whole = open_trace(
+        large_export,
+        context=ReadContext(
+            publish=shown.append, progress=lambda n, size: done.append(n / size)
+        ),
+    )
+
+    early, until = shown[0], shown[0].read_until
+    assert until
+    assert until < early.extent.end
+    for trace in (early, whole):
+        assert np.count_nonzero(trace.spans.start < until) > 90_000
+    assert (
+        len({int(np.count_nonzero(t.spans.start < until)) for t in (early, whole)}) == 1
+    )
+    assert max(done[:-1]) < 0.8
+
+
+def test_damaged_tables_are_named_where_nothing_is_left(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("create table StringIds(id integer, value text)")
+        db.execute("create table CUPTI_ACTIVITY_KIND_KERNEL(start, 'end', streamId)")
+        db.execute("insert into CUPTI_ACTIVITY_KIND_KERNEL values(1, 2, 7)")
+    data = bytearray(path.read_bytes())
+    data[2 * 4096 :] = b"\x5a" * (len(data) - 2 * 4096)
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptError, match="CUPTI_ACTIVITY_KIND_KERNEL"):
+        open_trace(path)
+
+
 def test_facts_leave_out_the_environment(tmp_path):
     trace = opened(tmp_path / "x.sqlite", sqlite_files.nsys(1).data)
 
