@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -247,7 +246,15 @@ def parser() -> argparse.ArgumentParser:
         "--traces",
         type=Path,
         metavar="FOLDER",
-        help="afterwards, record a trace of each into FOLDER (not timed)",
+        help="afterwards, record a trace of each into FOLDER (not timed), which the "
+        "viewer opens as a table of runs",
+    )
+    ab.add_argument(
+        "--recordings",
+        type=int,
+        default=1,
+        metavar="N",
+        help="traces of each command, in turns (1); several tell change from noise",
     )
     ab.add_argument("--json", action="store_true", help="print JSON")
     ab.set_defaults(do=_ab)
@@ -878,6 +885,13 @@ def _ab(options: argparse.Namespace) -> int:
             raise _CommandError(f"-{name}: {error}") from error
     if options.rounds < 1 or not all(commands):
         raise _CommandError("give two commands and at least one round")
+    if options.recordings < 1:
+        raise _CommandError("--recordings is at least 1")
+    if options.recordings > 1 and options.traces is None:
+        raise _CommandError("--recordings needs --traces FOLDER")
+    traces = None
+    if options.traces is not None:
+        traces = ab.Recordings(options.traces, options.recordings)
     if options.rounds < ab.MIN_ROUNDS:
         complain(
             f"too few rounds for a verdict: at least {ab.MIN_ROUNDS} "
@@ -885,6 +899,8 @@ def _ab(options: argparse.Namespace) -> int:
         )
     report_progress = complain if sys.stderr.isatty() else lambda text: None
     try:
+        if traces is not None:
+            traces.check()
         comparison = ab.compare(
             *commands, rounds=options.rounds, seed=options.seed,
             report_progress=report_progress,
@@ -893,11 +909,8 @@ def _ab(options: argparse.Namespace) -> int:
         raise _CommandError(str(error)) from error
     facts = comparison.as_json()
     facts["commands"] = {"a": options.a, "b": options.b}
-    if options.traces:
-        facts["traces"] = {
-            name: _traced(command, options.traces / f"{name}.bin")
-            for name, command in zip(("a", "b"), commands, strict=True)
-        }
+    if traces is not None:
+        facts["traces"] = traces.record(*commands)
     if options.json:
         say(json.dumps(facts))
         return 0
@@ -914,20 +927,11 @@ def _ab(options: argparse.Namespace) -> int:
     say(comparison.verdict)
     for name, place in facts.get("traces", {}).items():
         say(f"trace of {name}: {place}")
+    if traces is not None and facts["traces"] == traces.places():
+        sides = shlex.join(traces.places().values())
+        say(f"compare them: ggscope diff {sides}")
+        say(f"in the window: ggscope {shlex.quote(str(options.traces))}")
     return 0
-
-
-def _traced(command: list[str], output: Path) -> str:
-    """Record a trace of a command; return its path, or the error."""
-    run = [sys.executable, "-m", "ggscope_capture", "run", "--require", "-o"]
-    done = subprocess.run(
-        [*run, str(output), "--", *command], capture_output=True, check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    if done.returncode == 0:
-        return str(output)
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return f"not traced: {lines[-1] if lines else done.returncode}"
 
 
 def _codemod(options: argparse.Namespace) -> int:

@@ -10,9 +10,11 @@ import json
 import math
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,63 @@ class Comparison:
         }  # fmt: skip
         facts = {"unit": self.unit, "seed": self.seed, "verdict": self.verdict}
         return facts | rows | parts
+
+
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """Traces of the two commands, recorded after they were timed.
+
+    Attributes
+    ----------
+    folder : holds all of them, so that the viewer opens it as a table of runs.
+    n : traces of each command; of one, its file, of several, a folder.
+    """
+
+    folder: Path
+    n: int = 1
+
+    def places(self) -> dict[str, str]:
+        """Return the file or folder of each command's traces, by "a" and "b"."""
+        suffix = ".bin" if self.n == 1 else ""
+        return {name: str(self.folder / f"{name}{suffix}") for name in NAMES[:2]}
+
+    def check(self) -> None:
+        """Raise AbError where a folder has files that would join a command's traces."""
+        if self.n == 1:
+            return
+        for place in map(Path, self.places().values()):
+            if place.exists() and (not place.is_dir() or any(place.iterdir())):
+                raise AbError(f"{place} exists and is not an empty folder")
+
+    def record(self, a: Sequence[str], b: Sequence[str]) -> dict[str, str]:
+        """Record all traces, the commands in turns.
+
+        Returns
+        -------
+        The places of the traces; of a command that could not be traced, why not.
+        """
+        results = self.places()
+        for number in range(1, self.n + 1):
+            for command, (name, place) in zip(
+                (a, b), self.places().items(), strict=True
+            ):
+                path = Path(place) if self.n == 1 else Path(place, f"{number}.bin")
+                if error := _trace(command, path):
+                    results[name] = error
+        return results
+
+
+def _trace(command: Sequence[str], path: Path) -> str:
+    """Record a trace of a command; return the error, "" where there is none."""
+    run = [sys.executable, "-m", "ggscope_capture", "run", "--require", "-o"]
+    done = subprocess.run(
+        [*run, str(path), "--", *command], capture_output=True, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"not traced: {lines[-1] if lines else done.returncode}"
 
 
 def compare(

@@ -6,11 +6,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ggscope_capture import ab
+from ggscope.descriptions.runs import command_differences
+from ggscope.readers.discovery import run_folder
+from ggscope.run_summaries import quick_summary
+from ggscope_capture import ab, targets
 from ggscope_capture.__main__ import main
 
 
@@ -169,3 +173,63 @@ def test_too_few_rounds_are_told_before_anything_runs(
     assert len(before) == (0 if has_verdict else 1)
     assert all(f"--rounds {ab.MIN_ROUNDS}" in line for line in before)
     assert (n >= ab.MIN_ROUNDS) == has_verdict
+
+
+def test_recordings_of_both_commands_open_as_a_set(
+    npm_llama: targets.Target,
+    tiny_models: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "a set"
+    a, b = (
+        shlex.join(npm_llama.command(tiny_models["nano"], "sun", tokens=n, threads=1))
+        for n in (3, 2)
+    )
+    options = ["--rounds", "1", "--traces", str(folder), "--recordings", "2"]
+
+    assert main(["ab", "-a", a, "-b", b, *options, "--json"]) == 0
+
+    data = json.loads(capsys.readouterr().out)
+    places = {name: Path(place) for name, place in data["traces"].items()}
+    assert places == {"a": folder / "a", "b": folder / "b"}
+    runs = run_folder(folder).runs
+    assert [run.path.relative_to(folder).as_posix() for run in runs] == [
+        "a/1.bin", "a/2.bin", "b/1.bin", "b/2.bin",
+    ]  # fmt: skip
+    commands = [quick_summary(run).command for run in runs]
+    assert command_differences(commands) == ["-n 3", "-n 3", "-n 2", "-n 2"]
+
+
+def test_recording_of_each_is_a_file(tmp_path: Path) -> None:
+    recordings = ab.Recordings(tmp_path)
+
+    results = recordings.record(["true"], ["no-such-llama"])
+
+    assert recordings.places() == {
+        "a": str(tmp_path / "a.bin"), "b": str(tmp_path / "b.bin"),
+    }  # fmt: skip
+    assert all(text.startswith("not traced: ") for text in results.values())
+
+
+def test_folders_with_files_are_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "b" / "old.bin"
+    other.parent.mkdir()
+    other.write_bytes(b"old")
+    options = ["--traces", str(tmp_path), "--recordings", "2"]
+
+    status = main(["ab", "-a", "false", "-b", "false", "--rounds", "6", *options])
+
+    assert status == 1
+    assert str(other.parent) in capsys.readouterr().err
+    assert other.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("options", [["--recordings", "2"], ["--recordings", "0"]])
+def test_recordings_need_a_folder_and_a_number(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ab", "-a", "false", "-b", "false", *options]) == 1
+    assert "--recordings" in capsys.readouterr().err
