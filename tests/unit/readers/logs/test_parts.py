@@ -88,7 +88,7 @@ def short_blocks(monkeypatch):
 
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("name", list(texts()))
-@pytest.mark.parametrize("part_rows", [1, 20, 333])
+@pytest.mark.parametrize("part_rows", [1, 40])
 def test_parts_of_any_length_tell_the_same(name, part_rows, tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(texts()[name])
@@ -125,11 +125,11 @@ def telling_lines(data: bytes) -> dict[int, bytes]:
 
 
 @pytest.mark.usefixtures("short_blocks")
-@pytest.mark.parametrize("form", ["clock", "docker", "journald", "colours"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("form", ["clock", "docker", "colours"])
+@pytest.mark.parametrize("seed", range(2))
 def test_every_line_that_tells_something_is_read_again(form, seed, tmp_path):
     path = tmp_path / "x.log"
-    data = cluttered(requests_text(seed, form, 150), seed)
+    data = cluttered(requests_text(seed, form, 60), seed)
     path.write_bytes(data)
     trace = read(path, 50)
     telling = telling_lines(data)
