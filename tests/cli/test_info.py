@@ -19,7 +19,7 @@ from ggscope.cli.info.text import info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import Clock
-from side_samples import sound_file
+from reader_files import valid_file
 from statements import new_statement, new_statements
 from support import ROOT
 from tensor_files import Rec, encode, llama_pass, llama_trace, weight
@@ -136,11 +136,9 @@ def test_token_numbers_count_once_per_phase_unless_there_are_passes(passes, toke
     assert describe(trace, Path("x"))["counts"]["tokens"] == tokens
 
 
-@pytest.mark.parametrize(
-    "reader", ["TraceJsonReader", "GraphJsonReader", "GraphDotReader"]
-)
+@pytest.mark.parametrize("reader", ["trace-json", "graph-json", "graph-dot"])
 def test_files_that_spell_their_ops_declare_no_op_table(run, tmp_path, reader):
-    path = sound_file(reader, tmp_path)
+    path = valid_file(reader, tmp_path)
 
     facts = json.loads(run("info", path, "--json").out)
     text = run("info", path).out

@@ -96,9 +96,9 @@ def test_log_without_requests_says_so(run, tmp_path):
 
 
 def test_logs_join_no_trace_of_their_folder(run, tmp_path, path):
-    from side_samples import sound_file
+    from reader_files import valid_file
 
-    sound_file("GgufReader", tmp_path)
+    valid_file("gguf", tmp_path)
 
     value = json.loads(run("info", tmp_path, "--json").out)
 

@@ -5,7 +5,6 @@ built-in reader. A mapped file would end the process with SIGBUS where it shrink
 """
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,11 @@ from ggscope.errors import ReadError
 from ggscope.readers import registry
 from ggscope.readers.api import ReadContext, Reader
 from ggscope.readers.source import Change, Source
-from side_samples import sound_file
-from support import ROOT
+from reader_files import valid_file
 
-SAMPLES = {
-    "GgmlvizReader": "llama-demo.ggmlviz",
-    "TensorAccessReader": "tinyllama-256.bin",
-    "NpuJsonReader": "npu-prefill-decode.json",
-}
-READERS = tuple(target.rpartition(":")[2] for target in registry.BUILTIN)
-
-
-def sample(name: str, folder: Path) -> Path:
-    """Return a copy of a good file of a reader, which may be changed."""
-    if name not in SAMPLES:
-        return sound_file(name, folder)
-    return Path(shutil.copy(ROOT / "resources" / "samples" / SAMPLES[name], folder))
+LARGE = ("ggmlviz", "tensor-access", "npu-json")
+"""Readers whose valid file is a sample of several blocks."""
+READERS = tuple(info.id for info in registry.BUILTIN.values())
 
 
 def outcome(reader: Reader, source: Source, context: ReadContext) -> list[str]:
@@ -81,8 +69,8 @@ CHANGES = {
 def test_file_that_changes_while_it_is_read(
     tmp_path: Path, name: str, change: object
 ) -> None:
-    reader = next(r for r in registry.readers() if type(r).__name__ == name)
-    path = sample(name, tmp_path)
+    reader = next(r for r in registry.readers() if r.info.id == name)
+    path = valid_file(name, tmp_path)
     assert callable(change)
 
     with Source(path) as source:
@@ -98,12 +86,12 @@ def test_file_that_changes_while_it_is_read(
 
 
 @pytest.mark.parametrize("change", [shrink, shrink_to_nothing, grow, vanish, replace])
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", LARGE)
 def test_file_that_changes_in_the_middle_of_its_reading(
     tmp_path: Path, name: str, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = next(r for r in registry.readers() if type(r).__name__ == name)
-    path = sample(name, tmp_path)
+    reader = next(r for r in registry.readers() if r.info.id == name)
+    path = valid_file(name, tmp_path)
     assert callable(change)
     messages: list[int] = []
 
@@ -125,10 +113,10 @@ def test_file_that_changes_between_two_reads_says_so(
     tmp_path: Path, name: str, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system hands out a kilobyte at a time; half way the file changes."""
-    if name == "SqliteReader":
+    if name == "sqlite":
         pytest.skip("SQLite reads by calls of its own")
-    reader = next(r for r in registry.readers() if type(r).__name__ == name)
-    path = sample(name, tmp_path)
+    reader = next(r for r in registry.readers() if r.info.id == name)
+    path = valid_file(name, tmp_path)
     assert callable(change)
     size, messages = path.stat().st_size, [0]
     pread, preadv = os.pread, os.preadv

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import side_samples
 from expert_traces import routed
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.sessions.join import SideFile, join
@@ -17,6 +16,7 @@ from ggscope.readers.maps import memory_map
 from ggscope.readers.registry import open_trace
 from ggscope.session_loading import open_bundle
 from problem_codes import APP, CONDITIONS, codes_in, texts_in
+from reader_files import reader_files, valid_file
 from session_files import model_trace, reading_trace
 from support import ROOT
 from tensor_files import encode, llama_trace
@@ -77,7 +77,7 @@ def test_a_sample_does_not_provoke_each_code():
 
 def _too_many_tensors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     monkeypatch.setattr(memory_map, "MAX_ROWS", 3)
-    return open_trace(side_samples.sound_file("MemoryMapReader", folder))
+    return open_trace(valid_file("memory-map", folder))
 
 
 def _no_list(folder: Path, _: pytest.MonkeyPatch) -> Trace:
@@ -98,8 +98,8 @@ def _odd_score(folder: Path, _: pytest.MonkeyPatch) -> Trace:
 
 def _full_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     monkeypatch.setattr(readers_survey, "MAX_FILES", 1)
-    for name in ("BufferStatsReader", "MemoryMapReader", "StructureCsvReader"):
-        side_samples.sound_file(name, folder)
+    for name in ("buffer-stats", "memory-map", "structure-csv"):
+        valid_file(name, folder)
     return open_bundle(readers_survey.survey([folder]))
 
 
@@ -140,8 +140,8 @@ def test_code_is_given_under_its_condition(code, tmp_path, monkeypatch):
     assert code in codes_of(PROVOKED[code](tmp_path, monkeypatch))
 
 
-@pytest.mark.parametrize("name", sorted(side_samples.MADE))
-def test_sound_files_give_none_of_them(name, tmp_path):
-    trace = open_trace(side_samples.sound_file(name, tmp_path))
+@pytest.mark.parametrize("name", reader_files())
+def test_valid_files_give_none_of_them(name, tmp_path):
+    trace = open_trace(valid_file(name, tmp_path))
 
     assert not codes_of(trace) & PROVOKED.keys()

@@ -13,14 +13,12 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers import registry
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext, Reader, ReaderInfo, Sniff
 from ggscope.readers.source import Source
-from side_samples import sound_file
+from reader_files import valid_file
 from support import ROOT
 
-READERS = tuple(target.rpartition(":")[2] for target in registry.BUILTIN)
+READERS = tuple(info.id for info in registry.BUILTIN.values())
 SAMPLES = {
-    "GgmlvizReader": ("llama-demo.ggmlviz", "llama.ggmlviz", "whisper.ggmlviz"),
-    "TensorAccessReader": ("tinyllama-256.bin",),
-    "NpuJsonReader": ("npu-prefill-decode.json",),
+    "ggmlviz": ("llama-demo.ggmlviz", "llama.ggmlviz", "whisper.ggmlviz"),
 }
 NOISE = {
     "nothing": b"",
@@ -40,16 +38,16 @@ NOISE = {
 @pytest.fixture(params=READERS)
 def reader(request) -> Reader:
     for reader in registry.readers():
-        if type(reader).__name__ == request.param:
+        if reader.info.id == request.param:
             return reader
     pytest.fail(f"{request.param} could not be loaded")
 
 
 @pytest.fixture
 def samples(reader, tmp_path_factory):
-    name, folder = type(reader).__name__, ROOT / "resources" / "samples"
+    name, folder = reader.info.id, ROOT / "resources" / "samples"
     if name not in SAMPLES:
-        return [sound_file(name, tmp_path_factory.mktemp("sound"))]
+        return [valid_file(name, tmp_path_factory.mktemp("valid"))]
     return [folder / file for file in SAMPLES[name]]
 
 

@@ -39,42 +39,14 @@ from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.timeline.context_menu import build_menu
 from ggscope.views.timeline.view import TimelineView
-from hostile_names import MARKER, MARKUP, hostile_named
+from hostile_names import MARKER, MARKUP, hostile_named, hostile_sessions
 from panes import PANES, broken, pane, settle
 from watched_file import WatchedFile
 
 Opened = Callable[[Path], Document]
 ROLES = [role for role in Qt.ItemDataRole if role < Qt.ItemDataRole.UserRole]
 MAX_ROWS = 40
-SESSIONS = {
-    "npu": ("npu-json",),
-    "ggmlviz": ("ggmlviz", "graph-dot"),
-    "folder": ("tensor-access", "memory-map", "gguf", "graph-json", "buffer-stats",
-               "moe-csv"),
-    "calls": ("cuda-calls",),
-    "chrome": ("chrome-json",),
-    "perfetto": ("perfetto",),
-    "log": ("llama-log",),
-    "storage": ("storage", "extent-map"),
-    "bench": ("llama-bench",),
-    "profile": ("ggml-profile",),
-    "roofline": ("ggml-roofline",),
-    "sqlite": ("sqlite",),
-    "rocm": ("rocprof",),
-    "ascend": ("msprof",),
-    "perf": ("perf-script",),
-    "folded": ("folded",),
-    "speedscope": ("speedscope",),
-    "pprof": ("pprof",),
-    "instruments": ("instruments-deep-copy",),
-    "tensorrt": ("tensorrt",),
-    "ops": ("ggml-ops",),
-    "hexagon": ("ggml-hexagon",),
-    "opencl": ("ggml-opencl",),
-    "bigmoe": ("bigmoe",),
-    "imatrix": ("imatrix",),
-    "tokens": ("trace-json", "structure-csv", "registry", "buffer-timeline"),
-}  # fmt: skip
+SESSIONS = hostile_sessions()
 """Which files are opened together: every format is in one of them."""
 
 

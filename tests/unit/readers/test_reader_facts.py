@@ -24,7 +24,7 @@ from ggscope.readers.partial_reading import requested_range
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import LAYOUTS
 from ggscope.readers.tensor.reader import TensorAccessReader
-from side_samples import sound_file
+from reader_files import valid_file
 from support import ROOT, corpus_path
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -99,12 +99,8 @@ def test_asking_those_allowed_answers_as_asking_all_for_odd_files(tmp_path, name
 
 @pytest.mark.parametrize("target", registry.BUILTIN)
 def test_whom_a_reader_would_take_its_facts_allow(target, tmp_path):
-    name = target.partition(":")[2]
     info = registry.BUILTIN[target]
-    if name in ("GgmlvizReader", "TensorAccessReader", "NpuJsonReader"):
-        (path, *_) = (p for p in SAMPLES.iterdir() if p.suffix == info.suffixes[0])
-    else:
-        path = sound_file(name, tmp_path)
+    path = valid_file(info.id, tmp_path)
 
     with Source(path) as source:
         head = Head(path.name, source.size, source.head(HEAD_BYTES))

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import side_samples
 import sqlite_files
 from ggscope.analysis.sql import database as module
 from ggscope.analysis.sql.database import SqlDatabase, plain_value
@@ -15,6 +14,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace, TraceInfo
 from ggscope.readers.registry import open_trace
+from reader_files import reader_files, valid_file
 
 pytest.importorskip("duckdb")
 
@@ -112,12 +112,9 @@ def test_flows_join_spans(trace, database):
     assert {row[0] for row in rows} == {"cuda_runtime"}
 
 
-@pytest.mark.parametrize("kind", sorted(side_samples.MADE))
+@pytest.mark.parametrize("kind", reader_files())
 def test_every_table_of_every_format_can_be_asked(kind, tmp_path):
-    name, make = side_samples.MADE[kind]
-    path = tmp_path / name
-    path.write_bytes(make())
-    trace = open_trace(path)
+    trace = open_trace(valid_file(kind, tmp_path))
 
     with SqlDatabase(trace) as database:
         assert database.query("select count(*) from spans").rows == [
