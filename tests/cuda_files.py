@@ -198,6 +198,47 @@ def strace(calls: Sequence[Call]) -> list[str]:
     return lines
 
 
+def own_hook(calls: Sequence[Call]) -> list[str]:
+    """Return the lines of ggscope's hook, with addresses, kernels and rates."""
+    begun: dict[str, object] = {
+        "trace": "ggscope-cuda", "version": 1, "pid": 4242, "program": "/bin/x",
+        "way": "driver table",
+    }  # fmt: skip
+    start = f'"ts":{_seconds(START_US)},"epoch_ns":{1_790_000_000 * 10**9}'
+    lines = [json.dumps(begun)[:-1] + f",{start}}}"]
+    for us, is_begin, i in in_order(calls):
+        call, details = calls[i], dict[str, object]()
+        row = f'"op_id":{i},"tid":{call.tid},"depth":{call.depth}'
+        row = f'{{"ts":{_seconds(us)},{row},"phase":"{"B" if is_begin else "E"}"'
+        row += f',"name":"{call.name}"'
+        address = f"0x{1 + call.size % 7 << 20:x}"
+        if is_begin and call.size >= 0 and call.name != "cuMemFree_v2":
+            details["size"] = call.size
+        if is_begin and call.name == "cuMemFree_v2":
+            details["ptr"] = address
+        if is_begin and call.name == "cuLaunchKernel":
+            details |= {"function": "0x7f", "kernel": f"kernel_{i % 5}"}
+        if not is_begin:
+            row += f',"result":{call.result}'
+            if call.name == "cuMemAlloc_v2" and not call.result:
+                details["ptr"] = address
+            if call.is_copy and not call.result:
+                rate = call.size / 1000 / (call.end - call.begin)
+                details["bandwidth_gbps"] = round(rate, 2)
+        lines.append(
+            row + (f',"details":{json.dumps(details)}' if details else "") + "}"
+        )
+    return lines
+
+
+def own_hook_end(us: int, n_lines: int, n_dropped: int = 0) -> str:
+    """Return the last line of ggscope's hook."""
+    return (
+        f'{{"trace":"ggscope-cuda","end":true,"ts":{_seconds(us)},"lines":{n_lines},'
+        f'"dropped":{n_dropped},"functions_left_out":0}}'
+    )
+
+
 DIALECTS: dict[str, Callable[[Sequence[Call]], list[str]]] = {
     "notes": notes,
     "hook": hook,

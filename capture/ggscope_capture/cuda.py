@@ -11,6 +11,7 @@ import ctypes.util
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -155,6 +156,8 @@ class CudaLaunch:
                     raise LaunchError(str(reason), FAILED) from reason
                 self.say("WARN", f"{self.command[0]} runs unrecorded: {reason}")
                 return self._ran(program, self.environment)
+            output = shlex.quote(str(self.output))
+            self.say("INFO", f"ggscope --live {output} shows the calls as they come")
             code = self._ran(program, self._prepared(hook, folder / _CALLS))
             n = self._finish(folder)
         if n == 0:

@@ -198,7 +198,7 @@ def test_opened_log_is_followed_from_the_menu(
     server.tell(str(end_of(3)))
     opened = window.open_path(path)
     settle(qtbot, opened)
-    action = window.actions_["file.follow_log"]
+    action = window.actions_["file.follow_file"]
     assert action.isEnabled()
     action.trigger()
     document = window.document
@@ -207,7 +207,7 @@ def test_opened_log_is_followed_from_the_menu(
     wait(qtbot, lambda: n_requests(document) == 3)
     server.tell(str(end_of(5) - end_of(3)))
     wait(qtbot, lambda: n_requests(document) == 5)
-    assert not window.actions_["file.follow_log"].isEnabled()
+    assert not window.actions_["file.follow_file"].isEnabled()
 
 
 def test_following_an_idle_log_costs_next_to_nothing(

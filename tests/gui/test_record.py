@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -366,24 +367,43 @@ def test_calls_of_cuda_are_recorded_in_the_place_of_ops(dialog, qtbot, built):
     assert dialog.output.text().endswith(".bin")
 
 
-def test_calls_of_cuda_are_shown_when_the_program_has_ended(
-    window, qtbot, tmp_path, monkeypatch
-):
+@pytest.fixture
+def cuda_spec(tmp_path, monkeypatch):
+    """Return what records a program whose calls go to a stand-in for the driver."""
     (tmp_path / "cuda").mkdir()
     programs = cuda_programs.build(tmp_path / "cuda")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(programs))
-    spec = LaunchSpec(
+    return LaunchSpec(
         target=Target(str(programs / "loads")), output=str(tmp_path / "calls.jsonl"),
         more="dlsym kinds", records_calls=True,
     )  # fmt: skip
 
-    window.record(spec)
+
+def test_calls_of_cuda_are_shown_when_the_program_has_ended(window, qtbot, cuda_spec):
+    window.record(cuda_spec)
 
     qtbot.waitUntil(lambda: window.document.session.trace is not None, timeout=PATIENCE)
     trace = window.document.session.trace
     assert trace.info.reader_id == "cuda-calls"
     assert trace.op_name(int(trace.spans.op[0])) == "cuInit"
     assert window.document.session.display.color_by == "category"
+
+
+def test_calls_of_cuda_are_shown_while_the_program_runs(window, qtbot, cuda_spec):
+    window.record(replace(cuda_spec, more="dlsym wait"))
+
+    qtbot.waitUntil(lambda: window.document.session.trace is not None, timeout=PATIENCE)
+    document = window.document
+    assert document.live.is_on
+    assert document.session.trace.is_running
+    assert document.session.run.is_running
+    assert document.session.display.color_by == "category"
+
+    document.session.run.stop()
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
+    trace = document.session.trace
+    assert not trace.is_running
+    assert [trace.op_name(int(op)) for op in trace.spans.op] == ["cuInit"]
 
 
 def test_recordings_go_where_people_see_them(settings, tmp_path, monkeypatch):

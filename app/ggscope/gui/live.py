@@ -39,6 +39,7 @@ _METRICS_TIP = (
     "the greatest delay from writing to reading (≥ where stamps are of no clock of "
     "this machine); records that were lost. N/A = not known."
 )
+_JSON_LINES = ".jsonl"
 _RUN = "ggscope-capture run -- llama-completion -m model.gguf -p Hello"
 _PAGE_WIDTH = 720
 _SIGNS = {True: ("✓", "good"), None: ("–", ""), False: ("✗", "error")}
@@ -255,7 +256,7 @@ class WaitingPage(QWidget):
         if run is not None:
             hint = "Ops appear here as soon as the model runs."
             if run.records_calls:
-                hint = "Its calls of CUDA appear here when it has ended."
+                hint = "Its calls of CUDA appear here as soon as it makes some."
         self.hint = label(hint, self, "dim", wraps=True)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
@@ -329,6 +330,8 @@ class WaitingPage(QWidget):
         }
         if is_log_name(self._follower.target or ""):
             heads[FollowState.WAITING] = "Waiting for the log"
+        elif (self._follower.target or "").endswith(_JSON_LINES):
+            heads[FollowState.WAITING] = "Waiting for the file"
         self.head.setText(heads.get(metrics.phase, "Nothing was recorded"))
         text = sentence(metrics.status.message)
         is_over, is_waiting = (
@@ -422,6 +425,8 @@ def command_for(target: str | None) -> str:
         return _RUN.replace(" -- ", f" --ggmlviz '{one_line(target)}' -- ")
     if target.endswith(".bin"):
         return _RUN.replace(" -- ", f" -o '{one_line(target)}' -- ")
+    if target.endswith(_JSON_LINES):
+        return f"ggscope-capture cuda -o '{one_line(target)}' -- PROGRAM"
     if is_log_name(target):
         return f"llama-server -m model.gguf --log-file '{one_line(target)}'"
     return ""
@@ -429,4 +434,4 @@ def command_for(target: str | None) -> str:
 
 def is_log_name(name: str) -> bool:
     """Tell whether a path is that of a log by its name."""
-    return name.endswith((".log", ".txt", ".jsonl"))
+    return name.endswith((".log", ".txt"))

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from ggscope.live.open_source import (
     RING_VARIABLE,
     is_process,
@@ -20,6 +18,7 @@ from ggscope.live.open_source import (
 )
 from ggscope.live.processes import (
     MappedFile,
+    descendants,
     environment,
     is_alive,
     mapped_files,
@@ -68,12 +67,12 @@ def diagnose(
     check_cancelled : called between steps; may raise.
     """
     if tool is not None:
-        return _of_processes(_descendants(tool), check_cancelled)
+        return _of_processes(descendants(tool), check_cancelled)
     if target is not None and is_process(target):
         pid = int(target)
         if not is_alive(pid):
             return (Step("Program", False, f"Process {pid} does not exist."),)
-        return _of_processes([pid, *_descendants(pid)], check_cancelled)
+        return _of_processes([pid, *descendants(pid)], check_cancelled)
     if target is None:
         return (_folder_access(ring_folder()), _existing_rings())
     return _of_file(Path(target), check_cancelled)
@@ -223,10 +222,3 @@ def _libraries(preload: str, mapped: tuple[MappedFile, ...]) -> list[Step]:
         text = "The writer has no ggml library loaded."
         steps.append(Step("Library", None, text))
     return steps
-
-
-def _descendants(pid: int) -> list[int]:
-    try:
-        return [each.pid for each in psutil.Process(pid).children(recursive=True)]
-    except psutil.Error:
-        return []

@@ -10,21 +10,15 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ggscope.live.files import GrowingFile
+from ggscope.live.growing_text import GrowingText
 from ggscope.live.source import NANO, RecordingLocation, now_ns, pending
 from ggscope.model.tables import I64, Spans
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.model.units import format_bytes, format_counted
-from ggscope.readers.common.text_blocks import LONGEST_LINE
 from ggscope.readers.logs import INFO
 from ggscope.readers.logs.lines import scan_text
 from ggscope.readers.logs.trace import ClockAppeared, LogTrace
 
-_MOST_BYTES = 1 << 24
-"""So much is read in one poll: the rest follows in the next ones."""
-_TAIL_BYTES = 64
-"""Before the place that was read to; they are looked at again, as the file may have
-been written anew and be as long as before."""
 _QUIET_NS = NANO // 2
 _HOLE_BYTES = 1 << 16
 _MARK = b"\xef\xbb\xbf"
@@ -42,7 +36,7 @@ class _Text:
         return self._data[begin : begin + length]
 
 
-class LogSource(GrowingFile):
+class LogSource(GrowingText):
     """The log of a server or of a program that runs.
 
     Lines count once they have their end. A request is drawn when its timings are there,
@@ -51,7 +45,6 @@ class LogSource(GrowingFile):
 
     format = "growing log"
     reader_id = INFO.id
-    unit = "lines"
 
     def _forget(self) -> None:
         super()._forget()
@@ -65,11 +58,6 @@ class LogSource(GrowingFile):
         self._tail = b""
         self._n_earlier = 0
         self._is_behind = self._has_settled = False
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether more was there than the last poll read."""
-        return self._is_behind
 
     @property
     def unfinished_requests(self) -> I64:
@@ -99,38 +87,17 @@ class LogSource(GrowingFile):
 
     def _read(self, file: BinaryIO, now: int) -> None:
         try:
-            self._read_new(file, now)
+            if not self._read_new(file):
+                self._settle(now)
         except ClockAppeared as appeared:
             self._status = replace(self._status, restarts=self._status.restarts + 1)
             self._n_dropped += self._n_earlier
             self._begin_log(LogTrace(grows=True, start=appeared.start))
             self._is_behind = True
 
-    def _read_new(self, file: BinaryIO, now: int) -> None:
-        """Add the lines that have their end since the last time."""
-        size = os.fstat(file.fileno()).st_size
-        if size <= self._looked:
-            self._is_behind = False
-            self._settle(now)
-            return
-        tail = self._tail
-        if tail and self._take(file, self._at - len(tail), len(tail)) != tail:
-            self._note_rotation()
-            self._at = self._looked = _first_written(file)
-            return
-        data = self._take(file, self._looked, _MOST_BYTES)
-        self._is_behind = len(data) == _MOST_BYTES
-        n_whole = data.rfind(b"\n") + 1
-        if not n_whole:
-            self._looked += len(data)
-            if self._looked - self._at > LONGEST_LINE:
-                self._at = self._looked
-            return
-        begin, end = self._at, self._looked + n_whole
-        if begin < self._looked:
-            data = self._take(file, begin, end - begin)
-        if len(data) >= end - begin:  # else it was cut meanwhile
-            self._add(data[: end - begin], begin)
+    def _on_rewritten(self, file: BinaryIO) -> None:
+        self._note_rotation()
+        self._at = self._looked = _first_written(file)
 
     def _add(self, data: bytes, begin: int) -> None:
         n_skipped = len(_MARK) if not begin and data.startswith(_MARK) else 0
@@ -140,8 +107,7 @@ class LogSource(GrowingFile):
             offset=begin + n_skipped,
         )
         self._log.add(_Text(data, begin), lines)
-        self._at = self._looked = begin + len(data)
-        self._tail = data[-_TAIL_BYTES:]
+        self._note_read(data, begin)
         self._n_records = self._log.n_lines
         self._has_settled = False
 
@@ -176,9 +142,6 @@ class LogSource(GrowingFile):
             "the new one. Lines that were written and cut between two looks are not "
             "in this trace.",
         )
-
-    def _is_at_end(self) -> bool:
-        return not self._is_behind
 
     def _open_spans(self, until: int) -> Spans:
         return self._log.open_spans(until)

@@ -159,6 +159,7 @@ METRICS: tuple[LiveMetric, ...] = (
     ),
     LiveMetric("op_records", lambda status, _: status.by_kind.get("ops")),
     LiveMetric("requests", lambda status, _: status.by_kind.get("requests")),
+    LiveMetric("calls", lambda status, _: status.by_kind.get("calls")),
     LiveMetric(
         "fill", lambda status, _: _rounded(status.fill, 4),
         Shown.JSON | Shown.LINE | _RECENT, "buffer",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ggscope.errors import LiveError
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
+from ggscope.live.hook_files import file_for_output, file_of_process
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.program import ProgramSource
@@ -75,8 +76,9 @@ def _followed_text(path: Path) -> GrowingFile | None:
     Raises
     ------
     LiveError
-        If it has calls of CUDA.
+        If it has calls of CUDA that another program than the hook writes.
     """
+    from ggscope.live.calls_file import CallsSource, is_from_hook
     from ggscope.live.log_file import LogSource
     from ggscope.readers.api import Head
     from ggscope.readers.cuda.reader import CudaReader
@@ -93,6 +95,8 @@ def _followed_text(path: Path) -> GrowingFile | None:
         return LogSource(path) if path.suffix in INFO.suffixes else None
     head = Head(path.name, size, data)
     as_log = LogReader().sniff(head).confidence
+    if is_from_hook(data[: data.rfind(b"\n") + 1]):
+        return CallsSource(path)
     if CudaReader().sniff(head).confidence > as_log:
         raise LiveError(
             f"{path}: CUDA calls of this form are not followed; open the file when "
@@ -159,9 +163,10 @@ def path_to_follow(text: str | None) -> Path | None:
     """Return the path of the file or ring to follow; None where there is none yet.
 
     `text` is a path or a process id, the program's or its launcher's. Of a file whose
-    kind only its lines tell, the path comes once there are some. None: the ring
-    that the environment names, else the newest of a running program, else the event
-    stream that the settings name, if it exists. Rings of ended programs are not
+    kind only its lines tell, the path comes once there are some; of an output of
+    ``ggscope-capture cuda`` it is that of the file that is being written. None: the
+    ring that the environment names, else the newest of a running program, else the
+    event stream that the settings name, if it exists. Rings of ended programs are not
     followed.
     """
     if text is None:
@@ -176,9 +181,22 @@ def path_to_follow(text: str | None) -> Path | None:
         paths = rings()
         mine = [path for path in paths if path.name.startswith(f"{_PREFIX}{text}-")]
         mine += [path for path in paths if writer_of(path)[0] == int(text)]
-        return next(iter(mine), None)
+        return next(iter(mine), None) or file_of_process(int(text))
     path = Path(text)
-    return None if path.suffix in _OF_SEVERAL and _absence(path) else path
+    if path.suffix not in _OF_SEVERAL:
+        return path
+    if _absence(path):
+        return file_for_output(path)
+    # An output of an earlier run is there until this one ends.
+    return file_for_output(path, _changed_ns(path)) or path
+
+
+def _changed_ns(path: Path) -> int:
+    """Return when a file was written to, in ns since 1970; 0 where nothing tells."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _absence(path: Path) -> str:

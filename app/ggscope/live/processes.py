@@ -107,6 +107,16 @@ def own_pids() -> Iterator[int]:
                 continue
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    import psutil  # takes a while
+
+    try:
+        return [each.pid for each in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
 def mapped_files(pid: int) -> tuple[MappedFile, ...]:
     """Return the files that a process has mapped, each once."""
     files: dict[tuple[str, int], bool] = {}

@@ -126,6 +126,15 @@ def is_own_file(path: Path) -> bool:
     return True
 
 
+def renamed_to(file: BinaryIO) -> Path | None:
+    """Return the path that an open file has now; None where that is not known."""
+    with contextlib.suppress(OSError):
+        path = os.readlink(f"/proc/self/fd/{file.fileno()}")  # Linux only
+        if os.path.samestat(os.lstat(path), os.fstat(file.fileno())):
+            return Path(path)
+    return None
+
+
 def owner_name(uid: int) -> str:
     """Return the name of a user, or the number of one without a name."""
     with contextlib.suppress(ImportError, KeyError):

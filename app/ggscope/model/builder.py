@@ -127,6 +127,11 @@ class TraceBuilder:
         return self._lanes.add(names, kind, group, sort_keys, attributes)
 
     @property
+    def grows(self) -> bool:
+        """Whether there will be snapshots while more comes."""
+        return self._grown is not None
+
+    @property
     def n_spans(self) -> int:
         """Number of spans so far: the id of the next one."""
         return sum(map(len, self._spans)) if self._grown is None else len(self._grown)
@@ -284,6 +289,10 @@ class TraceBuilder:
                 old.place,
                 old.remedy,
             )
+
+    def retract(self, code: str) -> None:
+        """Take a problem back: of a trace that grows, where it may hold no more."""
+        self._warnings.pop(code, None)
 
     @property
     def has_loss(self) -> bool:

@@ -7,7 +7,7 @@ from ggscope.model.units import format_count
 
 _ONE = {
     "ops": "op", "graphs": "graph", "lists of experts": "list of experts",
-    "requests": "request", "lines": "line",
+    "requests": "request", "calls": "call", "lines": "line",
 }  # fmt: skip
 
 
@@ -23,7 +23,8 @@ def counted_words(n: int, by_kind: Mapping[str, int]) -> str:
     ----------
     n : all records.
     by_kind : how many of them are "ops", "graphs", "lists of experts"; of a log its
-        "requests" and "lines"; empty = in the source's own terms.
+        "requests" and "lines", of CUDA its "calls" and "lines"; empty = in the source's
+        own terms.
     """
     if not by_kind:
         return f"{format_count(n)} record{'' if n == 1 else 's'}"

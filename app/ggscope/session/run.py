@@ -83,7 +83,7 @@ class Run(QObject):
 
     @property
     def records_calls(self) -> bool:
-        """Whether its calls of CUDA are recorded: they are shown at its end."""
+        """Whether its calls of CUDA are recorded, not ops of ggml."""
         return self.spec is not None and self.spec.records_calls
 
     @property

@@ -11,7 +11,7 @@ import pytest
 
 import log_files
 from ggscope.errors import ReadError
-from ggscope.live import log_file
+from ggscope.live import growing_text, log_file
 from ggscope.live.log_file import LogSource
 from ggscope.live.open_source import follow
 from ggscope.live.source import State
@@ -354,7 +354,7 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
 
 
 def test_long_log_is_read_bit_by_bit_and_rows_come_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_file, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(growing_text, "_MOST_BYTES", 1000)
     path = tmp_path / "x.log"
     requests = random_requests(1, 60)
     write(path, log_files.log(requests))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ggscope.analysis.rows.colorings import COLORINGS, Coloring
 from ggscope.gui.context import WindowContext
 from ggscope.model.selection import Filter
+from ggscope.readers.cuda import is_cut_short
 from ggscope.session.settings import LayoutName
 from ggscope.views.registry import BUILTIN, ViewEntry
 
@@ -112,8 +113,9 @@ class Needs(Flag):
     """Something was recorded here that can be saved."""
     FILE = auto()
     """The tab shows a file that is there."""
-    LOG = auto()
-    """The tab shows a log, and does not follow it."""
+    GROWING = auto()
+    """The tab shows a log, or calls of CUDA without a last line, and does not follow
+    it."""
     HIDDEN = auto()
     """A lane is hidden."""
     CLOSED = auto()
@@ -175,8 +177,9 @@ def conditions(window: CommandContext) -> Needs:
     if session.trace is None:
         return now
     now |= Needs.TRACE
-    if session.trace.log is not None and live is None and Needs.FILE in now:
-        now |= Needs.LOG
+    may_grow = session.trace.log is not None or is_cut_short(session.trace)
+    if may_grow and live is None and Needs.FILE in now:
+        now |= Needs.GROWING
     for condition, holds in (
         (Needs.SELECTION, bool(session.selection.current)),
         (
@@ -414,7 +417,7 @@ def _end_title(window: CommandContext) -> str:
     return "Jump to live" if is_on else "End of trace"
 
 
-def _follow_log(window: CommandContext) -> None:
+def _follow_file(window: CommandContext) -> None:
     if window.document is not None:
         window.follow(str(window.document.path))
 
@@ -449,7 +452,7 @@ _FILE = _menu(
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
     Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
     Command("file.live", "Follow a running program…", "", NOTHING, lambda w: w.dialogs.show_follow()),
-    Command("file.follow_log", "Follow this log", "", Needs.LOG, _follow_log),
+    Command("file.follow_file", "Follow this file", "", Needs.GROWING, _follow_file),
     Command("file.save_recording", "Save recording…", "Ctrl+S", RECORDING, of_document(lambda d: d.save_recording())),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),

@@ -259,8 +259,8 @@ class RecordDialog(Dialog):
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         text = (
-            "Runs the unmodified program with the tracer attached and saves the trace. "
-            "Ops are shown live, calls of CUDA when it has ended."
+            "Runs the unmodified program with the tracer attached, shows the trace "
+            "live and saves it."
         )
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(scroll, 1)

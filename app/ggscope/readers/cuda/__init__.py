@@ -1,7 +1,10 @@
 """Traces of CUDA calls: lines of JSON, and the text of bpftrace and strace."""
 
+from ggscope.model.trace import Trace
 from ggscope.readers.api import Option, ReaderInfo
 
+CUT_SHORT = "calls_cut_short"
+"""Code of the problem that the hook has not written its last line."""
 UNIT = "unit"
 UNIT_OPTION = Option(
     name=UNIT,
@@ -24,3 +27,9 @@ INFO = ReaderInfo(
         r"+(<\.\.\. )?[a-z_]\w*(\(| resumed>))"
     ),
 )
+
+
+def is_cut_short(trace: Trace) -> bool:
+    """Tell whether ggscope's hook may go on writing the file of a trace."""
+    is_of_calls = trace.info.reader_id == INFO.id
+    return is_of_calls and any(w.code == CUT_SHORT for w in trace.warnings)

@@ -6,7 +6,7 @@ libcuda), ggscope's own hook (``ggscope-capture cuda``), ``trace_cuda_full.bt`` 
 k3s, and ``strace -tt -T``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -39,6 +39,9 @@ _FORM = LineForm(
     firsts=("first_broken", "first_repaired", "first_other"),
     is_packed=True,
 )  # fmt: skip
+
+
+_COLUMNS = (*_FORM.dtypes, "kind")
 
 
 class Form(IntEnum):
@@ -154,6 +157,36 @@ class CallLines:
 
     def __len__(self) -> int:
         return len(self.line)
+
+    def take(self, rows: I64) -> "CallLines":
+        """Return some events."""
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, **columns)
+
+    def followed_by(self, other: "CallLines") -> "CallLines":
+        """Return these events and those of the lines behind them, of one scan."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in _COLUMNS
+        }
+        return replace(other, **columns)
+
+
+class CallScan:
+    """Scans lines that come little by little: line numbers and texts go on."""
+
+    def __init__(self) -> None:
+        self._table, self._notes = LineTable(_FORM), Notes()
+
+    def add(self, data: Bytes, offset: int) -> CallLines:
+        """Return the events of the next lines, with counts and texts of all so far.
+
+        `offset` : of their first byte in the file.
+        """
+        block, notes = _scan(data, is_last=True)
+        self._table.add(offset, block)
+        self._notes += notes
+        return _lines(self._table, self._notes)
 
 
 def scan_lines(source: Source, context: ReadContext) -> CallLines:

@@ -3,9 +3,7 @@
 import numpy as np
 
 from ggscope.errors import CorruptError
-from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Trace
-from ggscope.model.units import Clock as TraceClock
+from ggscope.model.trace import Trace
 from ggscope.readers.api import (
     BOM,
     NOT_MINE,
@@ -16,12 +14,10 @@ from ggscope.readers.api import (
 )
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.line_records import LineRecords
-from ggscope.readers.common.line_table import warn_broken, warn_stray
 from ggscope.readers.common.text_blocks import lines_estimate, whole_lines
 from ggscope.readers.cuda import INFO, UNIT
-from ggscope.readers.cuda.lines import CallLines, Form, Notes, scan_lines, scan_text
-from ggscope.readers.cuda.pairs import Pairs, pairs_of
-from ggscope.readers.cuda.times import Times, times_of
+from ggscope.readers.cuda.lines import CallLines, Form, scan_lines, scan_text
+from ggscope.readers.cuda.problems import note_problems
 from ggscope.readers.cuda.trace import CallTrace
 from ggscope.readers.source import Source
 
@@ -29,7 +25,7 @@ _FIRST_BYTES = 4 << 20
 """Of a long file, shown before the rest is read."""
 _ROW_BYTES = 160
 """Memory of an event while it is read."""
-_WRITERS = {
+WRITERS = {
     Form.HOOK: "a library before libcuda, in lines of JSON",
     Form.PROBE: "bpftrace, in lines of JSON",
     Form.ENTRY: "a sidecar that sees calls begin, in lines of JSON",
@@ -51,8 +47,8 @@ class CudaReader:
             return NOT_MINE
         form = Form(int(np.bincount(lines.form).argmax()))
         if len(lines) * 4 < lines.n_other:
-            return Sniff(20, f"some lines look like those of {_WRITERS[form]}")
-        return Sniff(80, f"calls that were written by {_WRITERS[form]}")
+            return Sniff(20, f"some lines look like those of {WRITERS[form]}")
+        return Sniff(80, f"calls that were written by {WRITERS[form]}")
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file would cost, by its first lines."""
@@ -103,120 +99,18 @@ def _trace(
     pending: frozenset[str] = frozenset(),
 ) -> Trace:
     """Return the trace of some lines; `pending` where more follow."""
-    pairs = pairs_of(lines)
-    context.check_cancelled()
-    times = times_of(lines, unit, (pairs.begin, pairs.end))
-    context.check_cancelled()
-    builder = TraceBuilder()
-    builder.clock = TraceClock(origin=times.origin, epoch=times.epoch)
-    made = CallTrace(builder, lines, pairs, times)
-    made.add_calls()
-    context.check_cancelled()
-    made.add_instants()
-    made.add_errors()
-    made.add_counters()
+    calls = CallTrace(unit)
+    calls.add(lines, context.check_cancelled)
     if not pending:
-        _warn(builder, lines, pairs, times)
-    builder.records = LineRecords(source.path, lines.line, lines.offset)
+        note_problems(calls.builder, lines, lines.notes, calls.sums)
     forms = np.unique(lines.form).tolist()
+    calls.builder.records = LineRecords(source.path, lines.line, lines.offset)
     info = trace_info(
         INFO,
         source,
         lines.n_lines,
-        producer={"written by": "; ".join(_WRITERS[Form(f)] for f in forms)},
-        summary={"events": events_of(lines, pairs, times)},
+        producer={"written by": "; ".join(WRITERS[Form(f)] for f in forms)},
+        summary={"events": calls.sums.events(lines)},
     )
-    until = int(times.tick.max()) if pending else None
-    return builder.snapshot(info, pending, read_until=until)
-
-
-def events_of(lines: CallLines, pairs: Pairs, times: Times) -> dict[str, object]:
-    """Return how many calls there are, and how much does not belong to one."""
-    return {
-        "calls": len(pairs.begin) + len(pairs.whole),
-        "unmatched": len(pairs.open) + len(pairs.orphan),
-        "broken_lines": lines.n_broken + int(np.count_nonzero(~times.is_placed)),
-    }
-
-
-def _warn(builder: TraceBuilder, lines: CallLines, pairs: Pairs, times: Times) -> None:
-    """Say what was repaired, guessed and lost."""
-    warn_broken(builder, lines)
-    _warn_by_notes(builder, lines.notes)
-    if lines.n_repaired:
-        builder.warn(
-            Severity.NOTICE,
-            "repaired_line",
-            "lines are no sound JSON; what stands before the damage was taken.",
-            count=lines.n_repaired,
-            place=f"line {lines.first_repaired + 1:,}",
-        )
-    warn_stray(builder, lines, "banners, summaries")
-    if len(pairs.open):
-        builder.warn(
-            Severity.NOTICE,
-            "calls_without_end",
-            "calls have no end in the file: they are drawn up to the next event of "
-            "their thread, and how long they took is unknown.",
-            count=len(pairs.open),
-            place=f"line {int(lines.line[pairs.open[0]]) + 1:,}",
-        )
-    if len(pairs.orphan):
-        builder.warn(
-            Severity.NOTICE,
-            "ends_without_call",
-            "ends of calls have no begin in the file; they are markers.",
-            count=len(pairs.orphan),
-            place=f"line {int(lines.line[pairs.orphan[0]]) + 1:,}",
-        )
-    if times.n_back:
-        builder.warn(
-            Severity.NOTICE,
-            "clock_back",
-            "events are earlier than those before them in the file: threads write in "
-            "no strict order, or a clock was set back.",
-            count=times.n_back,
-        )
-    n_lost = int(np.count_nonzero(~times.is_placed))
-    if n_lost:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_event_time",
-            "events have no time, or one beyond all bounds; they are left out.",
-            count=n_lost,
-        )
-    if times.is_guessed:
-        other = "ms" if times.unit == "s" else "s"
-        builder.warn(
-            Severity.NOTICE,
-            "unit_guessed",
-            f"the file does not state the unit of its times; {times.unit} is what such "
-            "programs write.",
-            remedy=f"Read it with --option unit={other} where it is {other}.",
-        )
-
-
-def _warn_by_notes(builder: TraceBuilder, notes: Notes) -> None:
-    """Say what the writers of the file say to lack."""
-    if notes.n_dropped:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "dropped_events",
-            "events are not in the file: they came faster than they could be written, "
-            "or the disk was full.",
-            count=notes.n_dropped,
-        )
-    if notes.n_left_out:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "functions_left_out",
-            "functions of the driver were looked up beyond those that can be recorded.",
-            count=notes.n_left_out,
-        )
-    if notes.n_begun > notes.n_ended:
-        builder.warn(
-            Severity.NOTICE,
-            "calls_cut_short",
-            "the recording has no last line: the process was killed, or still runs; "
-            "calls of its last moments may be missing.",
-        )
+    until = calls.until if pending else None
+    return calls.builder.snapshot(info, pending, read_until=until)

@@ -30,7 +30,8 @@ class Times:
     is_guessed : whether `unit` follows from who writes such lines, not from durations.
     origin : ns of tick 0 in the clock of the file.
     epoch : ns from 1970, UTC, to the zero of that clock; None where nothing tells.
-    n_back : events that are earlier than the one of the same clock before them.
+    n_back : new events that are earlier than the one of the same clock before them.
+    newest : ns of the last event that has a time, in the clock of the file; None: none.
     """
 
     tick: I64
@@ -40,15 +41,26 @@ class Times:
     origin: int
     epoch: int | None
     n_back: int
+    newest: int | None
 
 
-def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
+def times_of(
+    lines: CallLines,
+    asked_unit: str,
+    ends: tuple[I64, I64],
+    *,
+    n_held: int = 0,
+    origin: int | None = None,
+    newest: int | None = None,
+) -> Times:
     """Return when the events happened.
 
     Parameters
     ----------
     asked_unit : "s", "ms" or "auto".
     ends : int64[m], begin and end of calls, where both are there.
+    n_held, origin, newest : so many events were there before, of a file of one clock;
+        tick 0 and the last time by then.
     """
     unit, is_guessed = asked_unit, False
     scale = np.full(len(lines), _SCALES["s"], np.int64)
@@ -69,13 +81,19 @@ def times_of(lines: CallLines, asked_unit: str, ends: tuple[I64, I64]) -> Times:
     time = whole * scale + lines.nano // (_SCALES["s"] // scale)
     settled(lines.clock, time, is_placed)
     if not is_placed.any():
-        return Times(np.zeros(len(lines), np.int64), is_placed, unit, False, 0, None, 0)
-    placed = time[is_placed]
-    origin = int(placed.min())
-    n_back = n_backwards(lines.clock[is_placed], placed)
+        none = np.zeros(len(lines), np.int64)
+        return Times(none, is_placed, unit, False, origin or 0, None, 0, newest)
+    if origin is None:
+        origin = int(time[is_placed].min())
     tick = np.where(is_placed, time - origin, 0)
+    is_new = is_placed[n_held:]
+    new = time[n_held:][is_new]
+    n_back = n_backwards(lines.clock[n_held:][is_new], new)
+    if len(new):
+        n_back += newest is not None and int(new[0]) < newest
+        newest = int(new[-1])
     epoch = lines.notes.epoch if epoch_of(origin) is None else 0
-    return Times(tick, is_placed, unit, is_guessed, origin, epoch, n_back)
+    return Times(tick, is_placed, unit, is_guessed, origin, epoch, n_back, newest)
 
 
 def _unit_by_durations(
