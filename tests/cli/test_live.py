@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import cuda_files
 import log_files
 from ggscope.cli.arguments import parse
 from ggscope.cli.window import follow_where_configured
@@ -35,7 +36,7 @@ KEYS = {
 }
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
 KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms", "owner"}
-KEYS |= {"requests"}
+KEYS |= {"requests", "calls"}
 
 
 def lines(text: str) -> list[dict]:
@@ -97,6 +98,32 @@ def test_script_that_waits_for_any_program_gets_its_lines(run, tmp_path, monkeyp
     assert line.keys() == KEYS
     assert (line["records"], line["state"]) == (0, "waiting")
     assert f"process {os.getpid()} is not traced yet" in answer.err
+
+
+def test_live_counts_calls_of_cuda_until_their_last_line(run, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    calls = cuda_files.random_calls(1, 40)
+    made = cuda_files.own_hook(calls)
+    end = cuda_files.own_hook_end(cuda_files.START_US + 10**7, len(made))
+    path.write_text("\n".join([*made, end, ""]))
+
+    answer = run("live", str(path), "--json", "--seconds", "30")
+
+    assert answer.code == 0
+    last = lines(answer.out)[-1]
+    assert last.keys() == KEYS
+    assert (last["state"], last["calls"]) == ("ended", len(calls))
+    assert last["records"] == len(made) + 1
+
+
+def test_live_refuses_calls_of_another_form(run, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(cuda_files.text("probes"))
+
+    answer = run("live", str(path), "--seconds", "30")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "open the file when the program has ended" in answer.err
 
 
 def test_process_that_is_not_there_is_not_waited_for(run):

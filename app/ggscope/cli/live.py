@@ -17,6 +17,8 @@ from ggscope.live.source import LiveSource, SourceStatus, State
 from ggscope.sanitize import json_text, one_line
 
 _POLLS_PER_SECOND = 60
+_LOOK_S = 0.1
+"""Between looks for something to follow: each looks at processes and folders."""
 _LEAST_S = 0.05
 """Shorter times have no rate."""
 
@@ -116,7 +118,7 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
             output.flush()
         if is_over:
             return None
-        time.sleep(1 / _POLLS_PER_SECOND)
+        time.sleep(_LOOK_S)
     return path
 
 

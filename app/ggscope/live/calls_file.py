@@ -12,7 +12,7 @@ import numpy as np
 from ggscope.errors import LiveError
 from ggscope.live.growing_text import GrowingText
 from ggscope.live.regular_file import renamed_to
-from ggscope.live.source import NANO, State, pending
+from ggscope.live.source import NANO, RecordingLocation, State, pending
 from ggscope.live.writers import Writing
 from ggscope.model.growing import Growing
 from ggscope.model.tables import Spans
@@ -59,21 +59,32 @@ class CallsSource(GrowingText):
     def snapshot(self) -> Trace:
         """Return the trace as it stands."""
         calls, lines, builder = self._calls, self._lines, self._builder
-        notes, n_bytes = lines.notes, self._at
+        notes = lines.notes
         if self._end is not None:
             notes += self._end[1].notes
-            n_bytes += len(self._end[0])
         is_over = self._status.state in (State.ENDED, State.GONE)
         note_problems(builder, lines, notes, calls.sums, is_over=is_over)
         builder.set_open(self._open_spans(calls.until))
         builder.records = LineRecords(self.path, self._line.view(), self._offset.view())
         info = TraceInfo(
-            (self.path,), self.reader_id, self.format, "", n_bytes, self._n_records,
+            (self.path,), self.reader_id, self.format, "",
+            self._n_bytes, self._n_records,
             producer={"written by": WRITERS[Form.HOOK]},
             summary={"events": calls.sums.events(lines)},
         )  # fmt: skip
         until = None if is_over else calls.until
         return builder.snapshot(info, pending(self._status), read_until=until)
+
+    @property
+    def _n_bytes(self) -> int:
+        """Bytes of the file that were read, its last line as well."""
+        return self._at + (0 if self._end is None else len(self._end[0]))
+
+    def _recording(self) -> RecordingLocation:
+        location = super()._recording()
+        if location.place is None:
+            return location
+        return replace(location, n_bytes=self._n_bytes)
 
     def _read(self, file: BinaryIO, now: int) -> None:
         if self._end is not None and not self._is_written_over(file, now):

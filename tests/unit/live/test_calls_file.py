@@ -129,6 +129,36 @@ def test_followed_calls_are_what_reading_the_file_gives(tmp_path, name, seed):
     assert facts(trace, has_end=has_end) == facts(read, has_end=has_end)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_followed_garbage_is_what_reading_it_gives(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    values = bytearray(text_of(with_end(own_hook(random_calls(seed, 30)))))
+    head = values.index(b"\n") + 1
+    for _ in range(int(rng.integers(1, 12))):
+        at = int(rng.integers(head, len(values) - 1))
+        match int(rng.integers(4)):
+            case 0:
+                values[at] = int(rng.integers(256))
+            case 1:
+                values[at] = int(rng.choice(list(b'\n{}[]",:0-e.')))
+            case 2:
+                del values[at : at + int(rng.integers(1, 90))]
+            case 3:
+                values[at:at] = values[at - 40 : at]
+    data = bytes(values).rstrip(b"\n") + b"\n"
+    whole = tmp_path / "whole.jsonl"
+    whole.write_bytes(data)
+    cuts = sorted(rng.integers(0, len(data), 20).tolist())
+    with closing(CallsSource(tmp_path / "x.jsonl")) as source:
+        try:
+            trace = followed(source, data, cuts)
+        except LiveError:  # of a line that looks like another program's
+            return
+        has_end = source.status().state is State.ENDED
+    read = open_trace(whole, reader_id="cuda-calls")
+    assert facts(trace, has_end=has_end) == facts(read, has_end=has_end)
+
+
 class Hook:
     """Writes as the hook does: lines behind the last whole one, then a last line."""
 
@@ -245,7 +275,8 @@ def test_file_that_is_moved_is_followed_to_its_place(tmp_path):
         write(place, text_of([own_hook_end(END_US, len(lines))]))
         settle(source)
         assert source.status().state is State.ENDED
-        assert source.status().recording.place == place
+        recording = source.status().recording
+        assert (recording.place, recording.n_bytes) == (place, place.stat().st_size)
         trace = source.snapshot()
     assert trace.info.paths == (place,)
     assert trace.records is not None
