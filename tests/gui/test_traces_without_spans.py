@@ -46,6 +46,13 @@ def test_drawer_leaves_out_views_without_data(bench: Document) -> None:
     assert tabs(bench) == {"Summary", "Compare", "SQL", "Bookmarks", "Problems"}
 
 
+def test_summary_comes_forward_where_the_tab_in_front_is_left_out(
+    bench: Document,
+) -> None:
+    assert bench.workspace.drawer.tab == "summary"
+    assert not bench.workspace.drawer.is_open
+
+
 def test_view_without_data_that_is_asked_for_has_a_tab(bench: Document) -> None:
     bench.workspace.show_view("statistics")
 

@@ -53,6 +53,8 @@ NARROW_PX = 1100
 _MOST_OF_DRAWER = 0.62
 _MOST_OF_DETAILS = 0.32
 _SAVE_MS = 400
+_FALLBACK_TAB = "summary"
+"""Tab of the drawer that comes forward where the one in front is left out."""
 
 
 class CellDrag(QObject):
@@ -741,8 +743,11 @@ class Workspace(QWidget):
     def _apply_tabs(self) -> None:
         """Leave out of the drawer what is in a pane or a window of its own."""
         # Another tab comes to the front where that one is left out: nobody chose it.
+        elsewhere, front = self._shown_elsewhere(), self.drawer.tab
         self._leaves_out_tabs = True
-        self.drawer.set_elsewhere(self._shown_elsewhere())
+        self.drawer.set_elsewhere(elsewhere)
+        if front in elsewhere and _FALLBACK_TAB not in elsewhere:
+            self.drawer.show_tab(_FALLBACK_TAB, opens=False)
         self._leaves_out_tabs = False
 
     def _show_details(self) -> None:
