@@ -88,8 +88,8 @@ def plain_ops(trace: Trace) -> dict[int, tuple[int, ...]]:
         longest = min(i for i in ids if length[i] == highest)
         waited = sum(int(wait[i]) for i in ids if i != last)
         rows[op] = (
-            len(ids), last, int(s.end[last]), longest, highest, sum(length.values()),
-            waited,
+            len(ids), min(int(s.start[i]) for i in ids), last, int(s.end[last]),
+            longest, highest, sum(length.values()), waited,
         )  # fmt: skip
     return rows
 

@@ -25,6 +25,7 @@ from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.links import stack_name
 from ggscope.analysis.reads.hotness import Heat, heat
 from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.model.tables import I64, Phase, Quality, ranges
 from ggscope.model.trace import LaneKind, Trace
@@ -210,6 +211,7 @@ class ThreadCount:
     n_cores : different cores on which they were seen; 0 = not recorded.
     waiting : waits as a share of work and waits; None = not recorded.
     quality : measured where `n` is the number of the trace, else derived.
+    estimate : what one thread more or fewer would do, or why that is not known.
     """
 
     n: int
@@ -217,6 +219,7 @@ class ThreadCount:
     n_cores: int
     waiting: float | None
     quality: Quality
+    estimate: ThreadEstimate | NoEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,5 +565,7 @@ def thread_count(trace: Trace) -> ThreadCount | NoFlag:
     waiting, n_cores = times.waiting, times.n_cores
     cause = cause_of(Evidence(waiting=waiting, n_threads=n, n_cores=n_cores))
     if cause is Cause.SHARED_CORES:
-        return ThreadCount(n_cores, n, n_cores, waiting, Quality.DERIVED)
-    return ThreadCount(n, n, n_cores, waiting, Quality.MEASURED)
+        count, quality = n_cores, Quality.DERIVED
+    else:
+        count, quality = n, Quality.MEASURED
+    return ThreadCount(count, n, n_cores, waiting, quality, times.estimate)

@@ -4,13 +4,16 @@ from argparse import Namespace
 from pathlib import Path
 
 from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
+from ggscope.analysis.summary.thread_estimate import NoEstimate
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.flags import flag_texts, reason_text, unknown_lines
+from ggscope.descriptions.threads import no_estimate_text
 from ggscope.errors import ExportError, SuffixError
+from ggscope.exporters.summary_json import estimate_json
 from ggscope.model.units import format_bytes
 from ggscope.sanitize import one_line
 
@@ -25,12 +28,13 @@ def run(arguments: Namespace) -> int:
         check_target(target, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
-        result = flags(load(path, arguments), arguments.vram)
+        trace = load(path, arguments)
+        result = flags(trace, arguments.vram)
         if target is not None:
             _write(result, target, overwrite=arguments.force)
         if not arguments.json:
             _print(result, target)
-        return GOOD, flags_json(path, result, target)
+        return GOOD, flags_json(path, result, target, trace.clock.unit_name)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -46,8 +50,15 @@ def _write(flags: Flags, target: Path, *, overwrite: bool) -> None:
     output.say(f"Saved {target}.")
 
 
-def flags_json(path: Path, flags: Flags, target: Path | None) -> dict[str, object]:
-    """Return what ``flags --json`` prints of a file."""
+def flags_json(
+    path: Path, flags: Flags, target: Path | None, ticks: str = "ns"
+) -> dict[str, object]:
+    """Return what ``flags --json`` prints of a file.
+
+    Parameters
+    ----------
+    ticks : unit of the trace's times.
+    """
     facts: dict[str, dict[str, object] | None] = dict.fromkeys(UNKNOWN_FLAGS)
     if (placement := flags.placement) is not None:
         facts["override_tensor"] = {
@@ -83,6 +94,10 @@ def flags_json(path: Path, flags: Flags, target: Path | None) -> dict[str, objec
             "recorded": threads.n_threads,
             "cores": threads.n_cores or None,
             "waiting": threads.waiting,
+            "estimate": estimate_json(threads.estimate, ticks),
+            "no_estimate_because": no_estimate_text(threads.estimate)
+            if isinstance(threads.estimate, NoEstimate)
+            else None,
         }
     for text in flag_texts(flags):
         one = facts[text.key]

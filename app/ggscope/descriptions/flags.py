@@ -13,7 +13,9 @@ from ggscope.analysis.flags import (
     Reason,
     ThreadCount,
 )
+from ggscope.analysis.summary.thread_estimate import ThreadEstimate
 from ggscope.descriptions.coverage import coverage_words
+from ggscope.descriptions.threads import no_estimate_text, other_count_text
 from ggscope.model.tables import Quality
 from ggscope.model.units import (
     format_bytes,
@@ -181,6 +183,16 @@ def _threads(one: ThreadCount) -> FlagText:
         rests = f"cores of spans, and waits at barriers: {waiting} of work and waits"
     else:
         effect = "as in the trace"
+        if isinstance(one.estimate, ThreadEstimate):
+            others = " and ".join(
+                f"{other_count_text(other)} with {other.n_threads}"
+                for other in (one.estimate.fewer, one.estimate.more)
+            )
+            effect += f"; ops would take {others} (estimated, 100 % = as now)"
+        else:
+            effect += (
+                f"; no estimate for other numbers: {no_estimate_text(one.estimate)}"
+            )
         rests = f"{n_threads} recorded"
         rests += f", seen on {cores}" if one.n_cores else "; cores not recorded"
         rests += f"; waits {waiting}" if waiting else "; waits not recorded"

@@ -10,6 +10,8 @@ from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
 from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
 from ggscope.analysis.summary.frames import FrameShare
 from ggscope.analysis.summary.summary import Summary
+from ggscope.analysis.summary.thread_estimate import ThreadEstimate
+from ggscope.descriptions.threads import other_count_text
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Severity, Trace
@@ -430,6 +432,13 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
             f"last at {format_count(last.n_last)} of "
             f"{format_count(threads.n_barriers or 0)} barriers",
         )
+    if isinstance(threads.estimate, ThreadEstimate):
+        for other in (threads.estimate.fewer, threads.estimate.more):
+            yield SummaryLine(
+                f"with {format_counted(other.n_threads, 'thread')}",
+                other_count_text(other),
+                "of the time of ops, estimated",
+            )
 
 
 def _weights(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:

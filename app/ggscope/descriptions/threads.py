@@ -3,6 +3,12 @@
 from ggscope.analysis.reads.thread_touches import ThreadTouches
 from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.op_imbalance import OpImbalance
+from ggscope.analysis.summary.thread_estimate import (
+    MIN_ALIKE,
+    NoEstimate,
+    OtherCount,
+    Reason,
+)
 from ggscope.analysis.summary.threads import ThreadTimes
 from ggscope.analysis.summary.token_threads import TokenThreads
 from ggscope.descriptions.tokens import plural
@@ -16,6 +22,19 @@ from ggscope.model.units import (
 )
 
 NOT_RECORDED = "not recorded"
+_NO_ESTIMATE = {
+    Reason.NO_THREADS: "the trace records no threads",
+    Reason.ONE_THREAD: "one thread is recorded",
+    Reason.THREADS_LEFT_OUT: "the recording leaves threads out",
+    Reason.NO_WAITS: "waits at barriers are not recorded",
+    Reason.NO_CORES: "cores are not recorded, so threads may have shared some",
+    Reason.SHARED_CORES: "threads share cores, so times of ops include time without a "
+    "core",
+    Reason.DERIVED_TIMES: "times of ops are derived",
+    Reason.TOO_LONG: "the trace is too long to find the spans of each op",
+    Reason.NO_SHARED_OPS: "no op is computed by all threads",
+    Reason.FEW_ALIKE: f"too few ops of one name to tell delays (at least {MIN_ALIKE})",
+}
 HIDDEN_IDLE = "derived times end at the next record, so idle time between is not seen"
 
 
@@ -41,6 +60,19 @@ def threads_text(times: ThreadTimes) -> str:
     if times.n_cores:
         parts.append(f"seen on {format_counted(times.n_cores, 'core')}")
     return " · ".join(parts)
+
+
+def no_estimate_text(no_estimate: NoEstimate) -> str:
+    """Return why no other number of threads is estimated."""
+    if no_estimate.reason is Reason.DELAYS:
+        share = format_share(no_estimate.delays)
+        return f"{share} of the time of ops are delays, beyond the median of ops alike"
+    return _NO_ESTIMATE[no_estimate.reason]
+
+
+def other_count_text(one: OtherCount) -> str:
+    """Return what ops would take with another number of threads: ``98 % to 182 %``."""
+    return f"{format_share(one.low)} to {format_share(one.high)}"
 
 
 def token_threads_text(tokens: TokenThreads) -> str:

@@ -6,6 +6,7 @@ from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.devices import device_times
 from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.summary import Summary
+from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.token_threads import TokenThreads
 from ggscope.descriptions.spans import op_words
 from ggscope.descriptions.summary import bottleneck_name, bottleneck_text
@@ -14,6 +15,7 @@ from ggscope.descriptions.threads import (
     barriers_reason,
     gaps_reason,
     imbalance_reason,
+    no_estimate_text,
 )
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Severity, Trace, lane_titles
@@ -134,6 +136,7 @@ def summary_json(
             }
             for one in threads.by_op
         ],
+        "thread_estimate": estimate_json(threads.estimate, ticks),
         "barriers": {
             "n": threads.n_barriers,
             "last": [
@@ -172,9 +175,35 @@ def summary_json(
             unknown["slowest_tokens.wait"] = reason
     if threads.by_op is None:
         unknown["imbalance_by_op"] = imbalance_reason(threads)
+    if isinstance(threads.estimate, NoEstimate):
+        unknown["thread_estimate"] = no_estimate_text(threads.estimate)
     if reason := barriers_reason(threads):
         unknown["barriers.n"] = reason
     return {**result, "unknown": unknown}
+
+
+def estimate_json(
+    estimate: ThreadEstimate | NoEstimate, ticks: str
+) -> dict[str, object] | None:
+    """Return what another number of threads would do; None where nothing tells it.
+
+    Parameters
+    ----------
+    ticks : "ns" or "cycles".
+    """
+    if isinstance(estimate, NoEstimate):
+        return None
+    others = {"one_fewer": estimate.fewer, "one_more": estimate.more}
+    return {
+        "threads": estimate.n_threads,
+        "ops": estimate.n_ops,
+        f"elapsed_{ticks}": estimate.elapsed,
+        "delays_share": estimate.beyond,
+        **{
+            key: {"threads": one.n_threads, "time_low": one.low, "time_high": one.high}
+            for key, one in others.items()
+        },
+    }
 
 
 def _devices_json(trace: Trace, ticks: str) -> list[dict[str, object]] | None:

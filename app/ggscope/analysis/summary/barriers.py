@@ -31,6 +31,7 @@ class SharedOps:
     ----------
     span : int64[n], the span that the op is counted with.
     n_threads : int64[n], at least 2.
+    begin : int64[n], when the first thread began, ticks.
     last : int64[n], the span that ended last, and `end` when, ticks.
     longest : int64[n], the span that took longest, and `most` how long, ticks.
     work : int64[n], ticks of all its spans.
@@ -40,6 +41,7 @@ class SharedOps:
 
     span: I64
     n_threads: I64
+    begin: I64
     last: I64
     end: I64
     longest: I64
@@ -55,6 +57,7 @@ class SharedOps:
         return SharedOps(
             self.span[rows],
             self.n_threads[rows],
+            self.begin[rows],
             self.last[rows],
             self.end[rows],
             self.longest[rows],
@@ -199,13 +202,13 @@ def known_waits(trace: Trace, rows: slice | Array) -> I64:
 
 def _no_ops() -> SharedOps:
     none = np.zeros(0, np.int64)
-    return SharedOps(none, none, none, none, none, none, none, none)
+    return SharedOps(none, none, none, none, none, none, none, none, none)
 
 
 def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> SharedOps:
     """Return the ops of threads that all compute the same: op i is span i of each."""
     n = lanes[0].stop - lanes[0].start
-    columns = np.empty((8, n), np.int64)
+    columns = np.empty((9, n), np.int64)
     # Pieces that stay in the processor's cache: five times as fast as whole columns.
     for part in chunks(n, _IN_CACHE):
         columns[:, part] = _piece(trace, lanes, part)
@@ -215,11 +218,12 @@ def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> SharedOps:
 
 
 def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
-    """Return the columns of some ops of threads in step, int64[8, m]."""
+    """Return the columns of some ops of threads in step, int64[9, m]."""
     spans, length = trace.spans, part.stop - part.start
     rows = [slice(x.start + part.start, x.start + part.stop) for x in lanes]
     first = rows[0]
     span = np.arange(first.start, first.stop, dtype=np.int64)
+    begin = spans.start[first].astype(np.int64)
     last, end = span, spans.end[first].astype(np.int64)
     last_wait = waited = known_waits(trace, first)
     longest_ticks = work = end - spans.start[first]
@@ -228,6 +232,7 @@ def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
         mine, at = spans.end[lane], np.arange(lane.start, lane.stop, dtype=np.int64)
         wait, ticks = known_waits(trace, lane), mine - spans.start[lane]
         waited, work = waited + wait, work + ticks
+        begin = np.minimum(begin, spans.start[lane])
         is_later, is_longer = mine >= end, ticks > longest_ticks
         last, end = np.where(is_later, at, last), np.maximum(end, mine)
         last_wait = np.where(is_later, wait, last_wait)
@@ -236,7 +241,9 @@ def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
     n_threads = np.full(length, len(lanes), np.int64)
     # What the last one waits, nobody else made it wait.
     waited = waited - last_wait
-    return np.stack([span, n_threads, last, end, longest, longest_ticks, work, waited])
+    return np.stack(
+        [span, n_threads, begin, last, end, longest, longest_ticks, work, waited]
+    )
 
 
 def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> SharedOps:
@@ -260,6 +267,7 @@ def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> Shar
     ops = SharedOps(
         of[first],
         last - first + 1,
+        np.minimum.reduceat(spans.start[ids], first),
         ids[last],
         spans.end[ids[last]],
         longest,

@@ -9,18 +9,31 @@ from ggscope.analysis.cores import CoreUse, core_use
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.analysis.summary.barriers import WaitedFor, barriers, shared_ops
+from ggscope.analysis.summary.barriers import (
+    SharedOps,
+    WaitedFor,
+    barriers,
+    shared_ops,
+)
 from ggscope.analysis.summary.op_imbalance import OpImbalance, op_imbalance
 from ggscope.analysis.summary.partial import (
     hidden_graphs,
     hidden_ops,
     hidden_threads,
 )
+from ggscope.analysis.summary.thread_estimate import (
+    NoEstimate,
+    Reason,
+    ThreadEstimate,
+    thread_estimate,
+)
 from ggscope.analysis.workers import add_by_group
 from ggscope.model.selection import By
 from ggscope.model.tables import NO_WAIT, Quality, quality_of
 from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
 from ggscope.model.units import TimeRange
+
+_NO_THREADS = NoEstimate(Reason.NO_THREADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class ThreadTimes:
     by_op : how evenly threads share the work of each kind of op; None where the spans
         of an op are not found, or threads or times are not known.
     cores : by the name of the lane, where they are recorded.
+    estimate : what one thread more or fewer would do, or why that is not known.
     hidden_idle, hidden_work : why idle time, or work of threads, is not known, as the
         recording leaves something out; "" where it is known.
     """
@@ -73,6 +87,7 @@ class ThreadTimes:
     cores: Mapping[str, CoreUse] = field(default_factory=dict)
     hidden_idle: str = ""
     hidden_work: str = ""
+    estimate: ThreadEstimate | NoEstimate = _NO_THREADS
 
     @property
     def n_cores(self) -> int:
@@ -146,10 +161,26 @@ def thread_times(
     is_measured = all(lane.is_measured for lane in lanes)
     if ops is not None and is_measured and not hidden_threads(trace):
         by_op = op_imbalance(trace, ops.ending_in(time))
-    return ThreadTimes(
+    times = ThreadTimes(
         kind, tuple(lanes), shown.duration, n_barriers, last, by_op, cores,
         hidden_idle, hidden_work,
     )  # fmt: skip
+    return replace(times, estimate=_estimate(trace, times, ops, time))
+
+
+def _estimate(
+    trace: Trace, times: ThreadTimes, ops: SharedOps | None, time: TimeRange | None
+) -> ThreadEstimate | NoEstimate:
+    """Return what one thread more or fewer would do, or why that is not known."""
+    if trace.spans.wait is None:
+        return NoEstimate(Reason.NO_WAITS)
+    if hidden_threads(trace):
+        return NoEstimate(Reason.THREADS_LEFT_OUT)
+    if not all(lane.is_measured for lane in times.lanes):
+        return NoEstimate(Reason.DERIVED_TIMES)
+    if ops is None:
+        return NoEstimate(Reason.TOO_LONG)
+    return thread_estimate(trace, ops.ending_in(time), len(times.lanes), times.n_cores)
 
 
 def lane_times(

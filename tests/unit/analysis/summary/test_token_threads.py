@@ -107,15 +107,15 @@ def test_imbalance_of_ops_is_that_of_a_plain_loop(in_step: bool) -> None:
     assert set(values) == set(expected)
     for name, rows in expected.items():
         one = values[name]
-        ratios = [one / (work / n) for n, _, _, _, one, work, _ in rows]
+        ratios = [one / (work / n) for n, _, _, _, _, one, work, _ in rows]
         mean = sum(work / n for n, *_, work, _ in rows)
-        total = sum(row[4] for row in rows)
+        total = sum(row[5] for row in rows)
         assert (one.n, one.most) == (len(rows), total)
         assert one.mean == pytest.approx(mean)
         assert one.ratio == pytest.approx(total / mean)
         assert one.worst_ratio == pytest.approx(max(ratios))
         worst = {
-            row[3] for row, r in zip(rows, ratios, strict=True) if r == max(ratios)
+            row[4] for row, r in zip(rows, ratios, strict=True) if r == max(ratios)
         }
         assert one.worst in worst
     lost = [one.lost for one in op_imbalance(trace, ops)]
