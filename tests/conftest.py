@@ -87,9 +87,12 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _USER_FOLDERS}
     for name in _USER_FOLDERS:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
-    usual, open_source._SHARED = open_source._SHARED, Path(os.environ["GGSCOPE_RINGS"])
+    usual, open_source.SHARED_MEMORY = (
+        open_source.SHARED_MEMORY,
+        Path(os.environ["GGSCOPE_RINGS"]),
+    )
     yield
-    open_source._SHARED = usual
+    open_source.SHARED_MEMORY = usual
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)

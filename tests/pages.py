@@ -7,7 +7,14 @@ in another way while its tests stay.
 from typing import TypeVar
 
 from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtWidgets import QAbstractButton, QTabBar, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QMenu,
+    QStackedWidget,
+    QTabBar,
+    QWidget,
+)
 
 from ggscope.gui.dialogs.filters import FilterPopup
 from ggscope.gui.document import Document
@@ -155,6 +162,29 @@ def filter_popup(document: Document) -> FilterPopup | None:
     """Return the popup that edits the filter, None where it is closed."""
     popups = document.findChildren(FilterPopup)
     return next((popup for popup in popups if popup.isVisible()), None)
+
+
+def show_workspace(document: Document) -> None:
+    """Show the views of a document whose trace no file was read for."""
+    pages = document.workspace.parentWidget()
+    assert isinstance(pages, QStackedWidget)
+    pages.setCurrentWidget(document.workspace)
+
+
+def saved_filters(window: MainWindow) -> QMenu:
+    """Return the menu of the filters that were saved."""
+    menus = window.menuBar().findChildren(QMenu)
+    (menu,) = (each for each in menus if each.title() == "Saved filters")
+    return menu
+
+
+def end_pause(widget: QObject) -> None:
+    """End the pause after which a dialog or view takes what was typed or moved."""
+    direct = Qt.FindChildOption.FindDirectChildrenOnly
+    for timer in widget.findChildren(QTimer, options=direct):
+        if timer.isSingleShot() and timer.isActive():
+            timer.start(0)
+    QApplication.processEvents()
 
 
 def more_chips(document: Document) -> QAbstractButton:

@@ -165,12 +165,14 @@ def click(view: View, at: QPoint) -> None:
 
 def lit_spans(view: TimelineView) -> set[int]:
     """Return the spans that the timeline lights up."""
-    return set() if view._lit is None else set(view._lit.ids.tolist())
+    return set() if view.lit is None else set(view.lit.ids.tolist())
 
 
 def lit_bytes(view: HeatmapView) -> set[tuple[int, int]]:
     """Return the bytes of the file that the heatmap lights up."""
-    return {(int(a), int(b)) for a, b in view._linked_ranges().tolist()}
+    scene = view.scene_now()
+    assert scene is not None
+    return {(int(a), int(b)) for a, b in scene.linked.tolist()}
 
 
 def lit_nodes(view: GraphView) -> set[int]:

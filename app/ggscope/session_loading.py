@@ -172,7 +172,7 @@ def open_parts(
     if not bundle.members:
         raise _nothing_found(bundle)
     work = _Work(context, sum(m.size for m in bundle.members))
-    notes = list(_notes_of(bundle))
+    notes = list(notes_of(bundle))
     errors: list[ReadError] = []
 
     def read(members: Sequence[SessionFile], how: _How) -> list[LoadedFile]:
@@ -581,7 +581,7 @@ def _rightly_empty(bundle: FileSet, sides: Sequence[LoadedFile]) -> set[str]:
     }
 
 
-def _notes_of(bundle: FileSet) -> tuple[ReadWarning, ...]:
+def notes_of(bundle: FileSet) -> tuple[ReadWarning, ...]:
     """Return what became of the files that take no part."""
     notes = [_not_opened(skipped) for skipped in bundle.skipped if skipped.is_fault]
     others = [skipped for skipped in bundle.skipped if not skipped.is_fault]

@@ -17,7 +17,7 @@ _COMMON = ("/", "/usr", "/usr/local")
 
 def python_folders() -> list[str]:
     """Return the folders that this Python was built in and for, the longest first."""
-    values = _build_values()
+    values = build_values()
     named = [values.get(name) for name in ("abs_builddir", "abs_srcdir", "prefix")]
     named += [sys.base_prefix, str(Path(sys.base_prefix).resolve())]
     return distinct(folder for folder in named if isinstance(folder, str))
@@ -48,7 +48,7 @@ def write_sysconfig(folder: Path) -> Path:
     """Write the values of `sysconfig` without these folders; return where they are."""
     folders = python_folders()
     values: dict[str, object] = {}
-    for name, value in _build_values().items():
+    for name, value in build_values().items():
         for old in folders:
             value = value.replace(old, NEUTRAL) if isinstance(value, str) else value
         values[name] = value
@@ -59,7 +59,7 @@ def write_sysconfig(folder: Path) -> Path:
     return folder
 
 
-def _build_values() -> dict[str, object]:
+def build_values() -> dict[str, object]:
     try:
         module = importlib.import_module(_module_name())
     except ImportError:  # such as in a framework of macOS

@@ -291,7 +291,7 @@ def test_viewer_killed_while_it_reads_leaves_the_ring_to_the_next(
         time.sleep(0.05)
         viewer.kill()
     next_one = live.Ring(path)
-    is_owner, begun = next_one.is_owner, int(next_one._tail[0])
+    is_owner, begun = next_one.is_owner, next_one.n_before
     left = 0
     while next_one.is_running():
         left += next_one.take().records.size

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -774,7 +775,7 @@ def test_rings_go_elsewhere_where_shared_memory_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("GGSCOPE_RINGS")
-    full = shutil.disk_usage("/")._replace(free=1 << 20)
+    full = SimpleNamespace(free=1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
 
     assert launcher.ring_folder() == Path(tempfile.gettempdir())

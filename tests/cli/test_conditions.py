@@ -17,7 +17,7 @@ import map_files
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.cli import bench, live, self_test, stats, window
 from ggscope.cli.check import judge
-from ggscope.cli.reading import _Guard
+from ggscope.cli.reading import MemoryGuard
 from ggscope.descriptions.completeness import completeness_words
 from ggscope.descriptions.files import join_words
 from ggscope.errors import TooLargeError
@@ -28,7 +28,7 @@ from ggscope.readers import memory
 from ggscope.readers.api import Estimate
 from ggscope.readers.discovery import FileSet, Skipped
 from ggscope.readers.registry import open_trace
-from ggscope.session_loading import _notes_of
+from ggscope.session_loading import notes_of
 from ring_writer import Writer
 from statements import new_statement, new_statements
 from support import ROOT
@@ -274,7 +274,7 @@ def test_fewer_names_are_offered_where_a_reader_can_read_fewer(
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 20)
 
     with pytest.raises(TooLargeError) as caught:
-        _Guard(tmp_path, {})(Estimate(10**9, 40 * 10**9, 10**9, True, names))
+        MemoryGuard(tmp_path, {})(Estimate(10**9, 40 * 10**9, 10**9, True, names))
 
     assert ("--names" in f"{caught.value} {caught.value.hint}") == names
 
@@ -333,7 +333,7 @@ def test_range_of_what_is_missing_is_stated_where_there_is_one(n_fewer, n_more) 
 def test_files_that_take_no_part_are_listed_up_to_three() -> None:
     def notes(n: int) -> str:
         skipped = tuple(Skipped(Path(f"{i}.txt"), "it is no trace.") for i in range(n))
-        return "\n".join(note.message for note in _notes_of(FileSet(skipped=skipped)))
+        return "\n".join(note.message for note in notes_of(FileSet(skipped=skipped)))
 
     assert all(f"{i}.txt" in notes(3) for i in range(3))
     assert "3.txt" not in notes(4)

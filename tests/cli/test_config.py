@@ -214,7 +214,7 @@ def test_changed_file_counts_while_a_program_is_followed(tmp_path, monkeypatch):
 
 def opened(*text: str) -> tuple[object, list[str]]:
     arguments = parse([*text])
-    cli._set_up(arguments)
+    cli.apply_options(arguments)
     follow_where_configured(arguments)
     return arguments.live, list(map(str, arguments.files))
 
@@ -248,7 +248,7 @@ def test_named_stream_is_followed_where_no_program_runs(
     stream = tmp_path / "t.ggmlviz"
     monkeypatch.delenv(open_source.RING_VARIABLE, raising=False)
     monkeypatch.setenv(open_source.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(open_source, "_SHARED", tmp_path)
+    monkeypatch.setattr(open_source, "SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(open_source.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("GGML_VIZ_OUTPUT", str(stream))
 

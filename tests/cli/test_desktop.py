@@ -312,7 +312,7 @@ def test_file_that_a_newer_version_has_no_more_is_removed(data: Path) -> None:
     old, place = data / name, data / desktop.LIST
     old.write_bytes(b"old")
     known = json.loads(place.read_text())
-    known["files"][name] = desktop._sum(b"old")
+    known["files"][name] = hashlib.sha256(b"old").hexdigest()
     place.write_text(json.dumps(known))
 
     assert main(["--install-desktop"]) == 0

@@ -92,7 +92,7 @@ class CaseFailedError(Exception):
 def case_of(reader_id: str, number: int, seed: int = 0) -> Case:
     """Return the case with this number: the same for the same three arguments."""
     random = Random(f"{GENERATION}:{seed}:{reader_id}:{number}")
-    whole, small, contents = _seeds(reader_id)
+    whole, small, contents = all_seeds(reader_id)
     name, data = random.choice(small if random.random() < _SMALL_SHARE else whole)
     changed = mutated(random, data, contents)
     options = {
@@ -105,7 +105,7 @@ def case_of(reader_id: str, number: int, seed: int = 0) -> Case:
 
 def sound_case(reader_id: str) -> Case:
     """Return a case without a mutation that goes the whole way."""
-    name, data = _seeds(reader_id)[0][0]
+    name, data = all_seeds(reader_id)[0][0]
     return Case(reader_id, name, data, is_whole_way=True)
 
 
@@ -158,7 +158,7 @@ def _readers() -> dict[str, Reader]:
 
 
 @cache
-def _seeds(reader_id: str) -> tuple[list[Seed], list[Seed], list[bytes]]:
+def all_seeds(reader_id: str) -> tuple[list[Seed], list[Seed], list[bytes]]:
     """Return sound files as they are, small ones, and the contents of both."""
     if reader_id == "planted":
         whole = small = [("t.planted", b"planted" + bytes(16))]

@@ -21,6 +21,7 @@ from ggscope.model.selection import Selection
 from ggscope.model.units import TimeRange
 from ggscope.session.session import Session
 from ggscope.views.registry import BUILTIN
+from pages import show_workspace
 from statements import new_statement
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -35,7 +36,7 @@ def document(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> Iterator[Docum
     made = window.open_path(tmp_path / "built.bin")
     qtbot.waitUntil(lambda: made.session.tasks.is_idle)
     made.session.set_trace(llama_like_trace(tokens=4, layers=3))
-    made._stack.setCurrentWidget(made.workspace)
+    show_workspace(made)
     made.toolbar.set_usable(True)
     made.focus_views()
     return made

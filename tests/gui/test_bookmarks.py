@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.dialogs import BookmarkDialog, NameDialog
 from ggscope.gui.document import Document
+from ggscope.gui.document import document as document_module
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange
@@ -349,7 +350,7 @@ def test_return_goes_there_and_marks_the_range(
 def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None:
     fill(session, "a", "=1+1")
 
-    view._copy.menu().actions()[0].trigger()
+    Page(view).button("Copy").menu().actions()[0].trigger()
 
     lines = QGuiApplication.clipboard().text().splitlines()
     assert lines[0].split("\t")[1:4] == ["name", "start (ns)", "duration (ns)"]
@@ -523,8 +524,9 @@ def test_names_of_lanes_are_there_after_reopening(
 
 def test_two_windows_see_each_others_bookmarks(
     window: MainWindow, document: Document, trace: Path, qtbot: QtBot,
-    opened: Callable[[Path], Document],
+    opened: Callable[[Path], Document], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    monkeypatch.setattr(document_module, "is_window_active", lambda: True)
     copy = Path(shutil.copy(trace, trace.with_name("same content.ggmlviz")))
     other = opened(copy)
     qtbot.waitUntil(lambda: other.bookmarks.keeper.is_read)
@@ -536,7 +538,6 @@ def test_two_windows_see_each_others_bookmarks(
 
     document.session.bookmarks.remove(0)
     wait_kept(qtbot, document)
-    other.bookmarks.keeper._is_watching = lambda: True
     other.bookmarks.keeper.check_file()
 
     qtbot.waitUntil(lambda: names(other.session) == ["c", "b"])

@@ -17,7 +17,7 @@ from ggscope.descriptions.reads import rests_on
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
-from pages import is_settled
+from pages import Page, is_settled
 from panes import empty_words, titles_of
 from reads_builder import moe_reads
 from statements import new_statement, new_statements
@@ -167,7 +167,7 @@ def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
 
 
 def test_copy_gives_the_answer_and_what_it_rests_on(view):
-    view._copy()
+    Page(view).button("Copy").click()
 
     text = QGuiApplication.clipboard().text()
     assert "page cache this run reads" in text

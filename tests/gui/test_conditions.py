@@ -460,7 +460,7 @@ def test_files_beside_a_trace_are_offered_in_singular_and_plural(opened) -> None
 
     def offered(n: int) -> str:
         clear(document)
-        document.parts._on_beside(whole.without(paths[n:]))
+        document.loader.beside_found.emit(whole.without(paths[n:]))
         return said(document)
 
     assert "file in" in offered(1)

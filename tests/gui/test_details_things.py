@@ -175,7 +175,13 @@ def test_click_on_a_source_selects_its_tensor(
     session.selection.select_span(1)
     tensors = [a.tensor for a in view.sources.accesses]
 
-    QTest.mouseClick(view.sources, LEFT, pos=QPoint(40, view.sources._pitch() + 10))
+    QTest.mouseClick(
+        view.sources,
+        LEFT,
+        pos=QPoint(
+            40, view.sources.sizeHint().height() // len(view.sources.accesses) + 10
+        ),
+    )
 
     assert session.selection.current == Selection("tensors", (tensors[1],))
 

@@ -21,8 +21,7 @@ class Knot(QObject):
 
 def test_workers_never_collect_and_the_timer_does(qtbot: QtBot) -> None:
     gc.enable()
-    collector = MainThreadCollector()
-    collector._timer.setInterval(10)
+    collector = MainThreadCollector(period_ms=10)
     freed_on: list[threading.Thread] = []
     knot = Knot()
     watch = weakref.ref(knot, lambda _: freed_on.append(threading.current_thread()))

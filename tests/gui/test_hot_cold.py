@@ -18,6 +18,7 @@ from ggscope.render.charts import BAR_HEIGHT
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.hot_cold import HotColdView
+from pages import Page
 from reads_builder import moe_reads
 from statements import new_statement, new_statements
 
@@ -152,7 +153,7 @@ def test_marked_range_only_counts_what_starts_in_it(view, session, qtbot):
 
 
 def test_copy_puts_ranking_and_facts_on_the_clipboard(view):
-    view._copy()
+    Page(view).button("Copy").click()
 
     text = QGuiApplication.clipboard().text()
     assert "Never touched: 120 B" in text

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
@@ -111,7 +111,9 @@ def test_height_of_the_drawer_is_the_persons_and_is_kept(
     workspace: Workspace, session: Session, settings: Settings, qtbot: QtBot
 ) -> None:
     workspace.show_view("problems")
-    rows, drawer = workspace._rows, workspace.drawer
+    drawer = workspace.drawer
+    rows = drawer.parentWidget()
+    assert isinstance(rows, QSplitter)
     before = drawer.height()
 
     rows.moveSplitter(rows.sizes()[0] - 60, 1)

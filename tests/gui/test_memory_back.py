@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import memory
@@ -73,7 +74,7 @@ def test_memory_of_a_job_that_outlives_its_tab_is_given_back(qtbot: QtBot) -> No
     tasks.run("job", job, lambda _: None)
     qtbot.waitUntil(lambda: bool(held))
     tasks.close()
-    with qtbot.waitSignal(returner._timer.timeout):
+    with qtbot.waitSignal(returner.findChild(QTimer).timeout):
         returner.start(tasks.jobs)
     may_end.set()
 
@@ -88,7 +89,7 @@ def test_closing_a_tab_waits_for_its_jobs(
 ) -> None:
     document = opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
     given: list[object] = []
-    monkeypatch.setattr(window._closed, "start", given.append)
+    monkeypatch.setattr(window.findChild(ClosedReturner), "start", given.append)
 
     window.close_document(document)
 

@@ -100,7 +100,7 @@ def test_model_keeps_the_rules_of_item_models(view: ProblemsView) -> None:
         view.model, QAbstractItemModelTester.FailureReportingMode.Fatal, view
     )
 
-    view._on_problem("another")
+    view.session.problem_reported.emit("another")
 
     assert view.model.rowCount() == 5
 

@@ -28,7 +28,7 @@ from ggscope.session import run as run_module
 from ggscope.session.tasks import Tasks
 from ggscope_capture import models
 from messages import said, toast
-from pages import is_settled, tab_row, waiting_console
+from pages import end_pause, is_settled, tab_row, waiting_console
 from panes import pane, texts_of_widgets, titles_of
 from statements import new_statement, new_statements
 from support import ROOT
@@ -221,20 +221,20 @@ def test_program_is_said_to_be_looked_at_until_it_is_known(
     dialog, qtbot, built, monkeypatch
 ):
     messages: list[str] = []
-    say = dialog._say
+    show = dialog.program_words.setText
 
-    def noted(where, text, level=""):
+    def noted(text):
         messages.append(text)
-        say(where, text, level)
+        show(text)
 
-    monkeypatch.setattr(dialog, "_say", noted)
+    monkeypatch.setattr(dialog.program_words, "setText", noted)
     for name, is_looked_at in ((built["program"], True), ("  ", False)):
         messages.clear()
         dialog.program.setEditText(str(name))
         looked(dialog, qtbot)
         assert ("Checking the program…" in messages) == is_looked_at
     dialog.program.setEditText(str(built["program"]))
-    dialog._look_at_both()
+    end_pause(dialog)
     before = dialog.program_words.text()
     looked(dialog, qtbot)
     assert new_statement(before, dialog.program_words.text())
@@ -312,7 +312,7 @@ def test_nothing_moves_when_what_is_found_out_comes(dialog, qtbot, built, model)
     before = places()
     for name in ("/bin/ls", str(built["static"]), str(built["program"])):
         dialog.program.setEditText(name)
-        dialog._look_at_both()
+        end_pause(dialog)
         assert places() == before  # while it is looked at
         looked(dialog, qtbot)
         assert places() == before
@@ -639,7 +639,8 @@ def test_a_stream_that_nobody_took_is_cut(monkeypatch):
     texts = "print('a' * 200 + 'b' * 9)"
     monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", texts])
     running = launcher.Running([])
-    running._process.wait()
+    while running.status() is None:
+        time.sleep(0.01)
     ((is_error, text),) = running.read_output()
     assert not is_error
     assert text == "\n… 200 B left out …\nbbbbbbbbb\n"

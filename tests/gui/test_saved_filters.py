@@ -18,6 +18,7 @@ from ggscope.model.selection import Filter
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
+from pages import saved_filters
 
 LEFT = Qt.MouseButton.LeftButton
 MATMUL = Filter(families=frozenset({"matmul"}))
@@ -125,7 +126,7 @@ def test_menu_saves_lists_and_applies(
     QTest.keyClicks(dialog.name, "mine")
     QTest.keyClick(dialog.name, Qt.Key.Key_Return)
     document.session.queries.set_filter(Filter())
-    menu = window._menus.filters
+    menu = saved_filters(window)
     menu.aboutToShow.emit()
     menu.actions()[0].trigger()
 

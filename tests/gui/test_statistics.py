@@ -526,7 +526,6 @@ def test_old_figures_are_greyed_until_the_new_ones_are_there(
 ) -> None:
     counted(qtbot, view)
     figures = column(view, 2)
-    view._stale_timer.setInterval(0)
     session.tasks.hold(True)
 
     session.ranges.set_marked(MarkedRange(TimeRange(0, 448_600)))
@@ -552,14 +551,15 @@ def test_cancelled_count_keeps_the_old_figures(
     counted(qtbot, view)
     figures, about = column(view, 2), view.about.full_text
 
+    session.tasks.hold(True)
     view.by.setCurrentIndex(view.by.findData("layer"))
-    view._on_stale()
+    qtbot.waitUntil(lambda: view.model.is_stale)
     session.tasks.cancel("statistics")
-    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    session.tasks.hold(False)
+    qtbot.waitUntil(lambda: not view.model.is_stale)
 
     assert column(view, 2) == figures
     assert view.about.full_text == about
-    assert not view.model.is_stale
 
 
 @pytest.mark.parametrize(

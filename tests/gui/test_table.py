@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QPainter, QWheelEvent
+from PySide6.QtGui import (
+    QFontMetrics,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QWheelEvent,
+)
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
@@ -33,10 +41,12 @@ from ggscope.views.base.cells import (
     to_markdown,
     to_tsv,
 )
+from ggscope.views.base.widgets import mono_font
 from ggscope.views.table import view as table_module
 from ggscope.views.table.delegate import Role, TraceTableModel, search_pattern
+from ggscope.views.table.grid import VirtualTable
 from ggscope.views.table.view import TableView, filters_of
-from pages import TablePage
+from pages import TablePage, is_settled
 from panes import texts_of_widgets, titles_of
 from statements import new_statement, new_statements
 
@@ -649,7 +659,7 @@ def slowest(view: TableView, session: Session, qtbot: QtBot) -> list[int]:
     half = TimeRange(extent.start, extent.start + extent.duration // 2)
     session.viewport.set_visible(half)
     view.sort_by(Sorting("duration", True))
-    qtbot.waitUntil(lambda: not view._quiet.isActive())
+    qtbot.waitUntil(lambda: is_settled(view))
     return [view.model.span_at(row) for row in range(view.model.rowCount())]
 
 
@@ -953,7 +963,7 @@ def test_time_of_day_fits_its_column(view: TableView, session: Session) -> None:
     session.display.set_absolute_time(True)
 
     assert view.model.text(0, "time") == "22:13:20.000000"
-    text = view.grid.rows._metrics["mono"].horizontalAdvance("22:13:20.000000")
+    text = QFontMetrics(mono_font(12)).horizontalAdvance("22:13:20.000000")
     assert width() >= text + 16
     session.display.set_absolute_time(False)
     assert width() == usual
@@ -987,6 +997,16 @@ def test_badge_colours_tell_disk_from_buffer(view: TableView) -> None:
     assert {"#0072b2", "#009e73"} <= seen
 
 
+def point_at_row(grid: VirtualTable, row: int) -> None:
+    """Move the mouse there at once: QTest.mouseMove only posts it."""
+    at = QPointF(grid.row_box(row).center())
+    event = QMouseEvent(
+        QEvent.Type.MouseMove, at, at, Qt.MouseButton.NoButton,
+        Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier,
+    )  # fmt: skip
+    QApplication.sendEvent(grid.viewport(), event)
+
+
 def test_rows_are_painted_anew_where_they_change_and_only_there(
     qtbot: QtBot, view: TableView, session: Session
 ) -> None:
@@ -1009,7 +1029,7 @@ def test_rows_are_painted_anew_where_they_change_and_only_there(
     changes: list[Callable[[], object]] = [
         lambda: session.selection.select(Selection("spans", (first,))),
         lambda: session.selection.select(Selection("spans", (second,))),
-        lambda: grid._set_hovered(3),
+        lambda: point_at_row(grid, 3),
         lambda: grid.model.set_hits(hits),
         lambda: grid.model.set_hits(None),
         lambda: grid.hide_column("record", True),
@@ -1299,7 +1319,7 @@ def test_replaced_trace_under_a_filter_shows_the_new_matches(
 
 
 def test_header_menu_lists_the_columns(qtbot: QtBot, view: TableView) -> None:
-    view._on_header_menu(QPoint(5, 5))
+    view.grid.header.customContextMenuRequested.emit(QPoint(5, 5))
     menu = QApplication.activePopupWidget()
 
     assert isinstance(menu, QMenu)

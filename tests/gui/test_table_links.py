@@ -160,7 +160,7 @@ def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
     order = view.model.order
     assert order is not None
     rows = {row: view.model.span_at(row) for row in range(len(order))}
-    states = {row: view.grid._state_of(row) for row in rows}
+    states = {row: view.grid.state_of(row) for row in rows}
     assert sorted(rows[row] for row, state in states.items() if state.is_lit) == lit
     assert not any(s.is_selected for s in states.values())
 

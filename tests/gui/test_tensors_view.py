@@ -256,7 +256,7 @@ def test_go_to_reaches_a_tensor_of_a_model_alone(
 
 def test_menu_copies_the_name(view: TensorsView) -> None:
     menu = QMenu(view)
-    view._on_menu(menu, row_of(view, "output.weight"))
+    view.table.menu_requested.emit(menu, row_of(view, "output.weight"))
 
     next(entry for entry in menu.actions() if entry.text() == "Copy name").trigger()
 

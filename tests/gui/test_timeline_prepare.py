@@ -43,7 +43,7 @@ def test_prepare_on_a_worker_equals_that_at_once(with_mask):
 def test_prepare_stops_where_it_is_cancelled(after, monkeypatch):
     cancel = threading.Event()
     prepared: list[str] = []
-    prepare_lane = PrepareRequest._prepare_lane
+    prepare_lane = PrepareRequest.prepare_lane
 
     def prepare(self: PrepareRequest, key: str) -> int:
         n_rows = prepare_lane(self, key)
@@ -52,7 +52,7 @@ def test_prepare_stops_where_it_is_cancelled(after, monkeypatch):
             cancel.set()  # on whichever thread took this lane
         return n_rows
 
-    monkeypatch.setattr(PrepareRequest, "_prepare_lane", prepare)
+    monkeypatch.setattr(PrepareRequest, "prepare_lane", prepare)
     if not after:
         cancel.set()
 
@@ -97,13 +97,13 @@ def lanes_of_many_spans(n_lanes: int, each: int) -> Trace:
 def test_of_many_lanes_only_those_in_view_are_prepared(qtbot, monkeypatch):
     monkeypatch.setattr(prepare_module, "FEW_SPANS", 40)
     prepared: list[str] = []
-    prepare_lane = PrepareRequest._prepare_lane
+    prepare_lane = PrepareRequest.prepare_lane
 
     def prepare(self: PrepareRequest, key: str) -> int:
         prepared.append(key)
         return prepare_lane(self, key)
 
-    monkeypatch.setattr(PrepareRequest, "_prepare_lane", prepare)
+    monkeypatch.setattr(PrepareRequest, "prepare_lane", prepare)
     session = Session()
     session.lanes.set_state(LaneState(collapsed=frozenset()))
     view = TimelineView(session, theme("dark"))

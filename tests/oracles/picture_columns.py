@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ggscope.analysis.rows.columns import Columns, _Once
+from ggscope.analysis.rows.columns import Columns, Once
 from ggscope.analysis.rows.rows import Row
 from ggscope.model.tables import I64, Array
 
@@ -39,7 +39,7 @@ def columns_slow(row: Row, edges: I64, category: Array | None = None) -> Columns
         busy[k] = total / max(width, 1)
         if total:
             names[k] = min(sums, key=lambda name: (-sums[name], name))
-    return Columns(busy, names, count, covered, first, _Once(lambda: longest))
+    return Columns(busy, names, count, covered, first, Once(lambda: longest))
 
 
 def columns_by_numpy(
@@ -75,4 +75,4 @@ def columns_by_numpy(
         covered[k], busy[k] = total if width else 0, total / max(width, 1)
         names[k] = int(np.argmax(sums)) if total else name[0]
         longest[k] = span[np.argmax(inside)]
-    return Columns(busy, names, count, covered, first, _Once(lambda: longest))
+    return Columns(busy, names, count, covered, first, Once(lambda: longest))

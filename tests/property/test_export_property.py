@@ -172,10 +172,10 @@ def test_stacks_are_those_of_a_walk_through_each_track(trace: Trace) -> None:
         while opened and opened[-1][0] <= begin:
             opened.pop()
         parts = made.processes[where.process - 1], where.name
-        head = ";".join(map(folded._frame, parts))
+        head = ";".join(map(folded.frame_name, parts))
         _, around, payer = opened[-1] if opened else (0, head, "")
         word = trace.op_name(int(s.op[i])) or trace.span_name(i)
-        path = f"{around};{folded._frame(word)}"
+        path = f"{around};{folded.frame_name(word)}"
         if not is_open:
             expected[payer] -= end - begin
             expected[path] += end - begin

@@ -557,12 +557,23 @@ def test_content_is_on_the_disk_before_it_has_its_name(
     assert seen == [(False, False), (True, True)]
 
 
-def test_every_reason_has_a_sentence() -> None:
-    for number in atomic_write._REASONS:
-        with (
-            pytest.raises(WriteError) as caught,
-            atomic_write._explained(Path("a.png")),
-        ):
-            raise OSError(number, os.strerror(number))
-        assert os.strerror(number) in str(caught.value)
-    assert errno.ENOSPC in atomic_write._REASONS
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM,
+     errno.EIO, errno.ENXIO, errno.EPIPE],
+    ids=errno.errorcode.get,
+)  # fmt: skip
+def test_reason_of_the_system_is_given_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+    with pytest.raises(WriteError) as caught:
+        write_file(tmp_path / "a.png", b"new")
+
+    # In brackets, behind the reason in plain words.
+    assert f"({os.strerror(number)})" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

@@ -510,7 +510,7 @@ def test_sysconfig_of_the_bundle_names_no_folder_of_the_builder(tmp_path: Path) 
     text = written.read_text("utf-8")
     values: dict[str, dict[str, object]] = {}
     exec(text, values)
-    assert values["build_time_vars"].keys() == neutral._build_values().keys()
+    assert values["build_time_vars"].keys() == neutral.build_values().keys()
     assert not [folder for folder in folders if folder in text]
 
 

@@ -77,7 +77,7 @@ def _main(argv: Sequence[str] | None) -> int:
         try:
             arguments = parse(sys.argv[1:] if argv is None else argv)
             is_verbose = bool(arguments.verbose)
-            _set_up(arguments)
+            apply_options(arguments)
             with output.own_stdout(arguments.json), _few_collections(arguments):
                 code = _run(arguments)
                 output.flush()
@@ -237,7 +237,8 @@ def _few_collections(arguments: Namespace) -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _set_up(arguments: Namespace) -> None:
+def apply_options(arguments: Namespace) -> None:
+    """Do what the options of all commands ask for: safe mode, logging, settings."""
     if arguments.safe_mode:
         # Read by the registry, and inherited by processes started from here.
         os.environ["GGSCOPE_SAFE_MODE"] = "1"

@@ -90,7 +90,7 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
 
 def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     options = reader_options(arguments)
-    admit = None if arguments.force else _Guard(path, options)
+    admit = None if arguments.force else MemoryGuard(path, options)
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
         update = progress.update if progress.is_shown else None
         context = ReadContext(progress=update, options=options)
@@ -216,13 +216,14 @@ def reading_words(arguments: Namespace) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Guard:
+class MemoryGuard:
     """Refuses a file that would not fit into memory."""
 
     path: Path
     options: Mapping[str, str]
 
     def __call__(self, estimate: Estimate) -> None:
+        """Raise TooLargeError where the file does not fit into memory."""
         fit = judge(estimate, self.options)
         if fit.fits:
             return

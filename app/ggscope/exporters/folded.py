@@ -43,7 +43,9 @@ def stacks(events: Events) -> dict[str, int]:
     head = np.array(
         [
             frames.setdefault(
-                f"{_frame(events.processes[track.process - 1])};{_frame(track.name)}",
+                ";".join(
+                    map(frame_name, (events.processes[track.process - 1], track.name))
+                ),
                 len(frames),
             )
             for track in events.tracks
@@ -103,12 +105,14 @@ def _frames(events: Events, frames: dict[str, int]) -> I32:
     is_named = events.trace.lanes.is_stacks[s.lane[ids]] & (s.name[ids] >= 0)
     number = np.where((op >= 0) & ~is_named, op, number)
     used = distinct(number)
-    of_text = [frames.setdefault(_frame(texts[i]), len(frames)) for i in used.tolist()]
+    of_text = [
+        frames.setdefault(frame_name(texts[i]), len(frames)) for i in used.tolist()
+    ]
     place = np.searchsorted(used, number)
     return np.array(of_text, np.int32)[place] if len(of_text) else place.astype("i4")
 
 
-def _frame(name: str) -> str:
+def frame_name(name: str) -> str:
     """Return a name without what ends a frame or a line."""
     return one_line(name).replace(";", ",") or NAMELESS
 

@@ -133,15 +133,17 @@ def malloc_trim() -> Any | None:  # a function of ctypes
 
 
 class MainThreadCollector(QObject):
-    """Garbage collector on the main thread, from creation to `stop`."""
+    """Garbage collector on the main thread, every `period_ms` until `stop`."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, parent: QObject | None = None, period_ms: int = PERIOD_MS
+    ) -> None:
         super().__init__(parent)
         self._was_enabled = gc.isenabled()
         gc.disable()
         gc.freeze()  # what importing made so far; see gui.imports
         self._timer = QTimer(self)
-        self._timer.setInterval(PERIOD_MS)
+        self._timer.setInterval(period_ms)
         self._timer.timeout.connect(self.collect)
         self._timer.start()
 

@@ -24,7 +24,7 @@ RING_VARIABLE = "GGSCOPE_RING"
 FOLDER_VARIABLE = "GGSCOPE_RINGS"
 """Environment variable with the folder in which `ggscope-capture` makes rings."""
 _PREFIX, _DEFS = "ggscope-", ".defs"
-_SHARED = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 _HEAD_BYTES = 1 << 16
 _OF_SEVERAL = {".jsonl"}
 """Suffixes of files that are a log, or calls of CUDA, which only their lines tell."""
@@ -111,7 +111,9 @@ def ring_folder() -> Path:
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder:
         return Path(folder).absolute()
-    return _SHARED if os.path.isdir(_SHARED) else Path(tempfile.gettempdir())
+    return (
+        SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else Path(tempfile.gettempdir())
+    )
 
 
 def rings() -> list[Path]:
@@ -121,7 +123,7 @@ def rings() -> list[Path]:
     knows only the usual one, and the launcher passes that by where it has no room.
     """
     by_time: list[tuple[int, Path]] = []
-    folders = dict.fromkeys((ring_folder(), _SHARED, Path(tempfile.gettempdir())))
+    folders = dict.fromkeys((ring_folder(), SHARED_MEMORY, Path(tempfile.gettempdir())))
     for path in chain.from_iterable(f.glob(_PREFIX + "*") for f in folders):
         if path.name.endswith(_DEFS) or not is_own_file(path):
             continue

@@ -299,6 +299,11 @@ class TraceBuilder:
         """Whether a warning tells of lost data."""
         return any(w.severity == Severity.DATA_LOSS for w in self._warnings.values())
 
+    @property
+    def warnings(self) -> tuple[ReadWarning, ...]:
+        """All warnings so far, the worst first."""
+        return tuple(sorted(self._warnings.values(), key=lambda w: -w.severity))
+
     def warn_stated(self, figures: Iterable[DeclaredMetric]) -> None:
         """Note the figures of a file that its content contradicts, all in one row."""
         wrong = [figure for figure in figures if figure.agrees is False]
@@ -353,7 +358,7 @@ class TraceBuilder:
             tensors=self.tensors,
             buffers=self.buffers,
             graphs=tuple(self._graphs),
-            warnings=tuple(sorted(self._warnings.values(), key=lambda w: -w.severity)),
+            warnings=self.warnings,
             ops=self.ops,
             records=self.records,
             pending=pending,

@@ -114,7 +114,7 @@ def shape_of(name: str) -> NameShape:
     A trace may have a million names; nearly all differ from others in digits only,
     and those are looked at once.
     """
-    find = _shape_of if len(name) <= _LONGEST_KEPT else _shape_of.__wrapped__
+    find = pattern_shape if len(name) <= _LONGEST_KEPT else pattern_shape.__wrapped__
     return find(name.translate(_ONE_DIGIT))
 
 
@@ -189,7 +189,8 @@ def _parse(name: str) -> TensorName:
 
 
 @lru_cache(maxsize=1 << 12)
-def _shape_of(name: str) -> NameShape:
+def pattern_shape(name: str) -> NameShape:
+    """Return the shape of all names that are this one once each digit is alike."""
     begin, end, suffixes, is_cut = _split(name)
     base = name[begin:end]
     expert, head = _digits(_EXPERT, base), _digits(_HEAD, base)

@@ -152,7 +152,7 @@ def available_bytes() -> int:
     The least of what the system, its control group and its own limit leave.
     """
     available, total = system_bytes()
-    free = [available, *_cgroup_free_bytes(), *_limit_free_bytes()]
+    free = [available, *cgroup_free_bytes(), *_limit_free_bytes()]
     reserve = min(total // _RESERVE_SHARE, _RESERVE_MOST)
     return max(min(free) - reserve, 0)
 
@@ -211,7 +211,7 @@ def _address_bytes() -> int:
     return int(psutil.Process().memory_info().vms)
 
 
-def _cgroup_free_bytes() -> list[int]:
+def cgroup_free_bytes() -> list[int]:
     """Return what the control groups of this process leave; [] where there is none."""
     if sys.platform != "linux":
         return []

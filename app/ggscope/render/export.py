@@ -414,7 +414,7 @@ def _svg(picture: DisplayList, title: str, description: str, zoom: float) -> byt
     for name, side in (("width", picture.width), ("height", picture.height)):
         size = f'\\1="{side * per_mm:.6g}mm"'
         text = re.sub(rf'(<svg\b[^>]*?\b{name})="[^"]*"', size, text, count=1)
-    text = _FAMILY.sub(_css_family, _without_repeats(text))
+    text = css_families(_without_repeats(text))
     return text.encode()
 
 
@@ -436,6 +436,11 @@ def _without_repeats(svg: str) -> str:
         if earlier != name:
             svg = svg.replace(f'"url(#{name})"', f'"url(#{earlier})"')
     return _CLIP.sub(lambda match: match[0] if first[match[2]] == match[1] else "", svg)
+
+
+def css_families(svg: str) -> str:
+    """Name each family of fonts as CSS does, with what replaces one that is missing."""
+    return _FAMILY.sub(_css_family, svg)
 
 
 def _css_family(match: re.Match[str]) -> str:

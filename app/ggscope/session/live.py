@@ -7,7 +7,6 @@ on whatever the picture does: a ring that is not emptied loses records.
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -18,7 +17,6 @@ from PySide6.QtCore import QObject, Qt, Signal
 from ggscope.errors import LiveError
 from ggscope.live.metrics import Rates
 from ggscope.live.open_source import follow, is_process, path_to_follow, waiting_message
-from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.source import NANO, LiveSource, RecordingLocation, SourceStatus, State
 from ggscope.model.record_kinds import record_words
@@ -26,6 +24,7 @@ from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes
 from ggscope.readers.memory import available_bytes, memory_limit
+from ggscope.session.live_pace import LOOK_S, QUICK_S, PollPace, RateWindow
 from ggscope.session.loader import WINDOW_BYTES
 from ggscope.session.scheduler import (
     HIDDEN_S,
@@ -42,14 +41,7 @@ FIRST_TICKS = 2_000_000_000
 """Duration that is shown before the view begins to scroll: 2 s."""
 LOG_TICKS = 300_000_000_000
 """The same of a log: requests take seconds to minutes."""
-_QUICK_S, _MANY_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 30, 1 / 10, 0.25
-"""Between polls: while records come; where many come and the ring has room for them;
-after `_QUIET_S` without any; and before there is a source."""
-_MUCH, _FULL = 4096, 0.25
-"""Records of a poll that are many, as each poll has a fixed cost; and the fill of a
-ring up to which it may wait for more."""
-_QUIET_S, _NOBODY_S = 0.5, 1.0
-_RATE_S = 1.0
+_NOBODY_S = 1.0
 _AIR = 20
 """One part in so many of the view lies after the newest record."""
 
@@ -127,9 +119,8 @@ class PollThread(threading.Thread):
         self._is_abandoned = self._has_closed = False
         self._is_resting = False
         self._lock = threading.Lock()
-        self._received_at = self._checked_at = 0.0
-        self._n_known = 0
-        self._past: deque[tuple[float, int, int, tuple[int, bool]]] = deque()
+        self._checked_at = 0.0
+        self._rates, self._pace = RateWindow(), PollPace()
         self._sent = LiveMetrics()
 
     def finish(self) -> None:
@@ -192,11 +183,13 @@ class PollThread(threading.Thread):
                 self._send_status(
                     now, LiveMetrics(status=SourceStatus(message=message))
                 )
-                self._rest(_LOOK_S)
+                self._rest(LOOK_S)
                 continue
             if source.poll():
-                self.clock.is_dirty, self._received_at = True, now
-            metrics = self._metrics(now, source.status())
+                self.clock.is_dirty, self._pace.received_at = True, now
+            status = source.status()
+            rates = self._rates.add(now, status)
+            metrics = LiveMetrics(_PHASES[status.state], status, rates)
             if metrics.phase.is_over or self._end.is_set():
                 phase = metrics.phase if metrics.phase.is_over else FollowState.STOPPED
                 if (
@@ -214,7 +207,7 @@ class PollThread(threading.Thread):
             if self.clock.is_due(now) and not self._show(source, metrics, now):
                 return
             self._send_status(now, metrics)
-            self._rest(self._until_next(now, metrics))
+            self._rest(self._pace.until_next(now, status))
 
     def _wait_for_more(self) -> None:
         """Wait until `resume` or `abandon`."""
@@ -223,20 +216,8 @@ class PollThread(threading.Thread):
             self.clock.wake.clear()
             if not threading.main_thread().is_alive():
                 return
-        self._past.clear()
+        self._rates.clear()
         self.clock.is_dirty = True
-
-    def _until_next(self, now: float, metrics: LiveMetrics) -> float:
-        """Return the seconds until the next poll, where no snapshot is due before."""
-        if metrics.phase is FollowState.WAITING:
-            return _LOOK_S
-        if OPTIONS.poll_s:  # a ring loses records where it is not emptied
-            return min(OPTIONS.poll_s, _SLOW_S if metrics.status.lost >= 0 else 60.0)
-        if now - self._received_at >= _QUIET_S:
-            return _SLOW_S
-        n_new = metrics.status.records - self._n_known
-        self._n_known = metrics.status.records
-        return _MANY_S if n_new >= _MUCH and metrics.status.fill < _FULL else _QUICK_S
 
     def _rest(self, seconds: float) -> None:
         """Wait, but no longer than until a snapshot is due."""
@@ -274,7 +255,7 @@ class PollThread(threading.Thread):
         trace = None
         if source is not None and (status.records or phase is not FollowState.STOPPED):
             trace = ended(source.snapshot(), phase)
-        while not (self._is_abandoned or self.clock.wait_idle(_QUICK_S)):
+        while not (self._is_abandoned or self.clock.wait_idle(QUICK_S)):
             pass
         self._send_update(_LiveUpdate(LiveMetrics(phase, status), trace))
 
@@ -294,29 +275,6 @@ class PollThread(threading.Thread):
         if metrics != self._sent and self.clock.is_status_due(now):
             self._sent = metrics
             self._send_update(_LiveUpdate(metrics))
-
-    def _metrics(self, now: float, status: SourceStatus) -> LiveMetrics:
-        """Return the metrics, with rates of the last second."""
-        past = self._past
-        if past and (past[-1][1] > status.records or past[-1][2] > status.tokens):
-            past.clear()  # another program
-        if past and status.backlog > past[0][1]:
-            past.clear()  # what was there before has no rate
-        lag_now = status.lag_ns, status.is_least_lag
-        past.append((now, status.records, status.tokens, lag_now))
-        while len(past) > 2 and now - past[1][0] >= _RATE_S:
-            past.popleft()
-        then, records, tokens, _ = past[0]
-        took = now - then
-        lag = max(lag for _, _, _, lag in past)
-        phase = _PHASES[status.state]
-        if took < _RATE_S / 2:
-            return LiveMetrics(phase, status, Rates(-1.0, -1.0, *lag))
-        tokens_per_s = -1.0
-        if status.tokens >= 0:
-            tokens_per_s = (status.tokens - max(tokens, 0)) / took
-        records_per_s = (status.records - records) / took
-        return LiveMetrics(phase, status, Rates(records_per_s, tokens_per_s, *lag))
 
 
 class LiveSession(QObject):

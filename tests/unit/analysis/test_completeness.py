@@ -697,12 +697,9 @@ def test_layers_of_an_op_are_those_of_the_most_like_it(
     # Some have the layers of another one, but for one of them.
     for k in range(0, 60, 3):
         members[f"like{k}"] = members[f"op{k}"] ^ {int(rng.integers(0, 40))}
-    result = expected._Classes.__new__(expected._Classes)
-    result.members = {(n, 0): dict.fromkeys(sorted(s), 0) for n, s in members.items()}
-    result.layers = set(range(10_000))
-    places = sorted(set().union(*members.values()))
-    result._places = {layer: place for place, layer in enumerate(places)}
-    result._sets = {}
+    result = expected.LayerSets(
+        {(name, 0): own for name, own in members.items()}, set(range(10_000))
+    )
 
     for name, own in members.items():
         if len(own) < 4:
@@ -711,7 +708,7 @@ def test_layers_of_an_op_are_those_of_the_most_like_it(
         assert own <= layers
         assert len(layers) <= len(of_all)
         assert most < len(members) or layers == of_all
-    assert len(result._sets) <= most
+    assert len(result.usual) <= most
 
 
 def nameless(n_passes: int, shared: str, folder: Path, *, has_layers: bool) -> Trace:

@@ -144,19 +144,19 @@ def test_any_text_is_parsed_without_error(name: str) -> None:
 
 
 def test_names_that_differ_in_digits_are_looked_at_once() -> None:
-    names._shape_of.cache_clear()
+    names.pattern_shape.cache_clear()
 
     reports = [parse(f"blk.{i:05}.ffn_up-{i:05}") for i in range(10_000)]
 
-    assert names._shape_of.cache_info().misses == 1
+    assert names.pattern_shape.cache_info().misses == 1
     assert reports[123].base == "blk.00123.ffn_up-00123"
 
 
 def test_long_names_are_not_kept() -> None:
-    names._shape_of.cache_clear()
+    names.pattern_shape.cache_clear()
 
     assert parse("x" * 5_000).base == "x" * 5_000
-    assert names._shape_of.cache_info().currsize == 0
+    assert names.pattern_shape.cache_info().currsize == 0
 
 
 def test_name_of_very_many_suffixes_is_read_once() -> None:

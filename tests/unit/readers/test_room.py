@@ -118,7 +118,7 @@ def test_control_group_limits_what_there_is(
     monkeypatch.setattr(readers_memory, "_CGROUP", tmp_path)
     monkeypatch.setattr(readers_memory, "_own_cgroup", str)
 
-    assert readers_memory._cgroup_free_bytes() == [150_000_000, 150_000_000]
+    assert readers_memory.cgroup_free_bytes() == [150_000_000, 150_000_000]
     assert available_bytes() == 0  # the reserve is larger
 
 
@@ -129,7 +129,7 @@ def test_control_group_without_limit_says_nothing(
     (tmp_path / "memory.current").write_text("900000000\n")
     monkeypatch.setattr(readers_memory, "_CGROUP", tmp_path)
 
-    assert readers_memory._cgroup_free_bytes() == []
+    assert readers_memory.cgroup_free_bytes() == []
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.units import TimeRange
 from ggscope.session.history import CAPACITY, History, ViewPoint
 from ggscope.session.time_ranges import of_selection
+from pages import is_settled
 
 
 def point(number: int) -> ViewPoint:
@@ -25,7 +26,7 @@ def history(qtbot: QtBot) -> History:
 def test_quick_changes_leave_one_entry(qtbot: QtBot, history: History) -> None:
     for number in range(1, 50):
         history.note(point(number))
-    qtbot.waitUntil(lambda: not history._quiet.isActive())
+    qtbot.waitUntil(lambda: is_settled(history))
 
     assert history.back() == point(0)
     assert history.forward() == point(49)

@@ -8,7 +8,7 @@ What has no regularity is called not known, never complete.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from math import comb, lgamma
@@ -427,6 +427,54 @@ def _are_many(trace: Trace, kind: Kind) -> Bools:
     return np.asarray(per_phase[of] >= _FEW)
 
 
+class LayerSets:
+    """The layers that ops are in, and those that they are expected in.
+
+    Parameters
+    ----------
+    members : layers of each op, by (name without its layer, op).
+    layers : of all ops.
+    """
+
+    def __init__(
+        self, members: Mapping[tuple[str, int], Iterable[int]], layers: set[int]
+    ) -> None:
+        self._members, self._layers = members, layers
+        own = sorted(set().union(*members.values()))
+        self._places = {layer: place for place, layer in enumerate(own)}
+
+    def expected(self, named: tuple[str, int]) -> set[int]:
+        """Return the layers that such an op is expected in; none where none are."""
+        own = set(self._members[named])
+        if len(own) < _FEW:
+            return set()
+        if len(own) >= _OF_LAYERS * len(self._layers):
+            return self._layers
+        # The most of those that are in nearly the same layers.
+        n_expected, likest = 0, own
+        bits = self._bits(own)
+        for other, layers in self.usual.items():
+            n_both = (bits | other).bit_count()
+            if (
+                n_both > n_expected
+                and (bits & other).bit_count() >= _OF_LAYERS * n_both
+            ):
+                n_expected, likest = n_both, layers
+        return own | likest
+
+    @cached_property
+    def usual(self) -> dict[int, set[int]]:
+        """The different sets of layers by their bits: the most common of very many."""
+        often = Counter(map(self._bits, self._members.values()))
+        usual = {bits for bits, _ in often.most_common(_MOST_SETS)}
+        sets = ((self._bits(of), set(of)) for of in self._members.values())
+        return {bits: layers for bits, layers in sets if bits in usual}
+
+    def _bits(self, layers: Iterable[int]) -> int:
+        """Return a set of layers as bits; a name may give any number of digits."""
+        return sum(1 << self._places[layer] for layer in layers)
+
+
 class _Classes:
     """Ops that differ by their layer only.
 
@@ -438,7 +486,6 @@ class _Classes:
     def __init__(self, trace: Trace, kind: Kind, keys: Keys) -> None:
         self._trace, self._kind, self._keys = trace, kind, keys
         self._class_of: dict[int, tuple[str, int]] = {}
-        self._places: dict[int, int] = {}
         self.layers: set[int] = set()
 
     @cached_property
@@ -457,43 +504,21 @@ class _Classes:
                 continue
             layer = int(name[begin:end])
             self.layers.add(layer)
-            self._places.setdefault(layer, len(self._places))
             # A cut name may have lost letters behind longer numbers of layers.
             shared = (f"{name[:begin]}\0{name[end:]}", op)
             members.setdefault(shared, {})[layer] = column
             self._class_of[column] = shared
         return members
 
+    @cached_property
+    def sets(self) -> "LayerSets":
+        """The layers of each class."""
+        layers = {shared: set(of) for shared, of in self.members.items()}
+        return LayerSets(layers, self.layers)
+
     def expected(self, named: tuple[str, int]) -> set[int]:
         """Return the layers that such an op is expected in; none where none are."""
-        own = set(self.members[named])
-        if len(own) < _FEW:
-            return set()
-        if len(own) >= _OF_LAYERS * len(self.layers):
-            return self.layers
-        # The most of those that are in nearly the same layers.
-        n_expected, likest = 0, own
-        bits = self._bits(own)
-        for other, layers in self._usual.items():
-            n_both = (bits | other).bit_count()
-            if (
-                n_both > n_expected
-                and (bits & other).bit_count() >= _OF_LAYERS * n_both
-            ):
-                n_expected, likest = n_both, layers
-        return own | likest
-
-    @cached_property
-    def _usual(self) -> dict[int, set[int]]:
-        """The different sets of layers by their bits: the most common of very many."""
-        often = Counter(map(self._bits, self.members.values()))
-        usual = {bits for bits, _ in often.most_common(_MOST_SETS)}
-        sets = ((self._bits(of), set(of)) for of in self.members.values())
-        return {bits: layers for bits, layers in sets if bits in usual}
-
-    def _bits(self, layers: Iterable[int]) -> int:
-        """Return a set of layers as bits; a name may give any number of digits."""
-        return sum(1 << self._places[layer] for layer in layers)
+        return self.sets.expected(named)
 
     def have(self, pass_id: I64, key: I64, expected: I64) -> Bools:
         """Tell whether most other layers have, in the same pass, what one lacks."""

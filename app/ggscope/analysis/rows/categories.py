@@ -264,7 +264,7 @@ def quality_categories(trace: Trace) -> Categories:
     """Return the spans by how their times are known."""
     flags = trace.spans.flags
     every = np.arange(1 << (8 * flags.itemsize), dtype=flags.dtype)
-    index = _looked_up(flags, quality_of(every).astype(np.uint16), np.uint8)
+    index = looked_up(flags, quality_of(every).astype(np.uint16), np.uint8)
     entries = [(q.name.lower(), f"quality:{int(q)}") for q in Quality]
     return _present("quality", index, entries)
 
@@ -505,7 +505,7 @@ def _mapped(n: int, part: _Part, dtype: type) -> Array:
     return index
 
 
-def _looked_up(codes: Array, meaning: npt.NDArray[np.uint16], dtype: type) -> Array:
+def looked_up(codes: Array, meaning: npt.NDArray[np.uint16], dtype: type) -> Array:
     """Return ``meaning`` of codes of one or two bytes, by the number of their bits."""
     codes = np.ascontiguousarray(codes)
     index: Array = np.empty(len(codes), dtype)
@@ -543,7 +543,7 @@ class _Values:
         """Return ``meaning`` of the value of every span."""
         column = self._column
         if column is not None and self._is_narrow(column):
-            return _looked_up(column, _table(column, meaning), dtype)
+            return looked_up(column, _table(column, meaning), dtype)
         return _mapped(self._n, self.part(meaning), dtype)
 
     def part(self, meaning: dict[int, int]) -> _Part:
@@ -623,7 +623,7 @@ def _present(
     place = np.zeros(1 << (8 * index.itemsize), np.uint16)
     place[present] = np.arange(len(present))
     dtype = np.uint8 if len(present) <= 256 else np.uint16
-    narrow = _looked_up(index, place, dtype)
+    narrow = looked_up(index, place, dtype)
     return _published(by, narrow, [entries[i] for i in present.tolist()])
 
 

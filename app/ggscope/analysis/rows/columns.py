@@ -34,13 +34,13 @@ OWN, WAITING, FREE = 0xFFFD, 0xFFFE, 0xFFFF
 """Levels that are no category: that of the column, waiting, and neither."""
 U16 = npt.NDArray[np.uint16]
 _NO_LEVELS = np.zeros(0, np.uint16)
-_LENGTH_BUCKET = 16
+LENGTH_BUCKET = 16
 MAX_THREADS = min(os.cpu_count() or 1, 8)
 _SPANS_PER_THREAD = 200_000
 """With fewer spans in all rows a thread costs more to start than it saves."""
 
 
-class _Once:
+class Once:
     """A value that is computed when it is first asked for."""
 
     __slots__ = ("_make", "_value")
@@ -50,6 +50,7 @@ class _Once:
         self._value: I64 | None = None
 
     def get(self) -> I64:
+        """Return the value, made where nobody has asked before."""
         value = self._value
         if value is None:
             # Two threads may both get here: they compute the same array.
@@ -89,7 +90,7 @@ class Columns:
     count: I64
     covered_ticks: I64
     first: I64
-    _longest: _Once
+    _longest: Once
     waited_ticks: I64 | None = None
     levels: U16 | None = None
     table: ColumnTable | None = None
@@ -367,7 +368,7 @@ class RowColumns:
         """Return the id of the span that covers most of each column, int64[px]."""
         if self._filter is not None:
             return self._plain().longest(edges)
-        row, size = self._row, _LENGTH_BUCKET
+        row, size = self._row, LENGTH_BUCKET
         result = np.full(max(len(edges) - 1, 0), -1, np.int64)
         if not len(row):
             return result
@@ -403,9 +404,9 @@ class RowColumns:
         if self._lengths is None:
             self._lengths = _bucket_maxima(row)
         best = _first_greatest(owner, self._lengths[bucket])
-        at = bucket[best, None] * _LENGTH_BUCKET + np.arange(_LENGTH_BUCKET)
+        at = bucket[best, None] * LENGTH_BUCKET + np.arange(LENGTH_BUCKET)
         inside = np.argmax(row.end[at] - row.start[at], axis=1)
-        result[owner[best]] = bucket[best] * _LENGTH_BUCKET + inside
+        result[owner[best]] = bucket[best] * LENGTH_BUCKET + inside
         return result
 
 
@@ -553,7 +554,7 @@ def _asked(
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],
-            _Once(partial(row.longest, edges)),
+            Once(partial(row.longest, edges)),
             None if waited is None or row.waits is None else waited[at],
             levels[level_at[at] * px : level_at[at + 1] * px].reshape(px, -1)
             if n_levels and n_levels[at] else None,
@@ -579,7 +580,7 @@ def _idle(px: int) -> Columns:
         count=np.zeros(px, np.int64),
         covered_ticks=np.zeros(px, np.int64),
         first=np.full(px, -1, np.int64),
-        _longest=_Once(lambda: np.full(px, -1, np.int64)),
+        _longest=Once(lambda: np.full(px, -1, np.int64)),
     )
 
 
@@ -622,7 +623,7 @@ def _first_greatest(owner: I64, value: I64) -> I64:
 
 def _bucket_maxima(row: Row) -> I64:
     """Return the greatest length in each whole bucket of spans."""
-    size = _LENGTH_BUCKET
+    size = LENGTH_BUCKET
     result = np.zeros(len(row) // size, np.int64)
     for part in chunks(len(result), CHUNK_ROWS // size):
         spans = slice(part.start * size, part.stop * size)

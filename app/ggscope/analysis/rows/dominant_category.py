@@ -240,7 +240,7 @@ class RunningSums:
 
 def steps_of(elements: Elements) -> tuple[int, int]:
     """Return (spans per bucket, buckets per group) of the running sums of a row."""
-    bucket = _bucket_size(elements.n_names)
+    bucket = bucket_size(elements.n_names)
     return bucket, _group_size(elements.row, bucket)
 
 
@@ -270,7 +270,7 @@ def made_sums(
     return fine, base
 
 
-def _bucket_size(n_categories: int) -> int:
+def bucket_size(n_categories: int) -> int:
     """Return spans per bucket: at most two bytes of sums per span."""
     size = 32
     while size < 2 * n_categories:

@@ -344,7 +344,7 @@ def repeats(data: _Bytes, start: I64, end: I64) -> Repeats | None:
     place = np.zeros(2, np.int64)
     n = library().ggscope_json_repeats(part, len(part), place)
     if n < 0:
-        return _repeats_slow(data, start, end)
+        return repeats_decoded(data, start, end)
     if not n:
         return None
     at, length = place.tolist()
@@ -359,7 +359,7 @@ def repeats_in(text: bytes) -> Repeats | None:
     return repeats(data, np.array([0]), np.array([len(text)]))
 
 
-def _repeats_slow(data: _Bytes, start: I64, end: I64) -> Repeats | None:
+def repeats_decoded(data: _Bytes, start: I64, end: I64) -> Repeats | None:
     """Return the same by decoding each element."""
     decoder, first = TolerantDecoder(), -1
     bounds = zip(start.tolist(), end.tolist(), strict=True)

@@ -95,7 +95,7 @@ class PrepareRequest:
 
         def prepare(_: int, part: slice) -> None:
             for at in shown[part].tolist():
-                n_rows[at] = self._prepare_lane(lanes.keys[at])
+                n_rows[at] = self.prepare_lane(lanes.keys[at])
 
         if context is None or self.index.grows:
             # A small trace, or what is new of a large one: less than threads cost.
@@ -152,7 +152,7 @@ class PrepareRequest:
         is_costly[first] = True
         return shown[is_costly]
 
-    def _prepare_lane(self, key: str) -> int:
+    def prepare_lane(self, key: str) -> int:
         """Have the index make what a lane is drawn from; return its rows."""
         index, by = self.index, self.color_by
         n_rows = len(index.row_columns(key, by))

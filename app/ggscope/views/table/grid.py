@@ -393,7 +393,7 @@ class VirtualTable(QAbstractScrollArea):
             return None
         cells = self.cells()
         rows = tuple(
-            (y, row % 2, self._state_of(row), self.rows.looks(row, cells))
+            (y, row % 2, self.state_of(row), self.rows.looks(row, cells))
             for row, y, _ in self.visible_rows()
         )
         places = tuple((cell.x, cell.width, cell.column.right) for cell in cells)
@@ -412,9 +412,10 @@ class VirtualTable(QAbstractScrollArea):
             for row, y, height in self.visible_rows():
                 box = QRect(0, y, width, height)
                 if box.intersects(event.rect()):
-                    self.rows.paint(painter, box, row, cells, self._state_of(row))
+                    self.rows.paint(painter, box, row, cells, self.state_of(row))
 
-    def _state_of(self, row: int) -> RowState:
+    def state_of(self, row: int) -> RowState:
+        """Return how a row is marked: selected, lit, hovered."""
         span = self.model.span_at(row)
         return RowState(
             is_active=span == self._active,

@@ -96,6 +96,16 @@ class Glide:
         """Whether another frame is to come."""
         return self._frame.is_dirty
 
+    @property
+    def offset(self) -> int:
+        """The column of the picture that is drawn first; -1 = none was."""
+        return self._offset
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the picture was shown to its end: it stands until the next one."""
+        return self._picture is None or self._offset >= self._picture.ahead
+
     def stop(self) -> None:
         """Let go of the picture; the next one begins where it lies."""
         self._frame.cancel()
@@ -104,7 +114,7 @@ class Glide:
     def is_due(self) -> bool:
         """Tell whether another part is to be drawn; request the next frame."""
         picture = self._picture
-        if picture is None or self._offset >= picture.ahead:
+        if picture is None or self.is_at_end:
             return False
         self._frame.request()
         return self._next(picture) != self._offset

@@ -81,7 +81,7 @@ class TimelineView(PaintedView):
         self._scroll_y = 0.0
         self._hover_span = -1
         self._hovers_wait = False
-        self._lit: LitSpans | None = None
+        self.lit: LitSpans | None = None
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
@@ -166,12 +166,12 @@ class TimelineView(PaintedView):
         """
         session = self.session
         path = session.critical_path.path
-        self._lit = None
+        self.lit = None
         if path is not None:
-            self._lit = LitSpans(np.sort(path.path), chain=path.path)
+            self.lit = LitSpans(np.sort(path.path), chain=path.path)
         elif session.linking.linked.selection.table != "spans":
             looked_at = session.linking.current_span
-            self._lit = LitSpans(
+            self.lit = LitSpans(
                 session.linking.linked.spans, -1 if looked_at is None else looked_at
             )
         self._canvas.update()
@@ -327,7 +327,7 @@ class TimelineView(PaintedView):
             show_stalls=session.display.shows_stalls,
             show_waits=session.display.shows_waits,
             flash_lane=self._flash_lane,
-            lit=None if self._is_behind else self._lit,
+            lit=None if self._is_behind else self.lit,
             links=self._drawn_links,
             ruler=self._ruler(),
             waiting=prepared.waiting,

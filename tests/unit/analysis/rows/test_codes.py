@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows.categories import _looked_up
+from ggscope.analysis.rows.categories import looked_up
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import count_work, work_column
 from ggscope.analysis.workers import count_values, group_parts, group_spans
@@ -84,5 +84,5 @@ def test_codes_are_looked_up_by_their_bits(dtype, out):
     meaning = np.arange(1 << 16, dtype=np.uint16)[::-1] % 251
     unsigned = codes.view(f"u{codes.itemsize}")
 
-    assert np.array_equal(_looked_up(codes, meaning, out), meaning[unsigned])
-    assert np.array_equal(_looked_up(codes[::2], meaning, out), meaning[unsigned[::2]])
+    assert np.array_equal(looked_up(codes, meaning, out), meaning[unsigned])
+    assert np.array_equal(looked_up(codes[::2], meaning, out), meaning[unsigned[::2]])

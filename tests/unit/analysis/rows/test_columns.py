@@ -292,7 +292,7 @@ def test_longest_of_long_columns_is_the_clipped_longest():
 
     result = RowColumns(row).query(edges)
 
-    assert int(result.count.min()) > 2 * columns._LENGTH_BUCKET
+    assert int(result.count.min()) > 2 * columns.LENGTH_BUCKET
     assert np.array_equal(result.longest, columns_slow(row, edges).longest)
 
 
@@ -354,7 +354,7 @@ def test_ragged_skips_empty_and_turned_ranges():
 
 
 def test_bucket_size_grows_with_the_categories():
-    assert [dominant_category._bucket_size(c) for c in (2, 16, 17, 64)] == [
+    assert [dominant_category.bucket_size(c) for c in (2, 16, 17, 64)] == [
         32,
         32,
         64,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import builders
 from ggscope.analysis import workers
-from ggscope.analysis.rows import index
 from ggscope.analysis.rows.colorings import coloring_ids
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.once_cache import OnceCache
 from ggscope.analysis.workers import group_spans
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import CounterShape
@@ -424,7 +424,7 @@ def test_lanes_may_draw_several_lanes_of_the_trace(npu):
 
 
 def test_two_threads_compute_a_value_once():
-    cache, barrier, made = index._Cache(), Barrier(4), []
+    cache, barrier, made = OnceCache(), Barrier(4), []
 
     def make() -> int:
         made.append(1)
@@ -441,7 +441,7 @@ def test_two_threads_compute_a_value_once():
 
 
 def test_a_value_that_failed_is_tried_again():
-    cache = index._Cache()
+    cache = OnceCache()
 
     def fail() -> int:
         raise ValueError("no")

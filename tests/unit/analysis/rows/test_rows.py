@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows import rows
-from ggscope.analysis.rows.rows import Row, flatten, make_row, stack
+from ggscope.analysis.rows.rows import MAX_ROWS, Row, flatten, make_row, stack
 
 
 def spans(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -70,9 +69,13 @@ def test_stack_partial_overlap_leaves_other_clusters_nested():
 
 
 def test_stack_deeper_than_16_bits_sorts_by_wider_depth():
-    depth = np.array([1 << 15, 0, 3, 0])
+    n = (1 << 15) + 2
+    start = np.arange(n, dtype=np.int64)
 
-    assert rows._stable_order(depth).tolist() == [1, 3, 2, 0]
+    made = stack(start, 2 * n - start, start.astype(np.int32))
+
+    assert ids(made[:-1]) == [[i] for i in range(MAX_ROWS - 1)]
+    assert made[-1].levels == n - (MAX_ROWS - 1)
 
 
 def test_stack_builder_nested_trace_has_its_depth():

@@ -80,6 +80,6 @@ def test_kernel_and_decoder_find_the_same_number(value: object) -> None:
     data = np.frombuffer(text_of(value).encode(), np.uint8)
     ends = np.array([0]), np.array([len(data)])
 
-    result, expected = repeats(data, *ends), json_text._repeats_slow(data, *ends)
+    result, expected = repeats(data, *ends), json_text.repeats_decoded(data, *ends)
 
     assert (result and result.count) == (expected and expected.count)

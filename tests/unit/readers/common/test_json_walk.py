@@ -73,7 +73,7 @@ def test_what_json_does_not_have_costs_no_more_than_itself(
     assert walked.fault is None
     assert taken == [{"a": 1}, is_seen_as, {"a": 2}]
     assert walked.facts == {"f": is_seen_as, "g": 3}
-    (note,) = builder._warnings.values()
+    (note,) = builder.warnings
     assert (note.code, note.count, note.place) == ("odd_value", 2, "rows[1]")
     assert note.offset == text.index(value)
 
@@ -88,7 +88,7 @@ def test_what_json_does_not_have_costs_no_more_than_itself(
 def test_key_that_occurs_twice_is_told(tmp_path, text, n, place) -> None:
     walked, taken, builder = walk(tmp_path, text)
 
-    (note,) = builder._warnings.values()
+    (note,) = builder.warnings
     assert walked.fault is None
     assert len(taken) >= 1
     assert (note.code, note.count, note.place) == ("duplicate_key", n, place)
@@ -105,7 +105,7 @@ def test_large_value_is_left_out_and_told(tmp_path, monkeypatch) -> None:
 
     assert taken == [1, None, 2]
     assert walked.facts == {"f": None, "g": 1}
-    (note,) = builder._warnings.values()
+    (note,) = builder.warnings
     assert (note.code, note.count, note.place) == ("large_value", 2, "rows[1]")
 
 
@@ -122,7 +122,7 @@ def test_odd_bytes_are_replaced_and_counted(tmp_path) -> None:
     _, taken, builder = walk(tmp_path, b'{"rows": [{"a": "x\xff"}]}')
 
     assert taken == [{"a": "x\ufffd"}]
-    (note,) = builder._warnings.values()
+    (note,) = builder.warnings
     assert (note.code, note.offset) == ("bad_utf8", 18)
 
 
