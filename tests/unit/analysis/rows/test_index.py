@@ -1,3 +1,4 @@
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -428,6 +429,7 @@ def test_two_threads_compute_a_value_once():
 
     def make() -> int:
         made.append(1)
+        time.sleep(0.05)  # so that the others ask meanwhile
         return 7
 
     def ask(_: int) -> int:
