@@ -215,10 +215,10 @@ def _draw_rects(
         if batch.radius > 0:
             _draw_rounded(place[rows], fill, edge, batch.radius, painter)
             continue
-        rects = _rects(place[rows])
+        rects = place[rows]
         if edge >> 24 and fill >> 24 == 255 and kind == Pattern.SOLID:
             _fill(painter, rects, QBrush(color_of(edge)))
-            rects = _rects(_inner(place[rows]))
+            rects = _inner(place[rows])
             edge = 0
         if fill >> 24:
             base = kind in (Pattern.SOLID, Pattern.DOTTED)
@@ -235,7 +235,7 @@ def _draw_rects(
                 else:
                     _draw_marks(painter, marks, fill, Pattern(kind))
         if edge >> 24:
-            _fill(painter, _rects(_edges(place[rows])), QBrush(color_of(edge)))
+            _fill(painter, _edges(place[rows]), QBrush(color_of(edge)))
 
 
 def _groups(
@@ -255,10 +255,6 @@ def _groups(
     pieces = np.split(order, starts[1:])
     for rows in sorted(pieces, key=lambda piece: int(piece[0])):
         yield rows, tuple(int(column[rows[0]]) for column in columns)
-
-
-def _rects(place: npt.NDArray[np.float32]) -> list[QRectF]:
-    return [QRectF(x, y, w, h) for x, y, w, h in place.tolist()]
 
 
 def _inner(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -283,10 +279,22 @@ def _edges(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     )
 
 
-def _fill(painter: QPainter, rects: list[QRectF], brush: QBrush) -> None:
+def _fill(painter: QPainter, place: npt.NDArray[np.floating], brush: QBrush) -> None:
+    """Fill rectangles, float[n, 4]: x, y, width, height of each."""
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(brush)
-    painter.drawRects(rects)
+    numbers = np.ascontiguousarray(place, np.float64)
+    if len(numbers):
+        painter.drawRects(_first(numbers, QRectF), len(numbers))
+
+
+def _first(numbers: npt.NDArray[np.float64], kind: type[QRectF | QLineF]) -> Any:
+    """Return the first of n shapes of four numbers each, with the others behind it.
+
+    An object for each would take several times as long as drawing them. It is of no
+    use once the numbers are gone.
+    """
+    return shiboken6.wrapInstance(numbers.__array_interface__["data"][0], kind)
 
 
 def _draw_rounded(
@@ -404,14 +412,14 @@ def _draw_marks(
     painter: QPainter, marks: npt.NDArray[np.float64], fill: int, pattern: Pattern
 ) -> None:
     if pattern is Pattern.DOTTED:
-        dots = [QRectF(*dot) for dot in marks.tolist()]
-        _fill(painter, dots, QBrush(color_of(shade(fill))))
+        _fill(painter, marks, QBrush(color_of(shade(fill))))
         return
     # The period counts along x; a line at 45° is narrower by √2.
     pen = QPen(color_of(fill), HATCH_LINE[pattern] / 2**0.5)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
     painter.setPen(pen)
-    painter.drawLines([QLineF(*line) for line in marks.tolist()])
+    if len(marks):
+        painter.drawLines(_first(np.ascontiguousarray(marks), QLineF), len(marks))
 
 
 def shade(fill: int) -> int:
@@ -498,7 +506,8 @@ def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
 def _draw_boxes(batch: ImageBatch, painter: QPainter) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
     for color, group in groupby(boxes_of(batch), key=lambda box: box[1]):
-        _fill(painter, [rect for rect, _ in group], QBrush(color_of(color)))
+        place = np.array([rect.getRect() for rect, _ in group])
+        _fill(painter, place, QBrush(color_of(color)))
 
 
 def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:
@@ -548,7 +557,8 @@ def _draw_lines(batch: LineBatch, painter: QPainter) -> None:
         if batch.dashed:
             pen.setDashPattern([DASH_PX / batch.width, DASH_PX / batch.width])
         painter.setPen(pen)
-        painter.drawLines([QLineF(*line) for line in place[rows].tolist()])
+        lines = place[rows].astype(np.float64)
+        painter.drawLines(_first(lines, QLineF), len(lines))
 
 
 def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
@@ -564,7 +574,7 @@ def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
     place = np.concatenate([low - across * half, size + across * (2 * half)], axis=1)
     for rows, (color,) in _groups(batch.color):
         if color >> 24:
-            _fill(painter, _rects(place[rows]), QBrush(color_of(color)))
+            _fill(painter, place[rows], QBrush(color_of(color)))
 
 
 def _draw_area(batch: AreaBatch, painter: QPainter) -> None:
@@ -627,9 +637,8 @@ def _fill_steps(batch: AreaBatch, painter: QPainter) -> None:
         return
     y0, y1 = (top - dy) / scale, (bottom - dy) / scale
     place = np.stack([x[:-1], y0, np.diff(x), y1 - y0], axis=1)
-    _fill(
-        painter, _rects(place[y1 > y0].astype(np.float32)), QBrush(color_of(batch.fill))
-    )
+    solid = place[y1 > y0].astype(np.float32)
+    _fill(painter, solid, QBrush(color_of(batch.fill)))
 
 
 def _step_image(
