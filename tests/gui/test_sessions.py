@@ -19,6 +19,7 @@ import log_files
 import storage_files
 from ggscope.gui.dialogs.parts import PartsDialog
 from ggscope.gui.document import Document
+from ggscope.gui.document import document as document_module
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import recent_exists, recent_paths, recent_title
 from ggscope.gui.single_instance.client import OpenOptions
@@ -428,8 +429,8 @@ def test_change_of_a_side_file_is_noticed(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(document_module, "is_window_active", lambda: True)
     document = opened(folder)
-    monkeypatch.setattr(document.loader, "_is_watching", lambda: True)
     write_map(folder / "memory-map.json", [("a.weight", 0, 8)])
 
     document.loader.check_file()
@@ -440,8 +441,8 @@ def test_change_of_a_side_file_is_noticed(
 def test_folder_that_nobody_changed_is_not_stale(
     opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(document_module, "is_window_active", lambda: True)
     document = opened(folder)
-    monkeypatch.setattr(document.loader, "_is_watching", lambda: True)
 
     document.loader.check_file()
 
