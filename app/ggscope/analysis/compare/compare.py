@@ -297,6 +297,8 @@ def _reason(traces: Sequence[Trace]) -> str:
         return f"one counts {one}, the other {other}"
     if len(units) > 1:
         return "their cycles are of different frequencies"
+    if all(trace.bench is not None for trace in traces):
+        return "they are results of llama-bench, which `ggscope bench-table` compares"
     if any(not len(trace.spans) for trace in traces):
         return "one of them records no spans"
     return ""

@@ -1,5 +1,7 @@
 """Reader of llama-bench's results: a trace without spans that has `bench`."""
 
+from collections.abc import Sequence
+
 from ggscope.errors import CorruptError
 from ggscope.model.bench import BenchRuns
 from ggscope.model.builder import TraceBuilder
@@ -118,13 +120,18 @@ def _cleaned(row: Row) -> Row:
     clean: Row = {
         key: _plain(value)
         for key, value in row.items()
-        if isinstance(value, str | int | float | bool)
+        if isinstance(value, str | int | float | bool) and key not in _SAMPLES
     }
     for key in _SAMPLES:
-        samples = row.get(key)
-        if isinstance(samples, list):
-            clean[key] = tuple(n for n in samples if _is_amount(n))
+        if row.get(key) is not None:
+            clean[key] = tuple(n for n in _samples(row, key) if _is_amount(n))
     return clean
+
+
+def _samples(row: Row, key: str) -> Sequence[object]:
+    """Return the repetitions of a row; one that is no list counts as the only one."""
+    value = row[key]
+    return value if isinstance(value, list) else [value]
 
 
 def _plain(value: str | float | bool) -> str | float | bool:
@@ -145,9 +152,9 @@ def _has_odd_samples(row: Row, clean: Row) -> bool:
     for key in _SAMPLES:
         if row.get(key) is None:
             continue
-        samples = row[key] if isinstance(row[key], list) else [row[key]]
+        samples = _samples(row, key)
         counts.add(len(samples))
-        if len(clean.get(key, ())) < len(samples):
+        if len(clean[key]) < len(samples):
             return True
     return len(counts) > 1
 

@@ -119,6 +119,24 @@ def test_damaged_repetitions_are_named_and_the_others_count(tmp_path):
     assert n_samples == [3, 3, 3, 2]
 
 
+@pytest.mark.parametrize(
+    ("value", "samples", "n_odd"),
+    [(7.5, (7.5,), 0), (-1, (), 1), ("x", (), 1), (True, (), 1), ({}, (), 1)],
+)
+def test_repetitions_that_are_no_list_are_one(tmp_path, value, samples, n_odd):
+    (test,) = bench_files.rows(1, 1)
+    del test["samples_ns"]
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(bench_files.written([test | {"samples_ts": value}], "jsonl"))
+
+    trace = open_trace(path)
+
+    assert trace.bench is not None
+    assert trace.bench.columns["samples_ts"] == (samples,)
+    odd = [w.count for w in trace.warnings if w.code == "bench_samples"]
+    assert odd == [1] * n_odd
+
+
 def test_lists_put_together_keep_all_rows(tmp_path):
     data = bench_files.text("json")
 
