@@ -330,7 +330,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _is_own_output(status: os.stat_result) -> bool:
-    """Tell whether this is the file that stdout or stderr go to."""
+    """Return whether this is the file that stdout or stderr go to."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
             if os.path.samestat(status, os.fstat(number)):
@@ -438,7 +438,7 @@ atexit.register(_clear_away)
 
 
 def _is_still(path: Path, handle: int) -> bool:
-    """Tell whether the file of a name is the one that is open."""
+    """Return whether the file of a name is the one that is open."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(handle))
     except FileNotFoundError:

@@ -21,7 +21,7 @@ from ggscope.sanitize import one_line
 
 
 class TraceError(Exception):
-    """A failure with a message that a person can act on."""
+    """A failure with a message that the user can act on."""
 
 
 class ReadError(TraceError):
@@ -34,7 +34,7 @@ class ReadError(TraceError):
     path : the file, if known.
     offset : byte offset of the fault in the file, if known.
     reader_id : id of the reader that gave up.
-    hint : what the person can do, one sentence.
+    hint : what the user can do, one sentence.
     """
 
     def __init__(
@@ -227,4 +227,4 @@ class NativeError(TraceError):
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error, never shown
-    """The person or a newer request stopped the work."""
+    """The user or a newer request stopped the work."""

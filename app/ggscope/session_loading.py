@@ -285,7 +285,7 @@ def with_more(opened: Opened, bundle: FileSet, context: ReadContext) -> Opened:
 
 
 def can_be_without(opened: Opened, paths: Collection[Path]) -> bool:
-    """Tell whether what is left without some files is worth a session.
+    """Return whether what is left without some files is worth a session.
 
     Where there is a trace that is a trace, or a model; else any file.
     """

@@ -97,7 +97,7 @@ class Child:
 
 
 def is_bare_script(path: Path) -> bool:
-    """Tell whether a file is a script that names no interpreter: sh runs it.
+    """Return whether a file is a script that names no interpreter: sh runs it.
 
     That is what shells and ``execvp`` do with a text that may be executed; `env`,
     `nohup` and `timeout` do it too.

@@ -125,7 +125,7 @@ class CudaLaunch:
     output : file of the calls; those of a further process come into ``out-2.jsonl``.
     way : one of `WAYS`.
     requires : whether a program that cannot be recorded is an error.
-    is_named : whether a person has named the output; otherwise its name is printed.
+    is_named : whether the user has named the output; otherwise its name is printed.
     """
 
     command: Sequence[str]

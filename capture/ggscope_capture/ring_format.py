@@ -464,7 +464,7 @@ class DefCheck(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A message for a person."""
+    """A message for the user."""
 
     code: U32
 
@@ -750,7 +750,7 @@ class Frame:
         return text_at(self.body, size_of(FRAMES[self.type].body))[0]
 
     def is_whole(self) -> bool:
-        """Tell whether the body holds what `FRAMES` says; unknown types do."""
+        """Return whether the body holds what `FRAMES` says; unknown types do."""
         frame_format = FRAMES.get(self.type)
         if frame_format is None:
             return True
@@ -827,7 +827,7 @@ class SeenDefinitions:
         self._like: set[int] = set()
 
     def is_new(self, frame: Frame) -> bool:
-        """Tell whether a definition is new, and remember it.
+        """Return whether a definition is new, and remember it.
 
         A build that was described by its differences is new when it comes whole:
         others may be like it.

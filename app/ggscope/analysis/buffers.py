@@ -215,7 +215,7 @@ class BufferUse:
         return bool(self.count.any())
 
     def knows(self, row: int) -> bool:
-        """Tell whether the accesses of a buffer are known."""
+        """Return whether the accesses of a buffer are known."""
         return self.is_known and not self.is_open[row]
 
 
@@ -248,7 +248,7 @@ def buffer_use(trace: Trace) -> BufferUse:
 
 
 def _has_unnamed_reads(trace: Trace) -> bool:
-    """Tell whether ops read the model file without naming the buffer that holds it."""
+    """Return whether ops read the model file without naming the buffer of it."""
     parts = (trace.accesses.patterns, trace.accesses.loose.what)
     return any(
         bool(((what.space == Space.FILE) & (what.buffer < 0)).any()) for what in parts

@@ -4,7 +4,7 @@ The instruments of ``ggscope bench``: waiting, paints, stalls and memory.
 
 None of them takes the event loop away from the program: waiting runs Qt's own
 loop, and what is looked at is looked at by a timer, so that workers get the
-interpreter as they do when a person waits.
+interpreter as they do when the user waits.
 """
 
 import math
@@ -47,7 +47,7 @@ def wait_until(is_done: Callable[[], bool], seconds: float, what: str) -> None:
         After `seconds`, or where the window is closed; `what` says what was
         waited for.
     KeyboardInterrupt
-        Where the person interrupts.
+        Where the user interrupts.
     """
     loop, until = QEventLoop(), time.perf_counter() + seconds
 
@@ -75,7 +75,7 @@ def pass_time(seconds: float) -> None:
 
 
 def run_loop(loop: QEventLoop) -> None:
-    """Run `loop` to its end; raises KeyboardInterrupt where the person interrupts."""
+    """Run `loop` to its end; raises KeyboardInterrupt where the user interrupts."""
     if loop.exec() == _INTERRUPTED:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""``ggscope bench``: open files in the real window and time what a person sees.
+"""``ggscope bench``: open files in the real window and time what the user sees.
 
 ``--panes`` measures those of a model file and its graph. What the program does not
 import before its first window is not imported here before it, either.
@@ -324,7 +324,7 @@ def measure(path: Path, options: BenchOptions) -> dict[str, object]:
     """Return the figures of one opening and one walk through `path`.
 
     Keys, besides the six of the command line: see ``resources/docs/performance.md``.
-    The person's settings are neither read nor written.
+    The user's settings are neither read nor written.
 
     Raises
     ------
@@ -366,7 +366,7 @@ class _Bench:
     ----------
     problem : what went wrong in the program meanwhile; "" = nothing. What is
         broken is quick, so its figures would be worth nothing.
-    interrupted : whether the person interrupts, maybe outside of all loops.
+    interrupted : whether the user interrupts, maybe outside of all loops.
     """
 
     def __init__(self, window: MainWindow, path: Path, options: BenchOptions) -> None:
@@ -449,7 +449,7 @@ class _Bench:
         }
 
     def _is_open(self) -> bool:
-        """Tell whether nothing has run for a while, or will run again."""
+        """Return whether nothing has run for a while, or will run again."""
         from ggscope.session.loader import LoadState
 
         document = self._document

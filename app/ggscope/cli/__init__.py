@@ -256,7 +256,7 @@ def apply_options(arguments: Namespace) -> None:
 
 
 def _is_configured(arguments: Namespace) -> bool:
-    """Tell whether anything but defaults can count; most starts do without."""
+    """Return whether anything but defaults can count; most starts do without."""
     given = (getattr(arguments, name, None) is not None for name in _CONFIG_FLAGS)
     return (
         arguments.verbose == 1

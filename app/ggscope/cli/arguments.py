@@ -1158,7 +1158,7 @@ def _add_report(parser: _Parser) -> None:
     parser.add_argument(
         "--with-folders",
         action="store_true",
-        help="of a log, name the folders of its files too: they tell names of users",
+        help="of a log, name the folders of its files too: they may contain user names",
     )
 
 
@@ -1335,5 +1335,5 @@ _OWN = {
 
 
 def is_table_format(text: str) -> bool:
-    """Tell whether the value of ``stats --format`` says how to print."""
+    """Return whether the value of ``stats --format`` says how to print."""
     return text in _TABLE_FORMATS

@@ -41,7 +41,7 @@ _OWN = {
     "figures": "",
     "plugins": "",
 }
-"""Topics of the window's settings that a person sets, and the only field of one."""
+"""Topics of the window's settings that the user sets, and the only field of one."""
 _NAMES = {
     "appearance.theme": "--theme",
     "layout.name": "--layout",

@@ -1,7 +1,7 @@
 """``ggscope --install-desktop``: double click without a package, and back again.
 
 For programs that came as an archive, an AppImage or by pip. The files of
-``resources/desktop`` go below the person's own data folder with the full path of this
+``resources/desktop`` go below the user's own data folder with the full path of this
 program in them; what was written stands in a list there, by which
 ``--uninstall-desktop`` takes away exactly that.
 """
@@ -82,7 +82,7 @@ def run(arguments: Namespace) -> int:
 
 
 def data_home() -> Path:
-    """Return where this person's desktop looks for programs and types."""
+    """Return where the user's desktop looks for programs and types."""
     given = os.environ.get("XDG_DATA_HOME", "")
     # The specification has relative paths ignored.
     return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
@@ -270,7 +270,7 @@ def _read_list(data: Path) -> _Installed:
 
 
 def _is_below(path: object) -> bool:
-    """Tell whether `path` leads to something below the data folder."""
+    """Return whether `path` leads to something below the data folder."""
     return (
         isinstance(path, str)
         and path not in ("", ".")
@@ -281,7 +281,7 @@ def _is_below(path: object) -> bool:
 
 
 def _is_own(path: str) -> bool:
-    """Tell whether a file has a name that only `install` gives."""
+    """Return whether a file has a name that only `install` gives."""
     return Path(path).name.startswith(f"{APPLICATION_ID}.")
 
 
@@ -343,7 +343,7 @@ def _remove_empty(folders: Sequence[Path]) -> None:
 
 
 def _holds_only(folder: Path, names: tuple[str, ...]) -> bool:
-    """Tell whether there are only these files in a folder, and empty folders."""
+    """Return whether there are only these files in a folder, and empty folders."""
     return (
         folder.is_dir()
         and not folder.is_symlink()
@@ -366,7 +366,7 @@ def _package(data: Path) -> Path | None:
 
 
 def _is_foreign(path: Path, content: bytes, is_listed: bool) -> bool:
-    """Tell whether something is at `path` that was not put there by `install`."""
+    """Return whether something is at `path` that was not put there by `install`."""
     if path.is_symlink():
         return True
     return not is_listed and path.exists() and _sum_of(path) != _sum(content)

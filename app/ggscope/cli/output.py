@@ -188,7 +188,7 @@ def emit_csv(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether what is printed goes to a terminal."""
+    """Return whether what is printed goes to a terminal."""
     return _out().isatty()
 
 

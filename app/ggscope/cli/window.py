@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
 
 
 def is_missing(path: Path) -> bool:
-    """Tell whether a file cannot be looked at, and say why."""
+    """Return whether a file cannot be looked at, and say why."""
     if os.path.exists(path):
         return False
     # Not imported where all is well: the window is to be there at once.
@@ -111,7 +111,7 @@ def _opened_there(paths: list[Path]) -> str:
 
 
 def has_display() -> bool:
-    """Tell whether there is a display to open a window on."""
+    """Return whether there is a display to open a window on."""
     # Without one Qt ends the process instead of raising.
     return sys.platform in ("darwin", "win32") or any(
         os.environ.get(name)

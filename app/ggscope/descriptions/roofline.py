@@ -61,7 +61,7 @@ def _why_no_roofs(trace: Trace, machine: MachinePeak | None) -> str:
     if trace.clock.unit != "ns" and not trace.clock.hz:
         return "no roofs: the length of a cycle is not known"
     if machine is not None:
-        return "no roofs: ggscope machine measured nothing; run it again"
+        return "no roofs: ggscope machine has no result; run it again"
     if not trace.info.producer.get("backends"):
         return "no roofs: the trace does not name its processor"
     return (

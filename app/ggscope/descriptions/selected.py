@@ -187,7 +187,7 @@ def buffer_facts(
             else Fact("freed", "never", "no end recorded")
         )
     else:
-        facts.append(Fact("allocated", NOT_AVAILABLE, "only accesses name it"))
+        facts.append(Fact("allocated", NOT_AVAILABLE, "known from accesses only"))
     if begin != -1 and end != -1:
         ticks, unit = end - begin, trace.clock.unit
         facts.append(

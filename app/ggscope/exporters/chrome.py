@@ -324,7 +324,7 @@ def losses(events: Events) -> list[str]:
         )
     m = events.trace.markers
     if events.trace.log is not None and (m.detail[events.markers] >= 0).any():
-        messages.append("Texts of log lines omitted: they may tell users and prompts.")
+        messages.append("Log texts omitted: they may contain user names and prompts.")
     unknown = sum(
         int(np.count_nonzero(~np.isfinite(series.value))) for series in events.counters
     ) + sum(map(_window_gaps, events.counters))

@@ -87,7 +87,7 @@ def stacks(events: Events) -> dict[str, int]:
 
 
 def _are_stacks_alone(events: Events) -> bool:
-    """Tell whether there is one lane, of the stacks of a profile."""
+    """Return whether there is one lane, of the stacks of a profile."""
     lanes = events.trace.lanes
     is_profile = len(events.spans) > 0 and bool(lanes.is_stacks.all())
     return is_profile and len(events.tracks) == 1

@@ -73,7 +73,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
 
 
 def is_table(form: str) -> bool:
-    """Tell whether a form is a table of spans, one row each."""
+    """Return whether a form is a table of spans, one row each."""
     return not FORMS[form].module
 
 

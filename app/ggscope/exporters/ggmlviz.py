@@ -5,7 +5,7 @@ then an event after the other: type u8, time u64 (ns), thread u32, a union of 32
 a flag and, with it, a label (length u32, UTF-8). All little-endian.
 
 Events stand in the order of time. An op that is begun twice at once on a thread is
-told apart by its pointer, so each pair of name and op has one of its own, on each
+distinguished by its pointer, so each pair of name and op has one of its own, on each
 track: what it was is not known any more.
 """
 

@@ -1,6 +1,6 @@
 """The application: made, equipped, run.
 
-What opening a file will need is imported while the person looks for one. Signals that
+What opening a file will need is imported while the user looks for one. Signals that
 ask the program to end close the window, as its own button does.
 """
 
@@ -64,7 +64,7 @@ def wait_for_threads() -> None:
 class EndingSignals(QObject):
     """Closes the window when a signal asks for it, and leaves the event loop.
 
-    Settings are stored and temporary files removed, as when a person closes it; the
+    Settings are stored and temporary files removed, as when the user closes it; the
     exit code is 128 plus the signal's number. A second signal ends the program at
     once. Signals that are ignored, as under nohup, stay so.
 
@@ -282,7 +282,7 @@ def _start_server(
 
 
 def make_settings(*, is_safe: bool = False) -> Settings:
-    """Return the person's settings; defaults and nothing stored in safe mode."""
+    """Return the user's settings; defaults and nothing stored in safe mode."""
     if is_safe:
         return Settings(MemoryStore(), is_safe=True)
     data = Path(platformdirs.user_data_dir("ggscope", appauthor=False))
@@ -306,7 +306,7 @@ def apply_options(settings: Settings, options: object) -> None:
 
 
 def keys_path(settings: Settings) -> Path:
-    """Return where the person's own keys are: beside the settings file."""
+    """Return where the user's own keys are: beside the settings file."""
     store = settings.store
     folder = store.path.parent if isinstance(store, IniStore) else Path()
     return folder / KEYS_FILE

@@ -125,7 +125,7 @@ def accept_copy(event: QDropEvent) -> bool:
 
 
 def _is_one_run(paths: Sequence[Path]) -> bool:
-    """Tell whether there is one trace, or several that differ in their number only."""
+    """Return whether there is one trace, or several that differ in number only."""
     if not paths:
         return False
     kinds = {(path.parent, _DIGITS.sub("#", path.name)) for path in paths}

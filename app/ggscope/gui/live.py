@@ -433,5 +433,5 @@ def command_for(target: str | None) -> str:
 
 
 def is_log_name(name: str) -> bool:
-    """Tell whether a path is that of a log by its name."""
+    """Return whether a path is that of a log by its name."""
     return name.endswith((".log", ".txt"))

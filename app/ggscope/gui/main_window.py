@@ -556,7 +556,7 @@ class MainWindow(QMainWindow):
         document.parts.add([Path(p) for p in paths])
 
     def open_with_dialog(self) -> None:
-        """Read the tab's file with a reader that the person picks."""
+        """Read the tab's file with a reader that the user picks."""
         from ggscope.gui.dialogs.dialogs import choose_reader
         from ggscope.gui.document import reader_choices
 
@@ -893,7 +893,7 @@ class MainWindow(QMainWindow):
             document.setProperty("timeRange", "")
 
     def _show_requested(self, document: "Document") -> None:
-        """Show the range of the command line, until the person goes elsewhere."""
+        """Show the range of the command line, until the user goes elsewhere."""
         time, session = str(document.property("timeRange") or ""), document.session
         last = document.property("timeShown")
         if time and last in (None, session.viewport.visible):
@@ -951,7 +951,7 @@ class MainWindow(QMainWindow):
             self.actions_.enable()
 
     def _is_appending(self) -> bool:
-        """Tell whether a program that runs moves things, which changes no command."""
+        """Return whether a program that runs moves things, which changes no command."""
         return self._watched is not None and self._watched.is_appending
 
     def _on_full_screen(self, is_full: bool) -> None:
@@ -1072,7 +1072,7 @@ class MainWindow(QMainWindow):
 
 
 def _is_typing() -> bool:
-    """Tell whether a text field has the focus."""
+    """Return whether a text field has the focus."""
     return isinstance(QApplication.focusWidget(), QLineEdit | QPlainTextEdit)
 
 

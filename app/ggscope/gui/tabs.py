@@ -1,4 +1,4 @@
-"""The row of tabs: one per open trace, their names legible and told apart."""
+"""The row of tabs: one per open trace, their names legible and distinguished."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ class TabName:
 def distinct_titles(names: Sequence[TabName]) -> list[str]:
     """Return titles of which no two are alike.
 
-    Those that would be alike are told apart by the nearest folder that differs, or by
-    their sign, else by a number.
+    Those that would be alike are distinguished by the nearest folder that differs, or
+    by their sign, else by a number.
     """
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for position, name in enumerate(names):
@@ -119,7 +119,7 @@ def _told_apart(names: Sequence[TabName]) -> list[str]:
         titles = [_under(name, up) for name in names]
         if len(set(titles)) == len(names):
             return titles
-    # Files of one path, or programs: what can be told apart by folders is, as well.
+    # Files of one path, or programs: what can be distinguished by folders is, as well.
     titles = [f"{n.title} · {n.sign}" if n.sign else _under(n, 1) for n in names]
     seen: defaultdict[str, int] = defaultdict(int)
     for position, title in enumerate(titles):

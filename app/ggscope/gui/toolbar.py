@@ -38,7 +38,7 @@ HIDDEN_LANES = "hidden lanes"
 class SearchField(QFrame):
     """A line to search with, the number of hits, and steps through them."""
 
-    focus_released = Signal()  # the person is done here: give the focus to the views
+    focus_released = Signal()  # the user is done here: give the focus to the views
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -120,7 +120,7 @@ class SearchField(QFrame):
         self._session.navigator.step_hit(-1 if back else 1)
 
     def start(self) -> None:
-        """Let the person type what to find, in place of what stands there."""
+        """Let the user type what to find, in place of what stands there."""
         self.edit.setFocus()
         self.edit.selectAll()
 

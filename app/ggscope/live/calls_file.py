@@ -31,7 +31,7 @@ _END_BYTES = 1024
 
 
 def is_from_hook(data: bytes) -> bool:
-    """Tell whether a file that begins so is one of ggscope's hook, and of it alone."""
+    """Return whether a file that begins so is one of ggscope's hook alone."""
     lines = scan_text(np.frombuffer(data, np.uint8))
     return lines.notes.n_begun > 0 and _first_foreign(lines) < 0
 
@@ -92,7 +92,7 @@ class CallsSource(GrowingText):
         self._read_new(file)
 
     def _is_written_over(self, file: BinaryIO, now: int) -> bool:
-        """Tell whether other lines have come in the place of the last one.
+        """Return whether other lines have come in the place of the last one.
 
         They are read once there is a last line behind them again: what remains of the
         one before stands behind them until then. Not where that never comes.

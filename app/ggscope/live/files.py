@@ -62,7 +62,7 @@ _QUIET_NS = NANO // 2
 _SILENCES_S = (3600, 600, 300, 120, 60, 30, 10, 5)
 """Seconds without anything new that are told, the longest first."""
 _MOST_TOKENS = 1 << 20
-"""Generated tokens that are told apart."""
+"""Generated tokens that are distinguished."""
 _FEW_BYTES = 512
 _MOST_PATTERNS = 1 << 14
 _FAR = 1 << 61
@@ -274,7 +274,7 @@ class GrowingFile(ABC):
 
     @abstractmethod
     def _is_at_end(self) -> bool:
-        """Tell whether all that was there has been read."""
+        """Return whether all that was there has been read."""
 
     @abstractmethod
     def _open_spans(self, until: int) -> Spans:
@@ -600,7 +600,7 @@ class RecordsSource(GrowingFile):
         return True
 
     def _follow_wrap(self, file: BinaryIO, first: bytes, layout: RecordLayout) -> bool:
-        """Tell whether a writer that came back to the first record is followed."""
+        """Return whether a writer that came back to the first record is followed."""
         stamp = int(np.frombuffer(first, layout.dtype, 1)["timestamp_ns"][0])
         last = self._take(file, max(self._at - layout.size, 0), layout.size)
         is_kept = bool(last.strip(b"\0"))

@@ -72,7 +72,7 @@ class LiveMetric:
     exact: Callable[[SourceStatus, Rates], str] = lambda _status, _rates: ""
 
     def is_known(self, status: SourceStatus, rates: Rates) -> bool:
-        """Tell whether there is a value."""
+        """Return whether there is a value."""
         return self.value(status, rates) is not None
 
     def name(self, status: SourceStatus) -> str:

@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, told apart from others that have its number later.
+    """A process, distinguished from others that have its number later.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class MappedFile:
 
 
 def is_running(pid: int, began: int | None) -> bool:
-    """Tell whether a process is there, and no other one with its number."""
+    """Return whether a process is there, and no other one with its number."""
     return is_alive(pid) and (began is None or start_time(pid) in (None, began))
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether there is such a process."""
+    """Return whether there is such a process."""
     if not 0 < pid < 1 << 31:
         return False
     if os.name == "nt":  # there the signal would end it
@@ -90,7 +90,7 @@ def process(pid: int) -> Process:
 
 
 def own_pids() -> Iterator[int]:
-    """Yield the numbers of this person's processes, without this one.
+    """Yield the numbers of the user's processes, without this one.
 
     None where the system does not tell.
     """
@@ -175,7 +175,7 @@ def written_files(pid: int) -> tuple[str, ...]:
 
 
 def has_for_writing(pid: int, full: str, status: os.stat_result) -> bool:
-    """Tell whether a process has a file open, or mapped, for writing.
+    """Return whether a process has a file open, or mapped, for writing.
 
     Parameters
     ----------

@@ -333,7 +333,7 @@ class ProgramSource:
         return before is not state
 
     def _is_replaced(self, ring: Ring) -> bool:
-        """Tell whether there is another ring under the name now."""
+        """Return whether there is another ring under the name now."""
         try:
             return (
                 os.stat(self.path).st_ino != ring.inode

@@ -102,7 +102,7 @@ class RecordingFolder:
         return ""
 
     def is_of(self, identity: str) -> bool:
-        """Tell whether this program made the folder for the ring of an identity."""
+        """Return whether this program made the folder for the ring of an identity."""
         return (
             bool(identity)
             and self.path.name.endswith(FOLDER_SUFFIX)
@@ -112,7 +112,7 @@ class RecordingFolder:
         )
 
     def has(self, name: str) -> bool:
-        """Tell whether there is something of this name."""
+        """Return whether there is something of this name."""
         try:
             self._status(name)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class RecordingFolder:
                 os.unlink(name, dir_fd=self._descriptor)
 
     def holds_what_is_gone(self) -> bool:
-        """Tell whether its records were those of a process that is no more."""
+        """Return whether its records were those of a process that is no more."""
         try:
             target = os.readlink("records", dir_fd=self._descriptor)
         except OSError:

@@ -118,7 +118,7 @@ def read_json(
 
 
 def is_own_file(path: Path) -> bool:
-    """Tell whether a path is that of a regular file of this user, and of no link."""
+    """Return whether a path is that of a regular file of this user, and of no link."""
     try:
         _check(os.lstat(path), path, is_own=True)
     except OSError:

@@ -224,13 +224,13 @@ class Ring:
         return self.lost + pending - self.dropped
 
     def _is_free(self) -> bool:
-        """Tell whether nobody empties the ring, or is to."""
+        """Return whether nobody empties the ring, or is to."""
         owner = self.value("reader_pid")
         is_free = owner in (0, os.getpid()) or not is_alive(owner)
         return is_free and not self._has_launcher()
 
     def _has_launcher(self) -> bool:
-        """Tell whether the process that the ring is named after is to empty it."""
+        """Return whether the process that the ring is named after is to empty it."""
         named = _NAME.match(self.path.name)
         pid = int(named[1]) if named else 0
         return pid not in (0, os.getpid(), self.value("pid")) and is_alive(pid)
@@ -295,7 +295,7 @@ class Ring:
         self._map.close()
 
     def is_whole(self) -> bool:
-        """Tell whether the file is still as long as when it was opened.
+        """Return whether the file is still as long as when it was opened.
 
         Whoever looks at what is beyond the end of a mapped file is ended by SIGBUS.
         """
@@ -375,7 +375,7 @@ class Ring:
         )
 
     def is_running(self) -> bool:
-        """Tell whether the program still writes, as far as can be seen."""
+        """Return whether the program still writes, as far as can be seen."""
         if self.value("state") != RingState.RUNS:
             return False
         # A writer that does not know when its process began leaves 0 there.

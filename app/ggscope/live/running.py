@@ -1,4 +1,4 @@
-"""Programs of this person that run ggml now, and whether each can be followed.
+"""Programs of the user that run ggml now, and whether each can be followed.
 
 Linux tells by ``/proc`` which libraries a process has mapped and what it was started
 with. Elsewhere programs are told by their names alone.
@@ -157,17 +157,17 @@ class ProgramList:
 
 
 def has_ggml(mapped: tuple[MappedFile, ...]) -> bool:
-    """Tell whether a process has mapped ggml, or what contains it, as a library."""
+    """Return whether a process has mapped ggml, or what contains it, as a library."""
     return any(_LIBRARY.search(file.path) for file in mapped)
 
 
 def may_trace(variables: Mapping[str, str]) -> bool:
-    """Tell whether a process was started with the tracer in its environment."""
+    """Return whether a process was started with the tracer in its environment."""
     return RING_VARIABLE in variables
 
 
 def maps_tracer(variables: Mapping[str, str], mapped: tuple[MappedFile, ...]) -> bool:
-    """Tell whether a process has mapped what its environment brings in."""
+    """Return whether a process has mapped what its environment brings in."""
     brought = {
         os.path.realpath(path)
         for name in ("LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "GGML_BACKEND_PATH")
@@ -199,7 +199,7 @@ def _rings(check_cancelled: Callable[[], None]) -> list[tuple[RingHead, Path]]:
 
 
 def _pids() -> list[int]:
-    """Return the numbers of this person's processes."""
+    """Return the numbers of the user's processes."""
     candidates = list(own_pids())
     if candidates or os.name != "posix":
         return candidates
@@ -225,7 +225,7 @@ def _identity(pid: int) -> tuple[str, tuple[str, ...], float | None]:
 
 
 def is_launcher(pid: int) -> bool:
-    """Tell whether a process is the capture tool, which computes nothing itself."""
+    """Return whether a process is the capture tool, which computes nothing itself."""
     _, command, _ = _identity(pid)
     names = [Path(word).name for word in command[:3]]
     return TOOL in names or "ggscope_capture" in command[:3]

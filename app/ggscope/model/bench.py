@@ -78,7 +78,7 @@ def together(parts: Sequence[tuple[str, BenchRuns]]) -> BenchRuns:
 
     Parameters
     ----------
-    parts : name and tests of each file; files of one name are told apart.
+    parts : name and tests of each file; files of one name are distinguished.
     """
     names = [name for name, _ in parts]
     files = tuple(

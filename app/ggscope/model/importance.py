@@ -27,7 +27,7 @@ class Importance:
     is_seen : int8[m], whether a matrix was used at all: 0 or 1; -1 not known.
     mean_square : float64[m], mean square of the activations; NaN where it was not used
         or is not known.
-    is_split : bool[n], whether the matrices of the entry are told apart.
+    is_split : bool[n], whether the matrices of the entry are distinguished.
     chunks : of text that were computed; -1 unknown.
     chunk_size : tokens of each; -1 unknown.
     datasets : names of the texts.

@@ -163,7 +163,7 @@ def layer_of(name: str) -> int:
 
 
 def is_weight_name(name: str) -> bool:
-    """Tell whether a tensor is called as those of model files are."""
+    """Return whether a tensor is called as those of model files are."""
     return name.endswith((".weight", ".bias"))
 
 

@@ -1,4 +1,4 @@
-"""Notes: what a person wrote on a time of a trace, and the colours it can have."""
+"""Notes: what the user wrote on a time of a trace, and the colours it can have."""
 
 import re
 from dataclasses import dataclass

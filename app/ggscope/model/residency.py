@@ -73,7 +73,7 @@ class Residency:
         return shares
 
     def is_mapped(self, address: int) -> bool:
-        """Tell whether `address` lies in a file that the program mapped."""
+        """Return whether `address` lies in a file that the program mapped."""
         return any(low <= address < high for low, high in self.places.tolist())
 
     def per_second(self) -> float:

@@ -46,7 +46,7 @@ class Routing(Table):
         Array, Column("int16", "0 is the router's first choice", -1, high=1 << 15)
     ]
     score: Annotated[
-        npt.NDArray[np.float32], Column("float32", "the router's, 0..1", np.nan)
+        npt.NDArray[np.float32], Column("float32", "router weight, 0..1", np.nan)
     ]
     is_used: Annotated[
         npt.NDArray[np.bool_],

@@ -38,7 +38,7 @@ class Tokens:
 
 
 def has_ubatches(trace: Trace) -> bool:
-    """Tell whether the token numbers of spans are those of ubatches."""
+    """Return whether the token numbers of spans are those of ubatches."""
     return len(trace.batch_tokens) > 0
 
 
@@ -48,7 +48,7 @@ def token_noun(trace: Trace) -> str:
 
 
 def numbers_per_phase(trace: Trace) -> bool:
-    """Tell whether a token is known by its phase and number together.
+    """Return whether a token is known by its phase and number together.
 
     Formats that show passes number tokens through both phases, or claim the same
     number for several of them.

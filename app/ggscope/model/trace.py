@@ -202,7 +202,7 @@ class Lanes(Sequence[Lane]):
     __hash__ = None  # type: ignore[assignment]  # nobody looks lanes up
 
     def begins_with(self, others: "Lanes") -> bool:
-        """Tell whether the first lanes are these others."""
+        """Return whether the first lanes are these others."""
         n = len(others)
 
         def alike(mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
@@ -485,7 +485,7 @@ def stated_figure(
 
 
 def is_equal(stated: float, computed: float, unit: str = "") -> bool:
-    """Tell whether a figure is what was computed, but for the rounding of its digits.
+    """Return whether a figure is what was computed, but for the rounding of its digits.
 
     Whole numbers of whole things must be equal. Anything else may be rounded to the
     last digit that the file prints, or cut off behind it.
@@ -501,7 +501,7 @@ def is_equal(stated: float, computed: float, unit: str = "") -> bool:
 
 
 def is_rounded(stated: float, computed: float) -> bool:
-    """Tell whether a figure was computed, and rounded or cut off at its last digit."""
+    """Return whether a figure was computed, and rounded or cut at its last digit."""
     digit = 10.0 ** _exponent(stated)
     more = computed - stated
     noise = 1e-9 * abs(computed)
@@ -559,7 +559,7 @@ _MOST_NAMES = 3
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
 RANGE_CODES = frozenset({"range", "range_read"})
-"""Problems that tell that a person wanted a part of the records only."""
+"""Problems that tell that the user wanted a part of the records only."""
 INVALID_CODE = "invalid_trace"
 """Code of the problem that tells of such markers."""
 VERSION_CODES = frozenset({"unknown_version", "gguf_new_version"})
@@ -605,7 +605,7 @@ class ReadWarning:
     count : number of occurrences.
     offset : byte offset of the first one; None where it has none.
     place : where in the file's own terms (record 17, ``timeline_events[3]``).
-    remedy : what the person can do; "" where nothing needs doing.
+    remedy : what the user can do; "" where nothing needs doing.
     file : name of the file that `offset` and `place` count in; "" = the trace itself.
     """
 

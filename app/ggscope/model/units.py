@@ -80,7 +80,7 @@ class TimeRange:
         return self.end - self.start
 
     def contains(self, tick: int) -> bool:
-        """Tell whether `tick` lies inside."""
+        """Return whether `tick` lies inside."""
         return self.start <= tick < self.end
 
     def intersect(self, other: "TimeRange") -> "TimeRange | None":

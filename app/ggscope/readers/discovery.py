@@ -196,7 +196,7 @@ def _without_alone(
 
 
 def is_left_out(bundle: FileSet, path: Path) -> bool:
-    """Tell whether a file that was named takes no part, nor what belongs to it.
+    """Return whether a file that was named takes no part, nor what belongs to it.
 
     A later part of a split model is read with the first one, and records that are
     empty by their sidecar.
@@ -619,7 +619,7 @@ def _home(folder: Path, homes: Sequence[Path]) -> Path | None:
 
 
 def _is_next_of(name: str, of: str) -> bool:
-    """Tell whether two names differ in their numbers only: further tokens of a run."""
+    """Return whether two names differ in numbers only: further tokens of a run."""
     if name == of or not _DIGITS.search(name):
         return False
     return _DIGITS.sub("#", name) == _DIGITS.sub("#", of)

@@ -347,7 +347,7 @@ def folders() -> tuple[Path, ...]:
 
 
 def is_safe_mode() -> bool:
-    """Tell whether ``GGSCOPE_SAFE_MODE`` keeps plug-ins from being loaded."""
+    """Return whether ``GGSCOPE_SAFE_MODE`` keeps plug-ins from being loaded."""
     return os.environ.get(SAFE_VARIABLE, "") not in ("", "0")
 
 
@@ -461,7 +461,7 @@ def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
 
 
 def _may_offer(place: str) -> bool:
-    """Tell whether a package in a folder or an archive of `sys.path` may offer readers.
+    """Return whether a package in an entry of `sys.path` may offer readers.
 
     Importing importlib.metadata takes 30 ms, longer than to read a small file, and most
     people have no plug-in; looking for one takes one.

@@ -166,7 +166,7 @@ SPOT_PX = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HitRegions:
-    """Things that can be told apart in a picture, each with its rectangle.
+    """Things that can be distinguished in a picture, each with its rectangle.
 
     Attributes
     ----------

@@ -536,7 +536,7 @@ def bench_chart(table: BenchTable, tests: I64, chart: str, kind: str) -> BenchCh
 
 
 def wants_log(bench: BenchChart) -> bool:
-    """Tell whether the speeds are so far apart that a logarithmic axis shows more."""
+    """Return whether the speeds are so far apart that a logarithmic axis shows more."""
     means = [point.mean for curve in bench.curves for point in curve.points]
     low, high = min(means, default=1.0), max(means, default=1.0)
     return low > 0 and high / low >= _LOG_SPEEDS_FROM

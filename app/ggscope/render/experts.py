@@ -111,7 +111,7 @@ class Rect:
     height: float
 
     def contains(self, x: float, y: float) -> bool:
-        """Tell whether a position is in it."""
+        """Return whether a position is in it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 

@@ -98,7 +98,7 @@ class RenderedFigure:
     title, description : of the file; readers of screens and catalogues show them.
         The description says what is shown, of which file and range.
     left_out : whole sentences on what there was no room for, or was hidden.
-    own_title : the one that a person gave it; "" = none.
+    own_title : the one that the user gave it; "" = none.
     """
 
     picture: DisplayList

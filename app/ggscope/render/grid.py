@@ -45,7 +45,7 @@ _CHARACTER = 0.602 * LABEL_SIZE
 _TOP, _BOTTOM, _RIGHT = 30.0, 34.0, 12.0
 _TITLE_X = 12.0
 _GAP_FROM = 5.0
-"""Cells at least so large are told apart by a gap of one pixel."""
+"""Cells at least so large are distinguished by a gap of one pixel."""
 _BAR, _BAR_HEIGHT = 96.0, 8.0
 _SIDE = 58.0
 _SIDE_GAP = 10.0

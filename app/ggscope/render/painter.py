@@ -128,7 +128,7 @@ def paint(
 
 
 def are_few_boxes(picture: DisplayList) -> bool:
-    """Tell whether the pictures of a display list are few boxes in all."""
+    """Return whether the pictures of a display list are few boxes in all."""
     n_boxes = 0
     for batch in picture.batches:
         if isinstance(batch, ImageBatch):

@@ -11,7 +11,7 @@ _GL_STRINGS = {"vendor": 0x1F00, "renderer": 0x1F01, "OpenGL": 0x1F02}
 
 
 def is_blank(figure: Path) -> bool:
-    """Tell whether a PNG or SVG figure shows nothing, or cannot be decoded."""
+    """Return whether a PNG or SVG figure shows nothing, or cannot be decoded."""
     if figure.suffix == ".svg":
         text = figure.read_text("utf-8")
         return text.count("<rect") + text.count("<path") < _MIN_COLORS

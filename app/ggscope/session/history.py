@@ -14,7 +14,7 @@ CAPACITY = 500
 
 @dataclass(frozen=True, slots=True)
 class ViewPoint:
-    """Where a person looked, and how the lanes lay."""
+    """Where the user looked, and how the lanes lay."""
 
     visible: TimeRange
     selection: Selection

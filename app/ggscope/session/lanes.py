@@ -8,7 +8,7 @@ from ggscope.session.history import History
 
 
 class LaneModel(QObject):
-    """The lanes as a person arranged them, and requests about one of them.
+    """The lanes as the user arranged them, and requests about one of them.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class LaneModel(QObject):
         self._history = history
 
     def set_state(self, state: LaneState, *, is_step: bool = True) -> None:
-        """Arrange the lanes; `is_step` : the person did, and may go back."""
+        """Arrange the lanes; `is_step` : the user did, and may go back."""
         if state == self.state:
             return
         self.state = state

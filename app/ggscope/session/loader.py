@@ -66,7 +66,7 @@ class LoadRequest:
     ----------
     path : the file, or a folder, whose files are then found on the worker.
     more : further files of the same session.
-    left_out : files of a folder that the person took out of the session.
+    left_out : files of a folder that the user took out of the session.
     limit_bytes : memory that reading may use; 0 = what the system has to give.
     is_forced : read it whether it fits into memory or not.
     outlook : where to put the estimate.
@@ -149,7 +149,7 @@ class LoadRequest:
         return opened.trace
 
     def _admit(self, estimate: "Estimate") -> None:
-        """Refuse a file that would not fit, unless the person wants it all the same."""
+        """Refuse a file that would not fit, unless the user wants it all the same."""
         from ggscope.readers.memory import judge, too_large
 
         self.outlook.estimate = estimate
@@ -223,7 +223,7 @@ class BesideRequest:
 
 
 def kept_of_stopped(trace: Trace, n_records: int = 0) -> Trace:
-    """Return what was read when a person stopped the reading, and a note of it.
+    """Return what was read when the user stopped the reading, and a note of it.
 
     Nothing is pending any more; `read_until` still says how far the spans go.
 
@@ -296,7 +296,7 @@ def _with(trace: Trace, warning: ReadWarning) -> Trace:
 class LoadState(Enum):
     """How far a file has come.
 
-    STOPPED and CANCELLED : a person ended the reading, and what had been read is
+    STOPPED and CANCELLED : the user ended the reading, and what had been read is
     shown, or nothing new is. TOO_LARGE : nothing was read, because it would not
     fit into memory. SEVERAL_RUNS : nothing was read, because a folder has several.
     """
@@ -422,7 +422,7 @@ class Loader(QObject):
         self._change_parts(PartsRequest(self.opened, tuple(paths)))
 
     def can_remove(self, *paths: Path) -> bool:
-        """Tell whether the session can do without some of its files."""
+        """Return whether the session can do without some of its files."""
         if self.opened is None or not paths:
             return False
         return PartsRequest(self.opened, removed=paths).is_possible

@@ -120,7 +120,7 @@ class Navigator(QObject):
         self.show_requested.emit(view_id)
 
     def is_shown_in(self, view_id: str) -> bool:
-        """Tell whether what is selected was last asked to be shown in a view.
+        """Return whether what is selected was last asked to be shown in a view.
 
         For views that are made only then.
         """

@@ -57,14 +57,14 @@ class FrameClock:
         return self._began_s + max(self.interval_s, self._cost_s + rest)
 
     def is_due(self, now: float) -> bool:
-        """Tell whether a snapshot is to be taken now."""
+        """Return whether a snapshot is to be taken now."""
         return self._is_awaited() and now >= self.due_s
 
     def _is_awaited(self) -> bool:
         return self.is_dirty and not self.is_paused and self._is_idle.is_set()
 
     def is_status_due(self, now: float) -> bool:
-        """Tell whether so much time has passed since a frame or a status; note it."""
+        """Return whether so much time has passed since a frame or a status; note it."""
         if now - max(self._began_s, self._status_s) < STATUS_S:
             return False
         self._status_s = now
@@ -211,7 +211,7 @@ class FrameClient:
         return self.due_s is not None
 
     def is_due(self, now: float) -> bool:
-        """Tell whether it is to be called by `now`."""
+        """Return whether it is to be called by `now`."""
         return self.due_s is not None and self.due_s <= now
 
     def mark_dirty(self) -> None:

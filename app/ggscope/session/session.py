@@ -1,4 +1,4 @@
-"""Session: one open trace and everything a person did to its view."""
+"""Session: one open trace and everything the user did to its view."""
 
 from enum import Enum
 from pathlib import Path
@@ -56,7 +56,7 @@ class Session(QObject):
     """The document. Setters compare first: same value, no signal.
 
     Views connect to the signals, ask `trace` and `index`, and tell the session
-    what the person pointed at. Payloads are frozen values. Everything here runs
+    what the user pointed at. Payloads are frozen values. Everything here runs
     on the main thread.
     """
 
@@ -134,7 +134,7 @@ class Session(QObject):
 
     @property
     def is_appending(self) -> bool:
-        """Whether a running program causes the present signals, and not a person."""
+        """Whether a running program causes the present signals, and not the user."""
         return self.frames.is_appending
 
     def set_trace(
@@ -145,7 +145,7 @@ class Session(QObject):
     ) -> None:
         """Show `trace` from now on, and of it the range `visible` where that is given.
 
-        EXTENDED, GREW and APPENDED keep all that a person did (a view that showed
+        EXTENDED, GREW and APPENDED keep all that the user did (a view that showed
         everything goes on showing everything); EXTENDED looks the selected spans up by
         their record. REPLACED fits, and forgets what refers to rows of the old trace.
 
@@ -192,7 +192,7 @@ class Session(QObject):
         viewport = self.viewport
         if time is None:
             time = viewport.fitted if is_new or showed_all else viewport.visible
-        else:  # it follows a program: no step of the person's
+        else:  # it follows a program: no step of the user's
             showed_all = time != viewport.visible
         viewport.set_visible(time)
         self.queries.ask_again(is_appended=is_appended)

@@ -150,9 +150,9 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Bookmarks:
-    """Where bookmarks are kept: beside the trace or in the person's data folder.
+    """Where bookmarks are kept: beside the trace or in the user's data folder.
 
-    "ask" is the data folder until the person has chosen.
+    "ask" is the data folder until the user has chosen.
     """
 
     place: BookmarkPlace = "ask"
@@ -164,7 +164,7 @@ class Filters:
 
     Attributes
     ----------
-    saved : filters that the person named: name, tab, expression; in order of the names.
+    saved : filters that the user named: name, tab, expression; in order of the names.
     queries : SQL that was run, the newest first.
     """
 
@@ -212,7 +212,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """Readers from a folder. Off unless the person turns it on."""
+    """Readers from a folder. Off unless the user turns it on."""
 
     is_enabled: bool = False
     folder: str = ""
@@ -265,7 +265,7 @@ class Settings(QObject):
     problems : sentences about values that were ignored.
     store : where the values are.
     is_safe : whether this is ``--safe-mode``: defaults, nothing is stored.
-    data_folder : where the person's own data are kept, None = nowhere.
+    data_folder : where the user's own data are kept, None = nowhere.
     """
 
     appearance = _Topic(Appearance)

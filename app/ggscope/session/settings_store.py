@@ -174,7 +174,7 @@ class IniStore(MemoryStore):
 
 
 def default_path() -> Path:
-    """Return the file where the settings of the person are."""
+    """Return the file where the settings of the user are."""
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "ggscope" / "ggscope.ini"
 

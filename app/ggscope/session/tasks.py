@@ -323,7 +323,7 @@ class Tasks(QObject):
             task.cancel.set()
 
     def is_running(self, key: str) -> bool:
-        """Tell whether a task of `key` runs or waits."""
+        """Return whether a task of `key` runs or waits."""
         return any(key in tasks for tasks in (self._running, self._waiting, self._held))
 
     @property

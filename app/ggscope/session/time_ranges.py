@@ -59,7 +59,7 @@ def with_air(target: TimeRange) -> TimeRange:
 
 
 def shows(visible: TimeRange, target: TimeRange) -> bool:
-    """Tell whether `target`, or as much of it as fits, can be seen."""
+    """Return whether `target`, or as much of it as fits, can be seen."""
     if target.duration >= visible.duration:
         common = visible.intersect(target)
         return common is not None and common.duration * 2 >= visible.duration

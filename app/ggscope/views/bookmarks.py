@@ -61,7 +61,7 @@ _KEYS = 9
 
 @guarded
 class BookmarkModel(TextTableModel):
-    """The bookmarks in the person's order; names and notes can be written."""
+    """The bookmarks in the user's order; names and notes can be written."""
 
     edited = Signal(int, int, str)  # row, column, text
     moved = Signal(int, int)  # from row, to row

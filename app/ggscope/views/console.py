@@ -26,7 +26,7 @@ from ggscope.views.base.widgets import (
 class ConsoleView(View):
     """The output of `Session.run`, stdout and, dimmed, stderr; the newest in sight.
 
-    A person who scrolls up stays there.
+    The user who scrolls up stays there.
     """
 
     updates_live = True
@@ -176,7 +176,7 @@ class ConsoleView(View):
         self._go_to_end()
 
     def _on_scrolled(self) -> None:
-        """Stay where a person has scrolled to, or go on with the end.
+        """Stay where the user has scrolled to, or go on with the end.
 
         Asked of what people do alone: lines that break anew move the bar, too.
         """

@@ -99,7 +99,7 @@ class OverviewView(PaintedView):
         self._ready = is_narrow and len(trace.spans) <= SYNC_SPANS
         if self._ready:
             self.repaint_picture()
-        else:  # the timeline asks first: what a person looks at has priority
+        else:  # the timeline asks first: what the user looks at has priority
             later(self, self._prepare_large)
 
     def _prepare_large(self) -> None:

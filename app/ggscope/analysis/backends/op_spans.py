@@ -195,7 +195,7 @@ class _Names:
 
 
 def _agrees(op: str, listed: str) -> bool:
-    """Tell whether an op is the one that a list calls so, perhaps cut."""
+    """Return whether an op is the one that a list calls so, perhaps cut."""
     if listed.endswith(_CUT):
         return op.startswith(listed[: -len(_CUT)])
     return op == listed

@@ -23,7 +23,7 @@ class Interval:
     high: float
 
     def has(self, value: float) -> bool:
-        """Tell whether a value is inside."""
+        """Return whether a value is inside."""
         return self.low <= value <= self.high
 
 

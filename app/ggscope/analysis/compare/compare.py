@@ -307,7 +307,7 @@ def _reason(traces: Sequence[Trace]) -> str:
 def _is_only(
     key: str, mine: Sequence[dict[str, StatRow]], others: Sequence[dict[str, StatRow]]
 ) -> bool:
-    """Tell whether only one side has a group."""
+    """Return whether only one side has a group."""
     return any(key in table for table in mine) and not any(
         key in table for table in others
     )

@@ -147,7 +147,7 @@ class AlteredKeys:
         return n
 
     def _is_altered(self, kind: Kind, column: int, other: int, *, is_odd: bool) -> bool:
-        """Tell whether the records of `column` are altered ones of `other`."""
+        """Return whether the records of `column` are altered ones of `other`."""
         own, key = int(kind.keys[column]), int(kind.keys[other])
         if is_odd:
             # What is damaged says so, by an unknown op or bytes that are no text.
@@ -156,7 +156,7 @@ class AlteredKeys:
         return len(self._trace.accesses.first) <= 1 or self._reads_alike(own, key)
 
     def _reads_alike(self, own: int, key: int) -> bool:
-        """Tell whether the records of two keys name the same sources."""
+        """Return whether the records of two keys name the same sources."""
         accesses = self._trace.accesses
         a, b = accesses.pattern[self._spans()[[own, key]]].tolist()
         if a < 0 or b < 0:
@@ -172,7 +172,7 @@ class AlteredKeys:
 
 
 def _fills(kind: Kind, column: int, others: I64) -> Bools:
-    """Tell whether passes with one key lack as many records of each of others."""
+    """Return whether passes with one key lack as many records of each of others."""
     own = kind.table[:, column].astype(np.int64)
     usual = kind.table[:, others].astype(np.int64)
     has = own > 0
@@ -221,7 +221,7 @@ class _Places:
 
 
 def _could_be(damaged: str, text: str) -> bool:
-    """Tell whether a name with replacement characters may have been `text`."""
+    """Return whether a name with replacement characters may have been `text`."""
     parts = re.split(f"{_REPLACEMENT}+", damaged)
     return re.fullmatch(".{1,8}".join(map(re.escape, parts)), text) is not None
 

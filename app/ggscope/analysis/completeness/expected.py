@@ -377,7 +377,7 @@ def _add_unseen(kind: Kind, expected: I64, result: Losses) -> None:
 
 
 def _is_regular(kind: Kind, expected: I64) -> bool:
-    """Tell whether numbers say anything: most ops are one of a name, or steady.
+    """Return whether numbers say anything: most ops are one of a name, or steady.
 
     Ops that bear few names between them, in ever other numbers, follow no rule.
     """
@@ -390,12 +390,12 @@ def _is_regular(kind: Kind, expected: I64) -> bool:
 
 
 def _is_chance(n: int, mean: float) -> bool:
-    """Tell whether chance may well take so many where `mean` are to be expected."""
+    """Return whether chance may well take so many where `mean` are to be expected."""
     return n <= mean + 2 * float(np.sqrt(mean))
 
 
 def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> bool:
-    """Tell whether the passes of a kind are layers of one pass, by what they claim.
+    """Return whether the passes of a kind are layers of one pass, by what they claim.
 
     Records without names whose addresses come again in every layer are alike layer
     by layer. A pass claims nearly all layers that passes like it claim.
@@ -521,11 +521,11 @@ class _Classes:
         return self.sets.expected(named)
 
     def have(self, pass_id: I64, key: I64, expected: I64) -> Bools:
-        """Tell whether most other layers have, in the same pass, what one lacks."""
+        """Return whether most other layers have, in the same pass, what one lacks."""
         return self._share(pass_id, key, expected) >= ALIKE
 
     def are_gone(self, pass_id: I64, key: I64) -> Bools:
-        """Tell whether hardly any layer has, in the same pass, what one lacks."""
+        """Return whether hardly any layer has, in the same pass, what one lacks."""
         share = self._share(pass_id, key, np.ones(len(self._kind.keys), np.int64))
         return (share >= 0) & (share < 1 - _OF_LAYERS)
 
@@ -545,7 +545,7 @@ class _Classes:
 
 
 def _is_read(kind: Kind, pass_id: I64, key: I64, readers: "Readers") -> Bools:
-    """Tell whether a record of the same pass reads what a missing one computes."""
+    """Return whether a record of the same pass reads what a missing one computes."""
     result = np.zeros(len(pass_id), np.bool_)
     column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
     column[kind.keys] = np.arange(len(kind.keys))
@@ -832,7 +832,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
 
 
 def _has_names(trace: Trace) -> bool:
-    """Tell whether records name what they read; else an address may be many tensors."""
+    """Return whether records name what they read; an address may be many tensors."""
     return trace.claims is not None and bool((trace.claims.name >= 0).any())
 
 
@@ -956,7 +956,7 @@ def _with_graphs(trace: Trace, completeness: Completeness) -> Completeness:
 
 
 def _are_unnamed(trace: Trace, nodes: I64) -> Bools:
-    """Tell which nodes no span is called like: what passes say counts the others."""
+    """Return which nodes no span is called like: what passes say counts the others."""
     result = np.ones(len(nodes), np.bool_)
     for i, node in enumerate(nodes.tolist()):
         number, row = locate_node(trace.graphs, node)

@@ -85,7 +85,7 @@ def accessed_experts(trace: Trace, limit: int) -> AccessedExperts:
 
 
 def touches_stacks(trace: Trace) -> bool:
-    """Tell whether a tensor that stacks experts is accessed or listed."""
+    """Return whether a tensor that stacks experts is accessed or listed."""
     tensors = trace.tensors
     if tensors.n_experts is not None and (tensors.n_experts > 0).any():
         return True

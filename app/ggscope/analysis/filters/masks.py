@@ -404,7 +404,7 @@ def _in_time_order(
 
 
 def touches(start: Array, end: Array, time: TimeRange) -> Bools:
-    """Tell which intervals share a tick with `time`.
+    """Return which intervals share a tick with `time`.
 
     An interval of no length counts as its own tick.
     """
@@ -495,7 +495,7 @@ def _turned(test: Test) -> Test:
 def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool]:
     """Return a test for "is one of these", by name, number, raw number or pattern.
 
-    Lanes that share a name are told apart by their titles, "Backend 1 / thread 0".
+    Lanes that share a name are distinguished by their titles, "Backend 1 / thread 0".
 
     ``0`` and ``0-3`` are the numbers that lanes show ("thread 0"); where no lane shows
     one, the file's own number of a thread is meant.

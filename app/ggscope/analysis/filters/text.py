@@ -517,7 +517,7 @@ def text_matcher(text: str) -> Callable[[str], bool]:
 
 
 def _repeats_within_repeats(expression: str) -> bool:
-    """Tell whether an unbounded repeat holds another one.
+    """Return whether an unbounded repeat holds another one.
 
     Backtracking over such a pattern can take exponential time, during which the
     matcher holds the interpreter lock and the window stands still.

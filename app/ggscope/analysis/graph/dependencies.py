@@ -421,7 +421,7 @@ _NOT_COMPUTED = int(NodeFlag.LEAF | NodeFlag.UNDECLARED)
 
 
 def _has_results(trace: Trace) -> bool:
-    """Tell whether the names of spans are those of what ops compute."""
+    """Return whether the names of spans are those of what ops compute."""
     return trace.claims is None or trace.claims.has_results
 
 

@@ -76,7 +76,7 @@ def pass_ops(trace: Trace, span: int) -> PassOps | NoPass:
 
 
 def _claims_pass(trace: Trace) -> bool:
-    """Tell whether the token numbers of ops say which pass they are of."""
+    """Return whether the token numbers of ops say which pass they are of."""
     spans = trace.spans
     return spans.token is not None and (spans.wait is not None or has_ubatches(trace))
 

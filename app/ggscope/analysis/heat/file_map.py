@@ -179,7 +179,7 @@ def file_map(trace: Trace) -> FileMap:
 
 
 def _leads_to_file(what: AccessColumns, first: I64) -> bool:
-    """Tell whether an access has a place in the file, itself or by its tensor."""
+    """Return whether an access has a place in the file, itself or by its tensor."""
     may_be = np.isin(what.space, (Space.FILE, Space.UNKNOWN))
     has_place = np.append(first >= 0, False)[what.tensor]
     has_place |= (what.space == Space.FILE) & (what.offset >= 0)

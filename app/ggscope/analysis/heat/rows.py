@@ -193,7 +193,7 @@ def pass_starts(trace: Trace) -> I64:
 def natural_rows(trace: Trace) -> RowKind:
     """Return the rows that tell most at first: tokens, else passes, else time.
 
-    Some writers number all tokens 0; passes are told apart by what they run.
+    Some writers number all tokens 0; passes are distinguished by what they run.
 
     Notes
     -----
@@ -205,7 +205,7 @@ def natural_rows(trace: Trace) -> RowKind:
 
 
 def _has_several(column: Array | None) -> bool:
-    """Tell whether a column has two different numbers >= 0."""
+    """Return whether a column has two different numbers >= 0."""
     if column is None:
         return False
     known = -1

@@ -1,7 +1,7 @@
 """The order of the table's rows: which spans, sorted by what. No Qt here.
 
 Sorting 33 million spans takes seconds, putting them into some ten thousand buckets
-a third of one: a person sees fifty rows at a time, and those are quickly sorted.
+a third of one: the user sees fifty rows at a time, and those are quickly sorted.
 """
 
 from bisect import bisect_left, bisect_right

@@ -644,7 +644,7 @@ def _starts_in(trace: Trace, time: TimeRange | None) -> npt.NDArray[np.bool_] | 
 
 
 def is_cache(trace: Trace, table: AccessTable) -> npt.NDArray[np.bool_]:
-    """Tell which rows of an account are accesses to the KV cache, bool[n]."""
+    """Return which rows of an account are accesses to the KV cache, bool[n]."""
     tensor = table.what.tensor
     marks = np.zeros(len(trace.tensors) + 1, np.bool_)
     for row in np.unique(tensor[tensor >= 0]).tolist():

@@ -197,12 +197,12 @@ class AccessTable:
 
 
 def is_repeated(flags: Array) -> Bools:
-    """Tell which spans tell of an op that is counted with another span."""
+    """Return which spans tell of an op that is counted with another span."""
     return np.asarray((flags & int(SpanFlag.REPEATED)) != 0, np.bool_)
 
 
 def counts_once(trace: Trace) -> bool:
-    """Tell whether each op counts once, whichever threads tell of it.
+    """Return whether each op counts once, whichever threads tell of it.
 
     So it does unless there were too many threads to compare: of those that were not,
     each counts an op for itself.
@@ -222,7 +222,7 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
 
 
 def loose_unsized(trace: Trace) -> Bools:
-    """Tell which accesses that belong to no pattern have no recorded size, bool[n]."""
+    """Return which accesses without a pattern have no recorded size, bool[n]."""
     return np.asarray(trace.accesses.loose.what.size < 0, np.bool_)
 
 
@@ -440,7 +440,7 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
 
 @once
 def _stacks(trace: Trace) -> Bools:
-    """Tell which tensors stack experts, bool[n + 1]; the last one is none."""
+    """Return which tensors stack experts, bool[n + 1]; the last one is none."""
     t = trace.tensors
     names = trace.strings.get_many(t.name.tolist())
     is_stack = np.array([_STACK_WORD in name for name in names], np.bool_)
@@ -473,7 +473,7 @@ def _chosen_from(trace: Trace) -> I64:
 
 
 def _is_all(trace: Trace, what: AccessColumns) -> Bools:
-    """Tell which accesses are recorded as of a whole tensor, not of a part of it."""
+    """Return which accesses are recorded as of a whole tensor, not of a part of it."""
     size = taken(trace.tensors.size, what.tensor)
     is_part = (what.space == Space.FILE) & (what.size >= 0) & (what.size < size)
     return np.asarray(~is_part, np.bool_)

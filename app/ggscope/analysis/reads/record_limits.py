@@ -43,7 +43,7 @@ product of several weights at once is known: then these are views of it."""
 
 
 def has_graph(trace: Trace) -> bool:
-    """Tell whether a graph of the session says which ops have no record."""
+    """Return whether a graph of the session says which ops have no record."""
     return any(join.n_nodes for join in trace.joins)
 
 
@@ -155,7 +155,7 @@ def cut_sources(trace: Trace) -> Bools:
 
 
 def _has_sources_of_graphs(trace: Trace) -> bool:
-    """Tell whether sources are those of graphs, as a recording or its ring has them."""
+    """Return whether sources are those of graphs, as in a recording or its ring."""
     is_recording = any(join.kind == "recording" for join in trace.joins)
     is_recording |= trace.info.reader_id == "live-ring"
     # With claims they are those of the records: not every graph is known.
@@ -163,7 +163,7 @@ def _has_sources_of_graphs(trace: Trace) -> bool:
 
 
 def _are_vectors(trace: Trace) -> Bools:
-    """Tell which tensors have one dimension, or an unknown shape; bool[n]."""
+    """Return which tensors have one dimension, or an unknown shape; bool[n]."""
     shape = trace.tensors.shape
     if shape is None:
         return np.ones(len(trace.tensors), np.bool_)

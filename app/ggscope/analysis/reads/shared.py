@@ -25,7 +25,7 @@ _LATEST = np.iinfo(np.int64).max
 
 @once
 def has_shared_ops(trace: Trace) -> bool:
-    """Tell whether some span tells of an op that another thread's tells of too."""
+    """Return whether some span tells of an op that another thread's tells of too."""
     flags = trace.spans.flags
     return any(bool(is_repeated(flags[piece]).any()) for piece in chunks(len(flags)))
 

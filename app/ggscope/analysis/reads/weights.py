@@ -88,7 +88,7 @@ def attributed(trace: Trace) -> npt.NDArray[np.int32]:
 
 
 def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
-    """Tell which accesses read a weight of the model file, bool[len(what)]."""
+    """Return which accesses read a weight of the model file, bool[len(what)]."""
     has_tensor = (what.tensor >= 0) & (what.kind == AccessKind.READ)
     if not len(trace.tensors):
         return np.zeros(len(what), np.bool_)
@@ -100,7 +100,7 @@ def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
 
 
 def _named_weights(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Tell which tensors are called as those of model files are, bool[n_tensors]."""
+    """Return which tensors are called as those of model files are, bool[n_tensors]."""
     names = (trace.strings[i] if i >= 0 else "" for i in trace.tensors.name.tolist())
     return np.fromiter(map(is_weight_name, names), np.bool_, len(trace.tensors))
 

@@ -91,7 +91,7 @@ _LOOKED_AT = 100_000
 
 
 def default_coloring(trace: "Trace") -> str:
-    """Return what spans are coloured by unless a person chooses.
+    """Return what spans are coloured by unless the user chooses.
 
     The family of their op; the phase where there are neither ops nor engines, as in
     logs; where most ops belong to no family, the category if most spans have one, as

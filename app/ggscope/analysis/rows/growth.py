@@ -551,7 +551,7 @@ class _Sums:
         self._base.append(np.zeros((1, n_names), np.int64))
 
     def fits(self, elements: Elements) -> bool:
-        """Tell whether they would be made in the same way today."""
+        """Return whether they would be made in the same way today."""
         steps = (self._bucket, self._group)
         return steps == steps_of(elements) and np.array_equal(
             self._number, elements.number

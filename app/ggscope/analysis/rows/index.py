@@ -275,7 +275,7 @@ class TraceIndex:
         )
 
     def has_columns(self, key: str, by: ColorBy, token: object = None) -> bool:
-        """Tell whether the columns of lane `key` are made; `token` = of a filter."""
+        """Return whether the columns of lane `key` are made; `token` = of a filter."""
         name = ("columns", by, key) if token is None else ("filtered", token, by, key)
         return self._cache.known(name) is not None
 
@@ -444,7 +444,7 @@ class TraceIndex:
         return TimeRange(extent.start, max(end, extent.start))
 
     def has_derived_ends(self, key: str) -> bool:
-        """Tell whether the end of any span that `busy_share` counts is derived."""
+        """Return whether the end of any span that `busy_share` counts is derived."""
         rows, flags = self.rows(key), self._trace.spans.flags
         if not rows:
             return False
@@ -511,7 +511,7 @@ class TraceIndex:
         """Return the span that covers most of the ticks around `tick`, or None.
 
         Looks `max_distance_ticks` to both sides: with half a pixel that is the
-        span a person sees there, be it ever so short (ties: the first).
+        span the user sees there, be it ever so short (ties: the first).
         """
         rows = self.rows(key)
         if not 0 <= row < len(rows):

@@ -1,4 +1,4 @@
-"""What a person did to the lanes, as JSON: for settings and for command lines."""
+"""What the user did to the lanes, as JSON: for settings and for command lines."""
 
 from ggscope.analysis.rows.lanes import LaneState
 

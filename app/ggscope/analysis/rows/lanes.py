@@ -173,7 +173,7 @@ class TimelineLanes(Sequence[TimelineLane]):
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """What the person did to the lanes; kept per format and applied by key.
+    """What the user did to the lanes; kept per format and applied by key.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class LaneState:
     order : lane keys moved by hand: position wins over the default order inside
         their group.
     heights : (lane key, factor) pairs.
-    names : (lane key or `group_key`, title given by the person) pairs, of one trace.
+    names : (lane key or `group_key`, title given by the user) pairs, of one trace.
     """
 
     collapsed: frozenset[str] | None = None
@@ -214,14 +214,14 @@ class LaneBox:
     ----------
     lane : None for a group head.
     group : the group's own title.
-    title : of the lane or group, as the person named it.
+    title : of the lane or group, as the user named it.
     y, height : pixels from the top of the lane area (before scrolling).
     row_y : top of each row, relative to `y`.
     row_height : height of each row.
     collapsed : for a group head.
     count : lanes in the group (group head), without that of busy threads, shown dim at
         the right.
-    pinned : by the person.
+    pinned : by the user.
     fixed : does not scroll: a pinned one, or a sticky track and the head above it.
     """
 
@@ -248,9 +248,9 @@ class LaneLayout:
     ----------
     lane : int64[n], which of `lanes`; -1 for a group head.
     heads : of each group head by its number: title, lanes in it, whether it is closed.
-    n_pinned, n_fixed : boxes that the person pinned, and that do not scroll.
+    n_pinned, n_fixed : boxes that the user pinned, and that do not scroll.
     n_rows, row_height : of each box; that of a head says nothing.
-    names : titles that the person gave, by lane key or `group_key`.
+    names : titles that the user gave, by lane key or `group_key`.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ class LaneLayout:
 
     @property
     def has_pinned(self) -> bool:
-        """Whether the person pinned any box."""
+        """Whether the user pinned any box."""
         return self._n_pinned > 0
 
     @cached_property

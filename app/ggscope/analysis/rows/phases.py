@@ -131,7 +131,7 @@ def bands_of_times(
 
 
 def tells_ubatches(trace: Trace) -> bool:
-    """Tell whether bands follow from the ubatches of a trace."""
+    """Return whether bands follow from the ubatches of a trace."""
     return has_ubatches(trace) and bool(trace.lanes.is_token.any())
 
 

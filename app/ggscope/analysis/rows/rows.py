@@ -344,7 +344,7 @@ def flatten(start: I64, end: I64, ids: Ids) -> Row:
 
 
 def _overlap(start: I64, end: I64) -> bool:
-    """Tell whether the spans are not a row as they stand."""
+    """Return whether the spans are not a row as they stand."""
     start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
     return not library().ggscope_rows_are_sorted(start, end, len(start))
 
@@ -364,7 +364,7 @@ def _outermost_first(start: I64, end: I64) -> Array | None:
 
 
 def _ties_stand(start: I64, end: I64, ties: Array) -> bool:
-    """Tell whether spans at `ties` may stand before the next, which start with them."""
+    """Return whether spans at `ties` may come before the next of the same start."""
     at, here, there = start[ties], end[ties], end[ties + 1]
     return bool(((here == at) | ((there != at) & (here >= there))).all())
 

@@ -34,7 +34,7 @@ from ggscope.model.trace import (
 from ggscope.model.units import TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
-"""Option of a file in a session: what is added to its times, as a person said."""
+"""Option of a file in a session: what is added to its times, as the user said."""
 SAME_CLOCK_NS = 600 * 1_000_000_000
 """Files whose times lie no further apart were written in one run: the model of one is
 loaded minutes before the first op, the next run comes later than that or has another
@@ -49,7 +49,7 @@ def raw_range(trace: Trace) -> tuple[int, int]:
 
 
 def has_times(trace: Trace) -> bool:
-    """Tell whether anything in a trace has a time."""
+    """Return whether anything in a trace has a time."""
     return bool(
         len(trace.spans)
         or len(trace.markers)
@@ -65,7 +65,7 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
 
     0 where both share a clock. Else `other` begins where `main` does, and a notice
     says that nothing is known of what happened at the same time. Both must count in
-    the same unit. What a person said (`SHIFT_OPTION`) goes before either.
+    the same unit. What the user said (`SHIFT_OPTION`) goes before either.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 
 
 def is_same_run(a: Trace, b: Trace) -> bool:
-    """Tell whether nine of ten spans of `b` begin when spans of `a` do, to the tick.
+    """Return whether nine of ten spans of `b` begin when spans of `a` do, to the tick.
 
     So do the records of one run that are stored twice, as binary and as JSON.
     """

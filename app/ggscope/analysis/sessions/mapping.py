@@ -595,12 +595,12 @@ def _fit_without_names(
 
 
 def is_made_up(trace: Trace, row: int) -> bool:
-    """Tell whether a reader made a tensor's name of an op and an address."""
+    """Return whether a reader made a tensor's name of an op and an address."""
     return "@0x" in trace.strings[int(trace.tensors.name[row])]
 
 
 def has_numbers_only(trace: Trace) -> bool:
-    """Tell whether a trace names no tensor, but numbers them by a registry."""
+    """Return whether a trace names no tensor, but numbers them by a registry."""
     if trace.claims is None or len(np.unique(trace.claims.source_index)) < 2:
         return False
     return all(is_made_up(trace, row) for row in range(len(trace.tensors)))
@@ -728,7 +728,7 @@ def _leave_contradicted(
 def _lies_in(
     layout: ModelLayout, uses: Uses, of_use: I64, delta: int | None
 ) -> npt.NDArray[np.bool_]:
-    """Tell which accesses begin inside the tensor that they found."""
+    """Return which accesses begin inside the tensor that they found."""
     if delta is None:
         return np.zeros(len(uses), np.bool_)
     start = layout.tensors.offset[of_use]

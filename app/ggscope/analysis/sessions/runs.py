@@ -360,7 +360,7 @@ def _stretch(trace: Trace, group: Sequence[int], lanes: _Lanes) -> TimeOrderedSp
 
 
 def _is_repeated(trace: Trace, whole: TimeOrderedSpans, starts: I64) -> bool:
-    """Tell whether every thread computes every op, by a few passes.
+    """Return whether every thread computes every op, by a few passes.
 
     Then ops come once per thread, and their order counts within a thread only.
     """

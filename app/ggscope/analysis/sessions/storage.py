@@ -26,7 +26,7 @@ _CLEAR = 0.9
 
 
 def has_own_clock(trace: Trace) -> bool:
-    """Tell whether the times of a trace cannot be compared with those of others."""
+    """Return whether the times of a trace cannot be compared with those of others."""
     storage = trace.storage
     return storage is not None and storage.has_own_clock and storage.is_aligned is None
 

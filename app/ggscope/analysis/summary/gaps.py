@@ -153,7 +153,7 @@ def _furthest(end: I64, is_new: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
     """
     if not len(end):
         return np.zeros(0, np.int64), end
-    # Lanes are told apart by adding a step that is larger than all times.
+    # Lanes are distinguished by adding a step that is larger than all times.
     low = int(end.min())
     step = int(end.max()) - low + 1
     lane = np.cumsum(is_new) - 1

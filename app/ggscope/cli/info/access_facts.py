@@ -124,7 +124,7 @@ def _n_experts(trace: Trace, *numbers: Array) -> int:
 
 
 def _expert_tensors(trace: Trace) -> Array:
-    """Tell which tensors belong to experts, bool[n + 1]; the last one is none."""
+    """Return which tensors belong to experts, bool[n + 1]; the last one is none."""
     tensors = trace.tensors
     names = trace.strings.get_many(tensors.name.tolist())
     packed = np.array(["_exps" in name for name in names], np.bool_)

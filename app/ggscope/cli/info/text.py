@@ -239,7 +239,7 @@ def _origin_words(trace: Trace) -> str:
 
 
 def _has_times(facts: dict[str, Any]) -> bool:
-    """Tell whether anything has a time.
+    """Return whether anything has a time.
 
     Model files, graphs and lists of chosen experts alone have none.
     """

@@ -102,7 +102,7 @@ def _deselect(pressed: QObject) -> None:
 
 
 def uses_key(widget: QObject, event: QKeyEvent) -> bool:
-    """Tell whether a widget acts on a key by itself, typed or chosen by it."""
+    """Return whether a widget acts on a key by itself, typed or chosen by it."""
     if is_text_field(widget):
         return means_text(event)
     if event.modifiers() & ~_WITHOUT_MEANING:
@@ -116,7 +116,7 @@ def uses_key(widget: QObject, event: QKeyEvent) -> bool:
 
 
 def is_text_field(widget: QObject) -> bool:
-    """Tell whether one can type text into a widget."""
+    """Return whether one can type text into a widget."""
     if isinstance(widget, QLineEdit):
         return not widget.isReadOnly()
     if isinstance(widget, (QTextEdit, QPlainTextEdit)):
@@ -127,7 +127,7 @@ def is_text_field(widget: QObject) -> bool:
 
 
 def means_text(event: QKeyEvent) -> bool:
-    """Tell whether a key means something to a text field."""
+    """Return whether a key means something to a text field."""
     modifiers = event.modifiers() & ~_WITHOUT_MEANING
     if not modifiers:
         return (event.text().isprintable() and bool(event.text())) or (
@@ -265,7 +265,7 @@ class PositionKeys(QObject):
 
 
 def _is_busy() -> bool:
-    """Tell whether somebody types or chooses, or works in a menu or a dialog."""
+    """Return whether somebody types or chooses, or works in a menu or a dialog."""
     focus = QApplication.focusWidget()
     takes_letters = focus is not None and (
         is_text_field(focus) or isinstance(focus, QComboBox)

@@ -77,7 +77,7 @@ class Actions(QObject):
         )
 
     def keys_markdown(self) -> str:
-        """Return the table of keys, as they are without a person's own choice."""
+        """Return the table of keys, as they are without the user's own choice."""
         return keys_markdown()
 
     def entries(self) -> "list[Entry]":

@@ -75,7 +75,7 @@ def _actions(title: str, menu: QMenu, path: str = "") -> Iterator[Entry]:
 
 
 def _is_offered(widget: QWidget, part: QWidget) -> bool:
-    """Tell whether a control can be used now."""
+    """Return whether a control can be used now."""
     return widget.isEnabled() and widget.isVisibleTo(part)
 
 
@@ -87,7 +87,7 @@ def _click(button: QToolButton | QCheckBox) -> None:
 def _choose(box: QComboBox, i: int) -> None:
     if shiboken6.isValid(box):
         box.setCurrentIndex(i)
-        box.activated.emit(i)  # what a person chose
+        box.activated.emit(i)  # what the user chose
 
 
 def _trigger(action: QAction) -> None:

@@ -106,7 +106,7 @@ class PlacesRequest:
 
     Attributes
     ----------
-    lane_names : keys of lanes that the person renamed, and their names.
+    lane_names : keys of lanes that the user renamed, and their names.
     """
 
     index: TraceIndex

@@ -1,4 +1,4 @@
-"""Shortcuts of commands: the person's own choice, and their table for people."""
+"""Shortcuts of commands: the user's own choice, and their table for people."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 1 << 20
 def keys_of(
     command: Command, overrides: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[str, ...]:
-    """Return the shortcuts of a command after the person's own choice."""
+    """Return the shortcuts of a command after the user's own choice."""
     return (overrides or {}).get(command.id, command.keys)
 
 

@@ -1,4 +1,4 @@
-"""Filters: those that a person has named, and the popup that adds to one."""
+"""Filters: those that the user has named, and the popup that adds to one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

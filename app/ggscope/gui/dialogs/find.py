@@ -57,7 +57,7 @@ class FindLine(QFrame):
         self._show()
 
     def start(self) -> None:
-        """Let the person type what to find, in place of what stands there."""
+        """Let the user type what to find, in place of what stands there."""
         self.edit.setFocus()
         self.edit.selectAll()
 

@@ -462,7 +462,7 @@ class RecordDialog(Dialog):
 
 
 def recordings_folder(settings: Settings) -> Path:
-    """Return where recordings go unless a person names another place."""
+    """Return where recordings go unless the user names another place."""
     if settings.capture.folder:
         return Path(settings.capture.folder)
     place = QStandardPaths.StandardLocation.DocumentsLocation

@@ -150,7 +150,7 @@ def write_figure(
         ExportRequest(figure, path, look),
         on_done,
         on_error=on_error,
-        even_if_held=True,  # a person asked for just what is shown
+        even_if_held=True,  # the user asked for just what is shown
         title=_tr("Writing {0}").format(path.name),
     )
 
@@ -371,7 +371,7 @@ class WindowDialogs(QObject):
         )
 
     def _rows_meant(self, table: TableFile) -> TableFile | None:
-        """Return all rows, or the selected ones if the person wants those alone."""
+        """Return all rows, or the selected ones if the user wants those alone."""
         if table.selected is None:
             return table
         n, n_selected = format_count(table.n), format_count(table.selected.n)
@@ -469,7 +469,7 @@ class WindowDialogs(QObject):
             PictureRequest(figure),
             partial(self._on_picture, document),
             on_error=lambda failure: document.messages.fail(failure.message),
-            even_if_held=True,  # a person asked for just what is shown
+            even_if_held=True,  # the user asked for just what is shown
             title="Drawing the picture",
         )
 
@@ -519,7 +519,7 @@ class WindowDialogs(QObject):
     def _offer_places(self, places: Places) -> None:
         session = self._context.session
         if session is None or session.index is not places.index:
-            return  # the person has gone to another trace meanwhile
+            return  # the user has gone to another trace meanwhile
         hint = "Go to lane, tensor or token (token 5)"
         if len(places) > FEW:
             hint += " – type to find one of {}".format(f"{len(places):,}")
@@ -547,7 +547,7 @@ class WindowDialogs(QObject):
         self.show("readers", lambda: readers_dialog(self._window))
 
     def show_op_tables(self) -> None:
-        """Let the person choose the op table, and read the file again with it."""
+        """Let the user choose the op table, and read the file again with it."""
         from ggscope.gui.dialogs.dialogs import AUTO_OPS, choose_ops
 
         session = self._context.session
@@ -585,7 +585,7 @@ class WindowDialogs(QObject):
         self.show("follow", made)
 
     def start_demo(self) -> None:
-        """Run the demo, once the person knows what that brings."""
+        """Run the demo, once the user knows what that brings."""
         text = (
             "The live demo generates a small model with random weights and traces "
             "llama.cpp running it. If llama.cpp is not found, it is downloaded from "

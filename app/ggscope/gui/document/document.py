@@ -324,7 +324,7 @@ class Document(QWidget):
         self.loader.open(reader_id, options, is_forced=is_forced, shifts=shifts)
 
     def show_when_read(self, time: TimeRange) -> None:
-        """Show a range once the file is read, unless the person has gone elsewhere."""
+        """Show a range once the file is read, unless the user has gone elsewhere."""
         self._requested_range = time
 
     def _show_requested_range(self) -> None:
@@ -476,7 +476,7 @@ class Document(QWidget):
         self.parts.add_offered()
 
     def _on_message_dismissed(self, message: Message, is_used: bool) -> None:
-        """Do not tell again how a format is detected that a person has accepted."""
+        """Do not tell again how a format is detected that the user has accepted."""
         if message.key == _GUESS and self._guessed and not is_used:
             trusted = {*self._settings.files.trusted, self._guessed}
             self._settings.change("files", trusted=tuple(sorted(trusted)))
@@ -518,7 +518,7 @@ class Document(QWidget):
         self.loader.open(reader_id)
 
     def _on_read_requested(self, options: dict[str, str]) -> None:
-        """Read what the person chose, knowing the figures."""
+        """Read what the user chose, knowing the figures."""
         part = {"range": "", "names": "", **options}
         self.loader.reload(part, is_forced=True)
 
@@ -752,7 +752,7 @@ def _boxed(banner: Banner, parent: QWidget) -> QWidget:
 
 
 def is_window_active() -> bool:
-    """Tell whether a window of the program is the one that is worked in."""
+    """Return whether a window of the program is the one that is worked in."""
     active = Qt.ApplicationState.ApplicationActive
     return QGuiApplication.applicationState() is active
 

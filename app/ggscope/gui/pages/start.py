@@ -42,7 +42,7 @@ def recent_title(text: str) -> str:
 
 
 def recent_exists(text: str) -> bool:
-    """Tell whether all files of an entry are still there."""
+    """Return whether all files of an entry are still there."""
     return all(os.path.exists(path) for path in recent_paths(text))
 
 

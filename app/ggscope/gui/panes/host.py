@@ -564,7 +564,7 @@ class PaneFiller(QObject):
         return self._is_done
 
     def waits(self, view_id: str) -> bool:
-        """Tell whether a pane of this view, made now, is to wait for its turn."""
+        """Return whether a pane of this view, made now, is to wait for its turn."""
         return not self._is_done and view_id not in FIRST_VIEWS
 
     def start(self) -> None:

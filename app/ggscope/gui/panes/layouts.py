@@ -137,7 +137,7 @@ def shared_heights(
     timeline : which of the two has the timeline, 0 or 1; None = neither.
     zoom : of fonts, and so of what lanes need; 1 = 100 %.
     may_fold : whether the other row may go where there is no room for both.
-    is_chosen : whether a person has moved the edge; else the other row gets room for
+    is_chosen : whether the user has moved the edge; else the other row gets room for
         some rows of a table before the timeline gets more than it needs.
     """
     sizes = [total * share // 1000, total - total * share // 1000]

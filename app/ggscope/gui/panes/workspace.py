@@ -104,7 +104,7 @@ class CellDrag(QObject):
 
 @guarded
 class Workspace(QWidget):
-    """What a person looks at once a trace is open.
+    """What the user looks at once a trace is open.
 
     The layout is the same for all sessions: it is read from the settings, and
     every change goes back there.
@@ -565,7 +565,7 @@ class Workspace(QWidget):
             used.setFocus()
 
     def _has_data(self, view_id: str) -> bool:
-        """Tell whether a view has anything to show, or was asked for all the same."""
+        """Return whether a view has anything to show, or was asked for all the same."""
         if view_id in self._asked:
             return True
         trace, better = self._session.trace, BETTER.get(view_id)
@@ -574,7 +574,7 @@ class Workspace(QWidget):
         return not self._is_empty(view_id)
 
     def _is_empty(self, view_id: str) -> bool:
-        """Tell whether it is known that a view has nothing to show."""
+        """Return whether it is known that a view has nothing to show."""
         trace = self._session.trace
         if self._is_of_no_run(view_id):
             return True
@@ -583,7 +583,7 @@ class Workspace(QWidget):
         return not entry(view_id).has_data(trace)
 
     def _is_of_no_run(self, view_id: str) -> bool:
-        """Tell whether a view is about a program, and this tab has started none."""
+        """Return whether a view is about a program, and this tab has started none."""
         return entry(view_id).of_run and self._session.run is None
 
     def _refresh_cells(self) -> None:
@@ -666,7 +666,7 @@ class Workspace(QWidget):
     def _drawer_height(self, available: int) -> int:
         """Return the height of the drawer; it and the panes share `available` pixels.
 
-        The person's, else a share of the window's, whatever is in front: its tabs stay
+        The user's, else a share of the window's, whatever is in front: its tabs stay
         where they are. Less only where there is no room for lanes.
         """
         chosen, zoom = self._layout.bottom_height, self._zoom()
@@ -858,7 +858,7 @@ class Workspace(QWidget):
         self._save.start()
 
     def _store_sizes(self) -> None:
-        """Remember the sizes that the person has chosen, and no others."""
+        """Remember the sizes that the user has chosen, and no others."""
         moved, self._moved = self._moved, set()
         if self._full is not None or not self.isVisible():
             return
@@ -898,7 +898,7 @@ class Workspace(QWidget):
     # -- helpers -----------------------------------------------------------
 
     def _drawer_is_needed(self) -> bool:
-        """Tell whether the drawer has a view that is not a pane of its own."""
+        """Return whether the drawer has a view that is not a pane of its own."""
         ids = {host.entry.id for host in self.drawer.hosts()}
         return not ids <= self._shown_elsewhere()
 
@@ -907,13 +907,13 @@ class Workspace(QWidget):
         return shown | {known.id for known in BUILTIN if self._has_no_tab(known.id)}
 
     def _has_no_tab(self, view_id: str) -> bool:
-        """Tell whether a view is not for this tab, or for traces of another kind."""
+        """Return whether a view is not for this tab, or for traces of another kind."""
         if self._needs_data(view_id) and view_id not in self._asked:
             return self._is_empty(view_id)
         return self._is_of_no_run(view_id)
 
     def _needs_data(self, view_id: str) -> bool:
-        """Tell whether a view has a tab only with data, or where it was asked for."""
+        """Return whether a view has a tab only with data, or where it was asked for."""
         known, trace = entry(view_id), self._session.trace
         if known.of_few or known.stays or known.of_run:
             return known.of_few

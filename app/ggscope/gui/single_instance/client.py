@@ -138,7 +138,7 @@ def make_request(paths: Sequence[Path], arguments: object) -> OpenRequest | None
 
 
 def _can_be_sent(path: Path) -> bool:
-    """Tell whether another process finds the same file under this path."""
+    """Return whether another process finds the same file under this path."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -208,7 +208,7 @@ def decode(data: bytes) -> OpenRequest:
 
 
 def _fits(value: object, shape: Any) -> bool:
-    """Tell whether JSON has a shape: type, [of each], (of two), {name: shape}."""
+    """Return whether JSON has a shape: type, [of each], (of two), {name: shape}."""
     if isinstance(shape, dict):
         return (
             isinstance(value, dict)

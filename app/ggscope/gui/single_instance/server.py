@@ -134,7 +134,7 @@ class _Client(QObject):
             self._server.request_received.emit(request)
 
     def _is_connected(self) -> bool:
-        """Tell whether the client still waits for the reply."""
+        """Return whether the client still waits for the reply."""
         try:
             return bool(self._connection.recv(1, socket.MSG_PEEK))
         except BlockingIOError:

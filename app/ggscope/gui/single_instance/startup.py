@@ -33,7 +33,7 @@ def given_token() -> str:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether `text` is a valid token or empty."""
+    """Return whether `text` is a valid token or empty."""
     return len(text) <= _MAX_TOKEN and text.isascii() and text.isprintable()
 
 

@@ -272,7 +272,7 @@ def _loaded() -> tuple[tuple[OpTable, ...], tuple[OpTable, ...]]:
 
 @cache
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether `name` fits `pattern`, where ``*`` stands for anything."""
+    """Return whether `name` fits `pattern`, where ``*`` stands for anything."""
     parts = pattern.split("*")
     if len(parts) == 1:
         return name == pattern

@@ -152,7 +152,7 @@ def expected_ops(
 
 
 def fits_arity(op: str, n_sources: int) -> bool:
-    """Tell whether `op` takes `n_sources` sources; True for ops of unknown arity."""
+    """Return whether `op` takes `n_sources` sources; True for ops of unknown arity."""
     return n_sources in ARITY.get(op, (n_sources,))
 
 

@@ -86,7 +86,7 @@ def tensor_bytes(number: int, shape: Sequence[int]) -> int:
 
 
 def fills_blocks(number: int, shape: Sequence[int]) -> bool:
-    """Tell whether rows of a tensor are whole blocks, as ggml demands."""
+    """Return whether rows of a tensor are whole blocks, as ggml demands."""
     kind = find_type(number)
     return kind is None or not shape or int(shape[0]) % kind.block == 0
 

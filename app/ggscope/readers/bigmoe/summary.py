@@ -35,7 +35,7 @@ _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 
 
 def is_summary(head: bytes) -> bool:
-    """Tell whether a text is such a summary, by one of its lines."""
+    """Return whether a text is such a summary, by one of its lines."""
     return _MARK.search(head) is not None
 
 

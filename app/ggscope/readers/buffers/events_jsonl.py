@@ -155,7 +155,7 @@ class _Lines:
 
 
 def _is_begun(data: bytes) -> bool:
-    """Tell whether a line begins as events do, however early it breaks off."""
+    """Return whether a line begins as events do, however early it breaks off."""
     text = data.lstrip()
     first = b'{"timestamp_ms"'
     return text.startswith(b"{") and (

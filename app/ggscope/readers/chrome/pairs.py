@@ -73,7 +73,7 @@ def beside(events: Events) -> Beside:
         none = np.zeros(0, np.int64)
         return Beside(_paired(events, row, none), none, none, none)
     has_id, number = ids_of(events, row)
-    # Objects have a name for their type; others are told apart by category.
+    # Objects have a name for their type; others are distinguished by category.
     is_object = np.isin(events.phase[row], [ord(phase) for phase in "NDO"])
     word = np.where(is_object, events.name[row], events.category[row]).astype(np.int64)
     word = np.where(has_id, word, events.name[row].astype(np.int64))

@@ -179,7 +179,7 @@ class NpuLanes:
 
     def _lane(self, session: int, name: str, kind: LaneKind, order: int) -> int:
         title = self._lines.texts[session] if session >= 0 else "NPU"
-        # Threads are told apart by their group: their names must be short.
+        # Threads are distinguished by their group: their names must be short.
         long_name = f"{title} {name}" if name in ("ops", "batches") else name
         return self._builder.add_lane(
             long_name, kind, (title,), (session, order), ops="ggml"

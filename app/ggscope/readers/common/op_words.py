@@ -19,7 +19,7 @@ class OpWords:
     ----------
     names : of all ops; more than `MOST_OPS` are one, at the end.
     op : int16[n], of each span, -1 none.
-    n_others : names that are not told apart.
+    n_others : names that are not distinguished.
     """
 
     names: tuple[str, ...]

@@ -194,7 +194,7 @@ class RunEvents:
         return graph
 
     def _is_other(self, backend: int) -> bool:
-        """Tell whether another backend than the CPU's is known to compute."""
+        """Return whether another backend than the CPU's is known to compute."""
         return self._backend_names.get(backend, _CPU) not in (_CPU, "")
 
     def _graph_name(self, split: int, backend: int) -> str:

@@ -68,7 +68,7 @@ def with_decimals(unit: "Unit", factor: int) -> "tuple[Unit, int]":
 
 
 def are_whole(values: Iterable[object]) -> bool:
-    """Tell whether no number has decimals."""
+    """Return whether no number has decimals."""
     decimals = (value for value in values if isinstance(value, Decimal))
     return not any(v.is_finite() and v != v.to_integral_value() for v in decimals)
 

@@ -245,7 +245,7 @@ def _positions(known: Array, values: Array) -> Array:
 
 
 def is_memory(kind: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Tell which events allocate or free something."""
+    """Return which events allocate or free something."""
     return (kind >= EventType.TENSOR_ALLOC) & (kind <= EventType.BACKEND_BUFFER_FREE)
 
 

@@ -43,7 +43,7 @@ def infer_table(samples: Sequence[ggml.OpSample]) -> OpTable:
 
 
 def _tell_ops(labels: list[str]) -> bool:
-    """Tell whether any label says which op it may be of.
+    """Return whether any label says which op it may be of.
 
     Of those that differ in digits only some are asked.
     """

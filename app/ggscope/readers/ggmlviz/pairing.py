@@ -169,7 +169,7 @@ def _nest_slow(
 def _is_over(
     graph: int, closer: I64, anchor: dict[int, int], ended: dict[int, int]
 ) -> bool:
-    """Tell whether a graph has ended, or has no end and the one around it has."""
+    """Return whether a graph has ended, or has no end and the one around it has."""
     return graph in ended or (closer[graph] < 0 and anchor[graph] in ended)
 
 
@@ -329,7 +329,7 @@ class Intervals:
     open_from: int | None = None
 
     def has(self, flag: IntervalFlag) -> npt.NDArray[np.bool_]:
-        """Tell which intervals have a flag."""
+        """Return which intervals have a flag."""
         is_inside: npt.NDArray[np.bool_] = (self.flags & np.uint8(flag)) != 0
         return is_inside
 

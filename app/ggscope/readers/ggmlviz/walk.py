@@ -211,7 +211,7 @@ class Walk:
         return self.window.stamps[at - self.window.base + 1].view("<i8")
 
     def is_padding(self, at: int) -> bool:
-        """Tell whether nothing but zeros follows where an event should start.
+        """Return whether nothing but zeros follows where an event should start.
 
         That is a run of `ZERO_RUN`, or zeros up to the end that would make a whole
         event. A shorter rest may be a cut event that begins with a zero.
@@ -353,7 +353,7 @@ class _Search:
         return None
 
     def fits(self, at: I64, near: I64 | None = None) -> Bools:
-        """Tell which events have a stamp as expected, else one near to `near`."""
+        """Return which events have a stamp as expected, else one near to `near`."""
         stamp = self._walk.stamps(at)
         is_possible = (stamp > 0) & (stamp <= MAX_TIME_NS)
         if self.middle is not None:
@@ -533,7 +533,7 @@ class StreamScan:
         self._taker = None
 
     def holds_data_behind(self, context: ReadContext) -> bool:
-        """Tell whether any byte from the end of the stream on is not zero."""
+        """Return whether any byte from the end of the stream on is not zero."""
         return first_nonzero(self._walk, self.position, context) < self._walk.end
 
     def _look_ahead(self, n_bytes: int) -> None:

@@ -402,7 +402,7 @@ class _Judged:
         return np.array(values, dtype)
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
-        """Tell which engine events hint at a colour."""
+        """Return which engine events hint at a colour."""
         return np.array([e.color_hint is not None for e in self._events], np.bool_)
 
     def deps(self) -> tuple[Array, Array]:
@@ -451,7 +451,7 @@ class _Scanned:
         return numbers
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
-        """Tell which engine events hint at a colour."""
+        """Return which engine events hint at a colour."""
         return np.asarray(self._values("text3") >= 0)
 
     def deps(self) -> tuple[Array, Array]:

@@ -96,7 +96,7 @@ def sniff_npu(head: Head) -> Sniff:
 
 
 def has_comments(data: bytes) -> bool:
-    """Tell whether a text begins with something, or holds comments, that pasting adds.
+    """Return whether a text begins with what pasting adds, or holds such comments.
 
     Slashes within strings, as of web addresses, are no comments; what stands behind the
     last quotation mark is not looked at, as it may be half a string.
@@ -109,7 +109,7 @@ def has_comments(data: bytes) -> bool:
 
 
 def is_lines(data: bytes) -> bool:
-    """Tell whether a text that begins with `data` has one event per line."""
+    """Return whether a text that begins with `data` has one event per line."""
     root = look(data)
     if root.first == b"{":
         if "timeline_events" in root.keys:
@@ -272,7 +272,7 @@ class Progress:
 
 
 def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> ReadError:
-    """Return the error that tells a person where the text is no JSON."""
+    """Return the error that tells the user where the text is no JSON."""
     n = progress.n_events
     hint = "Open it without option strict to see them." if n else ""
     whole = f"{n:,} complete event" if n == 1 else f"{n:,} complete events"

@@ -174,7 +174,7 @@ def _note_overlaps(builder: TraceBuilder, time: I64, window: I64, origin: int) -
 
 
 def _covers(time: I64, window: I64, begin: int, finish: int) -> bool:
-    """Tell whether windows in order of time leave out no tick between two."""
+    """Return whether windows in order of time leave out no tick between two."""
     end = time + window
     return bool(
         time[0] <= begin and (time[1:] <= end[:-1]).all() and int(end[-1]) >= finish

@@ -253,7 +253,7 @@ def _warn_of_content(
         builder.warn(
             Severity.NOTICE,
             "unknown_name",
-            "events have names that were never told; they are shown without.",
+            "events refer to names that the trace does not define; shown unnamed.",
             count=packets.n_nameless,
         )
     hidden = {kind: n for kind, n in packets.by_kind.items() if is_hidden(kind)}

@@ -145,7 +145,7 @@ def unpacked(
 
 
 def is_profile(data: bytes, *, is_whole: bool) -> bool:
-    """Tell whether a text may be a profile, or the begin of one."""
+    """Return whether a text may be a profile, or the begin of one."""
     n_types = n_samples = 0
     try:
         for number, wire, value in fields(data):
@@ -161,7 +161,7 @@ def is_profile(data: bytes, *, is_whole: bool) -> bool:
 
 
 def _is_value_type(data: bytes) -> bool:
-    """Tell whether a whole message holds two indexes of texts and nothing else."""
+    """Return whether a whole message holds two indexes of texts and nothing else."""
     try:
         return all(k in (1, 2) and w == _VARINT for k, w, _ in fields(data))
     except CutError:

@@ -32,7 +32,7 @@ class Budget:
 
 
 def is_block(item: object) -> bool:
-    """Tell whether an item of a list is a block of rows."""
+    """Return whether an item of a list is a block of rows."""
     return isinstance(item, dict) and "rows" in item and "columns" in item
 
 

@@ -790,7 +790,7 @@ def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _are_numbers(value: object, limit: int | None = None) -> bool:
-    """Tell whether it is a list of numbers of 32 bits, of 0 to `limit` where given."""
+    """Return whether it is a list of 32-bit numbers, of 0 to `limit` where given."""
     if not isinstance(value, list) or not all(type(x) is int for x in value):
         return False
     low, high = (-(1 << 31), (1 << 31) - 1) if limit is None else (0, limit)
@@ -811,7 +811,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _are_lists(columns: list[Any]) -> bool:
-    """Tell whether all are lists of one length."""
+    """Return whether all are lists of one length."""
     if not all(isinstance(column, list) for column in columns):
         return False
     return len({len(column) for column in columns}) == 1

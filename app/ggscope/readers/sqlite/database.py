@@ -114,7 +114,7 @@ class Database:
         self._connection.close()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Tell whether there is a table with these columns."""
+        """Return whether there is a table with these columns."""
         return table in self.tables and set(columns) <= set(self.tables[table])
 
     def count(self, table: str) -> int:

@@ -110,7 +110,7 @@ class NsysExport:
 
     @staticmethod
     def is_one(database: Database) -> bool:
-        """Tell whether a database is an export of Nsight Systems."""
+        """Return whether a database is an export of Nsight Systems."""
         return database.has(STRINGS, "id", "value") and any(
             name.startswith((_ACTIVITY, "NVTX_", "OSRT_", "META_DATA_", "TARGET_INFO_"))
             for name in database.tables
@@ -387,7 +387,7 @@ class NsysExport:
         )
 
     def _is_calls(self, table: str) -> bool:
-        """Tell whether a table holds calls of threads: begin, end and a name."""
+        """Return whether a table holds calls of threads: begin, end and a name."""
         there = self._db.tables[table]
         return {"start", "end"} <= set(there) and (
             table in _CATEGORIES or any(name in there for name in _OTHER_NAMES)

@@ -47,7 +47,7 @@ class RocpdDatabase:
 
     @staticmethod
     def is_one(database: Database) -> bool:
-        """Tell whether a database is one of rocpd."""
+        """Return whether a database is one of rocpd."""
         return any(
             name.startswith(_STRING) and "string" in columns
             for name, columns in database.tables.items()

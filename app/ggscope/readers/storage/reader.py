@@ -128,7 +128,7 @@ class StorageReader:
 
 
 def _has_reads(lines: IoLines) -> bool:
-    """Tell whether strace saw reads or mappings of files."""
+    """Return whether strace saw reads or mappings of files."""
     return bool(np.isin(lines.action, [ord(letter) for letter in "rpm"]).any())
 
 

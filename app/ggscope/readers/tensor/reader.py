@@ -464,7 +464,7 @@ class _Reading:
 
 
 def _claims_layers(layout: RecordLayout, has_layers: bool) -> bool:
-    """Tell whether layer numbers mean something.
+    """Return whether layer numbers mean something.
 
     The first tracer never set the layer of its 64-byte records.
     """

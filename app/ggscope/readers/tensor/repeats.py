@@ -300,7 +300,7 @@ def _shared(
 def _is_in_step(
     start: I64, pattern: Array, own_start: I64, own_pattern: Array, chunked: ChunkedOps
 ) -> bool:
-    """Tell whether both did the same ops, each between the neighbours of the other."""
+    """Return whether both did the same ops, each between neighbours of the other."""
     for p in chunked.slices(len(start)):
         if not np.array_equal(pattern[p], own_pattern[p]):
             return False

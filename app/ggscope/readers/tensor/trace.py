@@ -766,7 +766,7 @@ def note_op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
 
 
 def is_full(file: TensorFile, tally: Tally) -> bool:
-    """Tell whether the recording stopped because its buffer was full."""
+    """Return whether the recording stopped because its buffer was full."""
     size, layout = file.source.size, file.options.layout
     is_whole = size == BUFFER_BYTES and file.end > size - layout.size
     return is_whole or tally.n_records == BUFFER_BYTES // 64

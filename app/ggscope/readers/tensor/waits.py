@@ -37,7 +37,7 @@ def spare_numbers(records: Array) -> Array:
 
 
 def has_waits(source: Source, layout: RecordLayout, ranges: Ranges) -> bool:
-    """Tell whether records hold waits; a few blocks of them are looked at."""
+    """Return whether records hold waits; a few blocks of them are looked at."""
     if layout is not LAYOUT_256:
         return False
     n_pairs = 0

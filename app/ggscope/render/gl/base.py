@@ -17,7 +17,7 @@ class GlError(RuntimeError):
 
 
 def is_software(renderer: str) -> bool:
-    """Tell whether GL_RENDERER `renderer` computes on the processor."""
+    """Return whether GL_RENDERER `renderer` computes on the processor."""
     name = renderer.lower()
     return any(word in name for word in SOFTWARE_RENDERERS)
 

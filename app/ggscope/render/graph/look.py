@@ -26,7 +26,7 @@ from ggscope.render.colors import (
 from ggscope.render.theme import Theme, mix
 
 _WIDE = 100.0
-"""Amounts further apart than this are told apart by their logarithms."""
+"""Amounts further apart than this are distinguished by their logarithms."""
 _INPUT_TINT = 0.4
 """How much of their colour inputs have: ops stand out."""
 _CATEGORY_KEYS = {

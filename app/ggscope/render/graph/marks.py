@@ -130,7 +130,7 @@ def minimap_place(scene: GraphScene) -> Clip | None:
 
 
 def _hides_boxes(scene: GraphScene, place: Clip) -> bool:
-    """Tell whether something at `place` would lie over boxes of a small picture."""
+    """Return whether something at `place` would lie over boxes of a small picture."""
     if scene.width >= _ROOMY[0] and scene.height >= _ROOMY[1]:
         return False
     boxes = visible_boxes(scene)

@@ -368,7 +368,7 @@ def _add_figure_head(
 
 
 def _is_low(box: LaneBox) -> bool:
-    """Tell whether labels of a lane's own axis stand beside its name."""
+    """Return whether labels of a lane's own axis stand beside its name."""
     return box.height < 4 * _NUMBER_SIZE
 
 
@@ -703,7 +703,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
 
 
 def is_empty(trace: Trace) -> bool:
-    """Tell whether there is nothing that a timeline could show."""
+    """Return whether there is nothing that a timeline could show."""
     return not (
         len(trace.spans)
         or len(trace.markers)

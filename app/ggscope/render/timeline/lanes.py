@@ -211,7 +211,7 @@ class LanesDraft:
         return cached
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
-        """Tell whether a row has spans before and after the view."""
+        """Return whether a row has spans before and after the view."""
         if not len(row):
             return None
         visible = self.time.visible

@@ -46,7 +46,7 @@ def colored_share(time: TimeScale, typical: TypicalLatency) -> float:
 
 
 def has_slow_tokens(index: TraceIndex, time: TimeScale) -> bool:
-    """Tell whether the colour of a token in view says that it is slow."""
+    """Return whether the colour of a token in view says that it is slow."""
     typical, spans = token_latency_of(index), index.trace.spans
     if colored_share(time, typical) <= 0:
         return False

@@ -1,4 +1,4 @@
-"""Notes of the person on the timeline: edges over the lanes, labels in rows above them.
+"""Notes of the user on the timeline: edges over the lanes, labels in rows above them.
 
 Labels lie at the foot of the axis and in up to two rows below it. They never overlap:
 one that has no room is cut, and where hardly anything would be left of it, it shares

@@ -580,7 +580,7 @@ class RowsDraft:
         ]
 
     def _is_in_picture(self, wide: WideSpans) -> npt.NDArray[np.bool_]:
-        """Tell which spans have their right edge in the picture of their row.
+        """Return which spans have their right edge in the picture of their row.
 
         That is where a pixel of the design is a whole number of columns and no pattern
         lies between the two.
@@ -706,7 +706,7 @@ def stack_levels(style: RowStyle, height: float, scale: float) -> int:
 
 
 def _has_edge(wide: WideSpans) -> npt.NDArray[np.bool_]:
-    """Tell which spans end in view and are wide enough for a dark right edge."""
+    """Return which spans end in view and are wide enough for a dark right edge."""
     return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
 
 
@@ -846,7 +846,7 @@ def _token_inputs(trace: Trace, span: int) -> str:
 
 
 def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
-    """Tell which token spans are those of the active span."""
+    """Return which token spans are those of the active span."""
     selection, tokens = scene.selection, scene.index.trace.spans.token
     active = selection.active
     if selection.table != "spans" or active is None or tokens is None:

@@ -125,7 +125,7 @@ class TimelineScene:
         ghosts. `mask_token` identifies it for caches.
     hover_span : span under the cursor, -1; with `hovers_wait` the wait behind it.
     cursor_tick : where the hair line is, None = nowhere.
-    bookmarks : of the person, temporary ones too.
+    bookmarks : of the user, temporary ones too.
     absolute : whether the axis shows the file's own clock.
     flash_lane : key of a lane to frame because it was gone to, "" = none.
     is_figure : nothing of the interface is drawn: no triangles, counts or shares in

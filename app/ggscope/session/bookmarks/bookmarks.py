@@ -42,7 +42,7 @@ class Bookmark:
     ----------
     time : ticks; start == end is a point.
     permanent : False = a mark for now, which the next one replaces.
-    note : what the person wrote about it.
+    note : what the user wrote about it.
     what : what it was set on, in words: a span, its lane.
     lane : key of that lane, "" = none.
     color : key of a `NoteColor`.
@@ -191,7 +191,7 @@ class BookmarkList:
 
     Attributes
     ----------
-    now : the bookmarks, in the person's order.
+    now : the bookmarks, in the user's order.
     """
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ class Subject:
     ----------
     what : in words, "" = nothing but a time.
     lane : key of the one lane that it lies on, "" = none.
-    is_range : whether it is a range that the person marked.
+    is_range : whether it is a range that the user marked.
     """
 
     time: TimeRange

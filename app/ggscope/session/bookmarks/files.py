@@ -11,11 +11,11 @@ A file is one JSON object::
 
 `start` and `end` are values of the trace's own clock; `changed` and those of `deleted`
 are milliseconds since 1970. `color` is left out where it is the first of `NOTE_COLORS`.
-`lanes` are those that the person renamed; "" = its own name again. Anybody may have
+`lanes` are those that the user renamed; "" = its own name again. Anybody may have
 written such a file: whatever does not fit is left out and counted, and a file that is
 something else is not touched.
 
-It lies beside the trace, or in a folder of the person's own. There a trace is found
+It lies beside the trace, or in a folder of the user's own. There a trace is found
 again by its fingerprint, wherever it is moved: by what it holds.
 """
 
@@ -73,7 +73,7 @@ class BookmarkSet:
 
     Attributes
     ----------
-    entries : in the person's order.
+    entries : in the user's order.
     deleted : id -> milliseconds since 1970.
     lane_names : key of a lane or group -> when it was renamed last, and to what.
     """
@@ -322,7 +322,7 @@ def side_car(path: Path) -> Path:
 
 
 def can_lie_beside(path: Path) -> bool:
-    """Tell whether a bookmark file can be written beside a trace."""
+    """Return whether a bookmark file can be written beside a trace."""
     place = side_car(path)
     is_short = len(os.fsencode(place.name)) <= 255
     return (
@@ -377,10 +377,10 @@ class BookmarkStorage:
     ----------
     path : the trace.
     unit : of its clock.
-    folder : the person's own folder of bookmarks, None = nothing is saved there.
-    is_beside : whether the person wants them beside the trace.
+    folder : the user's own folder of bookmarks, None = nothing is saved there.
+    is_beside : whether the user wants them beside the trace.
     accepted : digests of other content whose bookmarks are this trace's too: what it
-        held before it was overwritten while it was open, or what the person says.
+        held before it was overwritten while it was open, or what the user says.
     """
 
     path: Path
@@ -454,7 +454,7 @@ class BookmarkStorage:
         return SaveResult(bookmarks, of, target, stamp_of(target))
 
     def _matches(self, file: BookmarkFile) -> bool:
-        """Tell whether a bookmark file is about this trace. Raises OSError."""
+        """Return whether a bookmark file is about this trace. Raises OSError."""
         if file.unit != self.unit:
             return False
         return file.of.digest in self.accepted or is_of(self.path, file.of)
@@ -474,7 +474,7 @@ class BookmarkStorage:
         return {}, file, ""
 
     def _in_folder(self, of: Fingerprint) -> dict[Path, BookmarkFile]:
-        """Return the files of the person's folder about this trace.
+        """Return the files of the user's folder about this trace.
 
         The same content comes first; a trace that has grown is found by its head.
         """

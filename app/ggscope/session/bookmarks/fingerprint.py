@@ -64,7 +64,7 @@ def fingerprint(path: Path, size: int | None = None) -> Fingerprint:
 
 
 def is_of(path: Path, known: Fingerprint) -> bool:
-    """Tell whether a file is the one of a fingerprint, or has grown from it.
+    """Return whether a file is the one of a fingerprint, or has grown from it.
 
     Raises OSError where it cannot be read.
     """

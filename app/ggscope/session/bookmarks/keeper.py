@@ -272,7 +272,7 @@ class BookmarkKeeper(QObject):
         self._is_taking = False
 
     def _on_lanes_changed(self, state: LaneState) -> None:
-        """Note how the person called lanes, and keep it soon."""
+        """Note how the user called lanes, and keep it soon."""
         if self._is_taking:
             return
         now, given = now_ms(), dict(state.names)
@@ -289,7 +289,7 @@ class BookmarkKeeper(QObject):
             self._later.start()
 
     def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
-        """Note what the person did, and keep it soon."""
+        """Note what the user did, and keep it soon."""
         if self._is_taking:
             return
         now = now_ms()

@@ -15,7 +15,7 @@ from ggscope.session.bookmarks.bookmarks import (
 
 
 class BookmarkModel(QObject):
-    """The bookmarks in the person's order. Positions that do not exist: IndexError.
+    """The bookmarks in the user's order. Positions that do not exist: IndexError.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class BookmarkModel(QObject):
 
     @property
     def items(self) -> Bookmarks:
-        """The bookmarks, in the person's order."""
+        """The bookmarks, in the user's order."""
         return self._list.now
 
     def add(

@@ -11,7 +11,7 @@ from ggscope.session.bookmarks.files import BookmarkStorage, side_car
 def stored_notes(trace: Trace) -> tuple[tuple[Note, ...], str]:
     """Return the notes on times of a trace, and a sentence on what is not read.
 
-    They lie beside the file that was opened first, or in the person's data folder.
+    They lie beside the file that was opened first, or in the user's data folder.
     Times are ticks of the trace; what lies outside of it is left out.
     """
     import platformdirs  # only where a figure of a timeline is made

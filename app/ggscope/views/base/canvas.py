@@ -309,7 +309,7 @@ def hardware_renderer() -> str | None:
 
 
 def has_graphics_card(devices: Path) -> bool:
-    """Tell whether a driver of Linux offers a graphics card, in its folder of devices.
+    """Return whether a driver of Linux offers a graphics card, a file in `devices`.
 
     That of the kernel's own drivers, of NVIDIA, of Windows' subsystem, or of the makers
     of phones and boards.
@@ -517,11 +517,11 @@ class PaintedView(View):
         )
 
     def is_computing(self, key: str) -> bool:
-        """Tell whether a request of this key and view is under way."""
+        """Return whether a request of this key and view is under way."""
         return self.session.tasks.is_running(self._own_key(key))
 
     def is_of(self, counted: Trace | None) -> bool:
-        """Tell whether tensors by number are the same in `counted` as in the trace.
+        """Return whether tensors by number are the same in `counted` as in the trace.
 
         What was counted of an earlier trace is not shown with the names of a later one.
         Those of a running program only go on.

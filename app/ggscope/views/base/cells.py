@@ -167,7 +167,7 @@ def _duration_column(trace: Trace) -> Column:
 
 
 def _has_frames_alone(trace: Trace) -> bool:
-    """Tell whether no span has another name than its frame in a profile."""
+    """Return whether no span has another name than its frame in a profile."""
     is_profile = bool(trace.lanes.is_stacks.any())
     return is_profile and not bool((trace.spans.name >= 0).any())
 
@@ -208,7 +208,7 @@ def _longest(names: Iterable[str]) -> int:
 
 @once
 def _has_numbers_of_threads(trace: Trace) -> bool:
-    """Tell whether the column of lanes is called T and shows threads by number."""
+    """Return whether the column of lanes is called T and shows threads by number."""
     lanes, is_listed = trace.lanes, _listed_lanes(trace)
     has_engines = bool((is_listed & lanes.is_engine).any())
     short = [_short_lane(name) for name in lanes.names_of(is_listed)]
@@ -226,7 +226,7 @@ def _number_column(key: str, column: SchemaColumn) -> Column:
 
 
 def _any(values: Array | None) -> bool:
-    """Tell whether any value is not -1, looking no further than the first."""
+    """Return whether any value is not -1, looking no further than the first."""
     if values is None:
         return False
     return any(
@@ -325,7 +325,7 @@ class CellTexts:
         return trace.strings[int(spans.name[span])] or None
 
     def is_in_graph(self, span: int) -> bool:
-        """Tell whether a span was found in the graph."""
+        """Return whether a span was found in the graph."""
         return self.correlation is not None and self.correlation.node_of(span)[0] >= 0
 
     def _dot(self, span: int) -> str:

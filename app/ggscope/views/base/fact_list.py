@@ -95,7 +95,7 @@ class FactList(QWidget):
         return QSize(scaled(120), scaled(20))
 
     def _is_stacked(self, fact: Fact, width: int, faces: _Faces) -> bool:
-        """Tell whether a long label leaves too little space for the value beside it."""
+        """Return whether a long label leaves too little space for its value."""
         label = faces.label.horizontalAdvance(fact.label)
         if label <= width * 0.4:
             return False

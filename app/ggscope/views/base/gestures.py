@@ -43,7 +43,7 @@ class WheelDelta:
     ----------
     x, y : pixels to the right and down, `NOTCH_PX` to a notch; one of them is 0:
         fingers keep to the axis that their motion began with, and Shift makes x of y.
-    zooms : whether to zoom: with Ctrl, or without it where the person prefers so.
+    zooms : whether to zoom: with Ctrl, or without it where the user prefers so.
     has_shift : whether Shift is held.
     is_precise : whether a trackpad told pixels.
     """
@@ -152,7 +152,7 @@ class CanvasGestures:
     # -- what a view does --------------------------------------------------
 
     def _is_ready(self) -> bool:
-        """Tell whether there is a picture to point at."""
+        """Return whether there is a picture to point at."""
         return True
 
     def _leave(self) -> None:

@@ -221,7 +221,7 @@ class SummaryList(QWidget):
 
     @staticmethod
     def _is_tall(line: SummaryLine, width: int) -> bool:
-        """Tell whether the remark needs a line of its own."""
+        """Return whether the remark needs a line of its own."""
         if not line.remark:
             return False
         metrics, mono = QFontMetrics(words_font(12)), QFontMetrics(mono_font(12))

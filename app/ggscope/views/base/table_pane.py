@@ -58,7 +58,7 @@ class TableContents:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a person is in a table.
+    """Where the user is in a table.
 
     Attributes
     ----------

@@ -74,12 +74,12 @@ class TreeTableModel(TextTableModel):
         return self._shown[row][1] if 0 <= row < len(self._shown) else 0
 
     def is_open(self, row: int) -> bool:
-        """Tell whether a group is open."""
+        """Return whether a group is open."""
         tree_row = self.tree_row(row)
         return tree_row is not None and tree_row.key in self._open
 
     def is_group(self, row: int) -> bool:
-        """Tell whether a row is a group."""
+        """Return whether a row is a group."""
         tree_row = self.tree_row(row)
         return tree_row is not None and tree_row.children is not None
 

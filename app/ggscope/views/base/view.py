@@ -81,7 +81,7 @@ def overrides(cls: type) -> tuple[str, ...]:
 
 
 def is_guarded(method: object) -> bool:
-    """Tell whether exceptions of `method` are kept from Qt."""
+    """Return whether exceptions of `method` are kept from Qt."""
     return bool(getattr(method, _MARK, False))
 
 

@@ -437,7 +437,7 @@ class BuffersView(PaintedView):
         self._is_split_by_hand = True
 
     def _share_room(self) -> None:
-        """Give the table what it needs, unless the person has drawn the line."""
+        """Give the table what it needs, unless the user has drawn the line."""
         width = self.splitter.width() - self.splitter.handleWidth()
         if self._is_split_by_hand or not self.table.isVisibleTo(self):
             return

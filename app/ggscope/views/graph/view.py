@@ -396,7 +396,7 @@ class GraphView(PaintedView):
             self.set_choice(shown.layout.choice, layer_in_view(self.scene_now()))
 
     def _is_across(self) -> bool:
-        """Tell whether the graph leads from left to right: where the pane is wide."""
+        """Return whether the graph leads from left to right: where the pane is wide."""
         if self.direction != "auto":
             return self.direction == "right"
         size = self.canvas_size()

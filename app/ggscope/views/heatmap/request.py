@@ -32,7 +32,7 @@ _MAX_NUMBERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class HeatLook:
-    """What a person chose in the head of the view."""
+    """What the user chose in the head of the view."""
 
     rows: RowKind = "token"
     axis: AxisKind = "offset"

@@ -72,7 +72,7 @@ class OtherRun(QObject):
             self._chosen = references[place - 1]
 
     def _can_be_drawn(self, trace: Trace | None) -> bool:
-        """Tell whether a run states bits, and times in the unit of this one."""
+        """Return whether a run states bits, and times in the unit of this one."""
         own = self._session.trace
         if trace is None or own is None or trace.spans.bits is None:
             return False

@@ -46,7 +46,7 @@ class Subject:
     Attributes
     ----------
     mask, where : spans that pass the filter, and the filter.
-    group : whose bars are told apart, None = nobody's.
+    group : whose bars are distinguished, None = nobody's.
     """
 
     index: TraceIndex

@@ -134,12 +134,12 @@ class TraceTableModel(QAbstractTableModel):
             self._note_change()
 
     def is_lit(self, span: int) -> bool:
-        """Tell whether `span` belongs to what is selected elsewhere."""
+        """Return whether `span` belongs to what is selected elsewhere."""
         at = int(np.searchsorted(self._lit, span))
         return at < len(self._lit) and int(self._lit[at]) == span
 
     def is_in_graph(self, row: int) -> bool:
-        """Tell whether the span in `row` was found in the graph."""
+        """Return whether the span in `row` was found in the graph."""
         return self.texts is not None and self.texts.is_in_graph(self.span_at(row))
 
     def set_sorting(self, sorting: Sorting) -> None:
@@ -184,7 +184,7 @@ class TraceTableModel(QAbstractTableModel):
         return self.order.row_of(span)
 
     def is_hit(self, span: int) -> bool:
-        """Tell whether the search found `span`."""
+        """Return whether the search found `span`."""
         if self._hits is None or self.trace is None or not len(self._hits.ids):
             return False
         start = self.trace.spans.start[span]
@@ -575,7 +575,7 @@ class RowPainter:
         painter.restore()
 
     def _paint_dot(self, painter: QPainter, middle: QPointF, *, is_found: bool) -> None:
-        """Draw a full green dot, or a grey ring: told apart by shape as well."""
+        """Draw a full green dot, or a grey ring: distinguished by shape as well."""
         theme = self.theme
         green = qcolor(space_color(Space.BUFFER, theme))
         painter.setPen(

@@ -52,7 +52,7 @@ _WHEEL_ROWS = 3
 
 @guarded
 class VirtualTable(QAbstractScrollArea):
-    """Shows a `TraceTableModel`; tells what the person did, decides nothing.
+    """Shows a `TraceTableModel`; tells what the user did, decides nothing.
 
     Rows are named by number. The current row is where the keyboard is.
 
@@ -593,6 +593,6 @@ def _is_select_all(event: QKeyEvent) -> bool:
 
 
 def is_jump(event: QKeyEvent) -> bool:
-    """Tell whether a key asks where to go: Ctrl+G."""
+    """Return whether a key asks where to go: Ctrl+G."""
     control = Qt.KeyboardModifier.ControlModifier
     return event.key() == Qt.Key.Key_G and event.modifiers() == control

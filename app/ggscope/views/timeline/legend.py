@@ -235,7 +235,7 @@ class Legend(QWidget):
         session.queries.set_filter(replace(old, **parts))
 
     def is_isolated(self, entry: LegendEntry) -> bool:
-        """Tell whether the filter asks for this category."""
+        """Return whether the filter asks for this category."""
         if not entry.part:
             return False
         present: frozenset[Any] | None = getattr(

@@ -125,7 +125,7 @@ class Gestures(CanvasGestures):
         return True
 
     def _measures(self, mods: Qt.KeyboardModifier, hit: Hit) -> bool:
-        """Tell whether a press over the lanes begins to measure.
+        """Return whether a press over the lanes begins to measure.
 
         With Ctrl and Shift, or on an end of the ruler; where drags measure, any other.
         """

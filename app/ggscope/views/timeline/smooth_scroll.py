@@ -112,7 +112,7 @@ class Glide:
         self._picture = None
 
     def is_due(self) -> bool:
-        """Tell whether another part is to be drawn; request the next frame."""
+        """Return whether another part is to be drawn; request the next frame."""
         picture = self._picture
         if picture is None or self.is_at_end:
             return False

@@ -71,7 +71,7 @@ def add_extensions(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> 
     if len(merged):
         routing = _of_choices(draft, merged)
         numbers = distinct(np.concatenate([raw["of"] for raw in records]))
-        # Stacks of different numbers cannot be told apart without a model.
+        # Stacks of different numbers cannot be distinguished without a model.
         n_experts = int(numbers[-1]) if len(numbers[numbers > 0]) == 1 else 0
         builder.routing = replace(routing, n_experts=n_experts)
 
