@@ -51,6 +51,48 @@ def request_times(requests: Requests) -> RequestTimes:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RequestShares:
+    """Where the time of requests goes: of those that the log gives both times of.
+
+    Attributes
+    ----------
+    n : how many they are.
+    queued, prompt, generated : shares of their summed time, 0..1; `queued` is None, and
+        no part of the sum, unless the log tells it of each of them.
+    reprocessed : of the prompt tokens that were computed, the share that had been in
+        the cache; None unless the log tells it of each of them.
+    """
+
+    n: int
+    queued: float | None
+    prompt: float
+    generated: float
+    reprocessed: float | None
+
+
+def request_shares(requests: Requests) -> RequestShares | None:
+    """Return where the time of requests goes; None where no request has times."""
+    timed = (requests.prompt_time >= 0) & (requests.generated_time >= 0)
+    queued = known(requests.queued[timed])
+    again = known(requests.n_reprocessed[timed])
+    computed = known(requests.n_prompt[timed])
+    prompt = float(requests.prompt_time[timed].sum())
+    generated = float(requests.generated_time[timed].sum())
+    waited = float(queued.sum()) if np.isfinite(queued).all() else None
+    whole = (waited or 0.0) + prompt + generated
+    if not whole:
+        return None
+    share = float(again.sum() / computed.sum()) if computed.sum() > 0 else np.nan
+    return RequestShares(
+        int(timed.sum()),
+        None if waited is None else waited / whole,
+        prompt / whole,
+        generated / whole,
+        share if np.isfinite(share) else None,
+    )
+
+
 def percentiles(values: F64) -> Mapping[int, float]:
     """Return `PERCENTILES` of the known values; none where there is none."""
     values = values[np.isfinite(values)]

@@ -6,6 +6,7 @@ Window, command line and report show the same lines; each may lead to what it is
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ggscope.analysis.requests import RequestShares
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
 from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
 from ggscope.analysis.summary.frames import FrameShare
@@ -133,7 +134,9 @@ def bottleneck_text(facts: Summary) -> str:
         name, busy = seen.engine
         text = f"{name} is busy {format_share(busy)} of the time, most of all engines"
         return f"{text}." if cause is Cause.ENGINE else f"{text}; no engine limits it."
-    assert seen.op is not None
+    if seen.op is None:
+        assert seen.requests is not None
+        return _requests_text(seen.requests, cause)
     name, share = seen.op
     if facts.frames is not None:
         text = f"{format_share(share)} of the profile is in {name} itself"
@@ -142,6 +145,24 @@ def bottleneck_text(facts: Summary) -> str:
     if facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
     return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
+
+
+def _requests_text(shares: RequestShares, cause: Cause) -> str:
+    parts = {
+        Cause.GENERATION: ("generation", shares.generated),
+        Cause.PROMPT: ("prompt processing", shares.prompt),
+        Cause.QUEUE: ("waiting for the begin of the prompt", shares.queued),
+    }
+    known = [(name, part) for name, part in parts.values() if part is not None]
+    known.sort(key=lambda part: -part[1])
+    listed = ", ".join(f"{name} {format_share(part)}" for name, part in known)
+    text = f"Time of {format_counted(shares.n, 'request')}: {listed}"
+    if shares.reprocessed:
+        text += (
+            f"; {format_share(shares.reprocessed)} of the computed prompt tokens had "
+            "been in the cache"
+        )
+    return f"{text}." if cause is not Cause.SPREAD else f"No part stands out. {text}."
 
 
 def _device_text(device: DeviceUse, cause: Cause) -> str:

@@ -4,17 +4,21 @@ The causes are looked at in this order, and the first that its evidence supports
 named: nothing computed between tokens; threads that share cores, so that they wait at
 barriers; a few slow tokens; threads that wait for another one; idle threads; memory at
 its peak rate; a device that is busy, or waits for the program to launch work; the
-busiest engine; the op that takes most of the time. Each threshold is a share of the
+busiest engine; the op that takes most of the time; without ops, what requests of a
+server take most time for. Each threshold is a share of the
 time that it explains.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
+from ggscope.analysis.requests import RequestShares
+
 _MOST_BETWEEN, _MOST_WAITING, _MOST_IDLE = 0.5, 0.3, 0.5
 _SLOW_EXCESS, _FEW = 0.3, 0.1
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
 _BUSY_DEVICE, _HOST = 0.7, 0.5
+_LEADING_PART, _REPROCESSED = 0.5, 0.3
 
 
 class Cause(Enum):
@@ -30,6 +34,10 @@ class Cause(Enum):
     HOST = "device waits for the host"
     ENGINE = "busiest engine"
     OP = "one op"
+    QUEUE = "waits before prompts"
+    REPROCESSING = "prompts computed again"
+    PROMPT = "prompt processing"
+    GENERATION = "token generation"
     SPREAD = "no single cause"
 
 
@@ -84,6 +92,7 @@ class Evidence:
     device : the busiest device.
     engine : the busiest engine, and its busy share.
     op : the op of most time, and its share of the time of all ops.
+    requests : where the time of requests goes.
     """
 
     between: float | None = None
@@ -98,6 +107,7 @@ class Evidence:
     device: DeviceUse | None = None
     engine: tuple[str, float] | None = None
     op: tuple[str, float] | None = None
+    requests: RequestShares | None = None
 
 
 def cause_of(seen: Evidence) -> Cause | None:
@@ -125,4 +135,15 @@ def cause_of(seen: Evidence) -> Cause | None:
         return Cause.ENGINE if seen.engine[1] >= _BUSY_ENGINE else Cause.SPREAD
     if seen.op is not None:
         return Cause.OP if seen.op[1] >= _LEADING_OP else Cause.SPREAD
-    return None
+    return None if seen.requests is None else _cause_of_requests(seen.requests)
+
+
+def _cause_of_requests(shares: RequestShares) -> Cause:
+    if (shares.queued or 0.0) >= _LEADING_PART:
+        return Cause.QUEUE
+    if shares.generated >= _LEADING_PART:
+        return Cause.GENERATION
+    if shares.prompt < _LEADING_PART:
+        return Cause.SPREAD
+    again = shares.reprocessed is not None and shares.reprocessed >= _REPROCESSED
+    return Cause.REPROCESSING if again else Cause.PROMPT

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ggscope.analysis.completeness.coverage import shown_coverage
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.analysis.requests import request_shares
 from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatTable, stat_table
@@ -171,9 +172,14 @@ def summary(
         heaviest = frames[0] if frames else None
         op = None if heaviest is None else (heaviest.name, heaviest.share)
         evidence = replace(evidence, op=op)
+    if trace.log is not None:
+        shares = request_shares(trace.log.requests)
+        evidence = replace(evidence, requests=shares)
     cause = cause_of(evidence)
     if cause is None:
         unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
+        if trace.log is not None:
+            unknown["bottleneck"] = "no request has times of its prompt and generation"
     return Summary(
         tokens,
         ops,
