@@ -24,6 +24,7 @@ from ggscope.gui.live import LiveStrip
 from ggscope.live import launcher
 from ggscope.live.launcher import LaunchSpec, Target
 from ggscope.session import live as live_module
+from ggscope.session import live_pace
 from ggscope.session import run as run_module
 from ggscope.session.tasks import Tasks
 from ggscope_capture import models
@@ -593,7 +594,8 @@ def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, t
 def test_run_that_is_over_at_once_is_shown_from_its_recording(
     run, window, qtbot, traced, monkeypatch
 ):
-    monkeypatch.setattr(live_module, "_LOOK_S", 30)
+    monkeypatch.setattr(live_module, "LOOK_S", 30)
+    monkeypatch.setattr(live_pace, "LOOK_S", 30)
     traced()
     run("-p", "short")
     qtbot.waitUntil(lambda: window.document.live is None, timeout=PATIENCE)

@@ -203,7 +203,7 @@ def test_lines_of_logs_stay_at_home(tmp_path: Path) -> None:
 
     assert b"Alice" not in text
     assert b"Alice" not in b"".join(perfetto.chunks(Events(trace)))
-    assert any("log lines" in message for message in chrome.losses(Events(trace)))
+    assert any("Log texts" in message for message in chrome.losses(Events(trace)))
 
 
 def test_cycles_stay_cycles(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 from ggscope.analysis.rows.colorings import COLORINGS, Coloring
 from ggscope.gui.context import WindowContext
 from ggscope.model.selection import Filter
-from ggscope.readers.cuda import is_cut_short
 from ggscope.session.settings import LayoutName
 from ggscope.views.registry import BUILTIN, ViewEntry
 
@@ -177,6 +176,9 @@ def conditions(window: CommandContext) -> Needs:
     if session.trace is None:
         return now
     now |= Needs.TRACE
+    # The first window is shown before numpy is imported; with a trace it is there.
+    from ggscope.readers.cuda import is_cut_short
+
     may_grow = session.trace.log is not None or is_cut_short(session.trace)
     if may_grow and live is None and Needs.FILE in now:
         now |= Needs.GROWING
