@@ -23,7 +23,7 @@ from ggscope_capture.native import build
 
 FAKE = Path(__file__).parent.parent / "tests" / "capture" / "fake_ggml.c"
 NODES = 400
-_MOST_TOKENS = 480
+_MAX_TOKENS = 480
 """Of the small model, whose tokens are short; they fit the driver's context."""
 
 
@@ -142,7 +142,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder, n = Path(scratch), options.pairs
             pairs(folder, "bench", n, options.tokens, options.threads)
-            pairs(folder, "dense", n, _MOST_TOKENS, options.threads)
+            pairs(folder, "dense", n, _MAX_TOKENS, options.threads)
 
 
 if __name__ == "__main__":

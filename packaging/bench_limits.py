@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 BLOCK = 256 * 1024
-MOST_READ = 1 << 30
+MAX_READ = 1 << 30
 SOURCE = r"""
 #include <stdint.h>
 #include <string.h>
@@ -129,11 +129,11 @@ def read_rate(path: Path) -> float:
     def read() -> int:
         done = 0
         with path.open("rb", buffering=0) as file:
-            while done < MOST_READ and (n := file.readinto(buffer)):
+            while done < MAX_READ and (n := file.readinto(buffer)):
                 done += n
         return done
 
-    return min(path.stat().st_size, MOST_READ) / best(read, 3) / 1e9
+    return min(path.stat().st_size, MAX_READ) / best(read, 3) / 1e9
 
 
 def first_touch_rate() -> float:
@@ -192,7 +192,7 @@ def kernels() -> ctypes.CDLL | None:
 
 def field_rate(path: Path, library: ctypes.CDLL | None) -> float:
     """Return million records of 256 bytes per second, of which one field is read."""
-    n = min(path.stat().st_size, MOST_READ) // 256
+    n = min(path.stat().st_size, MAX_READ) // 256
     data = np.memmap(path, np.uint8, "r", shape=(n * 256,))
     if library is None:
         field = data.reshape(n, 256)[:, :8].copy().view(np.uint64)

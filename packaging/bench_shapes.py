@@ -15,7 +15,7 @@ from bench_traces import EVENT, GRAPH_BEGIN, GRAPH_END, OP_BEGIN, OP_END, RECORD
 
 MULTIPLICATION, ADDITION = 29, 2
 NONE_16, NONE_32 = 0xFFFF, 0xFFFF_FFFF
-MOST_AT_ONCE = 1 << 16
+MAX_AT_ONCE = 1 << 16
 LONG_NAME = 1 << 20
 
 
@@ -64,8 +64,8 @@ def _labelled(events: np.ndarray, prefix: str, number: np.ndarray) -> bytes:
 
 def _pairs(n: int, write: Callable[[bytes], Any], prefix: str, **columns: Any) -> None:
     """Write `n` operations, each a begin and an end, one after the other."""
-    for first in range(0, n, MOST_AT_ONCE):
-        number = np.arange(first, min(first + MOST_AT_ONCE, n))
+    for first in range(0, n, MAX_AT_ONCE):
+        number = np.arange(first, min(first + MAX_AT_ONCE, n))
         chosen = {
             name: np.repeat(column[number] if np.ndim(column) else column, 2)
             if np.ndim(column)
@@ -165,8 +165,8 @@ def _write_plain(
     """Write events without labels, a tenth of a microsecond apart."""
     with path.open("wb") as file:
         file.write(b"GGMLVIZ1" + (1).to_bytes(4, "little"))
-        for first in range(0, len(number), MOST_AT_ONCE):
-            part = slice(first, first + MOST_AT_ONCE)
+        for first in range(0, len(number), MAX_AT_ONCE):
+            part = slice(first, first + MAX_AT_ONCE)
             is_op = (kind[part] == OP_BEGIN) | (kind[part] == OP_END)
             events = _events(
                 len(number[part]), type=kind[part], time=1000 + number[part] * 100,
@@ -196,8 +196,8 @@ def long_names(path: Path, n: int) -> None:
 def _write_records(path: Path, n: int, **columns: Any) -> None:
     """Write `n` multiplications; `columns` are functions of the record's number."""
     with path.open("wb") as file:
-        for first in range(0, n, MOST_AT_ONCE):
-            number = np.arange(first, min(first + MOST_AT_ONCE, n))
+        for first in range(0, n, MAX_AT_ONCE):
+            number = np.arange(first, min(first + MAX_AT_ONCE, n))
             records = np.zeros(len(number), RECORD)
             records["timestamp_ns"] = 1000 + number * 1000
             records["layer_id"], records["thread_id"] = number % 32, 7

@@ -101,7 +101,7 @@ class Hand:
         held: str | None = None,
     ) -> None:
         """Press at `start`, move in steps, let go at `end`."""
-        text = self._drag_words(widget, start, end, _BUTTONS[button])
+        text = self._drag_text(widget, start, end, _BUTTONS[button])
         self._with(held, QEvent.Type.MouseButtonRelease, text)
 
     def carry(
@@ -117,12 +117,12 @@ class Hand:
         The program is busy meanwhile: it hears of all `times` at once.
         """
         # Qt's own drag takes the events: no window hears of the release.
-        text = self._drag_words(widget, start, end, _BUTTONS["left"])
+        text = self._drag_text(widget, start, end, _BUTTONS["left"])
         back = ["mousemove", *map(str, self._place(widget, start))]
         self.send(*text, *(times - 1) * [*back, *text])
         self.settle()
 
-    def _drag_words(
+    def _drag_text(
         self,
         widget: QWidget,
         start: QPoint | QPointF,

@@ -61,7 +61,7 @@ _REASONS = {
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
     errno.ELOOP: ("the links lead in a circle", "Choose another name."),
     errno.EIO: ("the disk reports an error", _ELSEWHERE),
-    errno.ENXIO: ("nobody reads this pipe", "Start its reader first."),
+    errno.ENXIO: ("no program reads this pipe", "Start its reader first."),
     errno.EPIPE: (
         "the process reading this pipe has exited",
         "Start its reader first.",

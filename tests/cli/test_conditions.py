@@ -18,8 +18,8 @@ from ggscope.analysis.completeness.expected import completeness
 from ggscope.cli import bench, live, self_test, stats, window
 from ggscope.cli.check import judge
 from ggscope.cli.reading import MemoryGuard
-from ggscope.descriptions.completeness import completeness_words
-from ggscope.descriptions.files import join_words
+from ggscope.descriptions.completeness import completeness_text
+from ggscope.descriptions.files import join_text
 from ggscope.errors import TooLargeError
 from ggscope.exporters.ascii import ascii_timeline
 from ggscope.gui.single_instance import client
@@ -321,7 +321,7 @@ def test_range_of_what_is_missing_is_stated_where_there_is_one(n_fewer, n_more) 
     whole = completeness(open_trace(SAMPLES / "tinyllama-256.bin"))
 
     def text(fewer: int, more: int) -> str:
-        return completeness_words(
+        return completeness_text(
             replace(whole, n_missing=9, n_fewer=fewer, n_more=more)
         )
 
@@ -343,4 +343,4 @@ def test_files_that_take_no_part_are_listed_up_to_three() -> None:
 def test_cut_names_are_counted_for_files_that_complete_them() -> None:
     names, others = (MatchReport(kind, "model.gguf", 3, 5) for kind in ("names", "map"))
 
-    assert join_words(names) != join_words(others)
+    assert join_text(names) != join_text(others)

@@ -22,7 +22,7 @@ from ggscope.model.tables import Quality, quality_of
 from support import corpus_path, need_corpus
 
 FORMATS = ("ggmlviz", "npu-json", "tensor-trace-bin")
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 def traces() -> list[str]:
@@ -37,7 +37,7 @@ def traces() -> list[str]:
         if entry["format"] in FORMATS
         and not entry["expect"].get("error")
         and (folder / entry["path"]).is_file()
-        and (folder / entry["path"]).stat().st_size < _MOST_BYTES
+        and (folder / entry["path"]).stat().st_size < _MAX_BYTES
     ]
 
 

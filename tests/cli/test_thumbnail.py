@@ -57,7 +57,7 @@ def test_part_of_a_larger_file_ends_in_a_hatch(
     target = tmp_path / "out.png"
     main(["thumbnail", "--json", str(TENSOR), str(target), "256"])
     whole, data = QImage(str(target)), json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(thumbnail, "MOST_RECORDS", 1000)
+    monkeypatch.setattr(thumbnail, "MAX_RECORDS", 1000)
 
     assert main(["thumbnail", "--json", str(TENSOR), str(target), "256"]) == 0
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(
     said_of(Path("/etc/hostname"), 3)
     main(["convert", str(TENSOR), "--to", "token-json", "-o", str(tmp_path / "t")])
     text = tmp_path / "t" / "token-00000.json"
-    monkeypatch.setattr(thumbnail, "MOST_BYTES", 10)
+    monkeypatch.setattr(thumbnail, "MAX_BYTES", 10)
     large = said_of(text)
 
     assert not target.exists()

@@ -91,7 +91,7 @@ def test_preset_says_what_the_figure_will_measure(
     assert studio.preview is not None
     assert studio.preview.width == look.pixels(look.width)
     assert f"{studio.preview.width:,} × {studio.preview.height:,} pixels" in (
-        studio.size_words.text()
+        studio.size_text.text()
     )
     assert studio.look().font == look.font
 
@@ -209,10 +209,10 @@ def test_preview_that_takes_long_can_be_stopped(
         return draw(request, context)
 
     monkeypatch.setattr(figure_module.PreviewRequest, "__call__", late)
-    idle = studio.size_words.text() + studio.pane.message
+    idle = studio.size_text.text() + studio.pane.message
     choose(studio.preset, "single")
     qtbot.waitUntil(studio.stop.isVisible)
-    busy = studio.size_words.text()
+    busy = studio.size_text.text()
     QTest.mouseClick(studio.stop, Qt.MouseButton.LeftButton)
     stopped = studio.pane.message
     gate.set()

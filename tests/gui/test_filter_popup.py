@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.analysis.filters.masks import filter_mask
-from ggscope.gui.dialogs.filters import MOST_LISTED, Choices, FilterPopup
+from ggscope.gui.dialogs.filters import MAX_LISTED, Choices, FilterPopup
 from ggscope.gui.toolbar import ChipRow
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
@@ -137,20 +137,20 @@ def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
 def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     popup: FilterPopup, session: Session
 ) -> None:
-    last = f"t{2 * MOST_LISTED}"
+    last = f"t{2 * MAX_LISTED}"
     session.queries.set_filter(Filter(tensors=frozenset({last})))
-    names = [f"t{i}" for i in range(2 * MOST_LISTED + 1)]
+    names = [f"t{i}" for i in range(2 * MAX_LISTED + 1)]
     popup._on_choices(Choices({"tensors": tuple((name, name) for name in names)}))
 
     pick(popup, "tensor", "t7")
 
-    assert popup.list.count() == MOST_LISTED + 1
-    remark = popup.list.item(MOST_LISTED)
+    assert popup.list.count() == MAX_LISTED + 1
+    remark = popup.list.item(MAX_LISTED)
     remark_text = remark.text()
-    assert remark_text == f"{MOST_LISTED + 1:,} more: type them above"
+    assert remark_text == f"{MAX_LISTED + 1:,} more: type them above"
     assert not remark.flags() & Qt.ItemFlag.ItemIsUserCheckable
     assert session.queries.filter.tensors == frozenset({"t7", last})
-    few = tuple((name, name) for name in names[:MOST_LISTED])
+    few = tuple((name, name) for name in names[:MAX_LISTED])
     popup._on_choices(Choices({"tensors": few}))
     rest = popup.list.item(popup.list.count() - 1).text()
     assert new_statement(remark_text, rest)

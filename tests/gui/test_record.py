@@ -150,15 +150,15 @@ def test_program_and_model_are_looked_at_and_the_command_is_copied(
 ):
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    assert dialog.model_words.text() == "Choose a GGUF model."
+    assert dialog.model_text.text() == "Choose a GGUF model."
     assert not dialog.start.isEnabled()
     dialog.model.setEditText(str(model))
     dialog.prompt.setText("it's a test")
     dialog.more.setText("--temp 0")
     looked(dialog, qtbot)
 
-    assert dialog.program_words.text().startswith("Can be traced: ")
-    text = dialog.model_words.text()
+    assert dialog.program_text.text().startswith("Can be traced: ")
+    text = dialog.model_text.text()
     assert text.startswith("llama · ")
     assert " parameters · F16 · 2 layers · " in text
     assert dialog.start.isEnabled()
@@ -195,12 +195,12 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
 ):
     dialog.program.setEditText(str(built["static"]))
     looked(dialog, qtbot)
-    text = dialog.program_words.text()
+    text = dialog.program_text.text()
     assert text.startswith("Cannot be traced: ggml is linked statically")
     cannot = text
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    can = dialog.program_words.text()
+    can = dialog.program_text.text()
     assert new_statements(cannot, can)
     assert new_statement(can, cannot)
     assert "Use a build with ggml as a shared library" in text
@@ -210,11 +210,11 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     closed.write_bytes(built["program"].read_bytes())
     dialog.program.setEditText(str(closed))
     looked(dialog, qtbot)
-    assert "not executable. Run `chmod +x " in dialog.program_words.text()
+    assert "not executable. Run `chmod +x " in dialog.program_text.text()
 
     dialog.program.setEditText(str(tmp_path / "nothing"))
     looked(dialog, qtbot)
-    assert dialog.program_words.text().endswith("not found.")
+    assert dialog.program_text.text().endswith("not found.")
     assert not dialog.start.isEnabled()
 
 
@@ -222,13 +222,13 @@ def test_program_is_said_to_be_looked_at_until_it_is_known(
     dialog, qtbot, built, monkeypatch
 ):
     messages: list[str] = []
-    show = dialog.program_words.setText
+    show = dialog.program_text.setText
 
     def noted(text):
         messages.append(text)
         show(text)
 
-    monkeypatch.setattr(dialog.program_words, "setText", noted)
+    monkeypatch.setattr(dialog.program_text, "setText", noted)
     for name, is_looked_at in ((built["program"], True), ("  ", False)):
         messages.clear()
         dialog.program.setEditText(str(name))
@@ -236,9 +236,9 @@ def test_program_is_said_to_be_looked_at_until_it_is_known(
         assert ("Checking the program…" in messages) == is_looked_at
     dialog.program.setEditText(str(built["program"]))
     end_pause(dialog)
-    before = dialog.program_words.text()
+    before = dialog.program_text.text()
     looked(dialog, qtbot)
-    assert new_statement(before, dialog.program_words.text())
+    assert new_statement(before, dialog.program_text.text())
 
 
 def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
@@ -247,14 +247,14 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
     dialog.program.setEditText(sys.executable)
     looked(dialog, qtbot)
 
-    text = dialog.program_words.text()
+    text = dialog.program_text.text()
     assert "Not a known llama.cpp tool: enter all its arguments." in text
     assert not dialog.model.isEnabled()
     assert not dialog.prompt.isEnabled()
     assert dialog.spec().command() == [str(Path(sys.executable).absolute())]
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    assert new_statements(text, dialog.program_words.text())
+    assert new_statements(text, dialog.program_text.text())
 
 
 def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_path):
@@ -264,9 +264,7 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
     dialog.program.setEditText(str(script))
     looked(dialog, qtbot)
 
-    assert dialog.program_words.text().startswith(
-        "May be traceable: a script run by sh"
-    )
+    assert dialog.program_text.text().startswith("May be traceable: a script run by sh")
     assert dialog.start.isEnabled()
 
 
@@ -290,14 +288,14 @@ def test_what_is_said_of_the_model_comes_back_with_a_program_that_takes_one(
     dialog.model.setEditText(str(model))
     dialog.program.setEditText("/bin/ls")
     looked(dialog, qtbot)
-    without = dialog.model_words.text()
+    without = dialog.model_text.text()
 
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
 
     assert dialog.model.isEnabled()
-    assert dialog.model_words.text().startswith("llama · ")
-    assert dialog.model_words.text() != without
+    assert dialog.model_text.text().startswith("llama · ")
+    assert dialog.model_text.text() != without
 
 
 def test_nothing_moves_when_what_is_found_out_comes(dialog, qtbot, built, model):
@@ -360,7 +358,7 @@ def test_calls_of_cuda_are_recorded_in_the_place_of_ops(dialog, qtbot, built):
     assert dialog.command.full_text.startswith("ggscope-capture cuda -o ")
     assert dialog.output.text().endswith(".jsonl")
     # It has run on no GPU yet: the answer is never a plain yes.
-    assert dialog.program_words.property("level") == "caution"
+    assert dialog.program_text.property("level") == "caution"
     assert dialog.spec().records_calls
 
     dialog.recorded.setCurrentIndex(0)
@@ -427,12 +425,12 @@ def test_model_that_is_no_gguf_is_refused_in_words(
     dialog.model.setEditText(str(wrong))
     looked(dialog, qtbot)
 
-    refused = dialog.model_words.text()
+    refused = dialog.model_text.text()
     assert refused.endswith("Choose a GGUF file.")
     assert not dialog.start.isEnabled()
     dialog.model.setEditText(str(model))
     looked(dialog, qtbot)
-    assert new_statements(refused, dialog.model_words.text())
+    assert new_statements(refused, dialog.model_text.text())
 
 
 def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
@@ -441,7 +439,7 @@ def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatc
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
 
-    assert "No llama.cpp found." in dialog.program_words.text()
+    assert "No llama.cpp found." in dialog.program_text.text()
     dialog.close()
 
 
@@ -455,7 +453,7 @@ def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
     looked(dialog, qtbot)
 
     assert dialog.program.currentText() == target.path
-    assert dialog.program_words.text().startswith("Can be traced: ")
+    assert dialog.program_text.text().startswith("Can be traced: ")
     dialog.close()
 
 

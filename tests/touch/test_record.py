@@ -45,7 +45,7 @@ def test_program_is_named_started_and_stopped_by_hand(
     hand.click(dialog.model)
     hand.type(str(tmp_path / "m.gguf"))
     qtbot.waitUntil(dialog.start.isEnabled, timeout=PATIENCE_MS)
-    assert dialog.model_words.text().startswith("llama · ")
+    assert dialog.model_text.text().startswith("llama · ")
     hand.click(dialog.start)
 
     qtbot.waitUntil(lambda: window.document is not None, timeout=PATIENCE_MS)

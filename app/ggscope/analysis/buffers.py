@@ -21,7 +21,7 @@ from ggscope.model.trace import Trace
 Grouping = Literal["usage", "backend"]
 _USAGE_ORDER = (BufferUsage.WEIGHTS, BufferUsage.COMPUTE, BufferUsage.ANY)
 UNKNOWN = -1
-_MOST_GROUPS = 64
+_MAX_GROUPS = 64
 """Backends that have a level of their own; no machine has as many."""
 _KV_WORDS = ("kv", "cache_k", "cache_v")
 
@@ -174,13 +174,13 @@ def _groups(trace: Trace, by: Grouping) -> tuple[I64, tuple[str, ...]]:
         return lookup[buffers.usage], tuple(BufferUsage(u).name for u in numbers)
     distinct, group = np.unique(buffers.backend, return_inverse=True)
     titles = [trace.strings[i] if i >= 0 else "N/A" for i in distinct.tolist()]
-    if len(titles) > _MOST_GROUPS:
+    if len(titles) > _MAX_GROUPS:
         uses = np.bincount(group)
         uses[distinct < 0] = len(group)  # what is not known is no other backend
-        often = np.argsort(-uses, kind="stable")[:_MOST_GROUPS]
+        often = np.argsort(-uses, kind="stable")[:_MAX_GROUPS]
         titles = [titles[i] for i in often.tolist()] + ["other backends"]
-        place = np.full(len(distinct), _MOST_GROUPS, np.int64)
-        place[often] = np.arange(_MOST_GROUPS)
+        place = np.full(len(distinct), _MAX_GROUPS, np.int64)
+        place[often] = np.arange(_MAX_GROUPS)
         group = place[group]
     return group.astype(np.int64), tuple(titles)
 

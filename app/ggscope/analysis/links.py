@@ -273,7 +273,7 @@ def expert_ranges(trace: Trace, layer: int, expert: int) -> tuple[I64, I64]:
     return ids, np.stack([begin, stop], axis=1)
 
 
-MOST_SPANS = 100_000
+MAX_SPANS = 100_000
 """So many spans are listed; `Linked.n_spans` counts them all."""
 QUICK_IDS = 2_000
 """A selection of so many spans is linked in a few milliseconds, whatever the trace."""
@@ -292,7 +292,7 @@ class Linked:
     Attributes
     ----------
     selection : what was selected; its own table lists just what is selected.
-    spans : ids, at most MOST_SPANS (the first ones); `n_spans` counts all.
+    spans : ids, at most MAX_SPANS (the first ones); `n_spans` counts all.
     tensors : rows of ``Trace.tensors`` that the selection is, writes or accesses.
     accessed : of these, the ones it accesses (sources), not its own result.
     buffers : rows of ``Trace.buffers`` it accesses; for a buffer: itself.
@@ -413,7 +413,7 @@ def _of_tensors(
     ids = ids[ids < n]
     mine = marked(n, ids)
     touch = tensor_touch(trace, ids)
-    spans, n_spans, what = spans_with(trace, touch, mine, MOST_SPANS, watcher)
+    spans, n_spans, what = spans_with(trace, touch, mine, MAX_SPANS, watcher)
     nodes = _nodes_of_tensors(trace, with_kin(trace, ids)[0])
     if correlation is not None and not len(nodes):
         tensor = trace.spans.tensor
@@ -440,7 +440,7 @@ def _of_buffers(
 ) -> Linked:
     ids = ids[ids < len(trace.buffers)]
     touch = buffer_touch(trace, ids)
-    spans, n_spans, what = spans_with(trace, touch, None, MOST_SPANS, watcher)
+    spans, n_spans, what = spans_with(trace, touch, None, MAX_SPANS, watcher)
     accessed = _distinct(what.tensor)
     nodes, rules = _nodes_of_spans(correlation, spans)
     return Linked(
@@ -474,7 +474,7 @@ def _of_nodes(
             rules.update(correlation.rules_of(node))
     span_ids = np.unique(np.concatenate(spans))
     mine, n_spans = np.unique(np.concatenate(computed_tensors)), len(span_ids)
-    touched = _accesses_of(trace, span_ids[:MOST_SPANS])
+    touched = _accesses_of(trace, span_ids[:MAX_SPANS])
     if not n_spans and len(mine):
         # A weight or an input: no op computes it, but ops read it.
         of_tensor = _of_tensors(trace, mine, None, watcher)
@@ -485,7 +485,7 @@ def _of_nodes(
         [access_ranges(trace, touched), tensor_ranges(trace, np.union1d(mine, read))]
     )
     return Linked(
-        spans=span_ids[:MOST_SPANS],
+        spans=span_ids[:MAX_SPANS],
         n_spans=n_spans,
         tensors=np.union1d(mine, read),
         accessed=read,
@@ -505,7 +505,7 @@ def _of_experts(
 ) -> Linked:
     chosen = _distinct(trace.routing.span[np.isin(routed_keys(trace), keys)])
     touch = expert_touch(trace, keys)
-    spans, n_spans, what = spans_with(trace, touch, None, MOST_SPANS, watcher, chosen)
+    spans, n_spans, what = spans_with(trace, touch, None, MAX_SPANS, watcher, chosen)
     tensors = [_distinct(what.tensor)]
     ranges = [np.zeros((0, 2), np.int64)]
     for layer, expert in map(of_expert_key, keys.tolist()):

@@ -34,7 +34,7 @@ _LEVELS: dict[TreeBy, tuple[str, ...]] = {
 }
 _LARGEST_FIRST = ("component", "type")
 """Levels whose groups come by size; others in the order of layers, or of the file."""
-_MOST_ELEMENTS = 1 << 62
+_MAX_ELEMENTS = 1 << 62
 UNKNOWN = -1
 
 
@@ -130,7 +130,7 @@ def element_counts(trace: Trace, rows: I64) -> I64:
         return np.full(len(rows), UNKNOWN, np.int64)
     sizes = shape[rows].astype(np.int64)
     count = np.where(sizes > 0, sizes, 1).astype(np.float64).prod(axis=1)
-    is_known = (sizes > 0).all(axis=1) & (count < _MOST_ELEMENTS)
+    is_known = (sizes > 0).all(axis=1) & (count < _MAX_ELEMENTS)
     exact = np.where(is_known[:, None], sizes, 1).prod(axis=1)
     return np.where(is_known, exact, UNKNOWN).astype(np.int64)
 

@@ -16,8 +16,8 @@ from ggscope.descriptions.backends import (
     OP_COLUMNS,
     SPLIT_COLUMNS,
     cpu_cells,
-    join_words,
-    listing_words,
+    join_text,
+    listing_text,
     op_cells,
     split_cells,
 )
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> int:
 def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    output.emit(listing_words(listing))
+    output.emit(listing_text(listing))
     tables = arguments.by or ("ops", "splits", "cpu")
     limit = arguments.limit or _MAX_SHOWN
     if "ops" in tables:
@@ -79,7 +79,7 @@ def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) 
             f"\n{format_count(nodes.n_found)} of {format_count(len(listing.ops))} "
             "listed ops are nodes of the graphs."
         )
-    if len(trace.spans) and (text := join_words(joined_spans(trace, listing))):
+    if len(trace.spans) and (text := join_text(joined_spans(trace, listing))):
         output.emit(f"\nOf the listed ops {text}.")
 
 

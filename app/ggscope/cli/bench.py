@@ -12,7 +12,7 @@ from typing import cast
 
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
-from ggscope.cli.reading import reading_words
+from ggscope.cli.reading import reading_text
 from ggscope.cli.window import has_display, is_missing
 
 _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
@@ -98,7 +98,7 @@ def child_command(arguments: Namespace) -> list[str]:
     width, height = arguments.size
     command += ["bench", "--seconds", str(arguments.seconds)]
     command += ["--size", f"{width}x{height}", "--renderer", arguments.renderer]
-    command += reading_words(arguments)
+    command += reading_text(arguments)
     if arguments.panes:
         command.append("--panes")
     if arguments.safe_mode:

@@ -9,7 +9,7 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
-from ggscope.descriptions.reads import answer_words, asked_words, rests_on
+from ggscope.descriptions.reads import answer_text, asked_words, rests_on
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.sanitize import one_line
 
@@ -56,7 +56,7 @@ def _print(
         output.emit("This trace has no reads of a model file.")
     elif arguments.cache_size:
         for one in given:
-            for line in answer_words(reads, one):
+            for line in answer_text(reads, one):
                 output.emit(one_line(line))
             output.emit("")
     else:

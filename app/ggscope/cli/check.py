@@ -14,7 +14,7 @@ from ggscope.cli.info.facts import completeness_json, warning_json
 from ggscope.cli.info.text import problems_text
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
-from ggscope.descriptions.completeness import completeness_words, with_completeness
+from ggscope.descriptions.completeness import completeness_text, with_completeness
 from ggscope.errors import ReadError, SuffixError, TraceError
 from ggscope.exporters.report import policy
 from ggscope.model.trace import Severity, Trace
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> int:
         if verdict["ok"] and not is_true:
             doubt = ", but what it says of itself is not what it holds"
         if len(trace.spans):
-            complete = f"Complete: {one_line(completeness_words(result))}."
+            complete = f"Complete: {one_line(completeness_text(result))}."
         sentences[str(path)] = doubt, complete
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"

@@ -24,7 +24,7 @@ from ggscope.model.trace import Trace, lane_titles
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.sanitize import one_line
 
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 """Tokens that a message names."""
 
 
@@ -73,7 +73,7 @@ def _row_of(trace: Trace, bars: TokenBars, token: str) -> int:
     if len(rows) == 1:
         return rows[0]
     noun, what = bars.noun, [texts[i] for i in rows or range(len(texts))]
-    listed = ", ".join(what[:_MOST_NAMED]) + (" …" if len(what) > _MOST_NAMED else "")
+    listed = ", ".join(what[:_MAX_NAMED]) + (" …" if len(what) > _MAX_NAMED else "")
     if rows:
         raise QueryError(f"Several {noun}s are called {token!r}: {listed}.")
     if not len(bars):

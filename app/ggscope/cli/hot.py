@@ -14,7 +14,7 @@ from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
     hot_facts,
-    unnamed_words,
+    unnamed_text,
 )
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -50,7 +50,7 @@ def _print(
     facts = hot_facts(trace, ranked)
     if not facts:
         output.emit(
-            unnamed_words(trace)
+            unnamed_text(trace)
             or "This trace does not record which tensors its ops access."
         )
         return

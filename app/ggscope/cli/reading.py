@@ -196,7 +196,7 @@ def reader_options(arguments: Namespace) -> dict[str, str]:
     return {**dict(arguments.option), **given}
 
 
-def reading_words(arguments: Namespace) -> list[str]:
+def reading_text(arguments: Namespace) -> list[str]:
     """Return how a file is to be read, as words of a command line."""
     command: list[str] = []
     for flag, value in (

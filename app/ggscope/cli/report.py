@@ -30,9 +30,9 @@ from ggscope.cli.export import need_no_display
 from ggscope.cli.info.facts import describe
 from ggscope.cli.info.text import info_text
 from ggscope.cli.output import GOOD, spare_inputs
-from ggscope.cli.reading import failure_json, load, reading_words
+from ggscope.cli.reading import failure_json, load, reading_text
 from ggscope.cli.stats import stalled_lines
-from ggscope.descriptions.completeness import completeness_words, with_completeness
+from ggscope.descriptions.completeness import completeness_text, with_completeness
 from ggscope.descriptions.reads import (
     hot_facts,
 )
@@ -141,7 +141,7 @@ def command_of(arguments: Namespace, *, with_folders: bool = True) -> str:
     def shown(path: Path) -> str:
         return str(path) if with_folders else path.name
 
-    command = ["ggscope", "report", *reading_words(arguments)]
+    command = ["ggscope", "report", *reading_text(arguments)]
     if arguments.view is not None:
         command += ["--view", ",".join(arguments.view)]
     command += ["-o", shown(arguments.output), "--", shown(arguments.files[0])]
@@ -361,7 +361,7 @@ def _widest(
 ) -> list[HitRegion]:
     """Return the widest regions with their tooltips, as many as fit."""
     left, spots = max_bytes * len(regions.ids) // max(n_all, 1), list[HitRegion]()
-    describe = regions.words or partial(_span_words, trace)
+    describe = regions.words or partial(_span_text, trace)
     for i in np.argsort(-regions.width, kind="stable").tolist():
         spot = HitRegion(
             float(regions.x[i]), float(regions.y[i]), float(regions.width[i]),
@@ -374,7 +374,7 @@ def _widest(
     return spots
 
 
-def _span_words(trace: Trace, span: int) -> str:
+def _span_text(trace: Trace, span: int) -> str:
     """Return a line on a span with every digit of its times."""
     s, unit = trace.spans, trace.clock.unit
     start, end, op = int(s.start[span]), int(s.end[span]), int(s.op[span])
@@ -521,7 +521,7 @@ def _hot(trace: Trace) -> Section | None:
 def _problems(trace: Trace, completeness: Completeness) -> Section:
     notes = []
     if len(trace.spans):
-        notes.append(f"Complete: {completeness_words(completeness)}.")
+        notes.append(f"Complete: {completeness_text(completeness)}.")
     if not trace.warnings:
         return Section("Problems", notes=("No problems found.", *notes))
     rows = [

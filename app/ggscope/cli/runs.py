@@ -10,7 +10,7 @@ from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
 from ggscope.cli.reading import Progress
-from ggscope.descriptions.coverage import omission_words
+from ggscope.descriptions.coverage import omission_text
 from ggscope.descriptions.runs import (
     command_differences,
     run_columns,
@@ -111,7 +111,7 @@ def _run_json(folder: Path, run: RunSummary, differs: str) -> dict[str, object]:
         "threads": run.threads,
         "families": families,
         "whole": None if omissions is None else not omissions,
-        "left_out": None if omissions is None else list(map(omission_words, omissions)),
+        "left_out": None if omissions is None else list(map(omission_text, omissions)),
         "bytes": run.size,
         "began": run.facts.get("began"),
         "modified_ns": run.modified_ns or None,

@@ -11,7 +11,7 @@ from ggscope.analysis.summary.token_threads import TokenThreads, token_threads
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
-from ggscope.descriptions.spans import column_time_form, op_words
+from ggscope.descriptions.spans import column_time_form, op_text
 from ggscope.descriptions.summary import (
     bottleneck_name,
     bottleneck_text,
@@ -104,8 +104,8 @@ def _print_gaps(trace: Trace, idle: Gaps) -> None:
             f"  {titles[lane]}",
             form.text(start),
             format_duration(end - start, unit),
-            op_words(trace, before),
-            op_words(trace, after),
+            op_text(trace, before),
+            op_text(trace, after),
         )
         for lane, start, end, before, after in zip(
             *(column.tolist() for column in columns), strict=True

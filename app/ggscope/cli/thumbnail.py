@@ -1,7 +1,7 @@
 """``ggscope thumbnail IN OUT [SIZE]``: a small picture of a trace for file managers.
 
 It is the overview strip of the trace, without words. It has to be there within a
-second, so at most `MOST_RECORDS` are read; where the file has more, the last part of
+second, so at most `MAX_RECORDS` are read; where the file has more, the last part of
 the picture is a hatch, and the rest is of the file's first records. What cannot be
 drawn in that time is refused, and the file manager shows the icon of the type.
 """
@@ -23,9 +23,9 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.registry import estimate, open_trace
 
-MOST_RECORDS = 300_000
+MAX_RECORDS = 300_000
 """Read in a third of a second."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """The largest file of a format that cannot be read in parts."""
 PATIENCE_S = 5.0
 """File managers kill what takes longer, and show nothing either."""
@@ -90,11 +90,11 @@ def _load(path: Path) -> Trace:
         f"{path.name}: it cannot be read within {PATIENCE_S:g} seconds, and has no "
         "thumbnail. ggscope FILE opens it."
     )
-    if os.path.isfile(path) and path.stat().st_size > MOST_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > MAX_BYTES:
         known = estimate(path)
         if known is None or not known.can_range:
             raise ExportError(too_long)
-    options = {RANGE_OPTION: f"0:{MOST_RECORDS}", NAMES_OPTION: "none"}
+    options = {RANGE_OPTION: f"0:{MAX_RECORDS}", NAMES_OPTION: "none"}
     try:
         with _ended_in_time() as cancel:
             return open_trace(path, context=ReadContext(cancel=cancel, options=options))

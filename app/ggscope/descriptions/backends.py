@@ -76,7 +76,7 @@ def op_cells(group: OpGroup) -> list[str]:
         UNKNOWN if group.time is None else format_duration(group.time),
         UNKNOWN if group.share is None else format_share(group.share),
         UNKNOWN if group.mean is None else format_duration(group.mean),
-        size_words(group.least, group.most),
+        size_text(group.least, group.most),
         UNKNOWN if group.rate is None else f"{group.rate / 1e9:,.1f}",
     ]
 
@@ -88,11 +88,11 @@ def split_cells(group: SplitGroup) -> list[str]:
         format_count(group.number),
         group.backend,
         group.before,
-        copied_words(group),
+        copied_text(group),
         format_bytes(group.weights) if has_copies and group.weights else UNKNOWN,
         format_count(group.n_inputs),
         group.largest,
-        reason_words(group.reason, group.data),
+        reason_text(group.reason, group.data),
         group.op,
         group.name,
         format_count(group.n_nodes) if group.n_nodes else UNKNOWN,
@@ -102,7 +102,7 @@ def split_cells(group: SplitGroup) -> list[str]:
 
 def cpu_cells(group: CpuGroup) -> list[str]:
     """Return a row of `CPU_COLUMNS`."""
-    why = reason_words(group.reason, group.data)
+    why = reason_text(group.reason, group.data)
     if group.causes:
         why += f" ({', '.join(group.causes)})"
     return [
@@ -116,16 +116,16 @@ def cpu_cells(group: CpuGroup) -> list[str]:
     ]
 
 
-def copied_words(group: SplitGroup) -> str:
+def copied_text(group: SplitGroup) -> str:
     """Return the bytes that a split has copied; "nothing" where it has no inputs."""
     if not group.n_inputs:
         return "nothing"
     if group.most is None:
         return f"≥ {format_bytes(group.least)}"
-    return size_words(group.least, group.most)
+    return size_text(group.least, group.most)
 
 
-def size_words(least: int | None, limit: int | None) -> str:
+def size_text(least: int | None, limit: int | None) -> str:
     """Return the bounds of a size, one number where both read alike; "" unknown."""
     if least is None:
         return UNKNOWN
@@ -135,7 +135,7 @@ def size_words(least: int | None, limit: int | None) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def reason_words(reason: Reason, data: str) -> str:
+def reason_text(reason: Reason, data: str) -> str:
     """Return why a split begins or an op lies where it does."""
     match reason:
         case Reason.FIRST:
@@ -152,7 +152,7 @@ def reason_words(reason: Reason, data: str) -> str:
             return "not recorded"
 
 
-def join_words(join: SpanJoin) -> str:
+def join_text(join: SpanJoin) -> str:
     """Return how many listed ops have spans beside them; "" where none could have."""
     n_open = len(join.rule) - join.count(SpanRule.OWN)
     if not n_open:
@@ -166,7 +166,7 @@ def join_words(join: SpanJoin) -> str:
     return text
 
 
-def spans_words(join: SpanJoin, rows: I64, n_spans: int) -> str:
+def spans_text(join: SpanJoin, rows: I64, n_spans: int) -> str:
     """Return which spans the ops of a row lead to, and why others lead to none.
 
     Parameters
@@ -183,7 +183,7 @@ def spans_words(join: SpanJoin, rows: I64, n_spans: int) -> str:
     return "\n".join((selected, *parts))
 
 
-def listing_words(listing: BackendOps) -> str:
+def listing_text(listing: BackendOps) -> str:
     """Return what a listing holds in one line."""
     parts = [format_counted(listing.n_graphs, "graph")]
     if len(listing.splits):

@@ -11,7 +11,7 @@ from ggscope.analysis.bench.curves import BenchCurve, BenchPoint
 from ggscope.analysis.bench.intervals import Interval
 from ggscope.model.units import format_count, format_counted, format_share
 
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 
 
 def speed_text(value: float) -> str:
@@ -103,8 +103,8 @@ def files_lines(files: Sequence[str], of: BenchComparison) -> list[str]:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    shown = ", ".join(text or "none" for text in texts[:_MOST_LISTED])
-    more = len(texts) - _MOST_LISTED
+    shown = ", ".join(text or "none" for text in texts[:_MAX_LISTED])
+    more = len(texts) - _MAX_LISTED
     return f"{shown} and {format_count(more)} more" if more > 0 else shown
 
 

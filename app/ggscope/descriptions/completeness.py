@@ -20,10 +20,10 @@ _WHOLE_GRAPHS = (
 _INCLUDES = "Times derived for the ops before them include theirs. "
 
 
-def completeness_words(result: Completeness) -> str:
+def completeness_text(result: Completeness) -> str:
     """Return "217 of 23,280 records missing (99.1 % complete, based on …)"."""
     share, n = result.share, result.n_missing
-    skipped = f"; {_tokens_words(result.tokens)}" if result.tokens.gaps else ""
+    skipped = f"; {_tokens_text(result.tokens)}" if result.tokens.gaps else ""
     if share is None:
         why = result.why or "the expected number of records is unknown"
         return f"unknown: {why}{skipped}{_lists_words(result)}"
@@ -70,7 +70,7 @@ def _lists_words(result: Completeness) -> str:
     return f"; at least {format_count(n)} expert list{'' if n == 1 else 's'} missing"
 
 
-def _tokens_words(tokens: SkippedTokens) -> str:
+def _tokens_text(tokens: SkippedTokens) -> str:
     """Return "token 10 missing" or "3 tokens missing: 10, 14–15"."""
     if tokens.n_tokens == 1:
         return f"token {tokens.numbers()} missing"
@@ -120,9 +120,9 @@ def _records_problem(trace: Trace, result: Completeness) -> ReadWarning:
     return ReadWarning(
         Severity.DATA_LOSS,
         CODE,
-        f"{completeness_words(result)}.",
+        f"{completeness_text(result)}.",
         result.n_missing - result.n_token_records,
-        place=gap_words(trace, result.gaps[0]) if result.gaps else "",
+        place=gap_text(trace, result.gaps[0]) if result.gaps else "",
         remedy=(_INCLUDES if is_derived else "") + "Record again if you need them.",
     )
 
@@ -130,7 +130,7 @@ def _records_problem(trace: Trace, result: Completeness) -> ReadWarning:
 def _tokens_problem(tokens: SkippedTokens) -> ReadWarning:
     first = tokens.gaps[0]
     before, after = format_count(first.first - 1), format_count(first.last + 1)
-    text = _tokens_words(tokens)
+    text = _tokens_text(tokens)
     return ReadWarning(
         Severity.DATA_LOSS,
         TOKENS_CODE,
@@ -146,10 +146,10 @@ def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
     """Return the problem that a recording is partial by its settings."""
     # Imported for recordings alone: it looks at all that records may lack.
     from ggscope.analysis.completeness.coverage import Cause, trace_coverage
-    from ggscope.descriptions.coverage import stated_words
+    from ggscope.descriptions.coverage import stated_text
 
     coverage = trace_coverage(trace)
-    stated = stated_words(coverage)
+    stated = stated_text(coverage)
     if not stated:
         return ()
     note = _WHOLE_GRAPHS if coverage.of(Cause.GRAPHS_WHOLE) else ""
@@ -183,7 +183,7 @@ def _altered_problem(trace: Trace, result: Completeness) -> ReadWarning:
     )
 
 
-def gap_words(trace: Trace, gap: Gap) -> str:
+def gap_text(trace: Trace, gap: Gap) -> str:
     """Return "Qcur-3 (MUL_MAT) after record 41 (attn_norm-3)"."""
     what = f"{gap.name} ({gap.op})" if gap.op and gap.op != gap.name else gap.name
     side, span = ("after", gap.after) if gap.after >= 0 else ("before", gap.before)

@@ -69,36 +69,36 @@ def coverage_json(coverage: TraceCoverage) -> dict[str, object]:
                 "detail": omission.detail,
                 "located": omission.is_located,
                 "hides_reads": omission.hides_reads,
-                "words": omission_words(omission),
+                "words": omission_text(omission),
             }
             for omission in coverage.omissions
         ],
     }
 
 
-def coverage_words(coverage: TraceCoverage) -> str:
+def coverage_text(coverage: TraceCoverage) -> str:
     """Return "ops filtered (MUL_MAT); records lost (20,692)"; "" for no omission."""
-    return "; ".join(map(omission_words, coverage.omissions))
+    return "; ".join(map(omission_text, coverage.omissions))
 
 
-def left_out_words(coverage: TraceCoverage) -> str:
+def left_out_text(coverage: TraceCoverage) -> str:
     """Return what the trace as a whole leaves out; "" for nothing.
 
     Without what is told op by op or tensor by tensor, and what a view leaves out.
     """
     return "; ".join(
-        omission_words(omission)
+        omission_text(omission)
         for omission in coverage.omissions
         if not omission.is_located and omission.cause is not Cause.PART_SHOWN
     )
 
 
-def stated_words(coverage: TraceCoverage) -> str:
+def stated_text(coverage: TraceCoverage) -> str:
     """Return what a recording states that it leaves out; "" for nothing."""
-    return "; ".join(map(omission_words, coverage.of(*_STATED)))
+    return "; ".join(map(omission_text, coverage.of(*_STATED)))
 
 
-def omission_words(omission: Omission) -> str:
+def omission_text(omission: Omission) -> str:
     """Return "only layers 0-3 (3,780 records left out)"."""
     cause, detail, count = omission.cause, omission.detail, omission.count
     n = None if count is None else format_count(count)

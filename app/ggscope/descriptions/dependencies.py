@@ -9,7 +9,7 @@ from ggscope.analysis.graph.op_links import (
     OpLink,
     OpLinks,
 )
-from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.spans import op_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 from ggscope.sanitize import one_line
@@ -84,6 +84,6 @@ def tooltip_lines(trace: Trace, links: OpLinks) -> list[str]:
 
 
 def _tooltip_line(trace: Trace, word: str, links: tuple[OpLink, ...]) -> str:
-    names = ", ".join(one_line(op_words(trace, link.span)) for link in links[:_SHOWN])
+    names = ", ".join(one_line(op_text(trace, link.span)) for link in links[:_SHOWN])
     more = len(links) - _SHOWN
     return f"{word} {names}" + (f" and {format_count(more)} more" if more > 0 else "")

@@ -14,7 +14,7 @@ from ggscope.analysis.flags import (
     ThreadCount,
 )
 from ggscope.analysis.summary.thread_estimate import ThreadEstimate
-from ggscope.descriptions.coverage import coverage_words
+from ggscope.descriptions.coverage import coverage_text
 from ggscope.descriptions.threads import no_estimate_text, other_count_text
 from ggscope.model.tables import Quality
 from ggscope.model.units import (
@@ -202,5 +202,5 @@ def _threads(one: ThreadCount) -> FlagText:
 
 
 def _left_out(flags: Flags) -> str:
-    text = coverage_words(flags.coverage)
+    text = coverage_text(flags.coverage)
     return f"; the trace leaves out: {text}" if text else ""

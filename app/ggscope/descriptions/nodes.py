@@ -5,7 +5,7 @@ import numpy as np
 from ggscope.analysis.graph.inputs import graph_input_purposes
 from ggscope.analysis.graph.layout import GraphLayers
 from ggscope.analysis.graph.measures import NodeMeasures
-from ggscope.analysis.graph.search import op_words
+from ggscope.analysis.graph.search import op_text
 from ggscope.analysis.reads.unrecorded import is_unrecorded
 from ggscope.analysis.reads.usage import Usage
 from ggscope.analysis.sessions.correlate import Correlation, Rule
@@ -45,7 +45,7 @@ def drawn_node_facts(
     Without `measures` (not counted yet, or no trace) the last part is left out.
     """
     text = trace.strings
-    op = op_words(trace, graph, node)
+    op = op_text(trace, graph, node)
     if layers.is_input[node]:
         op = "input"
     facts = [

@@ -28,8 +28,8 @@ from ggscope.descriptions.counting import (
     counting_rule,
     moved_text,
 )
-from ggscope.descriptions.coverage import coverage_words, left_out_words
-from ggscope.model.ggml.rules import MOST_SOURCES
+from ggscope.descriptions.coverage import coverage_text, left_out_text
+from ggscope.model.ggml.rules import MAX_SOURCES
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -65,7 +65,7 @@ def hot_facts(trace: Trace, ranked: HotCold) -> tuple[HotFact, ...]:
         _never_touched(trace, ranked.cold, is_read=ranked.heat.places.is_read),
         _left_out(ranked.coverage),
         _coverage(ranked.heat),
-        _spaces(ranked.totals, part_words(ranked.coverage)),
+        _spaces(ranked.totals, part_text(ranked.coverage)),
         _of_file(ranked.heat),
         _kv(trace, ranked),
         *(_rows(trace, rows, ranked.coverage) for rows in ranked.rows),
@@ -90,7 +90,7 @@ def pending_accesses(trace: Trace) -> str:
     return "The model is read after the trace." if trace.awaits_files else ""
 
 
-def unnamed_words(trace: Trace) -> str:
+def unnamed_text(trace: Trace) -> str:
     """Return that no access names a tensor; "" if some do, or there are none."""
     n = 0 if names_tensors(trace) else len(trace.accesses)
     if not n:
@@ -144,7 +144,7 @@ def _never_touched(
         remarks.append(
             f"unknown: {format_bytes(part.cut_size)} "
             f"({format_share(part.cut_size / part.size)}, {format_count(part.n_cut)} "
-            f"tensors), records list at most {MOST_SOURCES} sources of an op"
+            f"tensors), records list at most {MAX_SOURCES} sources of an op"
         )
     text = (
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
@@ -153,13 +153,13 @@ def _never_touched(
     )
     if not part.is_known:
         text = f"unknown; not read in this trace: {text}"
-    elif shown := part_words(part.coverage):
+    elif shown := part_text(part.coverage):
         text += f" {shown}"
     return HotFact("Never touched", text, "; ".join(remarks))
 
 
 def _left_out(coverage: TraceCoverage) -> HotFact | None:
-    text = left_out_words(coverage)
+    text = left_out_text(coverage)
     return HotFact("Left out", text, "") if text else None
 
 
@@ -180,7 +180,7 @@ def _coverage(heat: Heat) -> HotFact | None:
     )
 
 
-def part_words(coverage: TraceCoverage) -> str:
+def part_text(coverage: TraceCoverage) -> str:
     """Return "in records 0:10%, in the range 1 ms – 2 ms"; "" for a whole trace."""
     parts = [
         f"in {_PARTS[omission.cause]} {omission.detail}".rstrip()
@@ -194,7 +194,7 @@ def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
         return None
     parts = [
         f"{name} {format_count(count)} "
-        f"({_size_words(*_limits(totals, name), totals.unsized[name])})"
+        f"({_size_text(*_limits(totals, name), totals.unsized[name])})"
         for name, count in totals.accesses.items()
         if count
     ]
@@ -245,7 +245,7 @@ def _kv(trace: Trace, ranked: HotCold) -> HotFact | None:
     open_ = int(kv.unknown_read.sum()) + int(kv.unknown_written.sum())
     if n > 1 and known + open_:
         unsized = int(kv.unsized_reads.sum()) + int(kv.unsized_writes.sum())
-        size = _size_words(known // n, (known + open_) // n, unsized)
+        size = _size_text(known // n, (known + open_) // n, unsized)
         parts += f"; {size} per token"
     remarks = []
     if kv.unknown_read.any():
@@ -260,11 +260,11 @@ def _moved(word: str, n: I64, known: I64, unknown: I64, unsized: I64) -> str:
     if not n.sum():
         return f"no {'reads' if word == 'read' else 'writes'} recorded"
     size = int(known.sum())
-    limits = _size_words(size, size + int(unknown.sum()), int(unsized.sum()))
+    limits = _size_text(size, size + int(unknown.sum()), int(unsized.sum()))
     return f"{limits} {word}"
 
 
-def _size_words(least: int, limit: int, n_unsized: int) -> str:
+def _size_text(least: int, limit: int, n_unsized: int) -> str:
     """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 MiB to 3.0 MiB".
 
     Limits that would round to the same text are in bytes. Where `n_unsized` accesses
@@ -349,7 +349,7 @@ def _lost(trace: Trace, heat: Heat) -> HotFact | None:
     )
 
 
-def answer_words(reads: WhatIf, given: Answer) -> tuple[str, ...]:
+def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
     """Return what a cache of some size would save, the answer itself first."""
     curve = reads.curve
     if not curve.n_reads:
@@ -373,7 +373,7 @@ def answer_words(reads: WhatIf, given: Answer) -> tuple[str, ...]:
             f"{format_count(given.misses)} ({format_count(abs(saved))} "
             f"{'fewer' if saved >= 0 else 'more'})."
         )
-    lines += _pin_words(given)
+    lines += _pin_text(given)
     return tuple(lines)
 
 
@@ -386,7 +386,7 @@ def asked_words(reads: WhatIf) -> str:
     return f"{format_bytes(reads.curve.bytes_asked)} ({rule})"
 
 
-def _pin_words(given: Answer) -> list[str]:
+def _pin_text(given: Answer) -> list[str]:
     pins = given.pins
     if pins is None:
         return ["This trace names no experts, so there are none to pin."]
@@ -408,7 +408,7 @@ def _pin_words(given: Answer) -> list[str]:
 def rests_on(reads: WhatIf) -> tuple[str, ...]:
     """Return the assumptions of the answers and what they leave out."""
     lines = list(reads.refused)
-    if left_out := coverage_words(reads.coverage):
+    if left_out := coverage_text(reads.coverage):
         lines.append(f"Not in the trace: {left_out}.")
     if reads.n_unrecorded:
         lines.append(

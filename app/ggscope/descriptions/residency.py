@@ -28,7 +28,7 @@ def origin_words(trace: Trace, span: int, row: int) -> tuple[str, str]:
     facts = evidence(trace, span, row)
     if facts is None:
         return "", ""
-    samples = _samples_words(trace, facts)
+    samples = _samples_text(trace, facts)
     if facts.origin is Origin.MEMORY:
         return "was in memory", f"was in memory (measured by mincore): {samples}."
     if facts.origin is not Origin.DISK:
@@ -47,7 +47,7 @@ def origin_words(trace: Trace, span: int, row: int) -> tuple[str, str]:
     )
 
 
-def _samples_words(trace: Trace, facts: Evidence) -> str:
+def _samples_text(trace: Trace, facts: Evidence) -> str:
     """Return what the samples around an access measured; "" without both."""
     samples = trace.residency
     if samples is None or min(facts.before, facts.after) < 0:

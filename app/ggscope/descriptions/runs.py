@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ggscope.analysis.completeness.coverage import TraceCoverage
-from ggscope.descriptions.coverage import coverage_words
+from ggscope.descriptions.coverage import coverage_text
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -180,7 +180,7 @@ def _recording(run: RunSummary) -> RunCell:
     if run.error:
         return RunCell("error", "error", run.error, run.error, is_caution=True)
     if run.omissions:
-        text = coverage_words(TraceCoverage(run.omissions))
+        text = coverage_text(TraceCoverage(run.omissions))
         return RunCell(_PARTIAL, _PARTIAL, _PARTIAL, text)
     if run.omissions is None:
         is_pending = not run.is_read

@@ -73,7 +73,7 @@ def place_word(trace: Trace, row: int) -> str:
     return _PLACE_WORDS.get(_place(trace, row), "")
 
 
-def card_words(trace: Trace, row: int, n_bytes: int = -1) -> tuple[str, ...]:
+def card_text(trace: Trace, row: int, n_bytes: int = -1) -> tuple[str, ...]:
     """Return type and share of the file of a tensor, for a card; -1 gives nothing.
 
     Parameters

@@ -67,7 +67,7 @@ _ODDITIES = (
     (SpanFlag.ASYNC, "asynchronous: returns before the work is done"),
 )
 
-_MOST_PARTS = 12
+_MAX_PARTS = 12
 """Tensors of a range that are listed."""
 
 
@@ -159,7 +159,7 @@ def exact_time_text(trace: Trace, tick: int) -> str:
     return text
 
 
-def absolute_words(clock: Clock | None) -> str:
+def absolute_text(clock: Clock | None) -> str:
     """Return what times are that do not count from the start of a trace."""
     if clock is None:
         return "absolute time"
@@ -173,7 +173,7 @@ def quality_word(trace: Trace, span: int) -> str:
     return _quality(trace, span).word
 
 
-def quality_words(trace: Trace, span: int) -> str:
+def quality_text(trace: Trace, span: int) -> str:
     """Return the quality of a span's times with its reason, in words."""
     flags = SpanFlag(int(trace.spans.flags[span]))
     quality = _quality(trace, span)
@@ -403,7 +403,7 @@ def _rounded(trace: Trace, span: int, known: list[Fact]) -> str:
     return " · ".join(parts)
 
 
-def op_words(trace: Trace, span: int) -> str:
+def op_text(trace: Trace, span: int) -> str:
     """Return op and name of a span, "MUL_MAT ffn_up-3"; what it lacks is left out.
 
     A name that begins with the op says both.
@@ -498,7 +498,7 @@ def _length(trace: Trace, span: int) -> str:
 def _duration_fact(trace: Trace, span: int) -> Fact:
     ticks = duration_of(trace, span)
     quality = _quality(trace, span)
-    text = quality_words(trace, span)
+    text = quality_text(trace, span)
     exact = format_exact(ticks, trace.clock.unit)
     if quality is Quality.UNFINISHED:
         exact = f"at least {exact}" if ticks else text
@@ -653,7 +653,7 @@ def _access(
         address=format_offset(address) if address else NOT_AVAILABLE,
         bytes=size,
         tensor=tensor,
-        of_range=tuple(_part_text(trace, part) for part in parts[:_MOST_PARTS]),
+        of_range=tuple(_part_text(trace, part) for part in parts[:_MAX_PARTS]),
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ggscope.analysis.completeness.coverage import trace_coverage
-from ggscope.descriptions.coverage import left_out_words
+from ggscope.descriptions.coverage import left_out_text
 from ggscope.model.trace import Severity, Trace
 
 
@@ -14,7 +14,7 @@ def trace_limits(trace: Trace) -> list[str]:
     graphs", "2 data losses, 1 notice (table problems)".
     """
     lines = []
-    if left_out := left_out_words(trace_coverage(trace)):
+    if left_out := left_out_text(trace_coverage(trace)):
         lines.append(f"left out of the trace: {left_out}")
     counts = Counter(warning.severity for warning in trace.warnings)
     problems = [

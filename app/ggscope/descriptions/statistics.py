@@ -14,7 +14,7 @@ from ggscope.analysis.statistics.columns import (
     shown_columns,
 )
 from ggscope.analysis.statistics.table import StatRow, StatTable
-from ggscope.descriptions.coverage import left_out_words
+from ggscope.descriptions.coverage import left_out_text
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.spans import PENDING, summed_wait_text
 from ggscope.descriptions.times import time_notes
@@ -225,7 +225,7 @@ def stat_notes(
         each has one.
     """
     shown = set() if columns is None else {column.key for column in columns}
-    left_out = left_out_words(trace_coverage(trace))
+    left_out = left_out_text(trace_coverage(trace))
     lines = [f"Left out of the trace: {left_out}."] if left_out else []
     if columns is not None and facts.by in GROUPING_RULES:
         lines.append(GROUPING_RULES[facts.by])

@@ -37,7 +37,7 @@ def fused_ops(trace: Trace) -> dict[str, int]:
     return counts_of
 
 
-def fused_words(trace: Trace) -> str:
+def fused_text(trace: Trace) -> str:
     """Return which ops include the node behind them, which was fused; "" for none."""
     fused = fused_ops(trace)
     if not fused:
@@ -52,5 +52,5 @@ def fused_words(trace: Trace) -> str:
 def time_notes(trace: Trace) -> tuple[str, ...]:
     """Return what sums of times include that their rows do not name."""
     return tuple(
-        text for text in (unrecorded_time_text(trace), fused_words(trace)) if text
+        text for text in (unrecorded_time_text(trace), fused_text(trace)) if text
     )

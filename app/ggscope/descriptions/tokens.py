@@ -108,7 +108,7 @@ def idle_text(parts: BarParts) -> str:
     return "no op of known time runs" if parts.has_untimed else "no op runs"
 
 
-def part_words(parts: BarParts | None) -> list[str]:
+def part_text(parts: BarParts | None) -> list[str]:
     """Return what the parts of bars are called, idle time last."""
     return [] if parts is None else [*parts.families, idle_text(parts)]
 
@@ -119,7 +119,7 @@ def parts_text(parts: BarParts, rows: I64) -> str:
     if not len(split):
         return "no op of known time runs in them"
     means = parts.shares(split).mean(axis=0)
-    texts = part_words(parts)
+    texts = part_text(parts)
     shares = [
         f"{word} {format_share(mean)}"
         for word, mean in zip(texts, means.tolist(), strict=True)
@@ -137,7 +137,7 @@ def parts_lines(trace: Trace, parts: BarParts, rows: I64) -> list[str]:
     row, unit, lines = int(rows[0]), trace.clock.unit, []
     if parts.is_split[row]:
         ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
-        texts = part_words(parts)
+        texts = part_text(parts)
         whole = sum(ticks)
         lines = [
             f"{word}: {format_duration(n / parts.divisor, unit)}, "

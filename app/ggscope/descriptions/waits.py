@@ -12,7 +12,7 @@ from ggscope.descriptions.spans import (
     Fact,
     column_text,
     exact_time_text,
-    op_words,
+    op_text,
     time_text,
     wait_of,
     wait_share,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ggscope.analysis.summary.pauses import PauseContext
     from ggscope.analysis.summary.threads import LaneTimes
 
-_MOST_OTHERS = 8
+_MAX_OTHERS = 8
 """Other lanes told of one by one."""
 _MEASURED_WAIT = "recorded at the barrier"
 
@@ -48,7 +48,7 @@ def wait_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
     about += [] if share is None else [f"{format_share(share)} of op and wait"]
     lines = [
         f"Waited {column_text(trace, 'wait', span)} at the barrier after "
-        f"{op_words(trace, span)} ({lane_text(trace, span)})",
+        f"{op_text(trace, span)} ({lane_text(trace, span)})",
         " · ".join(about),
         f"from {time_text(trace, time.start, absolute=absolute)} "
         f"to {time_text(trace, time.end, absolute=absolute)}",
@@ -69,8 +69,8 @@ def gap_text(trace: Trace, gap: Gap, *, absolute: bool = False) -> str:
             f"{time_text(trace, gap.time.start, absolute=absolute)}",
             *((where,) if where else ()),
             *((reason,) if (reason := gap_doubt(trace, gap)) else ()),
-            f"after {op_words(trace, gap.before)}",
-            f"before {op_words(trace, gap.after)}",
+            f"after {op_text(trace, gap.before)}",
+            f"before {op_text(trace, gap.after)}",
         )
     )
 
@@ -146,7 +146,7 @@ def wait_facts(
     kind = f"wait · {lane_text(trace, span)}"
     where = _place_text(trace, span, span)
     return SelectedFacts(
-        f"Wait after {op_words(trace, span)}",
+        f"Wait after {op_text(trace, span)}",
         f"{kind} · {where}" if where else kind,
         tuple(facts),
     )
@@ -214,12 +214,12 @@ def _time_facts(
 
 def _around_facts(trace: Trace, before: int, after: int | None) -> list[Fact]:
     """Return the ops around a pause and their cores; None = still looked for."""
-    facts = [Fact("before", f"{op_words(trace, before)}{_core_text(trace, before)}")]
+    facts = [Fact("before", f"{op_text(trace, before)}{_core_text(trace, before)}")]
     if after is None:
         return [*facts, Fact("after", COUNTING)]
     if after < 0:
         return [*facts, Fact("after", "nothing on this lane")]
-    text = f"{op_words(trace, after)}{_core_text(trace, after)}"
+    text = f"{op_text(trace, after)}{_core_text(trace, after)}"
     return [*facts, Fact("after", text)]
 
 
@@ -227,7 +227,7 @@ def _other_facts(context: "PauseContext | None") -> list[Fact]:
     """Return what the other lanes did meanwhile."""
     if context is None:
         return [Fact("meanwhile", COUNTING)]
-    shown = context.others[:_MOST_OTHERS]
+    shown = context.others[:_MAX_OTHERS]
     facts = [
         Fact(one_line(lane.name), _use_text(lane, context.duration)) for lane in shown
     ]

@@ -1,7 +1,7 @@
 """A selected node of a graph."""
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.sessions.correlate import Correlation, node_words
+from ggscope.analysis.sessions.correlate import Correlation, node_text
 from ggscope.descriptions.nodes import neighbours, node_facts
 from ggscope.descriptions.selected import SelectedFacts
 from ggscope.entities.entity import (
@@ -62,7 +62,7 @@ def nodes_group(trace: Trace, title: str, ids: list[int]) -> RelatedGroup:
     for node in ids[:MAX_RELATED]:
         name, op = _name_and_op(trace, node)
         text = " · ".join(part for part in (name or "–", op) if part)
-        tip = node_words(trace, node)
+        tip = node_text(trace, node)
         items.append(Related(text, tip, Selection("nodes", (node,))))
     return RelatedGroup(title, tuple(items), len(ids))
 

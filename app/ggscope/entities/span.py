@@ -7,7 +7,7 @@ from ggscope.analysis.links import Linked
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.dependencies import links_note, source_text
-from ggscope.descriptions.selected import SelectedFacts, card_words, place_word
+from ggscope.descriptions.selected import SelectedFacts, card_text, place_word
 from ggscope.descriptions.spans import (
     AccessFact,
     Fact,
@@ -16,7 +16,7 @@ from ggscope.descriptions.spans import (
     destination_of,
     known_duration,
     known_facts,
-    op_words,
+    op_text,
     span_facts,
 )
 from ggscope.entities.durations import DurationStats, op_durations, spans_like
@@ -146,7 +146,7 @@ def _links_group(
     """Return the spans of linked ops as a group of related entities."""
     items = []
     for link in links[:MAX_RELATED]:
-        text = op_words(trace, link.span)
+        text = op_text(trace, link.span)
         tip = f"{text}; known by {source_text(link.how)}"
         items.append(Related(text, tip, Selection("spans", (link.span,))))
     return RelatedGroup(title, tuple(items), len(links), note)
@@ -167,10 +167,10 @@ def _summary(facts: tuple[Fact, ...]) -> str:
 def _card(trace: Trace, access: AccessFact) -> tuple[str, tuple[str, ...]]:
     """Return how the place of an access is known, and further texts of its card."""
     if access.tensor < 0 or access.space is not Space.FILE:
-        return "", card_words(trace, access.tensor)
+        return "", card_text(trace, access.tensor)
     return (
         "tensor by offset" if access.of_range else place_word(trace, access.tensor),
-        card_words(trace, access.tensor, access.bytes),
+        card_text(trace, access.tensor, access.bytes),
     )
 
 

@@ -8,7 +8,7 @@ from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.summary.barriers import barrier_of
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.selected import SelectedFacts
-from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.spans import op_text
 from ggscope.descriptions.waits import arrival_text, wait_facts
 from ggscope.entities.entity import (
     MAX_RELATED,
@@ -74,7 +74,7 @@ class WaitEntity(Entity):
             items = tuple(
                 Related(
                     arrival_text(self.trace, span, barrier),
-                    f"Select {op_words(self.trace, span)} of this thread",
+                    f"Select {op_text(self.trace, span)} of this thread",
                     Selection("spans", (span,)),
                 )
                 for span in barrier.spans[:MAX_RELATED].tolist()
@@ -87,8 +87,8 @@ def spans_group(trace: Trace, title: str, spans: tuple[int, ...]) -> RelatedGrou
     """Return spans as a group of related entities."""
     items = tuple(
         Related(
-            op_words(trace, span),
-            f"Select the span {op_words(trace, span)}",
+            op_text(trace, span),
+            f"Select the span {op_text(trace, span)}",
             Selection("spans", (span,)),
         )
         for span in spans

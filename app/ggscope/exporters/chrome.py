@@ -28,7 +28,7 @@ from ggscope.sanitize import json_strings, json_text
 VERSION = 2
 _PIECE_BYTES = 4 << 20
 _BLOCK_ROWS = 1 << 17
-MOST_ABOUT = 1 << 19
+MAX_ABOUT = 1 << 19
 """Characters about lanes or counters; with more there is nothing about them."""
 _NUMBER_BYTES = 32
 _FLOW = "flow"
@@ -83,7 +83,7 @@ def _about(rows: EventRows, counters: Sequence[str]) -> dict[str, object]:
     return about | {
         key: value
         for key, value in more.items()
-        if value and len(json_text(value)) <= MOST_ABOUT
+        if value and len(json_text(value)) <= MAX_ABOUT
     }
 
 

@@ -9,7 +9,7 @@ from ggscope.analysis.load.load import Load
 from ggscope.descriptions.load import load_sentences
 from ggscope.model.trace import Trace
 
-_MOST_UNATTRIBUTED = 10_000
+_MAX_UNATTRIBUTED = 10_000
 
 
 def load_json(
@@ -102,7 +102,7 @@ def load_json(
                 "offset": _known(int(rows.offset[i])),
                 "why": Cause(int(load.causes.cause[i])).name.lower(),
             }
-            for i in left[: limit or _MOST_UNATTRIBUTED].tolist()
+            for i in left[: limit or _MAX_UNATTRIBUTED].tolist()
         ],
         "text": load_sentences(trace, facts),
     }

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ggscope.errors import ExportError
-from ggscope.exporters.chrome import MOST_ABOUT, about_counters, about_lanes
+from ggscope.exporters.chrome import MAX_ABOUT, about_counters, about_lanes
 from ggscope.exporters.chrome import losses as losses_of_chrome
 from ggscope.exporters.event_rows import EventRows, Rows
 from ggscope.exporters.events import Events
@@ -28,7 +28,7 @@ _PIECE_BYTES = 4 << 20
 _BLOCK_ROWS = 1 << 17
 _EVENT_BYTES, _HEAD_BYTES = 256, 160
 """More than an event (begin, end and facts) or a track takes, but for its name."""
-_MOST_PARTS = 100
+_MAX_PARTS = 100
 _PROCESS_UUID = 1 << 40
 _CLEARED = 1  # SEQ_INCREMENTAL_STATE_CLEARED
 _IN_ORDER, _APART = 3, 2  # ChildTracksOrdering.EXPLICIT, SiblingMergeBehavior.NONE
@@ -84,7 +84,7 @@ def parts(events: Events) -> list[Events]:
         ]
     )
     at.sort()
-    each = max(capacity // _EVENT_BYTES, len(at) // _MOST_PARTS, 1)
+    each = max(capacity // _EVENT_BYTES, len(at) // _MAX_PARTS, 1)
     # What begins together stays together.
     edges = np.unique(at[each::each]).tolist()
     if not len(at) or edges[:1] == [int(at[0])]:
@@ -141,7 +141,7 @@ def _attributes(rows: EventRows) -> Iterator[bytes]:
         ("categories without op", rows.categories_without_op),
     ):
         text = json_text(lists)
-        if len(text) <= MOST_ABOUT:
+        if len(text) <= MAX_ABOUT:
             about[key] = text
     for key, value in about.items():
         held = _number(2, value) if isinstance(value, int) else _text(3, value)

@@ -8,7 +8,7 @@ from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.summary import Summary
 from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.token_threads import TokenThreads
-from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.spans import op_text
 from ggscope.descriptions.summary import bottleneck_name, bottleneck_text
 from ggscope.descriptions.threads import (
     NOT_RECORDED,
@@ -254,8 +254,8 @@ def _gaps_json(
             "start": start,
             "end": end,
             f"duration_{ticks}": end - start,
-            "before": op_words(trace, before),
-            "after": op_words(trace, after),
+            "before": op_text(trace, before),
+            "after": op_text(trace, after),
         }
         for lane, start, end, before, after in zip(
             *(column.tolist() for column in columns), strict=True

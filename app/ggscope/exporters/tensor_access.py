@@ -51,7 +51,7 @@ _NO_LAYER, _NO_INDEX, _NO_PHASE = 0xFFFF, 0xFFFF_FFFF, 0xFF
 _NO_PLACE = 0xFFFF_FFFF_FFFF_FFFF
 _LONGEST = (1 << 40) - 1
 """Nanoseconds that the spare bytes hold: 18 minutes."""
-_MOST_SOURCES = 4
+_MAX_SOURCES = 4
 _NAME_BYTES, _SOURCE_NAME_BYTES = 24, 20
 _RECORDS_AT_ONCE = 1 << 16
 
@@ -196,7 +196,7 @@ class _Work:
         if n := int((writes * uses).sum()):
             messages.append(f"Omitted: {format_count(n)} write accesses.")
         sources = np.array([self._reads(p).size for p in patterns.tolist()], np.int64)
-        if n := int(uses[sources > _MOST_SOURCES].sum()):
+        if n := int(uses[sources > _MAX_SOURCES].sum()):
             messages.append(
                 f"{format_count(n)} ops with more than four sources: only four written."
             )
@@ -278,7 +278,7 @@ class _Work:
         trace, claims = self._trace, self._claims
         a = trace.accesses.patterns
         record = np.zeros((), _RECORD)
-        rows = self._reads(number)[:_MOST_SOURCES]
+        rows = self._reads(number)[:_MAX_SOURCES]
         record["n_sources"] = len(rows)
         if claims is not None:
             result = trace.strings[int(claims.name[number])]

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
-from ggscope.model.record_kinds import record_words
+from ggscope.model.record_kinds import record_text
 from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.scheduler import STATUS_S, FrameClient
@@ -417,7 +417,7 @@ def _name_of(trace: Trace, path: Path | None) -> str:
 def _file_text(name: str, trace: Trace, phase: str) -> str:
     info = trace.info
     is_model = bool(trace.models) and not len(trace.spans)
-    holds = record_words(info)
+    holds = record_text(info)
     if is_model:
         holds = f"{format_count(len(trace.tensors))} tensors"
     text = f"{name} · {info.format} · {holds}"

@@ -31,8 +31,8 @@ from ggscope.views.base.view import guarded
 
 _LEAST_LETTERS = 20
 """So much of its name a tab keeps; where that is not enough room, tabs scroll."""
-_MOST_LETTERS = 40
-_MOST_OPTIONS = 24
+_MAX_LETTERS = 40
+_MAX_OPTIONS = 24
 _BUTTONS_PX = 48
 """Room that margins and the + take from the tabs."""
 
@@ -86,7 +86,7 @@ def differing_options(commands: Sequence[tuple[str, ...]]) -> list[str]:
             for name, value in own.items()
             if any(other.get(name) != value for other in alike)
         ]
-        differing.append(" ".join(differ[:2])[:_MOST_OPTIONS])
+        differing.append(" ".join(differ[:2])[:_MAX_OPTIONS])
     return differing
 
 
@@ -100,7 +100,7 @@ def recording_options(commands: Sequence[str]) -> list[str]:
         return ["" for _ in commands]
     from ggscope.descriptions.runs import command_differences
 
-    return [text[:_MOST_OPTIONS] for text in command_differences(commands)]
+    return [text[:_MAX_OPTIONS] for text in command_differences(commands)]
 
 
 def _options(command: tuple[str, ...]) -> dict[str, str]:
@@ -305,7 +305,7 @@ class TabRow(QWidget):
 
 def _tab_text(title: str) -> str:
     """Return a title that fits a tab; & would start a mnemonic."""
-    if len(title) > _MOST_LETTERS:
-        half = _MOST_LETTERS // 2
+    if len(title) > _MAX_LETTERS:
+        half = _MAX_LETTERS // 2
         title = f"{title[:half]}…{title[2 - half :]}"
     return caption(title)

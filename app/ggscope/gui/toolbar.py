@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.filters.text import describe_filter
 from ggscope.analysis.rows.colorings import coloring
-from ggscope.descriptions.spans import absolute_words
+from ggscope.descriptions.spans import absolute_text
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.units import format_count
 from ggscope.render.figures import has_spans, has_times
@@ -394,7 +394,7 @@ class Toolbar(QFrame):
         """Say cycles or samples where the trace counts these."""
         trace = self._session.trace
         clock = None if trace is None else trace.clock
-        texts = ["time from start", absolute_words(clock)]
+        texts = ["time from start", absolute_text(clock)]
         if clock is not None and clock.axis_word:
             texts[0] = f"{clock.axis_word} from start"
         for position, text in enumerate(texts):

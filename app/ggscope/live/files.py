@@ -54,23 +54,23 @@ from ggscope.readers.tensor.layouts import (
 from ggscope.readers.tensor.names import PatternDecoder
 from ggscope.readers.tensor.scan import FIRST_NAME
 
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 """So much is read in one poll: the rest follows in the next ones."""
 _HEAD_BYTES = 1 << 16
 _QUIET_NS = NANO // 2
 """What does not change for so long stands as it is: a short file, a hole."""
 _SILENCES_S = (3600, 600, 300, 120, 60, 30, 10, 5)
 """Seconds without anything new that are told, the longest first."""
-_MOST_TOKENS = 1 << 20
+_MAX_TOKENS = 1 << 20
 """Generated tokens that are distinguished."""
 _FEW_BYTES = 512
-_MOST_PATTERNS = 1 << 14
+_MAX_PATTERNS = 1 << 14
 _FAR = 1 << 61
 _ESTIMATED, _UNFINISHED = int(SpanFlag.ESTIMATED), int(SpanFlag.UNFINISHED)
 _DERIVED = int(SpanFlag.INFERRED_END)
 _GENERATE = 1
 """Of the records' column `phase`; 0 is the prompt."""
-_MOST_SAMPLES = 1 << 14
+_MAX_SAMPLES = 1 << 14
 """Different numbers and labels of ops that the op table is inferred from."""
 
 
@@ -329,8 +329,8 @@ class GgmlvizSource(GrowingFile):
             return
         layout = self._layout
         assert layout is not None
-        data = self._take(file, self._at, _MOST_BYTES)
-        self._is_behind = len(data) == _MOST_BYTES
+        data = self._take(file, self._at, _MAX_BYTES)
+        self._is_behind = len(data) == _MAX_BYTES
         end = 0
         for event in walk(data, 0, layout, len(data)):
             end = event.offset + event.size
@@ -355,7 +355,7 @@ class GgmlvizSource(GrowingFile):
             )
 
     def _count(self, samples: Counter[tuple[int, str]], code: int, label: str) -> None:
-        if len(samples) < _MOST_SAMPLES or (code, label) in samples:
+        if len(samples) < _MAX_SAMPLES or (code, label) in samples:
             samples[code, label] += 1
 
     def _infer_table(self, samples: Counter[tuple[int, str]]) -> None:
@@ -500,7 +500,7 @@ class RecordsSource(GrowingFile):
             return
         self._take_last_again(file, layout)
         while True:
-            data = self._take(file, self._at, _MOST_BYTES // layout.size * layout.size)
+            data = self._take(file, self._at, _MAX_BYTES // layout.size * layout.size)
             n = len(data) // layout.size
             records = np.frombuffer(data, layout.dtype, n)
             known = self._whole(records, layout)
@@ -532,7 +532,7 @@ class RecordsSource(GrowingFile):
         """Count generated tokens; how many a prompt has is not in its records."""
         tokens = np.unique(records["token_id"][records["phase"] == _GENERATE])
         self._tokens.update(tokens.tolist())
-        is_known = 0 < len(self._tokens) < _MOST_TOKENS
+        is_known = 0 < len(self._tokens) < _MAX_TOKENS
         self._n_tokens = len(self._tokens) if is_known else -1
 
     def _recording(self) -> RecordingLocation:
@@ -737,7 +737,7 @@ class _Patterns:
         )
         known = [int(number) in self._numbers for number in distinct]
         new = first[~np.array(known, np.bool_)]
-        if len(new) and len(self._numbers) + len(new) > _MOST_PATTERNS:
+        if len(new) and len(self._numbers) + len(new) > _MAX_PATTERNS:
             self.is_full = True
         elif len(new):
             n = len(self._numbers)

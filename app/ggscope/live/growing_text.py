@@ -7,7 +7,7 @@ from typing import BinaryIO
 from ggscope.live.files import GrowingFile
 from ggscope.readers.common.text_blocks import LONGEST_LINE
 
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 """So much is read in one poll: the rest follows in the next ones."""
 _TAIL_BYTES = 64
 """Before the place that was read to; they are looked at again, as the file may have
@@ -43,8 +43,8 @@ class GrowingText(GrowingFile):
         if tail and self._take(file, self._at - len(tail), len(tail)) != tail:
             self._on_rewritten(file)
             return True
-        data = self._take(file, self._looked, _MOST_BYTES)
-        self._is_behind = len(data) == _MOST_BYTES
+        data = self._take(file, self._looked, _MAX_BYTES)
+        self._is_behind = len(data) == _MAX_BYTES
         n_whole = data.rfind(b"\n") + 1
         if not n_whole:
             self._looked += len(data)

@@ -247,7 +247,7 @@ def check(
     )
 
 
-def model_words(path: str) -> str:
+def model_text(path: str) -> str:
     """Return a line about a model: architecture, size, quantisation.
 
     Raises

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from ggscope.live.source import SourceStatus
-from ggscope.model.record_kinds import counted_words, record_unit
+from ggscope.model.record_kinds import counted_text, record_unit
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -155,7 +155,7 @@ METRICS: tuple[LiveMetric, ...] = (
     ),
     LiveMetric(
         "records", lambda status, _: status.records, Shown.JSON | Shown.LINE,
-        text=lambda status, _: counted_words(status.records, status.by_kind),
+        text=lambda status, _: counted_text(status.records, status.by_kind),
     ),
     LiveMetric("op_records", lambda status, _: status.by_kind.get("ops")),
     LiveMetric("requests", lambda status, _: status.by_kind.get("requests")),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 """So much of a process's list of mappings, or of its environment, is read."""
 
 
@@ -218,6 +218,6 @@ def _read(pid: int, name: str) -> bytes:
     """Return what a file of a process holds; nothing where it cannot be read."""
     try:
         with (PROC / str(pid) / name).open("rb") as file:
-            return file.read(_MOST_BYTES)
+            return file.read(_MAX_BYTES)
     except OSError:
         return b""

@@ -57,7 +57,7 @@ from ggscope.readers.common.run_events import (
     RunEvents,
     RunGraph,
 )
-from ggscope.readers.common.ubatches import MOST_SEQUENCES, ubatch_tokens
+from ggscope.readers.common.ubatches import MAX_SEQUENCES, ubatch_tokens
 from ggscope.readers.tensor.routing.extensions import CHOOSING_OPS
 from ggscope.sanitize import one_line
 from ggscope_capture.ring_format import (
@@ -814,7 +814,7 @@ def _rows_of_ubatch(ubatch: UbatchBody) -> dict[str, Any]:
         return {"context": context}  # by an older tracer
     bits = np.frombuffer(ubatch.bits, "u1")
     sequences = np.array(ubatch.sequences, np.int32)
-    if ((sequences < 0) | (sequences >= MOST_SEQUENCES)).any():
+    if ((sequences < 0) | (sequences >= MAX_SEQUENCES)).any():
         raise RingError("the sequences of a ubatch are not those of its tokens")
     knows_outputs = rows.knowledge & Knowledge.OUTPUTS
     return {

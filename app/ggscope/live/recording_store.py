@@ -35,7 +35,7 @@ from ggscope.live.recording_folder import (
 from ggscope.live.regular_file import open_for_reading, open_regular
 from ggscope.live.ring import DEFS_HEAD_BYTES, RECORD, Ring, Taken, defs_of
 from ggscope.live.source import RecordingLocation
-from ggscope.model.record_kinds import counted_words
+from ggscope.model.record_kinds import counted_text
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
 from ggscope.sanitize import one_line
@@ -95,7 +95,7 @@ class Saved:
         """Return "saved as run.bin: 2,910 ops, none lost"."""
         text = f"saved as {one_line(str(self.path))}"
         if self.records >= 0:
-            text += f": {counted_words(0, self.by_kind)}"
+            text += f": {counted_text(0, self.by_kind)}"
         if self.lost >= 0:
             text += f", {format_count(self.lost) if self.lost else 'none'} lost"
         return text

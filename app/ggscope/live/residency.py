@@ -81,7 +81,7 @@ class CachedFile:
             is_mine = os.geteuid() == status.st_uid
             if not is_mine and not _may_write(self.path):
                 return (
-                    "the file belongs to somebody else, and the system tells only who "
+                    "the file belongs to another user, and the system tells only who "
                     "may write it"
                 )
             self._map = mmap.mmap(

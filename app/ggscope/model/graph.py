@@ -110,7 +110,7 @@ class Graph:
         return int(np.count_nonzero(self.flags & np.uint8(flag)))
 
 
-def count_words(graph: Graph) -> str:
+def count_text(graph: Graph) -> str:
     """Return "940 nodes (251 leaves), 3 dangling ends, 1,157 edges"."""
     text = f"{graph.n_declared:,} nodes ({graph.n_leaves:,} leaves)"
     if n := graph.n_dangling:

@@ -11,12 +11,12 @@ _ONE = {
 }  # fmt: skip
 
 
-def record_words(info: TraceInfo) -> str:
+def record_text(info: TraceInfo) -> str:
     """Return "2,616 ops, 96 lists of experts"; "120 records" of what has one kind."""
-    return counted_words(info.n_records, info.records_by_kind)
+    return counted_text(info.n_records, info.records_by_kind)
 
 
-def counted_words(n: int, by_kind: Mapping[str, int]) -> str:
+def counted_text(n: int, by_kind: Mapping[str, int]) -> str:
     """Return how many records there are of which kind.
 
     Parameters

@@ -63,7 +63,7 @@ class Routing(Table):
             "choices that belong to the same token and layer but are not listed: those "
             "beyond the end of a list, and those of a prompt's other tokens. Which "
             "experts they are is *unknown*. The same in all rows of a token and layer; "
-            "0: all are listed, -1: nobody knows how many. No column where every list "
+            "0: all are listed, -1: not known how many. No column where every list "
             "is whole",
             0,
             low=UNKNOWN_MORE,

@@ -668,7 +668,9 @@ class AccessColumns(Table):
     expert: Annotated[Array, Column("int16", "expert whose slice it is", -1)]
     address: Annotated[
         Array,
-        Column("uint64", "raw pointer, 0 is none; nobody computes with it", 0),
+        Column(
+            "uint64", "raw pointer, 0 is none; only compared, never computed with", 0
+        ),
     ]
 
 
@@ -973,7 +975,7 @@ def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
 
 
 MISSING = -1
-_FEW, _MOST_WALKS = 1 << 12, 8
+_FEW, _MAX_WALKS = 1 << 12, 8
 """Among more texts than the first number, so many are looked for one by one."""
 
 
@@ -1029,7 +1031,7 @@ class StringTable:
 
     def intern_many(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
         """Return the ids of `texts`, int32[len(texts)]."""
-        if self._n_unlisted and len(texts) <= _MOST_WALKS:
+        if self._n_unlisted and len(texts) <= _MAX_WALKS:
             return np.array([self.intern(text) for text in texts], np.int32)
         self._list_all()
         ids, known = self._ids, self._texts
@@ -1056,7 +1058,7 @@ class StringTable:
         if number != MISSING or not n:
             return number
         self._n_walks += 1
-        if n > _FEW and self._n_walks <= _MOST_WALKS:
+        if n > _FEW and self._n_walks <= _MAX_WALKS:
             try:
                 return self._texts.index(text, 0, n)
             except ValueError:

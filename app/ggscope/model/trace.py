@@ -555,7 +555,7 @@ ROLES_OF_TENSORS = ("model", "map", "registry")
 _UNKNOWN_OP = re.compile(r"OP_(\d{1,9})\?")
 MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
 RANGE_CODES = frozenset({"range", "range_read"})
@@ -897,8 +897,8 @@ class Trace:
 
     def __repr__(self) -> str:
         """Return what it is in one line: its tables fill pages."""
-        names = ", ".join(path.name for path in self.info.paths[:_MOST_NAMES])
-        if len(self.info.paths) > _MOST_NAMES:
+        names = ", ".join(path.name for path in self.info.paths[:_MAX_NAMES])
+        if len(self.info.paths) > _MAX_NAMES:
             names += ", …"
         counts = (
             (self.info.n_records, "record"),

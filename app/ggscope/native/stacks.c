@@ -12,9 +12,9 @@
 #include "native.h"
 #include "text_arena.h"
 
-/* readers/common/stack_text.py: Status; MOST_FRAMES */
+/* readers/common/stack_text.py: Status; MAX_FRAMES */
 enum { MORE, FULL_ROWS, FULL_TABLES };
-enum { MOST_FRAMES = 2048, LONGEST_TEXT = 4096, DIGITS = 18 };
+enum { MAX_FRAMES = 2048, LONGEST_TEXT = 4096, DIGITS = 18 };
 #define NO_TIME INT64_MIN
 
 typedef struct {
@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
     int64_t count;               /* spans so far */
     int64_t depth;               /* how many frames are open */
-    int32_t *node;               /* MOST_FRAMES */
+    int32_t *node;               /* MAX_FRAMES */
     int64_t *span;
 } StackWalk;
 
@@ -166,7 +166,7 @@ static int64_t path_of(const int32_t *parent, int32_t node, int32_t *path)
     int64_t depth = 0;
     for (int32_t at = node; at >= 0; at = parent[at])
         depth++;
-    for (; depth > MOST_FRAMES; depth--)
+    for (; depth > MAX_FRAMES; depth--)
         node = parent[node];
     for (int64_t i = depth; i-- > 0; node = parent[node])
         path[i] = node;
@@ -175,14 +175,14 @@ static int64_t path_of(const int32_t *parent, int32_t node, int32_t *path)
 
 /* Go on with samples `from` to `to`: a span for each frame that goes on through samples
  * that touch, in the order of their first sample, outer ones first. Without `first` they
- * are only counted. Of the MOST_FRAMES that may be open `node` and `span` are kept from
+ * are only counted. Of the MAX_FRAMES that may be open `node` and `span` are kept from
  * one call to the next. */
 EXPORT void ggscope_stacks_spans(const int32_t *parent, const int32_t *node_of_sample,
                                  const uint8_t *touches, int64_t from, int64_t to,
                                  StackWalk *walk, int32_t *first, int32_t *last,
                                  int32_t *node)
 {
-    int32_t path[MOST_FRAMES];
+    int32_t path[MAX_FRAMES];
     for (int64_t i = from; i < to; i++) {
         const int64_t depth = path_of(parent, node_of_sample[i], path);
         int64_t same = 0;
@@ -393,7 +393,7 @@ static Piece line_at(const uint8_t *at, const uint8_t *end)
 }
 
 /* Scan samples of perf script. `is_last`: the block ends the file; else the sample that
- * its end cuts is left for the next one. `scratch`: room for MOST_FRAMES numbers. */
+ * its end cuts is left for the next one. `scratch`: room for MAX_FRAMES numbers. */
 EXPORT void ggscope_stacks_perf(const uint8_t *data, int64_t n, int64_t is_last,
                                 TextArena *texts, StackPairs *frames, StackPairs *nodes,
                                 StackRows *rows, int32_t *scratch, StackTally *tally)
@@ -443,7 +443,7 @@ EXPORT void ggscope_stacks_perf(const uint8_t *data, int64_t n, int64_t is_last,
             at = line.end + (line.end < end);
             if (!take_frame(text, &name, &part))
                 continue;
-            if (n_frames++ >= MOST_FRAMES)
+            if (n_frames++ >= MAX_FRAMES)
                 continue;
             is_full = !has_room(texts, frames);
             if (!is_full)
@@ -456,7 +456,7 @@ EXPORT void ggscope_stacks_perf(const uint8_t *data, int64_t n, int64_t is_last,
             at = begin;
             break;
         }
-        if (n_frames > MOST_FRAMES)
+        if (n_frames > MAX_FRAMES)
             note(&tally->n_deep, &tally->first_deep, begin - data);
         put_sample(rows, texts, &head, begin - data, node_of(nodes, scratch, depth));
     }
@@ -532,7 +532,7 @@ EXPORT void ggscope_stacks_folded(const uint8_t *data, int64_t n, int64_t is_las
             const uint8_t *stop = memchr(p, ';', (size_t)(stack.end - p));
             const Piece name = {p, stop == NULL ? stack.end : stop};
             p = name.end + 1;
-            if (depth++ >= MOST_FRAMES)
+            if (depth++ >= MAX_FRAMES)
                 continue;
             is_full = !has_room(texts, frames) || nodes->count >= nodes->capacity;
             if (!is_full)
@@ -543,7 +543,7 @@ EXPORT void ggscope_stacks_folded(const uint8_t *data, int64_t n, int64_t is_las
             tally->status = FULL_TABLES;
             break;
         }
-        if (depth > MOST_FRAMES)
+        if (depth > MAX_FRAMES)
             note(&tally->n_deep, &tally->first_deep, at - data);
         if (is_negative) {
             note(&tally->n_negative, &tally->first_negative, at - data);

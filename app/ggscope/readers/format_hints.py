@@ -104,7 +104,7 @@ _FIRST_KEYS = re.compile(rb'"([A-Za-z_]\w{0,40})"\s*:')
 
 _IMATRIX = re.compile(rb".\0\0\0.\0\0\0(blk\.\d+\.|output|token_embd)", re.DOTALL)
 _LONGEST = 60
-_MOST_UNPACKED = 1 << 16
+_MAX_UNPACKED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def is_all_zero(source: Source, head: bytes) -> bool:
 
 def _packed(archive: ClosedFormat, head: bytes) -> ClosedFormat:
     """Return an archive with what it holds, where that has a name."""
-    inner = unpacked_head(head, _MOST_UNPACKED) or b""
+    inner = unpacked_head(head, _MAX_UNPACKED) or b""
     if known := closed_format(inner):
         kind = f"{archive.kind} of {known.kind}"
         if not known.command:  # Unpacking would not help.

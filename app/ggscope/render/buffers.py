@@ -470,7 +470,7 @@ def _label(
     )  # fmt: skip
 
 
-def peak_words(scene: BuffersScene, limit: int = 1_000) -> str:
+def peak_text(scene: BuffersScene, limit: int = 1_000) -> str:
     """Return what the pill at the peak says, in about `limit` letters at most."""
     peak = scene.occupancy.peak
     if peak is None:
@@ -495,7 +495,7 @@ def _peak(geometry: BuffersGeometry) -> list[Batch]:
     lines, pill, texts = LineList(dashed=True), RectList(), TextList()
     if time.x0 <= x <= time.x1:
         lines.add(x, geometry.area_y, x, geometry.area_bottom, theme.caution)
-    text = peak_words(scene, int((space * _PILL_SHARE - 18) / _CHARACTER))
+    text = peak_text(scene, int((space * _PILL_SHARE - 18) / _CHARACTER))
     if not geometry.has_room_for_pill:
         if not scene.is_figure:
             texts.append(

@@ -71,7 +71,7 @@ _COLORS = "cividis"
 _SIDE_PX, _NARROW_PX = 300.0, 720.0
 """Width of the request sizes, and below which there is no room for them."""
 _PANEL_PX, _LOWEST_PX, _FLAT_PX = 104.0, 250.0, 360.0
-_MOST_BUCKETS = 24
+_MAX_BUCKETS = 24
 _LEAST_SHARE = 0.3
 """Of the scale, where the least amount lies."""
 _MARK_PX, _SPARSE_SHARE = 2.0, 0.03
@@ -159,13 +159,13 @@ def _heat_chart(scene: LoadScene, panels: Panels) -> ChartScene:
     low, high = offsets_of(scene.load.rows)
     return ChartScene(
         panels.width, panels.heat[1], scene.theme, _time_axis(scene),
-        Axis(low, high, _place_label(scene.load), _place_words(low, high),
+        Axis(low, high, _place_label(scene.load), _place_text(low, high),
              is_binary=True),
         scale=scene.scale, is_figure=scene.is_figure,
     )  # fmt: skip
 
 
-def _place_words(low: int, high: int) -> Callable[[float], str]:
+def _place_text(low: int, high: int) -> Callable[[float], str]:
     """Return what writes places with the digits that tell neighbours apart."""
     power = min(max(high.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     unit = 1024.0**power
@@ -340,7 +340,7 @@ def _size_bars(scene: LoadScene, width: float) -> BarScene:
             f"{format_share(bucket.n / facts.n_sized)} · {format_bytes(bucket.bytes)}",
             color,
         )
-        for bucket in facts.buckets[:_MOST_BUCKETS]
+        for bucket in facts.buckets[:_MAX_BUCKETS]
     )  # fmt: skip
     return BarScene(
         width, scene.height, scene.theme, bars, "Request sizes", scene.scale

@@ -39,7 +39,7 @@ LEGEND_PX = 24.0
 FILE_PX = 46.0
 """Height of one file: its name and scale, and its bar."""
 BAR_PX = 24.0
-MOST_FILES = 6
+MAX_FILES = 6
 """Files beyond these have no bar; the table lists their tensors."""
 _GAP_PX = 1.0
 """Between two tensors that are wide enough for it."""
@@ -82,7 +82,7 @@ class ModelMapScene:
 
 def height_of(tensors: ModelTensors) -> float:
     """Return the height that the map needs."""
-    n_files = min(len(tensors.files), MOST_FILES)
+    n_files = min(len(tensors.files), MAX_FILES)
     return LEGEND_PX + n_files * FILE_PX + 4
 
 
@@ -98,7 +98,7 @@ def compose_model_map(scene: ModelMapScene) -> DisplayList:
         _add_legend(scene, layers[0], texts)
     else:
         _add_scale(scene, scene.values, layers[0], texts)
-    for file in range(min(len(scene.tensors.files), MOST_FILES)):
+    for file in range(min(len(scene.tensors.files), MAX_FILES)):
         _add_file(scene, file, layers, texts)
     batches: list[Batch] = [b for layer in layers for b in layer.batch()]
     batches += texts.batch()
@@ -111,7 +111,7 @@ def tensor_at(scene: ModelMapScene, x: float, y: float) -> int:
     """Return the number of the tensor at a point of the picture, -1 = none."""
     file = int((y - LEGEND_PX) // FILE_PX)
     tensors = scene.tensors
-    if not 0 <= file < min(len(tensors.files), MOST_FILES):
+    if not 0 <= file < min(len(tensors.files), MAX_FILES):
         return -1
     top = LEGEND_PX + file * FILE_PX + FILE_PX - BAR_PX - 4
     if not top <= y < top + BAR_PX:

@@ -62,7 +62,7 @@ DASH_PX = 3.0
 DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
 _LARGE_PICTURE = 1 << 16
-_MOST_STEP_PIXELS = 1 << 22
+_MAX_STEP_PIXELS = 1 << 22
 _NEAR_PX = 0.01
 
 
@@ -626,7 +626,7 @@ def _fill_steps(batch: AreaBatch, painter: QPainter) -> None:
     left = x * device.m11() + device.dx()
     columns = np.rint(left)
     width = np.diff(columns).astype(np.int64)
-    is_small = 0 < width.sum() * (bottom.max() - top.min()) <= _MOST_STEP_PIXELS
+    is_small = 0 < width.sum() * (bottom.max() - top.min()) <= _MAX_STEP_PIXELS
     if is_small and (np.abs(left - columns) < _NEAR_PX).all():
         image = _step_image(width, top, bottom, batch.fill)
         area = QRectF(

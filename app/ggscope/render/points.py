@@ -48,7 +48,7 @@ F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
 HALF = np.array([1.3, 0.9, 0.8], np.float64)
 """Half the sides of the box: time, layer, file offset."""
-LEAST_DISTANCE, MOST_DISTANCE = 0.05, 20.0
+LEAST_DISTANCE, MAX_DISTANCE = 0.05, 20.0
 _FIELD_OF_VIEW = 32.0
 _NEAR, _FAR = 0.01, 60.0
 _LABEL_SIZE = 10.5
@@ -58,7 +58,7 @@ _MIN_WIDTH = 420.0
 _STACK_HEAD = 30.0
 _PAD = 10.0
 _AIR_PX = 70.0
-_MOST_ROW_PX = 24.0
+_MAX_ROW_PX = 24.0
 _TICKS = 5
 _PICK_PX = 5.0
 _DIM_SHARE = 0.78
@@ -99,7 +99,7 @@ class Camera:
 
     def zoomed(self, factor: float) -> "Camera":
         """Return the camera so many times as far away."""
-        distance = min(max(self.distance * factor, LEAST_DISTANCE), MOST_DISTANCE)
+        distance = min(max(self.distance * factor, LEAST_DISTANCE), MAX_DISTANCE)
         return replace(self, distance=distance)
 
     def panned(self, right: float, up: float) -> "Camera":
@@ -334,7 +334,7 @@ class PointsGeometry:
         """Height of a layer of the stack."""
         activity, space = self.scene.activity, self.scene.height - _STACK_HEAD - _PAD
         n = 0 if activity is None else len(activity)
-        return min(max(space, 1.0) / max(n, 1), _MOST_ROW_PX)
+        return min(max(space, 1.0) / max(n, 1), _MAX_ROW_PX)
 
     def layer_box(self, i: int) -> tuple[float, float, float, float]:
         """Return (x0, x1, y0, y1) of a layer of the activity; the last is on top."""

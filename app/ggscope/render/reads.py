@@ -24,10 +24,10 @@ from ggscope.analysis.reads.what_if import (
 )
 from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.reads import (
-    answer_words,
+    answer_text,
     hot_facts,
     rests_on,
-    unnamed_words,
+    unnamed_text,
 )
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.names import parse
@@ -515,7 +515,7 @@ def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
         result = hot_cold(trace, options.visible)
         if not len(trace.accesses.patterns):
             raise NothingToDrawError(
-                unnamed_words(trace)
+                unnamed_text(trace)
                 or "The trace does not record which tensors its ops access."
             )
         scene = HotScene(
@@ -537,7 +537,7 @@ def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigur
     lines = list(rests_on(scene.what_if))
     if scene.capacity >= 0:
         lines = [
-            *answer_words(scene.what_if, answer(scene.what_if, scene.capacity)),
+            *answer_text(scene.what_if, answer(scene.what_if, scene.capacity)),
             *lines,
         ]
     return framed(

@@ -42,8 +42,8 @@ from ggscope.render.theme import theme as theme_named
 
 _USUAL_BARS = 25
 """So many a figure shows that has no height of its own."""
-_MOST_BARS = 1000
-_MOST_NAMED = 1000
+_MAX_BARS = 1000
+_MAX_NAMED = 1000
 """So many spans a command line can name."""
 _USUAL_PX = 900.0
 
@@ -100,7 +100,7 @@ def statistics_figure(
         about = _about(trace, options.visible, where, ids)
         return _drawn(trace, table, by, measure, look, about)
 
-    can_name = ids is None or len(ids) <= _MOST_NAMED
+    can_name = ids is None or len(ids) <= _MAX_NAMED
     values = changed_options(
         replace(options, measure=measure, ids=ids if can_name else None),
         "by", "measure", "include_estimated", "visible", "ids",
@@ -189,7 +189,7 @@ def _bars(
 ) -> tuple[Bar, ...]:
     usual, is_time = _usual_quality(rows), column.unit == "time"
     bars = []
-    for row, value in rows[:_MOST_BARS]:
+    for row, value in rows[:_MAX_BARS]:
         text = stat_cell(column, row, facts).text
         if column.key == "total":
             text += f" · {format_share(row.share)}"

@@ -18,7 +18,7 @@ from ggscope.descriptions.spans import phase_word
 from ggscope.descriptions.tokens import (
     fit_text,
     latency_text,
-    part_words,
+    part_text,
     parts_text,
     plural,
     slope_text,
@@ -259,7 +259,7 @@ def _part_entries(scene: TokensScene, rows: I64) -> list[Entry]:
     parts = scene.stack
     if parts is None:
         return []
-    colors, texts = part_colors(parts, scene.theme), part_words(parts)
+    colors, texts = part_colors(parts, scene.theme), part_text(parts)
     ran = np.append(parts.ticks[rows].any(axis=0), parts.idle[rows].any())
     return [Entry(texts[i], colors[i]) for i in np.flatnonzero(ran).tolist()]
 

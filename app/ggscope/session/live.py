@@ -19,7 +19,7 @@ from ggscope.live.metrics import Rates
 from ggscope.live.open_source import follow, is_process, path_to_follow, waiting_message
 from ggscope.live.processes import is_alive
 from ggscope.live.source import NANO, LiveSource, RecordingLocation, SourceStatus, State
-from ggscope.model.record_kinds import record_words
+from ggscope.model.record_kinds import record_text
 from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes
@@ -553,7 +553,7 @@ def ended(trace: Trace, phase: FollowState) -> Trace:
     """Return the trace as one that grows no more, with a warning why it ends."""
     warnings = trace.warnings
     if phase is FollowState.FULL:
-        holds, size = record_words(trace.info), format_bytes(bytes_of(trace))
+        holds, size = record_text(trace.info), format_bytes(bytes_of(trace))
         warning = ReadWarning(
             Severity.DATA_LOSS,
             "live_full",

@@ -24,10 +24,10 @@ from ggscope.descriptions.backends import (
     SPLIT_COLUMNS,
     SPLIT_TIPS,
     cpu_cells,
-    join_words,
-    listing_words,
+    join_text,
+    listing_text,
     op_cells,
-    spans_words,
+    spans_text,
     split_cells,
 )
 from ggscope.model.backend_ops import BackendOps
@@ -40,7 +40,7 @@ from ggscope.views.base.table_pane import MAX_ROWS, TableContents, TablePane
 from ggscope.views.base.text_table import Cell, Heading
 
 OPS, SPLITS, ON_CPU = "ops", "splits", "cpu"
-_MOST_SELECTED = 1000
+_MAX_SELECTED = 1000
 _WIDTHS = {
     "backend": 110, "after": 110, "op": 120, "shape": 230, "type": 110, "copied": 150,
     "weights": 84, "largest": 170, "why": 240, "begins with": 104, "tensor": 130,
@@ -89,11 +89,11 @@ class BackendsView(TablePane):
             return None
         watcher.progress(0, 1)
         nodes = joined_nodes(trace, listing)
-        about = listing_words(listing)
+        about = listing_text(listing)
         spans = joined_spans(trace, listing, watcher)
         if trace.graphs:
             about += f"; {format_count(nodes.n_found)} of them are nodes of the graph"
-        if len(trace.spans) and (text := join_words(spans)):
+        if len(trace.spans) and (text := join_text(spans)):
             about += f"; {text}"
         join = _Join(listing, nodes, spans)
         if self.part == SPLITS:
@@ -267,8 +267,8 @@ class _Join:
 
     def of_ops(self, rows: I64) -> _Things:
         """Return what some listed ops stand for."""
-        spans = tuple(self.spans.spans_of(rows, _MOST_SELECTED).tolist())
-        about = spans_words(self.spans, rows, len(spans)) if len(self.spans.ids) else ""
+        spans = tuple(self.spans.spans_of(rows, _MAX_SELECTED).tolist())
+        about = spans_text(self.spans, rows, len(spans)) if len(self.spans.ids) else ""
         return _Things(spans, _ids(self.nodes.node[rows]), (), about)
 
     def of_split(self, trace: Trace, group: SplitGroup) -> _Things:
@@ -283,9 +283,9 @@ class _Join:
             for row, name in enumerate(trace.tensors.name.tolist())
             if trace.strings[name] in names
         ]
-        return replace(of_ops, tensors=tuple(tensors[:_MOST_SELECTED]))
+        return replace(of_ops, tensors=tuple(tensors[:_MAX_SELECTED]))
 
 
 def _ids(values: I64) -> tuple[int, ...]:
     """Return the known ids of some, each once."""
-    return tuple(np.unique(values[values >= 0])[:_MOST_SELECTED].tolist())
+    return tuple(np.unique(values[values >= 0])[:_MAX_SELECTED].tolist())

@@ -251,7 +251,7 @@ class BenchView(PaintedView):
 
     def _show_table(self, loaded: _Loaded) -> None:
         self.table_data = loaded.table
-        charts = [(_chart_words(chart), chart) for chart in loaded.charts]
+        charts = [(_chart_text(chart), chart) for chart in loaded.charts]
         self.controls.set_choices(self.chart_box, charts)
         self._apply_filter()
 
@@ -572,7 +572,7 @@ class _ChangeOrder:
         return np.array(known + rest, np.int64)
 
 
-def _chart_words(chart: str) -> str:
+def _chart_text(chart: str) -> str:
     own = {REPETITIONS: "repetitions per test", CHANGES: "A → B, test by test"}
     return own.get(chart, f"over {chart}")
 

@@ -15,7 +15,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
-from ggscope.descriptions.reads import answer_words, rests_on
+from ggscope.descriptions.reads import answer_text, rests_on
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -239,7 +239,7 @@ class CacheView(PaintedView):
         """Return the results, a text each, as shown and copied."""
         if self.what_if is None or self.answer is None:
             return ()
-        return answer_words(self.what_if, self.answer)
+        return answer_text(self.what_if, self.answer)
 
     def _say(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)

@@ -16,7 +16,7 @@ from ggscope.descriptions.reads import (
     HotFact,
     hot_facts,
     names_tensors,
-    unnamed_words,
+    unnamed_text,
 )
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
@@ -229,7 +229,7 @@ class HotColdView(PaintedView):
             )
         return (
             "No tensor accesses",
-            unnamed_words(trace)
+            unnamed_text(trace)
             or (
                 "Tensor-access traces record what each op reads. Add one of the same "
                 "run: File › Add to session."

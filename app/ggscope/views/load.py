@@ -53,7 +53,7 @@ _FEW_READS = 200_000
 """Up to so many reads the cells of a picture are computed when it is drawn."""
 _LOW_PX = 260
 """In a lower pane the answer is one line beside the choices."""
-_MOST_ROWS, _MOST_LIT = 2000, 100_000
+_MAX_ROWS, _MAX_LIT = 2000, 100_000
 _BYTES = 2
 """Column by which rows come."""
 
@@ -366,7 +366,7 @@ class LoadView(PaintedView):
             self.select_read(number)
             return
         spans = load.rows.span[load.reads_of(number)]
-        spans = spans[spans >= 0][:_MOST_LIT]
+        spans = spans[spans >= 0][:_MAX_LIT]
         if len(spans) and self._of is not None:
             name = self._of.strings[int(self._of.tensors.name[number])]
             group = SpanGroup("tensor", name, ids=tuple(spans.tolist()))
@@ -430,7 +430,7 @@ def _rows_of(
     payloads: list[tuple[str, int]] = []
     has_sizes, unit = load.facts.n_sized > 0, trace.clock.unit
     cause = load.causes
-    for row in load.by_tensor(_MOST_ROWS):
+    for row in load.by_tensor(_MAX_ROWS):
         reads = load.reads_of(row.tensor)
         codes = np.bincount(cause.cause[reads], minlength=1)
         name = trace.strings[int(trace.tensors.name[row.tensor])]
@@ -453,7 +453,7 @@ def _rows_of(
         payloads.append(("tensor", row.tensor))
     has_tensor = np.zeros(len(load.rows), np.bool_)
     has_tensor[load.tensors.read] = True
-    for read in np.flatnonzero(~has_tensor)[: _MOST_ROWS - len(rows)].tolist():
+    for read in np.flatnonzero(~has_tensor)[: _MAX_ROWS - len(rows)].tolist():
         size = int(load.rows.size[read])
         took = int(load.rows.end[read] - load.rows.start[read])
         place, why = _place_text(load, read), CAUSES[Cause(int(cause.cause[read]))]

@@ -11,7 +11,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, shown_form
 from ggscope.render.batch import DisplayList
 from ggscope.render.theme import Theme
-from ggscope.render.timeline.compose import unknown_range, unknown_words
+from ggscope.render.timeline.compose import unknown_range, unknown_text
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
@@ -183,7 +183,7 @@ class OverviewView(PaintedView):
             text = shown_form(self._extent(), clock, absolute=absolute).text(tick)
             unknown = unknown_range(session.trace)
             if unknown is not None and unknown.contains(tick):
-                text += f" · {unknown_words(session.trace)}"
+                text += f" · {unknown_text(session.trace)}"
             near = tuple(
                 position
                 for position, mark in enumerate(session.bookmarks.items)

@@ -52,7 +52,7 @@ from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableMod
 from ggscope.views.base.widgets import ControlRow
 
 _KEY = "roofline"
-_MOST_LIT = 100_000
+_MAX_LIT = 100_000
 """Spans of a point that are lit; of more the first ones."""
 _TIME = 5
 """Column by which rows come."""
@@ -242,7 +242,7 @@ class RooflineView(PaintedView):
             return
         if self._selected() == point:
             return
-        ids = tuple(chart.spans_of(point)[:_MOST_LIT].tolist())
+        ids = tuple(chart.spans_of(point)[:_MAX_LIT].tolist())
         group = SpanGroup("op", chart.points[point].op, ids=ids)
         self._group = point, group
         self.session.selection.select_group(group)

@@ -53,7 +53,7 @@ from ggscope.views.base.widgets import (
 MAX_ROWS = 5_000
 """Rows that the table shows."""
 _LINES = 4
-_MOST_WORDS = 80
+_MAX_WORDS = 80
 _MAX_SELECTED = 10_000
 _EXAMPLES = (
     "select op, count(*) as n, sum(duration_{t}) as total\n"
@@ -284,7 +284,7 @@ class SqlView(View):
             self.model.set_rows(())
             self.about.clear()
             self._say("Write a query and press Ctrl+Enter.", "Tables: " + _TABLES)
-            self.editor.complete_with((*_WORDS, *_table_words(unit)))
+            self.editor.complete_with((*_WORDS, *_table_text(unit)))
             if not self.editor.toPlainText():
                 self.editor.setPlainText(self._examples[0])
 
@@ -335,7 +335,7 @@ class SqlView(View):
     def _fill_history(self) -> None:
         self.earlier.clear()
         for sql in self._queries():
-            text = one_line(" ".join(sql.split()))[:_MOST_WORDS]
+            text = one_line(" ".join(sql.split()))[:_MAX_WORDS]
             add_action(self.earlier, text, tip=sql).setData(sql)
 
     def _on_history(self, action: QAction) -> None:
@@ -493,7 +493,7 @@ def _is_key_of_editor(event: QKeyEvent) -> bool:
     return event.key() == Qt.Key.Key_Escape
 
 
-def _table_words(unit: str) -> list[str]:
+def _table_text(unit: str) -> list[str]:
     """Return the names of tables and columns, as a trace without rows has them."""
     from ggscope.analysis.sql.tables import sql_schema
     from ggscope.model.builder import TraceBuilder

@@ -18,7 +18,7 @@ from ggscope.descriptions.tokens import (
     bars_lines,
     fit_text,
     latency_text,
-    part_words,
+    part_text,
     parts_lines,
     parts_text,
 )
@@ -477,7 +477,7 @@ def _rows_text(scene: TokensScene, form: CopyForm, watcher: Watcher) -> str:
     titles = (
         bars.noun, "name", "phase", "tokens", "position", f"begin ({unit})",
         f"wall time ({unit})", "quality",
-        *(f"{word} ({unit})" for word in part_words(scene.stack)),
+        *(f"{word} ({unit})" for word in part_text(scene.stack)),
     )  # fmt: skip
     phases = {phase: phase_word(trace, phase) for phase in (-1, *Phase)}
     shown, rows = shown_rows(scene), []
@@ -503,7 +503,7 @@ def _part_values(parts: BarParts | None, row: int) -> list[Value]:
     if parts is None:
         return []
     if not parts.is_split[row]:
-        return [""] * len(part_words(parts))
+        return [""] * len(part_text(parts))
     ticks = [*parts.ticks[row].tolist(), int(parts.idle[row])]
     return [n / parts.divisor if n % parts.divisor else n // parts.divisor
             for n in ticks]  # fmt: skip

@@ -19,7 +19,7 @@
 #endif
 
 #define USUAL_BYTES ((uint64_t)64 << 20)
-#define MOST_BYTES ((uint64_t)8 << 30)
+#define MAX_BYTES ((uint64_t)8 << 30)
 #define LEAST_BYTES ((uint64_t)1 << 20)
 #define MOST_LANES 1024
 
@@ -330,7 +330,7 @@ struct ring *ring_make(uint32_t n_threads)
     if (file < 0)
         return NULL;
     uint64_t bytes = number_from("GGSCOPE_RING_SIZE", USUAL_BYTES);
-    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+    bytes = bytes < MAX_BYTES ? bytes : MAX_BYTES;
     // Half of what is free, at most: others need room, too.
     struct statvfs room;
     uint64_t asked = bytes, is_free = UINT64_MAX;

@@ -13,9 +13,9 @@
 
 #define MOST_BATCHES 256
 #define MOST_CONTEXTS 64
-#define MOST_SEQUENCES 256 // LLAMA_MAX_SEQ
-#define MOST_ROWS (1u << 22)
-#define SEQUENCE_WORDS (MOST_SEQUENCES / 64)
+#define MAX_SEQUENCES 256 // LLAMA_MAX_SEQ
+#define MAX_ROWS (1u << 22)
+#define SEQUENCE_WORDS (MAX_SEQUENCES / 64)
 #define MOST_POSITIONS (1 << 20)
 #define NO_NUMBER INT32_MIN
 
@@ -55,7 +55,7 @@ struct sequence {
 struct context {
     uint64_t key; // llama_context, or else its scheduler
     uint64_t n_changes;
-    struct sequence sequences[MOST_SEQUENCES];
+    struct sequence sequences[MAX_SEQUENCES];
 };
 
 static struct batch *batches[MOST_BATCHES];
@@ -73,7 +73,7 @@ static struct row *row_add(struct batch *batch, int32_t token, int32_t position)
     if (batch->n == batch->room) {
         uint32_t room = batch->room ? 2 * batch->room : 64;
         struct row *more =
-            batch->n < MOST_ROWS ? realloc(batch->rows, room * sizeof *more) : NULL;
+            batch->n < MAX_ROWS ? realloc(batch->rows, room * sizeof *more) : NULL;
         if (more == NULL) {
             batch->is_whole = false;
             return NULL;
@@ -88,7 +88,7 @@ static struct row *row_add(struct batch *batch, int32_t token, int32_t position)
 
 static void row_join(struct row *row, int32_t sequence)
 {
-    if (sequence >= 0 && sequence < MOST_SEQUENCES)
+    if (sequence >= 0 && sequence < MAX_SEQUENCES)
         row->sequences[sequence / 64] |= (uint64_t)1 << sequence % 64;
 }
 
@@ -182,7 +182,7 @@ void batch_changed(void *pointer, int32_t index, enum batch_change change, int32
 
 static void context_clear(struct context *context)
 {
-    for (int i = 0; i < MOST_SEQUENCES; i++)
+    for (int i = 0; i < MAX_SEQUENCES; i++)
         free(context->sequences[i].tokens);
 }
 
@@ -201,7 +201,7 @@ static struct context *context_find(void)
         contexts[n_contexts++] = context;
     context->key = key;
     context_clear(context);
-    for (int i = 0; i < MOST_SEQUENCES; i++)
+    for (int i = 0; i < MAX_SEQUENCES; i++)
         context->sequences[i] = (struct sequence){.last = -1};
     return context;
 }
@@ -250,7 +250,7 @@ static bool has_predecessor(const struct context *context, int32_t number,
     const struct sequence *own = &context->sequences[number];
     // A sequence that nothing was computed of may be a copy of another one.
     int32_t low = own->last >= 0 ? number : 0;
-    int32_t high = own->last >= 0 ? number + 1 : MOST_SEQUENCES;
+    int32_t high = own->last >= 0 ? number + 1 : MAX_SEQUENCES;
     for (int32_t i = low; i < high; i++) {
         const struct sequence *sequence = &context->sequences[i];
         if (needs_output ? gave_output(sequence, position - 1)
@@ -295,7 +295,7 @@ static void classify(struct batch *batch, const struct context *context)
         int32_t head, last, token; // the row before
         uint32_t n, n_outputs, n_elsewhere;
         uint8_t phase;
-    } runs[MOST_SEQUENCES] = {0};
+    } runs[MAX_SEQUENCES] = {0};
     for (uint32_t i = 0; i < batch->n; i++) {
         const struct row *row = &batch->rows[i];
         int32_t number = row_sequence(row, 0);
@@ -312,7 +312,7 @@ static void classify(struct batch *batch, const struct context *context)
             runs[number].head = row->position;
         runs[number].n_outputs += row->is_output;
     }
-    for (int32_t number = 0; number < MOST_SEQUENCES; number++) {
+    for (int32_t number = 0; number < MAX_SEQUENCES; number++) {
         int32_t head = runs[number].head;
         uint32_t n = runs[number].n;
         bool needs_output = batch->knows_outputs;
@@ -353,7 +353,7 @@ static void commit(const struct batch *batch, struct context *context)
         if (row->position == NO_NUMBER)
             continue;
         for (int32_t number = row_sequence(row, 0);
-             number >= 0 && number < MOST_SEQUENCES;
+             number >= 0 && number < MAX_SEQUENCES;
              number = row_sequence(row, number + 1))
             note_computed(&context->sequences[number], row, context->n_changes);
     }
@@ -362,8 +362,8 @@ static void commit(const struct batch *batch, struct context *context)
 // Where a batch names no positions each sequence goes on where it ended.
 static void place_rows(struct batch *batch, const struct context *context)
 {
-    int32_t next[MOST_SEQUENCES];
-    for (int i = 0; i < MOST_SEQUENCES; i++)
+    int32_t next[MAX_SEQUENCES];
+    for (int i = 0; i < MAX_SEQUENCES; i++)
         next[i] = context->sequences[i].last + 1;
     for (uint32_t i = 0; i < batch->n; i++) {
         int32_t number = row_sequence(&batch->rows[i], 0);
@@ -508,7 +508,7 @@ static int32_t continued(const struct context *context, const int32_t *ends,
                          const struct row *row, int32_t before)
 {
     int32_t empty = -1, oldest = 0, rewound = -1, running = -1;
-    for (int32_t i = 0; i < MOST_SEQUENCES; i++) {
+    for (int32_t i = 0; i < MAX_SEQUENCES; i++) {
         const struct sequence *sequence = &context->sequences[i];
         bool is_used = ends[i] != NO_NUMBER;
         if (!is_used && sequence->last >= 0 && sequence->last == row->position - 1)
@@ -532,8 +532,8 @@ static int32_t continued(const struct context *context, const int32_t *ends,
 // No call tells of the rows of `computed`: positions tell which go on with which.
 static void derive_sequences(const struct context *context)
 {
-    int32_t ends[MOST_SEQUENCES], before = -1;
-    for (int i = 0; i < MOST_SEQUENCES; i++)
+    int32_t ends[MAX_SEQUENCES], before = -1;
+    for (int i = 0; i < MAX_SEQUENCES; i++)
         ends[i] = NO_NUMBER;
     for (uint32_t i = 0; i < computed.n; i++) {
         struct row *row = &computed.rows[i];
@@ -608,7 +608,7 @@ static void tell_rows(struct frame *frame)
     }
     for (uint32_t i = 0; i < computed.n; i++)
         for (int32_t number = row_sequence(&computed.rows[i], 0);
-             number >= 0 && number < MOST_SEQUENCES;
+             number >= 0 && number < MAX_SEQUENCES;
              number = row_sequence(&computed.rows[i], number + 1))
             frame_add(frame, &number, sizeof number);
 }

@@ -16,8 +16,8 @@ from ggscope.analysis.sessions import runs
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.descriptions.completeness import (
     CODE,
-    completeness_words,
-    gap_words,
+    completeness_text,
+    gap_text,
     with_completeness,
 )
 from ggscope.model.builder import TraceBuilder
@@ -147,7 +147,7 @@ def test_nothing_is_missing_from_passes_that_are_alike(n_passes, lanes) -> None:
     assert is_whole(result)
     assert result.share == 1
     assert result.n_passes == n_passes * lanes
-    assert completeness_words(result).startswith("no records missing")
+    assert completeness_text(result).startswith("no records missing")
 
 
 @pytest.mark.parametrize("n_passes", [2, 5, 30])
@@ -165,7 +165,7 @@ def test_one_lost_record_is_counted_and_placed(n_passes) -> None:
     assert trace.span_name(gap.before) == "l_out-3"
     assert gap.time == int(trace.spans.start[gap.after])
     text = f"ffn_out-3 (MUL_MAT) after record {gap.after} (cache_k_l3 (view))"
-    assert gap_words(trace, gap) == text
+    assert gap_text(trace, gap) == text
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -300,9 +300,9 @@ def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
     result = completeness(traced(passes))
 
     assert (result.n_missing, result.n_varying) == (0, 1)
-    assert "not counted: 1 op that varies" in completeness_words(result)
+    assert "not counted: 1 op that varies" in completeness_text(result)
     alike = completeness(traced([ops] * n_passes))
-    assert new_statement(completeness_words(result), completeness_words(alike))
+    assert new_statement(completeness_text(result), completeness_text(alike))
 
 
 def test_graphs_that_alternate_are_kinds_of_their_own() -> None:
@@ -335,7 +335,7 @@ def test_passes_without_any_rule_are_not_known(seed) -> None:
     result = completeness(traced(passes))
 
     assert not result.is_known or not result.n_missing
-    assert result.is_known or completeness_words(result).startswith("unknown: ")
+    assert result.is_known or completeness_text(result).startswith("unknown: ")
 
 
 def test_single_pass_is_not_known() -> None:
@@ -366,13 +366,13 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
     again = frozenset((k, op) for k, op in lost if k == 0 or (0, op) not in lost)
 
     def said(skip: frozenset[tuple[int, int]], n_passes: int = 2) -> str:
-        return completeness_words(completeness(traced([ops] * n_passes, skip=skip)))
+        return completeness_text(completeness(traced([ops] * n_passes, skip=skip)))
 
     assert again < lost
     assert new_statement(said(lost), said(again))
     some = lost_at_random(0.02, 40, len(ops))
     compared = said(some, 40)
-    monkeypatch.setattr(runs, "_MOST_ROWS", 300)
+    monkeypatch.setattr(runs, "_MAX_ROWS", 300)
     assert new_statements(said(some, 40), compared)
     for few in (frozenset(), frozenset({(7, 30)})):
         assert new_statements(said(some, 40), said(few, 40))
@@ -489,24 +489,24 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     assert (result.n_missing, result.n_there) == (1, 9)
     assert result.rests_on == ("the graph",)
     assert [(gap.name, gap.op) for gap in result.gaps] == [("ffn_out-7", "MUL_MAT")]
-    assert gap_words(trace, result.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
+    assert gap_text(trace, result.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
     assert result.n_unseen == 5, "no MUL_MAT of that type has a record"
-    report, _, unseen = completeness_words(result).partition("; ")
+    report, _, unseen = completeness_text(result).partition("; ")
     assert report.endswith("records missing (90.0 % complete, based on the graph)")
     assert unseen.startswith("not counted: 5 ops of the graph")
     # Where each kind has a record, or none is in the graph, nothing is unseen.
     entries = completeness(with_graph(trace, seen, ["q6_K"] * 10))
     assert (entries.n_missing, entries.n_unseen) == (1, 0)
-    assert new_statement(completeness_words(result), completeness_words(entries))
+    assert new_statement(completeness_text(result), completeness_text(entries))
     assert new_statements(
-        completeness_words(result), completeness_words(completeness(trace))
+        completeness_text(result), completeness_text(completeness(trace))
     )
     # What another pass has is not lacked in every pass.
     passes = traced([seen, [op for i, op in enumerate(seen) if i != 7]] * 2)
     gaps = completeness(passes).gaps
-    known = "\n".join(gap_words(passes, gap) for gap in gaps)
+    known = "\n".join(gap_text(passes, gap) for gap in gaps)
     assert "ffn_out-7 (MUL_MAT) after record" in known
-    assert new_statement(gap_words(trace, result.gaps[0]), known)
+    assert new_statement(gap_text(trace, result.gaps[0]), known)
     # A recording that stops before the end of the graph lacks nothing of its end.
     cut = traced([seen[:8]])
     assert is_whole(completeness(with_graph(cut, ops, types)))
@@ -557,7 +557,7 @@ def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
         assert result.n_varying == 0
         # Exact where little is lost; and never so wide that it tells nothing.
         assert high - low <= (0 if share < 0.005 else max(1.2 * n, 4))
-        text = completeness_words(result)
+        text = completeness_text(result)
         assert ("; likely " in text) == (low < high)
         lost, value = lost + n, value + result.n_missing
         assert result.n_missing == pytest.approx(n, rel=0.05)
@@ -653,7 +653,7 @@ def test_random_spans_raise_no_alarm(seed) -> None:
     for trace in (random_links_trace(seed), random_trace(seed, 300)):
         result = completeness(trace)
 
-        assert not result.n_missing, completeness_words(result)
+        assert not result.n_missing, completeness_text(result)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -685,7 +685,7 @@ def nearly_the_same(members: dict[str, set[int]], named: str) -> set[int]:
 def test_layers_of_an_op_are_those_of_the_most_like_it(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(expected, "_MOST_SETS", most)
+    monkeypatch.setattr(expected, "_MAX_SETS", most)
     rng = np.random.default_rng(3)
     members = {
         f"op{k}": {

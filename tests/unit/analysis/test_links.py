@@ -256,7 +256,7 @@ def test_what_is_not_there_has_no_links(selection: Selection) -> None:
 def test_listed_spans_are_bounded_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(links, "MOST_SPANS", 5)
+    monkeypatch.setattr(links, "MAX_SPANS", 5)
     trace = builders.llama_like_trace()
 
     result = linked(trace, Selection("tensors", (len(trace.tensors) - 1,)))

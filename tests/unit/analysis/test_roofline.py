@@ -195,7 +195,7 @@ def test_traces_without_shapes_have_no_points_and_say_why(trace: Trace) -> None:
 
 
 def test_too_long_a_trace_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_MOST_SORTED", 3)
+    monkeypatch.setattr(shared, "_MAX_SORTED", 3)
     trace = random_roofline(3, threads=2)
     spans = trace.spans
     order = np.argsort(spans.start, kind="stable")  # threads are not in step any more

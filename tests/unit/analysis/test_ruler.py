@@ -152,7 +152,7 @@ def test_what_is_not_recorded_or_too_long_is_said_and_not_zero(
     assert (facts.n_ops, facts.bytes, facts.rate) == (2, None, None)
     assert "B" not in ruler_lines(plain, time, facts)[2].replace("bytes", "")
     with monkeypatch.context() as patch:
-        patch.setattr(shared, "_MOST_SORTED", 3)
+        patch.setattr(shared, "_MAX_SORTED", 3)
         long = threads_trace(9, in_step=False)
         result = ruler_facts(long, long.extent)
     assert (result.n_ops, result.bytes, result.rate) == (None, None, None)

@@ -17,7 +17,7 @@ from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
-from ggscope.descriptions.files import join_words
+from ggscope.descriptions.files import join_text
 from ggscope.descriptions.nodes import drawn_node_facts
 from ggscope.descriptions.reads import (
     hot_facts,
@@ -35,7 +35,7 @@ from ggscope.session.bookmarks.files import (
     BookmarkStorage,
     Entry,
 )
-from ggscope.views.buffers.texts import buffer_words, gap_head, gap_words
+from ggscope.views.buffers.texts import buffer_text, gap_head, gap_text
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from session_files import model_trace, reading_trace
 from statements import new_statements
@@ -94,7 +94,7 @@ def cache_of(write: int) -> str:
 def buffers(*lives: Life, accessed: list[list[int]] | None = None) -> str:
     trace = buffers_trace(list(lives), accessed=accessed)
     use = buffer_use(trace)
-    texts = [buffer_words(trace, i, use, absolute=False) for i in range(len(lives))]
+    texts = [buffer_text(trace, i, use, absolute=False) for i in range(len(lives))]
     return "\n".join([gap_head(trace), *texts])
 
 
@@ -114,8 +114,8 @@ CONDITIONS: dict[str, tuple[Text, Text]] = {
         lambda: notes(joins((LONG[:19], 512, 256))),
     ),
     "names were matched without suffix": (
-        lambda: join_words(joins(("output.weight (view)", 768, 256)).joins[0]),
-        lambda: join_words(joins(("output.weight", 768, 256)).joins[0]),
+        lambda: join_text(joins(("output.weight (view)", 768, 256)).joins[0]),
+        lambda: join_text(joins(("output.weight", 768, 256)).joins[0]),
     ),
     "durations include ops without a record": (
         lambda: unrecorded_time_text(joined()),
@@ -138,8 +138,8 @@ CONDITIONS: dict[str, tuple[Text, Text]] = {
         lambda: buffers(Life(64, 0, 500), Life(64, 1500), accessed=[[0], [1]]),
     ),
     "buffer sizes are unknown": (
-        lambda: gap_words(buffers_trace([Life(64, 0), Life(-1, 0)])),
-        lambda: gap_words(buffers_trace([Life(64, 0), Life(64, 0)])),
+        lambda: gap_text(buffers_trace([Life(64, 0), Life(-1, 0)])),
+        lambda: gap_text(buffers_trace([Life(64, 0), Life(64, 0)])),
     ),
     "release was not recorded": (
         lambda: buffers(Life(64, 0), Life(64, 0, 500)),

@@ -13,7 +13,7 @@ from ggscope.analysis.buffers import buffer_use, occupancy
 from ggscope.analysis.experts.figures import Beside, ExpertsResult, experts_result
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.analysis.sessions.mapping import Fit
-from ggscope.descriptions.spans import quality_words
+from ggscope.descriptions.spans import quality_text
 from ggscope.errors import ExportError
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import SpanFlag
@@ -48,9 +48,9 @@ def texts_about(*lives: Life) -> str:
     """Return the figures of buffers, and what their recording lacks."""
     trace = buffers_trace(list(lives))
     parts = (
-        buffers.about_words(trace, occupancy(trace)),
+        buffers.about_text(trace, occupancy(trace)),
         buffers.gap_head(trace),
-        buffers.gap_words(trace),
+        buffers.gap_text(trace),
     )
     return "\n".join(parts)
 
@@ -105,7 +105,7 @@ def test_accesses_of_a_buffer_are_not_known_where_none_names_one() -> None:
     def said(accessed: list[list[int]], *pending: str) -> str:
         trace = buffers_trace([LOADED], accessed=accessed)
         trace = replace(trace, pending=frozenset(pending))
-        return buffers.buffer_words(trace, 0, buffer_use(trace), absolute=False)
+        return buffers.buffer_text(trace, 0, buffer_use(trace), absolute=False)
 
     none = said([[]])
     unsaid = [said([[0]]), said([[]], "accesses")]
@@ -134,11 +134,11 @@ def sliced(*layers: int) -> Trace:
 
 def about(trace: Trace) -> str:
     result = result_of(trace)
-    return f"{experts.about_words(result)}\n{experts.about_tip(result)}"
+    return f"{experts.about_text(result)}\n{experts.about_tip(result)}"
 
 
 def cell(trace: Trace) -> str:
-    return experts.cell_words(result_of(trace), (0, 1))
+    return experts.cell_text(result_of(trace), (0, 1))
 
 
 CHOSEN = [[[1, 2], [3, 4]]]
@@ -289,12 +289,12 @@ def test_start_that_was_not_recorded_is_said_to_be_derived(flags: int) -> None:
         spans_trace([0], [10], flags=np.uint16(f))
         for f in (SpanFlag.INFERRED_START, flags)
     )
-    assert new_statements(quality_words(lost, 0), quality_words(other, 0))
+    assert new_statements(quality_text(lost, 0), quality_text(other, 0))
 
 
 def test_end_of_a_phase_is_not_that_of_a_record() -> None:
     thread, phase = (
-        quality_words(
+        quality_text(
             spans_trace([0], [10], kind=kind, flags=np.uint16(SpanFlag.INFERRED_END)), 0
         )
         for kind in (LaneKind.THREAD, LaneKind.PHASE)

@@ -13,7 +13,7 @@ from ggscope.descriptions.selected import (
     COUNTING,
     SelectedFacts,
     buffer_facts,
-    card_words,
+    card_text,
     expert_facts,
     file_bytes,
     place_word,
@@ -127,7 +127,7 @@ def test_size_of_the_file_is_not_known_from_accesses() -> None:
     assert file_bytes(trace, 1) == -1
     assert place_word(trace, 0) == "from trace"
     assert place_word(trace, 1) == ""
-    assert not any("of the file" in text for text in card_words(trace, 0))
+    assert not any("of the file" in text for text in card_text(trace, 0))
 
 
 def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
@@ -141,13 +141,13 @@ def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
 
 
 def test_card_tells_type_and_shares(trace: Trace) -> None:
-    assert card_words(trace, EXPS) == ("q4_K", "4.0 % of the file")
-    assert card_words(trace, EXPS, 100) == (
+    assert card_text(trace, EXPS) == ("q4_K", "4.0 % of the file")
+    assert card_text(trace, EXPS, 100) == (
         "q4_K",
         "4.0 % of the file",
         "25.0 % of the tensor",
     )
-    assert card_words(trace, -1) == ()
+    assert card_text(trace, -1) == ()
 
 
 def test_buffer_says_its_life(trace: Trace) -> None:

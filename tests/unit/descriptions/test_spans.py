@@ -20,8 +20,8 @@ from ggscope.descriptions.spans import (
     known_facts,
     marker_facts,
     phase_word,
+    quality_text,
     quality_word,
-    quality_words,
     record_fact,
     span_facts,
     time_text,
@@ -126,10 +126,10 @@ def test_uncertain_duration_gives_reason_and_caution(
     fact = by_label(span_facts(trace, 0))["duration"]
 
     assert quality_word(trace, 0) == word
-    assert quality_words(trace, 0) == words
+    assert quality_text(trace, 0) == words
     assert fact.value.endswith(words)
     assert fact.qualifier == words
-    assert new_statement(quality_words(trace, 0), quality_words(flagged(0), 0))
+    assert new_statement(quality_text(trace, 0), quality_text(flagged(0), 0))
     assert fact.caution
 
 

@@ -205,12 +205,12 @@ def test_what_is_lost_is_listed() -> None:
     npu = open_trace(SAMPLES / "npu-prefill-decode.json")
     empty = spans_trace([], [])
 
-    plain_words = losses(measured)
-    assert new_statements(losses(flags["derived"]), plain_words)
-    assert new_statements(losses(flags["estimated"]), plain_words)
-    assert new_statements(losses(flags["unfinished"]), plain_words)
-    assert len(new_statements(losses(npu), plain_words)) >= 2
-    assert new_statements(plain_words, losses(empty))
+    plain_text = losses(measured)
+    assert new_statements(losses(flags["derived"]), plain_text)
+    assert new_statements(losses(flags["estimated"]), plain_text)
+    assert new_statements(losses(flags["unfinished"]), plain_text)
+    assert len(new_statements(losses(npu), plain_text)) >= 2
+    assert new_statements(plain_text, losses(empty))
     assert new_statements(losses(open_trace(SAMPLES / "llama.ggmlviz")), losses(npu))
     assert new_statements(losses(named("x" * 5000)), losses(named("x")))
 

@@ -28,13 +28,13 @@ SAMPLES = sorted(
     for path in (ROOT / "resources" / "samples").rglob("*")
     if path.suffix in (".ggmlviz", ".bin", ".json")
 )
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 
 
 def _corpus() -> list[Path]:
     root = corpus_path()
     files = [] if root is None else sorted(root.rglob("*"))
-    return [p for p in files if p.is_file() and 0 < p.stat().st_size < _MOST_BYTES]
+    return [p for p in files if p.is_file() and 0 < p.stat().st_size < _MAX_BYTES]
 
 
 def opened(path: Path) -> Trace | None:

@@ -359,7 +359,7 @@ def test_lines_of_another_program_are_refused(tmp_path):
 
 
 def test_long_file_is_read_bit_by_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing_text, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(growing_text, "_MAX_BYTES", 1000)
     path = tmp_path / "x.jsonl"
     write(path, text_of(with_end(own_hook(random_calls(1, 100)))))
     read = open_trace(path, reader_id="cuda-calls")

@@ -354,7 +354,7 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
 
 
 def test_long_log_is_read_bit_by_bit_and_rows_come_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(growing_text, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(growing_text, "_MAX_BYTES", 1000)
     path = tmp_path / "x.log"
     requests = random_requests(1, 60)
     write(path, log_files.log(requests))

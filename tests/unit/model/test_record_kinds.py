@@ -2,7 +2,7 @@
 
 import pytest
 
-from ggscope.model.record_kinds import counted_words, record_unit
+from ggscope.model.record_kinds import counted_text, record_unit
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from ggscope.model.record_kinds import counted_words, record_unit
     ],
 )  # fmt: skip
 def test_records_are_counted_by_kind(n, by_kind, words, unit):
-    assert counted_words(n, by_kind) == words
+    assert counted_text(n, by_kind) == words
     assert record_unit(by_kind) == unit

@@ -13,7 +13,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Batch, LineBatch, RectBatch, TextBatch
 from ggscope.render.figure_style import FigureStyle
-from ggscope.render.timeline.arrows import MOST_ARROWS, arrow_batches
+from ggscope.render.timeline.arrows import MAX_ARROWS, arrow_batches
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from ggscope.render.timeline.scene import TimelineGeometry, TimelineScene
@@ -119,12 +119,12 @@ def test_other_end_on_a_lane_that_is_scrolled_away_is_named_above() -> None:
 
 
 def test_arrows_are_capped_and_the_rest_is_counted() -> None:
-    n = MOST_ARROWS + 5
+    n = MAX_ARROWS + 5
     ops: list[Op] = [("x", []), *((f"y{i}", [("x", 0)]) for i in range(n))]
     scene = scene_of(dependency_trace([ops]), "x", width=1600)
 
     assert texts(scene) == ["+ 5 readers"]
-    assert len(lines(scene)) == 3 * MOST_ARROWS
+    assert len(lines(scene)) == 3 * MAX_ARROWS
 
 
 def test_ends_on_hidden_lanes_are_counted() -> None:

@@ -20,7 +20,7 @@ from ggscope.render.buffers import (
     BuffersScene,
     area_columns,
     compose_buffers,
-    peak_words,
+    peak_text,
 )
 from ggscope.render.text_metrics import text_width
 from ggscope.render.theme import theme
@@ -44,8 +44,8 @@ def make(trace: Trace, by: Grouping = "usage", **changes: object) -> BuffersScen
 def test_pill_names_the_peak_of_the_reference_run() -> None:
     scene = make(reference_buffers())
 
-    assert peak_words(scene) == "peak 624.0 MiB · 5 buffers · 4.00 ms"
-    assert peak_words(scene) in texts_of(compose_buffers(scene))
+    assert peak_text(scene) == "peak 624.0 MiB · 5 buffers · 4.00 ms"
+    assert peak_text(scene) in texts_of(compose_buffers(scene))
 
 
 def drawn_texts(scene: BuffersScene) -> list[Text]:

@@ -20,7 +20,7 @@ from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
     held_colors,
-    totals_words,
+    totals_text,
     untouched_meanings,
 )
 from ggscope.render.heatmap.figure import HeatmapOptions, heat_scene, heatmap_figure
@@ -168,7 +168,7 @@ def test_narrow_figure_has_no_strip_without_names_and_all_words_of_its_scale() -
     assert "tensor" not in texts_of(narrow.picture)
     assert "tensor" in texts_of(wide.picture)
     for drawn in (narrow, wide):
-        (scale,) = _scale_words(texts_of(drawn.picture))
+        (scale,) = _scale_text(texts_of(drawn.picture))
         for batch in drawn.picture.batches:
             for text in batch.texts if isinstance(batch, TextBatch) else ():
                 if text.text == scale:
@@ -216,7 +216,7 @@ def test_words_name_badges_layers_rows_scale_and_totals() -> None:
 
     assert {"DISK", "BUF", "layer", "tensor", "offset", "never touched"} <= set(texts)
     assert "layer 1" in texts
-    assert _scale_words(texts)
+    assert _scale_text(texts)
     assert any("in experts not chosen" in w for w in texts)
     assert "token 0" in texts
     assert "token" not in texts  # it would read as the name of the axis
@@ -226,15 +226,15 @@ def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
     scene = scene_of()
 
     narrow = texts_of(compose_heatmap(replace(scene, width=300)))
-    assert not _scale_words(narrow)
+    assert not _scale_text(narrow)
     assert "token 0" in narrow  # the colours' own scale stays
 
     wide = texts_of(compose_heatmap(replace(scene, width=600)))
     assert "never touched" in wide
-    assert _scale_words(wide)
+    assert _scale_text(wide)
 
 
-def _scale_words(texts: list[str]) -> list[str]:
+def _scale_text(texts: list[str]) -> list[str]:
     return [text for text in texts if text.startswith("bytes per cell")]
 
 
@@ -244,10 +244,10 @@ def test_scale_that_was_chosen_by_itself_says_which() -> None:
     kind = color_scale(heat, ScaleKind.AUTO).kind
     chosen = replace(scene, scale_kind=ScaleKind.LINEAR)
 
-    assert _scale_words(texts_of(compose_heatmap(scene))) == [
+    assert _scale_text(texts_of(compose_heatmap(scene))) == [
         f"bytes per cell, {kind.value} (auto)"
     ]
-    assert _scale_words(texts_of(compose_heatmap(chosen))) == ["bytes per cell, linear"]
+    assert _scale_text(texts_of(compose_heatmap(chosen))) == ["bytes per cell, linear"]
 
 
 @pytest.mark.parametrize("look", ["dark", "light"])
@@ -480,7 +480,7 @@ def test_no_part_lies_over_another_whatever_the_height(
 
 def foot_texts(scene: HeatScene) -> list[float]:
     """Return the middles of the texts below the rows."""
-    texts = totals_words(HeatGeometry(scene))
+    texts = totals_text(HeatGeometry(scene))
     return [
         text.y
         for batch in compose_heatmap(scene).batches

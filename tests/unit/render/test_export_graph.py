@@ -12,7 +12,7 @@ from builders import empty_trace
 from figures import export
 from ggscope.analysis.graph.layout import GraphChoice
 from ggscope.errors import ExportError
-from ggscope.model.graph import count_words
+from ggscope.model.graph import count_text
 from ggscope.model.trace import Trace
 from ggscope.render.figure_style import PRESETS
 from ggscope.render.graph.figure import graph_figure, graph_scene_figure
@@ -50,7 +50,7 @@ def test_svg_of_the_open_graph_has_every_node_once(
     ]
     assert len(shapes) == n_ops
     assert len(shapes) + len(leaves) - n_stub_labels(texts) == len(graph)
-    assert count_words(graph) in path.read_text("utf-8")
+    assert count_text(graph) in path.read_text("utf-8")
 
 
 def n_stub_labels(texts: list[str]) -> int:

@@ -44,7 +44,7 @@ from support import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 SINGLE, DOUBLE = PRESETS["single"], PRESETS["double"]
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 ALIKE = 0.02
 """How far two programs' pictures of a figure may be apart, of all that is possible."""
 
@@ -368,7 +368,7 @@ def test_svg_has_its_size_on_paper_and_words_for_readers_of_screens(
     assert not root.findall(f".//{SVG}script")
     for node in root.iter():
         assert not [name for name, _ in node.items() if name.startswith("on")]
-    assert target.stat().st_size < MOST_BYTES
+    assert target.stat().st_size < MAX_BYTES
 
 
 def test_pdf_has_its_size_on_paper(tmp_path: Path, trace: Trace) -> None:
@@ -388,7 +388,7 @@ def test_svg_of_very_many_spans_is_small(tmp_path: Path) -> None:
 
     timeline_figure(trace).write(target, DOUBLE)
 
-    assert target.stat().st_size < MOST_BYTES
+    assert target.stat().st_size < MAX_BYTES
 
 
 @pytest.mark.parametrize("view", FIGURES)

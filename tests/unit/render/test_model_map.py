@@ -12,7 +12,7 @@ from ggscope.render.model_map import (
     BAR_PX,
     FILE_PX,
     LEGEND_PX,
-    MOST_FILES,
+    MAX_FILES,
     PAD_PX,
     ModelMapScene,
     compose_model_map,
@@ -124,15 +124,15 @@ def test_each_file_has_its_own_bar() -> None:
 
 
 def test_files_beyond_the_most_have_no_bar() -> None:
-    n = MOST_FILES + 3
+    n = MAX_FILES + 3
     tensors = made([10] * n, file=list(range(n)))
     scene = scene_of(tensors)
 
     assert height_of(tensors) == height_of(
-        made([10] * MOST_FILES, file=list(range(MOST_FILES)))
+        made([10] * MAX_FILES, file=list(range(MAX_FILES)))
     )
-    assert tensor_at(scene, 500, bar_top(MOST_FILES - 1) + 5) == 10 + MOST_FILES - 1
-    assert tensor_at(scene, 500, bar_top(MOST_FILES) + 5) == -1
+    assert tensor_at(scene, 500, bar_top(MAX_FILES - 1) + 5) == 10 + MAX_FILES - 1
+    assert tensor_at(scene, 500, bar_top(MAX_FILES) + 5) == -1
 
 
 def test_selected_tensor_is_framed() -> None:

@@ -22,7 +22,7 @@ from ggscope.render.points import (
     HALF,
     HOME,
     LEAST_DISTANCE,
-    MOST_DISTANCE,
+    MAX_DISTANCE,
     Camera,
     PointsCache,
     PointsGeometry,
@@ -199,7 +199,7 @@ def test_wheel_and_drag_stay_within_bounds() -> None:
     assert camera.elevation < 90
     assert -180 <= camera.azimuth < 180
     assert (np.abs(camera.centre) <= 3 * HALF + 1e-9).all()
-    assert HOME.zoomed(1e9).distance == MOST_DISTANCE
+    assert HOME.zoomed(1e9).distance == MAX_DISTANCE
 
 
 def test_drag_to_the_right_moves_the_picture_to_the_right() -> None:

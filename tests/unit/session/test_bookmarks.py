@@ -126,4 +126,4 @@ def test_change_after_undo_forgets_what_could_be_done_again() -> None:
     done.undo()
     done.change(marks("b"), "two")
 
-    assert (done.undo_words, done.redo_words) == ("two", "")
+    assert (done.undo_text, done.redo_text) == ("two", "")

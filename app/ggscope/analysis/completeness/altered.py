@@ -19,9 +19,9 @@ from ggscope.model.trace import Trace
 Bools = npt.NDArray[np.bool_]
 _MOST = 4096
 """Of a kind with more odd ops than this none is looked at: it follows no rule."""
-_MOST_PAIRS = 1 << 18
+_MAX_PAIRS = 1 << 18
 """Where more keys may stand for each other than this none does, for the same reason."""
-_MOST_CELLS = 1 << 28
+_MAX_CELLS = 1 << 28
 """Likewise, of these keys in all passes."""
 _FEWEST_PASSES = 4
 """So many passes must have an op, where only its place says which one is altered."""
@@ -88,7 +88,7 @@ class AlteredKeys:
             has_sign = bool(is_odd[column])
             near = self._alike(kind, column, near, weight, is_odd=has_sign)
             n_pairs += len(near)
-            if n_pairs > _MOST_PAIRS or n_pairs * len(kind.table) > _MOST_CELLS:
+            if n_pairs > _MAX_PAIRS or n_pairs * len(kind.table) > _MAX_CELLS:
                 return {}
             for other in near[_fills(kind, column, near)].tolist():
                 if other in result:

@@ -63,20 +63,20 @@ _ODD = 0.05
 _LEAST_RATE = 2e-3
 _SURPLUS = 1e-4
 """Chance of a record too many, against which those of losses are weighed."""
-_MOST_OF_ONE = 64
-_MOST_PLACED = 1 << 25
+_MAX_OF_ONE = 64
+_MAX_PLACED = 1 << 25
 """More cells of passes, places and ops are not looked through one by one."""
 _CUT_SHORT = 4
 _ONE_OF_A_NAME = 0.3
 _FEW = 4
 """From so many passes on, chance alone can speak for a loss."""
 _UNLIKELY = 1e-2
-_MOST_SAMPLED = 32
+_MAX_SAMPLED = 32
 """Of a kind, so many passes are asked for their layers."""
 _NOT_APART = "its layers look like passes"
 _MANY_KEYS = 10
 """Fewer ops than this say nothing of what is usual among them."""
-MOST_MISSING = 0.3
+MAX_MISSING = 0.3
 """Passes that lack more than this share of their ops are no passes of one kind."""
 COVERED = 0.5
 """Share of the records that must be of passes that are alike."""
@@ -86,7 +86,7 @@ _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
 _SOME = 16
 """Of so many gaps of token numbers the neighbours are counted."""
-_MOST_SETS = 256
+_MAX_SETS = 256
 """Each op's layers are held against so many others, and not against all."""
 
 
@@ -131,19 +131,19 @@ def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
     size = kind.rows.length
     whole = size >= ALIKE * np.median(size)
     table, weight = kind.table[whole], kind.weight[whole]
-    top = min(int(table.max(initial=0)), _MOST_OF_ONE)
+    top = min(int(table.max(initial=0)), _MAX_OF_ONE)
     votes = np.stack([weight @ (table == count) for count in range(top + 1)])
     votes[top] += weight @ (table > top)
     n_passes = max(int(weight.sum()), 1)
     lost = np.sort(votes[0, votes[2:].sum(axis=0) == 0] / n_passes)
     lost = lost[lost < COVERED]
     rate = float(lost[: max(len(lost) * 9 // 10, 1)].mean()) if len(lost) else 0.0
-    rate = min(max(rate, _LEAST_RATE), MOST_MISSING)
+    rate = min(max(rate, _LEAST_RATE), MAX_MISSING)
     likely = _likely(votes, rate)
     n_lost = float(lost.sum()) * n_passes
     highest = (n_lost + 2 * np.sqrt(n_lost)) / max(len(lost) * n_passes, 1)
     # As many as can be, where many are lost and the rate is not known better.
-    highest = min(highest, MOST_MISSING) if n_lost >= _FEW else 0.0
+    highest = min(highest, MAX_MISSING) if n_lost >= _FEW else 0.0
     upper = _likely(votes, max(highest, rate))
     if n_passes <= _FEW:
         # Few passes: ops that differ by their layer only speak for each other.
@@ -174,7 +174,7 @@ def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -
     once = np.flatnonzero((best == 1) & (kind.table.max(axis=0) <= 1))
     doubtful = doubtful[best[doubtful] > 1]
     n_cells = len(kind.rows) * len(once) * (len(once) + len(doubtful))
-    if not len(doubtful) or len(once) < 2 or n_cells > _MOST_PLACED:
+    if not len(doubtful) or len(once) < 2 or n_cells > _MAX_PLACED:
         return best
     column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
     column[kind.keys] = np.arange(len(kind.keys))
@@ -207,7 +207,7 @@ def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -
         cells = np.bincount(
             pass_id[at] * has.shape[1] + before[at], minlength=has.size
         ).reshape(has.shape)
-        top = min(int(cells.max(initial=0)), _MOST_OF_ONE)
+        top = min(int(cells.max(initial=0)), _MAX_OF_ONE)
         votes = np.stack([kind.weight @ (has & (cells == n)) for n in range(top + 1)])
         if top:
             placed = np.argmax(_likely(votes, max(rate, _LEAST_RATE))[:-1], axis=0)
@@ -405,7 +405,7 @@ def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> boo
         return False
     rows = kind.rows
     whole = np.flatnonzero(rows.length >= ALIKE * np.median(rows.length))
-    picks = np.linspace(0, len(whole) - 1, min(len(whole), _MOST_SAMPLED))
+    picks = np.linspace(0, len(whole) - 1, min(len(whole), _MAX_SAMPLED))
     claims: list[Array] = []
     for pass_id in whole[distinct(picks.astype(np.int64))].tolist():
         ids = spans_of(trace, runs, int(rows.run[pass_id]), by_access=by_access)
@@ -466,7 +466,7 @@ class LayerSets:
     def usual(self) -> dict[int, set[int]]:
         """The different sets of layers by their bits: the most common of very many."""
         often = Counter(map(self._bits, self._members.values()))
-        usual = {bits for bits, _ in often.most_common(_MOST_SETS)}
+        usual = {bits for bits, _ in often.most_common(_MAX_SETS)}
         sets = ((self._bits(of), set(of)) for of in self._members.values())
         return {bits: layers for bits, layers in sets if bits in usual}
 
@@ -671,7 +671,7 @@ def _of_layers(
         result.n_layers += len(unread) * n_passes
 
 
-MOST_PLACES = 200
+MAX_PLACES = 200
 """So many missing records are listed one by one; all are counted."""
 _FEWEST_OPS = 3
 _FITS = 0.9
@@ -719,11 +719,11 @@ class Completeness:
     n_passes : passes that are alike, one per thread where each records every op.
     n_varying : ops that come and go from pass to pass, and are left out.
     rests_on : what the expected number of records is based on, as texts.
-    gaps : the first `MOST_PLACES` of the missing ones, in the order of time.
+    gaps : the first `MAX_PLACES` of the missing ones, in the order of time.
     tokens : token numbers that are skipped, also where nothing else is known;
         `n_token_records` of the missing records are theirs.
     n_altered : records that are there, under another op or name than in other passes;
-        altered : the spans of up to `MOST_PLACES` of them.
+        altered : the spans of up to `MAX_PLACES` of them.
     n_lists : missing records that list choices of experts; in no other number.
     """
 
@@ -931,7 +931,7 @@ def _with_graphs(trace: Trace, completeness: Completeness) -> Completeness:
     events = 2 if trace.info.reader_id == _TWO_EVENTS else 1
     n_missing = len(lost_rows) * max(n_passes // n_graphs, 1) * events
     gaps = []
-    for node in lost_rows[: MOST_PLACES - len(completeness.gaps)].tolist():
+    for node in lost_rows[: MAX_PLACES - len(completeness.gaps)].tolist():
         number, row = locate_node(trace.graphs, node)
         graph = trace.graphs[number]
         name, op = trace.strings[int(graph.name[row])], trace.op_name(graph.op[row])
@@ -1026,7 +1026,7 @@ class _Sum:
         n_passes = int(weight.sum())
         n_there = int((kind.rows.length * weight).sum())
         n_missing = losses.n_read + losses.n_alike + losses.n_layers
-        if n_passes < 2 or n_missing > MOST_MISSING * (n_there + n_missing):
+        if n_passes < 2 or n_missing > MAX_MISSING * (n_there + n_missing):
             return
         if losses.n_ops < _FEWEST_OPS:
             return  # spans that only bear one name say nothing of each other
@@ -1043,12 +1043,12 @@ class _Sum:
         self._n_more += losses.n_more
         self.n_altered += losses.n_altered
         number = self._runs.number[kind.rows.run[losses.pass_id]]
-        for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
+        for i in np.argsort(number, kind="stable")[:MAX_PLACES].tolist():
             pass_id, column = int(losses.pass_id[i]), int(losses.key[i])
             (name,) = self._keys.texts(self._trace, kind.keys[[column]])
             noted = _Noted(int(number[i]), kind, pass_id, column, name)
             self._gaps += [noted] * int(losses.count[i])
-        for pass_id, name, column in losses.extra[:MOST_PLACES]:
+        for pass_id, name, column in losses.extra[:MAX_PLACES]:
             when = int(self._runs.number[kind.rows.run[pass_id]])
             self._gaps.append(_Noted(when, kind, pass_id, column, name))
 
@@ -1063,7 +1063,7 @@ class _Sum:
         if not is_covered or self.n_passes > REPEATS * n_told + 2:
             return Completeness(False, "its passes differ")
         n_there, n_missing = n_rows, self._n_missing
-        noted = sorted(self._gaps, key=lambda one: one.number)[:MOST_PLACES]
+        noted = sorted(self._gaps, key=lambda one: one.number)[:MAX_PLACES]
         gaps = sorted(map(self._gap, noted), key=lambda gap: gap.time)
         n_fewer, n_more = self._n_fewer, self._n_more
         if self._trace.info.reader_id == _TWO_EVENTS:
@@ -1090,7 +1090,7 @@ class _Sum:
             tuple(rests),
             tuple(gaps),
             n_altered=self.n_altered,
-            altered=tuple(np.sort(self.altered)[:MOST_PLACES].tolist()),
+            altered=tuple(np.sort(self.altered)[:MAX_PLACES].tolist()),
         )
 
     def _gap(self, noted: "_Noted") -> Gap:

@@ -18,7 +18,7 @@ from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 
-_MOST_SHOWN = 3
+_MAX_SHOWN = 3
 _REGULAR = 0.5
 """At least this share of the steps between token numbers must be of one."""
 
@@ -62,9 +62,9 @@ class SkippedTokens:
             format_count(gap.first)
             if gap.n_tokens == 1
             else f"{format_count(gap.first)}–{format_count(gap.last)}"
-            for gap in self.gaps[:_MOST_SHOWN]
+            for gap in self.gaps[:_MAX_SHOWN]
         ]
-        n_more = self.n_tokens - sum(gap.n_tokens for gap in self.gaps[:_MOST_SHOWN])
+        n_more = self.n_tokens - sum(gap.n_tokens for gap in self.gaps[:_MAX_SHOWN])
         more = f" and {format_count(n_more)} more" if n_more else ""
         return ", ".join(shown) + more
 

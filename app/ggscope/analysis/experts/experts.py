@@ -24,8 +24,8 @@ from ggscope.model.tokens import token_noun
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
-_MOST_COUNT = 1 << 53
-MOST_EXPERTS, MOST_LAYERS = 1 << 12, 1 << 9
+_MAX_COUNT = 1 << 53
+MAX_EXPERTS, MAX_LAYERS = 1 << 12, 1 << 9
 """Numbers of experts and layers beyond are damage; a grid of them would fill the
 memory: 9 GB for a table of 650 kB."""
 
@@ -346,7 +346,7 @@ def _sums(group: Array, values: I64, n: int) -> I64:
 def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
     routing = trace.routing
     usable = (routing.layer >= 0) & (routing.expert >= 0)
-    usable &= (routing.expert < MOST_EXPERTS) & (routing.layer < MOST_LAYERS)
+    usable &= (routing.expert < MAX_EXPERTS) & (routing.layer < MAX_LAYERS)
     rows = slice(None) if usable.all() else np.flatnonzero(usable)
     layer, expert = routing.layer[rows], routing.expert[rows]
     n = len(layer)
@@ -372,12 +372,12 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
 
 
 def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
-    accessed = accessed_experts(trace, MOST_EXPERTS)
+    accessed = accessed_experts(trace, MAX_EXPERTS)
     source = ExpertSource.ACCESSES
     if not len(accessed.layer):
         stacked = touches_stacks(trace)
         source = ExpertSource.STACKS if stacked else ExpertSource.NONE
-    keep = accessed.layer < MOST_LAYERS
+    keep = accessed.layer < MAX_LAYERS
     n = int(np.count_nonzero(keep))
     return _choices(
         trace,
@@ -406,8 +406,8 @@ def _of_counts(trace: Trace, slices: ExpertSlices) -> Choices | None:
         layer, expert, count, _ = trace.importance.expert_counts()
     else:
         return None
-    known = (count >= 0) & (count < _MOST_COUNT)  # false for what is no number
-    known &= (layer < MOST_LAYERS) & (expert < MOST_EXPERTS)
+    known = (count >= 0) & (count < _MAX_COUNT)  # false for what is no number
+    known &= (layer < MAX_LAYERS) & (expert < MAX_EXPERTS)
     if not known.any():
         return None
     layer, expert, count = layer[known], expert[known], count[known]
@@ -461,7 +461,7 @@ def _number_of_experts(
     """Return the experts per layer, at least as many as were seen."""
     seen = int(expert.max(initial=-1)) + 1
     stated = stated_experts(trace)
-    if stated and seen <= stated <= MOST_EXPERTS:
+    if stated and seen <= stated <= MAX_EXPERTS:
         return stated, CountSource.MODEL
     if slices.n_experts and slices.n_experts >= seen:
         return slices.n_experts, CountSource.TENSORS
@@ -472,7 +472,7 @@ def _number_of_experts(
 
 def _layers(slices: ExpertSlices, layer: Array) -> tuple[I64, npt.NDArray[np.int32]]:
     """Return the layers that have experts, and the row of each choice's layer."""
-    stacks = slices.layers[slices.layers < MOST_LAYERS]
+    stacks = slices.layers[slices.layers < MAX_LAYERS]
     numbers = np.union1d(stacks, distinct(layer)).astype(np.int64)
     lookup = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
     lookup[numbers] = np.arange(len(numbers))

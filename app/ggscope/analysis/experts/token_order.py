@@ -13,7 +13,7 @@ from ggscope.model.batches import BatchTokens
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
 
-_MOST_KEY = 1 << 62
+_MAX_KEY = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ def tokens_before(trace: Trace) -> I64:
     which = context << 32 | sequences.sequence[known].astype(np.int64)
     _, which = np.unique(which, return_inverse=True)
     width, n = int(position.max()) + 2, len(tokens)
-    if (int(which.max()) + 1) * width >= _MOST_KEY // n:
+    if (int(which.max()) + 1) * width >= _MAX_KEY // n:
         return before
     place = which * width + position
     key = np.sort(place * n + at)

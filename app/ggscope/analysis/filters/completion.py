@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ggscope.analysis.filters.text import ALIASES, value_words
+from ggscope.analysis.filters.text import ALIASES, value_text
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.tables import Phase, Quality, Space
 
 MOST = 50
-_MOST_LOOKED_AT = 10_000
+_MAX_LOOKED_AT = 10_000
 """Of more values (tokens) the first are offered; it is asked at each key."""
 FIELDS = {
     "op": "=",
@@ -100,8 +100,8 @@ def complete(
 def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
     if field in _AMOUNTS:
         return list(_AMOUNTS[field])
-    known = (values(field) or _KNOWN.get(field, ()))[:_MOST_LOOKED_AT]
-    return list(dict.fromkeys(value_words(field, value) for value in known))
+    known = (values(field) or _KNOWN.get(field, ()))[:_MAX_LOOKED_AT]
+    return list(dict.fromkeys(value_text(field, value) for value in known))
 
 
 def _fitting(

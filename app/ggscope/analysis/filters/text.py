@@ -104,8 +104,8 @@ _BYTES = ("size", "traffic")
 _SINGLE = ("layers", "tokens", "phases", "qualities", "families", *_OF_CORES)
 """Fields of which a span has one value: two lists mean what both hold."""
 _FEW = ("tensors", "buffers")
-"""Chips list at most _MOST_LISTED of these: they are long."""
-_MOST_LISTED = 2
+"""Chips list at most _MAX_LISTED of these: they are long."""
+_MAX_LISTED = 2
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _QUOTED = r'"(?:\\.|[^"\\])*"'
@@ -336,7 +336,7 @@ def describe_filter(where: Filter, unit: Unit = "ns") -> tuple[tuple[str, str], 
             continue
         if f.name == "clauses":
             for i, clause in enumerate(value):
-                chips.append((f"clauses:{i}", _clause_words(clause, unit)))
+                chips.append((f"clauses:{i}", _clause_text(clause, unit)))
             continue
         title = _title(f.name)
         if f.name == "text":
@@ -349,18 +349,18 @@ def describe_filter(where: Filter, unit: Unit = "ns") -> tuple[tuple[str, str], 
             shown += f" ({format_bytes(value[1] - value[0])})"
         elif f.name.startswith(("min_", "max_")):
             title = "dur" if title == "duration" else title
-            shown = _bound_words(f.name, value, unit)
+            shown = _bound_text(f.name, value, unit)
         else:
             shown = _listed(f.name, value, ", ", "–")
-            if f.name in _FEW and len(value) > _MOST_LISTED:
-                some = sorted(value)[:_MOST_LISTED]
-                more = len(value) - _MOST_LISTED
+            if f.name in _FEW and len(value) > _MAX_LISTED:
+                some = sorted(value)[:_MAX_LISTED]
+                more = len(value) - _MAX_LISTED
                 shown = f"{_listed(f.name, some, ', ', '–')} and {more} more"
         chips.append((f.name, f"{title} {shown}"))
     return tuple(chips)
 
 
-def _bound_words(name: str, value: int, unit: Unit) -> str:
+def _bound_text(name: str, value: int, unit: Unit) -> str:
     """Return "> 100 µs" for at least 100,001 ns: as people type it, with all digits."""
     is_least = name.startswith("min_")
     # Amounts are whole: from 100,001 on is more than 100,000, which says less by far.
@@ -400,7 +400,7 @@ def _exact_bytes(n: int) -> str:
     return format_exact_bytes(n)
 
 
-def _clause_words(clause: Clause, unit: Unit) -> str:
+def _clause_text(clause: Clause, unit: Unit) -> str:
     """Return "not op ADD" or "op ADD or layer 3"."""
     if isinstance(clause, Not):
         clause_parts = [text for _, text in describe_filter(clause.of, unit)]
@@ -766,7 +766,7 @@ def _explained(token: _Token, work: Callable[[], Any]) -> Any:
         _refuse(token, str(error).rstrip("."))
 
 
-def value_words(name: str, value: object) -> str:
+def value_text(name: str, value: object) -> str:
     """Return a value of a field of `Filter` as expression text."""
     return _listed(name, (value,), ",", "-")
 

@@ -33,7 +33,7 @@ _INPUT_WEIGHT = 0.02
 _SPINE_WEIGHT = 20.0
 """From one layer to the next: the main line of the picture."""
 MAX_CACHED = 64
-_MOST_VIEWS = 32
+_MAX_VIEWS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +221,7 @@ def _roots(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> I64:
     views, first = np.unique(graph.target[into], return_index=True)
     root = own.copy()
     root[views] = graph.source[into[first]]
-    for _ in range(_MOST_VIEWS):  # views of views of …: each step doubles the reach
+    for _ in range(_MAX_VIEWS):  # views of views of …: each step doubles the reach
         further = root[root]
         if (further == root).all():
             break

@@ -15,7 +15,7 @@ from ggscope.model.tables import I64
 from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import Trace
 
-MOST_OPS = 1 << 16
+MAX_OPS = 1 << 16
 """Ops of a longer pass are not linked."""
 
 
@@ -124,7 +124,7 @@ def _made(trace: Trace, key: tuple[str, int]) -> PassOps | NoPass:
     ids = ids[(spans.op[ids] >= 0) & (owner[ids] >= 0)]
     ids = ids[np.argsort(spans.start[ids], kind="stable")]
     is_owner = owner[ids] == ids
-    if int(is_owner.sum()) > MOST_OPS:
+    if int(is_owner.sum()) > MAX_OPS:
         return NoPass.TOO_LONG
     ops = ids[is_owner]
     place: npt.NDArray[np.intp] = np.argsort(ops, kind="stable")

@@ -12,7 +12,7 @@ from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
 
 
-def op_words(trace: Trace, graph: Graph, node: int) -> str:
+def op_text(trace: Trace, graph: Graph, node: int) -> str:
     """Return the op of a node: its name, else as the file prints it; "" for inputs."""
     name = trace.op_name(int(graph.op[node]))
     return name or trace.strings[int(graph.operation[node])]

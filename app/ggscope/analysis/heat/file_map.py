@@ -25,7 +25,7 @@ from ggscope.model.trace import Trace
 
 FAR = 1 << 60
 """Offsets and sizes from here on are damage, not places in a file."""
-_MOST_SLICES = 1 << 16
+_MAX_SLICES = 1 << 16
 """A stack of more experts than this is damage: it stays one unit."""
 
 
@@ -290,7 +290,7 @@ def _candidates(
     n_slices = np.zeros(len(rows), np.int64)
     if t.n_experts is not None:
         n_slices = t.n_experts.astype(np.int64)[rows]
-    is_stack = (expert < 0) & (n_slices > 1) & (n_slices < _MOST_SLICES)
+    is_stack = (expert < 0) & (n_slices > 1) & (n_slices < _MAX_SLICES)
     is_stack &= stop[rows] - first[rows] >= n_slices
     rank = _ranks(trace, rows, traced)
     single = _Rows(first[rows], stop[rows], rows, expert, rank).take(~is_stack)

@@ -41,9 +41,9 @@ from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 Metric = Literal["bytes", "count"]
-MOST_CELLS = 1 << 24
+MAX_CELLS = 1 << 24
 """Rows are put together where rows times segments would be more: 64 MiB a table."""
-MOST_ENDS = 1 << 14
+MAX_ENDS = 1 << 14
 """Ends of accesses inside units that are kept exactly; more are moved outwards."""
 _FINE_BITS = 16
 """Bits of fractions of bytes in which spread bytes are counted for colours."""
@@ -63,7 +63,7 @@ class TrackTotals:
     n_maybe : accesses to a stack, each of all its experts that no list names.
     unknown_file_bytes : bytes of the file that may be moved besides, at most: of
         experts that no list names, of rows whose length is not known.
-    n_moved : accesses whose ends were moved outwards, see `MOST_ENDS`.
+    n_moved : accesses whose ends were moved outwards, see `MAX_ENDS`.
     is_once : whether each op counts once; see `account.counts_once`.
     """
 
@@ -472,7 +472,7 @@ def heat_base(
     span_ranges = variants.touches
     on_file, first = _file_touches(span_ranges)
     edges, placed, n_moved = _segments(files, span_ranges.take(on_file, first))
-    shown_rows, place = finder.rows.joined(max(MOST_CELLS // max(len(edges), 1), 1))
+    shown_rows, place = finder.rows.joined(max(MAX_CELLS // max(len(edges), 1), 1))
     counter = SpanCounter(variants, first, place, mask)
     counter.run(finder, len(trace.spans), watcher)
     counts = counter.counts(placed)
@@ -569,9 +569,9 @@ def _segments(files: FileMap, touches: ByteRanges) -> tuple[I64, ByteRanges, int
     extent = max(files.extent, int(ends.max(initial=0)))
     fixed = np.unique(np.concatenate([[0, extent], units]).astype(np.int64))
     inner = np.setdiff1d(ends, fixed)
-    if len(inner) <= MOST_ENDS:
+    if len(inner) <= MAX_ENDS:
         return np.union1d(fixed, inner), touches, 0
-    chosen = inner[np.linspace(0, len(inner) - 1, MOST_ENDS).astype(np.int64)]
+    chosen = inner[np.linspace(0, len(inner) - 1, MAX_ENDS).astype(np.int64)]
     edges = np.union1d(fixed, chosen)
     low = edges[np.searchsorted(edges, touches.begin, "right") - 1]
     high = edges[np.minimum(np.searchsorted(edges, touches.stop), len(edges) - 1)]

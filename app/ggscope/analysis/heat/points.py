@@ -19,8 +19,8 @@ from ggscope.model.tables import I64, AccessKind, Array, Space, ranges
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
-MOST_POINTS = 1_000_000
-_MOST_PLACES = 1 << 24
+MAX_POINTS = 1_000_000
+_MAX_PLACES = 1 << 24
 """Pairs of bytes and a part of the time that are looked at, one byte each."""
 
 
@@ -131,7 +131,7 @@ def access_points(
     trace: Trace,
     mask: Mask | None = None,
     *,
-    limit: int = MOST_POINTS,
+    limit: int = MAX_POINTS,
     watcher: Watcher | None = None,
 ) -> AccessPoints:
     """Return the accesses of a trace to its model file as at most `limit` points.
@@ -184,7 +184,7 @@ def _merged(
     """Return (place, span, count, size) of at most `limit` points, and their step."""
     cell = _cells(accesses, max(limit // 4, 1))
     n_cells = int(cell.max(initial=0)) + 1
-    n_bins = 1 << max((_MOST_PLACES // n_cells).bit_length() - 1, 0)
+    n_bins = 1 << max((_MAX_PLACES // n_cells).bit_length() - 1, 0)
     start, duration = trace.extent.start, max(trace.extent.duration, 1)
 
     def key(place: I64, span: I64, bins: int) -> I64:

@@ -9,7 +9,7 @@ from ggscope.model.storage import IoKind, IoLevel, Storage, StorageFile
 from ggscope.model.tables import I64, Space, ranges
 from ggscope.model.trace import Trace
 
-_MOST_ACCESSES = 50_000_000
+_MAX_ACCESSES = 50_000_000
 OPS = "op"
 """Key of the reads of ops."""
 KEYS = ("device", "call", "fault", "file", OPS)
@@ -127,8 +127,8 @@ def _of_ops(trace: Trace) -> LoadRows:
     has = np.flatnonzero(pattern >= 0)
     first = accesses.first
     length = (first[1:] - first[:-1])[pattern[has]]
-    if int(length.sum()) > _MOST_ACCESSES:
-        keep = np.searchsorted(np.cumsum(length), _MOST_ACCESSES)
+    if int(length.sum()) > _MAX_ACCESSES:
+        keep = np.searchsorted(np.cumsum(length), _MAX_ACCESSES)
         has, length = has[:keep], length[:keep]
     rows = ranges(first[:-1][pattern[has]], length)
     span = np.repeat(has, length)

@@ -111,7 +111,7 @@ class Memory:
         return np.where(address >= 0, address // size, -1)
 
 
-_MOST_BANKS = 4096
+_MAX_BANKS = 4096
 """Banks that are listed; numbers beyond are no banks but mistakes."""
 
 
@@ -129,7 +129,7 @@ def memory_of(trace: Trace) -> Memory:
         int(transfers.bank.max(initial=-1)), int(bank.max(initial=-1)),
         (config.n_banks or 0) - 1,
     )  # fmt: skip
-    n = min(used + 1, _MOST_BANKS)
+    n = min(used + 1, _MAX_BANKS)
     spans = trace.spans
     known = quality_of(spans.flags[transfers.span]) <= Quality.DERIVED
     rows = np.flatnonzero(known & (transfers.bank < n))

@@ -27,7 +27,7 @@ GroupBy = Literal["tensor", "layer", "component", "expert"]
 NO_EXPERT = "no expert"
 """What the tensors that are of no expert are called together."""
 GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")
-_MOST_DENSE = 1 << 26
+_MAX_DENSE = 1 << 26
 N_BINS = 64
 
 
@@ -221,13 +221,13 @@ def _tokens(
         return np.zeros(table.n, np.int64), 0
     low = int(token.min())
     width = int(token.max()) - low + 1
-    if width <= _MOST_DENSE:
+    if width <= _MAX_DENSE:
         n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
     else:  # a damaged number stands for billions of tokens
         n_tokens = len(distinct(token))
     # Each (token, pattern) touches the pattern's tensors.
     key = (token.astype(np.int64) - low) * n_patterns + pattern
-    if width * n_patterns > _MOST_DENSE:
+    if width * n_patterns > _MAX_DENSE:
         return _tokens_of_pairs(np.unique(key), rows, table, n_patterns), n_tokens
     seen = np.zeros(width * n_patterns, np.bool_)
     seen[key] = True
@@ -244,7 +244,7 @@ def _tokens_of_table(
     order = np.argsort(table.tensor, kind="stable")
     tensor, pattern = table.tensor[order], rows[table.rows[order]]
     first = np.flatnonzero(np.append(True, tensor[1:] != tensor[:-1]))
-    step = max(_MOST_DENSE // 4 // len(pattern), 1)
+    step = max(_MAX_DENSE // 4 // len(pattern), 1)
     for low in range(0, len(occurs), step):
         touched = np.logical_or.reduceat(
             occurs[low : low + step, pattern], first, axis=1

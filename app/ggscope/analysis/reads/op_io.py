@@ -46,8 +46,8 @@ _WRITING = (Operand.WRITTEN, Operand.PARTLY_WRITTEN, Operand.ROWS_WRITTEN)
 _WIDEST = 2
 """A row that is written has at most so many times the bytes that it had: of 16 bits
 for each number it gets 32."""
-_MOST_EXPERTS = 1 << 12
-_MOST_KEPT = 1 << 22
+_MAX_EXPERTS = 1 << 12
+_MAX_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
 Bools = npt.NDArray[np.bool_]
 _NOT_COMPARED = "threads_not_compared"
@@ -240,7 +240,7 @@ def account(trace: Trace) -> AccessTable:
     if table is None:
         plain = _without_choices(trace)
         table = _with_choices(trace, plain)
-        if table is plain or len(trace.spans) <= _MOST_KEPT:
+        if table is plain or len(trace.spans) <= _MAX_KEPT:
             _with_routing[trace] = table
     return table
 
@@ -673,7 +673,7 @@ def n_stacked(trace: Trace) -> I64:
     t = trace.tensors
     n = expert_slices(trace).n_experts or stated_experts(trace)
     n = n or trace.routing.n_experts
-    n = n if n <= _MOST_EXPERTS else 0
+    n = n if n <= _MAX_EXPERTS else 0
     n_of_tensor = np.where(_stacks(trace)[:-1], n, 0).astype(np.int64)
     if t.n_experts is not None:
         n_of_tensor = np.where(t.n_experts > 0, t.n_experts, n_of_tensor).astype(

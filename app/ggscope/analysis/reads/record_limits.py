@@ -15,7 +15,7 @@ from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.once import once
 from ggscope.analysis.sessions.mapping import SHORTEST_CUT, is_made_up
 from ggscope.analysis.workers import count_values
-from ggscope.model.ggml.rules import MOST_SOURCES, OPS_OF_MORE_SOURCES
+from ggscope.model.ggml.rules import MAX_SOURCES, OPS_OF_MORE_SOURCES
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessKind, Space, distinct
 from ggscope.model.trace import Trace
@@ -126,7 +126,7 @@ def cut_sources(trace: Trace) -> Bools:
     tensors, accesses = trace.tensors, trace.accesses
     result = np.zeros(len(tensors), np.bool_)
     counts = np.diff(accesses.first)
-    if has_graph(trace) or int(counts.max(initial=0)) != MOST_SOURCES:
+    if has_graph(trace) or int(counts.max(initial=0)) != MAX_SOURCES:
         return result
     if _has_sources_of_graphs(trace):
         return result
@@ -138,7 +138,7 @@ def cut_sources(trace: Trace) -> Bools:
     spans = (
         np.flatnonzero(np.isin(trace.spans.op, ops)) if ops else np.zeros(0, np.int64)
     )
-    is_full = np.append(counts == MOST_SOURCES, False)
+    is_full = np.append(counts == MAX_SOURCES, False)
     spans = spans[is_full[accesses.pattern[spans]]]
     if not len(spans):
         return result

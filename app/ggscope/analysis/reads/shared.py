@@ -12,13 +12,13 @@ from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.trace import Trace
 
-_MOST_SPANS = 1 << 23
+_MAX_SPANS = 1 << 23
 """Of a longer trace nobody looks for the other spans of an op: people wait for it."""
-_MOST_IN_STEP = 1 << 25
+_MAX_IN_STEP = 1 << 25
 """Spans whose ops are timed: 8 bytes each."""
-_MOST_SORTED, _MOST_RUNNING = 1 << 22, 1 << 18
+_MAX_SORTED, _MAX_RUNNING = 1 << 22, 1 << 18
 """The same where spans must be sorted for it, once or with every snapshot."""
-_MOST_RUNS = 1 << 16
+_MAX_RUNS = 1 << 16
 """Of more changes from lane to lane nobody looks for threads in step."""
 _LATEST = np.iinfo(np.int64).max
 
@@ -45,7 +45,7 @@ def spans_of_op(trace: Trace, span: int) -> I64 | None:
             return np.sort(first + (span - lane.start))
     if lanes:
         return own
-    if len(spans) > _MOST_SPANS:
+    if len(spans) > _MAX_SPANS:
         return None
     is_like = (spans.name == spans.name[span]) & (spans.op == spans.op[span])
     pattern = trace.accesses.pattern
@@ -90,8 +90,8 @@ def op_times(trace: Trace) -> OpTimes:
     if not has_shared_ops(trace):
         return OpTimes(None)
     lanes, n = lanes_in_step(trace), len(trace.spans)
-    limit = _MOST_RUNNING if trace.is_running else _MOST_SORTED
-    if n > (_MOST_IN_STEP if lanes else limit):
+    limit = _MAX_RUNNING if trace.is_running else _MAX_SORTED
+    if n > (_MAX_IN_STEP if lanes else limit):
         return OpTimes(None, is_known=False)
     find = _in_step if lanes else _nearest
     ids, begin, end, unknown = find(trace, lanes)
@@ -123,7 +123,7 @@ def op_owners(trace: Trace) -> I64 | None:
             owner[lane] = np.arange(lanes[0].start, lanes[0].stop)
         owner[trace.spans.op < 0] = -1
         return owner
-    if n > (_MOST_RUNNING if trace.is_running else _MOST_SORTED):
+    if n > (_MAX_RUNNING if trace.is_running else _MAX_SORTED):
         return None
     rows, of = _nearest_owners(trace)
     owner[rows] = of
@@ -144,7 +144,7 @@ def lanes_in_step(trace: Trace) -> tuple[slice, ...]:
     spans, pattern = trace.spans, trace.accesses.pattern
     is_new = np.flatnonzero(spans.lane[1:] != spans.lane[:-1]) + 1
     edges = np.concatenate([[0], is_new, [len(spans)]]).astype(np.int64)
-    if len(edges) > _MOST_RUNS:
+    if len(edges) > _MAX_RUNS:
         return ()
     runs = [slice(low, high) for low, high in pairwise(edges.tolist())]
     lanes = tuple(run for run in runs if (spans.op[run] >= 0).any())

@@ -15,7 +15,7 @@ from ggscope.model.tables import I64, AccessKind, Array, narrow, ranges
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
-MOST_TOUCHES = 1 << 25
+MAX_TOUCHES = 1 << 25
 """Of more touches nobody looks: sorting them takes gigabytes."""
 
 
@@ -62,7 +62,7 @@ def thread_touches(
 ) -> ThreadTouches | None:
     """Return the tensors that several threads touch within a window.
 
-    None where that would be more than `MOST_TOUCHES` touches. Raises Cancelled.
+    None where that would be more than `MAX_TOUCHES` touches. Raises Cancelled.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _touched(trace: Trace, ids: I64) -> tuple[I64, Array, npt.NDArray[np.bool_]]
         of = pattern[ids].astype(np.int64)
         known = of >= 0
         n_rows[known] = (first[of + 1] - first[of])[known]
-    if int(n_rows.sum()) + len(ids) > MOST_TOUCHES:
+    if int(n_rows.sum()) + len(ids) > MAX_TOUCHES:
         return None
     place = np.repeat(np.arange(len(ids)), n_rows)
     tensor, write = np.zeros(0, np.int64), np.zeros(0, np.bool_)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.sessions.mapping import wholes_of
-from ggscope.model.ggml.rules import MOST_SOURCES
+from ggscope.model.ggml.rules import MAX_SOURCES
 from ggscope.model.graph import Graph, NodeFlag, first_node
 from ggscope.model.tables import I64, SpanFlag
 from ggscope.model.trace import MatchReport, Trace
@@ -46,7 +46,7 @@ def with_nodes(
     n_computed = 0
     no_node = np.zeros(0, np.int32)
     # A tracer that lists a fifth source anywhere leaves none out.
-    is_limited = int(np.diff(trace.accesses.first).max(initial=0)) <= MOST_SOURCES
+    is_limited = int(np.diff(trace.accesses.first).max(initial=0)) <= MAX_SOURCES
     for number, (is_recorded, lost_ops) in correlation.recorded().items():
         graph = trace.graphs[number]
         is_computed = computed_nodes(trace, number)
@@ -54,7 +54,7 @@ def with_nodes(
         rows = np.flatnonzero(is_computed & ~is_recorded & ~np.isin(graph.op, lost_ops))
         first = first_node(trace.graphs, number)
         unrecorded += (rows + first).tolist()
-        beyond = graph.target[graph.slot >= MOST_SOURCES] if is_limited else no_node
+        beyond = graph.target[graph.slot >= MAX_SOURCES] if is_limited else no_node
         truncated += (np.unique(beyond[is_recorded[beyond]]) + first).tolist()
         ops, counts = np.unique(graph.op[rows], return_counts=True)
         for op, count in zip(ops.tolist(), counts.tolist(), strict=True):
@@ -87,7 +87,7 @@ def unrecorded_tensors(trace: Trace) -> npt.NDArray[np.bool_]:
                 rows = np.array(nodes, np.int64) - first
                 marks[rows[(rows >= 0) & (rows < len(graph))]] = True
         is_read = unrecorded[graph.target]
-        is_read |= truncated[graph.target] & (graph.slot >= MOST_SOURCES)
+        is_read |= truncated[graph.target] & (graph.slot >= MAX_SOURCES)
         read = graph.tensor[graph.source[is_read]]
         result[read[read >= 0]] = True
     if result.any() and (trace.tensors.expert >= 0).any():

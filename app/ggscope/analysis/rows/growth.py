@@ -51,7 +51,7 @@ from ggscope.native.library import library
 
 _YOUNG = 1 << 18
 """Spans of a trace whose commonest ops may still be others in a while."""
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 """A lane whose spans overlap in a chain longer than this is arranged as a whole."""
 
 _T = TypeVar("_T")
@@ -286,7 +286,7 @@ class _Lane(ABC):
     def _cut(self, spans: Spans, low: int) -> int:
         """Return the last tick up to `low` that no span goes across."""
         cut = low
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             moved = min((row.crossing(spans, cut) for row in self.rows), default=cut)
             if moved == cut:
                 return cut

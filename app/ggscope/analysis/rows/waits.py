@@ -14,7 +14,7 @@ from ggscope.model.units import TimeRange
 
 WAIT_STEP = 32
 """Waits are summed up before every so many spans: a quarter of a byte per span."""
-_MOST_PAUSES = 1_000
+_MAX_PAUSES = 1_000
 _FIRST_PIECE = 64
 
 
@@ -109,7 +109,7 @@ def pauses(trace: Trace, selection: Selection) -> tuple[tuple[int, TimeRange], .
         return ((gap.before, gap.time),) if 0 <= gap.before < n else ()
     if selection.table != "waits":
         return ()
-    ids = (span for span in selection.ids[:_MOST_PAUSES] if 0 <= span < n)
+    ids = (span for span in selection.ids[:_MAX_PAUSES] if 0 <= span < n)
     return tuple((span, wait_time(trace, span)) for span in ids)
 
 

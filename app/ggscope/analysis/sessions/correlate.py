@@ -506,7 +506,7 @@ def graph_join(
     return MatchReport("graph", part, known.n_found, known.n_all, known.rules)
 
 
-def node_words(trace: Trace, node: int) -> str:
+def node_text(trace: Trace, node: int) -> str:
     """Return "Qcur-0 (ROPE) in token 0": what people read of a node."""
     number, row = locate_node(trace.graphs, node)
     graph = trace.graphs[number]

@@ -31,7 +31,7 @@ _HIGHEST = "\U0010ffff"
 _SLICE = re.compile(r"\[(\d{1,5})\]$")
 _FEWEST = 3
 """Places that must agree where neither names nor a shift of 0 speak for a model."""
-_MOST_PAIRS = 1 << 22
+_MAX_PAIRS = 1 << 22
 
 
 class Rule(IntEnum):
@@ -628,7 +628,7 @@ def _commonest_shift(placed: I64, starts: I64) -> int | None:
     """
     if np.count_nonzero(np.isin(placed, starts)) * 2 >= len(placed):
         return 0
-    step = -(-len(placed) * len(starts) // _MOST_PAIRS)
+    step = -(-len(placed) * len(starts) // _MAX_PAIRS)
     shifts = (placed[::step, None] - starts[None, :]).ravel()
     values, counts = np.unique(shifts[shifts >= 0], return_counts=True)
     best = int(counts.max(initial=0))

@@ -392,16 +392,16 @@ def _looks_repeated(
     return min(per_lane) >= _REPEATED * len(distinct(key))
 
 
-_MOST_ROWS = 1 << 22
+_MAX_ROWS = 1 << 22
 """Of more rows of passes that differ one pass in so many is compared."""
-_MOST_CELLS = 1 << 27
+_MAX_CELLS = 1 << 27
 ALIKE = 0.6
 """Share of ops that two passes of one kind have in common, at least."""
 FEW_SHORT = 0.1
-_MOST_KINDS = 16
+_MAX_KINDS = 16
 SAMPLES = 256
 _NEIGHBOURS = 8
-_MOST_NOTED = 20_000
+_MAX_NOTED = 20_000
 REPEATS = 1.6
 """A piece with so many rows per different op holds several passes."""
 _ANCHORS = 32
@@ -449,7 +449,7 @@ def distinct_runs(
 def sampled_runs(runs: Runs, leaders: I64, weight: I64) -> tuple[I64, I64, int]:
     """Return so many of the runs as can be compared, and that it is one in so many."""
     length = runs.first[leaders + 1] - runs.first[leaders]
-    every = -(-int(length.sum()) // _MOST_ROWS)
+    every = -(-int(length.sum()) // _MAX_ROWS)
     if every <= 1:
         return leaders, weight, 1
     lone = np.flatnonzero(weight == 1)
@@ -691,7 +691,7 @@ class Kind:
 def kinds(rows: PassRows, n_keys: int, watcher: Watcher | None) -> Iterator[Kind]:
     """Yield kinds of passes, the commonest first; what is like no other is left out."""
     remaining = rows
-    for _ in range(_MOST_KINDS):
+    for _ in range(_MAX_KINDS):
         if watcher is not None:
             watcher.progress(0, 1)
         if not len(remaining):
@@ -765,7 +765,7 @@ def _drops(rows: PassRows, rank: I64, seq: Array) -> I64:
         early, late = np.full(len(rank), -1), np.full(len(rank), len(seq))
         late[seq] = np.arange(len(seq))
         early[seq[::-1]] = np.arange(len(seq))[::-1]
-        for i in loose[:_MOST_NOTED].tolist():
+        for i in loose[:_MAX_NOTED].tolist():
             between = rows.key[before[i] + 1 : cuts[i]]
             back = late[between] - int(place[before[i]])
             ahead = int(place[cuts[i]]) - early[between]
@@ -782,7 +782,7 @@ def _kind(rows: PassRows, rank: I64, n_keys: int) -> Kind | None:
     """Return the table of a kind; None where it would be too large."""
     used = np.bincount(rows.key, minlength=n_keys) > 0
     keys = np.flatnonzero(used)
-    if len(keys) * len(rows) > _MOST_CELLS:
+    if len(keys) * len(rows) > _MAX_CELLS:
         return None
     column = np.cumsum(used) - 1
     pass_id = np.repeat(np.arange(len(rows)), rows.length)

@@ -25,7 +25,7 @@ from ggscope.native.library import library
 MANTISSA = 12
 """Buckets are 2^-12 as wide as their values; below 4096 each value has its own."""
 _N_CODES = (64 - MANTISSA) << MANTISSA
-MOST_BARS = 80
+MAX_BARS = 80
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class Distribution:
     own: I64
     worst_used: Quality
 
-    def bars(self, *, is_log: bool, limit: int = MOST_BARS) -> Bars:
+    def bars(self, *, is_log: bool, limit: int = MAX_BARS) -> Bars:
         """Return at most about `limit` bars over a linear or logarithmic axis."""
         if self.n == 0:
             none = np.zeros(0, np.int64)

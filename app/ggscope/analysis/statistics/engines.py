@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.statistics.nesting import MOST_SPANS, covered
+from ggscope.analysis.statistics.nesting import MAX_SPANS, covered
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Quality, quality_of
 from ggscope.model.trace import Trace
@@ -33,7 +33,7 @@ class EngineTimes:
         return self.extent - self.busy
 
 
-def engine_times(trace: Trace, limit: int = MOST_SPANS) -> EngineTimes | None:
+def engine_times(trace: Trace, limit: int = MAX_SPANS) -> EngineTimes | None:
     """Return the times of all engines that a trace has; O(n log n) of their spans.
 
     Where spans have categories, those without an op are left out: they lie around the

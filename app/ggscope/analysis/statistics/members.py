@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ggscope.analysis.filters.masks import filter_mask
-from ggscope.analysis.links import MOST_SPANS, Linked, linked
+from ggscope.analysis.links import MAX_SPANS, Linked, linked
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.statistics.grouping import (
@@ -84,7 +84,7 @@ def linked_group(
 ) -> Linked:
     """Return what the selected group has to do with.
 
-    Of very many spans the first MOST_SPANS are listed, among them the longest.
+    Of very many spans the first MAX_SPANS are listed, among them the longest.
     """
     group, trace = selection.group, index.trace
     ids = empty(np.int64) if group is None else spans_of_group(index, group, watcher)
@@ -92,8 +92,8 @@ def linked_group(
         return Linked(selection)
     longest = _longest(index.trace.spans, ids)
     shown = ids
-    if len(ids) > MOST_SPANS:
-        shown = np.union1d(ids[: MOST_SPANS - 1], [longest])
+    if len(ids) > MAX_SPANS:
+        shown = np.union1d(ids[: MAX_SPANS - 1], [longest])
     chosen = Selection("spans", tuple(shown.tolist()))
     links = linked(trace, chosen, correlation, watcher)
     return replace(links, selection=selection, n_spans=len(ids), longest=longest)

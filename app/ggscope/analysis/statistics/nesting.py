@@ -19,10 +19,10 @@ from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Array, Quality, distinct, latest_owner, quality_of
 from ggscope.model.trace import Trace
 
-MOST_SPANS = 1 << 22
+MAX_SPANS = 1 << 22
 """Of more spans that the compiled scan cannot go over it is not told how much nests or
 lies side by side: it takes a sort."""
-_MOST_KEY = 1 << 62
+_MAX_KEY = 1 << 62
 _BATCH = 1 << 16
 """Spans of small lanes that are gone over together."""
 
@@ -60,7 +60,7 @@ def nesting(
     total : int64[n], sum of the durations of each group.
     n_used : how many spans these are.
     limit : of more than these it is not told where they must be sorted; None =
-        MOST_SPANS.
+        MAX_SPANS.
     """
     blocks = SpanBlocks(trace) if blocks is None else blocks
     scanned = None
@@ -74,7 +74,7 @@ def nesting(
     whole = np.append(total, total.sum())
     if own is None and _n_lanes(trace, blocks, only_ops=scope.only_ops) < 2:
         return Nesting(whole, whole)
-    if n_used > (MOST_SPANS if limit is None else limit) or (
+    if n_used > (MAX_SPANS if limit is None else limit) or (
         own is not None and not len(own)
     ):
         return Nesting(whole if own is None else None, None)
@@ -130,7 +130,7 @@ def covered(group: I64, start: I64, end: I64, n_groups: int) -> I64:
     extent = int(end.max()) - zero + 1
     order = np.lexsort((start, group))
     group, low, high = group[order], start[order] - zero, end[order] - zero
-    if extent * n_groups < _MOST_KEY:
+    if extent * n_groups < _MAX_KEY:
         # Each group has times of its own: the latest end so far stays within it.
         shift = group * extent
         reach = np.maximum.accumulate(high + shift)
@@ -164,7 +164,7 @@ def _side_by_side(low: I64, high: I64, lane: I64) -> Iterator[tuple[slice, I64, 
     at = 0
     while at < len(first):
         full = int(np.searchsorted(behind, first[at] + _BATCH, "right"))
-        end = min(max(full, at + 1), at + max(_MOST_KEY // extent, 1))
+        end = min(max(full, at + 1), at + max(_MAX_KEY // extent, 1))
         rows = slice(int(first[at]), int(behind[end - 1]))
         shift = np.repeat(np.arange(end - at), behind[at:end] - first[at:end])
         shift = shift * extent - zero
@@ -200,7 +200,7 @@ def _find_own_times(trace: Trace, worst: Quality) -> I64 | None:
     )
     if not _overlaps(start, end, lane):
         return None
-    if len(start) > MOST_SPANS:
+    if len(start) > MAX_SPANS:
         return np.zeros(0, np.int64)
     self_times = np.zeros(len(s), np.int64)
     self_times[slice(None) if rows is None else rows] = own_times(start, end, lane)
@@ -219,7 +219,7 @@ def _overlaps(start: I64, end: I64, lane: Array) -> bool:
         is_sorted &= bool((start[here] <= start[there])[same].all())
     if is_sorted:
         return False
-    if len(start) > MOST_SPANS:
+    if len(start) > MAX_SPANS:
         return True  # not told is better than told wrong
     order = np.lexsort((start, lane))
     return bool((~_alone(start[order], end[order], lane[order].astype(np.int64))).any())

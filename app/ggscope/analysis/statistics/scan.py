@@ -34,11 +34,11 @@ _MAX_MANTISSA = 8
 _CALL_ROWS = 1 << 19
 """Spans of one call, about 3 ms: how soon a cancel is heard."""
 _SORT_ROWS = 1 << 18
-_MOST_OPEN = 1 << 22
+_MAX_OPEN = 1 << 22
 """Spans that are open at once in one lane; 24 bytes each where there are so many."""
 _NOT_IN_ORDER = 2
 """What the kernel says where self times cannot be told from the order of spans."""
-_MOST_RUNS = 64
+_MAX_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
 _N_CELL = 5
@@ -450,7 +450,7 @@ class _Scan:
     def _own(self, edges: I64) -> tuple[I64, bool]:
         """Return self times, and whether the order of the spans tells them."""
         n_parts = n_workers()
-        max_open = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
+        max_open = int(min(np.diff(edges).max(initial=0), _MAX_OPEN))
         own = np.zeros((n_parts, self._n), np.int64)
         open_spans = [np.empty((max_open, 3), np.int64) for _ in range(n_parts)]
         states = [0]
@@ -515,7 +515,7 @@ class _Scan:
         """
         low, high = edges[:-1].copy(), edges[1:].copy()
         time, s = self._scope.time, self._trace.spans
-        if time is None or len(low) > _MOST_RUNS:
+        if time is None or len(low) > _MAX_RUNS:
             return low, high
         for run, (first, stop) in enumerate(pairwise(edges.tolist())):
             high[run] = first + np.searchsorted(s.start[first:stop], time.end)
@@ -534,7 +534,7 @@ class _Scan:
 
         Times are those that share the longest run out evenly.
         """
-        if (stop - first).sum() < _CALL_ROWS or len(first) > _MOST_RUNS:
+        if (stop - first).sum() < _CALL_ROWS or len(first) > _MAX_RUNS:
             return np.stack([first, stop])
         start, n_parts = self._trace.spans.start, n_workers()
         longest = int(np.argmax(stop - first))

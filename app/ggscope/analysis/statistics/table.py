@@ -25,7 +25,7 @@ from ggscope.analysis.statistics.grouping import (
 )
 from ggscope.analysis.statistics.latency import TokenTimes, token_times
 from ggscope.analysis.statistics.nesting import (
-    MOST_SPANS,
+    MAX_SPANS,
     Nesting,
     covered,
     nesting,
@@ -585,7 +585,7 @@ def _time_of_ops(
         used = quality_of(trace.spans.flags[rows]) <= scope.worst_used
         parts.append(rows[used & (ops.ticks[rows] >= 0)])
     rows = np.concatenate([np.zeros(0, np.int64), *parts])
-    if len(rows) > (MOST_SPANS if limit is None else limit):
+    if len(rows) > (MAX_SPANS if limit is None else limit):
         return None
     part = groups.of(rows)
     rows = rows if part.span is None else rows[part.span]

@@ -15,7 +15,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 TokenBy = Literal["token", "pass"]
-_MOST_CELLS = 1 << 21
+_MAX_CELLS = 1 << 21
 """Of more cells, a column holds several tokens: a file of 8 MB may name 32,000 of them
 and as many layers."""
 
@@ -74,7 +74,7 @@ def token_layers(
     finder = RowFinder(trace, by, token=names.key)
     n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
     n_tokens = len(finder.rows) - 1  # the last row is that of no token
-    step = max(-(-n_layers * len(finder.rows) // _MOST_CELLS), 1)
+    step = max(-(-n_layers * len(finder.rows) // _MAX_CELLS), 1)
     n_columns = -(-n_tokens // step) + 1
     sums = np.zeros((4, n_layers * n_columns), np.int64)
     table = account(trace)

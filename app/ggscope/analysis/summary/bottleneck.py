@@ -14,7 +14,7 @@ from enum import Enum
 
 from ggscope.analysis.requests import RequestShares
 
-_MOST_BETWEEN, _MOST_WAITING, _MOST_IDLE = 0.5, 0.3, 0.5
+_MAX_BETWEEN, _MAX_WAITING, _MAX_IDLE = 0.5, 0.3, 0.5
 _SLOW_EXCESS, _FEW = 0.3, 0.1
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
 _BUSY_DEVICE, _HOST = 0.7, 0.5
@@ -112,9 +112,9 @@ class Evidence:
 
 def cause_of(seen: Evidence) -> Cause | None:
     """Return what limits the run; None where the trace does not tell."""
-    if seen.between is not None and seen.between >= _MOST_BETWEEN:
+    if seen.between is not None and seen.between >= _MAX_BETWEEN:
         return Cause.BETWEEN_TOKENS
-    waits = seen.waiting is not None and seen.waiting >= _MOST_WAITING
+    waits = seen.waiting is not None and seen.waiting >= _MAX_WAITING
     if waits and 0 < seen.n_cores < seen.n_threads:
         return Cause.SHARED_CORES
     slow = seen.slow
@@ -122,7 +122,7 @@ def cause_of(seen: Evidence) -> Cause | None:
         return Cause.SLOW_TOKENS
     if waits:
         return Cause.WAITING
-    if seen.idle is not None and seen.idle >= _MOST_IDLE:
+    if seen.idle is not None and seen.idle >= _MAX_IDLE:
         return Cause.IDLE_THREADS
     if seen.of_peak is not None and seen.of_peak >= _PEAK:
         return Cause.BANDWIDTH

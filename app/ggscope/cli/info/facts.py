@@ -22,7 +22,7 @@ from ggscope.cli.info.times import (
     latency_json,
     stalls_json,
 )
-from ggscope.descriptions.completeness import completeness_words
+from ggscope.descriptions.completeness import completeness_text
 from ggscope.model.batches import token_counts
 from ggscope.model.tables import I64, Phase, distinct
 from ggscope.model.tokens import has_ubatches, numbers_per_phase
@@ -143,7 +143,7 @@ def completeness_json(trace: Trace, completeness: Completeness) -> dict[str, obj
             }
             for gap in completeness.tokens.gaps
         ],
-        "words": completeness_words(completeness),
+        "words": completeness_text(completeness),
         "gaps": [
             {
                 "name": gap.name,

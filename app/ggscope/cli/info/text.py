@@ -89,7 +89,7 @@ def parts_text(trace: Trace) -> str:
     """Return the files and how they fit, for people; "" for a file alone."""
     if not trace.parts:
         return ""
-    from ggscope.descriptions.files import join_words
+    from ggscope.descriptions.files import join_text
 
     rows = [
         (
@@ -106,7 +106,7 @@ def parts_text(trace: Trace) -> str:
     shown = table(head[:columns], [row[:columns] for row in rows], left=(0, 1, 2))
     title = f"{format_count(len(rows))} files in one session"
     lines = [styled(title, "bold"), shown]
-    lines += [f"  {one_line(join_words(join))}" for join in trace.joins]
+    lines += [f"  {one_line(join_text(join))}" for join in trace.joins]
     return "\n".join(lines)
 
 
@@ -148,7 +148,7 @@ def graphs_text(facts: dict[str, Any]) -> str:
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
 
 
-def buffers_words(facts: dict[str, Any]) -> str:
+def buffers_text(facts: dict[str, Any]) -> str:
     """Return "peak 3.0 GiB, 2 never freed"; "" where no peak is known."""
     buffers = facts["buffers"]
     if buffers is None or buffers["peak_bytes"] is None:
@@ -159,7 +159,7 @@ def buffers_words(facts: dict[str, Any]) -> str:
     return text
 
 
-def experts_words(facts: dict[str, Any]) -> str:
+def experts_text(facts: dict[str, Any]) -> str:
     """Return "32 in 24 layers, 288 choices"; "" without experts."""
     experts = facts["experts"]
     if experts is None:
@@ -200,7 +200,7 @@ def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
     ]
     if _has_times(facts):
         rows += [
-            ("clock", f"{clock}; {_origin_words(trace)}"),
+            ("clock", f"{clock}; {_origin_text(trace)}"),
             (
                 "duration",
                 f"{format_duration(trace.extent.duration, unit)}"
@@ -216,7 +216,7 @@ def _head_text(trace: Trace, facts: dict[str, Any]) -> str:
     return _pairs(rows)
 
 
-def _origin_words(trace: Trace) -> str:
+def _origin_text(trace: Trace) -> str:
     """Return where time 0 lies, and where the first event if that is elsewhere.
 
     In a session of several files time 0 is that of one of them.
@@ -268,14 +268,14 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     if not rows:
         return "No records: nothing was traced."
     more = {
-        "records": _event_words(facts["events"]) or _record_words(counts),
+        "records": _event_words(facts["events"]) or _record_text(counts),
         "spans": _by_word(facts["spans_by_quality"]),
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
         ),
-        "buffers": buffers_words(facts),
-        "tokens": _token_words(counts),
-        "passes": _pass_words(counts),
+        "buffers": buffers_text(facts),
+        "tokens": _token_text(counts),
+        "passes": _pass_text(counts),
     }
     shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
     if counts["spans"]:
@@ -288,9 +288,9 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
             for k, n in facts["sources"].items()
         )
         shown.append(("sources of ops", ", ".join(parts)))
-    experts = experts_words(facts)
+    experts = experts_text(facts)
     shown += [("experts", experts)] if experts else []
-    return _pairs([*shown, *_memory_words(facts)])
+    return _pairs([*shown, *_memory_text(facts)])
 
 
 def _left_out(trace: Trace) -> str:
@@ -298,9 +298,9 @@ def _left_out(trace: Trace) -> str:
     if not trace.stories:
         return ""
     from ggscope.analysis.completeness.coverage import trace_coverage
-    from ggscope.descriptions.coverage import left_out_words
+    from ggscope.descriptions.coverage import left_out_text
 
-    return left_out_words(trace_coverage(trace))
+    return left_out_text(trace_coverage(trace))
 
 
 def _event_words(events: dict[str, Any]) -> str:
@@ -308,7 +308,7 @@ def _event_words(events: dict[str, Any]) -> str:
     return _by_word({w: n for w, n in events.items() if not isinstance(n, dict)})
 
 
-def _record_words(counts: dict[str, int]) -> str:
+def _record_text(counts: dict[str, int]) -> str:
     """Return what records are of, where not all are of one kind; else ""."""
     n_ops, n_graphs = counts["op_records"], counts["graph_records"]
     n_lists = counts["records"] - n_ops - n_graphs
@@ -319,7 +319,7 @@ def _record_words(counts: dict[str, int]) -> str:
     return "; ".join(filter(None, (parts, of_graphs if n_graphs else "")))
 
 
-def _token_words(counts: dict[str, int | None]) -> str:
+def _token_text(counts: dict[str, int | None]) -> str:
     """Return "21 prompt, 7 generated, 2 sequences"."""
     if counts["prompt_tokens"] is None:
         # Of a pass over several tokens a trace may have one number.
@@ -334,7 +334,7 @@ def _token_words(counts: dict[str, int | None]) -> str:
     return parts + (f", {format_count(n)} sequences" if n > 1 else "")
 
 
-def _pass_words(counts: dict[str, int | None]) -> str:
+def _pass_text(counts: dict[str, int | None]) -> str:
     """Return "ubatches of 7 decodes"; "" where these are not known."""
     if counts["prompt_tokens"] is None:
         return ""
@@ -353,7 +353,7 @@ def _by_word(counts: dict[str, int]) -> str:
     return ", ".join(texts)
 
 
-def _memory_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _memory_text(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return (kind of memory, "peak 3.0 GiB in 5, 2 never freed") for each kind."""
     rows = []
     for title, usage in (facts["memory"] or {}).items():

@@ -95,7 +95,7 @@ def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
             row.append(NOT_AVAILABLE if rate is None else f"{rate:,.4g}")
         times = (phase[key] for key in ("mean", "median", "p90", "p99", "max"))
         row += [format_duration(time, unit) for time in times]
-        rows.append([*row, phase["slowest"], _slow_words(phase), phase["quality"]])
+        rows.append([*row, phase["slowest"], _slow_text(phase), phase["quality"]])
     return table(head, rows, left=(0, len(head) - 2, len(head) - 1))
 
 
@@ -103,7 +103,7 @@ def _count(n: int | None) -> str:
     return NOT_AVAILABLE if n is None else format_count(n)
 
 
-def _slow_words(phase: dict[str, Any]) -> str:
+def _slow_text(phase: dict[str, Any]) -> str:
     """Return "7: 12, 40, 5, 9, 1 …", slowest first; "none"."""
     if not phase["n_slow"]:
         return "none"

@@ -38,7 +38,7 @@ _WIDTH = 520
 _POLL_S = 0.1
 
 
-def saved_words(path: Path, what: str = "") -> str:
+def saved_text(path: Path, what: str = "") -> str:
     """Return "Saved x.csv: 153 rows."; `what` : "" = nothing but the name."""
     name = one_line(path.name)
     return f"Saved {name}: {what}." if what else f"Saved {name}."
@@ -76,7 +76,7 @@ class DataRequest:
         write_file(self.path, with_progress())
         n, n_all = forms.n_spans(events, self.form), len(self.trace.spans)
         of = f" of {format_count(n_all)}" if n < n_all else ""
-        sentence = saved_words(self.path, f"{format_count(n)}{of} spans")
+        sentence = saved_text(self.path, f"{format_count(n)}{of} spans")
         return " ".join((sentence, *forms.losses(events, self.form)))
 
 
@@ -103,9 +103,9 @@ class TableRequest:
         write_file(self.path, table.text(form, context).encode())
         if table.n < table.n_all:
             rows = f"{format_count(table.n)} of {format_count(table.n_all)} rows"
-            return f"{saved_words(self.path, rows)} {table.rest}"
+            return f"{saved_text(self.path, rows)} {table.rest}"
         rows = "1 row" if table.n == 1 else "{0} rows"
-        return saved_words(self.path, rows.format(format_count(table.n)))
+        return saved_text(self.path, rows.format(format_count(table.n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ReportRequest:
             raise ExportError(
                 last or f"ggscope report failed with exit code {child.returncode}."
             )
-        return saved_words(self.target)
+        return saved_text(self.target)
 
 
 class DataDialog(Dialog):

@@ -208,7 +208,7 @@ class FigureDialog(Dialog):
 
     def _make(self) -> None:
         self.pane = PreviewPane(self)
-        self.size_words = label("", self, "dim")
+        self.size_text = label("", self, "dim")
         self.view = self._combo("View", {name: name for name in self._sources})
         presets = {"": "as in window"} | dict(PRESET_WORDS)
         self.preset = self._combo(
@@ -356,7 +356,7 @@ class FigureDialog(Dialog):
         choices.setFixedWidth(max(inside.minimumSizeHint().width() + 24, 340))
         seen = QVBoxLayout()
         seen.addWidget(self.pane, 1)
-        seen.addWidget(self.size_words)
+        seen.addWidget(self.size_text)
         top = QHBoxLayout()
         top.setSpacing(16)
         top.addLayout(seen, 1)
@@ -554,7 +554,7 @@ class FigureDialog(Dialog):
 
     def _say_busy(self) -> None:
         if self._tasks.is_running("preview"):
-            self.size_words.setText("Drawing the preview…")
+            self.size_text.setText("Drawing the preview…")
             self.stop.show()
 
     def _on_preview(self, preview: Preview) -> None:
@@ -564,7 +564,7 @@ class FigureDialog(Dialog):
         self.pane.show_image(preview.image)
         self.caption.setPlainText(plain(preview.caption))
         per_mm = self.dpi.value() / 25.4
-        self.size_words.setText(
+        self.size_text.setText(
             "{} × {} pixels · {} × {} mm".format(
                 f"{preview.width:,}",
                 f"{preview.height:,}",
@@ -605,7 +605,7 @@ class FigureDialog(Dialog):
         self.stop.hide()
         self.preview = None
         self.pane.say(message)
-        self.size_words.setText("")
+        self.size_text.setText("")
         for text in (self.caption, self.command):
             text.clear()
         for one in (self.export, self.copy, self.copy_caption, self.copy_command):

@@ -102,9 +102,9 @@ _FIELDS = (
     ("buffers", "buffer"),
     ("categories", "category"),
 )
-MOST_TENSORS = 5_000
+MAX_TENSORS = 5_000
 """More names than this are for typing, not for picking."""
-MOST_LISTED = 2_000
+MAX_LISTED = 2_000
 """So many values are listed: a row each of 100,000 stops the window for seconds."""
 _PHASES = {int(phase): phase.name for phase in Phase}
 _SPACES = {
@@ -149,7 +149,7 @@ def _tensors(trace: Trace) -> Iterable[Choice]:
     )
     names = dict.fromkeys(
         trace.strings[int(trace.tensors.name[row])]
-        for row in rows[rows >= 0][:MOST_TENSORS].tolist()
+        for row in rows[rows >= 0][:MAX_TENSORS].tolist()
     )
     yield from ((name, name) for name in names if name)
 
@@ -380,7 +380,7 @@ class FilterPopup(QFrame):
         chosen = getattr(self._session.queries.filter, name) or frozenset()
         choices = self._choices.by_field.get(name)
         # What is left out of the list stays in the filter, as what is typed does.
-        self._listed = (choices or ())[:MOST_LISTED]
+        self._listed = (choices or ())[:MAX_LISTED]
         self.list.blockSignals(True)
         self.list.clear()
         for text, value in self._listed:
@@ -395,8 +395,8 @@ class FilterPopup(QFrame):
             is_open = choices is None or (trace is not None and trace.is_unread)
             text = "…" if is_open else "not in this trace"
             self._add_remark(text)
-        elif len(choices) > MOST_LISTED:
-            n_more = f"{len(choices) - MOST_LISTED:,}"
+        elif len(choices) > MAX_LISTED:
+            n_more = f"{len(choices) - MAX_LISTED:,}"
             text = f"{n_more} more: type them above"
             self._add_remark(text)
         self.list.blockSignals(False)

@@ -74,7 +74,7 @@ class ModelRequest:
     def __call__(self, context: TaskContext) -> str:
         """Return what it is; raises ReadError."""
         context.check_cancelled()
-        return launcher.model_words(self.path)
+        return launcher.model_text(self.path)
 
 
 class CheckLines(QWidget):
@@ -155,8 +155,8 @@ class RecordDialog(Dialog):
             self.recorded.setCurrentIndex(1)
         self.program = _line_of("Program", stored.programs, self)
         self.model = _line_of("Model", stored.models, self)
-        self.program_words = _words(3, self)
-        self.model_words = _words(1, self)
+        self.program_text = _words(3, self)
+        self.model_text = _words(1, self)
         self.prompt = _field(stored.prompt, "Prompt", self)
         self.tokens = _number(stored.tokens, MAX_TOKENS, "Tokens", self)
         self.threads = _number(stored.threads, MAX_THREADS, "Threads", self)
@@ -219,7 +219,7 @@ class RecordDialog(Dialog):
             ("Record", self.recorded, None),
             ("Program", self.program, ask[0]),
             ("Model", self.model, ask[1]),
-            ("", self.model_words, None),
+            ("", self.model_text, None),
             ("Prompt", self.prompt, None),
             ("Tokens", self.tokens, None),
             ("Threads", self.threads, None),
@@ -227,7 +227,7 @@ class RecordDialog(Dialog):
             ("Save trace to", self.output, ask[2]),
             ("Command", self.command, None),
             # At the end: however long it is, no field moves.
-            ("Tracing", self.program_words, None),
+            ("Tracing", self.program_text, None),
             ("Checks", self.checks, None),
         )
         for text, widget, browse in lines:
@@ -239,7 +239,7 @@ class RecordDialog(Dialog):
             if browse is not None:
                 row.addWidget(button("Browse…", browse, self))
             name = label(text, self)
-            is_text = widget in (self.checks, self.program_words)
+            is_text = widget in (self.checks, self.program_text)
             name.setAlignment(Qt.AlignmentFlag.AlignTop if is_text else _MIDDLE)
             form.addRow(name, row)
         inner = QWidget(self)
@@ -294,9 +294,9 @@ class RecordDialog(Dialog):
             self._checked, self._check = program, None
             self._checked_output = ""
             self.checks.show_checks(())
-            self._say(self.program_words, "")
+            self._say(self.program_text, "")
             if program:
-                self._say(self.program_words, "Checking the program…")
+                self._say(self.program_text, "Checking the program…")
         if program and (output or "") != self._checked_output:
             self._checked_output = output
             self._tasks.run(
@@ -325,13 +325,13 @@ class RecordDialog(Dialog):
             self.program.setEditText(targets[0].path)
         elif not typed:
             self._say(
-                self.program_words,
+                self.program_text,
                 "No llama.cpp found. Choose a program, or download one with "
                 "Help › Live demo.",
             )
 
     def _on_no_targets(self, failure: TaskFailure) -> None:
-        self._say(self.program_words, _sentence(failure.message), "error")
+        self._say(self.program_text, _sentence(failure.message), "error")
 
     def _on_check(self, check: TraceabilityCheck) -> None:
         self._check = check
@@ -347,11 +347,11 @@ class RecordDialog(Dialog):
             level = "error"
         if not check.target.command:
             text += " " + "Not a known llama.cpp tool: enter all its arguments."
-        self._say(self.program_words, text, level)
+        self._say(self.program_text, text, level)
         self._show()
 
     def _on_no_check(self, failure: TaskFailure) -> None:
-        self._say(self.program_words, _sentence(failure.message), "error")
+        self._say(self.program_text, _sentence(failure.message), "error")
         self._show()
 
     def _on_model(self, words: str) -> None:
@@ -425,11 +425,11 @@ class RecordDialog(Dialog):
         needs_model = "{model}" in spec.target.command
         lacks_model = needs_model and (not spec.model or spec.model != self._good_model)
         if not self.model.isEnabled():
-            self._say(self.model_words, "This program takes no model.")
+            self._say(self.model_text, "This program takes no model.")
         elif needs_model and not spec.model:
-            self._say(self.model_words, "Choose a GGUF model.")
+            self._say(self.model_text, "Choose a GGUF model.")
         else:
-            self._say(self.model_words, *self._of_model)
+            self._say(self.model_text, *self._of_model)
         self.start.setEnabled(
             is_whole
             and self._check is not None

@@ -65,7 +65,7 @@ _KEYS = (
     ("?", "all shortcuts"),
 )
 _KEY_COLUMNS = 4
-_MOST_LETTERS = 32
+_MAX_LETTERS = 32
 """Of a file's name on a button."""
 
 
@@ -118,7 +118,7 @@ class StartPage(QWidget):
         recent = self._settings.files.recent[:7]
         self.recent_rows = self._fill(self._recent_box, recent, _folder_and_size)
         names = [str(path) for path in samples()]
-        self.sample_rows = self._fill(self._sample_box, names, _sample_words)
+        self.sample_rows = self._fill(self._sample_box, names, _sample_text)
         self._no_recent.setVisible(not self.recent_rows)
         self._show_output()
 
@@ -128,8 +128,8 @@ class StartPage(QWidget):
         self.follow_button.setVisible(bool(path))
         if path:
             name = Path(path).name
-            if len(name) > _MOST_LETTERS:
-                name = f"{name[: _MOST_LETTERS // 2]}…{name[-_MOST_LETTERS // 2 :]}"
+            if len(name) > _MAX_LETTERS:
+                name = f"{name[: _MAX_LETTERS // 2]}…{name[-_MAX_LETTERS // 2 :]}"
             text = f"Follow {name}"
             self.follow_button.setText(caption(text))
             self.follow_button.setAccessibleName(text)
@@ -338,7 +338,7 @@ def _folder_and_size(path: Path) -> str:
     return f"{format_bytes(status.st_size)} · {path.parent}"
 
 
-def _sample_words(path: Path) -> str:
+def _sample_text(path: Path) -> str:
     text = SAMPLE_WORDS.get(path.name, "")
     try:
         status = os.stat(path)

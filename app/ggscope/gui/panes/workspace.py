@@ -50,8 +50,8 @@ DRAWER_SHARE, RUN_SHARE = 0.34, 0.22
 the second where the console of a program has a tab there."""
 NARROW_PX = 1100
 """A workspace narrower than this has no room to spare for details at its side."""
-_MOST_OF_DRAWER = 0.62
-_MOST_OF_DETAILS = 0.32
+_MAX_OF_DRAWER = 0.62
+_MAX_OF_DETAILS = 0.32
 _SAVE_MS = 400
 _FALLBACK_TAB = "summary"
 """Tab of the drawer that comes forward where the one in front is left out."""
@@ -659,7 +659,7 @@ class Workspace(QWidget):
         self._rows.setSizes([max(0, available - high), high])
         self._share_centre()
         available = self._columns.width() - self._columns.handleWidth()
-        wide = min(self._layout.right_width, round(available * _MOST_OF_DETAILS))
+        wide = min(self._layout.right_width, round(available * _MAX_OF_DETAILS))
         wide = max(wide, self.details.minimumWidth())
         self._columns.setSizes([max(0, available - wide), wide])
 
@@ -676,7 +676,7 @@ class Workspace(QWidget):
         if TIMELINE in self._hosts:
             lanes = max(available - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
             height = min(height, available - round(min(lanes, TIMELINE_ROOM * zoom)))
-        return min(height, round(available * _MOST_OF_DRAWER))
+        return min(height, round(available * _MAX_OF_DRAWER))
 
     def _share_centre(self) -> None:
         """Share the height of the centre among its rows, and the width of each."""

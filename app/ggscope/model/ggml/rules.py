@@ -95,7 +95,7 @@ ARITY: dict[str, frozenset[int]] = {
     op: frozenset(arity) for arity, text in _ARITY_TEXT.items() for op in text.split()
 }
 """Numbers of sources that an op takes, as recorded (never more than 4)."""
-MOST_SOURCES = 4
+MAX_SOURCES = 4
 """Sources that a record has room for; writers leave out the others."""
 OPS_OF_MORE_SOURCES = frozenset(
     [
@@ -107,7 +107,7 @@ OPS_OF_MORE_SOURCES = frozenset(
         "OPT_STEP_ADAMW",
     ]
 )
-"""Ops that may take more than `MOST_SOURCES`."""
+"""Ops that may take more than `MAX_SOURCES`."""
 _COMMON_TEXT = """
     ADD ADD_ID MUL MUL_MAT MUL_MAT_ID GET_ROWS SET_ROWS RMS_NORM NORM ROPE SOFT_MAX
     FLASH_ATTN_EXT GLU UNARY CPY CONT VIEW RESHAPE PERMUTE TRANSPOSE SCALE ARGSORT

@@ -12,9 +12,9 @@ from ggscope.readers.bench.forms import Row, form_of, rows_of
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.source import Source
 
-_MOST_BYTES = 512 << 20
-_MOST_PLACES = 12
-_MOST_NUMBER = 1e18
+_MAX_BYTES = 512 << 20
+_MAX_PLACES = 12
+_MAX_NUMBER = 1e18
 _BEYOND = "beyond 1e18"
 """Stands for numbers that nothing can be computed with."""
 _SAMPLES = ("samples_ns", "samples_ts")
@@ -45,7 +45,7 @@ class BenchReader:
         LimitExceededError
             If the file is larger than results ever are.
         """
-        refuse_larger(source, _MOST_BYTES, "Split the file.")
+        refuse_larger(source, _MAX_BYTES, "Split the file.")
         context.progress(0, source.size)
         text = source.read(0, source.size).decode("utf-8", "replace")
         form = form_of(text)
@@ -110,8 +110,8 @@ def _warn(builder: TraceBuilder, form: str, broken: list[int], odd: list[int]) -
 def _places(form: str, numbers: list[int]) -> str:
     """Return where rows are: ``lines 3, 7, 12``, the first ones of many."""
     word = "test" if form == "json" else "line"
-    shown = ", ".join(f"{number:,}" for number in numbers[:_MOST_PLACES])
-    more = f" and {n:,} more" if (n := len(numbers) - _MOST_PLACES) > 0 else ""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_MAX_PLACES])
+    more = f" and {n:,} more" if (n := len(numbers) - _MAX_PLACES) > 0 else ""
     return f"{word}{'s' if len(numbers) > 1 else ''} {shown}{more}"
 
 
@@ -136,7 +136,7 @@ def _samples(row: Row, key: str) -> Sequence[object]:
 
 def _plain(value: str | float | bool) -> str | float | bool:
     """Return a value as it is, or `_BEYOND`."""
-    if isinstance(value, str | bool) or abs(value) < _MOST_NUMBER:
+    if isinstance(value, str | bool) or abs(value) < _MAX_NUMBER:
         return value
     return _BEYOND
 
@@ -144,7 +144,7 @@ def _plain(value: str | float | bool) -> str | float | bool:
 def _is_amount(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return 0 < value < _MOST_NUMBER
+    return 0 < value < _MAX_NUMBER
 
 
 def _has_odd_samples(row: Row, clean: Row) -> bool:

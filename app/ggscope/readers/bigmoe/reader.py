@@ -57,9 +57,9 @@ Columns = dict[str, npt.NDArray[np.generic]]
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _MS = 1_000_000
-_MOST_NS = 1 << 55
-_MOST_NUMBER = 1 << 62
-_MOST_BYTES = 1 << 48
+_MAX_NS = 1 << 55
+_MAX_NUMBER = 1 << 62
+_MAX_BYTES = 1 << 48
 _ROW_BYTES = 120
 _PASS = ("turn", "phase", "step")
 _COUNTED = ("io_ms", "compute_ms", "stall_ms", "mgmt_ms", "drain_ms")
@@ -193,7 +193,7 @@ def _columns(rows: CsvRows, form: Form, names: tuple[str, ...]) -> tuple[Columns
             continue
         values = rows.decimals(position)
         if name in form.needs:
-            good &= np.isfinite(values) & (np.abs(values) < _MOST_NS)
+            good &= np.isfinite(values) & (np.abs(values) < _MAX_NS)
         columns[name] = values
     if not good.all():
         columns = {name: values[good] for name, values in columns.items()}
@@ -211,7 +211,7 @@ def _whole(columns: Columns, name: str) -> I64:
         n = len(next(iter(columns.values())))
         return np.full(n, -1, np.int64)
     values = columns[name].astype(np.float64)
-    known = np.isfinite(values) & (np.abs(values) < _MOST_NUMBER)
+    known = np.isfinite(values) & (np.abs(values) < _MAX_NUMBER)
     return np.where(known, np.rint(values), -1).astype(np.int64)
 
 
@@ -358,7 +358,7 @@ def _add_amplification(
     Rows that lack one of the two numbers count in neither.
     """
     asked, read = _whole(columns, "req_bytes"), _whole(columns, "read_bytes")
-    known = (asked > 0) & (read >= 0) & (asked < _MOST_BYTES) & (read < _MOST_BYTES)
+    known = (asked > 0) & (read >= 0) & (asked < _MAX_BYTES) & (read < _MAX_BYTES)
     if not known.any():
         return {}
     sums = np.zeros((2, len(begin)), np.float64)

@@ -15,8 +15,8 @@ from ggscope.readers.bigmoe import INFO
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.source import Source
 
-_MOST_BYTES = 1 << 20
-_MOST_VALUE = 512
+_MAX_BYTES = 1 << 20
+_MAX_VALUE = 512
 _LINE = re.compile(r"^([a-z][\w-]*)(?:=|: )(\S.*)$")
 _MARK = re.compile(rb"^moe-stream: read ", re.MULTILINE)
 _PARTS = (
@@ -30,7 +30,7 @@ _PARTS = (
     ),
 )
 """Name, line and duration of what a run consists of, in order."""
-_MOST_S = 1e7
+_MAX_S = 1e7
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 
 
@@ -47,10 +47,10 @@ def summary_trace(source: Source) -> Trace:
     CorruptError
         If no line is one of a summary.
     """
-    refuse_larger(source, _MOST_BYTES, "Is this the output of one run?")
+    refuse_larger(source, _MAX_BYTES, "Is this the output of one run?")
     text = source.head(source.size).decode("utf-8-sig", "replace")
     matches = [_LINE.match(line.rstrip()) for line in text.splitlines()]
-    facts = {m[1]: m[2][:_MOST_VALUE] for m in matches if m is not None}
+    facts = {m[1]: m[2][:_MAX_VALUE] for m in matches if m is not None}
     if not facts:
         raise CorruptError("no line is one of a summary.", offset=0)
     builder = TraceBuilder()
@@ -60,7 +60,7 @@ def summary_trace(source: Source) -> Trace:
         if match is None:
             continue
         seconds = float(np.prod([float(part) for part in match.groups()]))
-        if not 0 <= seconds < _MOST_S:
+        if not 0 <= seconds < _MAX_S:
             continue
         names.append(name)
         ends.append(ends[-1] + round(seconds * 1e9))

@@ -45,7 +45,7 @@ STACK_KEYS = ("samples", "stackFrames")
 """Values of sampled stacks, which may be longer …"""
 _STACK_BYTES = 64 << 20
 """… than this they are not."""
-_MOST_FACTS = 200
+_MAX_FACTS = 200
 _CAPACITY = 1 << 16
 _N_TEXTS = 1 << 18
 _N_VALUES = 1 << 17
@@ -309,7 +309,7 @@ class EventScan:
         """Take a value beside the events."""
         is_stack = key in STACK_KEYS
         text = cursor.value(_STACK_BYTES if is_stack else _FACT_BYTES)
-        if text is None or len(self._facts) >= _MOST_FACTS:
+        if text is None or len(self._facts) >= _MAX_FACTS:
             self.faults.left_out.append(key[:80])
             return
         with suppress(ValueError, RecursionError):

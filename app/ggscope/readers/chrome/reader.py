@@ -324,7 +324,6 @@ def _warn_of_stacks(builder: TraceBuilder, events: Events, made: ChromeTrace) ->
         builder.warn(
             Severity.NOTICE,
             "period_unknown",
-            "nothing tells how long samples stand for their thread; they are drawn "
-            "without length.",
+            "how long samples last is not known; they are drawn without length.",
             count=len(samples),
         )

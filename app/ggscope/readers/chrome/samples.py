@@ -8,7 +8,7 @@ import numpy as np
 
 from ggscope.model.tables import I64
 from ggscope.readers.common.stacks import (
-    MOST_FRAMES,
+    MAX_FRAMES,
     StackBuilder,
     Stacks,
     ends_of,
@@ -112,9 +112,9 @@ class _Frames:
 
     def _below(self, node: int | None, path: list[str]) -> int | None:
         """Return the stack of frames below another one, the innermost first."""
-        if len(path) > MOST_FRAMES:
+        if len(path) > MAX_FRAMES:
             self.n_deep += 1
-            path = path[-MOST_FRAMES:]
+            path = path[-MAX_FRAMES:]
         for word in reversed(path):
             frame = self._frames[word]
             if node is not None and isinstance(frame, dict):

@@ -41,7 +41,7 @@ from ggscope.readers.common.nesting import (
     stacked,
     taken,
 )
-from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
+from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
     NAMELESS,
@@ -59,9 +59,9 @@ from ggscope.readers.common.stacks import (
 )
 
 OP_TABLE_ID = "chrome"
-_MOST_BESIDE = 512
+_MAX_BESIDE = 512
 """Lanes of activities beside threads, each for a name; beyond, one for a process."""
-_MOST_SERIES = 4096
+_MAX_SERIES = 4096
 _WAITS = frozenset({"cuda_sync"})
 _PROFILER = frozenset({"Trace"})
 """Of the one span that lasts as long as PyTorch's profiler records."""
@@ -251,7 +251,7 @@ class ChromeTrace:
         """Add the spans of a file of ggscope: the category of events is the op."""
         events, row = self._events, spans.name_row
         category, name = events.category[row], events.name[row]
-        listed = np.unique(category[category >= 0])[:MOST_OPS]
+        listed = np.unique(category[category >= 0])[:MAX_OPS]
         number = np.full(len(events.texts) + 1, -1, np.int64)
         number[listed] = np.arange(len(listed))
         names = tuple(events.texts[i] for i in listed.tolist())
@@ -540,7 +540,7 @@ class ChromeTrace:
         name = events.name[opening].astype(np.int64)
         key = (pid + 1) * (len(events.texts) + 1) + name + 1
         different, where, place = ranked(key)
-        if len(different) > _MOST_BESIDE:
+        if len(different) > _MAX_BESIDE:
             different, where, place = ranked(pid)
         processes = self._metadata.processes(events.track[opening[where]].tolist())
         several = len(processes) > 1
@@ -548,7 +548,7 @@ class ChromeTrace:
         for i in where.tolist():
             process = processes[int(pid[i])].title
             title = self._word(int(name[i])) or "activities"
-            if len(different) > _MOST_BESIDE:
+            if len(different) > _MAX_BESIDE:
                 title = "activities"
             group = (f"{process} · {ACTIVITIES}",) if several and process else ()
             lanes.append(
@@ -624,7 +624,7 @@ class ChromeTrace:
         edges = np.flatnonzero(np.diff(key[order])) + 1
         parts = np.split(order, edges)
         names = self._counter_names(rows, pid, word, parts)
-        for name, part in list(zip(names, parts, strict=True))[:_MOST_SERIES]:
+        for name, part in list(zip(names, parts, strict=True))[:_MAX_SERIES]:
             at = time[part] - self.origin
             row = rows[part[0]]
             facts = None
@@ -635,7 +635,7 @@ class ChromeTrace:
                 self._builder.add_counter(*name, CounterShape.LEVEL, at, value[part])
             else:
                 add_own_counter(self._builder, facts, at, value[part])
-        return max(len(parts) - _MOST_SERIES, 0)
+        return max(len(parts) - _MAX_SERIES, 0)
 
     def _memory_rows(self) -> I64:
         """Return the instants that tell how much memory is allocated."""

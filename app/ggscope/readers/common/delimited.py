@@ -45,7 +45,7 @@ _MEMORY_BLOCKS = 32
 _HEADER_BYTES = 32 << 10
 _RECORD_BYTES = 64 << 10
 _SHOWN_CHARS = 4096
-_MOST_FIELDS = 4096
+_MAX_FIELDS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def header_of(data: bytes) -> Header | None:
         return None
     delimiter = max(_DELIMITERS, key=line.count)
     names = _fields_of(line, delimiter)
-    if not 2 <= len(names) <= _MOST_FIELDS:
+    if not 2 <= len(names) <= _MAX_FIELDS:
         return None
     return Header(tuple(name.strip() for name in names), delimiter, end)
 

@@ -24,14 +24,14 @@ from ggscope.model.trace import LaneKind, OpTable, Severity
 from ggscope.readers.common.launches import column_of, ops_around, ranges_around
 from ggscope.readers.common.nesting import Nesting
 
-_MOST_LANES = 16_384
-_MOST_OPS = 32_000
-_MOST_COUNTERS = 512
+_MAX_LANES = 16_384
+_MAX_OPS = 32_000
+_MAX_COUNTERS = 512
 NONE = -(1 << 63)
 """Stands for a number that is not there."""
 FAR = 1 << 61
 """Times beyond are no times: nanoseconds since 1970 reach it in 2043."""
-_MOST_ROWID = 1 << 40
+_MAX_ROWID = 1 << 40
 """Rows beyond are drawn, but not shown as records."""
 
 
@@ -44,7 +44,7 @@ class Numbering:
 
     def of(self, table: str, rowid: I64) -> I64:
         """Return the numbers of a table's rows, -1 where they have none."""
-        is_usual = (rowid >= 0) & (rowid < _MOST_ROWID)
+        is_usual = (rowid >= 0) & (rowid < _MAX_ROWID)
         if table not in self._first:
             self._first[table] = self._next
             self._next += int(rowid[is_usual].max(initial=-1)) + 1
@@ -189,7 +189,7 @@ class Gathered:
                 name=events.name[order],
                 record=events.record[order],
             )
-        for series in self.counters[:_MOST_COUNTERS]:
+        for series in self.counters[:_MAX_COUNTERS]:
             self.builder.add_counter(
                 series.name,
                 series.unit,
@@ -197,12 +197,12 @@ class Gathered:
                 series.time - origin,
                 series.value,
             )
-        if len(self.counters) > _MOST_COUNTERS:
+        if len(self.counters) > _MAX_COUNTERS:
             self.builder.warn(
                 Severity.NOTICE,
                 "too_many_counters",
-                f"only the first {_MOST_COUNTERS} counters were loaded.",
-                count=len(self.counters) - _MOST_COUNTERS,
+                f"only the first {_MAX_COUNTERS} counters were loaded.",
+                count=len(self.counters) - _MAX_COUNTERS,
             )
 
     def _add_lanes(self) -> I64:
@@ -218,14 +218,14 @@ class Gathered:
         other = -1
         for place, number in enumerate(numbers):
             track = self.tracks[number]
-            if place < _MOST_LANES:
+            if place < _MAX_LANES:
                 lanes[number] = self.builder.add_lane(
                     track.name, track.kind, track.group, (place,)
                 )
                 continue
             if other < 0:
                 other = self.builder.add_lane(
-                    "others", LaneKind.THREAD, (), (_MOST_LANES,)
+                    "others", LaneKind.THREAD, (), (_MAX_LANES,)
                 )
             lanes[number] = other
         return lanes
@@ -299,11 +299,11 @@ class Gathered:
         """Return the op of each span; the most frequent ones have numbers."""
         ids = np.concatenate([e.name if e.op is None else e.op for e in parts])
         different, _, place = ranked(ids)
-        texts = [self.builder.strings[int(i)] for i in different[:_MOST_OPS].tolist()]
-        if len(different) > _MOST_OPS:
+        texts = [self.builder.strings[int(i)] for i in different[:_MAX_OPS].tolist()]
+        if len(different) > _MAX_OPS:
             texts.append("others")
         self.builder.ops = OpTable(self.op_table, tuple(texts), source="spelled")
-        return np.minimum(place, _MOST_OPS).astype(np.int16)
+        return np.minimum(place, _MAX_OPS).astype(np.int16)
 
     def _add_copies(self, parts: Sequence[Events], place: I64) -> None:
         """Let copies access their bytes: those from the device read, others write."""

@@ -32,7 +32,7 @@ from ggscope.readers.common.op_lines import Kind, OpLines
 HMX_THREAD = 10
 _WRAP = 1 << 32
 _UNFINISHED = int(SpanFlag.UNFINISHED)
-_MOST_LANES = 256
+_MAX_LANES = 256
 _KINDS = (Kind.PROFILED_OP, Kind.BATCH, Kind.EVENT)
 
 
@@ -338,7 +338,7 @@ class NpuLanes:
             self._builder.strings.intern_many(list(lines.texts)), np.int32
         )
         for number, (of, number_of_thread, what) in enumerate(
-            lanes.tolist()[:_MOST_LANES]
+            lanes.tolist()[:_MAX_LANES]
         ):
             mine = begins[place == number]
             name = (f"T{number_of_thread} HVX", f"T{number_of_thread} DMA")[what == 2]

@@ -23,7 +23,7 @@ _DEPTH = 4
 """Keys of a path, at most."""
 _RECORD_BYTES = 64 << 10
 _SHOWN_BYTES = 4096
-_MOST_FIELDS = 200
+_MAX_FIELDS = 200
 _OFFSET_STEP = 32
 
 
@@ -313,7 +313,7 @@ def _fields(
     if not isinstance(value, dict):
         return 0, []
     fields = list(_shown_fields(value, opened, ""))
-    return len(text[:end].encode()), fields[:_MOST_FIELDS]
+    return len(text[:end].encode()), fields[:_MAX_FIELDS]
 
 
 def _shown_fields(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.model.tables import Array
 
-MOST_OPS = 32_000
+MAX_OPS = 32_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +17,7 @@ class OpWords:
 
     Attributes
     ----------
-    names : of all ops; more than `MOST_OPS` are one, at the end.
+    names : of all ops; more than `MAX_OPS` are one, at the end.
     op : int16[n], of each span, -1 none.
     n_others : names that are not distinguished.
     """
@@ -41,9 +41,9 @@ def ops_of_words(
     used[-1] = False
     listed = np.flatnonzero(used)
     number = np.full(len(texts) + 1, -1, np.int64)
-    number[listed] = np.minimum(np.arange(len(listed)), MOST_OPS)
-    names = [texts[i] for i in listed[:MOST_OPS].tolist()]
-    n_others = max(len(listed) - MOST_OPS, 0)
+    number[listed] = np.minimum(np.arange(len(listed)), MAX_OPS)
+    names = [texts[i] for i in listed[:MAX_OPS].tolist()]
+    n_others = max(len(listed) - MAX_OPS, 0)
     if n_others:
         names.append("other names")
     op = number[word]

@@ -38,7 +38,7 @@ QUALITIES = {
     "unfinished": SpanFlag.UNFINISHED,
 }
 _FARTHEST = 1 << 62
-_MOST_LANES = 1 << 20
+_MAX_LANES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _lanes(
         if kind is None or not is_sound or not isinstance(n, int):
             return {}
         assert isinstance(process, int)
-        if not 0 < n <= _MOST_LANES - len(lanes):
+        if not 0 < n <= _MAX_LANES - len(lanes):
             return {}
         for _ in range(n):
             while number in further:

@@ -19,7 +19,7 @@ HEAD_BYTES = 256 << 10
 BLOCK_BYTES = 4 << 20
 LONGEST = 64 << 20
 """Of what is looked at in one piece, an event or a row."""
-MOST_RATIO, FREE_BYTES = 400, 64 << 20
+MAX_RATIO, FREE_BYTES = 400, 64 << 20
 """A file may unpack to so many times its size, or to so much in any case. JSON of
 traces packs 8 to 50 times."""
 _RATIO_BYTES = 16 << 20
@@ -37,7 +37,7 @@ class PackedError(Exception):
     """Why unpacking ended before the end; the text says it to people."""
 
 
-_TOO_MUCH = f"it unpacks to more than {MOST_RATIO} times its size, as no trace does"
+_TOO_MUCH = f"it unpacks to more than {MAX_RATIO} times its size, as no trace does"
 
 
 def remedy_of_packing(ended: str) -> str:
@@ -298,7 +298,7 @@ class _Bound:
     def add(self, n: int, packed: int) -> None:
         """Count bytes. Raises PackedError where they are too many."""
         self.text_bytes += n
-        if self.text_bytes > max(FREE_BYTES, MOST_RATIO * packed):
+        if self.text_bytes > max(FREE_BYTES, MAX_RATIO * packed):
             raise PackedError(_TOO_MUCH)
 
 

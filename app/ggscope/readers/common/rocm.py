@@ -27,13 +27,13 @@ KERNEL, COPY, MEMORY = "kernel", "gpu_memcpy", "gpu_memory"
 """Categories of what a device does."""
 _PLACELESS = {MEMORY: "allocations", COPY: "copies"}
 """Lanes of what needs no queue."""
-MOST_NAME = 512
+MAX_NAME = 512
 PLACES = ("pid", "tid", "agent_id", "queue_id", "stream_id")
 """Columns that say where something ran."""
 AGENT_KINDS = ("", "CPU", "GPU")
 _CPU = AGENT_KINDS[1]
 _LARGEST = 1 << 50
-_MOST_CORRELATION = 1 << 48
+_MAX_CORRELATION = 1 << 48
 
 Rows = dict[str, I64]
 """Columns of n rows: "record", "start", "end", `PLACES`, "correlation"; of copies also
@@ -58,7 +58,7 @@ class RocmNames:
 
 def agent_title(kind: object, number: object, name: object) -> str:
     """Return the name of an agent, ``GPU 0 AMD Instinct MI300X``."""
-    return f"{kind or 'agent'} {number} {name or ''}".rstrip()[:MOST_NAME]
+    return f"{kind or 'agent'} {number} {name or ''}".rstrip()[:MAX_NAME]
 
 
 class RocmEvents:
@@ -156,7 +156,7 @@ class RocmEvents:
     def _launches(self, rows: Rows) -> I64:
         """Return what joins a call and its work: the correlation id in its process."""
         ids = rows["correlation"]
-        is_known = (ids > 0) & (ids < _MOST_CORRELATION)
+        is_known = (ids > 0) & (ids < _MAX_CORRELATION)
         return np.where(is_known, (self._number << 48) | ids, -1)
 
     # -- tracks ------------------------------------------------------------------
@@ -189,7 +189,7 @@ class RocmEvents:
         else:
             name = placeless or "queue unknown"
         return Track(
-            name[:MOST_NAME],
+            name[:MAX_NAME],
             LaneKind.ENGINE,
             group,
             (0, self._number, agent, stream, queue),
@@ -240,6 +240,6 @@ def counter_series(
         rows = np.argsort(time, kind="stable")
         rows = rows[np.isfinite(total[rows])]
         if len(rows):
-            name = title(int(counter[part[0]]))[:MOST_NAME]
+            name = title(int(counter[part[0]]))[:MAX_NAME]
             series.append(Series(name, "", time[rows], total[rows]))
     return series

@@ -26,8 +26,8 @@ NODE = np.dtype(
 UNKNOWN = 0xFFFF_FFFF
 _COMPUTED, _FUSED, _IS_WEIGHT, _VIEW = 1, 2, 4, 16
 ALLOCATED, FREED, _USAGE = 1, 2, 3
-_MOST_BYTES = 1 << 61
-_MOST_LAYERS = 1 << 15
+_MAX_BYTES = 1 << 61
+_MAX_LAYERS = 1 << 15
 _STRUCTURE = ("flags", "layer", "model", "weight", "sources")
 """What builds that are alike have in common, with their names; the rest are places and
 sizes."""
@@ -164,7 +164,7 @@ class Definitions:
             name,
             offset=offset,
             size=size,
-            type_number=min(kind, _MOST_LAYERS - 1),
+            type_number=min(kind, _MAX_LAYERS - 1),
             shape=[max(n, 0) for n in shape],
             file=self._models.get(model, -1),
         )
@@ -252,7 +252,7 @@ class Definitions:
         """Look at names and sources once for all builds that are alike."""
         intern = self._builder.strings.intern
         layer = tensors["layer"].astype(np.int64)
-        layer[(layer < 0) | (layer >= _MOST_LAYERS)] = -1
+        layer[(layer < 0) | (layer >= _MAX_LAYERS)] = -1
         for i in np.flatnonzero(layer < 0).tolist():
             layer[i] = layer_of(names[i])
         lengths, source = _reads(tensors, n_nodes)
@@ -264,7 +264,7 @@ class Definitions:
         _, firsts = np.unique(source, return_index=True)
         for i in source[np.sort(firsts)].tolist():
             parsed = parse(names[i])
-            experts[i] = parsed.expert if parsed.expert < _MOST_LAYERS else -1
+            experts[i] = parsed.expert if parsed.expert < _MAX_LAYERS else -1
             if is_weight[i]:
                 key = int(tensors["model"][i]), int(tensors["weight"][i])
                 rows[i] = self._of_weight.get(key, -1)
@@ -357,7 +357,7 @@ def _writers(tensors: Array, n_nodes: int) -> I64:
 def _bounded(numbers: Array) -> I64:
     """Return sizes or places; -1 where one is not known or cannot be."""
     values = numbers.astype(np.int64)
-    values[numbers >= _MOST_BYTES] = -1
+    values[numbers >= _MAX_BYTES] = -1
     return values
 
 
@@ -367,4 +367,4 @@ def _usage(number: int) -> int:
 
 def bounded(number: int) -> int:
     """Return a size or place; -1 where it is not known or cannot be."""
-    return number if number < _MOST_BYTES else -1
+    return number if number < _MAX_BYTES else -1

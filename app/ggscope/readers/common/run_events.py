@@ -18,13 +18,13 @@ FAR = 1 << 61
 """Later times are damage."""
 HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
               "synchronize", "sample", "reset")  # fmt: skip
-_MOST_BACKENDS = 1 << 8
+_MAX_BACKENDS = 1 << 8
 _CPU = "CPU"
 """What ggml calls the backend that every program has."""
 _UNFINISHED, _ESTIMATED = int(SpanFlag.UNFINISHED), int(SpanFlag.ESTIMATED)
-_MOST_OPEN = 1 << 8
+_MAX_OPEN = 1 << 8
 """Ubatches that are computed at once."""
-_MOST_HELD = 1 << 16
+_MAX_HELD = 1 << 16
 """Spans of the only sequence of a context that wait for another sequence."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
@@ -189,7 +189,7 @@ class RunEvents:
                 self.n_ubatches += 1
             ubatch.n_open += 1
             ubatch.is_asynchronous |= self._is_other(backend)
-            if len(self._ubatches) > _MOST_OPEN:  # ends were lost
+            if len(self._ubatches) > _MAX_OPEN:  # ends were lost
                 self._end_ubatch(next(iter(self._ubatches)))
         return graph
 
@@ -297,7 +297,7 @@ class RunEvents:
                 of_context.held.append(span)
         if of_context.held is None or len(of_context.known) < 2:
             if of_context.held is not None:
-                del of_context.held[:-_MOST_HELD]
+                del of_context.held[:-_MAX_HELD]
             return
         held, of_context.held = of_context.held, None
         for span in held:
@@ -325,7 +325,7 @@ class RunEvents:
         self, number: int, name: str, device: str, description: str
     ) -> None:
         """Note what computes graphs; texts may be empty."""
-        if len(self._backends) < _MOST_BACKENDS:
+        if len(self._backends) < _MAX_BACKENDS:
             on = f" on {device}" if device not in ("", name) else ""
             what = f" ({description})" if description not in ("", name, device) else ""
             self._backends[number] = f"{name}{on}{what}"

@@ -15,7 +15,7 @@ from ggscope.native.declared import StackRows, StackTally, TextArena
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
-from ggscope.readers.common.stacks import I32, MOST_FRAMES, StackPairTable, Stacks
+from ggscope.readers.common.stacks import I32, MAX_FRAMES, StackPairTable, Stacks
 from ggscope.readers.source import Source
 
 NO_TIME = np.iinfo(np.int64).min
@@ -141,7 +141,7 @@ class SampleScan:
         self._table = ChunkedTable(**_COLUMNS)
         self._columns = {name: np.empty(_CAPACITY, kind) for name, kind in
                          _COLUMNS.items()}  # fmt: skip
-        self._scratch = np.empty(MOST_FRAMES, np.int32)
+        self._scratch = np.empty(MAX_FRAMES, np.int32)
         self._counts = {name: [0, -1] for name in ("other", "deep", "negative")}
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ class SampleScan:
         """Make the tables larger that have little room left."""
         texts = self._texts.table
         for pairs in (self._frames, self._nodes):
-            if pairs.table.capacity - pairs.table.count <= MOST_FRAMES:
+            if pairs.table.capacity - pairs.table.count <= MAX_FRAMES:
                 _check_size(2 * int(pairs.table.capacity))
                 pairs.grow(2 * int(pairs.table.capacity))
         is_small = texts.capacity - texts.count <= 8

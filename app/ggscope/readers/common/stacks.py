@@ -19,10 +19,10 @@ from ggscope.model.tables import I64, Array, SpanFlag, narrow
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.native.declared import StackPairs, StackWalk
 from ggscope.native.library import library
-from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
+from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
 
 I32 = npt.NDArray[np.int32]
-MOST_FRAMES = 2048
+MAX_FRAMES = 2048
 """Frames of a stack that are shown, as in ``stacks.c``."""
 OP_TABLE_ID = "frames"
 GROUP = "Stacks"
@@ -108,7 +108,7 @@ class StackBuilder:
 
     Attributes
     ----------
-    n_deep : stacks with more than `MOST_FRAMES` frames; the innermost are left out.
+    n_deep : stacks with more than `MAX_FRAMES` frames; the innermost are left out.
     """
 
     def __init__(self) -> None:
@@ -129,9 +129,9 @@ class StackBuilder:
     def stack(self, frames: Sequence[int]) -> int:
         """Return the node of a stack, outermost frame first; -1 without any."""
         node = -1
-        if len(frames) > MOST_FRAMES:
+        if len(frames) > MAX_FRAMES:
             self.n_deep += 1
-        for frame in frames[:MOST_FRAMES]:
+        for frame in frames[:MAX_FRAMES]:
             node = self.node(node, frame)
         return node
 
@@ -157,7 +157,7 @@ class StackPairTable:
     def __init__(self) -> None:
         self.table = StackPairs()
         self._first, self._second = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        self.grow(4 * MOST_FRAMES)
+        self.grow(4 * MAX_FRAMES)
 
     def grow(self, capacity: int) -> None:
         """Make room for so many pairs."""
@@ -195,9 +195,9 @@ def put_stacks(
     depths : how many frames each has.
     """
     place = np.arange(len(frames)) - np.repeat(np.cumsum(depths) - depths, depths)
-    n_deep = int(np.count_nonzero(depths > MOST_FRAMES))
+    n_deep = int(np.count_nonzero(depths > MAX_FRAMES))
     if n_deep:
-        frames, depths = frames[place < MOST_FRAMES], np.minimum(depths, MOST_FRAMES)
+        frames, depths = frames[place < MAX_FRAMES], np.minimum(depths, MAX_FRAMES)
     # The library takes them innermost first: read backwards, the last stack first.
     backwards = np.ascontiguousarray(frames[::-1], np.int32)
     first = np.zeros(len(depths) + 1, np.int64)
@@ -303,7 +303,7 @@ def _walk_samples(
     touches : whether each sample begins where the one before it in its lane ends.
     """
     walk = StackWalk(
-        node=np.empty(MOST_FRAMES, np.int32), span=np.empty(MOST_FRAMES, np.int64)
+        node=np.empty(MAX_FRAMES, np.int32), span=np.empty(MAX_FRAMES, np.int64)
     )
     into = (None, None, None) if spans is None else spans
     for first in range(0, len(node), _SAMPLES_AT_ONCE):
@@ -412,7 +412,7 @@ def add_stack_spans(
     name, part = stacks.name[used], stacks.part[used]
     op = _ops(builder, stacks, name)
     # The op is its name; only where there are too many it has another one.
-    other_name = np.where(op < MOST_OPS, -1, text[name])
+    other_name = np.where(op < MAX_OPS, -1, text[name])
     place = np.zeros(len(stacks.name), np.int64)
     place[used] = np.arange(len(used))
     at = narrow(place)[spans.frame]
@@ -469,7 +469,7 @@ def warn_of_depth(
         builder.warn(
             Severity.DATA_LOSS,
             "deep_stacks",
-            f"stacks have more than {MOST_FRAMES:,} frames; the others are left out.",
+            f"stacks have more than {MAX_FRAMES:,} frames; the others are left out.",
             offset,
             n_deep,
         )

@@ -23,7 +23,7 @@ BLOCK_BYTES = 4 << 20
 LONGEST_LINE = 64 << 20
 _TAIL_BYTES = 1 << 16
 """Of a block, in which its last line mostly begins."""
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 
 
 def scanned(
@@ -45,7 +45,7 @@ def scanned(
         If that was asked for.
     """
     pending: deque[tuple[int, Future[_Part]]] = deque()
-    n_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for offset, block, is_last in line_blocks(source):
@@ -119,7 +119,7 @@ def lines_estimate(
     """
     share = head.size / len(head.data)
     n = int((n_rows + 1) * share)
-    fixed = _MOST_THREADS * 4 * BLOCK_BYTES
+    fixed = _MAX_THREADS * 4 * BLOCK_BYTES
     return Estimate(int(n_lines * share), row_bytes * n, reading_bytes * n + fixed)
 
 

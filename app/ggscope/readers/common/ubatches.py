@@ -14,7 +14,7 @@ _PHASES = (-1, int(Phase.PROMPT), int(Phase.GENERATE), int(Phase.MIXED))
 N_PHASES = len(_PHASES)
 _OF_TOKENS = np.array([-1, Phase.PROMPT, Phase.GENERATE, -1], np.int8)
 """The same of single tokens, which are never mixed."""
-MOST_SEQUENCES = 1 << 16
+MAX_SEQUENCES = 1 << 16
 _LISTED = 6
 """So many tokens or positions are in words."""
 _UNKNOWN_POSITION = -1

@@ -37,7 +37,7 @@ def category_of(function: str) -> CallKind:
     return CallKind.OTHER
 
 
-def error_words(function: str, result: int) -> str:
+def error_text(function: str, result: int) -> str:
     """Return the number of an error, with its word where it is a function of CUDA."""
     is_driver = function.startswith("cu") and not function.startswith("cuda")
     word = _ERRORS.get(result, "") if is_driver else ""

@@ -15,7 +15,7 @@ _USUAL = (((Form.HOOK, Form.NUMBERED), "s"), ((Form.PROBE, Form.ENTRY), "ms"))
 _BETWEEN_NS = 3e7
 """Between a millisecond and a second."""
 _FURTHEST_NS = 1 << 61
-_MOST_LOOKED_AT = 100_000
+_MAX_LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ def _unit_by_durations(
 
     "" where no end of the events `mine` states one.
     """
-    begin, end = (rows[:_MOST_LOOKED_AT] for rows in ends)
+    begin, end = (rows[:_MAX_LOOKED_AT] for rows in ends)
     chosen = mine[end] & (lines.duration[end] > 0)
     begin, end = begin[chosen], end[chosen]
     passed = (lines.whole[end] - lines.whole[begin]).astype(np.float64)

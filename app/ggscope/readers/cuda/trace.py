@@ -23,7 +23,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.model.units import Clock, format_bytes
-from ggscope.readers.cuda.categories import category_of, error_words
+from ggscope.readers.cuda.categories import category_of, error_text
 from ggscope.readers.cuda.counters import AllocatedCounter, RateCounter
 from ggscope.readers.cuda.lines import NO_RESULT, UNKNOWN, CallLines, Form, Mark
 from ggscope.readers.cuda.pairs import pairs_of
@@ -35,9 +35,9 @@ _NUMBERED = {
     1: "CUDA call", 2: "CUDA call", 3: "kernel launch", 4: "memory allocation",
     5: "memory copy", 6: "ioctl", 7: "ioctl",
 }  # fmt: skip
-_MOST_LANES = 1024
-_MOST_OPS = 32_000
-_MOST_NAMES = 20_000
+_MAX_LANES = 1024
+_MAX_OPS = 32_000
+_MAX_NAMES = 20_000
 """Sizes and rates that become part of a name; beyond that the function is the name."""
 _RESOLUTION_NS = 1_000_000
 """Of times that are whole milliseconds."""
@@ -150,8 +150,8 @@ class CallTrace:
             order = order[~is_open]
         self._begin, self._end, self._finish = begin[order], end[order], finish[order]
         texts = self._names.texts
-        names = [*texts[:_MOST_OPS]]
-        if len(texts) > _MOST_OPS:
+        names = [*texts[:_MAX_OPS]]
+        if len(texts) > _MAX_OPS:
             names.append("other functions")
         if self.builder.ops is None or len(self.builder.ops.names) != len(names):
             self.builder.ops = OpTable(OP_TABLE_ID, tuple(names), source="spelled")
@@ -187,7 +187,7 @@ class CallTrace:
             "end": finish[rows],
             "lane": narrow(lanes),
             "name": self._span_names(begin, end, function, size, rate, failed),
-            "op": np.minimum(function, _MOST_OPS).astype(np.int16),
+            "op": np.minimum(function, _MAX_OPS).astype(np.int16),
             "flags": flags,
             "category": narrow(kind_names[kinds[function]].astype(np.int64)),
             "record": narrow(self._lines.line[begin]),
@@ -249,7 +249,7 @@ class CallTrace:
 
     def _thread_lane(self, pid: int, tid: int, several: bool) -> int:
         """Add the lane of a thread; threads beyond the first ones share one."""
-        if len(self._of_thread) >= _MOST_LANES:
+        if len(self._of_thread) >= _MAX_LANES:
             beyond = (UNKNOWN, UNKNOWN - 1)
             if beyond not in self._of_thread:
                 self._of_thread[beyond] = self.builder.add_lane(
@@ -292,7 +292,7 @@ class CallTrace:
         kernel = self._kernels(function, begin)
         has_more = (size >= 0) | (rate >= 0) | failed | (kernel >= 0)
         detailed = np.flatnonzero(has_more)
-        if not len(detailed) or len(self._detailed) > _MOST_NAMES:
+        if not len(detailed) or len(self._detailed) > _MAX_NAMES:
             return names
         error = self._error_rows(begin, end, failed)[detailed]
         key = function[detailed]
@@ -300,7 +300,7 @@ class CallTrace:
         for values in (size[detailed], rate[detailed], errors, kernel[detailed]):
             _, _, place = ranked(values)
             _, first, key = ranked(key * (int(place.max()) + 1) + place)
-        if len(first) > _MOST_NAMES:
+        if len(first) > _MAX_NAMES:
             return names
         span_names = []
         for row, of_error in zip(
@@ -351,7 +351,7 @@ class CallTrace:
         if lines.form[row] == Form.STRACE and way >= 0:
             what = lines.texts[way]
         elif result != NO_RESULT:
-            what = error_words(function, result)
+            what = error_text(function, result)
         return f"failed: {what}" if what else "failed"
 
     def _patterns(self) -> npt.NDArray[np.int32] | None:
@@ -403,11 +403,11 @@ class CallTrace:
         # What is held are begins of calls.
         rows = np.flatnonzero((lines.phase == ord("I")) & placed)
         kinds, _, kind = ranked(lines.type[rows].astype(np.int64))
-        for number, of_type in enumerate(kinds.tolist()[:_MOST_LANES]):
+        for number, of_type in enumerate(kinds.tolist()[:_MAX_LANES]):
             mine = rows[kind == number]
             name = lines.texts[of_type] if of_type >= 0 else "instants"
             self._markers(mine, name, self._instant_word)
-        beyond = rows[kind >= _MOST_LANES]
+        beyond = rows[kind >= _MAX_LANES]
         if len(beyond):
             self._markers(beyond, "others", self._instant_word)
         orphans = self._pairs.orphan
@@ -432,7 +432,7 @@ class CallTrace:
         _, _, key = ranked(key)
         key = key * (int(sizes.max()) + 1) + sizes
         _, first, place = ranked(key)
-        if len(first) > _MOST_NAMES:
+        if len(first) > _MAX_NAMES:
             _, first, place = ranked(function)
         names = self.builder.strings.intern_many(
             [word(row) for row in rows[first].tolist()]
@@ -472,7 +472,7 @@ class CallTrace:
         function = self._names.of(rows, rows)
         _, _, error = ranked(self._error_keys(rows))
         _, first, place = ranked(function * (int(error.max()) + 1) + error)
-        if len(first) > _MOST_NAMES:
+        if len(first) > _MAX_NAMES:
             _, first, place = ranked(function)
         texts = [self._names.texts[i] for i in function[first].tolist()]
         names = self.builder.strings.intern_many(

@@ -65,7 +65,7 @@ _LIMITS = {
     "rank": 1 << 15,
 }
 _RESIDENCY = ("phase", "residency", "expert_bytes")
-_MOST_BYTES = 1 << 36
+_MAX_BYTES = 1 << 36
 _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
 _PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
 _FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
@@ -189,7 +189,7 @@ class _Residency:
         np.add.at(self.counts, (phase[good], state[good]), 1)
         if "expert_bytes" in self.position:
             size, has_size = rows.integers(self.position["expert_bytes"])
-            good &= has_size & (size < _MOST_BYTES)
+            good &= has_size & (size < _MAX_BYTES)
             np.add.at(self.n_bytes, phase[good], size[good])
 
     def facts(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.extents import INFO
 from ggscope.readers.source import Source
 
-_MOST_BYTES = 512 << 20
+_MAX_BYTES = 512 << 20
 _FURTHEST = 1 << 61
 _SIZE = re.compile(
     r"File size of (?P<path>.+) is (?P<size>\d{1,19}) "
@@ -54,7 +54,7 @@ class ExtentsReader:
         LimitExceededError
             If the file is larger than any map.
         """
-        refuse_larger(source, _MOST_BYTES, "Is this the output of filefrag -v?")
+        refuse_larger(source, _MAX_BYTES, "Is this the output of filefrag -v?")
         context.progress(0, source.size)
         text = source.read(0, source.size).decode("utf-8", "replace")
         builder = TraceBuilder()

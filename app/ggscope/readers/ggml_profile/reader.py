@@ -45,12 +45,12 @@ from ggscope.readers.common.json_walk import (
 from ggscope.readers.ggml_profile import INFO
 from ggscope.readers.source import Source
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 _OP, _COPY = 0, 1
 _FAR = 1 << 60
-_MOST_NAME = 256
-_MOST_LANES = 4096
-_MOST_SOURCES = 10
+_MAX_NAME = 256
+_MAX_LANES = 4096
+_MAX_SOURCES = 10
 """GGML_MAX_SRC."""
 _THREADS = ("fn_threads", "threads")
 """Keys under which forks name threads."""
@@ -82,7 +82,7 @@ class GgmlProfileReader:
         LimitExceededError
             If the file is too large to be one.
         """
-        refuse_larger(source, _MOST_BYTES, "Profile fewer tokens.")
+        refuse_larger(source, _MAX_BYTES, "Profile fewer tokens.")
         builder = TraceBuilder()
         records, backends, functions = _Records(), _Backends(), _Functions()
         walked = walk_root(
@@ -166,9 +166,9 @@ class _Backends:
         number, name = integer_of(value.get("id")), value.get("name")
         if number is None or not isinstance(name, str):
             return
-        self.names[number] = name[:_MOST_NAME]
+        self.names[number] = name[:_MAX_NAME]
         if isinstance(device := value.get("device"), str):
-            self.devices[number] = device[:_MOST_NAME]
+            self.devices[number] = device[:_MAX_NAME]
 
     def name(self, number: int) -> str:
         """Return the name of a backend."""
@@ -217,7 +217,7 @@ class _Records:
             self._skip(number)
             return
         op, is_copy = (
-            str(record.get("name") or "")[:_MOST_NAME],
+            str(record.get("name") or "")[:_MAX_NAME],
             record.get("type") == _COPY,
         )
         self.start.append(start)
@@ -234,7 +234,7 @@ class _Records:
         known = split is not None and 0 <= split < 1 << 31
         self._split.append(split if known and split is not None else -1)
         tensor = record.get("tensor_name")
-        self._tensor.append(tensor[:_MOST_NAME] if isinstance(tensor, str) else "")
+        self._tensor.append(tensor[:_MAX_NAME] if isinstance(tensor, str) else "")
         self._shape.append(_arrow(_sources(record), _shape(record.get("ne"))))
         self._dtype.append(_types(record))
 
@@ -343,7 +343,7 @@ class _Records:
     def _lanes(self, builder: TraceBuilder, backends: _Backends) -> np.ndarray:
         keys = list(zip(self.backend, self.is_copy, strict=True))
         lanes: dict[tuple[int, bool], int] = {}
-        for key in sorted(set(keys))[:_MOST_LANES]:
+        for key in sorted(set(keys))[:_MAX_LANES]:
             backend, is_copy = key
             name = backends.name(backend)
             title = f"{name} copies" if is_copy else name
@@ -357,7 +357,7 @@ class _Records:
 def _title(record: dict[str, object], op: str) -> str:
     """Return the name of the tensor, else op and shapes."""
     if isinstance(name := record.get("tensor_name"), str) and name:
-        return name[:_MOST_NAME]
+        return name[:_MAX_NAME]
     return f"{op} {_sources(record)}".strip()
 
 
@@ -365,14 +365,14 @@ def _sources(record: dict[str, object]) -> str:
     """Return the shapes of the sources, ``4096×32 · 4096``."""
     sources = [_shape(record.get(f"ne_src{i}")) for i in range(3)]
     if isinstance(listed := record.get("ne_src"), list):
-        sources = [_shape(one) for one in listed[:_MOST_SOURCES]]
+        sources = [_shape(one) for one in listed[:_MAX_SOURCES]]
     return " · ".join(filter(None, sources))
 
 
 def _types(record: dict[str, object]) -> str:
     """Return the types of sources and result, ``q4_0 · f32 → f32``; "" unknown."""
     listed = record.get("type_src")
-    of_sources = listed[:_MOST_SOURCES] if isinstance(listed, list) else []
+    of_sources = listed[:_MAX_SOURCES] if isinstance(listed, list) else []
     names = [_type(one) for one in of_sources]
     return _arrow(" · ".join(filter(None, names)), _type(record.get("out_type")))
 
@@ -446,7 +446,7 @@ class _Functions:
             self.n_bad += 1
             return
         pid, tid = integer_of(record.get("pid")), integer_of(record.get("tid"))
-        self._name.append(str(name)[:_MOST_NAME])
+        self._name.append(str(name)[:_MAX_NAME])
         self._start.append(first)
         self._end.append(last)
         self._thread.append((-1 if pid is None else pid, -1 if tid is None else tid))
@@ -457,7 +457,7 @@ class _Functions:
             return
         tid, name = integer_of(value.get("tid")), value.get("name")
         if tid is not None and isinstance(name, str):
-            self._threads[tid] = name[:_MOST_NAME]
+            self._threads[tid] = name[:_MAX_NAME]
 
     def add_to(self, builder: TraceBuilder, origin: int) -> None:
         """Add a lane per thread and the calls on them."""
@@ -466,13 +466,13 @@ class _Functions:
         threads = sorted(set(self._thread))
         several = len({pid for pid, _ in threads}) > 1
         lanes: dict[tuple[int, int], int] = {}
-        for pid, tid in threads[:_MOST_LANES]:
+        for pid, tid in threads[:_MAX_LANES]:
             name = self._threads.get(tid, f"thread {tid}" if tid >= 0 else "functions")
             group = ("Functions", f"process {pid}") if several else ("Functions",)
             lanes[pid, tid] = builder.add_lane(
                 name, LaneKind.THREAD, group, (len(lanes),)
             )
-        last = lanes[threads[min(len(threads), _MOST_LANES) - 1]]
+        last = lanes[threads[min(len(threads), _MAX_LANES) - 1]]
         names = builder.strings.intern_many(self._name)
         builder.add_spans(
             start=np.array(self._start, np.int64) - origin,

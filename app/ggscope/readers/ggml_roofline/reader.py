@@ -26,10 +26,10 @@ from ggscope.readers.ggml_roofline import INFO
 from ggscope.readers.source import Source
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
-_MOST_BYTES = 1 << 30
-_MOST_NAME, _MOST_KERNELS = 256, 1 << 12
-_MOST_NS = 1 << 50
-_MOST_LAYER, _MOST_EXPERTS, _MOST_COUNT = 1 << 9, 1 << 12, 1 << 40
+_MAX_BYTES = 1 << 30
+_MAX_NAME, _MAX_KERNELS = 256, 1 << 12
+_MAX_NS = 1 << 50
+_MAX_LAYER, _MAX_EXPERTS, _MAX_COUNT = 1 << 9, 1 << 12, 1 << 40
 
 
 class GgmlRooflineReader:
@@ -56,7 +56,7 @@ class GgmlRooflineReader:
         LimitExceededError
             If the file is too large to be one.
         """
-        refuse_larger(source, _MOST_BYTES, "Profile fewer tokens.")
+        refuse_larger(source, _MAX_BYTES, "Profile fewer tokens.")
         builder, rows = TraceBuilder(), _Rows()
         walked = walk_root(source, context, builder, {"rows": rows.take})
         n = len(rows.invocation)
@@ -72,7 +72,7 @@ class GgmlRooflineReader:
         _warn(builder, rows)
         producer = {}
         if isinstance(device := walked.facts.get("device"), str) and device:
-            producer["device"] = device[:_MOST_NAME]
+            producer["device"] = device[:_MAX_NAME]
         return builder.snapshot(
             trace_info(
                 self.info,
@@ -137,11 +137,11 @@ class _Rows:
         shown = name if isinstance(name, str) and name else _shape(row, op)
         layer = parse(weight).layer
         if layer is None and isinstance(name, str):
-            layer = parse(name[:_MOST_NAME]).layer
-        known = layer is not None and 0 <= layer < _MOST_LAYER
+            layer = parse(name[:_MAX_NAME]).layer
+        known = layer is not None and 0 <= layer < _MAX_LAYER
         self.invocation.append(invocation)
-        self.op.append(op[:_MOST_NAME])
-        self.name.append(shown[:_MOST_NAME])
+        self.op.append(op[:_MAX_NAME])
+        self.name.append(shown[:_MAX_NAME])
         self.layer.append(layer if known and layer is not None else -1)
         self.kernels.append(kernels)
         if (counts := row.get("tokens_per_expert")) is not None:
@@ -200,8 +200,8 @@ class _Counts:
         """Take the counts of a launch."""
         numbers = value if isinstance(value, list) else []
         counts = [integer_of(number) for number in numbers]
-        is_sound = 0 < len(counts) <= _MOST_EXPERTS and all(
-            count is not None and 0 <= count < _MOST_COUNT for count in counts
+        is_sound = 0 < len(counts) <= _MAX_EXPERTS and all(
+            count is not None and 0 <= count < _MAX_COUNT for count in counts
         )
         if layer < 0 or not is_sound:
             self.n_unplaced += 1
@@ -234,13 +234,13 @@ def _kernels(row: dict[str, object]) -> list[tuple[str, int]]:
     """Return name and nanoseconds of the kernels of a row; [] where one is damaged."""
     listed = row.get("kernels")
     kernels: list[tuple[str, int]] = []
-    for kernel in listed[:_MOST_KERNELS] if isinstance(listed, list) else ():
+    for kernel in listed[:_MAX_KERNELS] if isinstance(listed, list) else ():
         if not isinstance(kernel, dict):
             return []
         ns, name = _nanoseconds(kernel.get("gpu_time_us")), kernel.get("name")
         if ns is None:
             return []
-        kernels.append((name[:_MOST_NAME] if isinstance(name, str) else "", ns))
+        kernels.append((name[:_MAX_NAME] if isinstance(name, str) else "", ns))
     return kernels
 
 
@@ -251,7 +251,7 @@ def _nanoseconds(value: object) -> int | None:
         ns = round(Decimal(value) * 1000)
     except (InvalidOperation, OverflowError, ValueError):
         return None
-    return ns if 0 <= ns < _MOST_NS else None
+    return ns if 0 <= ns < _MAX_NS else None
 
 
 def _weight(row: dict[str, object]) -> str:
@@ -259,7 +259,7 @@ def _weight(row: dict[str, object]) -> str:
     names = row.get("in_names")
     texts = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
     weight = next((n for n in texts if n.endswith(".weight")), "")
-    return weight[:_MOST_NAME]
+    return weight[:_MAX_NAME]
 
 
 def _shape(row: dict[str, object], op: str) -> str:

@@ -9,7 +9,7 @@ from ggscope.model.ggml import ops as ggml
 from ggscope.model.ggml.rules import expected_ops
 from ggscope.model.trace import OpTable
 
-_MOST_ALIKE = 16
+_MAX_ALIKE = 16
 
 _FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
 """Tables in force while the writers of this format were written."""
@@ -51,6 +51,6 @@ def _tell_ops(labels: list[str]) -> bool:
     asked = [0] * len(shapes)
     for label, shape in zip(labels, which.tolist(), strict=True):
         asked[shape] += 1
-        if asked[shape] <= _MOST_ALIKE and expected_ops(label):
+        if asked[shape] <= _MAX_ALIKE and expected_ops(label):
             return True
     return False

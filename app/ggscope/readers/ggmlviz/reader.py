@@ -336,7 +336,7 @@ MOST = 4
 them does, and is thrown away."""
 _TAIL_BYTES = 1 << 16
 _SPARE_ROWS = 64
-_MOST_ROWS_AT_FIRST = 1 << 26
+_MAX_ROWS_AT_FIRST = 1 << 26
 """Columns are allocated for at most so many events before they are read."""
 VERSION = 1
 
@@ -498,7 +498,7 @@ class Reading:
         self._source, self._context = source, context
         self._options, self._version = options, version
         requested, layout = options.events, options.layout
-        n_rows = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
+        n_rows = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MAX_ROWS_AT_FIRST)
         self._collector: EventCollector | None = collector or EventCollector(
             requested, n_rows, layout
         )

@@ -30,9 +30,9 @@ from ggscope.readers.common.gguf_header import (
 from ggscope.readers.imatrix import INFO
 from ggscope.readers.source import Source
 
-_MOST_BYTES = 8 << 30
-_MOST_ENTRIES, _MOST_NAME, _MOST_VALUES = 1 << 20, 512, 1 << 28
-_MOST_MATRICES = 1 << 14
+_MAX_BYTES = 8 << 30
+_MAX_ENTRIES, _MAX_NAME, _MAX_VALUES = 1 << 20, 512, 1 << 28
+_MAX_MATRICES = 1 << 14
 _LAYER = re.compile(r"^blk\.(\d{1,4})\.")
 _NAME = re.compile(rb"[\x21-\x7e]{1,512}")
 _SUMS, _COUNTS = ".in_sum2", ".counts"
@@ -67,7 +67,7 @@ class ImatrixReader:
         CorruptError
             If not one entry can be read.
         """
-        refuse_larger(source, _MOST_BYTES, "No imatrix is as large.")
+        refuse_larger(source, _MAX_BYTES, "No imatrix is as large.")
         context.progress(0, source.size)
         builder = TraceBuilder()
         if source.head(4) == b"GGUF":
@@ -115,13 +115,13 @@ def _first_entry(data: bytes, size: int) -> str | None:
     if len(data) < 20:
         return None
     n, length = struct.unpack_from("<ii", data)
-    if not 0 < n < _MOST_ENTRIES or not 0 < length <= _MOST_NAME:
+    if not 0 < n < _MAX_ENTRIES or not 0 < length <= _MAX_NAME:
         return None
     name = data[8 : 8 + length]
     if len(data) < 16 + length or _NAME.fullmatch(name) is None:
         return None
     n_calls, n_values = struct.unpack_from("<ii", data, 8 + length)
-    if n_calls < 0 or not 0 < n_values < _MOST_VALUES or 16 + 4 * n_values > size * 2:
+    if n_calls < 0 or not 0 < n_values < _MAX_VALUES or 16 + 4 * n_values > size * 2:
         return None
     return name.decode()
 
@@ -219,12 +219,12 @@ def _entry(source: Source, offset: int) -> tuple[str, int, np.ndarray, int] | No
     if offset + 4 > source.size:
         return None
     (length,) = struct.unpack("<i", source.read(offset, 4))
-    if not 0 < length <= _MOST_NAME or offset + 12 + length > source.size:
+    if not 0 < length <= _MAX_NAME or offset + 12 + length > source.size:
         return None
     raw = source.read(offset + 4, length + 8)
     n_calls, n_values = struct.unpack_from("<ii", raw, length)
     offset += 12 + length
-    if not 0 < n_values < _MOST_VALUES or offset + 4 * n_values > source.size:
+    if not 0 < n_values < _MAX_VALUES or offset + 4 * n_values > source.size:
         return None
     values = np.frombuffer(source.read(offset, 4 * n_values), "<f4")
     name = raw[:length].decode("utf-8", "replace")
@@ -261,7 +261,7 @@ def _n_experts(name: str, n_values: int, widths: dict[str, int]) -> int:
     width = next((widths[front + w] for w in _WIDTHS if front + w in widths), 0)
     total = widths.get(stack, 0)
     n = total // width if width and total and not total % width else 0
-    fits = 1 < n <= _MOST_MATRICES and not n_values % n
+    fits = 1 < n <= _MAX_MATRICES and not n_values % n
     return n if fits else 0
 
 
@@ -339,7 +339,7 @@ def _values(
     for size in tensor.shape:
         n *= size
     offset = header.data_offset + tensor.offset
-    if tensor.type != _F32 or header.data_offset < 0 or not 0 < n < _MOST_VALUES:
+    if tensor.type != _F32 or header.data_offset < 0 or not 0 < n < _MAX_VALUES:
         return None
     if offset < 0 or offset + 4 * n > source.size:
         return None

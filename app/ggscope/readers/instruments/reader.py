@@ -18,7 +18,7 @@ from ggscope.readers.common.file_facts import (
 )
 from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.stacks import (
-    MOST_FRAMES,
+    MAX_FRAMES,
     StackBuilder,
     add_stack_lane,
     add_stack_spans,
@@ -29,7 +29,7 @@ from ggscope.readers.common.weight_units import kind_of, ticks_of, unit_of
 from ggscope.readers.instruments import INFO
 from ggscope.readers.source import Source
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 _HEAD = re.compile(rb"[^\t\n]*\bWeight\t+Self (Weight|Bytes|Count)\t")
 _WEIGHT = re.compile(r"([\d.,]+)\s*([A-Za-zµ]*)")
 
@@ -55,7 +55,7 @@ class InstrumentsReader:
         LimitExceededError
             If the file is larger than any such text.
         """
-        refuse_larger(source, MOST_BYTES, "Is this a call tree of Instruments?")
+        refuse_larger(source, MAX_BYTES, "Is this a call tree of Instruments?")
         context.progress(0, source.size)
         tree = _Tree()
         data = source.read(0, source.size)
@@ -107,7 +107,7 @@ class _Tree:
         indent = len(name) - len(name.lstrip())
         while self._open and self._open[-1][0] >= indent:
             self._open.pop()
-        if len(self._open) >= MOST_FRAMES:
+        if len(self._open) >= MAX_FRAMES:
             self._n_deep += 1
             return
         parent = self._open[-1][1] if self._open else -1

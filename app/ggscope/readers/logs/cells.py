@@ -18,8 +18,8 @@ _SIZE = re.compile(
     r"size\s*=\s*\S+ MiB \(\s*(?P<cells>\d{1,15}) cells,\s*\d+ layers"
     r"(?:,\s*\d+/\s*(?P<streams>\d{1,9}) seqs)?"
 )
-_MOST_SLOTS = 1 << 20
-_MOST_CACHES = 20_000
+_MAX_SLOTS = 1 << 20
+_MAX_CACHES = 20_000
 _HOLDS = (Kind.CACHED, Kind.PROGRESS, Kind.RELEASE, Kind.CLEARED)
 
 
@@ -46,7 +46,7 @@ class CellUse:
         """
         rows = lines.rows(*_HOLDS)
         slot = lines.slot[rows]
-        rows = rows[(slot >= 0) & (slot < _MOST_SLOTS) & (lines.n_values[rows] > 0)]
+        rows = rows[(slot >= 0) & (slot < _MAX_SLOTS) & (lines.n_values[rows] > 0)]
         made, cells = self._caches(text, lines, run)
         last_run = int(run[-1]) if len(run) else self._run
         cells_of = np.full(last_run - self._run + 1, np.nan)
@@ -73,7 +73,7 @@ class CellUse:
         rows = lines.rows(Kind.KV_CACHE)
         if self._cells:
             rows = rows[run[rows] > self._run]
-        rows = rows[np.unique(run[rows], return_index=True)[1]][:_MOST_CACHES]
+        rows = rows[np.unique(run[rows], return_index=True)[1]][:_MAX_CACHES]
         cells = np.zeros(len(rows), np.float64)
         for i, row in enumerate(rows.tolist()):
             match = _SIZE.search(lines.text(text, row))

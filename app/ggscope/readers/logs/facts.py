@@ -8,8 +8,8 @@ from ggscope.model.tables import I64
 from ggscope.readers.logs.lines import Kind, LineText, LogLines
 
 _MIB = 1 << 20
-_MOST_WORDS = 200
-_MOST_LINES = 20_000
+_MAX_WORDS = 200
+_MAX_LINES = 20_000
 """Of a kind that are looked at as text."""
 _ROW = re.compile(
     r"\|\s*-\s*(?P<device>.+?)\s*\|"
@@ -26,7 +26,7 @@ _PARTS = {
     "model": "model", "KV": "context", "RS": "context", "output": "context",
     "compute": "compute",
 }  # fmt: skip
-_MOST_DEVICES = 256
+_MAX_DEVICES = 256
 _METADATA = re.compile(
     r"- kv\s+\d+:\s*(?P<key>\S+)\s+(?P<type>\S+)\s*=\s*(?P<value>.*)"
 )
@@ -67,14 +67,14 @@ class LogFacts:
 
     def add(self, text: LineText, lines: LogLines, run: I64) -> None:
         """Read the next lines; `run` is the start of the program of each."""
-        for row in lines.rows(Kind.MEMORY)[-_MOST_LINES:].tolist():
+        for row in lines.rows(Kind.MEMORY)[-_MAX_LINES:].tolist():
             fields = lines.text(text, row)
             self._add_memory(fields, int(run[row]), int(lines.line[row]))
         kinds = (
             Kind.START, Kind.MODEL, Kind.METADATA, Kind.DEVICE, Kind.SPLITS,
             Kind.BUFFER, Kind.LOAD_TIME, Kind.ENGINE, Kind.KV_CACHE,
         )  # fmt: skip
-        for row in lines.rows(*kinds)[-_MOST_LINES:].tolist():
+        for row in lines.rows(*kinds)[-_MAX_LINES:].tolist():
             kind, fields = Kind(int(lines.kind[row])), lines.text(text, row, 4096)
             if kind is Kind.SPLITS and lines.n_values[row]:
                 self.facts["graph splits"] = f"{lines.value[row, 0]:g}"
@@ -123,7 +123,7 @@ class LogFacts:
         devices = self._buffers.setdefault(run, {})
         use = devices.get(match["device"])
         if use is None:
-            if len(devices) >= _MOST_DEVICES:
+            if len(devices) >= _MAX_DEVICES:
                 return
             use = MemoryUse(
                 run, line, match["device"], None, None, 0, 0, 0, 0, None, is_sum=True
@@ -139,7 +139,7 @@ class LogFacts:
         if run != self._cache_run:
             self._cache_run = run
             field_text = " ".join(text.removeprefix("size =").split())
-            self.facts["KV cache"] = field_text[:_MOST_WORDS]
+            self.facts["KV cache"] = field_text[:_MAX_WORDS]
 
     def _add_engine(self, text: str) -> None:
         """Note what vLLM says of itself."""
@@ -150,7 +150,7 @@ class LogFacts:
             return
         for pattern, name in _ENGINE_FACTS.items():
             if text.startswith(pattern):
-                self.facts[name] = text.removeprefix(pattern).strip()[:_MOST_WORDS]
+                self.facts[name] = text.removeprefix(pattern).strip()[:_MAX_WORDS]
 
     def _add_fact(self, kind: Kind, text: str) -> None:
         facts = self.facts

@@ -7,7 +7,7 @@ from ggscope.readers.logs.lines import Kind, LineText, LogLines
 
 Phase = tuple[str, int, int, int]
 """Name, begin and end, and the number of the line that begins it."""
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _KINDS = (
     Kind.MODEL, Kind.METADATA, Kind.BUFFER, Kind.SPLITS, Kind.WARM_UP, Kind.LISTENING,
 )  # fmt: skip
@@ -32,7 +32,7 @@ class LoadPhases:
     def add(self, text: LineText, lines: LogLines, moment: I64) -> list[Phase]:
         """Return the phases that end in the next lines; `moment` is that of each."""
         ended: list[Phase] = []
-        for row in lines.rows(*_KINDS)[:_MOST_LINES].tolist():
+        for row in lines.rows(*_KINDS)[:_MAX_LINES].tolist():
             kind, now = Kind(int(lines.kind[row])), int(moment[row])
             line = int(lines.line[row])
             if kind is Kind.MODEL:

@@ -20,7 +20,7 @@ _OF_FIGURES = (
     *_BEHIND_HEAD, Kind.LAUNCH, Kind.HEAD, Kind.NEW_PROMPT, Kind.PAST, Kind.CACHED,
     Kind.REPROCESS, Kind.RELEASE,
 )  # fmt: skip
-_MOST_WITHOUT = 4096
+_MAX_WITHOUT = 4096
 """Last lines with a task that no request has yet, which are held for it."""
 
 
@@ -412,5 +412,5 @@ def held_rows(placed: PlacedLines, owned: Owners, is_open: Bools, last: I64) -> 
     chosen = of_open & says
     run = int(placed.run[-1]) if len(placed) else 0
     others = (owned.request < 0) & (placed.task >= 0) & (placed.run == run)
-    chosen[np.flatnonzero(others)[-_MOST_WITHOUT:]] = True
+    chosen[np.flatnonzero(others)[-_MAX_WITHOUT:]] = True
     return np.flatnonzero(chosen).astype(np.int64)

@@ -39,11 +39,11 @@ from ggscope.readers.logs.times import ClockMoments, ClocksSeen, LogStart, Order
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
-_MOST_SLOTS = 1024
-_MOST_TEXTS = 20_000
+_MAX_SLOTS = 1024
+_MAX_TEXTS = 20_000
 """Lines whose text becomes the name of a marker; beyond that the kind is the name."""
-_MOST_CALLS = 200_000
-_MOST_NAME = 200
+_MAX_CALLS = 200_000
+_MAX_NAME = 200
 _LATE = 64
 """So many lines behind a request nothing more comes of it."""
 _EVENTS = {
@@ -529,7 +529,7 @@ class LogTrace:
         lanes = np.zeros(len(owned), np.int64)
         for slot in np.unique(owned.slot).tolist():
             name = f"slot {slot}" if slot >= 0 else "runs"
-            if name not in self._lanes and len(self._lanes) >= _MOST_SLOTS:
+            if name not in self._lanes and len(self._lanes) >= _MAX_SLOTS:
                 name, slot_key = "other slots", 1 << 30
             else:
                 slot_key = slot
@@ -548,7 +548,7 @@ class LogTrace:
         With the number of its task where there are not too many.
         """
         counts = np.full(len(rows), -1, np.int64) if n_tokens is None else n_tokens
-        is_named = (task < 1 << 30) & (rows < _MOST_TEXTS)
+        is_named = (task < 1 << 30) & (rows < _MAX_TEXTS)
         pairs, place = np.unique(
             np.where(is_named, task, -1) * (1 << 32)
             + np.clip(counts, -1, (1 << 31) - 1),
@@ -594,7 +594,7 @@ class LogTrace:
     def _add_calls(self, text: LineText, lines: LogLines, tick: I64) -> None:
         """Add the calls of a web server (gin) that say how long they took."""
         rows, names, durations = [], [], []
-        limit = _MOST_CALLS - self._n_calls
+        limit = _MAX_CALLS - self._n_calls
         for row in lines.rows(Kind.HTTP)[:limit].tolist():
             call = http_call(lines.text(text, row))
             if call is not None:
@@ -675,10 +675,10 @@ class LogTrace:
     ) -> npt.NDArray[np.int32]:
         """Return the text of each line, of the first ones."""
         details = np.full(len(rows), -1, np.int32)
-        n = min(len(rows), _MOST_TEXTS - self._n_texts)
+        n = min(len(rows), _MAX_TEXTS - self._n_texts)
         self._n_texts += n
         for i, row in enumerate(rows[:n].tolist()):
-            remark = lines.text(text, row, _MOST_NAME).strip()
+            remark = lines.text(text, row, _MAX_NAME).strip()
             details[i] = self.builder.strings.intern(remark)
         return details
 
@@ -699,7 +699,7 @@ class LogTrace:
         for kind, counters in _ENGINE_COUNTERS.items():
             rows = lines.rows(kind)
             engines = np.maximum(lines.slot[rows], 0)
-            for engine in np.unique(engines)[:_MOST_SLOTS].tolist():
+            for engine in np.unique(engines)[:_MAX_SLOTS].tolist():
                 behind = f", engine {engine}" if engine else ""
                 for place, (name, unit) in enumerate(counters):
                     mine = rows[(engines == engine) & (lines.value[rows, place] >= 0)]
@@ -711,7 +711,7 @@ class LogTrace:
     ) -> None:
         rows = rows[(lines.n_values[rows] > value) & (lines.slot[rows] >= 0)]
         slots = lines.slot[rows]
-        for slot in np.unique(slots)[:_MOST_SLOTS].tolist():
+        for slot in np.unique(slots)[:_MAX_SLOTS].tolist():
             mine = rows[slots == slot]
             title = f"slot {slot} {name}"
             self._count(title, unit, tick[mine], lines.value[mine, value])
@@ -723,7 +723,7 @@ class LogTrace:
         if not len(time):
             return
         if name not in self._series:
-            if len(self._series) > 2 * _MOST_SLOTS:
+            if len(self._series) > 2 * _MAX_SLOTS:
                 return
             number = self.builder.add_counter(
                 name, unit, CounterShape.LEVEL, time[:0], value[:0]

@@ -25,7 +25,7 @@ _LINE = re.compile(
     rb"\"?([A-Za-z_][\w.\-/()~\[\] ]{0,200}?)\"?\s*"
 )
 _USUAL = re.compile(rb"(?m)^[^\n,{]*\b(?:blk\.\d+\.\w|token_embd\b|output(?:_norm)?\.)")
-_FEWEST, _MOST_ODD = 3, 0.1
+_FEWEST, _MAX_ODD = 3, 0.1
 _SHOWN = 4
 
 
@@ -41,7 +41,7 @@ class NamesReader:
         rows = [row for row in _rows(head.data) if row is not None]
         lines = sum(1 for _ in _rows(head.data))
         # The head of a longer file ends within a line.
-        is_list = len(rows) >= lines * (1 - _MOST_ODD) - 1
+        is_list = len(rows) >= lines * (1 - _MAX_ODD) - 1
         if not rows or not is_list:
             return NOT_MINE
         if head.name.lower() in NAMES_INFO.names:

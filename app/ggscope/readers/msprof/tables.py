@@ -23,7 +23,7 @@ from ggscope.readers.common.gathered import NONE, Events, Gathered, Track, combi
 from ggscope.readers.common.objects import Kind
 from ggscope.readers.common.op_totals import OpTotals, listed_totals
 
-_MOST_NAME = 512
+_MAX_NAME = 512
 _NOT_RECORDED = frozenset({"", "N/A", "NA"})
 KERNEL, COPY, SYNC, TASK = "kernel", "gpu_memcpy", "sync", "task"
 """Categories: those of GPUs where they are the same, so that filters are, too."""
@@ -131,7 +131,7 @@ class MsprofTable:
         texts = [*table.texts, ""]
         different, count = np.unique(table.numbers_of_texts(core), return_counts=True)
         return {
-            texts[number][:_MOST_NAME] or "rows": n
+            texts[number][:_MAX_NAME] or "rows": n
             for number, n in zip(different.tolist(), count.tolist(), strict=True)
         }
 
@@ -148,7 +148,7 @@ class MsprofTable:
         is_timed = (duration >= 0) & (duration < 1 << 60) & (start > NONE)
         end = np.where(is_timed, start + np.where(is_timed, duration, 0), NONE)
         good = np.flatnonzero(into.usable(self._form.name.lower(), start, end))
-        texts = [word[:_MOST_NAME] for word in table.texts]
+        texts = [word[:_MAX_NAME] for word in table.texts]
         name = table.numbers_of_texts(columns.name)[good]
         core = table.numbers_of_texts(columns.core)[good]
         op = table.numbers_of_texts(columns.op)[good] if columns.op else core

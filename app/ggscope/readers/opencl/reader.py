@@ -45,7 +45,7 @@ _COLUMNS = (
     "output size",
 )  # fmt: skip
 _ROW_BYTES = 200
-_MOST_MS = 1e12
+_MAX_MS = 1e12
 _ONES = re.compile(r"(x1)+$")
 
 
@@ -127,7 +127,7 @@ class _Kernels:
     def take(self, rows: CsvRows) -> None:
         """Take the rows of a block."""
         ms = rows.decimals(2)
-        good = np.isfinite(ms) & (ms >= 0) & (ms < _MOST_MS)
+        good = np.isfinite(ms) & (ms >= 0) & (ms < _MAX_MS)
         self.n_bad += len(rows.strays) + int(np.count_nonzero(~good))
         self._line.append(rows.line[good] + self._n_lines)
         self._time.append(np.rint(ms[good] * 1e6).astype(np.int64))

@@ -40,7 +40,7 @@ from ggscope.readers.source import Source, read_at
 _HEADER_BYTES = 64 << 10
 _RECORD_BYTES = 64 << 10
 _SHOWN_BYTES = 4096
-_MOST_FIELDS = 200
+_MAX_FIELDS = 200
 _SPAN_BYTES, _SAMPLE_BYTES = 60, 120
 """Memory of a span and, while it is read, of a sample; measured."""
 _SPANS_OF_SAMPLE = 3
@@ -225,8 +225,7 @@ def _warn(
         builder.warn(
             Severity.NOTICE,
             "period_unknown",
-            "nothing tells how long samples stand for their thread; they are drawn "
-            "without length.",
+            "how long samples last is not known; they are drawn without length.",
             count=n,
         )
 
@@ -270,4 +269,4 @@ class PerfRecords:
                 hint="Reload the file.",
             )
         data = data[: min(at, _SHOWN_BYTES)]
-        return RecordView(offset, data, tuple(fields[:_MOST_FIELDS]))
+        return RecordView(offset, data, tuple(fields[:_MAX_FIELDS]))

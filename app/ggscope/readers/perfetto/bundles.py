@@ -12,8 +12,8 @@ from ggscope.readers.common.packed_text import zstd_reader
 
 COMPRESSED, ZSTD_COMPRESSED = 50, 133
 """Fields of TracePacket."""
-_MOST_BYTES = 256 << 20
-_MOST_RATIO, _FREE_BYTES = 400, 1 << 20
+_MAX_BYTES = 256 << 20
+_MAX_RATIO, _FREE_BYTES = 400, 1 << 20
 """Packets that are packed together may unpack to so many times their size, or to so
 much in any case."""
 
@@ -71,7 +71,7 @@ def unpacked_bundle(data: bytes, kind: int) -> bytes:
     ReadError
         If they are damaged, too many, or packed as nothing here can unpack.
     """
-    most = min(max(_MOST_RATIO * len(data), _FREE_BYTES), _MOST_BYTES)
+    most = min(max(_MAX_RATIO * len(data), _FREE_BYTES), _MAX_BYTES)
     if kind == COMPRESSED:
         engine = zlib.decompressobj()
         try:

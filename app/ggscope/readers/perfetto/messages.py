@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-_MOST_FIELDS = 10_000
+_MAX_FIELDS = 10_000
 
 
 def fields_of(
@@ -15,7 +15,7 @@ def fields_of(
     is of the last one too.
     """
     at = 0
-    for _ in range(_MOST_FIELDS):
+    for _ in range(_MAX_FIELDS):
         tag, at = _varint(data, at)
         if at < 0 or not tag >> 3:
             return

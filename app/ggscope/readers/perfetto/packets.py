@@ -40,7 +40,7 @@ _MEMORY_BLOCKS = 32
 
 OWN = "ggscope."
 """What the keys of trace attributes begin with that ggscope writes."""
-_MOST_OWN = 1 << 20
+_MAX_OWN = 1 << 20
 """Characters of such a value, which may list lanes."""
 
 
@@ -354,7 +354,7 @@ class PacketScan:
                 elif inner == 2 and isinstance(content, int):
                     value = signed(content)
                 elif inner == 3 and isinstance(content, bytes):
-                    most = _MOST_OWN if key.startswith(OWN) else 200
+                    most = _MAX_OWN if key.startswith(OWN) else 200
                     value = text_of_bytes(content)[:most]
             if key and value is not None and len(self.attributes) < 200:
                 self.attributes[key] = value

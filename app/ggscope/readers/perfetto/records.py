@@ -11,8 +11,8 @@ from ggscope.readers.perfetto.packets import Interned, NoteTexts
 
 _RECORD_BYTES = 64 << 10
 _SHOWN_BYTES = 4096
-_MOST_FIELDS = 200
-_MOST_DEPTH = 16
+_MAX_FIELDS = 200
+_MAX_DEPTH = 16
 _TRACK_EVENT, _LEGACY, _ANNOTATION = 11, 6, 4
 _TYPES = {
     0: "unspecified", 1: "begin", 2: "end", 3: "instant", 4: "counter", 5: "state",
@@ -78,7 +78,7 @@ class PacketRecords:
         fields = []
         for name, value in self._fields(packet, offset):
             fields.append((name, value[:_SHOWN_BYTES], -1, 0))
-            if len(fields) == _MOST_FIELDS:
+            if len(fields) == _MAX_FIELDS:
                 break
         return RecordView(place, packet[:_SHOWN_BYTES], tuple(fields))
 
@@ -129,7 +129,7 @@ class PacketRecords:
         path = f"{around} · {name}" if name else around
         for number, value in fields:
             if number in (11, 12) and isinstance(value, bytes):
-                if depth < _MOST_DEPTH:
+                if depth < _MAX_DEPTH:
                     yield from self._annotation(value, state, path, depth + 1)
             elif number == 8 and isinstance(value, bytes):
                 yield path, f"{len(value):,} bytes"

@@ -31,7 +31,7 @@ OF_OWN = (*OF_OPS, "word", "span")
 the span of a wait."""
 _N_TABLE = 1 << 10
 """Sequences, tracks, texts and clocks there is room for at first."""
-_MOST_EXTRA = 8
+_MAX_EXTRA = 8
 TRACK_COLUMNS: dict[str, Any] = {
     **dict.fromkeys(("track", "parent"), np.int32),
     **dict.fromkeys(("name", "process", "thread", "unit", "merge_key"), np.int32),
@@ -186,7 +186,7 @@ class Tables:
             (self._of_interned, self.interned.capacity),
         ):
             for name, column in columns.items():
-                width = _MOST_EXTRA if name.startswith("extra") else 1
+                width = _MAX_EXTRA if name.startswith("extra") else 1
                 if len(column) < width * n:
                     columns[name] = grown(column, width * n)
         self.of_sequences = PerfettoSequences(**self._of_sequence)

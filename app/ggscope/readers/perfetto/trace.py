@@ -29,7 +29,7 @@ from ggscope.readers.common.nesting import (
     stacked,
     taken,
 )
-from ggscope.readers.common.op_words import MOST_OPS, ops_of_words
+from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
     NAMELESS,
@@ -50,8 +50,8 @@ from ggscope.readers.perfetto.tracks import Tracks
 
 OP_TABLE_ID = "perfetto"
 _BEGINS, _ENDS, _INSTANTS = "BbS", "EeF", "iIRnTp"
-_MOST_LANES = 16_384
-_MOST_SERIES = 4096
+_MAX_LANES = 16_384
+_MAX_SERIES = 4096
 _ON_DEVICE = frozenset(
     {"kernel_dispatch", "memory_copy", "kernel", "gpu_memcpy", "gpu_memset"}
 )
@@ -352,7 +352,7 @@ class PerfettoTrace:
     def _own_ops(self, name: I64, category: I64) -> tuple[npt.NDArray[np.int16], I64]:
         """Return op and name of each span: the category of events is the op."""
         texts = self._packets.texts
-        listed = np.unique(category[category >= 0])[:MOST_OPS]
+        listed = np.unique(category[category >= 0])[:MAX_OPS]
         number = np.full(len(texts) + 1, -1, np.int64)
         number[listed] = np.arange(len(listed))
         names = tuple(texts[i] for i in listed.tolist())
@@ -406,7 +406,7 @@ class PerfettoTrace:
         several = len({tracks.process(track) for track in name}) > 1
         alone = []
         lane_of_track: dict[int, int] = {}
-        for place, (lane, members) in enumerate(known[:_MOST_LANES]):
+        for place, (lane, members) in enumerate(known[:_MAX_LANES]):
             track = members[0]
             # What shares a lane with others need not lie within each other.
             kind = LaneKind.THREAD if len(members) == 1 else LaneKind.COMMAND
@@ -440,11 +440,11 @@ class PerfettoTrace:
             made = self._builder.add_lane(title, kind, group, (place,), **attributes)
             self._lane[members] = lane_of_track[self._first_track(track)] = made
             alone.append(len(members) == 1)
-        rest = [track for _, members in known[_MOST_LANES:] for track in members]
+        rest = [track for _, members in known[_MAX_LANES:] for track in members]
         if rest:
-            self.n_joined_lanes = len(known) - _MOST_LANES
+            self.n_joined_lanes = len(known) - _MAX_LANES
             self._lane[rest] = self._builder.add_lane(
-                _OTHERS, LaneKind.COMMAND, ("Tracks",), (_MOST_LANES,)
+                _OTHERS, LaneKind.COMMAND, ("Tracks",), (_MAX_LANES,)
             )
             alone.append(False)
         self._is_alone = np.array(alone, np.bool_)
@@ -519,7 +519,7 @@ class PerfettoTrace:
         listed = sorted(zip(numbers, parts, strict=True), key=lambda one: one[1].min())
         names = tracks.counter_names([number for number, _ in listed])
         for (name, unit), (number, part) in list(zip(names, listed, strict=True))[
-            :_MOST_SERIES
+            :_MAX_SERIES
         ]:
             part = part[np.isfinite(value[part])]
             own = self._own_counters.get(str(int(packets.track_first[number])))
@@ -535,7 +535,7 @@ class PerfettoTrace:
                     time[part] - self.origin,
                     value[part],
                 )
-        self.n_left_series = max(len(parts) - _MOST_SERIES, 0)
+        self.n_left_series = max(len(parts) - _MAX_SERIES, 0)
 
     def add_arrows(self) -> None:
         """Add the arrows between spans."""

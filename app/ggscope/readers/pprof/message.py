@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from ggscope.readers.pprof import GZIP
 
-MOST_BYTES = 1 << 30
-MOST_RATIO, FREE_BYTES = 400, 64 << 20
+MAX_BYTES = 1 << 30
+MAX_RATIO, FREE_BYTES = 400, 64 << 20
 """A file may unpack to so many times its size, or to so much in any case."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _TOP = {
@@ -103,7 +103,7 @@ class Message:
 
 
 class RatioError(Exception):
-    """A file unpacks to more than `MOST_RATIO` times its size."""
+    """A file unpacks to more than `MAX_RATIO` times its size."""
 
 
 def unpacked(
@@ -133,7 +133,7 @@ def unpacked(
                 parts.append(part)
                 left -= len(part)
                 data = engine.unconsumed_tail
-                if most - left > max(FREE_BYTES, MOST_RATIO * (size - len(data))):
+                if most - left > max(FREE_BYTES, MAX_RATIO * (size - len(data))):
                     raise RatioError
                 check()
         except zlib.error:

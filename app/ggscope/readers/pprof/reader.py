@@ -24,8 +24,8 @@ from ggscope.readers.common.stacks import (
 from ggscope.readers.common.weight_units import WEIGHTS, kind_of, ticks_of, unit_of
 from ggscope.readers.pprof import INFO
 from ggscope.readers.pprof.message import (
-    MOST_BYTES,
-    MOST_RATIO,
+    MAX_BYTES,
+    MAX_RATIO,
     Location,
     Message,
     RatioError,
@@ -39,7 +39,7 @@ _HEAD_BYTES = 256 << 10
 _BYTES_PER_BYTE = 40
 """Memory of a byte of the unpacked profile while it is read, measured."""
 _UNKNOWN = "[unknown]"
-_MOST_COMMENTS = 8
+_MAX_COMMENTS = 8
 _SHOWN_LOCATIONS = 200
 
 
@@ -72,13 +72,13 @@ class PprofReader:
 
         asked = INFO.option_values(context.options)[WEIGHTS]
         context.progress(0, source.size)
-        most = max(min(available_bytes() // _BYTES_PER_BYTE, MOST_BYTES), 0) + 1
+        most = max(min(available_bytes() // _BYTES_PER_BYTE, MAX_BYTES), 0) + 1
         packed = source.read(0, min(source.size, most))
         try:
             data, is_whole = unpacked(packed, most, context.check_cancelled)
         except RatioError:
             raise LimitExceededError(
-                f"the profile unpacks to more than {MOST_RATIO} times its size, as no "
+                f"the profile unpacks to more than {MAX_RATIO} times its size, as no "
                 "profile does.",
                 hint="If you trust its source, unpack it (gzip -d) and open that.",
             ) from None
@@ -146,7 +146,7 @@ def _facts(message: Message) -> dict[str, str]:
     if message.period > 0:
         kind, unit = (message.text(i) for i in message.period_type)
         facts["period"] = f"{kind} {message.period:,} {unit}".strip()
-    comments = [message.text(i)[:200] for i in message.comments[:_MOST_COMMENTS]]
+    comments = [message.text(i)[:200] for i in message.comments[:_MAX_COMMENTS]]
     if comments:
         facts["comments"] = "; ".join(comments)
     return facts

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
-_MOST_DEPTH = 8
+_MAX_DEPTH = 8
 _LEAST, _PER_BYTE = 1 << 16, 4
 """So many values may stand in any sidecar, and so many for each of its bytes: tables of
 the tool have more bytes than values."""
@@ -72,7 +72,7 @@ def columns(block: dict[str, Any], budget: Budget) -> dict[str, list[Any]]:
 def values(form: Any, n: int, budget: Budget, depth: int = 0) -> list[Any]:
     """Return the `n` values of a column; raises ColumnError."""
     budget.take(n)
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise ColumnError("a column within too many others")
     match form:
         case list():

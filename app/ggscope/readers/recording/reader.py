@@ -37,7 +37,7 @@ from ggscope.readers.common.run_definitions import (
     Definitions,
 )
 from ggscope.readers.common.run_events import FAR, HOST_NAMES, RunEvents, RunGraph
-from ggscope.readers.common.ubatches import MOST_SEQUENCES, N_PHASES, ubatch_tokens
+from ggscope.readers.common.ubatches import MAX_SEQUENCES, N_PHASES, ubatch_tokens
 from ggscope.readers.recording import INFO
 from ggscope.readers.recording.columns import (
     Budget,
@@ -663,7 +663,7 @@ class _Sidecar:
     def _warn(self, story: RunStory | None) -> None:
         builder = self._builder
         account = None if story is None else story.account
-        short = "" if account is None else _graph_words(account)
+        short = "" if account is None else _graph_text(account)
         for keys, code, text, remedy in _LOSSES:
             n = max(self._number(key) for key in keys)
             if code == "capture_lost":
@@ -708,7 +708,7 @@ class _Sidecar:
             )
 
 
-def _graph_words(account: RunAccount) -> str:
+def _graph_text(account: RunAccount) -> str:
     """Return "Graphs 6 to 59 lack records."; "" where none is told."""
     if not len(account.short):
         return ""
@@ -762,7 +762,7 @@ def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:
     sequences, counts = item.get("sequences", []), item.get("sequence_counts")
     if not _are_numbers(phases, N_PHASES - 1):
         return None
-    if not _are_numbers(sequences, MOST_SEQUENCES - 1):
+    if not _are_numbers(sequences, MAX_SEQUENCES - 1):
         return None
     n = len(phases)
     if counts is None:

@@ -24,8 +24,8 @@ from ggscope.readers.common.rocm import (
     AGENT_KINDS,
     COPY,
     KERNEL,
+    MAX_NAME,
     MEMORY,
-    MOST_NAME,
     RocmEvents,
     RocmNames,
     Rows,
@@ -36,7 +36,7 @@ from ggscope.readers.common.text_cursor import TextCursor
 from ggscope.readers.snapshots import SnapshotScheduler
 
 ROOT = "rocprofiler-sdk-tool"
-_MOST_PROCESSES = 256
+_MAX_PROCESSES = 256
 _FACT_BYTES = 4 << 20
 _NAMES_BYTES = 32 << 20
 _MEMORY_BLOCKS = 32
@@ -196,7 +196,7 @@ class JsonRecords:
             cursor.value(0)
 
     def _take_process(self, cursor: TextCursor) -> None:
-        if cursor.byte() != ord("{") or len(self._processes) == _MOST_PROCESSES:
+        if cursor.byte() != ord("{") or len(self._processes) == _MAX_PROCESSES:
             cursor.value(0)
             return
         process = _Process()
@@ -246,7 +246,7 @@ class JsonRecords:
                 table = process.counted
             else:
                 fields = _FIELDS.get(key, _CALLS)
-                table = process.lists.setdefault(key[:MOST_NAME], ObjectTable(fields))
+                table = process.lists.setdefault(key[:MAX_NAME], ObjectTable(fields))
             table.take(cursor, self.faults, self._after_block)
 
     def _after_block(self) -> None:
@@ -278,7 +278,7 @@ class JsonRecords:
         facts: dict[str, str] = {}
         for process in self._processes:
             if process.command:
-                facts.setdefault("command", " ".join(process.command)[:MOST_NAME])
+                facts.setdefault("command", " ".join(process.command)[:MAX_NAME])
             agents = process.agents
             for kind, number, product in zip(
                 agents.column("type").tolist(),
@@ -287,7 +287,7 @@ class JsonRecords:
                 strict=True,
             ):
                 if _kind_of(kind) == "GPU" and product and len(facts) < 64:
-                    facts.setdefault(f"GPU {number}", product[:MOST_NAME])
+                    facts.setdefault(f"GPU {number}", product[:MAX_NAME])
         return facts
 
     # -- events ----------------------------------------------------------------------
@@ -471,4 +471,4 @@ def _either(first: list[str], second: list[str]) -> list[str]:
 
 
 def _program(command: list[str]) -> str:
-    return PurePath(command[0]).name[:MOST_NAME] if command else ""
+    return PurePath(command[0]).name[:MAX_NAME] if command else ""

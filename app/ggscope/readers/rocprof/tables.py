@@ -20,8 +20,8 @@ from ggscope.readers.common.op_totals import OpTotals, listed_totals
 from ggscope.readers.common.rocm import (
     COPY,
     KERNEL,
+    MAX_NAME,
     MEMORY,
-    MOST_NAME,
     RocmEvents,
     RocmNames,
     Rows,
@@ -97,7 +97,7 @@ class CsvRecords:
             return {self.form.name.lower(): len(table)} if len(table) else {}
         different, count = np.unique(table.numbers_of_texts(key), return_counts=True)
         return {
-            words[number].lower()[:MOST_NAME] or "rows": n
+            words[number].lower()[:MAX_NAME] or "rows": n
             for number, n in zip(different.tolist(), count.tolist(), strict=True)
         }
 
@@ -122,7 +122,7 @@ class CsvRecords:
         """Return the events; their records are the rows."""
         into = Gathered(TraceBuilder(), "rocm")
         table, form = self._table, self.form
-        words = [word[:MOST_NAME] for word in table.texts]
+        words = [word[:MAX_NAME] for word in table.texts]
         rows: Rows = {to: table.integers(key) for key, to in _NUMBERS.items()}
         for key, to in _AGENTS.items():
             number = table.numbers_of_texts(key)

@@ -23,8 +23,8 @@ from ggscope.readers.source import Source
 BAD_FRAME = -1
 READ_SHARE = 0.45
 """Of the time for a file; the rest goes to its spans, measured with 3 M samples."""
-_MOST_FACTS = 200
-_MOST_PROFILES = 10_000
+_MAX_FACTS = 200
+_MAX_PROFILES = 10_000
 _FARTHEST = 1 << 31
 _FRAME_KEYS = ("name", "file", "line", "col")
 
@@ -129,7 +129,7 @@ class ProfileWalk:
     def _fact(self, facts: dict[str, object], key: str) -> None:
         data, at = self._cursor.value()
         value = self._values.parsed(data, at, key[:80])
-        if len(facts) < _MOST_FACTS and not isinstance(value, dict | list):
+        if len(facts) < _MAX_FACTS and not isinstance(value, dict | list):
             facts[key[:80]] = value
 
     def _shared(self) -> None:
@@ -151,7 +151,7 @@ class ProfileWalk:
         cursor = self._cursor
         cursor.position += 1
         while cursor.peek() != b"]":
-            if cursor.peek() == b"{" and len(self.file.profiles) < _MOST_PROFILES:
+            if cursor.peek() == b"{" and len(self.file.profiles) < _MAX_PROFILES:
                 profile = Profile()
                 self.file.profiles.append(profile)
                 self._profile(profile)

@@ -19,7 +19,7 @@ from ggscope.readers.common.json_cursor import outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault
 from ggscope.readers.common.stacks import (
     I32,
-    MOST_FRAMES,
+    MAX_FRAMES,
     StackPairTable,
     StackRecords,
     Stacks,
@@ -49,7 +49,7 @@ from ggscope.readers.speedscope.profiles import (
 )
 
 _SCHEMA = b"speedscope.app/file-format-schema.json"
-_MOST_TICKS = 1 << 61
+_MAX_TICKS = 1 << 61
 _STEP_SHARE = 0.02
 """Of what is left, for each step: how many there are is known only at the end."""
 _AT_ONCE = 1 << 15
@@ -236,7 +236,7 @@ class _Profiles:
         profile.weights.clear()
         self._n_bad_weights += int(np.count_nonzero(known < 0)) + n - len(known)
         weight[: len(known)] = np.maximum(known, 0)
-        if float(weight.sum(dtype=np.float64)) >= _MOST_TICKS:
+        if float(weight.sum(dtype=np.float64)) >= _MAX_TICKS:
             raise CorruptError("the weights of its samples add up to more than 2^61.")
         end = (ticks_of(profile.facts.get("startValue"), factor) or 0) + weight.cumsum()
         nodes = []
@@ -296,7 +296,7 @@ class _Profiles:
         self._n_open += int(np.count_nonzero(is_open))
         self._n_orphans += int(np.count_nonzero(is_orphan))
         step = np.where(events.is_begin, 1, np.where(is_orphan, 0, -1))
-        is_deep = events.is_begin & (np.cumsum(step) > MOST_FRAMES)
+        is_deep = events.is_begin & (np.cumsum(step) > MAX_FRAMES)
         self._n_deep += int(np.count_nonzero(is_deep))
         begins = np.flatnonzero(events.is_begin & ~is_deep)
         other = partner[begins]

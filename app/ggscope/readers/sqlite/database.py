@@ -37,7 +37,7 @@ _PRAGMAS = (
     "mmap_size=0",
     "temp_store=MEMORY",
 )
-_MOST_TABLES = 10_000
+_MAX_TABLES = 10_000
 _LONGEST_BYTES = 256 << 20
 """Of a text or blob; a row of more is damage."""
 _ORDINARY = 0
@@ -215,7 +215,7 @@ class Database:
     def _schema(self) -> dict[str, tuple[str, ...]]:
         listed = self._connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type='table'"
-        ).fetchmany(_MOST_TABLES)
+        ).fetchmany(_MAX_TABLES)
         tables: dict[str, tuple[str, ...]] = {}
         for name, sql in listed:
             if not isinstance(name, str) or not isinstance(sql, str):

@@ -72,8 +72,8 @@ _MEMORY_KINDS = {
     0: "pageable memory", 1: "pinned memory", 2: "device memory", 3: "array memory",
     4: "managed memory", 5: "static device memory", 6: "static managed memory",
 }  # fmt: skip
-_MOST_STREAMS = 100_000
-_MOST_NAME = 512
+_MAX_STREAMS = 100_000
+_MAX_NAME = 512
 _LARGEST = 1 << 50
 
 
@@ -150,7 +150,7 @@ class NsysExport:
             elif str(name).startswith("PROCESS_0:ARGUMENT_") and value:
                 command += f" {value}"
         if command:
-            facts["command"] = command[:_MOST_NAME]
+            facts["command"] = command[:_MAX_NAME]
         columns = ("id", "name", "memoryBandwidth", "totalMemory", "smCount")
         for number, name, rate, memory, cores in self._db.rows(_GPU_INFO, columns):
             words = [str(name)]
@@ -160,7 +160,7 @@ class NsysExport:
                 words.append(f"{rate / 1e9:,.1f} GB/s peak")
             if isinstance(cores, int) and cores > 0:
                 words.append(f"{cores} SMs")
-            facts[f"GPU {number}"] = ", ".join(words)[:_MOST_NAME]
+            facts[f"GPU {number}"] = ", ".join(words)[:_MAX_NAME]
         return facts
 
     def version(self) -> str:
@@ -201,7 +201,7 @@ class NsysExport:
             self.into.builder.warn(
                 level,
                 f"profiler_{'warning' if severity == 2 else 'error'}",
-                f"Nsight Systems noted: {text[:_MOST_NAME]}",
+                f"Nsight Systems noted: {text[:_MAX_NAME]}",
             )
         overhead = sum(
             int((e.end - e.start).sum())
@@ -225,15 +225,15 @@ class NsysExport:
                     self._texts[number] = text
         for pid, name in self._db.rows("PROCESSES", ("globalPid", "name")):
             if isinstance(pid, int) and isinstance(name, str):
-                self._processes[pid] = name[:_MOST_NAME]
+                self._processes[pid] = name[:_MAX_NAME]
         for number, tid in self._db.rows("ThreadNames", ("nameId", "globalTid")):
             if isinstance(number, int) and isinstance(tid, int):
-                self._threads[tid] = self._texts.get(number, "")[:_MOST_NAME]
+                self._threads[tid] = self._texts.get(number, "")[:_MAX_NAME]
         streams = self._db.rows("TARGET_INFO_CUDA_STREAM", ("vmId", "processId"))
-        self._has_processes = len(set(islice(streams, _MOST_STREAMS))) > 1
+        self._has_processes = len(set(islice(streams, _MAX_STREAMS))) > 1
         for number, name in self._db.rows(_GPU_INFO, ("id", "name")):
             if isinstance(number, int) and isinstance(name, str):
-                self._gpus[number] = name[:_MOST_NAME]
+                self._gpus[number] = name[:_MAX_NAME]
 
     def _names(self, ids: I64, fallback: str) -> npt.NDArray[np.int32]:
         """Return the strings that rows of ``StringIds`` are."""
@@ -597,7 +597,7 @@ class NsysExport:
             return
         columns = ("typeId", "metricId", "metricName")
         names = {
-            (kind, metric): str(name)[:_MOST_NAME]
+            (kind, metric): str(name)[:_MAX_NAME]
             for kind, metric, name in self._db.rows(_METRIC_INFO, columns)
         }
         where, at = combined([rows["typeId"], rows["metricId"]])

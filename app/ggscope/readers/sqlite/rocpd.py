@@ -17,8 +17,8 @@ from ggscope.readers.common.gathered import NONE, Gathered, Series
 from ggscope.readers.common.rocm import (
     COPY,
     KERNEL,
+    MAX_NAME,
     MEMORY,
-    MOST_NAME,
     PLACES,
     RocmEvents,
     RocmNames,
@@ -27,7 +27,7 @@ from ggscope.readers.common.rocm import (
 from ggscope.readers.sqlite.database import Database, begin_of_last
 
 _STRING = "rocpd_string"
-_MOST_SETS = 256
+_MAX_SETS = 256
 
 
 class RocpdDatabase:
@@ -66,12 +66,12 @@ class RocpdDatabase:
                 "rocpd_info_process" + suffix, ("command",)
             ):
                 if isinstance(command, str) and command:
-                    facts.setdefault("command", command[:MOST_NAME])
+                    facts.setdefault("command", command[:MAX_NAME])
             columns = ("type", "type_index", "product_name", "name")
             for row in self._db.rows("rocpd_info_agent" + suffix, columns):
                 kind, number, product, name = row
                 if kind == "GPU":
-                    facts[f"GPU {number}"] = str(product or name)[:MOST_NAME]
+                    facts[f"GPU {number}"] = str(product or name)[:MAX_NAME]
         return facts
 
     def version(self) -> str:
@@ -97,7 +97,7 @@ class RocpdDatabase:
             for name in self._tables
             if name.startswith(_STRING)
         ]
-        return suffixes[:_MOST_SETS]
+        return suffixes[:_MAX_SETS]
 
     # -- what a set of tables uses --------------------------------------------
 
@@ -180,7 +180,7 @@ class _TableSet:
         if not self._db.has(name, "id", column):
             return {}
         return {
-            number: (value, text[:MOST_NAME] if isinstance(text, str) else "")
+            number: (value, text[:MAX_NAME] if isinstance(text, str) else "")
             for number, value, text in self._db.rows(name, ("id", column, "name"))
             if isinstance(number, int) and isinstance(value, int)
         }
@@ -323,7 +323,7 @@ class _TableSet:
             samples.sort()
             self._into.counters.append(
                 Series(
-                    titles.get(number, f"counter {number}")[:MOST_NAME],
+                    titles.get(number, f"counter {number}")[:MAX_NAME],
                     "",
                     np.array([time for time, _ in samples], np.int64),
                     np.array([value for _, value in samples], np.float64),

@@ -60,10 +60,10 @@ _FIRST_BYTES = 4 << 20
 """Of a long file, shown before the rest is read."""
 _ROW_BYTES = 150
 """Memory of a line while it is read."""
-_MOST_PLACES = 256
+_MAX_PLACES = 256
 """Lanes of a device; of a deeper queue the last one shows the rest."""
-_MOST_LANES = 1024
-_MOST_NAMES = 20_000
+_MAX_LANES = 1024
+_MAX_NAMES = 20_000
 _FURTHEST = 1 << 61
 _SURE, _LIKELY = 85, 82
 _OPS = tuple(kind.name for kind in IoKind)
@@ -294,8 +294,8 @@ class _StorageTrace:
             * 2
             + is_call
         )
-        group = np.minimum(group, _MOST_LANES)
-        first = first[: _MOST_LANES + 1]
+        group = np.minimum(group, _MAX_LANES)
+        first = first[: _MAX_LANES + 1]
         lanes = np.zeros(len(rows), np.int64)
         order = np.argsort(group, kind="stable")
         bounds = np.searchsorted(group[order], np.arange(len(first) + 1))
@@ -303,16 +303,16 @@ class _StorageTrace:
         for number in range(len(first)):
             mine = order[bounds[number] : bounds[number + 1]]
             where = self._group_name(int(rows[mine[0]]), bool(is_call[mine[0]]))
-            where = where if number < _MOST_LANES else "others"
+            where = where if number < _MAX_LANES else "others"
             place = np.zeros(len(mine), np.int32)
             n_places = 1
-            if number < _MOST_LANES:
+            if number < _MAX_LANES:
                 n_places = library().ggscope_storage_places(
                     np.ascontiguousarray(self._start[rows[mine]]),
                     np.ascontiguousarray(self._end[rows[mine]]),
                     len(mine),
-                    np.zeros(_MOST_PLACES, np.int64),
-                    min(_MOST_PLACES, max(_MOST_LANES - n_lanes, 1)),
+                    np.zeros(_MAX_PLACES, np.int64),
+                    min(_MAX_PLACES, max(_MAX_LANES - n_lanes, 1)),
                     place,
                 )
             ids = [
@@ -339,7 +339,7 @@ class _StorageTrace:
         """Return the name of each request: what it asks, and how much."""
         requests = self._requests
         _, first, place = ranked(requests.size[rows] * 16 + requests.kind[rows])
-        if len(first) > _MOST_NAMES:
+        if len(first) > _MAX_NAMES:
             _, first, place = ranked(requests.kind[rows].astype(np.int64))
             names = [IoKind(int(requests.kind[i])).word for i in rows[first].tolist()]
         else:

@@ -15,7 +15,7 @@ _NO_FILE = re.compile(
     r"(pipe|socket|anon_inode|[A-Z][A-Za-z0-9-]*|net):\[|^/dev/(pts|tty)"
 )
 """What file descriptors are that strace names and that are no files."""
-_MOST_PROCESSES = 4096
+_MAX_PROCESSES = 4096
 _BCC_NS, _BPFTRACE_NS = 10_000, 1_000_000
 """What durations of biosnoop are rounded to."""
 
@@ -268,7 +268,7 @@ def _of_faults(lines: IoLines, time: I64, notes: Notes) -> Requests:
         (lines.action == ord("M")) & (lines.form == Form.FAULT_SCRIPT)
     )
     if len(maps):
-        for pid in np.unique(lines.pid[maps]).tolist()[:_MOST_PROCESSES]:
+        for pid in np.unique(lines.pid[maps]).tolist()[:_MAX_PROCESSES]:
             mine = np.flatnonzero((lines.pid[rows] == pid) & ~is_stated)
             _place_faults(lines, maps[lines.pid[maps] == pid], rows, mine, offset, path)
     columns |= {"offset": offset, "path": path}

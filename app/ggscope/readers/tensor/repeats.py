@@ -26,7 +26,7 @@ from ggscope.readers.tensor.passes import Records, room_for
 _MOST = 4
 """Records of one op, at most; longer runs of an unknown op are left apart."""
 _ALONE = 1
-_MOST_DENSE = 1 << 24
+_MAX_DENSE = 1 << 24
 """Up to so many pairs of patterns are looked up in a table, more are sorted."""
 
 Bools = npt.NDArray[np.bool_]
@@ -40,7 +40,7 @@ patterns are chance, as of two models that run side by side. Not more: of thread
 lost a third of their records, each has two thirds of the other's."""
 
 _SAMPLE = 4096
-_MOST_LANES = 1024
+_MAX_LANES = 1024
 _LOOKS, _LOOKS_A_ROW = 1 << 24, 16
 _LOOKS_A_PAIR = 2048
 """So many looks at a row of another thread are made in all, and more for each row that
@@ -169,7 +169,7 @@ def joined_patterns(of_record: Array, starts: Bools, n: int) -> tuple[Array, Joi
 
 def _distinct(a: Array, b: Array, height: int, width: int) -> tuple[I64, Array]:
     """Return the distinct ``a * width + b + 1``, and the place of each among them."""
-    if height * width > _MOST_DENSE:
+    if height * width > _MAX_DENSE:
         key = a.astype(np.int64) * width + b + 1
         keys, _, place = ranked(key)
         return keys, place
@@ -237,13 +237,13 @@ def repeated_rows(
     Threads that share their ops are a crew; a thread that shares none with a crew
     founds one, at the cost of a look at some thousand of its rows per crew. So that
     this ends soon where each thread does something else, such looks are counted; and
-    more than `_MOST_LANES` threads, which no machine has, are not looked at.
+    more than `_MAX_LANES` threads, which no machine has, are not looked at.
     """
     first = rows.lane_first
     n_lanes = len(first) - 1
     repeated: list[I64] = []
     crews: list[tuple[I64, Array]] = []
-    if n_lanes > _MOST_LANES:
+    if n_lanes > _MAX_LANES:
         return repeated, n_lanes
     looks = _LOOKS + _LOOKS_A_ROW * len(of_row)
     for lane, (low, high) in enumerate(pairwise(first.tolist())):

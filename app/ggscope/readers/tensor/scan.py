@@ -83,8 +83,8 @@ FIRST_NAME = b"inp_embd"
 _SEGMENTS, _SEGMENT_ROWS = 8, 1 << 14
 _ALIKE = 0.6
 """Share of addresses that passes found by one of them have in common."""
-_MOST_STRETCH_BYTES = 64 << 20
-_LEAST_S, _MOST_S = 0.006, 0.02
+_MAX_STRETCH_BYTES = 64 << 20
+_LEAST_S, _MAX_S = 0.006, 0.02
 """A stretch that takes less time is doubled, one that takes more is halved: a
 person who cancels waits for one, and so does whoever options the interpreter."""
 
@@ -412,7 +412,7 @@ class RecordScan:
         n = min(os.cpu_count() or 1, 2) if n_readers is None else n_readers
         self._readers = [BlockReader(source, options) for _ in range(n)]
         self.stretch = max(STRETCH_BYTES // options.layout.size, 1)
-        self._most = max(_MOST_STRETCH_BYTES // options.layout.size, 1)
+        self._most = max(_MAX_STRETCH_BYTES // options.layout.size, 1)
         self._pool = (
             ThreadPoolExecutor(len(self._readers) - 1, "tensor-scan")
             if len(self._readers) > 1
@@ -594,7 +594,7 @@ class RecordScan:
         """Choose the next stretch by what the last one took."""
         if seconds < _LEAST_S:
             self.stretch = min(2 * self.stretch, self._most)
-        elif seconds > _MOST_S:
+        elif seconds > _MAX_S:
             self.stretch = max(self.stretch // 2, 1)
 
     def _accept(self, number: int, first: int, row: int, count: int) -> None:

@@ -31,12 +31,12 @@ from ggscope.readers.common.text_cursor import TextCursor
 from ggscope.readers.source import Source
 from ggscope.readers.tensorrt import INFO
 
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 _LAYER_BYTES = 1 << 20
-_MOST_NAME = 4096
-_MOST_RUNS = 1 << 40
-_MOST_MS = Decimal(10) ** 12
-_LEAST_MS = 1 / _MOST_MS
+_MAX_NAME = 4096
+_MAX_RUNS = 1 << 40
+_MAX_MS = Decimal(10) ** 12
+_LEAST_MS = 1 / _MAX_MS
 _BACKEND = "TensorRT"
 _LAYERS = re.compile(rb'\s*\{\s*"Layers"\s*:\s*\[')
 
@@ -67,7 +67,7 @@ class TensorrtReader:
         LimitExceededError
             If the file is too large to be one.
         """
-        refuse_larger(source, _MOST_BYTES, "Is this the right file?")
+        refuse_larger(source, _MAX_BYTES, "Is this the right file?")
         context.progress(0, source.size)
         layers = _Layers()
         with ThreadPoolExecutor(1) as pool:
@@ -135,7 +135,7 @@ class _Layers:
         facts = value if isinstance(value, dict) else {}
         name, count = facts.get("name"), facts.get("count")
         if not isinstance(name, str):
-            if isinstance(count, int) and 0 < count < _MOST_RUNS:
+            if isinstance(count, int) and 0 < count < _MAX_RUNS:
                 self.n_runs = int(count)
             else:
                 self.n_bad += 1
@@ -168,7 +168,7 @@ class _Layers:
         columns = (self._op, self._name, self._shape, self._dtype)
         for text, column in zip(texts, columns, strict=True):
             # Halves of surrogate pairs are no text.
-            whole = text[:_MOST_NAME].encode("utf-8", "replace").decode()
+            whole = text[:_MAX_NAME].encode("utf-8", "replace").decode()
             column.append(whole)
         self._total.append(None)
         self._mean.append(None)
@@ -181,7 +181,7 @@ class _Layers:
             return self.n_runs
         if mean is None or mean < _LEAST_MS:
             return 1
-        return min(max(round(total / mean), 1), _MOST_RUNS)
+        return min(max(round(total / mean), 1), _MAX_RUNS)
 
     def listing(self) -> BackendOps:
         """Return the layers in the order of the file."""
@@ -225,7 +225,7 @@ def _milliseconds(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     ms = Decimal(value)
-    return ms if ms.is_finite() and 0 <= ms < _MOST_MS else None
+    return ms if ms.is_finite() and 0 <= ms < _MAX_MS else None
 
 
 def _nanoseconds(ms: Decimal | None) -> int:

@@ -72,7 +72,7 @@ from ggscope.render.timeline.scene import AXIS_HEIGHT
 Show = Literal["waterfall", "changes", "timelines", "durations"]
 SHOWS: tuple[Show, ...] = get_args(Show)
 _WIDTH, _TIMELINES_WIDTH = 900.0, 1600.0
-_USUAL_ROWS, _MOST_ROWS = 25, 500
+_USUAL_ROWS, _MAX_ROWS = 25, 500
 _PAGE_PX = 900.0
 
 
@@ -278,7 +278,7 @@ def _changes(
     trace: Trace, options: CompareOptions, look: FigureStyle
 ) -> RenderedFigure:
     comparison, unit = _compared(trace, options), trace.clock.unit
-    n = _USUAL_ROWS if look.height is None else _MOST_ROWS
+    n = _USUAL_ROWS if look.height is None else _MAX_ROWS
     rows = comparison.rows[:n]
     theme, width = theme_named(look.theme), look.width_or(_WIDTH)
     noun, measure = GROUPINGS[options.by], MEASURES[comparison.measure]

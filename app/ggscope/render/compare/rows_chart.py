@@ -19,7 +19,7 @@ from ggscope.render.theme import Theme, mix, with_alpha
 _FOOT_PX, _LOW_FOOT_PX, _TOP_PX, _PAD = 34.0, 18.0, 6.0, 10.0
 _LOW_PX = 130.0
 """Lower pictures on the screen have no title of the axis."""
-_MOST_ROW_PX, LEAST_ROW_PX = 26.0, 15.0
+_MAX_ROW_PX, LEAST_ROW_PX = 26.0, 15.0
 _CHARACTER = 0.602 * LABEL_SIZE
 _TICK_PX = 90.0
 _MIN_BAR_PX = 2.0
@@ -86,7 +86,7 @@ class RowsGeometry:
         self.words_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
         self.right = max(scene.width - self.words_px, self.left + 20)
         n_shown, n = self.room, len(scene.rows)
-        self.row_px = min(max(n_shown / max(n, 1), LEAST_ROW_PX), _MOST_ROW_PX)
+        self.row_px = min(max(n_shown / max(n, 1), LEAST_ROW_PX), _MAX_ROW_PX)
         self.n = min(int((n_shown + 1e-6) / self.row_px), n)
         self.first = min(max(scene.scroll, 0), n - self.n)
 

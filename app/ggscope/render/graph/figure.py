@@ -15,7 +15,7 @@ from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
 from ggscope.exporters.dot import graph_as_dot
-from ggscope.model.graph import count_words
+from ggscope.model.graph import count_text
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, Pattern
 from ggscope.render.colors import Entry
@@ -42,7 +42,7 @@ _PAGE_INCHES = 9.7
 _FLAGS = ("repeats_inputs", "hides_views", "across")
 _AROUND = 200.0
 """More than title and legend take."""
-_MOST_PDF_PX = 19_200
+_MAX_PDF_PX = 19_200
 """Readers of PDF files take pages of up to 200 inches."""
 
 
@@ -248,7 +248,7 @@ def _framed(
         look, title, compose, width=width,
         natural_height=natural_height, entries=entries, bars=bars,
         description=f"Computation graph {' of '.join(reversed(title.split(' · ')))}: "
-        f"{count_words(scene.table)}, coloured by {scene.look.by.value}.",
+        f"{count_text(scene.table)}, coloured by {scene.look.by.value}.",
         left_out=left_out,
     )  # fmt: skip
 
@@ -283,4 +283,4 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
 def _most(look: FigureStyle) -> float:
     if look.suffix == ".png":
         return MAX_PIXELS / max(look.scale, 1.0) - _AROUND
-    return float(_MOST_PDF_PX if look.suffix == ".pdf" else 1 << 20)
+    return float(_MAX_PDF_PX if look.suffix == ".pdf" else 1 << 20)

@@ -20,10 +20,10 @@ from ggscope.render.graph.scene import (
     FULL_ZOOM,
     SHORT_ZOOM,
     GraphScene,
-    amount_words,
+    amount_text,
     boxes_of,
     corners,
-    layer_words,
+    layer_text,
     letter_size,
     visible_boxes,
 )
@@ -36,7 +36,7 @@ _TITLE_PX = 12.0
 _ROOMY = 640.0, 420.0
 """In smaller pictures nothing lies over boxes: there is no room to move them away."""
 LEGEND_HEIGHT, _LEGEND_PX = 24.0, 11.0
-_MOST_BOXES = 2_000
+_MAX_BOXES = 2_000
 """The overview leaves out boxes of graphs larger than this evenly."""
 
 
@@ -89,7 +89,7 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
     size = max(letter_size(scene, _TITLE_PX), 9.0)
     x0, y0, x1, y1 = (values.tolist() for values in corners(scene, open_))
     for i, box in enumerate(open_.tolist()):
-        title, inside = layer_words(scene, int(layout.layer[box]))
+        title, inside = layer_text(scene, int(layout.layer[box]))
         text = f"▾ {title}" + (f"  {inside}" if scene.zoom >= FULL_ZOOM else "")
         left, top = max(x0[i], 0.0) + 6, max(y0[i], scene.clip.y) + 3
         width = scene.measurer.width(text, Face.HEADING, size) + 12
@@ -154,8 +154,8 @@ def minimap_batches(scene: GraphScene) -> list[Batch]:
     plate = rects.batch(radius=4.0)
     sx, sy = w / max(layout.width, 1.0), h / max(layout.height, 1.0)
     boxes = np.flatnonzero(layout.kind != BoxKind.FRAME)
-    if len(boxes) > _MOST_BOXES:
-        boxes = boxes[:: -(-len(boxes) // _MOST_BOXES)]
+    if len(boxes) > _MAX_BOXES:
+        boxes = boxes[:: -(-len(boxes) // _MAX_BOXES)]
     inside = RectList()
     x0, y0 = x + layout.x0[boxes] * sx, y + layout.y0[boxes] * sy
     x1, y1 = x + layout.x1[boxes] * sx, y + layout.y1[boxes] * sy
@@ -198,7 +198,7 @@ def _kinds(scene: GraphScene, width: float) -> list[Batch]:
 def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     theme = scene.theme
     texts, rects, batches = TextList(), RectList(), list[Batch]()
-    word, low, high = _heat_words(scene), _lowest(scene), _highest(scene)
+    word, low, high = _heat_text(scene), _lowest(scene), _highest(scene)
     size, bar, y = _LEGEND_PX, 90.0, LEGEND_HEIGHT / 2
     pieces = [scene.measurer.width(w, Face.WORDS, size) for w in (word, low, high)]
     missing = "not in the trace"
@@ -222,10 +222,10 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
 def heat_bar(scene: GraphScene) -> ColorBar:
     """Return what the colours of a heat map stand for."""
     name = map_on(DEFAULT, scene.theme)
-    return ColorBar(_heat_words(scene), _lowest(scene), _highest(scene), name)
+    return ColorBar(_heat_text(scene), _lowest(scene), _highest(scene), name)
 
 
-def _heat_words(scene: GraphScene) -> str:
+def _heat_text(scene: GraphScene) -> str:
     word = {
         GraphColorBy.TIME: "time of its spans",
         GraphColorBy.ACCESSES: "accesses of its tensor",
@@ -243,7 +243,7 @@ def _lowest(scene: GraphScene) -> str:
     """Return what the coldest colour stands for."""
     scale = scene.look.scale
     low = scale.low if scale is not None and _is_log(scene) else 0.0
-    return amount_words(low, scene.look.by, scene.trace)
+    return amount_text(low, scene.look.by, scene.trace)
 
 
 def _highest(scene: GraphScene) -> str:
@@ -255,5 +255,5 @@ def _highest(scene: GraphScene) -> str:
         (look.layer_scale, is_layer, " in a layer"),
     ):
         if scale is not None and bool((look.values[rows] > 0).any()):
-            lines.append(amount_words(scale.high, look.by, scene.trace) + word)
-    return ", ".join(lines) or amount_words(0.0, look.by, scene.trace)
+            lines.append(amount_text(scale.high, look.by, scene.trace) + word)
+    return ", ".join(lines) or amount_text(0.0, look.by, scene.trace)

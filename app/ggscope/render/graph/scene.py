@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.graph.inputs import graph_input_purposes, input_title
 from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
-from ggscope.analysis.graph.search import op_words
+from ggscope.analysis.graph.search import op_text
 from ggscope.descriptions.selected import shape_text
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64
@@ -154,7 +154,7 @@ def boxes_of(layout: GraphLayout, nodes: Flags) -> I64:
     return np.flatnonzero(shown[:-1]).astype(np.int64)
 
 
-def amount_words(value: float, by: GraphColorBy, trace: Trace) -> str:
+def amount_text(value: float, by: GraphColorBy, trace: Trace) -> str:
     """Return an amount of a heat map as people read it."""
     if value != value:
         return "not in the trace"
@@ -166,7 +166,7 @@ def amount_words(value: float, by: GraphColorBy, trace: Trace) -> str:
     return f"{format_count(n)} access" + ("" if n == 1 else "es")
 
 
-def layer_words(scene: GraphScene, layer: int) -> tuple[str, str]:
+def layer_text(scene: GraphScene, layer: int) -> tuple[str, str]:
     """Return the title of a layer and how much is in it."""
     inside = scene.layout.layers.layer == layer
     n_inputs = int((inside & scene.layout.layers.is_input).sum())
@@ -207,7 +207,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     node = int(scene.layout.node[box])
     color = _letter_color(scene, box, is_pale=is_pale)
     is_input = bool(scene.layout.layers.is_input[node])
-    op, name = op_words(trace, graph, node), trace.strings[int(graph.name[node])]
+    op, name = op_text(trace, graph, node), trace.strings[int(graph.name[node])]
     inset = 7 * scene.zoom
     space = x1 - x0 - 2 * inset
     middle = (y0 + y1) / 2
@@ -237,7 +237,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
                  clip=clip)
         ]  # fmt: skip
     if scene.look.by.is_heat:
-        second = amount_words(float(scene.look.values[box]), scene.look.by, trace)
+        second = amount_text(float(scene.look.values[box]), scene.look.by, trace)
     else:
         second = shape_text(graph.shape[node])
     step = (y1 - y0) * 0.2
@@ -265,7 +265,7 @@ def _letter_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
 
 def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[Text]:
     x0, y0, x1, y1 = place
-    title, inside = layer_words(scene, int(scene.layout.layer[box]))
+    title, inside = layer_text(scene, int(scene.layout.layer[box]))
     color = _letter_color(scene, box, is_pale=is_pale)
     inset = 10 * scene.zoom
     middle = (y0 + y1) / 2 - 2 * scene.zoom
@@ -276,7 +276,7 @@ def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list
                      width=x1 - x0 - 4, clip=clip)]  # fmt: skip
     if scene.look.by.is_heat:
         value = float(scene.look.values[box])
-        inside = amount_words(value, scene.look.by, scene.trace)
+        inside = amount_text(value, scene.look.by, scene.trace)
     quiet = color
     if scene.look.pattern[box] == Pattern.SOLID and not is_pale:
         quiet = mix(color, int(scene.look.fill[box]), 0.25)

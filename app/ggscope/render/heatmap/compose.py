@@ -335,7 +335,7 @@ def foot(geometry: HeatGeometry, scale: ColorScale) -> list[Batch]:
             Text(
                 begin,
                 y,
-                totals_words(geometry),
+                totals_text(geometry),
                 theme.dim,
                 _SIZE,
                 width=left - begin - 12,
@@ -358,7 +358,7 @@ def scale_words(scene: HeatScene, scale: ColorScale) -> str:
     return f"{what} per cell, {scale.kind.value}{chosen}"
 
 
-def cell_words(geometry: HeatGeometry) -> str:
+def cell_text(geometry: HeatGeometry) -> str:
     """Return the size of a cell: "616 B × 1 token"."""
     scene = geometry.scene
     width = format_bytes(max(round(geometry.cell_bytes), 1))
@@ -435,20 +435,20 @@ def _right_text(
     return right - geometry.scene.measurer.width(text, face, _SIZE)
 
 
-def totals_words(geometry: HeatGeometry) -> str:
+def totals_text(geometry: HeatGeometry) -> str:
     """Return the totals of all cells, and what they leave out."""
     scene, t = geometry.scene, geometry.scene.base.totals
     of_file = (
         f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
         f"({counting_rule(t.passed_bytes, is_once=t.is_once)})"
     )
-    parts = [of_file, *rest_words(scene)]
+    parts = [of_file, *rest_text(scene)]
     if scene.is_filtered:
         parts.insert(0, "filtered")
     return "  ·  ".join(parts)
 
 
-def rest_words(scene: HeatScene) -> list[str]:
+def rest_text(scene: HeatScene) -> list[str]:
     """Return what is accessed besides the file, and what the cells leave out."""
     t = scene.base.totals
     parts = [f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}"]
@@ -964,7 +964,7 @@ def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     low, high = (_amount(scene, v) for v in values)
     what = "bytes" if scene.metric == "bytes" else "accesses"
-    title = f"{what} per cell ({cell_words(geometry)}), {scale.kind.value}"
+    title = f"{what} per cell ({cell_text(geometry)}), {scale.kind.value}"
     entries = [
         Entry(label, color, pattern=pattern)
         for label, color, pattern in untouched_meanings(scene)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.descriptions.counting import counting_rule
-from ggscope.descriptions.reads import unnamed_words
+from ggscope.descriptions.reads import unnamed_text
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -19,10 +19,10 @@ from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_n
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import Frame, framed
 from ggscope.render.heatmap.compose import (
-    cell_words,
+    cell_text,
     compose_heatmap,
     heat_legend,
-    rest_words,
+    rest_text,
 )
 from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
 from ggscope.render.options import changed_options, option, read_time
@@ -182,7 +182,7 @@ def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
 def _why_nothing(trace: Trace) -> str:
     if not len(trace.accesses.patterns):
         return (
-            unnamed_words(trace)
+            unnamed_text(trace)
             or "The trace does not record which tensors its ops read."
         )
     return "File offsets of tensors are unknown: add the model or its map."
@@ -190,12 +190,12 @@ def _why_nothing(trace: Trace) -> str:
 
 def _description(scene: HeatScene, name: str) -> str:
     base, totals = scene.base, scene.base.totals
-    cell = cell_words(HeatGeometry(scene))
+    cell = cell_text(HeatGeometry(scene))
     return (
         f"Reads of the model file of {name} by {base.rows.kind}: "
         f"{format_count(totals.n_file)} accesses to "
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
         f"{format_bytes(base.files.extent)}, {format_both_bytes(totals.file_bytes)}, "
         f"{counting_rule(totals.passed_bytes, is_once=totals.is_once)}. "
-        f"{', '.join(rest_words(scene))}. A cell is {cell}."
+        f"{', '.join(rest_text(scene))}. A cell is {cell}."
     )

@@ -312,6 +312,6 @@ def transfer_at(scene: NpuScene, x: float, y: float) -> int:
     return int(transfers.span[shortest])
 
 
-def size_words(size: int) -> str:
+def size_text(size: int) -> str:
     """Return bytes, or that they are not stated."""
     return format_bytes(size) if size >= 0 else "size not stated"

@@ -29,7 +29,7 @@ from ggscope.render.npu.over_time import (
 from ggscope.render.npu.ranked import bits_entries, compose_bits, compose_stalls
 from ggscope.render.npu.scene import (
     CHARTS,
-    MOST_ROWS,
+    MAX_ROWS,
     TIMED,
     NpuChart,
     NpuGeometry,
@@ -50,7 +50,7 @@ TITLES: dict[NpuChart, str] = {
 }
 OTHER_RUN = "The other run is not drawn: in Python, ggscope.figure takes it as b."
 _PLOT = 260.0
-_MOST_BARS = 40
+_MAX_BARS = 40
 
 
 def compose_npu(scene: NpuScene, still: DisplayList | None = None) -> DisplayList:
@@ -133,16 +133,16 @@ def draw_npu(scene: NpuScene, look: FigureStyle, name: str) -> RenderedFigure:
     heights: dict[NpuChart, float] = {
         "time": rows_height(scene.facts),
         "addresses": 30.0 + _PLOT * max(len(address_plots(scene)), 1),
-        "stalls": BAR_HEIGHT * min(len(scene.facts.stalls), _MOST_BARS) + 34,
+        "stalls": BAR_HEIGHT * min(len(scene.facts.stalls), _MAX_BARS) + 34,
         "bits": max(width * 0.36, 260.0),
         "traffic": max(width * 0.36, 260.0),
     }
     facts = scene.facts
     n_rows = max(len(facts.engines), len(facts.memory.banks))
     left_out = []
-    if scene.chart == "time" and n_rows > MOST_ROWS:
+    if scene.chart == "time" and n_rows > MAX_ROWS:
         left_out.append(
-            f"Not drawn: engines and banks beyond the first {format_count(MOST_ROWS)}."
+            f"Not drawn: engines and banks beyond the first {format_count(MAX_ROWS)}."
         )
     return framed(
         look, f"{name} · {TITLES[scene.chart]}",

@@ -33,7 +33,7 @@ F64 = npt.NDArray[np.float64]
 _RADIUS = 5.5
 _REACH = 9.0
 _AIR = 1.15
-_APART, _MOST_APART = 9.0, 54.0
+_APART, _MAX_APART = 9.0, 54.0
 """Pixels between the points of two ops of the same bits, and of all of them."""
 BAR_LABEL = "{} · {}"
 
@@ -176,7 +176,7 @@ def _place(
     if number is None or point.bits <= 0:
         return None
     ops = _ops(scene)
-    step = min(_APART, _MOST_APART / max(len(ops) - 1, 1))
+    step = min(_APART, _MAX_APART / max(len(ops) - 1, 1))
     beside = (ops.index(point.op) - (len(ops) - 1) / 2) * step
     return float(geometry.px(point.bits)) + beside, float(geometry.py(number))
 

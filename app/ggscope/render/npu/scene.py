@@ -27,7 +27,7 @@ LEFT = 132.0
 AXIS_HEIGHT = 30.0
 HEAD_HEIGHT = 20.0
 LABEL_SIZE = 10.5
-MOST_ROWS = 256
+MAX_ROWS = 256
 """Engines and banks that have a row each; of more the first ones."""
 
 
@@ -103,7 +103,7 @@ def rows_of(facts: NpuFacts) -> list[Row]:
         rows.append(Row(RowKind.HEAD, "Engines"))
         rows += [
             Row(RowKind.ENGINE, name, i)
-            for i, name in enumerate(engines.names[:MOST_ROWS])
+            for i, name in enumerate(engines.names[:MAX_ROWS])
         ]
     if windows.channels:
         rows.append(Row(RowKind.HEAD, "DRAM bandwidth"))
@@ -118,7 +118,7 @@ def rows_of(facts: NpuFacts) -> list[Row]:
         rows.append(Row(RowKind.HEAD, "SPM banks"))
         rows += [
             Row(RowKind.BANK, f"bank {bank.number}", bank.number)
-            for bank in memory.banks[:MOST_ROWS]
+            for bank in memory.banks[:MAX_ROWS]
         ]
     return rows
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ggscope.analysis.graph.op_links import OpLink
-from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.spans import op_text
 from ggscope.model.units import format_count
 from ggscope.render.batch import (
     Align,
@@ -25,7 +25,7 @@ from ggscope.render.theme import outline_pair
 from ggscope.render.timeline.scene import TimelineGeometry
 from ggscope.sanitize import one_line
 
-MOST_ARROWS = 12
+MAX_ARROWS = 12
 """Arrows of each direction; of more those nearest in time, and a count of the rest."""
 _LINE_PX, _CASING_PX = 2.0, 4.0
 _HEAD_PX = 7
@@ -123,7 +123,7 @@ def arrow_batches(geometry: TimelineGeometry) -> list[Batch]:
     colors = outline_pair(theme.selection if theme.is_dark else theme.text)
     drawing = _Drawing(LineList(_CASING_PX), LineList(_LINE_PX), colors)
     for is_input, ends in ((True, links.inputs), (False, links.consumers)):
-        near = ends[-MOST_ARROWS:][::-1] if is_input else ends[:MOST_ARROWS]
+        near = ends[-MAX_ARROWS:][::-1] if is_input else ends[:MAX_ARROWS]
         n_missing = len(ends) - len(near)
         drawing.n_in_row = 0
         for link in near:
@@ -238,7 +238,7 @@ def _add_outside(
     """Draw an arrow to or from the edge behind which the other end lies."""
     area, snap = _area(geometry), geometry.time.snap
     right, bottom = area.x + area.width, area.y + area.height
-    name = _shortened(op_words(geometry.scene.index.trace, link.span))
+    name = _shortened(op_text(geometry.scene.index.trace, link.span))
     is_left, is_right = other.x1 < area.x, other.x0 > right
     sign = "◂ " if is_left else "" if is_right else "▴ " if other.top < area.y else "▾ "
     name = f"{sign}{name} ▸" if is_right else f"{sign}{name}"

@@ -554,7 +554,7 @@ def unknown_range(trace: Trace) -> TimeRange | None:
     return TimeRange(max(until, trace.extent.start), trace.extent.end)
 
 
-def unknown_words(trace: Trace) -> str:
+def unknown_text(trace: Trace) -> str:
     """Return what stands over the time that is not known."""
     return "still reading …" if trace.is_partial else "not read"
 
@@ -625,7 +625,7 @@ def _words(
     trace: Trace, theme: Theme, size: float, x: float, y: float, ground: int
 ) -> list[Batch]:
     """Return the words in the middle of the cover, on a plate that calms the hatch."""
-    words = unknown_words(trace)
+    words = unknown_text(trace)
     half, high = len(words) * size * 0.28 + _PLATE_PX, size * 0.75 + 2
     plate = RectList()
     plate.add(x - half, x + half, y - high, y + high, ground)

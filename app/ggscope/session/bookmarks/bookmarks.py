@@ -200,12 +200,12 @@ class BookmarkList:
         self._redo: list[_Step] = []
 
     @property
-    def undo_words(self) -> str:
+    def undo_text(self) -> str:
         """What `undo` would undo; "" = there is nothing."""
         return self._undo[-1].words if self._undo else ""
 
     @property
-    def redo_words(self) -> str:
+    def redo_text(self) -> str:
         """What `redo` would do again; "" = there is nothing."""
         return self._redo[-1].words if self._redo else ""
 

@@ -141,12 +141,12 @@ class BookmarkModel(QObject):
     @property
     def undo_title(self) -> str:
         """Which change `undo` undoes; "" = none."""
-        return self._list.undo_words
+        return self._list.undo_text
 
     @property
     def redo_title(self) -> str:
         """Which change `redo` makes again; "" = none."""
-        return self._list.redo_words
+        return self._list.redo_text
 
     def undo(self) -> None:
         """Undo the last change and report which."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.once import once
 from ggscope.analysis.rows.tracks import lanes_where
-from ggscope.analysis.sessions.correlate import Correlation, node_words
+from ggscope.analysis.sessions.correlate import Correlation, node_text
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.spans import (
     PENDING,
@@ -22,8 +22,8 @@ from ggscope.descriptions.spans import (
     duration_of,
     exact_time_text,
     known_duration,
+    quality_text,
     quality_word,
-    quality_words,
     wait_of,
 )
 from ggscope.model.tables import Array, Spans, schema_of
@@ -277,7 +277,7 @@ class CellTexts:
         if key == "time":
             return exact_time_text(trace, int(trace.spans.start[span]))
         if key == "duration":
-            ticks, text = duration_of(trace, span), quality_words(trace, span)
+            ticks, text = duration_of(trace, span), quality_text(trace, span)
             exact = format_exact(ticks, trace.clock.unit)
             if known_duration(trace, span) is None:
                 return f"at least {exact}; {text}" if ticks else text
@@ -286,7 +286,7 @@ class CellTexts:
             wait = wait_of(trace, span)
             return NOT_AVAILABLE if wait < 0 else format_exact(wait, trace.clock.unit)
         if key == "quality":
-            return quality_words(trace, span)
+            return quality_text(trace, span)
         if key == "bytes":
             n = self._known_bytes(span)
             return NOT_AVAILABLE if n is None else format_exact_bytes(n)
@@ -340,7 +340,7 @@ class CellTexts:
         node, rule = self.correlation.node_of(span)
         if node >= 0:
             text = "Graph node {0}, matched by {1}."
-            return text.format(node_words(self.trace, node), rule.words)
+            return text.format(node_text(self.trace, node), rule.words)
         name = self.trace.span_name(span)
         text = (
             "Not in the graph: no node matches “{0}” by name (with or without suffix) "

@@ -12,7 +12,7 @@ from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import mono_font, qcolor, scaled, words_font
 
-_MOST_HEIGHTS = 2_000
+_MAX_HEIGHTS = 2_000
 """Rows whose heights are remembered."""
 
 
@@ -137,7 +137,7 @@ class FactList(QWidget):
         height = self._height_of.get(key)
         if height is None:
             height = self._measured_height(fact, width, faces)
-            if len(self._height_of) >= _MOST_HEIGHTS:
+            if len(self._height_of) >= _MAX_HEIGHTS:
                 self._height_of.clear()
             self._height_of[key] = height
         return height

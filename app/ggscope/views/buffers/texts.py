@@ -19,7 +19,7 @@ from ggscope.render.buffers import buffer_name, usage_name
 _MAX_NAMED = 6
 
 
-def about_words(trace: Trace, occupancy: Occupancy) -> str:
+def about_text(trace: Trace, occupancy: Occupancy) -> str:
     """Return the figures in one line, the peak first."""
     peak = occupancy.peak
     buffers = trace.buffers
@@ -49,7 +49,7 @@ def _by_usage(trace: Trace, rows: list[int]) -> str:
     return ", ".join(f"{format_count(n)} {name}" for name, n in counts if n)
 
 
-def gap_words(trace: Trace) -> str:
+def gap_text(trace: Trace) -> str:
     """Return what the recording lacks, a sentence per line; "" where nothing."""
     sentences = {
         Gap.WEIGHTS: (
@@ -93,7 +93,7 @@ def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:
     return NOT_AVAILABLE if tick == -1 else told(trace, tick, absolute=absolute)
 
 
-def buffer_words(
+def buffer_text(
     trace: Trace, row: int, use: BufferUse | None, *, absolute: bool
 ) -> str:
     """Return everything about a buffer, a line each."""
@@ -158,9 +158,7 @@ def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:
     return "\n".join(lines)
 
 
-def level_words(
-    trace: Trace, occupancy: Occupancy, tick: int, *, absolute: bool
-) -> str:
+def level_text(trace: Trace, occupancy: Occupancy, tick: int, *, absolute: bool) -> str:
     """Return what was occupied at a tick, a line per group."""
     levels = occupancy.at(tick)
     total = int(levels.sum())

@@ -420,9 +420,9 @@ class BuffersView(PaintedView):
     def _show(self, result: BuffersResult) -> None:
         self.result = result
         trace = result.trace
-        self.about.setText(buffers_texts.about_words(trace, result.occupancy))
+        self.about.setText(buffers_texts.about_text(trace, result.occupancy))
         self.note.setText(buffers_texts.gap_head(trace))
-        set_tip(self.note, buffers_texts.gap_words(trace))
+        set_tip(self.note, buffers_texts.gap_text(trace))
         self._on_clock()
         self.table.setVisible(True)
         self._share_room()
@@ -587,7 +587,7 @@ class BuffersView(PaintedView):
             return ""
         row, absolute = place.buffer_at(x, y), self.session.display.absolute_time
         if row >= 0:
-            return buffers_texts.buffer_words(
+            return buffers_texts.buffer_text(
                 result.trace, row, result.use, absolute=absolute
             )
         if not place.area_y <= y < place.area_bottom or x < place.time.x0:
@@ -596,7 +596,7 @@ class BuffersView(PaintedView):
         peak = result.occupancy.peak
         if peak is not None and abs(x - place.time.x(peak.time)) < DRAG_PX:
             return buffers_texts.peak_tip(trace, result.occupancy, absolute=absolute)
-        return buffers_texts.level_words(
+        return buffers_texts.level_text(
             trace, result.occupancy, tick, absolute=absolute
         )
 
@@ -666,7 +666,7 @@ class BuffersView(PaintedView):
     def _copy(self, row: int) -> None:
         if self.result is not None:
             copy_text(
-                buffers_texts.buffer_words(
+                buffers_texts.buffer_text(
                     self.result.trace,
                     row,
                     self.result.use,
@@ -705,7 +705,7 @@ class BuffersView(PaintedView):
             space = place.bottom - place.lives_y - ROW_HEIGHT - 8
             self.scroll_to(min(max(self.scroll_y, top - space), top))
         self.setAccessibleDescription(
-            buffers_texts.buffer_words(
+            buffers_texts.buffer_text(
                 self.result.trace,
                 order[at],
                 self.result.use,

@@ -34,7 +34,7 @@ _MAX_RANKS = 8
 _MAX_LAYERS = 6
 
 
-def source_words(choices: Choices) -> str:
+def source_text(choices: Choices) -> str:
     """Return the source of the routing."""
     return {
         ExpertSource.ROUTING: "routing recorded",
@@ -49,7 +49,7 @@ def source_words(choices: Choices) -> str:
 
 def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
     """Return why there is no chart: a title and a hint."""
-    if never := never_used_words(trace):
+    if never := never_used_text(trace):
         return (
             "The importance matrix has no counts",
             f"Its .dat form lists only which experts were used; {never}. "
@@ -72,7 +72,7 @@ def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
     )
 
 
-def never_used_words(trace: Trace) -> str:
+def never_used_text(trace: Trace) -> str:
     """Return which experts an importance matrix without counts never used; "" = none.
 
     Its old form tells whether a slice was used, not how often.
@@ -95,7 +95,7 @@ def never_used_words(trace: Trace) -> str:
     return f"{head} ({shown}{tail})" if n else head
 
 
-def about_words(result: ExpertsResult) -> str:
+def about_text(result: ExpertsResult) -> str:
     """Return the summary in one line."""
     choices, figures = result.base.choices, result.figures
     active = format_share(figures.utilisation)
@@ -103,7 +103,7 @@ def about_words(result: ExpertsResult) -> str:
     if figures.n_open_slots:
         open_ = format_share(figures.n_open_slots / figures.n_slots)
         slots += f", {open_} unknown"
-    parts = [source_words(choices), slots]
+    parts = [source_text(choices), slots]
     never = figures.n_slots - figures.n_active - figures.n_open_slots
     if choices.source in COUNTED:
         parts.append(f"{format_count(never)} never chosen")
@@ -121,7 +121,7 @@ def about_words(result: ExpertsResult) -> str:
         text = "{0} token-to-token reuse"
         parts.append(text.format(format_share(result.base.overlap.mean)))
     if result.token is None and len(choices.tokens):
-        parts.append(_tokens_words(result))
+        parts.append(_tokens_text(result))
     if figures.n_open_layers:
         text = "routing incomplete in {0} of {1} layers"
         n_layers = format_count(len(choices.layers))
@@ -132,7 +132,7 @@ def about_words(result: ExpertsResult) -> str:
     return " · ".join(parts)
 
 
-def _tokens_words(result: ExpertsResult) -> str:
+def _tokens_text(result: ExpertsResult) -> str:
     """Return "42 tokens in 30 ubatches", or what the trace numbers: "9 tokens"."""
     base = result.base
     n, n_tokens = len(base.choices.tokens), base.sets.n_tokens
@@ -156,7 +156,7 @@ def about_tip(result: ExpertsResult) -> str:
         ),
     }[choices.count_source]
     lines = [
-        about_words(result),
+        about_text(result),
         known.format(format_count(choices.n_experts)),
         "A slot is an expert of a layer; used means routed to at least once.",
         "Uniform means that all experts of a layer are chosen equally often.",
@@ -186,7 +186,7 @@ def about_tip(result: ExpertsResult) -> str:
     return "\n".join(lines)
 
 
-def cell_words(result: ExpertsResult, cell: Cell) -> str:
+def cell_text(result: ExpertsResult, cell: Cell) -> str:
     """Return the tooltip of an expert of a layer."""
     choices = result.base.choices
     row, expert = cell

@@ -143,10 +143,10 @@ class ExpertsView(PaintedView):
         numbers = choices.tokens.tolist(), choices.layers.tolist()
         self.bar.set_rows(*numbers, choices.noun)
         if len(choices):
-            about = experts_texts.about_words(result)
+            about = experts_texts.about_text(result)
             self.bar.set_summary(about, experts_texts.about_tip(result))
         else:
-            self.bar.set_summary(experts_texts.source_words(choices))
+            self.bar.set_summary(experts_texts.source_text(choices))
         self.cover.show_result(result)
         self.repaint_picture()
         is_counted = choices.source in COUNTED
@@ -226,7 +226,7 @@ class ExpertsView(PaintedView):
             return ""
         cell = cell_at(scene, x, y)
         if cell is not None:
-            return experts_texts.cell_words(result, cell)
+            return experts_texts.cell_text(result, cell)
         beside = cell_beside_at(scene, x, y)
         return "" if beside is None else experts_texts.beside_words(result, beside)
 
@@ -309,7 +309,7 @@ class ExpertsView(PaintedView):
 
     def _copy(self, cell: Cell) -> None:
         if self.result is not None:
-            copy_text(experts_texts.cell_words(self.result, cell))
+            copy_text(experts_texts.cell_text(self.result, cell))
 
     def _on_layer_opened(self, cover: object) -> None:
         """Select the experts to pin in a layer."""
@@ -357,6 +357,6 @@ class ExpertsView(PaintedView):
             column = min(max(column + columns, 0), n_columns - 1)
         self._cursor = (row, column)
         # Read by a screen reader as the cursor moves.
-        description = experts_texts.cell_words(self.result, self._cursor)
+        description = experts_texts.cell_text(self.result, self._cursor)
         self.setAccessibleDescription(description)
         self.repaint_picture()

@@ -29,9 +29,9 @@ from ggscope.analysis.graph.measures import (
     predecessors,
     successors,
 )
-from ggscope.analysis.graph.search import find_nodes, op_words
+from ggscope.analysis.graph.search import find_nodes, op_text
 from ggscope.errors import QueryError
-from ggscope.model.graph import Graph, count_words
+from ggscope.model.graph import Graph, count_text
 from ggscope.model.tables import I64, Quality
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
@@ -99,7 +99,7 @@ class GraphHead(QWidget):
         super().__init__(parent)
         self.graphs = self._chooser("Graph", "Which graph to show")
         self.colors = self._chooser("Colour by", "Colour of the nodes")
-        for word, by in self._color_words():
+        for word, by in self._color_text():
             self.colors.addItem(word, by)
         self.layers = self._chooser("Layer", "Draw one layer and its shared inputs")
         self.view_menu, self.view_button = self._menu(
@@ -127,7 +127,7 @@ class GraphHead(QWidget):
         self.colors.activated.connect(self._on_color)
         self.layers.activated.connect(self._on_layer)
 
-    def _color_words(self) -> tuple[tuple[str, GraphColorBy], ...]:
+    def _color_text(self) -> tuple[tuple[str, GraphColorBy], ...]:
         return (
             ("category", GraphColorBy.CATEGORY),
             ("op family", GraphColorBy.FAMILY),
@@ -180,7 +180,7 @@ class GraphHead(QWidget):
             self.graphs.addItems(titles)
         if graphs:
             self.graphs.setCurrentIndex(number)
-            tip = "Which graph to show" + "\n" + count_words(graphs[number])
+            tip = "Which graph to show" + "\n" + count_text(graphs[number])
             set_tip(self.graphs, tip)
         self._set_layers(layers)
         self._fit()
@@ -450,7 +450,7 @@ class Paths:
             name = trace.strings[int(graph.name[node])]
             took = measures.time[node]
             time = format_duration(round(took), unit) if took == took else "no time"
-            op = op_words(trace, graph, node)
+            op = op_text(trace, graph, node)
             lines.append(f"{number:>5}  {time:>10}  {op:<16} {name}")
         view.path_bar.say(text, lines)
 

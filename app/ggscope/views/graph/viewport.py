@@ -27,8 +27,8 @@ from ggscope.render.graph.scene import (
     MIN_ZOOM,
     Flags,
     GraphScene,
-    amount_words,
-    layer_words,
+    amount_text,
+    layer_text,
 )
 from ggscope.render.theme import Theme
 from ggscope.sanitize import Html, html, join_html
@@ -414,11 +414,11 @@ def tooltip_for(
 
 
 def _layer_text(scene: GraphScene, box: int) -> Html:
-    title, inside = layer_words(scene, int(scene.layout.layer[box]))
+    title, inside = layer_text(scene, int(scene.layout.layer[box]))
     lines = [inside]
     if scene.look.by.is_heat and scene.layout.kind[box] == BoxKind.LAYER:
         value = float(scene.look.values[box])
-        lines.append(amount_words(value, scene.look.by, scene.trace))
+        lines.append(amount_text(value, scene.look.by, scene.trace))
     is_open = scene.layout.kind[box] == BoxKind.FRAME
     lines.append("Double-click to collapse" if is_open else "Double-click to expand")
     below = join_html((html("{}", line) for line in lines), html("<br>"))

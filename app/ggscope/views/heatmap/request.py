@@ -104,7 +104,7 @@ def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:
     return TimeRange(int(starts[first]), end)
 
 
-def tooltip_words(
+def tooltip_text(
     place: HeatGeometry, x: float, y: float, trace: Trace | None = None
 ) -> Html:
     """Return rich text for a position of the picture; "" where nothing is.
@@ -114,10 +114,10 @@ def tooltip_words(
     if not place.x.x0 <= x < place.x.x1:
         return Html()
     if place.buffer[0] <= y < place.buffer[1]:
-        return _buffer_words(place, x)
+        return _buffer_text(place, x)
     if not place.curve[0] <= y < place.buffer[0]:
         return Html()
-    return _file_words(place, x, place.row_at(y), trace)
+    return _file_text(place, x, place.row_at(y), trace)
 
 
 def buffer_at(place: HeatGeometry, x: float) -> int:
@@ -127,7 +127,7 @@ def buffer_at(place: HeatGeometry, x: float) -> int:
     return min(int(share * n), n - 1) if n and 0 <= share < 1 else -1
 
 
-def _buffer_words(place: HeatGeometry, x: float) -> Html:
+def _buffer_text(place: HeatGeometry, x: float) -> Html:
     scene, i = place.scene, buffer_at(place, x)
     if i < 0:
         return Html()
@@ -145,13 +145,13 @@ def _buffer_words(place: HeatGeometry, x: float) -> Html:
     return tip_table(name, rows)
 
 
-def _file_words(place: HeatGeometry, x: float, row: int, trace: Trace | None) -> Html:
+def _file_text(place: HeatGeometry, x: float, row: int, trace: Trace | None) -> Html:
     scene = place.scene
     base, axis = scene.base, scene.axis
     position = place.position_at(x)
     unit, offset = axis.unit_at(position), axis.offset(position)
     if unit < 0:
-        return _gap_words(base.files, offset)
+        return _gap_text(base.files, offset)
     files = base.files
     begin = int(files.offset[unit])
     stop = begin + int(files.size[unit])
@@ -204,7 +204,7 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     return sums
 
 
-def _gap_words(files: FileMap, offset: int) -> Html:
+def _gap_text(files: FileMap, offset: int) -> Html:
     part = files.part_at(offset)
     if not files.is_listed:
         title = "No data"

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidge
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows, row_begins
-from ggscope.descriptions.reads import pending_accesses, unnamed_words
+from ggscope.descriptions.reads import pending_accesses, unnamed_text
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -53,7 +53,7 @@ from ggscope.views.heatmap.request import (
     HeatLook,
     filter_of_mark,
     tabled_base,
-    tooltip_words,
+    tooltip_text,
 )
 
 _GAP_PX = 6
@@ -341,7 +341,7 @@ class HeatmapView(PaintedView):
             return "Counting accesses", ""
         totals = self.base.totals
         if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
-            unnamed = unnamed_words(trace)
+            unnamed = unnamed_text(trace)
             if unnamed:
                 return "No accesses to tensors", unnamed
             return (
@@ -707,7 +707,7 @@ class HeatmapView(PaintedView):
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the bytes at a position."""
         place = self.geometry_now()
-        return "" if place is None else tooltip_words(place, x, y, self.session.trace)
+        return "" if place is None else tooltip_text(place, x, y, self.session.trace)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""

@@ -32,7 +32,7 @@ from ggscope.model.units import TimeRange, format_offset
 from ggscope.render.batch import DisplayList
 from ggscope.render.colors import ScaleKind
 from ggscope.render.export import NOT_MARKED, ExportCommand
-from ggscope.render.npu.addresses import access_at, size_words, transfer_at
+from ggscope.render.npu.addresses import access_at, size_text, transfer_at
 from ggscope.render.npu.figure import (
     OTHER_RUN,
     NpuOptions,
@@ -64,9 +64,9 @@ from ggscope.views.npu.other_run import OtherRun
 from ggscope.views.npu.tables import TABLES, headings, listed_table, table_cell
 
 _KEY, _OTHER_KEY = "npu", "npu other"
-_MOST_LIT = 100_000
+_MAX_LIT = 100_000
 """Spans of a window or stall that are lit; of more the first ones."""
-_MOST_ROWS = 2000
+_MAX_ROWS = 2000
 _CHARTS: tuple[tuple[str, NpuChart], ...] = (
     ("over time", "time"),
     ("addresses", "addresses"),
@@ -439,7 +439,7 @@ class NpuView(PaintedView):
         if facts is None or trace is None or not 0 <= number < len(facts.bits):
             return
         point = facts.bits[number]
-        ids = tuple(point.spans[:_MOST_LIT].tolist())
+        ids = tuple(point.spans[:_MAX_LIT].tolist())
         self.session.selection.select_group(SpanGroup("op", point.op, ids=ids))
         self._bring(int(point.spans[0]))
         self._remember("bits", number)
@@ -530,7 +530,7 @@ class NpuView(PaintedView):
         return SpanGroup("engine", lane_titles(trace.lanes)[lane])
 
     def _select_spans(self, ids: I64) -> None:
-        chosen = tuple(ids[:_MOST_LIT].tolist())
+        chosen = tuple(ids[:_MAX_LIT].tolist())
         self.session.selection.select(
             Selection("spans", chosen) if chosen else Selection()
         )
@@ -567,7 +567,7 @@ class NpuView(PaintedView):
                 table_cell(trace, facts, listed, (i, title), value, self.theme)
                 for (title, _), value in zip(listed.head, row, strict=True)
             )
-            for i, row in enumerate(listed.rows[:_MOST_ROWS])
+            for i, row in enumerate(listed.rows[:_MAX_ROWS])
         ]
         n_more = len(listed.rows) - len(rows)
         self.model.set_rows(rows, payloads=range(len(rows)), n_left_out=n_more)
@@ -732,14 +732,14 @@ class NpuView(PaintedView):
             return [
                 scene.trace.strings[name] if name >= 0 else "transfer",
                 f"bank {int(transfers.bank[i])}, offset {place}",
-                size_words(int(transfers.size[i])),
+                size_text(int(transfers.size[i])),
             ]
         memory = scene.facts.memory
         of = memory.spm if plot.memory == "SPM" else memory.dram
         direction = "write" if of.is_write[number] else "read"
         lines = [
             f"{direction} of {plot.memory} at {format_offset(int(of.address[number]))}",
-            size_words(int(of.size[number])),
+            size_text(int(of.size[number])),
             exact_time_text(scene.trace, int(of.time[number])),
         ]
         bank = int(memory.bank_of(of.address[number : number + 1])[0])

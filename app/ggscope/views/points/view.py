@@ -58,7 +58,7 @@ _IMPORT = "opengl"
 _POINTS, _COLORS, _LIT, _LAYERS = "points", "colors", "lit", "layers"
 _BURST_S = 0.6
 """Turns of a wheel within so many seconds are undone together."""
-_MOST_CAMERAS = 100
+_MAX_CAMERAS = 100
 _NEARER = 0.5
 _NO_GL_TIP = (
     "No graphics card with OpenGL 3.3 draws here; the picture is the same, "
@@ -350,7 +350,7 @@ class PointsView(PaintedView):
         goes_on = is_burst and now - self._last_burst < _BURST_S
         self._last_burst = now if is_burst else 0.0
         if not goes_on:
-            self._cameras = [*self._cameras[1 - _MOST_CAMERAS :], self.camera]
+            self._cameras = [*self._cameras[1 - _MAX_CAMERAS :], self.camera]
 
     @property
     def can_undo_camera(self) -> bool:
@@ -469,7 +469,7 @@ class PointsView(PaintedView):
         """Select the ops of a layer."""
         group = SpanGroup("layer", str(layer), where=self.session.queries.filter)
         self.session.selection.select_group(group)
-        self.setAccessibleDescription(self._layer_words(layer))
+        self.setAccessibleDescription(self._layer_text(layer))
 
     def select_tensor(self, tensor: int) -> None:
         """Select a row of ``Trace.tensors``."""
@@ -530,9 +530,9 @@ class PointsView(PaintedView):
                 self.placed.trace, self.placed.points, point, absolute=absolute
             )
             return tip_table(name, rows)
-        return self._layer_words(layer) if layer >= 0 else ""
+        return self._layer_text(layer) if layer >= 0 else ""
 
-    def _layer_words(self, layer: int) -> str:
+    def _layer_text(self, layer: int) -> str:
         trace, layers = self.session.trace, self.layers
         if trace is None or layers is None:
             return ""

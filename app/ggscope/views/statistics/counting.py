@@ -18,7 +18,7 @@ from ggscope.model.selection import By, Filter
 from ggscope.model.tables import Array
 from ggscope.model.units import TimeRange, Unit
 
-_MOST_NESTED = 1 << 20
+_MAX_NESTED = 1 << 20
 """Of more spans self and wall time would keep people waiting while they pan."""
 MAX_ROWS = 500
 """More groups than the user reads; the largest ones are shown, and it is said."""
@@ -115,7 +115,7 @@ def figures_of(
     mask, ids = restricted(index, scope, mask)
     table = stat_table(
         trace, by, mask=mask, ids=ids, time=scope.time, blocks=blocks,
-        include_estimated=with_estimated, limit=MAX_ROWS, most_nested=_MOST_NESTED,
+        include_estimated=with_estimated, limit=MAX_ROWS, most_nested=_MAX_NESTED,
         watcher=context,
     )  # fmt: skip
     facts = stat_facts(trace, by, table, scope.time)

@@ -762,7 +762,7 @@ class TableView(View):
     def _on_header_menu(self, place: QPoint) -> None:
         menu = QMenu(self)
         for column in self.model.columns:
-            action = add_action(menu, _column_words(column))
+            action = add_action(menu, _column_text(column))
             action.setCheckable(True)
             action.setChecked(column.key not in self.grid.hidden_columns)
             action.setData(column.key)
@@ -773,7 +773,7 @@ class TableView(View):
         self.grid.hide_column(str(action.data()), not action.isChecked())
 
 
-def _column_words(column: Column) -> str:
+def _column_text(column: Column) -> str:
     """Return a column's title as the header has it, and what it means."""
     if column.title.lower() == column.tip.lower():
         return column.title

@@ -77,7 +77,7 @@ _KEY = "tensors"
 MAX_ROWS = 20_000
 """Tensors listed; of larger models the largest ones."""
 _SYNC_TENSORS, _SYNC_SPANS = 1_500, 5_000
-_MOST_OPEN = 60
+_MAX_OPEN = 60
 """Models of at most so many tensors come with all groups open; so do matches."""
 _FACTS = (
     ("general.name", ""),
@@ -405,10 +405,10 @@ class TensorsView(PaintedView):
         """Return which groups to open; None = those that were open."""
         everything: set[Hashable] = set(group_paths(tree))
         if self.find_line.text():
-            return everything if len(tree.order) <= 5 * _MOST_OPEN else None
+            return everything if len(tree.order) <= 5 * _MAX_OPEN else None
         if self._opened is not None:  # as before the search
             return self._opened
-        is_small = len(tree.order) <= _MOST_OPEN or (tree.level == 0).sum() == 1
+        is_small = len(tree.order) <= _MAX_OPEN or (tree.level == 0).sum() == 1
         return everything if is_small and not self.model.rowCount() else None
 
     def _hide_columns(self, listed: ListedTensors) -> None:

@@ -5,7 +5,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.spans import (
     column_time_form,
     exact_time_text,
-    op_words,
+    op_text,
     quality_word,
 )
 from ggscope.descriptions.threads import gaps_note, gaps_reason, gaps_text
@@ -104,5 +104,5 @@ def _gap_cells(
 
 
 def _span_cell(trace: Trace, span: int) -> Cell:
-    text, quality = op_words(trace, span), quality_word(trace, span)
+    text, quality = op_text(trace, span), quality_word(trace, span)
     return Cell(text, text, tip=f"{text}: {quality}", caution=quality != "measured")

@@ -1,14 +1,14 @@
 """The table of tensors that several threads touch within a window."""
 
 from ggscope.analysis.reads.thread_touches import (
-    MOST_TOUCHES,
+    MAX_TOUCHES,
     ThreadTouches,
     has_touches,
     thread_touches,
 )
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.selected import tensor_name
-from ggscope.descriptions.spans import op_words
+from ggscope.descriptions.spans import op_text
 from ggscope.descriptions.threads import touches_text
 from ggscope.descriptions.waits import lane_text
 from ggscope.model.selection import MarkedRange
@@ -52,7 +52,7 @@ class TensorSection(Section):
             return Contents(headings, reason=reason, is_known=False)
         touches = thread_touches(trace, query.window, query.scope.time, watcher)
         if touches is None:
-            reason = f"More than {format_count(MOST_TOUCHES)} accesses; mark a range."
+            reason = f"More than {format_count(MAX_TOUCHES)} accesses; mark a range."
             return Contents(headings, reason=reason, is_known=False)
         n = min(len(touches), MAX_ROWS)
         pairs = zip(
@@ -103,7 +103,7 @@ def _cells(trace: Trace, touches: ThreadTouches, row: int) -> tuple[Cell, ...]:
     name = tensor_name(trace, int(touches.tensor[row]))
     pair = (int(touches.first[row]), int(touches.second[row]))
     text = " → ".join(
-        f"{op_words(trace, span)} ({lane_text(trace, span)})" for span in pair
+        f"{op_text(trace, span)} ({lane_text(trace, span)})" for span in pair
     )
     numbers = (touches.handovers, touches.writes)
     tail = (touches.threads, touches.touches)

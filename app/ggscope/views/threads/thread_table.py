@@ -23,7 +23,7 @@ from ggscope.session.session import Session
 from ggscope.views.base.text_table import Cell, Heading
 from ggscope.views.threads.section import Contents, Query, Scope, Section, unknown_cell
 
-_MOST_CORES = 6
+_MAX_CORES = 6
 """Numbers of cores in a cell; the tooltip has all."""
 
 
@@ -127,9 +127,9 @@ def _thread_cells(times: ThreadTimes, lane: LaneTimes, unit: Unit) -> tuple[Cell
         moves = (unknown_cell(NOT_RECORDED),) * 2
     else:
         numbers = [str(core) for core in cores.cores]
-        text = ", ".join(numbers[:_MOST_CORES])
-        if len(numbers) > _MOST_CORES:
-            text += f" +{len(numbers) - _MOST_CORES}"
+        text = ", ".join(numbers[:_MAX_CORES])
+        if len(numbers) > _MAX_CORES:
+            text += f" +{len(numbers) - _MAX_CORES}"
         every = ", ".join(numbers)
         cores_text = format_counted(len(numbers), "core")
         moved = cores.migrations

@@ -25,7 +25,7 @@ from ggscope.views.threads.section import (
     unknown_cell,
 )
 
-_MOST_LANES = 16
+_MAX_LANES = 16
 """Threads with a column of their own."""
 
 
@@ -89,7 +89,7 @@ def _headings(
         number_heading("idle %", "Idle time as a share of latency × threads"),
         *(
             number_heading(name, f"Work of {name} as a share of the latency", 72)
-            for name in tokens.lanes[:_MOST_LANES]
+            for name in tokens.lanes[:_MAX_LANES]
         ),
     )
 
@@ -127,7 +127,7 @@ def _cells(
             else _share(
                 int(tokens.busy[row, lane]), latency, _parts(tokens, row, lane, unit)
             )
-            for lane in range(min(len(tokens.lanes), _MOST_LANES))
+            for lane in range(min(len(tokens.lanes), _MAX_LANES))
         ),
     )
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu
 
 from ggscope.analysis.rows.lanes import LaneBox, LaneState, group_key
 from ggscope.descriptions.ruler import ruler_text
-from ggscope.descriptions.spans import Fact, absolute_words, span_facts, time_text
+from ggscope.descriptions.spans import Fact, absolute_text, span_facts, time_text
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
@@ -104,7 +104,7 @@ def _time_entries(
     if not hit.on_axis:
         return
     formats = add_menu(menu, "Time format")
-    clock = absolute_words(trace.clock)
+    clock = absolute_text(trace.clock)
     clock = clock[:1].upper() + clock[1:]
     for title, is_absolute in (("From start", False), (clock, True)):
         action = add_action(

@@ -51,7 +51,7 @@ MAX_BUTTONS = 24
 _SWATCH_PX = 10
 _GAP_PX = 2
 _DESIGN_PX = 12
-_MOST_LETTERS, _HEAD_LETTERS = 22, 6
+_MAX_LETTERS, _HEAD_LETTERS = 22, 6
 """Of a word, and of its begin where its end tells it from others."""
 _KEY = "legend"
 
@@ -459,13 +459,11 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     Those that are alike without their end, as paths of one folder, are cut in the
     middle.
     """
-    cut = [
-        x if len(x) <= _MOST_LETTERS else x[: _MOST_LETTERS - 1] + "…" for x in labels
-    ]
+    cut = [x if len(x) <= _MAX_LETTERS else x[: _MAX_LETTERS - 1] + "…" for x in labels]
     n_alike = Counter(cut)
     return [
-        f"{label[:_HEAD_LETTERS]}…{label[_HEAD_LETTERS + 1 - _MOST_LETTERS :]}"
-        if len(label) > _MOST_LETTERS and n_alike[short] > 1
+        f"{label[:_HEAD_LETTERS]}…{label[_HEAD_LETTERS + 1 - _MAX_LETTERS :]}"
+        if len(label) > _MAX_LETTERS and n_alike[short] > 1
         else short
         for label, short in zip(labels, cut, strict=True)
     ]

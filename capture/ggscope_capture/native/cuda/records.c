@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define RECORDS 32768 // in a ring; a power of two
-#define MOST_FILES 4096
+#define MAX_FILES 4096
 #define MOST_OPEN 64 // calls within calls whose duration is known
 enum { IDLE_MS = 20, ERROR_WAIT_MS = 20, RETRY_NS = 1000000000 };
 
@@ -93,7 +93,7 @@ static int open_numbered(const char *path)
     if (dot == NULL || dot <= (folder_end != NULL ? folder_end + 1 : path))
         dot = path + strlen(path);
     char name[4096];
-    for (int number = 1; number <= MOST_FILES; number++) {
+    for (int number = 1; number <= MAX_FILES; number++) {
         int n = number == 1
             ? snprintf(name, sizeof name, "%s", path)
             : snprintf(name, sizeof name, "%.*s-%d%s", (int)(dot - path), path, number,

@@ -7,7 +7,7 @@ import numpy as np
 import op_files
 from builders import empty_trace, llama_like_trace
 from ggscope.analysis.backends.op_spans import SpanJoin, SpanRule, joined_spans
-from ggscope.descriptions.backends import join_words, spans_words
+from ggscope.descriptions.backends import join_text, spans_text
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.trace import Trace
 from ggscope.readers.common.op_lines import scan_op_text
@@ -84,8 +84,8 @@ def test_other_op_of_the_same_name_has_no_spans():
     join = check(trace, listed([("ROPE", name)]))
 
     assert join.count(SpanRule.OTHER_OP) == 2
-    assert "another op" in join_words(join)
-    assert "another op" in spans_words(join, np.array([0]), 0)
+    assert "another op" in join_text(join)
+    assert "another op" in spans_text(join, np.array([0]), 0)
 
 
 def with_names(trace: Trace, names: dict[int, str]) -> Trace:
@@ -110,7 +110,7 @@ def test_cut_names_that_several_begin_with_are_ambiguous():
     join = check(trace, listed([("MUL_MAT", names[a]), ("ADD", names[a])], 1))
 
     assert join.rule.tolist() == [SpanRule.AMBIGUOUS, SpanRule.NAME]
-    assert "ambiguous" in join_words(join)
+    assert "ambiguous" in join_text(join)
 
 
 def test_one_name_of_two_ops_is_told_apart_by_them():

@@ -307,9 +307,9 @@ def refused(trace: Trace) -> str:
 @pytest.mark.usefixtures("qapp")
 def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     whole, one, none = (stacks(-1), stacks(2), builders.llama_like_trace())
-    like = "\n".join(texts.source_words(result_of(t).base.choices) for t in (one, none))
+    like = "\n".join(texts.source_text(result_of(t).base.choices) for t in (one, none))
 
-    text = texts.source_words(result_of(whole).base.choices)
+    text = texts.source_text(result_of(whole).base.choices)
     assert new_statement(text, like)
     empty, others = (
         "\n".join(texts.empty_words(result_of(t).base.choices, t))
@@ -325,7 +325,7 @@ def test_experts_that_only_sizes_tell_are_derived() -> None:
     def said(n_implied: int) -> str:
         is_implied = np.arange(4) < n_implied
         routing = replace(trace.routing, is_implied=is_implied)
-        return texts.source_words(
+        return texts.source_text(
             result_of(replace(trace, routing=routing)).base.choices
         )
 
@@ -363,7 +363,7 @@ def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
         rows = [("blk.0.ffn_up_exps.weight", -1, size, 0, -1, 4)]
         builder.tensors = tensors(builder, rows)
         builder.routing = routing(np.array([[[1]]]))
-        return texts.cell_words(result_of(builders.finished(builder)), (0, 1))
+        return texts.cell_text(result_of(builders.finished(builder)), (0, 1))
 
-    accessed = texts.cell_words(result_of(stacks(2)), (0, 2))
+    accessed = texts.cell_text(result_of(stacks(2)), (0, 2))
     assert new_statements(said(4096), said(-1) + accessed)

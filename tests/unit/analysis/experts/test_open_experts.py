@@ -25,7 +25,7 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
-from ggscope.views.experts.texts import about_tip, about_words, cell_words
+from ggscope.views.experts.texts import about_text, about_tip, cell_text
 from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
 
@@ -124,8 +124,8 @@ def test_heatmap_says_what_is_perhaps_touched(more: int) -> None:
 def test_view_of_experts_says_which_figures_are_open(more: int) -> None:
     result = experts_result(run_of(more), None, None, None, Beside.OVERLAP)
 
-    about, tip = about_words(result), about_tip(result)
-    known, silent = (cell_words(result, (0, expert)) for expert in (0, 1))
+    about, tip = about_text(result), about_tip(result)
+    known, silent = (cell_text(result, (0, expert)) for expert in (0, 1))
 
     is_open = more != 0
     assert ("50.0 % unknown" in about) == is_open

@@ -16,7 +16,7 @@ from ggscope.analysis.graph.measures import (
     predecessors,
     successors,
 )
-from ggscope.analysis.graph.search import find_nodes, op_words
+from ggscope.analysis.graph.search import find_nodes, op_text
 from ggscope.errors import QueryError
 from ggscope.model.graph import Graph
 
@@ -132,7 +132,7 @@ def test_search_finds_names_and_ops_in_any_case() -> None:
     by_pattern = find_nodes(trace, graph, "/^ffn_.*-0$/")
 
     assert [trace.strings[int(graph.name[i])] for i in by_name] == ["Qcur-1"] * 2
-    assert {op_words(trace, graph, i) for i in by_op.tolist()} == {"ROPE"}
+    assert {op_text(trace, graph, i) for i in by_op.tolist()} == {"ROPE"}
     assert len(by_op) == 4
     assert len(by_pattern) == 4
     assert find_nodes(trace, graph, "  ").tolist() == []

@@ -289,7 +289,7 @@ def test_layer_rows_hold_the_bytes_of_their_own_tensors() -> None:
 
 
 def test_rows_beyond_memory_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MOST_CELLS", 200)
+    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MAX_CELLS", 200)
     trace = moe_trace(tokens=40, layers=2)
     base = heat_base(trace, "token")
 
@@ -301,7 +301,7 @@ def test_rows_beyond_memory_are_put_together(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_more_ends_than_are_kept_still_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MOST_ENDS", 4)
+    monkeypatch.setattr("ggscope.analysis.heat.heatmap.MAX_ENDS", 4)
     accesses = [[(0, FILE, 10 + 7 * i, 5)] for i in range(20)]
     trace = trace_of(
         [("t", 10, 200, 0, -1, 0)], accesses, [(i % 3, i) for i in range(20)]

@@ -63,7 +63,7 @@ def share_at(curve: Coverage, n_bytes: int, *, of_bytes: bool = False) -> float:
 )
 @given(ops=all_ops)
 def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
-    monkeypatch.setattr(hotness, "_MOST_DENSE", most_dense)
+    monkeypatch.setattr(hotness, "_MAX_DENSE", most_dense)
     trace = reads_trace(TENSORS, ops)
 
     result = heat(trace)

@@ -110,7 +110,7 @@ def test_one_thread_hands_nothing_over_and_too_much_is_not_looked_at(
     assert len(result) == 0
     assert result.n_tensors > 0
 
-    monkeypatch.setattr(module, "MOST_TOUCHES", 10)
+    monkeypatch.setattr(module, "MAX_TOUCHES", 10)
     assert thread_touches(alone, 1 << 40) is None
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads.what_if import answer, best_possible, what_if
-from ggscope.descriptions.reads import answer_words, rests_on
+from ggscope.descriptions.reads import answer_text, rests_on
 from ggscope.errors import Cancelled
 from ggscope.model.units import TimeRange
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -88,7 +88,7 @@ def test_answer_words_say_the_figures():
     result = what_if(moe_reads())
     given = answer(result, 20_000, k=3)
 
-    text = " ".join(answer_words(result, given))
+    text = " ".join(answer_text(result, given))
 
     assert "With 19.5 KiB of page cache this run reads" in text
     assert "Belady" in text
@@ -101,7 +101,7 @@ def test_answer_words_without_reads_say_so():
     result = what_if(reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]))
     given = answer(result, 1000)
 
-    assert answer_words(result, given) == ("This trace has no reads of a model file.",)
+    assert answer_text(result, given) == ("This trace has no reads of a model file.",)
     assert "Not counted: 1 accesses to weights" in " ".join(rests_on(result))
 
 
@@ -110,7 +110,7 @@ def test_answer_words_without_experts_say_so():
     ops = [Op(i, (Read(i % 2, 10),)) for i in range(6)]
     result = what_if(reads_trace(tensors, ops))
 
-    text = " ".join(answer_words(result, answer(result, 10)))
+    text = " ".join(answer_text(result, answer(result, 10)))
 
     assert "names no experts" in text
 

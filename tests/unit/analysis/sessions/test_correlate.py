@@ -13,7 +13,7 @@ from ggscope.analysis.sessions.correlate import (
     Rule,
     correlate,
     graph_join,
-    node_words,
+    node_text,
 )
 from ggscope.analysis.sessions.runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
@@ -333,7 +333,7 @@ def test_join_counts_ops_by_rule() -> None:
 def test_node_reads_as_name_op_and_graph() -> None:
     trace = traced([Run(LAYER)], [(LAYER, 4)])
 
-    assert node_words(trace, 2) == "Qcur-0 (ROPE) in graph 4"
+    assert node_text(trace, 2) == "Qcur-0 (ROPE) in graph 4"
 
 
 def test_matching_stops_when_nobody_waits() -> None:

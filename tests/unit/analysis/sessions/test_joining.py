@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.sessions.join import SideFile, join, role_of
 from ggscope.analysis.sessions.mapping import slice_rows, wholes_of
-from ggscope.descriptions.files import join_words
+from ggscope.descriptions.files import join_text
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
@@ -471,7 +471,7 @@ def test_words_name_counts_rules_and_delta():
         "map", "m.json", 134, 134, {"name": 120, "unique prefix": 14}, 1709440, 134
     )
 
-    assert join_words(join_) == (
+    assert join_text(join_) == (
         "accesses with a tensor of m.json: 134 of 134 (100.0 %): name 120, "
         "unique prefix 14; delta 1,709,440, all 134 agree"
     )

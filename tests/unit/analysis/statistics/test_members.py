@@ -9,7 +9,7 @@ import builders
 import ggscope
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import format_filter, parse_filter
-from ggscope.analysis.links import MOST_SPANS, linked
+from ggscope.analysis.links import MAX_SPANS, linked
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics import members
 from ggscope.analysis.statistics.grouping import WITHOUT_OPS
@@ -171,7 +171,7 @@ def test_group_is_linked_with_what_its_spans_are_linked_with() -> None:
 
 
 def test_longest_span_is_listed_and_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "MOST_SPANS", 3)
+    monkeypatch.setattr(members, "MAX_SPANS", 3)
     flags = np.zeros(6, np.uint16)
     flags[5] = SpanFlag.UNFINISHED
     trace = builders.spans_trace(
@@ -186,7 +186,7 @@ def test_longest_span_is_listed_and_has_an_end(monkeypatch: pytest.MonkeyPatch) 
     assert linked.longest == 4
     assert linked.spans.tolist() == [0, 1, 4]
     assert linked.n_spans == 6
-    assert MOST_SPANS > 3
+    assert MAX_SPANS > 3
 
 
 def test_group_that_is_not_there_has_no_spans() -> None:

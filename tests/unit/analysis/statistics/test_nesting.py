@@ -324,7 +324,7 @@ def test_deep_nests_and_other_orders_of_equals_are_no_trouble():
 
 def test_times_of_too_many_spans_are_not_told(monkeypatch):
     by_hand(monkeypatch)
-    monkeypatch.setattr(nesting, "MOST_SPANS", 3)
+    monkeypatch.setattr(nesting, "MAX_SPANS", 3)
     trace = nested()
 
     assert times(stat_table(trace, "lane"))[""] == (330, None, None)

@@ -284,8 +284,8 @@ def test_compiled_scan_and_numpy_tell_the_same_rate(by: By, in_step: bool) -> No
 
 
 def test_trace_that_is_too_long_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_MOST_IN_STEP", 5)
-    monkeypatch.setattr(shared, "_MOST_SORTED", 5)
+    monkeypatch.setattr(shared, "_MAX_IN_STEP", 5)
+    monkeypatch.setattr(shared, "_MAX_SORTED", 5)
 
     for in_step in (True, False):
         trace = shared_ops(10, 2, 3, in_step=in_step)

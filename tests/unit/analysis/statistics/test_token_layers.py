@@ -98,7 +98,7 @@ def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, most)
     token[::7] = -1  # some ops are of no token
     trace = replace(trace, spans=replace(trace.spans, token=token))
     each = token_layers(trace)
-    monkeypatch.setattr(module, "_MOST_CELLS", most)
+    monkeypatch.setattr(module, "_MAX_CELLS", most)
 
     layers = token_layers(trace)
 

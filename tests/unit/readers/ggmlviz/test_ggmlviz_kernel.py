@@ -286,7 +286,7 @@ def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
     silent = [f"blk-{i:04}" for i in range(40)]
     telling = [*silent, "kq_soft_max-1"]
     quiet, trace = read(silent), read(telling)
-    monkeypatch.setattr(op_table, "_MOST_ALIKE", 1 << 20)
+    monkeypatch.setattr(op_table, "_MAX_ALIKE", 1 << 20)
     assert (quiet, trace) == (read(silent), read(telling))
     assert quiet is not None
     assert trace is not None

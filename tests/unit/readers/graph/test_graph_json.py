@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ggscope.errors import CorruptError, ReadError
-from ggscope.model.graph import Graph, NodeCategory, NodeFlag, count_words
+from ggscope.model.graph import Graph, NodeCategory, NodeFlag, count_text
 from ggscope.model.names import SUFFIXES, normalise
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.graph.build import category_of
@@ -194,7 +194,7 @@ def test_undeclared_node_is_added_behind_the_others(tmp_path) -> None:
     assert graph.address.tolist()[2] == 0x7F
     assert trace.info.n_records == 2
     assert (graph.n_declared, graph.n_leaves, graph.n_dangling) == (2, 0, 1)
-    assert count_words(graph) == "2 nodes (0 leaves), 1 dangling end, 1 edges"
+    assert count_text(graph) == "2 nodes (0 leaves), 1 dangling end, 1 edges"
 
 
 def test_odd_nodes_and_edges_are_counted_with_their_place(tmp_path) -> None:

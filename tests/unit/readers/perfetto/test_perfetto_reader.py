@@ -434,7 +434,7 @@ def test_tracks_of_one_name_share_a_lane_unless_they_stay_apart(tmp_path):
 
 
 def test_tracks_beyond_the_lanes_share_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("ggscope.readers.perfetto.trace._MOST_LANES", 3)
+    monkeypatch.setattr("ggscope.readers.perfetto.trace._MAX_LANES", 3)
     one = Sequence(1)
     data = one.start()
     for uuid in range(5, 10):
@@ -448,7 +448,7 @@ def test_tracks_beyond_the_lanes_share_one(tmp_path, monkeypatch):
 
 
 def test_counters_beyond_the_room_for_them_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("ggscope.readers.perfetto.trace._MOST_SERIES", 2)
+    monkeypatch.setattr("ggscope.readers.perfetto.trace._MAX_SERIES", 2)
     one = Sequence(1)
     data = one.start()
     for uuid in range(5, 8):
@@ -462,7 +462,7 @@ def test_counters_beyond_the_room_for_them_are_told(tmp_path, monkeypatch):
 
 
 def test_names_beyond_the_room_for_ops_keep_their_names(tmp_path, monkeypatch):
-    monkeypatch.setattr("ggscope.readers.common.op_words.MOST_OPS", 2)
+    monkeypatch.setattr("ggscope.readers.common.op_words.MAX_OPS", 2)
     one = Sequence(1)
     data = one.start()
     for i in range(4):

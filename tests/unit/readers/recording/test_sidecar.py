@@ -14,7 +14,7 @@ from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.statistics.latency import phase_latencies
 from ggscope.analysis.summary.bars import token_bars
 from ggscope.cli import main
-from ggscope.descriptions.files import join_words
+from ggscope.descriptions.files import join_text
 from ggscope.descriptions.spans import destination_of, exact_time_text
 from ggscope.descriptions.times import fused_ops
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
@@ -306,7 +306,7 @@ def test_sidecar_of_another_run_is_no_file_of_a_trace_beside_it(tmp_path):
 
 def said(trace: Trace) -> str:
     """Return the warnings of a trace, and how well its files fit."""
-    fits = [join_words(join) for join in trace.joins]
+    fits = [join_text(join) for join in trace.joins]
     return "\n".join([*(w.message for w in trace.warnings), *fits])
 
 

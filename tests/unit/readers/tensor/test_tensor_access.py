@@ -628,7 +628,7 @@ def test_small_blocks_find_the_same_faults(
     monkeypatch.setattr(tensor_columns, "SCAN_BYTES", 1024)
     monkeypatch.setattr(tensor_columns, "_PROBE_BYTES", 512)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 1024)
-    monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 1024)
+    monkeypatch.setattr(tensor_scan, "_MAX_STRETCH_BYTES", 1024)
     monkeypatch.setattr(chunked, "_CHUNK_ROWS", 7)
     if not is_native:
         oracles.tensor(monkeypatch)

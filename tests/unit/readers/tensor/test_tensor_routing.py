@@ -12,7 +12,7 @@ from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.reads.op_io import account
 from ggscope.analysis.sessions.concatenate import concatenate
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.descriptions.completeness import completeness_words
+from ggscope.descriptions.completeness import completeness_text
 from ggscope.model.routing import Routing
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
@@ -460,7 +460,7 @@ def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
     result = completeness(trace)
 
     assert (result.n_missing, result.n_lists) == (0, 1)
-    assert "at least 1 expert list missing" in completeness_words(result)
+    assert "at least 1 expert list missing" in completeness_text(result)
     (omission,) = trace_coverage(trace).of(Cause.EVENTS_LOST)
     assert omission.is_located
 

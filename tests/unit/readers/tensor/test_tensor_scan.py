@@ -110,7 +110,7 @@ def records_of(layout: str, n_passes: int = 4) -> list[Rec]:
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every stretch some records long."""
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 3000)
-    monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 3000)
+    monkeypatch.setattr(tensor_scan, "_MAX_STRETCH_BYTES", 3000)
 
 
 def both(

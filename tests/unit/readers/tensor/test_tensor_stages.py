@@ -87,7 +87,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 3000)
-    monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 3000)
+    monkeypatch.setattr(tensor_scan, "_MAX_STRETCH_BYTES", 3000)
     monkeypatch.setattr(chunked, "_CHUNK_ROWS", 16)
 
 

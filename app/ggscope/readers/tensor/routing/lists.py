@@ -30,7 +30,7 @@ from ggscope.readers.tensor.routing.rows import (
 from ggscope.readers.tensor.routing.sizes import MAX_LISTED, ExpertSizes
 
 _CHOOSING_OP = "MUL_MAT_ID"
-_MOST_CHECKED = 1 << 14
+_MAX_CHECKED = 1 << 14
 """So many lists are compared with that of their pass and layer; more cost time."""
 
 _LIST_AT, _LIST_BYTES = 792, 65
@@ -219,7 +219,7 @@ def _note_differing(
     builder: TraceBuilder, groups: Groups, experts: Array, count: Array, read: Reading
 ) -> None:
     """Compare the lists of other ops with the one that is taken."""
-    others, of_first = groups.others[:_MOST_CHECKED], groups.of_first[:_MOST_CHECKED]
+    others, of_first = groups.others[:_MAX_CHECKED], groups.of_first[:_MAX_CHECKED]
     if not len(others):
         return
     theirs, their_count = read(others)

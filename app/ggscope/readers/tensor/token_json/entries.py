@@ -23,7 +23,7 @@ DISK, BUFFER, ELSEWHERE = 0, 1, 2
 """Where a source lies, as the binary records number it."""
 
 _SPACES = {"DISK": DISK, "BUFFER": BUFFER}
-_MOST_SOURCES = 64
+_MAX_SOURCES = 64
 _U64_STOP = 1 << 64
 
 _ACCESS_BYTES = 400
@@ -286,7 +286,7 @@ def _sources(text: bytes, problems: list[tuple[str, str]]) -> list[Access]:
         return []
     accesses = []
     for k, value in enumerate(sources):
-        if k >= _MOST_SOURCES:
+        if k >= _MAX_SOURCES:
             problems.append(("is one too many", f".sources[{k}]"))
             break
         try:

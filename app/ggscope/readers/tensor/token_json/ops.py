@@ -50,7 +50,7 @@ from ggscope.readers.tensor.layouts import (
 from ggscope.readers.tensor.token_json import AS_PRINTED
 from ggscope.readers.tensor.token_json.entries import DISK, Access, Pattern
 
-_MOST_OPS = 256
+_MAX_OPS = 256
 _LISTED = 6
 _BY_VERSION = {"256-byte": LAYOUT_256, "1024-byte": LAYOUT_1024}
 
@@ -378,7 +378,7 @@ def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str
     taken = set(numbers.values())
     for name in (name for name in ordered if name not in numbers):
         code = unknown_number(name)
-        if code is not None and code < _MOST_OPS and code not in taken:
+        if code is not None and code < _MAX_OPS and code not in taken:
             slots += [""] * (code + 1 - len(slots))
             slots[code] = ""
         else:
@@ -393,11 +393,11 @@ def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str
 
 def _free_slot(slots: list[str], taken: set[int]) -> int:
     """Return a number for a name that no table has, behind all others if it can be."""
-    if len(slots) < _MOST_OPS:
+    if len(slots) < _MAX_OPS:
         slots.append("")
         return len(slots) - 1
-    free = np.setdiff1d(np.arange(_MOST_OPS), sorted(taken))
-    return int(free[-1]) if len(free) else _MOST_OPS - 1
+    free = np.setdiff1d(np.arange(_MAX_OPS), sorted(taken))
+    return int(free[-1]) if len(free) else _MAX_OPS - 1
 
 
 def schema_of(patterns: Sequence[Pattern], version: str) -> RecordLayout:

@@ -87,9 +87,9 @@ ENTRY_ID = "first_entry_id"
 _ENTRIES = "entries"
 """Name of the figure whose contradiction has a warning of its own."""
 _NAME = re.compile(r"token-(\d{1,9})\.json")
-_MOST_TOKENS = 1 << 31
-_MOST_LAYERS = 1 << 15
-_MOST_SOURCES = 0x7FFF
+_MAX_TOKENS = 1 << 31
+_MAX_LAYERS = 1 << 15
+_MAX_SOURCES = 0x7FFF
 _LIST_OF_ENTRIES = re.compile(rb'"entries"\s*:\s*\[')
 _ENTRY_KEYS = (b'"timestamp_ns"', b'"operation_type"')
 _SOURCE_KEYS = (b'"sources"', b'"tensor_name"')
@@ -161,7 +161,7 @@ def _draft(
     time = columns.pop("time")
     token = columns.pop("token")
     token[token == NONE] = _token_of_file(parser, file.source.path)
-    claimed = [p.layer if p.layer < _MOST_LAYERS else NONE for p in patterns]
+    claimed = [p.layer if p.layer < _MAX_LAYERS else NONE for p in patterns]
     thread = np.minimum(columns.pop("thread"), N_THREADS - 1)
     header = Headers(
         time=time,
@@ -225,7 +225,7 @@ def _pass_marks(
 def _token_of_file(parser: TokenParser, path: Path) -> int:
     """Return the token of entries that do not say it: the file's, else its name's."""
     claimed = parser.facts.get("token_id")
-    if isinstance(claimed, int) and 0 <= claimed < _MOST_TOKENS:
+    if isinstance(claimed, int) and 0 <= claimed < _MAX_TOKENS:
         return claimed
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else NONE
@@ -233,7 +233,7 @@ def _token_of_file(parser: TokenParser, path: Path) -> int:
 
 def _claims(claims: RawFileValues, patterns: list[Pattern]) -> RawFileValues:
     """Return the claims with the number of sources that entries tell."""
-    n_sources = [min(p.n_sources, _MOST_SOURCES) for p in patterns]
+    n_sources = [min(p.n_sources, _MAX_SOURCES) for p in patterns]
     return replace(claims, n_sources=np.array(n_sources, np.int16))
 
 
@@ -243,7 +243,7 @@ def _lists(parser: TokenParser, draft: Draft) -> Reading:
     table = np.zeros((len(parser.lists) + 1, MAX_LISTED), np.int32)
     count = np.zeros(len(parser.lists) + 1, np.int64)
     for i, experts in enumerate(parser.lists):
-        listed = [e if 0 <= e < _MOST_LAYERS else NONE for e in experts[:MAX_LISTED]]
+        listed = [e if 0 <= e < _MAX_LAYERS else NONE for e in experts[:MAX_LISTED]]
         table[i, : len(listed)] = listed
         count[i] = len(listed)
 
