@@ -91,7 +91,7 @@ def test_file_of_somebody_else_is_not_known_rather_than_resident(path, monkeypat
 
     file = CachedFile(path)
 
-    assert "belongs to somebody else" in file.why
+    assert "belongs to another user" in file.why
     assert file.pages() is None
     assert resident_bytes(None, file.size, np.array([0]), np.array([9])).tolist() == [
         -1
