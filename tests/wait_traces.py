@@ -5,11 +5,15 @@ from itertools import groupby
 
 import numpy as np
 
-from builders import random_trace, spans_trace
+from builders import OPS, finished, op_number, random_trace, spans_trace
 from ggscope.analysis.reads.shared import op_owners
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.run import RunStory
-from ggscope.model.tables import NO_WAIT, Array, Quality, SpanFlag, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.tables import NO_WAIT, Array, Phase, Quality, SpanFlag, quality_of
+from ggscope.model.trace import LaneKind, Trace
+
+BARRIER_OPS = 12
+"""Names of the ops of a `barrier_trace`."""
 
 
 def with_waits(trace: Trace, wait: Array) -> Trace:
@@ -109,3 +113,30 @@ def left_out(trace: Trace, **settings: object) -> Trace:
         whole=(), account=None,
     )  # fmt: skip
     return replace(trace, stories=(story,))
+
+
+def barrier_trace(start: Array, end: Array, *, phase: Array | None = None) -> Trace:
+    """Return a trace of MUL_MATs with their begins and ends, int64[threads, ops].
+
+    Threads wait at the barrier until the last one comes. Op i has the name of op
+    i + `BARRIER_OPS`.
+    """
+    n_threads, n = start.shape
+    wait = end.max(axis=0) - end
+    flags = np.full(start.shape, int(SpanFlag.REPEATED))
+    flags[0] = 0
+    lane = np.repeat(np.arange(n_threads), n)
+    names = [f"tensor-{i % BARRIER_OPS}" for i in range(n)]
+    phases = np.full(n, int(Phase.GENERATE)) if phase is None else phase
+    builder = TraceBuilder()
+    builder.ops = OPS
+    for number in range(n_threads):
+        builder.add_lane(f"thread {number}", LaneKind.THREAD, ("Threads",))
+    builder.add_spans(
+        start=start.ravel(), end=end.ravel(), lane=lane.astype(np.int32),
+        op=np.full(len(lane), op_number("MUL_MAT")),
+        name=np.tile(builder.strings.intern_many(names), n_threads),
+        flags=flags.ravel(), wait=wait.ravel().astype(np.uint32),
+        phase=np.tile(phases, n_threads), core=lane.astype(np.int16),
+    )  # fmt: skip
+    return finished(builder)

@@ -55,6 +55,7 @@ def test_info_imports_what_this_file_needs_and_nothing_else():
         "ggscope.readers.npu.reader",
         "ggscope.readers.discovery",
         "ggscope.cli.info.model",
+        "ggscope.exporters.model_json",
         "ggscope.readers.plugins",
         "concurrent.futures",
         "importlib.metadata",

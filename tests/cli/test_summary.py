@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ggscope
+import gguf_files
 from builders import llama_like_trace
 from ggscope.analysis.summary import machine
 from ggscope.analysis.summary.token_threads import token_threads
@@ -50,6 +51,44 @@ def test_a_given_peak_is_what_the_bandwidth_is_held_against(run, built):
 
     assert value["weights"]["peak_gib_per_s"] == pytest.approx(2)
     assert "weights.peak_gib_per_s" not in value["unknown"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    tensors = [
+        gguf_files.T("token_embd.weight", (256, 64), "f16"),
+        gguf_files.T("blk.0.attn_q.weight", (256, 16), "q4_K"),
+        gguf_files.T("blk.1.ffn_up_exps.weight", (256, 16, 4), "q4_K"),
+    ]
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(gguf_files.encode(tensors, gguf_files.FIELDS))
+    return path
+
+
+def test_model_alone_is_told_by_size_type_and_component(run, model):
+    out = run("summary", model).out
+    rows = {line.split("  ")[1]: line for line in out.splitlines() if "  " in line}
+
+    # 256 * 64 halves; 256 weights of q4_K take 144 bytes.
+    assert "43.2 KiB" in rows["size of tensors"]
+    assert "74.0 %" in rows["f16"]
+    assert "11.2 KiB, 2 tensors" in rows["q4_K"]
+    assert "9.0 KiB, 1 tensor" in rows["experts"]
+    assert "records no run" in out
+    assert "records no ops" not in out
+
+
+def test_json_of_a_model_alone_keeps_the_contract(run, model, built):
+    value = json.loads(run("summary", model, "--json").out)
+    of_run = json.loads(run("summary", built(LLAMA), "--json").out)
+
+    assert set(value) == set(of_run)
+    assert value["model"]["by_type"]["q4_K"] == {"tensors": 2, "bytes": 11520}
+    assert value["model"]["layers"] == 2
+    assert value["tokens"]["generated"] is None
+    assert value["bottleneck"] == {"what": None, "because": None}
+    for name in ("tokens.generated", "ops", "threads", "bottleneck"):
+        assert "records no run" in value["unknown"][name]
 
 
 @pytest.mark.parametrize(

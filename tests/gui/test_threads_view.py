@@ -14,19 +14,28 @@ from pytestqt.qtbot import QtBot
 from builders import empty_trace, llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.reads.thread_touches import thread_touches
 from ggscope.analysis.summary.gaps import gaps
+from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.summary.token_threads import token_threads
+from ggscope.descriptions.threads import no_estimate_text, other_count_text
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.base.safe_text import ElidedLabel
 from ggscope.views.base.text_table import TextTable
 from ggscope.views.threads.view import SECTIONS, ThreadsView
 from pages import Page
 from panes import settle_view
-from wait_traces import gaps_behind, random_waits, threads_trace, with_waits
+from wait_traces import (
+    barrier_trace,
+    gaps_behind,
+    random_waits,
+    threads_trace,
+    with_waits,
+)
 
 LEFT = Qt.MouseButton.LeftButton
 NONE = Qt.KeyboardModifier.NoModifier
@@ -440,3 +449,27 @@ def test_every_table_says_why_it_is_empty(
 
     assert table.rows.rowCount() > 0 or Page(view).placeholder
     session.close()
+
+
+def test_estimate_for_other_counts_stands_below_the_threads(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    """The same as in Summary; where there is none, the reason."""
+    note = view.findChild(ElidedLabel, "threads_note")
+    assert note is not None
+    without = thread_times(trace_of(session)).estimate
+    assert isinstance(without, NoEstimate)
+    assert no_estimate_text(without) in note.full_text
+
+    start = np.arange(240, dtype=np.int64) * 2_000
+    ends = start + np.array([[700], [900]])
+    session.set_trace(barrier_trace(np.stack([start, start]), ends))
+    counted(qtbot, view)
+
+    estimate = thread_times(trace_of(session)).estimate
+    assert isinstance(estimate, ThreadEstimate)
+    for other in (estimate.fewer, estimate.more):
+        assert other_count_text(other) in note.full_text
+    assert "240 ops" in note.tip
+    show_gaps(qtbot, view)
+    assert not note.isVisible()

@@ -39,6 +39,21 @@ class ModelTensors:
         return len(self.rows)
 
 
+def is_model_alone(trace: Trace) -> bool:
+    """Tell whether a trace lists the tensors of a model and records no run of it."""
+    return bool(
+        trace.models
+        and len(trace.tensors)
+        and not len(trace.spans)
+        and not len(trace.markers)
+        and not trace.counters
+        and not len(trace.accesses.patterns)
+        and not len(trace.accesses.loose)
+        and trace.log is None
+        and trace.bench is None
+    )
+
+
 def model_tensors(trace: Trace) -> ModelTensors:
     """Return the tensors of the model files, or all that there are where none is named.
 

@@ -3,20 +3,33 @@
 Window, command line and report show the same lines; each may lead to what it is of.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.requests import RequestShares
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
 from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
 from ggscope.analysis.summary.frames import FrameShare
 from ggscope.analysis.summary.summary import Summary
 from ggscope.analysis.summary.thread_estimate import ThreadEstimate
+from ggscope.descriptions.tensors import (
+    UNKNOWN_TYPE,
+    ModelShare,
+    bits_text,
+    element_text,
+    header_facts,
+    model_shares,
+    model_total,
+)
 from ggscope.descriptions.threads import other_count_text
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import (
+    NOT_AVAILABLE,
     TimeRange,
     format_byte_rate,
     format_bytes,
@@ -32,6 +45,10 @@ N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
 _FROM_FIRST_TO_LAST = "the time from its first to its last kernel or copy"
+_MODEL_PARTS: tuple[tuple[str, Literal["type", "component"]], ...] = (
+    ("Types", "type"),
+    ("Components", "component"),
+)
 _MOST = 0.5
 """Share from which one of several is named."""
 
@@ -192,6 +209,11 @@ def _plural(noun: str) -> str:
 
 def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]:
     """Return the sections of the summary, those without any value left out."""
+    if is_model_alone(trace):
+        return (
+            *_model_sections(trace),
+            SummarySection("Data", (*_checks(trace, facts),)),
+        )
     sections = (
         SummarySection(
             PASSES if facts.tokens.bars.noun == GRAPH_PASS else TOKENS,
@@ -210,6 +232,33 @@ def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]
         SummarySection("Data", tuple(_data(trace, facts))),
     )
     return tuple(part for part in sections if any(line.value for line in part.lines))
+
+
+def _model_sections(trace: Trace) -> Iterator[SummarySection]:
+    """Yield what a model is made of, where no run of it is recorded."""
+    total = model_total(trace)
+    bits = float(total.bits[0])
+    remarks = [f"{format_counted(int(total.n[0]), 'tensor')}"]
+    if n := int(total.elements[0]):
+        remarks.append(f"{element_text(n)} elements")
+    if not math.isnan(bits):
+        remarks.append(f"{bits_text(bits)} bits each")
+    size = format_bytes(int(total.size[0]))
+    lines = [SummaryLine("size of tensors", size, ", ".join(remarks))]
+    if unsized := int(total.n_unsized[0]):
+        lines.append(SummaryLine("unknown size", format_counted(unsized, "tensor")))
+    lines += [SummaryLine(fact.label, fact.value) for fact in header_facts(trace)]
+    yield SummarySection("Model", tuple(lines))
+    for title, by in _MODEL_PARTS:
+        parts = model_shares(trace, by)
+        if any(part.name != UNKNOWN_TYPE for part in parts):
+            yield SummarySection(title, tuple(map(_model_part, parts[:N_LANES])))
+
+
+def _model_part(part: ModelShare) -> SummaryLine:
+    remark = f"{format_bytes(part.size)}, {format_counted(part.n, 'tensor')}"
+    share = NOT_AVAILABLE if part.share is None else format_share(part.share)
+    return SummaryLine(part.name, share, remark, share=part.share)
 
 
 def _devices(trace: Trace) -> Iterator[SummaryLine]:
@@ -283,6 +332,8 @@ def _requests(trace: Trace) -> Iterator[SummaryLine]:
 def unknown_lines(facts: Summary) -> list[str]:
     """Return what the trace does not tell: reason first, then what it concerns."""
     by_reason: dict[str, list[str]] = {}
+    if len(facts.unknown) > 1 and len({*facts.unknown.values()}) == 1:
+        return [f"Speed, ops and threads: {facts.unknown['bottleneck']}"]
     for name, reason in facts.unknown.items():
         by_reason.setdefault(reason, []).append(_TITLES[name])
     return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
@@ -493,6 +544,11 @@ def _data(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         if n
     ]
     yield SummaryLine("spans", ", ".join(counts) or "none")
+    yield from _checks(trace, facts)
+
+
+def _checks(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    """Yield the problems of the files, and how many of their claims are true."""
     problems = facts.quality.problems
     bad = problems[Severity.DATA_LOSS] + problems[Severity.ERROR]
     if bad:

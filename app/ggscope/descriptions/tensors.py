@@ -1,6 +1,8 @@
 """Texts about the tensors of a model: totals, and what a trace does with them."""
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from ggscope.analysis.model_tree import (
     Key,
     TensorReads,
     TensorSums,
+    TensorTree,
     TreeBy,
     levels_of,
     tensor_tree,
@@ -38,6 +41,7 @@ TREE_TITLES: dict[TreeBy, str] = {
 """What tensors are grouped by, as a choice."""
 NONE_RECORDED = "none recorded; the recording leaves some accesses out"
 AT_LEAST = "at least; some accesses are not recorded"
+UNKNOWN_TYPE = "unknown type"
 _STEPS = ((1_000_000_000_000, "T"), (1_000_000_000, "B"), (1_000_000, "M"))
 _MAX_TYPES = 6
 
@@ -60,7 +64,7 @@ def group_text(listing: ModelTensors, level: str, key: Key) -> str:
     if level == "layer":
         return f"layer {key}" if key != UNKNOWN else "outside layers"
     if level == "type":
-        return type_name(int(key)) or "unknown type"
+        return type_name(int(key)) or UNKNOWN_TYPE
     if level == "file" and isinstance(key, int):
         return listing.files[key] if 0 <= key < len(listing.files) else "no file"
     return str(key)
@@ -94,15 +98,58 @@ def total_text(sums: TensorSums, at: int = 0) -> str:
     return ", ".join(parts)
 
 
-@once
-def model_facts(trace: Trace) -> tuple[Fact, ...]:
-    """Return what a model is: name, architecture, elements, size, types, layers."""
-    listing, nothing = model_tensors(trace), np.zeros(len(trace.tensors), np.bool_)
+@dataclass(frozen=True, slots=True)
+class ModelShare:
+    """A type or a component of a model.
+
+    Attributes
+    ----------
+    n : tensors; slices of experts count as their stack.
+    size : bytes, of the tensors of which they are known.
+    share : 0..1 of the bytes of the model; None where none is known.
+    """
+
+    name: str
+    n: int
+    size: int
+    share: float | None
+
+
+def model_shares(
+    trace: Trace, by: Literal["type", "component"]
+) -> tuple[ModelShare, ...]:
+    """Return how the tensors of a model are shared out, the largest part first."""
+    tree = _tree(trace, by)
+    whole = int(tree.total.size[0])
+    return tuple(
+        ModelShare(
+            group_text(model_tensors(trace), by, tree.key[i]),
+            int(tree.sums.n[i]),
+            size := int(tree.sums.size[i]),
+            size / whole if whole else None,
+        )
+        for i in range(len(tree))
+        if not tree.level[i]
+    )
+
+
+def model_total(trace: Trace) -> TensorSums:
+    """Return the sums over all tensors of a model, of length 1."""
+    return _tree(trace, "type").total
+
+
+def _tree(trace: Trace, by: TreeBy) -> TensorTree:
+    nothing = np.zeros(len(trace.tensors), np.bool_)
     reads = TensorReads(None, None, None, None, nothing)
+    return tensor_tree(trace, model_tensors(trace), by, reads)
+
+
+def header_facts(trace: Trace) -> tuple[Fact, ...]:
+    """Return what the headers of the model files say: name, architecture, layers."""
     known: dict[str, str] = {}
     for model in trace.models:
         known = {**model.metadata, **known}
-    facts = [
+    return tuple(
         Fact(label, known[key])
         for key, label in (
             ("general.name", "name"),
@@ -116,9 +163,13 @@ def model_facts(trace: Trace) -> tuple[Fact, ...]:
             ("n_experts_used", "experts used"),
         )
         if known.get(key)
-    ]
-    tree = tensor_tree(trace, listing, "type", reads)
-    total = tree.total
+    )
+
+
+@once
+def model_facts(trace: Trace) -> tuple[Fact, ...]:
+    """Return what a model is: name, architecture, elements, size, types, layers."""
+    facts, total = list(header_facts(trace)), model_total(trace)
     n = int(total.elements[0])
     if n:
         facts.append(Fact("elements", element_text(n), f"{n:,}"))
@@ -127,10 +178,8 @@ def model_facts(trace: Trace) -> tuple[Fact, ...]:
     size = int(total.size[0])
     facts.append(Fact("tensors", format_counted(int(total.n[0]), "tensor")))
     facts.append(Fact("size of tensors", format_bytes(size), format_both_bytes(size)))
-    tops = [i for i in range(len(tree)) if not tree.level[i]]
-    for i in tops[:_MAX_TYPES]:
-        share = int(tree.sums.size[i]) / size if size else math.nan
-        n_here = format_counted(int(tree.sums.n[i]), "tensor")
-        value = f"{format_share(share)} · {n_here}"
-        facts.append(Fact(group_text(listing, "type", tree.key[i]), value))
+    for part in model_shares(trace, "type")[:_MAX_TYPES]:
+        share = format_share(math.nan if part.share is None else part.share)
+        value = f"{share} · {format_counted(part.n, 'tensor')}"
+        facts.append(Fact(part.name, value))
     return tuple(facts)

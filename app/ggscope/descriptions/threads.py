@@ -8,6 +8,7 @@ from ggscope.analysis.summary.thread_estimate import (
     NoEstimate,
     OtherCount,
     Reason,
+    ThreadEstimate,
 )
 from ggscope.analysis.summary.threads import ThreadTimes
 from ggscope.analysis.summary.token_threads import TokenThreads
@@ -73,6 +74,30 @@ def no_estimate_text(no_estimate: NoEstimate) -> str:
 def other_count_text(one: OtherCount) -> str:
     """Return what ops would take with another number of threads: ``98 % to 182 %``."""
     return f"{format_share(one.low)} to {format_share(one.high)}"
+
+
+def estimate_text(estimate: ThreadEstimate | NoEstimate) -> str:
+    """Return what one thread fewer and one more would do, or why nothing tells it."""
+    if isinstance(estimate, NoEstimate):
+        return f"No estimate for other thread counts: {no_estimate_text(estimate)}"
+    others = ", ".join(
+        f"{other_count_text(one)} with {format_counted(one.n_threads, 'thread')}"
+        for one in (estimate.fewer, estimate.more)
+    )
+    return f"Estimate: ops would take {others} (100 % = as now)"
+
+
+def estimate_basis_text(estimate: ThreadEstimate | NoEstimate) -> str:
+    """Return what an estimate rests on, and its error; "" without one."""
+    if isinstance(estimate, NoEstimate):
+        return ""
+    return (
+        f"From {format_counted(estimate.n_ops, 'op')} that all "
+        f"{format_count(estimate.n_threads)} threads compute. The limits are those of "
+        "ops bound by memory and of ops bound by computing; the truth lies between "
+        "them, and no value there is likelier. "
+        f"{format_share(estimate.beyond)} of the time are delays."
+    )
 
 
 def token_threads_text(tokens: TokenThreads) -> str:

@@ -17,6 +17,7 @@ from ggscope.descriptions.threads import (
     imbalance_reason,
     no_estimate_text,
 )
+from ggscope.exporters.model_json import model_json
 from ggscope.model.tables import Quality
 from ggscope.model.trace import Severity, Trace, lane_titles
 
@@ -161,6 +162,7 @@ def summary_json(
             "because": None if facts.cause is None else bottleneck_text(facts),
         },
     }
+    result["model"] = model_json(trace) if trace.models else None
     result["devices"] = _devices_json(trace, ticks)
     if idle is not None:
         result["gaps"] = _gaps_json(trace, idle, ticks, unknown)

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
 
+from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
@@ -59,7 +60,7 @@ class SummaryView(View):
 
     def _show(self, _: object = None) -> None:
         trace = self.session.trace
-        if trace is None or not len(trace.spans):
+        if trace is None or not (len(trace.spans) or is_model_alone(trace)):
             self._empty.say("No spans to summarise", "")
             self._stack.setCurrentWidget(self._empty)
             return

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import shown_coverage
 from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.reads.hotness import cold, heat
 from ggscope.analysis.requests import request_shares
 from ggscope.analysis.rows.tracks import lanes_where
@@ -53,6 +54,7 @@ UNKNOWN_FIELDS = (
     "bottleneck",
 )
 """What a trace may not tell, by the names of ``ggscope summary --json``."""
+_MODEL_ALONE = "the file lists the tensors of a model and records no run"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +182,8 @@ def summary(
         unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
         if trace.log is not None:
             unknown["bottleneck"] = "no request has times of its prompt and generation"
+    if is_model_alone(trace):
+        unknown = dict.fromkeys(UNKNOWN_FIELDS, _MODEL_ALONE)
     return Summary(
         tokens,
         ops,

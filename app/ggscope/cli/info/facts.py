@@ -329,7 +329,7 @@ def _model(trace: Trace) -> dict[str, object] | None:
     """Return the model files and their tensors; None without any."""
     if not trace.models:
         return None
-    from ggscope.cli.info.model import model_json
+    from ggscope.exporters.model_json import model_json
 
     return model_json(trace)
 

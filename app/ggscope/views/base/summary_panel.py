@@ -4,6 +4,7 @@ from functools import partial
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
 from ggscope.analysis.workers import Watcher
@@ -95,7 +96,10 @@ class SummaryPanel(QWidget):
         self.result = facts
         name = bottleneck_name(facts)
         is_cause = name is None or (facts.cause and name == facts.cause.value)
-        name = name or "no bottleneck known"
+        if name is None:
+            name = "no bottleneck known"
+            if is_model_alone(trace):
+                name = "model without a run"
         self.lines.set_summary(
             trace,
             f"{name[:1].upper()}{name[1:]}" if is_cause else name,

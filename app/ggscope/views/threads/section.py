@@ -67,6 +67,7 @@ class Contents:
     n_all : rows, with those that are left out.
     reason : why there is no row, or "".
     is_known : whether no row means that there is nothing.
+    note, note_tip : line below the table, and its tooltip; "" = none.
     """
 
     headings: tuple[Heading, ...]
@@ -76,6 +77,8 @@ class Contents:
     n_all: int = 0
     reason: str = ""
     is_known: bool = True
+    note: str = ""
+    note_tip: str = ""
 
 
 class Section(ABC):

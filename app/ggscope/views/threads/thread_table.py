@@ -6,6 +6,8 @@ from ggscope.descriptions.threads import (
     HIDDEN_IDLE,
     NOT_RECORDED,
     barriers_reason,
+    estimate_basis_text,
+    estimate_text,
     threads_text,
 )
 from ggscope.model.selection import By, MarkedRange, SpanGroup
@@ -48,6 +50,8 @@ class ThreadSection(Section):
             threads_text(times) if times.lanes else "",
             len(times.lanes),
             "No thread computes an op here.",
+            note=estimate_text(times.estimate) if is_thread else "",
+            note_tip=estimate_basis_text(times.estimate) if is_thread else "",
         )
 
     def choose(

@@ -135,7 +135,12 @@ class ThreadsView(View):
         self._stack = QStackedLayout(body)
         for part in (self._empty, *self.tables.values()):
             self._stack.addWidget(part)
-        lay_out(QVBoxLayout(self), head, body, wide=body)
+        self._foot = QWidget(self)
+        self.note = ElidedLabel(self._foot)
+        self.note.setObjectName("threads_note")
+        self.note.setFont(words_font(12))
+        lay_out(QVBoxLayout(self._foot), self.note, margins=(12, 4, 12, 6))
+        lay_out(QVBoxLayout(self), head, body, self._foot, wide=body)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -144,7 +149,8 @@ class ThreadsView(View):
             table.set_theme(theme)
         self._empty.set_theme(theme)
         self._switch.set_theme(theme)
-        set_label_color(self.about, theme.dim)
+        for text in (self.about, self.note):
+            set_label_color(text, theme.dim)
         style = (
             tool_button_style(theme, theme.dim)
             + f" QToolButton:checked {{ color: #{theme.text & 0xFFFFFF:06x};"
@@ -295,6 +301,7 @@ class ThreadsView(View):
         """Show the table in front, or why there is none."""
         section, shown = self.section, self.shown.get(self.section.id)
         self._show_window()
+        self._foot.setVisible(shown is not None and bool(shown.contents.note))
         if shown is None:
             self.about.clear()
             trace = self.session.trace
@@ -307,6 +314,8 @@ class ThreadsView(View):
         contents = shown.contents
         parts = [_range_text(shown.query), contents.about]
         self.about.setText(" · ".join(part for part in parts if part))
+        self.note.tip = contents.note_tip
+        self.note.setText(contents.note)
         if contents.rows:
             self._stack.setCurrentWidget(self.tables[section.id])
             return

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from builders import OPS, finished, op_number
 from ggscope.analysis.reads.shared import op_owners
 from ggscope.analysis.summary.summary import summary
 from ggscope.analysis.summary.thread_estimate import (
@@ -20,40 +19,12 @@ from ggscope.analysis.summary.thread_estimate import (
 )
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.exporters.summary_json import summary_json
-from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Phase, SpanFlag
-from ggscope.model.trace import LaneKind, Trace
-from wait_traces import left_out
+from ggscope.model.trace import Trace
+from wait_traces import BARRIER_OPS, barrier_trace, left_out
 
 I64 = npt.NDArray[np.int64]
-N_OPS, N_PASSES = 12, 20
-
-
-def trace_of(start: I64, end: I64, *, phase: I64 | None = None) -> Trace:
-    """Return a trace of ops with their begins and ends, int64[threads, ops].
-
-    Threads wait at the barrier until the last one comes. Op i has the name of op
-    i + `N_OPS`.
-    """
-    n_threads, n = start.shape
-    wait = end.max(axis=0) - end
-    flags = np.full(start.shape, int(SpanFlag.REPEATED))
-    flags[0] = 0
-    lane = np.repeat(np.arange(n_threads), n)
-    names = [f"tensor-{i % N_OPS}" for i in range(n)]
-    phases = np.full(n, int(Phase.GENERATE)) if phase is None else phase
-    builder = TraceBuilder()
-    builder.ops = OPS
-    for number in range(n_threads):
-        builder.add_lane(f"thread {number}", LaneKind.THREAD, ("Threads",))
-    builder.add_spans(
-        start=start.ravel(), end=end.ravel(), lane=lane.astype(np.int32),
-        op=np.full(len(lane), op_number("MUL_MAT")),
-        name=np.tile(builder.strings.intern_many(names), n_threads),
-        flags=flags.ravel(), wait=wait.ravel().astype(np.uint32),
-        phase=np.tile(phases, n_threads), core=lane.astype(np.int16),
-    )  # fmt: skip
-    return finished(builder)
+N_OPS, N_PASSES = BARRIER_OPS, 20
 
 
 def planted(
@@ -103,7 +74,7 @@ def test_truth_of_planted_costs_lies_within_the_limits(
 ) -> None:
     now = planted(seed, n_threads, late=late, delays=delays)
 
-    estimate = estimate_of(trace_of(*now))
+    estimate = estimate_of(barrier_trace(*now))
 
     assert estimate.elapsed == elapsed(now)
     for one, n in ((estimate.fewer, n_threads - 1), (estimate.more, n_threads + 1)):
@@ -122,10 +93,10 @@ def test_limits_are_tight_where_one_cause_sets_the_pace() -> None:
     shape = (3, N_OPS * N_PASSES)
     start = np.tile(np.arange(shape[1]) * 1000, (3, 1))
 
-    even = estimate_of(trace_of(start, start + 600))
+    even = estimate_of(barrier_trace(start, start + 600))
     alone = np.zeros(shape, np.int64)
     alone[0] = 600
-    single = estimate_of(trace_of(start, start + alone))
+    single = estimate_of(barrier_trace(start, start + alone))
 
     assert (even.fewer.low, even.fewer.high) == pytest.approx((1, 1.5))
     assert (even.more.low, even.more.high) == pytest.approx((0.75, 1))
@@ -176,7 +147,7 @@ def test_limits_are_those_of_plain_loops(seed: int, n_threads: int) -> None:
     start = np.arange(n) * 1000 + rng.integers(0, 50, (n_threads, n))
     end = start + rng.integers(300, 700, (n_threads, n))
     phase = rng.choice([int(Phase.PROMPT), int(Phase.GENERATE)], n)
-    trace = trace_of(start, end, phase=phase)
+    trace = barrier_trace(start, end, phase=phase)
 
     e = estimate_of(trace)
 
@@ -219,7 +190,7 @@ def with_derived_ends(trace: Trace) -> Trace:
 def test_without_evidence_there_is_no_estimate(
     change: Callable[[Trace], Trace], reason: Reason
 ) -> None:
-    trace = trace_of(*planted(1, 2))
+    trace = barrier_trace(*planted(1, 2))
     assert isinstance(thread_times(trace).estimate, ThreadEstimate)
 
     changed = change(trace)
@@ -234,20 +205,20 @@ def test_too_few_ops_alike_are_no_evidence() -> None:
     start, end = planted(3, 2)
     n = 2 * N_OPS
 
-    estimate = thread_times(trace_of(start[:, :n], end[:, :n])).estimate
+    estimate = thread_times(barrier_trace(start[:, :n], end[:, :n])).estimate
 
     assert estimate == NoEstimate(Reason.FEW_ALIKE)
 
 
 def test_delays_widen_the_limits_until_they_are_no_evidence() -> None:
-    smooth = estimate_of(trace_of(*planted(3, 2)))
-    some = estimate_of(trace_of(*planted(3, 2, delays=0.1)))
+    smooth = estimate_of(barrier_trace(*planted(3, 2)))
+    some = estimate_of(barrier_trace(*planted(3, 2, delays=0.1)))
     start, end = planted(3, 2)
     ticks = end - start
     ticks[-1, ::5] += 30_000_000
     start = np.tile(np.cumsum(ticks.max(axis=0)) - ticks.max(axis=0), (2, 1))
 
-    most = thread_times(trace_of(start, start + ticks)).estimate
+    most = thread_times(barrier_trace(start, start + ticks)).estimate
 
     assert smooth.beyond < 0.01 < some.beyond
     assert some.fewer.low < smooth.fewer.low
@@ -257,7 +228,7 @@ def test_delays_widen_the_limits_until_they_are_no_evidence() -> None:
 
 
 def test_json_of_a_summary_has_the_estimate() -> None:
-    trace = trace_of(*planted(5, 4))
+    trace = barrier_trace(*planted(5, 4))
     e = estimate_of(trace)
 
     data = summary_json(trace, summary(trace))
