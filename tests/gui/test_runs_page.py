@@ -10,12 +10,15 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
 import recordings
+from ggscope.analysis.compare.compare import Comparison
+from ggscope.gui.dialogs.sides import SidesDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.runs import RunsPage
 from ggscope.readers.discovery import run_folder
 from ggscope.run_summaries import RunSummary, whole_summary
 from ggscope.session.loader import LoadState
+from ggscope.views.compare.view import CompareView
 from pages import RunsTablePage
 from panes import settle
 
@@ -147,7 +150,7 @@ def test_two_rows_are_compared_in_the_tab_of_the_first(
     window: MainWindow, page: RunsPage, folder: Path, qtbot: QtBot
 ) -> None:
     assert not page.compare_button.isEnabled()
-    choose(page, "t1.bin", "t2.bin", "t4.bin")
+    choose(page, "t1.bin")
     assert not page.compare_button.isEnabled()
     window.open_path(folder / "t4.bin")  # a third tab, which is not meant
     qtbot.waitUntil(lambda: window.documents[1].loader.state is LoadState.READY)
@@ -168,6 +171,100 @@ def test_two_rows_are_compared_in_the_tab_of_the_first(
     assert first.path == folder / "t1.bin"
     for document in window.documents[1:]:
         settle(qtbot, document)
+
+
+@pytest.fixture
+def folder_of_sides(tmp_path: Path) -> Path:
+    """Return a folder of two folders of three runs each, one of them damaged."""
+    folder = tmp_path / "set"
+    for side, threads in (("a", "1"), ("b", "2")):
+        (folder / side).mkdir(parents=True)
+        command = ["/bin/llama", "-m", "x.gguf", "-t", threads]
+        for number in ("1", "2", "3"):
+            recordings.recording(
+                folder / side, number, command=command, **recordings.requests()
+            )
+    (folder / "b" / "4.ggmlviz").write_bytes(b"GGMLVIZ1")
+    return folder
+
+
+def sides_dialog(page: RunsPage, qtbot: QtBot) -> SidesDialog:
+    """Select all rows and press the button; return the dialog that it opens."""
+    page.table.selectAll()
+    QTest.mouseClick(page.compare_button, LEFT)
+    dialog = page.window().findChild(SidesDialog)
+    assert dialog is not None
+    qtbot.waitExposed(dialog)
+    return dialog
+
+
+def sides_of(dialog: SidesDialog) -> list[str]:
+    return [str(box.currentData()) for box in dialog.boxes]
+
+
+def opened_page(window: MainWindow, folder: Path, qtbot: QtBot) -> RunsPage:
+    made = window.open_path(folder)
+    state = LoadState.SEVERAL_RUNS
+    qtbot.waitUntil(lambda: made.loader.state is state, timeout=20_000)
+    qtbot.waitUntil(lambda: made.session.tasks.is_idle, timeout=20_000)
+    return made.runs_page
+
+
+def test_many_rows_are_compared_as_two_sides(
+    window: MainWindow, folder_of_sides: Path, qtbot: QtBot
+) -> None:
+    page = opened_page(window, folder_of_sides, qtbot)
+    dialog = sides_dialog(page, qtbot)
+    assert sides_of(dialog) == ["A", "A", "A", "B", "B", "B", ""]
+    assert not dialog.boxes[-1].isEnabled()
+
+    dialog.boxes[2].setCurrentIndex(dialog.boxes[2].findData(""))
+    QTest.mouseClick(dialog.swap_button, LEFT)
+    assert sides_of(dialog) == ["B", "B", "", "A", "A", "A", ""]
+    QTest.mouseClick(dialog.compare_button, LEFT)
+
+    qtbot.waitUntil(lambda: window.n_documents == 2)
+    first = window.documents[1]
+    assert first.path == folder_of_sides / "b" / "1.bin"
+
+    def result() -> Comparison | None:
+        (view,) = first.workspace.views("compare")
+        assert isinstance(view, CompareView)
+        return view.result
+
+    qtbot.waitUntil(lambda: first.loader.state is LoadState.READY, timeout=20_000)
+    qtbot.waitUntil(lambda: len(first.workspace.views("compare")) == 1)
+    qtbot.waitUntil(lambda: result() is not None, timeout=20_000)
+    comparison = result()
+    assert comparison is not None
+    assert (comparison.n_a, len(comparison.alignment.runs)) == (3, 5)
+    (view,) = first.workspace.views("compare")
+    assert isinstance(view, CompareView)
+    assert view.run_box.currentText() == "a (2 runs)"
+    assert view.own_box.currentText() == "b (3 runs)"
+
+    view.own_box.setCurrentIndex(0)  # and back to this run alone
+    view.own_box.activated.emit(0)
+    qtbot.waitUntil(
+        lambda: (now := result()) is not None and now.n_a == 1, timeout=20_000
+    )
+    settle(qtbot, first)
+
+
+def test_sides_are_left_by_cancel_and_need_a_run_each(
+    window: MainWindow, folder_of_sides: Path, qtbot: QtBot
+) -> None:
+    page = opened_page(window, folder_of_sides, qtbot)
+    dialog = sides_dialog(page, qtbot)
+    for box in dialog.boxes[:3]:
+        box.setCurrentIndex(box.findData("B"))
+    assert not dialog.compare_button.isEnabled()
+
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+
+    assert not dialog.isVisible()
+    assert window.n_documents == 1
+    assert len(page.selected()) == 7
 
 
 def test_all_runs_can_be_read_as_one_session(
@@ -258,6 +355,11 @@ def test_menu_copies_path_and_command(page: RunsPage, folder: Path) -> None:
     actions["Copy command"].trigger()
     assert QGuiApplication.clipboard().text() == "/bin/llama -m x.gguf -t 4"
     assert not actions["Compare"].isEnabled()
+
+    menu = QMenu(page)
+    page.table.selectAll()
+    page.table.menu_requested.emit(menu, 0)
+    assert {a.text(): a for a in menu.actions()}["Compare as sides…"].isEnabled()
 
 
 def test_folder_is_recent_and_closes_while_it_reads(

@@ -91,6 +91,8 @@ def headline(comparison: Comparison, unit: Unit) -> str:
     if not comparison.is_comparable:
         return f"Not comparable: {comparison.reason}."
     if comparison.is_equal:
+        if any(row.change for row in comparison.rows):
+            return "All changes are noise: within the range of the runs, or tolerated."
         is_partial = comparison.is_partial
         return "No difference in what is recorded." if is_partial else "No difference."
     row = comparison.elapsed

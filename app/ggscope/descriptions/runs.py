@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from ggscope.analysis.completeness.coverage import TraceCoverage
 from ggscope.descriptions.coverage import coverage_text
@@ -25,6 +26,9 @@ from ggscope.sanitize import Value
 
 _OPTION = re.compile(r"^--?[A-Za-z]")
 _MAX_DIFFERENCES = 3
+Side = Literal["A", "B", ""]
+"""Of a comparison; "" = left out."""
+SIDES: tuple[Side, ...] = get_args(Side)
 _WHOLE, _PARTIAL, _NOT_STATED = "complete", "partial", "not stated"
 
 
@@ -105,7 +109,7 @@ def shown_families(runs: Sequence[RunSummary]) -> tuple[str, ...]:
 
 def run_rows(folder: Path, runs: Sequence[RunSummary]) -> list[dict[str, RunCell]]:
     """Return the cells of each run by the keys of `run_columns`."""
-    differences = command_differences([run.command for run in runs])
+    differences = run_differences(runs)
     families = shown_families(runs)
     return [
         _cells(folder, run, differs, families)
@@ -117,6 +121,37 @@ def run_name(folder: Path, run: RunSummary) -> str:
     """Return the path of a run below its folder."""
     name = os.path.relpath(run.path, folder)
     return folder.name if name == "." else name
+
+
+def run_differences(runs: Sequence[RunSummary]) -> list[str]:
+    """Return what tells each run from the others; "" where it is not known."""
+    return command_differences([run.command for run in runs])
+
+
+def proposed_sides(folder: Path, runs: Sequence[RunSummary]) -> tuple[Side, ...]:
+    """Return a side for each run, where they are of two folders or two command lines.
+
+    The first run is of A. All are left out where they are of more kinds, or of one;
+    those that cannot be read are in any case.
+    """
+    readable = [run for run in runs if not run.error]
+    folders = [os.path.dirname(run_name(folder, run)) for run in readable]
+    for kinds in (folders, run_differences(readable)):
+        if len(set(kinds)) == 2:
+            sides: dict[Path, Side] = {
+                run.path: "A" if kind == kinds[0] else "B"
+                for run, kind in zip(readable, kinds, strict=True)
+            }
+            return tuple(sides.get(run.path, "") for run in runs)
+    return tuple("" for _ in runs)
+
+
+def side_title(runs: Sequence[Path]) -> str:
+    """Return what several runs are called: their folder; of several, "1.bin …"."""
+    if len(runs) == 1:
+        return runs[0].name
+    folders = {run.parent for run in runs}
+    return runs[0].parent.name if len(folders) == 1 else f"{runs[0].name} …"
 
 
 def _cells(

@@ -1,61 +1,59 @@
-"""Compare two tabs once both are read."""
+"""Compare what is in tabs once it is read."""
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QComboBox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ggscope.gui.document import Document
-    from ggscope.session.open_traces import OpenTraces
+    from ggscope.views.compare.view import CompareView
 
 
 class PendingComparison(QObject):
-    """Shows Compare in the tab of A, with that of B chosen, as soon as both are read.
+    """Shows Compare in the tab of A as soon as all tabs that it needs are read.
 
     It belongs to the tab of A, and goes when it has done that.
 
     Parameters
     ----------
+    b : a tab that is waited for, too; None = no other one is needed.
+    start : tells the pane what to compare A with.
     to_front : brings a tab to the front.
     """
 
     def __init__(
         self,
         a: "Document",
-        b: "Document",
-        open_traces: "OpenTraces",
+        b: "Document | None",
+        start: "Callable[[CompareView], object]",
         to_front: "Callable[[Document], object]",
     ) -> None:
         super().__init__(a)
-        self._a, self._b = a, b
-        self._open_traces, self._to_front = open_traces, to_front
-        a.ready.connect(self._on_ready)
-        b.ready.connect(self._on_ready)
-        b.destroyed.connect(self.deleteLater)
+        self._a = a
+        self._documents = [a] if b is None else [a, b]
+        self._start, self._to_front = start, to_front
+        for document in self._documents:
+            document.ready.connect(self._on_ready)
+        if b is not None:
+            b.destroyed.connect(self.deleteLater)
         self._on_ready()
 
     def _on_ready(self) -> None:
         """Show the comparison where nothing is waited for any more."""
-        a, b = self._a.session, self._b.session
-        if (
-            a.trace is None
-            or b.trace is None
-            or self._a.is_reading
-            or self._b.is_reading
+        from ggscope.views.compare.view import CompareView  # with the first one
+
+        if any(
+            document.session.trace is None or document.is_reading
+            for document in self._documents
         ):
             return
-        self._a.ready.disconnect(self._on_ready)
-        self._b.ready.disconnect(self._on_ready)
+        for document in self._documents:
+            document.ready.disconnect(self._on_ready)
         self._to_front(self._a)
         self._a.workspace.show_drawer("compare")
-        others = [session for _, session in self._open_traces.others(a)]
         for view in self._a.workspace.views("compare"):
-            # The other tabs come first in the choice of the run to compare with.
-            box = view.findChild(QComboBox, "compare_run")
-            if isinstance(box, QComboBox) and b in others:
-                box.setCurrentIndex(others.index(b))
-                box.activated.emit(others.index(b))
+            if isinstance(view, CompareView):
+                self._start(view)
         self.deleteLater()

@@ -204,7 +204,42 @@ class MainWindow(QMainWindow):
         from ggscope.gui.compare_tabs import PendingComparison
 
         first, second = self.open_path(a), self.open_path(b)
-        PendingComparison(first, second, self._open_traces, self._bring_to_front)
+        PendingComparison(
+            first,
+            second,
+            lambda view: view.compare_with(second.session),
+            self._bring_to_front,
+        )
+
+    def compare_sides(self, a: Sequence[Path], b: Sequence[Path]) -> None:
+        """Compare several runs of each side in a tab of the first one of A.
+
+        The others are read into no tab. One run of each is as `compare_paths`.
+        """
+        from ggscope.gui.compare_tabs import PendingComparison
+
+        if len(a) == len(b) == 1:
+            self.compare_paths(a[0], b[0])
+            return
+        more = self._runs_request(a[1:], a) if len(a) > 1 else None
+        others = self._runs_request(b, b)
+        PendingComparison(
+            self.open_path(a[0]),
+            None,
+            lambda view: view.compare_runs(more, others),
+            self._bring_to_front,
+        )
+
+    def _runs_request(
+        self, runs: Sequence[Path], side: Sequence[Path]
+    ) -> "RunsRequest":
+        """Return how to read runs of a side into no tab."""
+        from ggscope.descriptions.runs import side_title
+        from ggscope.session.open_traces import RunsRequest
+
+        limit = self.settings.memory.limit_bytes
+        name = side_title(side)
+        return RunsRequest(side[0].parent, limit, runs=tuple(runs), name=name)
 
     def follow(self, target: str = "") -> "Document":
         """Follow a running program in a new tab; see `live.open_source.path_to_follow`.
@@ -303,6 +338,7 @@ class MainWindow(QMainWindow):
         document.close_requested.connect(self._on_close_requested)
         document.open_requested.connect(self._on_file_chosen)
         document.compare_requested.connect(self.compare_paths)
+        document.sides_requested.connect(self.compare_sides)
         document.follow_requested.connect(self.follow)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)

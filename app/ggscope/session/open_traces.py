@@ -17,18 +17,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest:
-    """Read the runs of a folder, each as a trace of its own.
+    """Read the runs of a folder, or some of them, each as a trace of its own.
 
     Attributes
     ----------
     folder : its recordings are found on the worker.
     limit_bytes : memory that reading each may use; 0 = what the system has to give.
     left_out : a run that is there already.
+    runs : which to read; () = all of the folder.
+    name : what they are called; "" = as the folder.
     """
 
     folder: Path
     limit_bytes: int = 0
     left_out: Path | None = None
+    runs: tuple[Path, ...] = ()
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the runs are called."""
+        return self.name or self.folder.name
 
     def __call__(self, context: "TaskContext") -> "tuple[Trace, ...]":
         """Return the traces, naturally sorted by their names.
@@ -44,7 +53,7 @@ class RunsRequest:
         from ggscope.readers.discovery import runs_of_side
         from ggscope.session.loader import LoadRequest
 
-        runs = runs_of_side(self.folder)
+        runs = list(self.runs) or runs_of_side(self.folder)
         left_out = self.left_out
         if left_out is not None:
             runs = [run for run in runs if run.absolute() != left_out.absolute()]

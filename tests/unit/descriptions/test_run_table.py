@@ -1,5 +1,6 @@
 """The table of runs: what differs, and what is not known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from ggscope.analysis.completeness.coverage import Cause, Omission
 from ggscope.descriptions.runs import (
     command_differences,
+    proposed_sides,
     run_columns,
     run_rows,
     shown_families,
+    side_title,
 )
 from ggscope.run_summaries import RunSummary
 
@@ -93,3 +96,38 @@ def test_share_of_a_family_is_that_of_all_its_ops() -> None:
     assert row["time_matmul"].share == 0.75
     assert row["generated_per_s"].text == "2,500"
     assert row["prompt"].text == "N/A"
+
+
+@pytest.mark.parametrize(
+    ("runs", "sides"),
+    [
+        ((("a/1", "p"), ("a/2", "p"), ("b/1", "p")), "AAB"),
+        ((("1", "p -t 2"), ("2", "p -t 1"), ("3", "p -t 2")), "ABA"),
+        ((("a/1", "p -t 1"), ("a/2", "p -t 2"), ("b/1", "p -t 2")), "AAB"),
+        ((("a/1", "p"), ("b/1", "p"), ("c/1", "p")), "---"),
+        ((("1", "p -t 1"), ("2", "p -t 2"), ("3", "p -t 3")), "---"),
+        ((("1", "p"), ("2", "p"), ("3", "p")), "---"),
+        ((("a/1", "p"), ("b/bad", ""), ("b/1", "p"), ("a/2", "p")), "A-BA"),
+    ],
+)
+def test_sides_are_two_folders_or_two_command_lines(runs, sides) -> None:
+    """The first run is of A; nothing is proposed of more kinds, or of one."""
+    summaries = [
+        replace(
+            RUN, path=Path("/runs") / name, facts={"command": command},
+            error="damaged" if name.endswith("bad") else "",
+        )
+        for name, command in runs
+    ]  # fmt: skip
+
+    proposed = proposed_sides(Path("/runs"), summaries)
+
+    assert "".join(side or "-" for side in proposed) == sides
+
+
+def test_side_is_called_as_its_folder_or_its_first_run() -> None:
+    a, b = Path("/runs/a/1.bin"), Path("/runs/b/1.bin")
+
+    assert side_title([a]) == "1.bin"
+    assert side_title([a, a.with_name("2.bin")]) == "a"
+    assert side_title([a, b]) == "1.bin …"

@@ -77,6 +77,7 @@ class Document(QWidget):
     follow_requested(path) : the file is to be followed as it grows.
     open_requested(path) : a file is to be opened in a tab of its own.
     compare_requested(a, b) : two files are, and compared.
+    sides_requested(a, b) : several files of each side are to be compared.
     shown : the first picture of a file can be drawn.
     ready : it has been read to its end.
     """
@@ -90,6 +91,7 @@ class Document(QWidget):
     follow_requested = Signal(str)
     open_requested = Signal(str)
     compare_requested = Signal(object, object)
+    sides_requested = Signal(object, object)
     shown = Signal()
     ready = Signal()
 
@@ -298,6 +300,7 @@ class Document(QWidget):
             page = self._runs_page = RunsPage(self.session, self._theme, self)
             page.open_requested.connect(self._on_run_opened)
             page.compare_requested.connect(self.compare_requested)
+            page.sides_requested.connect(self.sides_requested)
             page.join_requested.connect(self._on_join_requested)
             page.table_requested.connect(self._export)
             self._stack.addWidget(page)

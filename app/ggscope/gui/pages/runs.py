@@ -26,6 +26,12 @@ from ggscope.views.base.widgets import lay_out
 
 _TASK = "runs"
 _MAX_SKIPPED = 12
+_TWO, _SIDES = "Compare", "Compare as sides…"
+_TWO_TIP = (
+    "Select two runs (Ctrl+click) to compare them, the upper one is A; of more, you "
+    "choose which are side A and side B"
+)
+_SIDES_TIP = "Choose which of the selected runs are side A and which are side B"
 Known = tuple[RunSummary | None, ...]
 
 
@@ -56,11 +62,13 @@ class RunsPage(View):
     -------
     open_requested(path) : a run is to be opened in a tab of its own.
     compare_requested(a, b) : two are.
+    sides_requested(a, b) : several of each side are to be compared.
     join_requested : all are to be read as one session.
     """
 
     open_requested = Signal(object)
     compare_requested = Signal(object, object)
+    sides_requested = Signal(object, object)
     join_requested = Signal()
 
     def __init__(
@@ -109,10 +117,7 @@ class RunsPage(View):
             "Open", self._open_selected, self, primary=True,
             tip="Open the selected runs, each in a tab (Enter)",
         )  # fmt: skip
-        self.compare_button = button(
-            "Compare", self._compare_selected, self,
-            tip="Compare the two selected runs; the upper one is A",
-        )  # fmt: skip
+        self.compare_button = button(_TWO, self._compare_selected, self, tip=_TWO_TIP)
         self.join_button = button(
             "Open as one session", self.join_requested.emit, self,
             tip="Read all files of the folder into one tab, on one clock",
@@ -252,7 +257,9 @@ class RunsPage(View):
     def _on_selected(self, *_: object) -> None:
         n = len(self.table.selected_rows())
         self.open_button.setEnabled(n > 0)
-        self.compare_button.setEnabled(n == 2)
+        self.compare_button.setEnabled(n >= 2)
+        self.compare_button.setText(_SIDES if n > 2 else _TWO)
+        set_tip(self.compare_button, _SIDES_TIP if n > 2 else _TWO_TIP)
 
     # -- opening -----------------------------------------------------------
 
@@ -269,14 +276,21 @@ class RunsPage(View):
         runs = self.selected()
         if len(runs) == 2:
             self.compare_requested.emit(runs[0].path, runs[1].path)
+        elif len(runs) > 2 and self._folder is not None:
+            from ggscope.gui.dialogs.sides import SidesDialog  # when it is asked for
+
+            dialog = SidesDialog(self._folder.folder, runs, self.window())
+            dialog.chosen.connect(self.sides_requested)
+            dialog.open()
 
     def _on_menu(self, menu: QMenu, row: int) -> None:
         run = self.model.payload(row) if row >= 0 else None
         if not isinstance(run, RunSummary):
             return
         add_action(menu, "Open", self._open_selected)
-        two = len(self.selected()) == 2
-        add_action(menu, "Compare", self._compare_selected, enabled=two)
+        n = len(self.selected())
+        text = _SIDES if n > 2 else _TWO
+        add_action(menu, text, self._compare_selected, enabled=n >= 2)
         menu.addSeparator()
         add_action(menu, "Copy path", partial(copy_text, str(run.path)))
         if run.command:

@@ -37,7 +37,7 @@ from ggscope.render.figure_style import FigureStyle
 from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.deferred_release import free_in_steps
-from ggscope.session.open_traces import OpenTraces
+from ggscope.session.open_traces import OpenTraces, RunsRequest
 from ggscope.session.session import Session
 from ggscope.session.tasks import Request, TaskFailure
 from ggscope.views.base.safe_text import ElidedLabel, Label
@@ -312,11 +312,21 @@ class CompareView(View):
         elif place == self.own_box.count() - 1:
             request = self._tabs.ask_folder()
             if request is not None:
-                self._leave_more()
-                name, path = request.folder.name, self.session.path
-                request = replace(request, left_out=path)
-                then = partial(self._on_more, name)
-                self._read_runs(_MORE_KEY, request, name, then)
+                self._read_more(replace(request, left_out=self.session.path))
+        self._on_tabs()
+
+    def compare_with(self, other: Session) -> None:
+        """Compare the run of this tab with that of another one, as if chosen."""
+        for place, listed in enumerate(self._listed):
+            if listed() is other:
+                self._on_run_chosen(place)
+
+    def compare_runs(self, more: RunsRequest | None, others: RunsRequest) -> None:
+        """Compare the run of this tab, and `more` of A, with runs that no tab has."""
+        self._leave_more()
+        if more is not None:
+            self._read_more(more)
+        self._read_others(others)
         self._on_tabs()
 
     def _ask_file(self) -> None:
@@ -337,10 +347,19 @@ class CompareView(View):
         """Ask for a folder of several runs, and read them on a worker."""
         request = self._tabs.ask_folder()
         if request is not None:
-            self._leave_other()
-            title = request.folder.name
-            then = partial(self._on_read, title)
-            self._read_runs(_READ_KEY, request, title, then)
+            self._read_others(request)
+
+    def _read_others(self, request: RunsRequest) -> None:
+        """Read the runs of B on a worker."""
+        self._leave_other()
+        then = partial(self._on_read, request.title)
+        self._read_runs(_READ_KEY, request, request.title, then)
+
+    def _read_more(self, request: RunsRequest) -> None:
+        """Read further runs of A on a worker."""
+        self._leave_more()
+        then = partial(self._on_more, request.title)
+        self._read_runs(_MORE_KEY, request, request.title, then)
 
     def _read_runs(
         self,

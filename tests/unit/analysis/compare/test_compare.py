@@ -15,6 +15,7 @@ from builders import (
 )
 from ggscope.analysis.compare.alignment import align
 from ggscope.analysis.compare.compare import Comparison, Tolerance, compare
+from ggscope.descriptions.compare import headline
 from ggscope.model.selection import BY
 from ggscope.model.tables import freeze
 from ggscope.model.trace import Trace
@@ -143,6 +144,16 @@ def test_changes_within_the_tolerance_are_no_difference(latency, is_equal):
     comparison = compare([run_of(100)], [run_of(101)], tolerance=Tolerance(latency))
 
     assert comparison.is_equal is is_equal
+
+
+def test_changes_within_noise_are_not_called_no_change():
+    noisy = compare([run_of(100)], [run_of(101)], tolerance=Tolerance(0.01))
+    alike = compare([run_of(100)], [run_of(100)], tolerance=Tolerance(0.01))
+
+    assert noisy.is_equal
+    assert alike.is_equal
+    assert "noise" in headline(noisy, "ns")
+    assert "noise" not in headline(alike, "ns")
 
 
 def test_of_several_runs_the_median_counts():
