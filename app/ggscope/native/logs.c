@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "text_table.h"
 
 enum { VALUES = 3, SCRATCH = 4096, NO_NUMBER = -2 };
 enum { NO_CLOCK = 0, SINCE_START = 1, WALL = 2, LOCAL = 3 }; /* what a time counts from */
@@ -786,4 +787,33 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
     tally->n_rows = row, tally->n_lines = n_lines, tally->n_known = n_known;
     tally->consumed = at - data;
     return row;
+}
+
+/* Numbers the tasks of each start of the program in the order in which they come:
+ * place[i] is that of row i, first[number] its first row. Returns how many there are.
+ * slots: n_slots zeros, a power of two, more than n. */
+EXPORT int64_t ggscope_number_tasks(const int64_t *run, const int64_t *task, int64_t n,
+                                    uint64_t secret, int32_t *slots, int64_t n_slots,
+                                    int64_t *first, int64_t *place)
+{
+    const uint64_t mask = (uint64_t)n_slots - 1;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t slot =
+            mixed(mixed(secret, (uint64_t)run[i]), (uint64_t)task[i]) & mask;
+        for (;; slot = (slot + 1) & mask) {
+            const int32_t number = slots[slot] - 1;
+            if (number < 0) {
+                first[count] = i;
+                place[i] = count++;
+                slots[slot] = (int32_t)count;
+                break;
+            }
+            if (task[first[number]] == task[i] && run[first[number]] == run[i]) {
+                place[i] = number;
+                break;
+            }
+        }
+    }
+    return count;
 }

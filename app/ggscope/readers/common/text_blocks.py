@@ -31,11 +31,13 @@ def scanned(
 ) -> Iterator[tuple[int, _Part]]:
     """Yield offset and result of each block of lines, in the order of the file.
 
-    Memory is that of some blocks. A line that is longer than 64 MiB is cut there.
+    Blocks are read and scanned on several threads. Memory is that of some blocks. A
+    line that is longer than 64 MiB is cut there.
 
     Parameters
     ----------
-    scan : called on several threads with the lines, and whether they end the file.
+    scan : called on several threads with the lines, and whether they end the file. The
+        bytes are overwritten when it has returned.
 
     Raises
     ------
@@ -46,14 +48,27 @@ def scanned(
     """
     pending: deque[tuple[int, Future[_Part]]] = deque()
     n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
+    # Memory that is touched for the first time costs more than reading into it.
+    buffers: deque[Bytes] = deque()
+
+    def work(block: LineBlock) -> _Part:
+        try:
+            buffer = buffers.pop()
+        except IndexError:
+            buffer = np.empty(BLOCK_BYTES, np.uint8)
+        try:
+            return scan(*block.read(source, buffer))
+        finally:
+            buffers.append(buffer)
+
     with ThreadPoolExecutor(n_threads) as pool:
         try:
-            for offset, block, is_last in line_blocks(source):
-                pending.append((offset, pool.submit(scan, block, is_last)))
+            for block in _blocks(source):
+                pending.append((block.begin, pool.submit(work, block)))
                 if len(pending) > n_threads:
                     first, future = pending.popleft()
                     yield first, future.result()
-                context.progress(offset, source.size)
+                context.progress(block.begin, source.size)
             while pending:
                 first, future = pending.popleft()
                 yield first, future.result()
@@ -66,17 +81,48 @@ def line_blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
 
     A line that is longer than 64 MiB is cut there, and its rest left out.
     """
+    for block in _blocks(source):
+        yield (block.begin, *block.read(source))
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Lines of a file that are read at once.
+
+    Attributes
+    ----------
+    begin, stop : offsets of their first byte and behind their last.
+    is_last : whether they end the file, or are a line that is cut.
+    """
+
+    begin: int
+    stop: int
+    is_last: bool
+
+    def read(self, source: Source, buffer: Bytes | None = None) -> tuple[Bytes, bool]:
+        """Return the bytes and whether no more follow: the file may be shorter now.
+
+        Parameters
+        ----------
+        buffer : where they are put if they fit.
+        """
+        n_bytes = self.stop - self.begin
+        if buffer is None or n_bytes > len(buffer):
+            buffer = np.empty(n_bytes, np.uint8)
+        n = source.read_into(self.begin, buffer[:n_bytes])
+        return buffer[:n], self.is_last or n < n_bytes
+
+
+def _blocks(source: Source) -> Iterator[LineBlock]:
+    """Yield where blocks of lines are; reads what stands around their ends alone."""
     offset = 3 if source.size >= 3 and source.read(0, 3) == BOM else 0
     size = BLOCK_BYTES
     is_behind_cut = False
     while offset < source.size:
-        block = np.empty(min(size, source.size - offset), np.uint8)
-        n = source.read_into(offset, block)
-        if not n:
-            return
-        # Less than was asked for: the file was cut meanwhile.
-        is_last = offset + n >= source.size or n < len(block)
-        stop = n if is_last else _end_of_lines(block)
+        n = min(size, source.size - offset)
+        # Nothing at its end: the file was cut meanwhile.
+        is_last = offset + n >= source.size or not _bytes(source, offset + n - 1, 1)
+        stop = n if is_last else _end_of_lines(source, offset, n)
         if not stop and n < LONGEST_LINE:
             size *= 2
             continue
@@ -84,20 +130,29 @@ def line_blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
         begin = 0
         if is_behind_cut:
             # The rest of a line that was cut; its end counts the line.
-            begin = block[:n].tobytes().find(b"\n") + 1 or n
+            begin = _bytes(source, offset, n).find(b"\n") + 1 or n
         is_behind_cut = not stop or (is_behind_cut and begin == n and not is_last)
         if begin < (stop or n):
-            yield offset + begin, block[begin : stop or n], is_last or not stop
+            yield LineBlock(offset + begin, offset + (stop or n), is_last or not stop)
+        if is_last:
+            return
         offset += stop or n
 
 
-def _end_of_lines(block: Bytes) -> int:
+def _end_of_lines(source: Source, offset: int, n_bytes: int) -> int:
     """Return where the last whole line of a block ends; 0 where there is none."""
-    for first in (max(len(block) - _TAIL_BYTES, 0), 0):
-        stop = block[first:].tobytes().rfind(b"\n") + 1
+    for first in (max(n_bytes - _TAIL_BYTES, 0), 0):
+        tail = _bytes(source, offset + first, n_bytes - first)
+        stop = tail.rfind(b"\n") + 1
         if stop:
             return first + stop
     return 0
+
+
+def _bytes(source: Source, offset: int, n_bytes: int) -> bytes:
+    """Return bytes of the file, fewer where it has become shorter."""
+    buffer = np.empty(n_bytes, np.uint8)
+    return buffer[: source.read_into(offset, buffer)].tobytes()
 
 
 def whole_lines(head: Head) -> bytes:

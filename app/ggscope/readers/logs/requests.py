@@ -1,11 +1,13 @@
 """Requests of a log: which lines speak of the same one, and what they say together."""
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
+from ggscope.native.library import library
 from ggscope.readers.logs.lines import NO_NUMBER, Clock, Kind, LogLines
 
 Bools = npt.NDArray[np.bool_]
@@ -249,9 +251,9 @@ def _split(pairs: I64, place: I64, begins: Bools) -> tuple[I64, I64]:
 
 
 def _least_of(rows: I64, request: I64, m: int, none: int) -> I64:
-    """Return the first of some rows of each request."""
+    """Return the first of some rows, ascending, of each request."""
     first = np.full(m, none, np.int64)
-    np.minimum.at(first, request[rows], rows)
+    first[request[rows[::-1]]] = rows[::-1]
     return first
 
 
@@ -265,27 +267,18 @@ def _last_of(rows: I64, request: I64, values: npt.NDArray[np.integer], m: int) -
 def _distinct(run: I64, task: I64) -> tuple[I64, I64]:
     """Return distinct pairs, int64[m, 2], and which of them each row is.
 
-    Tasks are numbered anew by each start of the program.
+    In the order in which they come. Tasks are numbered anew by each start of the
+    program.
     """
-    tasks, of_task = _codes(task)
-    first = int(run.min()) if len(run) else 0
-    keys, place = _codes((run - first) * len(tasks) + of_task)
-    if not len(tasks):
-        return np.empty((0, 2), np.int64), place
-    pairs = np.column_stack([keys // len(tasks) + first, tasks[keys % len(tasks)]])
-    return pairs, place
-
-
-def _codes(values: I64) -> tuple[I64, I64]:
-    """Return the distinct ones of some numbers from 0, and which of them each is."""
-    highest = int(values.max(initial=0))
-    if highest > 4 * len(values) + 1024:
-        distinct, place = np.unique(values, return_inverse=True)
-        return distinct, place.reshape(-1).astype(np.int64)
-    is_there = np.zeros(highest + 1, np.bool_)
-    is_there[values] = True
-    code = np.cumsum(is_there) - 1
-    return np.flatnonzero(is_there).astype(np.int64), code[values]
+    n = len(run)
+    slots = np.zeros(1 << (2 * n).bit_length(), np.int32)
+    first, place = np.empty(n, np.int64), np.empty(n, np.int64)
+    run, task = np.ascontiguousarray(run), np.ascontiguousarray(task)
+    m = library().ggscope_number_tasks(
+        run, task, n, secrets.randbits(64), slots, len(slots), first, place
+    )
+    first = first[:m]
+    return np.column_stack([run[first], task[first]]), place
 
 
 def _begins_block(kind: npt.NDArray[np.uint8], line: I64, run: I64) -> Bools:
@@ -377,7 +370,7 @@ def figures(lines: LogLines, owned: Owners) -> Figures:
     timing = np.maximum(generated, np.maximum(prompt, total))
     rows = np.flatnonzero(owned.request >= 0)
     last_row = owned.first.copy()
-    np.maximum.at(last_row, owned.request[rows], rows)
+    last_row[owned.request[rows]] = rows
     return Figures(
         n_prompt=n_prompt,
         prompt_ns=number(prompt, 0, 1e6),

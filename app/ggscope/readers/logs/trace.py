@@ -42,6 +42,8 @@ _UNFINISHED = int(SpanFlag.UNFINISHED)
 _MAX_SLOTS = 1024
 _MAX_TEXTS = 20_000
 """Lines whose text becomes the name of a marker; beyond that the kind is the name."""
+_MAX_COUNTS = 1 << 17
+"""Names of so many numbers of tokens are looked up in a table."""
 _MAX_CALLS = 200_000
 _MAX_NAME = 200
 _LATE = 64
@@ -116,6 +118,7 @@ class LogTrace:
         """Rows of requests of which lines to come may say more, int64[k]."""
         self._open = Spans.blank()
         self._table: dict[str, Growing] = {}
+        self._count_names: dict[str, npt.NDArray[np.int32]] = {}
         self._n_requests = self._n_texts = self._n_calls = 0
         self._lanes: dict[str, int] = {}
         self._series: dict[str, tuple[int, Growing, Growing]] = {}
@@ -548,20 +551,41 @@ class LogTrace:
         With the number of its task where there are not too many.
         """
         counts = np.full(len(rows), -1, np.int64) if n_tokens is None else n_tokens
-        is_named = (task < 1 << 30) & (rows < _MAX_TEXTS)
-        pairs, place = np.unique(
-            np.where(is_named, task, -1) * (1 << 32)
-            + np.clip(counts, -1, (1 << 31) - 1),
-            return_inverse=True,
-        )
-        texts = []
-        for pair in pairs.tolist():
-            number, count = (pair + 1) >> 32, ((pair + 1) & 0xFFFFFFFF) - 1
-            tokens = f" {count:,} tokens" if count >= 0 else ""
-            front = f"task {number} · " if number >= 0 else ""
-            texts.append(front + what + tokens)
-        numbers = np.asarray(self.builder.strings.intern_many(texts), np.int32)
-        return numbers[place.reshape(-1)] if len(texts) else np.empty(0, np.int32)
+        has_task = (task >= 0) & (task < 1 << 30) & (rows < _MAX_TEXTS)
+        names = np.empty(len(rows), np.int32)
+        names[~has_task] = self._names_of(what, counts[~has_task])
+        texts = [
+            f"task {number} · {_count_text(what, count)}"
+            for number, count in zip(
+                task[has_task].tolist(), counts[has_task].tolist(), strict=True
+            )
+        ]
+        names[has_task] = self.builder.strings.intern_many(texts)
+        return names
+
+    def _names_of(self, what: str, counts: I64) -> npt.NDArray[np.int32]:
+        """Return the name without a task for each number of tokens."""
+        highest = int(counts.max(initial=-1))
+        if highest >= _MAX_COUNTS:
+            distinct, place = np.unique(counts, return_inverse=True)
+            texts = [_count_text(what, count) for count in distinct.tolist()]
+            return self.builder.strings.intern_many(texts)[place.reshape(-1)]
+        # The names so far by their number of tokens; the last one is without any.
+        known = self._count_names.get(what, np.full(1, -1, np.int32))
+        if highest + 2 > len(known):
+            more = np.full(max(highest + 2, 2 * len(known)) - len(known), -1, np.int32)
+            known = np.concatenate([known[:-1], more, known[-1:]])
+        self._count_names[what] = known
+        counts = np.maximum(counts, -1)
+        is_there = np.zeros(len(known), np.bool_)
+        is_there[counts] = True
+        missing = np.flatnonzero(is_there & (known < 0))
+        texts = [
+            _count_text(what, count if count < len(known) - 1 else -1)
+            for count in missing.tolist()
+        ]
+        known[missing] = self.builder.strings.intern_many(texts)
+        return known[counts]
 
     # -- texts -------------------------------------------------------------
 
@@ -711,7 +735,7 @@ class LogTrace:
     ) -> None:
         rows = rows[(lines.n_values[rows] > value) & (lines.slot[rows] >= 0)]
         slots = lines.slot[rows]
-        for slot in np.unique(slots)[:_MAX_SLOTS].tolist():
+        for slot in _distinct(slots)[:_MAX_SLOTS].tolist():
             mine = rows[slots == slot]
             title = f"slot {slot} {name}"
             self._count(title, unit, tick[mine], lines.value[mine, value])
@@ -797,6 +821,17 @@ class _Times:
     last: I64
     queued: I64
     has_launch: Bools
+
+
+def _distinct(slots: npt.NDArray[np.int32]) -> npt.NDArray[np.integer]:
+    """Return distinct slots from 0, ascending."""
+    if int(slots.max(initial=0)) >= 1 << 16:
+        return np.unique(slots)
+    return np.flatnonzero(np.bincount(slots))  # without a sort
+
+
+def _count_text(what: str, n_tokens: int) -> str:
+    return f"{what} {n_tokens:,} tokens" if n_tokens >= 0 else what
 
 
 def _remarks(lines: LogLines) -> I64:
