@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ggscope.errors import CorruptError
 from ggscope.model.bench import BenchRuns
 from ggscope.model.builder import TraceBuilder
@@ -116,11 +118,16 @@ def _places(form: str, numbers: list[int]) -> str:
 
 
 def _cleaned(row: Row) -> Row:
-    """Return a row with its samples as tuples of numbers above 0."""
+    """Return a row with its samples as tuples of numbers above 0.
+
+    Lists and objects of other keys, as later builds may have them, are JSON text.
+    """
     clean: Row = {
         key: _plain(value)
+        if isinstance(value, str | int | float | bool)
+        else msgspec.json.encode(value).decode()
         for key, value in row.items()
-        if isinstance(value, str | int | float | bool) and key not in _SAMPLES
+        if value is not None and key not in _SAMPLES
     }
     for key in _SAMPLES:
         if row.get(key) is not None:

@@ -157,6 +157,28 @@ def test_rows_taken_out_of_a_list_are_read(n, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("depth", [10, 100, 400, 900, 2000])
+def test_values_nested_deeply_do_not_stop_the_reading(depth, tmp_path):
+    tests = bench_files.rows(1, 3, deep="DEEP")
+    nested = b"[" * depth + b"]" * depth
+    data = bench_files.written(tests, "jsonl").replace(b'"DEEP"', nested, 1)
+
+    runs = opened(tmp_path / "x.txt", data)
+
+    assert len(runs) in (2, 3)
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_lists_of_unknown_keys_stay_as_text(form, tmp_path):
+    value = [1, "ü", 10**30, {"a": [None]}]
+    rows = bench_files.rows(1, 2, fancy_new=value)
+
+    runs = opened(tmp_path / "x.txt", bench_files.written(rows, form))
+
+    texts = runs.columns["fancy_new"]
+    assert [json.loads(str(text)) for text in texts] == [value, value]
+
+
 def test_numbers_beyond_all_are_no_speeds(tmp_path):
     tests = [test | {"avg_ts": 1e300} for test in bench_files.rows(1, 2)]
     tests += bench_files.rows(2, 2, n_batch=10**30)
