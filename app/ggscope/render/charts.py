@@ -222,12 +222,10 @@ def _round_step(min_step: float, is_binary: bool) -> float:
 
 def _log_values(axis: Axis, max_n: int) -> list[float]:
     base = 2.0 if axis.is_binary else 10.0
-    low = math.floor(math.log(max(axis.low, 1e-300), base) + 1e-9)
-    high = math.ceil(math.log(max(axis.high, axis.low, 1e-300), base) - 1e-9)
+    low = math.ceil(math.log(max(axis.low, 1e-300) * 0.999, base))
+    high = math.floor(math.log(max(axis.high, axis.low, 1e-300) * 1.001, base))
     every = max(1, math.ceil((high - low + 1) / max_n))
-    powers = [base**k for k in range(low, high + 1, every)]
-    inside = [v for v in powers if axis.low * 0.999 <= v <= axis.high * 1.001]
-    return inside or [axis.low]
+    return [base**k for k in range(low, high + 1, every)] or [axis.low]
 
 
 def compose_chart(scene: ChartScene, marks: Sequence[Batch] = ()) -> DisplayList:

@@ -96,6 +96,22 @@ def test_axis_values_of_a_logarithm_are_decades():
     assert axis_values(Axis(1, 10_000, is_log=True), 10) == [1, 10, 100, 1000, 10_000]
 
 
+@given(st.floats(0.01, 1e6), st.floats(1.01, 1e6), st.integers(2, 20), st.booleans())
+def test_axis_values_of_a_logarithm_are_all_powers_inside_where_they_fit(
+    low, ratio, most, is_binary
+):
+    axis = Axis(low, low * ratio, is_log=True, is_binary=is_binary)
+    base = 2.0 if is_binary else 10.0
+    powers = [base**k for k in range(-80, 80)]
+    inside = [v for v in powers if low * 0.999 < v < low * ratio * 1.001]
+
+    result = axis_values(axis, most)
+
+    assert len(result) <= most
+    if 0 < len(inside) <= most:
+        assert result == pytest.approx(inside)
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(0, "0 B"), (512, "512 B"), (2**30, "1 GiB"), (5 * 2**28, "1.25 GiB")],
