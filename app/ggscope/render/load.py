@@ -35,8 +35,16 @@ from ggscope.model.units import (
     format_offset,
     format_share,
 )
-from ggscope.render.batch import Batch, DisplayList, ImageBatch
+from ggscope.render.batch import (
+    Align,
+    Batch,
+    DisplayList,
+    ImageBatch,
+    Text,
+    TextBatch,
+)
 from ggscope.render.charts import (
+    LABEL_SIZE,
     Axis,
     Bar,
     BarScene,
@@ -71,6 +79,7 @@ _COLORS = "cividis"
 _SIDE_PX, _NARROW_PX = 300.0, 720.0
 """Width of the request sizes, and below which there is no room for them."""
 _PANEL_PX, _LOWEST_PX, _FLAT_PX = 104.0, 250.0, 360.0
+_MESSAGE_PX = 24.0
 _MAX_BUCKETS = 24
 _LEAST_SHARE = 0.3
 """Of the scale, where the least amount lies."""
@@ -124,12 +133,13 @@ def panels_of(scene: LoadScene) -> Panels:
         width -= _SIDE_PX
     has_depth = scene.load.facts.max_depth > 0
     is_shown = [True, has_depth, scene.faults is not None]
+    has_places = _has_places(scene.load)
     if scene.height < _FLAT_PX:
         is_shown[1:] = [False, False]
-    if scene.height < _LOWEST_PX:
+    if scene.height < _LOWEST_PX and has_places:
         is_shown[0] = False
     lower = [_PANEL_PX if is_there else 0.0 for is_there in is_shown]
-    heat = max(scene.height - sum(lower), 60.0)
+    heat = max(scene.height - sum(lower), 60.0 if has_places else _MESSAGE_PX)
     tops = np.cumsum([heat, *lower]).tolist()
     return Panels(
         width,
@@ -173,6 +183,21 @@ def _place_text(low: int, high: int) -> Callable[[float], str]:
     return lambda value: f"{value / unit:.{digits}f} {_UNITS[power]}"
 
 
+def _has_places(load: Load) -> bool:
+    """Return whether it is recorded where anything was read."""
+    return bool((positions(load.rows) >= 0).any())
+
+
+def _no_places(scene: LoadScene, panels: Panels) -> Batch:
+    """Return the message in the place of a heat without offsets."""
+    text = Text(
+        panels.width / 2, panels.heat[1] / 2,
+        "No offsets recorded: where in the file was read is unknown.",
+        scene.theme.dim, LABEL_SIZE, align=Align.CENTER, width=panels.width - 16,
+    )  # fmt: skip
+    return TextBatch((text,))
+
+
 def _place_label(load: Load) -> str:
     if not bool((load.rows.offset >= 0).any()):
         return "place on the device"
@@ -203,8 +228,10 @@ def compose_load(scene: LoadScene) -> DisplayList:
     """Return the picture."""
     cells = scene.cells or exact_cells(scene)
     panels = panels_of(scene)
-    heat = compose_chart(_heat_chart(scene, panels), _heat(scene, cells))
-    batches: list[Batch] = list(heat.batches)
+    batches: list[Batch] = [_no_places(scene, panels)]
+    if _has_places(scene.load):
+        heat = compose_chart(_heat_chart(scene, panels), _heat(scene, cells))
+        batches = list(heat.batches)
     for chart, (top, height) in (
         (rate_chart(scene, cells), panels.rate),
         (depth_chart(scene, cells), panels.depth),
@@ -514,7 +541,8 @@ def draw_load(scene: LoadScene, look: FigureStyle, name: str) -> RenderedFigure:
     return framed(
         look, f"{name} · load timeline",
         lambda height: compose_load(replace(scene, height=height)),
-        width=width, natural_height=height, entries=entries, bars=[bar],
+        width=width, natural_height=height, entries=entries,
+        bars=[bar] if _has_places(scene.load) else [],
         description=f"Load timeline of {name}, {level_text(facts.key)}. "
         f"{load_text(scene.trace, facts)} {COLUMNS_NOTE[:1].upper()}"
         f"{COLUMNS_NOTE[1:]}. {causes}.",

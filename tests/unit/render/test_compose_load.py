@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import storage_files
 from ggscope.analysis.load.cells import offsets_of
 from ggscope.analysis.load.load import load_of
+from ggscope.api import open as open_trace
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.storage import IoKind, IoLevel
 from ggscope.model.tables import stacked
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import ImageBatch
+from ggscope.render.batch import ImageBatch, TextBatch
 from ggscope.render.load import (
     LoadOptions,
     LoadScene,
@@ -138,6 +140,22 @@ def test_page_faults_of_a_session_stand_below_its_reads():
     only = load_scene(whole, LoadOptions(level="fault"), theme("dark"))
     assert exact_cells(only).grid.sum() == n
     assert only.load.facts.n_major == n
+
+
+def test_reads_without_offsets_have_a_message_instead_of_an_empty_heat(tmp_path):
+    path = tmp_path / "fatrace.txt"
+    path.write_bytes(storage_files.fatrace())
+    scene = scene_of(open_trace(path))
+
+    batches = compose_load(scene).batches
+
+    assert not [b for b in batches if isinstance(b, ImageBatch)]
+    texts = [t.text for b in batches if isinstance(b, TextBatch) for t in b.texts]
+    assert any(text.startswith("No offsets recorded") for text in texts)
+    assert panels_of(scene_of(scene.trace, 600, 120)).rate[1] > 0
+    assert exact_cells(scene).amounts.sum() == scene.load.facts.n
+    for size in ((40, 30), (1, 1)):
+        compose_load(scene_of(scene.trace, *size))
 
 
 def test_the_axis_is_the_whole_file_where_its_size_is_known():
