@@ -183,5 +183,5 @@ def test_trace_without_reads_says_so(qtbot, qapp):
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.compose(600, 200, 1.0) is None
-    assert view.empty_words()[0] == "No model file reads"
+    assert view.empty_words()[0] == "No accesses"
     session.close()

@@ -19,7 +19,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.hot_cold import HotColdView
 from pages import Page
-from reads_builder import moe_reads
+from reads_builder import TensorRow, moe_reads, reads_trace
 from statements import new_statement, new_statements
 
 
@@ -219,7 +219,7 @@ def test_trace_without_accesses_says_so(qtbot, qapp):
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.compose(600, 200, 1.0) is None
-    assert view.empty_words()[0] == "No tensor accesses"
+    assert view.empty_words()[0] == "No accesses"
     session.close()
 
 
@@ -290,3 +290,18 @@ def test_switch_in_the_menu_is_clicked(view, session, qtbot):
 
     qtbot.waitUntil(lambda: bool(seen))
     assert view.range_box.isChecked()
+
+
+def test_tensors_of_a_trace_without_accesses_are_not_ranked(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    """What is read is not recorded: 0 bytes of each tensor would be a claim."""
+    session = Session()
+    session.set_trace(reads_trace((TensorRow("a", 0, 100),), []))
+    view = HotColdView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.show()
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+
+    assert view.compose(600, 200, 1.0) is None
+    session.close()

@@ -14,7 +14,7 @@ from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
     hot_facts,
-    unnamed_text,
+    no_accesses_text,
 )
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -49,10 +49,7 @@ def _print(
         output.emit(one_line(str(path)))
     facts = hot_facts(trace, ranked)
     if not facts:
-        output.emit(
-            unnamed_text(trace)
-            or "This trace does not record which tensors its ops access."
-        )
+        output.emit(": ".join(no_accesses_text(trace)))
         return
     width = max(len(fact.title) for fact in facts)
     for fact in facts:

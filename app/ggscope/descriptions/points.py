@@ -2,7 +2,7 @@
 
 from ggscope.analysis.heat.points import AccessPoints
 from ggscope.analysis.layers import LayerActivity
-from ggscope.descriptions.reads import unnamed_text
+from ggscope.descriptions.reads import no_accesses_text
 from ggscope.descriptions.spans import exact_time_text, time_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -74,11 +74,7 @@ def why_no_points(trace: Trace, points: AccessPoints | None) -> tuple[str, str]:
     """Return a headline and a hint for where a trace gives no points."""
     n_spanless = 0 if points is None else points.n_spanless
     if not len(trace.accesses.patterns) and not n_spanless:
-        hint = (
-            "This trace does not record which tensors its ops read. Add a "
-            "tensor-access trace of the same run: File › Add to session."
-        )
-        return "No accesses", unnamed_text(trace) or hint
+        return no_accesses_text(trace)
     if points is not None and points.n_open + points.n_unplaced:
         return (
             "No file offsets",

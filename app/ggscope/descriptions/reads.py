@@ -5,6 +5,8 @@ Window, terminal and report show the same texts.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ggscope.analysis.completeness.coverage import (
     Cause,
     TraceCoverage,
@@ -30,6 +32,7 @@ from ggscope.descriptions.counting import (
 )
 from ggscope.descriptions.coverage import coverage_text, left_out_text
 from ggscope.model.ggml.rules import MAX_SOURCES
+from ggscope.model.storage import Storage
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -98,6 +101,50 @@ def unnamed_text(trace: Trace) -> str:
     if n == 1:
         return "The only access in this trace names no tensor."
     return f"None of the {format_count(n)} accesses in this trace names a tensor."
+
+
+def no_accesses_text(trace: Trace) -> tuple[str, str]:
+    """Return why no access leads to a tensor, as a headline, and what to do."""
+    if unnamed := unnamed_text(trace):
+        return "No accesses to tensors", unnamed
+    if trace.storage is not None:
+        return _storage_text(trace.storage)
+    if not len(trace.spans) and trace.importance is not None:
+        return (
+            "An importance matrix has no reads",
+            "Tensors lists its importance by tensor, Experts its counts.",
+        )
+    if not len(trace.spans) and len(trace.routing):
+        return (
+            "A routing table has no reads",
+            "It lists the experts that were chosen: see Experts.",
+        )
+    return (
+        "No accesses",
+        "This trace does not record which tensors its ops read. Add a tensor-access "
+        "trace of the same run: File › Add to session.",
+    )
+
+
+def _storage_text(storage: Storage) -> tuple[str, str]:
+    """Return what requests to storage lack to be accesses to tensors."""
+    requests = storage.requests
+    at_offset = (requests.offset >= 0) & (requests.file >= 0)
+    if at_offset.any():
+        counts = np.bincount(requests.file[at_offset])
+        name = storage.files[int(counts.argmax())].name
+        return (
+            "No model file",
+            f"The reads have offsets in {name}. Add the model (.gguf) for its "
+            "tensors: File › Add to session.",
+        )
+    if (requests.sector >= 0).any():
+        return (
+            "No offsets in a file",
+            "The requests have sectors of a device. Add the extent map of the model "
+            "(filefrag -v) and the model (.gguf): File › Add to session.",
+        )
+    return "No offsets recorded", "The trace names files without the offsets read."
 
 
 def _advice(trace: Trace) -> str:

@@ -26,8 +26,9 @@ from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.reads import (
     answer_text,
     hot_facts,
+    names_tensors,
+    no_accesses_text,
     rests_on,
-    unnamed_text,
 )
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.names import parse
@@ -513,11 +514,8 @@ def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
 
     def draw(look: FigureStyle) -> RenderedFigure:
         result = hot_cold(trace, options.visible)
-        if not len(trace.accesses.patterns):
-            raise NothingToDrawError(
-                unnamed_text(trace)
-                or "The trace does not record which tensors its ops access."
-            )
+        if not names_tensors(trace):  # 0 bytes of each tensor would be a claim
+            raise NothingToDrawError(": ".join(no_accesses_text(trace)))
         scene = HotScene(
             trace, result, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
             by, measure, options.only_file, scale_kind=scale,

@@ -15,7 +15,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
-from ggscope.descriptions.reads import answer_text, rests_on
+from ggscope.descriptions.reads import answer_text, no_accesses_text, rests_on
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -276,10 +276,7 @@ class CacheView(PaintedView):
                     "counted. Add its GGUF or memory map for sizes."
                 ),
             )
-        return (
-            "No model file reads",
-            "Open a tensor-access trace, and add its GGUF or memory map for sizes.",
-        )
+        return no_accesses_text(trace)
 
     def _copy(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)

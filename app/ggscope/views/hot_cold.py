@@ -16,7 +16,7 @@ from ggscope.descriptions.reads import (
     HotFact,
     hot_facts,
     names_tensors,
-    unnamed_text,
+    no_accesses_text,
 )
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
@@ -217,24 +217,12 @@ class HotColdView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if trace.is_unread or self.is_computing(_KEY):
             return "Counting accesses…", ""
-        if trace.importance is not None and not len(trace.spans):
-            return (
-                "An importance matrix has no reads",
-                "Tensors lists its importance by tensor, Experts its counts.",
-            )
         if names_tensors(trace):
             return (
                 "Nothing to show",
                 "The recorded accesses have no data for this chart.",
             )
-        return (
-            "No tensor accesses",
-            unnamed_text(trace)
-            or (
-                "Tensor-access traces record what each op reads. Add one of the same "
-                "run: File › Add to session."
-            ),
-        )
+        return no_accesses_text(trace)
 
     def _copy(self) -> None:
         lines = [
@@ -340,8 +328,8 @@ class HotColdView(PaintedView):
             return bool(scene.hot_cold.layers.ops.size)
         if scene.picture == "kv":
             return len(scene.hot_cold.kv.tokens) > 0
-        if self._is_list(scene):
-            return len(self._ranked(scene)) > 0
+        if self._is_list(scene):  # without accesses 0 bytes would be a claim
+            return names_tensors(scene.trace) and len(self._ranked(scene)) > 0
         return bool(scene.hot_cold.heat.unit_accesses.any())
 
     # -- input -----------------------------------------------------------------

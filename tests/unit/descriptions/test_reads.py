@@ -2,11 +2,12 @@
 
 import pytest
 
+import imatrix_files
+import storage_files
 from ggscope.analysis.reads.hot_cold import hot_cold, kv_traffic
 from ggscope.analysis.reads.hotness import space_totals
-from ggscope.descriptions.reads import (
-    hot_facts,
-)
+from ggscope.api import open as open_trace
+from ggscope.descriptions.reads import hot_facts, no_accesses_text
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.units import TimeRange, format_bytes
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -125,3 +126,36 @@ def test_hot_cold_of_a_range_counts_only_what_starts_in_it(chosen):
     cold = hot_cold(trace, TimeRange(0, 12 * (2 + 3 * 3)))
 
     assert int(cold.heat.unit_accesses.sum()) == n_per_token
+
+
+@pytest.mark.parametrize(
+    ("files", "title", "hint"),
+    [
+        ({"blk": "blkparse"}, "No offsets in a file", "filefrag -v"),
+        ({"blk": "blkparse", "map": "filefrag"}, "No model file", "model.gguf"),
+        ({"fat": "fatrace"}, "No offsets recorded", "without the offsets"),
+        ({"route": "routing"}, "A routing table has no reads", "Experts"),
+        ({"im": "imatrix"}, "An importance matrix has no reads", "Experts"),
+    ],
+)
+def test_missing_accesses_are_explained_by_what_the_file_lacks(
+    tmp_path, files, title, hint
+):
+    requests = storage_files.random_io(1, 40)
+    first = min(io.sector for io in requests) // 8
+    blocks = max(io.sector for io in requests) // 8 + 64 - first
+    contents = {
+        "blkparse": storage_files.blkparse(requests),
+        "filefrag": storage_files.filefrag([(0, first, blocks)], path="/m/model.gguf"),
+        "fatrace": storage_files.fatrace(),
+        "routing": b"layer,expert\n0,1\n1,2\n",
+        "imatrix": imatrix_files.gguf(imatrix_files.entries()),
+    }
+    paths = [tmp_path / f"{name}.txt" for name in files]
+    for path, kind in zip(paths, files.values(), strict=True):
+        path.write_bytes(contents[kind])
+
+    headline, advice = no_accesses_text(open_trace(paths[0], beside=paths[1:]))
+
+    assert headline == title
+    assert hint in advice

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.descriptions.counting import counting_rule
-from ggscope.descriptions.reads import unnamed_text
+from ggscope.descriptions.reads import no_accesses_text
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -181,10 +181,7 @@ def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
 
 def _why_nothing(trace: Trace) -> str:
     if not len(trace.accesses.patterns):
-        return (
-            unnamed_text(trace)
-            or "The trace does not record which tensors its ops read."
-        )
+        return ": ".join(no_accesses_text(trace))
     return "File offsets of tensors are unknown: add the model or its map."
 
 

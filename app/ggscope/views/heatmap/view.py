@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidge
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows, row_begins
-from ggscope.descriptions.reads import pending_accesses, unnamed_text
+from ggscope.descriptions.reads import no_accesses_text, pending_accesses
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -341,16 +341,7 @@ class HeatmapView(PaintedView):
             return "Counting accesses", ""
         totals = self.base.totals
         if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
-            unnamed = unnamed_text(trace)
-            if unnamed:
-                return "No accesses to tensors", unnamed
-            return (
-                "No accesses",
-                (
-                    "This trace does not record which tensors its ops read. Add a "
-                    "tensor-access trace of the same run: File › Add to session."
-                ),
-            )
+            return no_accesses_text(trace)
         return (
             "No model file",
             "Add the model (.gguf) or its memory map to this session.",
