@@ -4,7 +4,7 @@ Source of the format: ``examples/moe-trace`` of llama.cpp (pull request 28544), 
 ``layer,expert`` in the order of evaluation. Tables with more columns are read by the
 names in their first line: token or step, rank or slot, score or weight. The
 ``route_trace`` of BigMoeOnEdge (docs/telemetry.md there) tells too whether an expert
-was in memory when it was chosen, and what was read for it.
+was in memory when it was chosen, what was read for it, and whether it was dropped.
 """
 
 import re
@@ -50,11 +50,12 @@ _COLUMNS = {
     "turn": ("turn",),
     "rank": ("rank", "slot", "expert_rank"),
     "score": ("score", "weight", "prob", "routing_score"),
+    "dropped": ("dropped",),
 }
 _DTYPES: dict[str, npt.DTypeLike] = {
     "token": np.int32,
     "turn": np.int32,
-    **dict.fromkeys(("layer", "expert", "rank"), np.int16),
+    **dict.fromkeys(("layer", "expert", "rank", "dropped"), np.int16),
     "score": np.float32,
 }
 _LIMITS = {
@@ -63,13 +64,18 @@ _LIMITS = {
     "token": 1 << 31,
     "turn": 1 << 31,
     "rank": 1 << 15,
+    "dropped": 1 << 15,
 }
 _RESIDENCY = ("phase", "residency", "expert_bytes")
 _MAX_BYTES = 1 << 36
 _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]*\r?$")
 _PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
 _FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
-_ROW_BYTES = 31
+_LAYER = re.compile(
+    rb"^# layer=\d{1,9} expert_bytes=(\d{1,18}) dense_bytes=(\d{1,18})\r?$",
+    re.MULTILINE,
+)
+_ROW_BYTES = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +151,30 @@ class MoeCsvReader:
                 self.info,
                 source,
                 table.n_rows,
-                producer=_facts(source, layout) | table.residency.facts(),
+                producer=_facts(source, layout) | table.facts(),
                 summary={"events": {"rows": table.n_rows}},
             )
         )
 
 
 def _facts(source: Source, layout: TableColumns) -> dict[str, str]:
-    facts = comment_facts(source.head(min(layout.start, HEAD_BYTES)))
+    head = source.head(min(layout.start, HEAD_BYTES))
+    facts = comment_facts(head) | _layer_facts(head)
     return facts | ({"columns": ", ".join(layout.names)} if layout.names else {})
+
+
+def _layer_facts(head: bytes) -> dict[str, str]:
+    """Return the bytes of weights that the lines of layers state, over all layers."""
+    layers = _LAYER.findall(head)
+    if not layers:
+        return {}
+    expert, dense = ([int(n) for n in sizes] for sizes in zip(*layers, strict=True))
+    least, largest = format_bytes(min(expert)), format_bytes(max(expert))
+    return {
+        "bytes_of_an_expert": least if least == largest else f"{least} to {largest}",
+        "dense_bytes": f"{format_bytes(sum(dense))} in {format_count(len(dense))} "
+        "layers",
+    }
 
 
 @dataclass(slots=True)
@@ -218,6 +239,7 @@ class _RoutingTable:
     n_lines: int = 0
     n_strays: int = 0
     first_stray: int = -1
+    n_dropped: int = 0
     n_bad_scores: int = 0
     first_bad_score: int = -1
     has_open_end: bool = False
@@ -238,6 +260,8 @@ class _RoutingTable:
             self.n_strays += len(strays)
             if self.first_stray < 0:
                 self.first_stray = self.n_lines + int(strays[0])
+        if "dropped" in values:
+            self.n_dropped += int(np.count_nonzero(values["dropped"][good] > 0))
         self._columns.append(**{name: column[good] for name, column in values.items()})
         self.n_rows += int(np.count_nonzero(good))
         self.n_lines += rows.n_lines
@@ -259,7 +283,7 @@ class _RoutingTable:
             expert=column("expert"),
             rank=column("rank"),
             score=column("score", np.nan),
-            is_used=np.ones(n, np.bool_),
+            is_used=column("dropped", 0) <= 0,
         )
 
     def _tokens(self, token: Array, turn: Array) -> Array:
@@ -269,6 +293,13 @@ class _RoutingTable:
         pairs = turn.astype(np.int64) << 32 | (token.astype(np.int64) + 1)
         number = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         return np.where(token < 0, -1, number).astype(np.int32)
+
+    def facts(self) -> dict[str, str]:
+        """Return what the columns beside the choices say."""
+        facts = self.residency.facts()
+        if "dropped" in self.layout.position:
+            facts["dropped_experts"] = format_count(self.n_dropped)
+        return facts
 
     def note(self, builder: TraceBuilder) -> None:
         """Say what was skipped and what the table does not have."""

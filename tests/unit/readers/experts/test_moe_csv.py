@@ -83,6 +83,25 @@ def test_residency_of_a_route_trace_is_counted(tmp_path) -> None:
     assert codes(trace) == {}
 
 
+def test_dropped_experts_are_chosen_but_do_not_compute(tmp_path):
+    text = (
+        "# route_trace v1\n# model=x n_layer=2\n# layer=0 expert_bytes=1024 "
+        "dense_bytes=4096\n# layer=1 expert_bytes=2048 dense_bytes=4096\n"
+        "turn,phase,step,layer,slot,expert,weight,residency,expert_bytes,dropped\n"
+        "0,1,0,1,0,9,0.75,0,0,1\n0,1,0,1,1,3,nan,1,0,0\n0,1,0,1,1,3,0.1,1,0,?\n"
+    )
+
+    trace = read(tmp_path, text)
+
+    assert trace.routing.is_used.tolist() == [False, True, True]
+    assert np.isnan(trace.routing.score[1])
+    facts = trace.info.producer
+    assert facts["dropped_experts"] == "1"
+    assert facts["bytes_of_an_expert"] == "1.0 KiB to 2.0 KiB"
+    assert facts["dense_bytes"] == "8.0 KiB in 2 layers"
+    assert codes(trace) == {}
+
+
 @people.each("csv", lambda name, _: name.endswith(".route.csv"))
 def test_residency_of_a_real_route_trace_is_that_of_its_rows(tmp_path, name) -> None:
     text = people.content(name).decode()
