@@ -503,6 +503,28 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
     assert view.zoom_link.isVisibleTo(view)
 
 
+def test_metadata_that_a_file_states_of_itself_is_shown(
+    view: DetailsView, session: Session
+) -> None:
+    trace = routed([[[0, 1]]], n_experts=4)
+    info = replace(trace.info, producer={"n_expert_used": "2", "model": "/m/x.gguf"})
+
+    session.set_trace(replace(trace, info=info))
+
+    assert DetailsPage(view).title == "About this trace"
+    assert [(fact.label, fact.value) for fact in view.facts.facts] == [
+        ("n expert used", "2"),
+        ("model", "/m/x.gguf"),
+    ]
+
+    session.set_trace(replace(builders.nested_trace(), info=info))
+
+    assert [fact.label for fact in view.metadata_facts.facts] == [
+        "n expert used",
+        "model",
+    ]
+
+
 def test_pointer_finds_no_row_of_facts_that_are_gone(qtbot: QtBot) -> None:
     facts = FactList()
     qtbot.addWidget(facts)

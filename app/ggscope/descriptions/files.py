@@ -37,6 +37,15 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
+def producer_facts(trace: Trace) -> tuple[Fact, ...]:
+    """Return a fact for each value that a file states of itself, as it is written."""
+    return tuple(
+        Fact(key.replace("_", " "), value)
+        for key, value in trace.info.producer.items()
+        if value
+    )
+
+
 def _verdicts(metrics: Sequence[tuple[str, DeclaredMetric]]) -> str:
     """Return "2 of 21 values do not match the data, 3 cannot be checked"."""
     verdicts = [figure.agrees for _, figure in metrics]

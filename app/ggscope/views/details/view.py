@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.links import Linked
 from ggscope.analysis.workers import Watcher
-from ggscope.descriptions.files import stated_facts
+from ggscope.descriptions.files import producer_facts, stated_facts
 from ggscope.descriptions.live import live_facts
 from ggscope.descriptions.spans import Fact, access_line, record_fact
 from ggscope.descriptions.tensors import model_facts
@@ -403,9 +403,9 @@ class DetailsView(View):
         elif len(trace.spans):
             self._show_summary(trace)
         elif trace.models and len(trace.tensors):
-            facts = (*model_facts(trace), *stated_facts(trace))
+            facts = (*model_facts(trace), *_metadata_facts(trace))
             self._show_facts(trace, "About this model", facts)
-        elif facts := stated_facts(trace):
+        elif facts := _metadata_facts(trace):
             self._show_facts(trace, "About this trace", facts)
         else:
             self._show_empty("Nothing selected", _hint(trace))
@@ -417,9 +417,9 @@ class DetailsView(View):
     def _show_summary(self, trace: Trace) -> None:
         """Show how fast the run was and what limits it."""
         self._show_facts(trace, "Summary", ())
-        stated = stated_facts(trace)
-        self.metadata_facts.set_facts(stated)
-        self.metadata.setVisible(bool(stated))
+        metadata = _metadata_facts(trace)
+        self.metadata_facts.set_facts(metadata)
+        self.metadata.setVisible(bool(metadata))
         self.summary.show_trace(trace)
         self.summary.setVisible(True)
 
@@ -509,6 +509,11 @@ class DetailsView(View):
     def markdown(self) -> str:
         """Return all that is shown as a Markdown table."""
         return to_markdown((self._title.text(), ""), self._shown_rows())
+
+
+def _metadata_facts(trace: Trace) -> tuple[Fact, ...]:
+    """Return what the files state: checked values first, then those as written."""
+    return (*stated_facts(trace), *producer_facts(trace))
 
 
 def _live_facts(trace: Trace, follower: "LiveSession") -> tuple[Fact, ...]:
