@@ -285,7 +285,11 @@ def _n_tokens(
         if (bars.phase == phase).any():
             reason = f"no {bars.noun} of phase {name} has a recorded begin and end"
         unknown[f"tokens.{field_name}_per_s"] = reason
-        if (bars.phase < 0).any() or not bars.is_timed.all():
+        # What is generated follows a prompt: none recorded is not none processed.
+        is_recorded = (
+            phase is Phase.GENERATE or not (bars.phase == Phase.GENERATE).any()
+        )
+        if (bars.phase < 0).any() or not bars.is_timed.all() or not is_recorded:
             unknown[f"tokens.{field_name}"] = reason
             return None
         return 0

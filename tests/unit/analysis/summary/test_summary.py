@@ -543,3 +543,15 @@ def test_a_late_thread_is_named():
     assert result.cause is Cause.WAITING
     assert result.evidence.waited_for == ("thread 1", 1.0)
     assert result.evidence.waited_op == (trace.op_name(1), 1.0)
+
+
+def test_prompts_that_are_not_recorded_are_unknown_and_not_zero():
+    """A table of generated tokens alone: what is generated follows a prompt."""
+    trace = token_trace([(0, 10, 5), (10, 25, 5)])
+    phase = np.full(len(trace.spans), Phase.GENERATE, np.int8)
+    trace = replace(trace, spans=replace(trace.spans, phase=phase))
+
+    result = summary(trace)
+
+    assert (result.tokens.prompt, result.tokens.generated) == (None, 2)
+    assert "tokens.prompt" in result.unknown
