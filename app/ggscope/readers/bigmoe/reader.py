@@ -59,6 +59,7 @@ _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _MS = 1_000_000
 _MAX_NS = 1 << 55
 _MAX_NUMBER = 1 << 62
+_MAX_SUM_NS = 1 << 62
 _MAX_BYTES = 1 << 48
 _ROW_BYTES = 120
 _PASS = ("turn", "phase", "step")
@@ -193,7 +194,8 @@ def _columns(rows: CsvRows, form: Form, names: tuple[str, ...]) -> tuple[Columns
             continue
         values = rows.decimals(position)
         if name in form.needs:
-            good &= np.isfinite(values) & (np.abs(values) < _MAX_NS)
+            limit = _MAX_NS / _MS if name.endswith("_ms") else _MAX_NS
+            good &= np.isfinite(values) & (np.abs(values) < limit)
         columns[name] = values
     if not good.all():
         columns = {name: values[good] for name, values in columns.items()}
@@ -213,6 +215,20 @@ def _whole(columns: Columns, name: str) -> I64:
     values = columns[name].astype(np.float64)
     known = np.isfinite(values) & (np.abs(values) < _MAX_NUMBER)
     return np.where(known, np.rint(values), -1).astype(np.int64)
+
+
+def _durations(nanoseconds: I64) -> I64:
+    """Return durations; those below zero as zero.
+
+    Raises
+    ------
+    CorruptError
+        If one behind the other they are longer than times can be.
+    """
+    duration = np.maximum(nanoseconds, 0)
+    if duration.sum(dtype=np.float64) >= _MAX_SUM_NS:
+        raise CorruptError("the durations of the rows add up to more than 146 years.")
+    return duration
 
 
 def _passes(columns: Columns) -> tuple[I64, I64]:
@@ -269,7 +285,7 @@ def _interned(builder: TraceBuilder, texts: npt.NDArray[np.generic]) -> I64:
 def _build_compute(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add the nodes, one behind the other."""
     number, first = _passes(columns)
-    duration = np.maximum(_whole(columns, "wall_ns"), 0)
+    duration = _durations(_whole(columns, "wall_ns"))
     end = np.cumsum(duration)
     start = end - duration
     ops, op = np.unique(columns["op"], return_inverse=True)
@@ -301,7 +317,7 @@ def _build_reads(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add the reads; lanes run side by side, passes one behind the other."""
     number, first = _passes(columns)
     lane = np.maximum(_whole(columns, "lane"), 0)
-    duration = np.maximum(_whole(columns, "latency_ns"), 0)
+    duration = _durations(_whole(columns, "latency_ns"))
     order = np.lexsort((np.arange(len(lane)), lane, number))
     start, begin, end = _side_by_side(number[order], lane[order], duration[order])
     at = np.empty_like(start)
@@ -408,9 +424,10 @@ def _read_names(builder: TraceBuilder, expert: I64) -> npt.NDArray[np.int32]:
 
 def _build_tokens(builder: TraceBuilder, columns: Columns) -> dict[str, str]:
     """Add a span per token, one behind the other, and the other columns as counters."""
-    duration = np.maximum(np.rint(_number(columns, "wall_ms") * _MS), 0)
-    end = np.cumsum(duration.astype(np.int64))
-    start = end - duration.astype(np.int64)
+    nanoseconds = np.rint(_number(columns, "wall_ms") * _MS)
+    duration = _durations(nanoseconds.astype(np.int64))
+    end = np.cumsum(duration)
+    start = end - duration
     step = _whole(columns, "step")
     names = [f"token {number:,}" for number in step.tolist()]
     builder.add_spans(

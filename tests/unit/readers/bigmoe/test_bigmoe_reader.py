@@ -192,3 +192,26 @@ def test_tables_of_people_have_the_rows_of_the_index(name, tmp_path, capsys):
 
     n_rows = people.counts("csv")[name]["rows"]
     assert json.loads(capsys.readouterr().out)["events"] == {"rows": n_rows}
+
+
+@pytest.mark.parametrize(
+    "line", ["step,layer,op,name,wall_ns\n", "step,steps,wall_ms\n"]
+)
+def test_durations_longer_than_times_can_be_are_refused(line, tmp_path):
+    is_in_ms = "ms" in line
+    row = "1,1,9000000000\n" if is_in_ms else "1,1,MUL_MAT,a,9000000000000000\n"
+
+    few = opened(tmp_path / "few.csv", (line + row * 2).encode())
+    assert few.info.summary["events"] == {"rows": 2}
+    (tmp_path / "many.csv").write_text(line + row * 600)
+    with pytest.raises(ReadError, match="add up to"):
+        open_trace(tmp_path / "many.csv")
+
+
+def test_token_longer_than_times_can_be_is_listed(tmp_path):
+    data = b"step,steps,wall_ms\n1,2,2.5\n2,2,9799254740991\n"
+
+    trace = opened(tmp_path / "x.csv", data)
+
+    assert trace.info.summary["events"] == {"rows": 1}
+    assert len(trace.warnings) == 2
