@@ -1,5 +1,6 @@
 """The fuzz campaign finds what is planted, shrinks it, and repeats it."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,8 +20,8 @@ from fuzzing.campaign import (
     shrunk,
 )
 from fuzzing.cases import Case, CaseFailedError, attempt, case_of, sound_case
-from fuzzing.mutations import mutated
-from fuzzing.seeds import reader_ids, seeds_of, small_seeds_of
+from fuzzing.mutations import densely_mutated, mutated
+from fuzzing.seeds import reader_ids
 from ggscope.readers import registry
 
 OVERFLOW = """
@@ -48,9 +49,9 @@ def test_planted_fault_is_found_and_kept(tmp_path: Path, fault: str) -> None:
 
     # A slow machine needs its time to fill the memory.
     seconds = 1.0 if fault == "hang" else 30.0
-    tally = campaign.run("planted", 0, n_cases=4, seconds=100, cpu_seconds=seconds)
+    tally = campaign.run("planted", 0, n_cases=8, seconds=100, cpu_seconds=seconds)
 
-    assert tally.n_cases == 4
+    assert tally.n_cases == 8
     assert tally.n_findings > 0
     assert [kind for _, kind in campaign.keeper.kinds] == [KINDS[fault]]
     (folder,) = (tmp_path / "findings").iterdir()
@@ -72,7 +73,7 @@ def test_planted_overflow_in_compiled_code_is_found(tmp_path: Path) -> None:
     )
     campaign = Campaign(folder=tmp_path, environment=environment, processes=1)
 
-    campaign.run("planted", 0, n_cases=4, seconds=100)
+    campaign.run("planted", 0, n_cases=8, seconds=100)
 
     ((_, kind),) = campaign.keeper.kinds
     assert kind == "end of the process, AddressSanitizer: heap-buffer-overflow"
@@ -110,7 +111,7 @@ def test_kept_finding_is_repeated_from_its_folder(
         environment=base_environment() | {"GGSCOPE_PLANTED": "exception"},
         processes=1,
     )
-    campaign.run("planted", 0, n_cases=4, seconds=100)
+    campaign.run("planted", 0, n_cases=8, seconds=100)
     (folder,) = (tmp_path / "findings").iterdir()
 
     assert replay(folder) == 0
@@ -130,11 +131,30 @@ def test_cases_are_run_for_each_reader_and_add_up(
     for _ in range(2):
         assert campaigns.main(words) == 0
         rows = capsys.readouterr().out.splitlines()[1:]
-        tables.append([(row.split()[:2], row.split()[-1]) for row in rows])
+        tables.append([[*row.split()[:3], *row.split()[-2:]] for row in rows])
 
-    readers = ("folded", "llama-bench")
-    assert tables[0] == [([reader, "5"], "5") for reader in readers]
-    assert tables[1] == [([reader, "5"], "10") for reader in readers]
+    for reader, first, second in zip(("folded", "llama-bench"), *tables, strict=True):
+        tried = [case_of(reader, number) for number in range(10)]
+        mutations = [sum(c.n_mutations for c in part) for part in (tried[:5], tried)]
+        more = mutations[1] - mutations[0]
+        assert first == [reader, "5", f"{mutations[0]:,}", "5", f"{mutations[0]:,}"]
+        assert second == [reader, "5", f"{more:,}", "10", f"{mutations[1]:,}"]
+
+
+def test_counts_of_cases_with_other_numbers_are_earlier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaigns, "FOLDER", tmp_path)
+    words = ["--cases", "5", "--processes", "1", "--reader", "folded"]
+    assert campaigns.main(words) == 0
+    path = tmp_path / "counts.json"
+    (first,) = json.loads(path.read_text()).values()
+
+    path.write_text(json.dumps({"folded plain": first | {"generation": 1}}))
+    assert campaigns.main(words) == 0
+
+    (second,) = json.loads(path.read_text()).values()
+    assert second == first | {"earlier": 5, "earlier_mutations": first["mutations"]}
 
 
 @pytest.mark.parametrize("count", ["0", "-3", "many"])
@@ -147,7 +167,8 @@ def test_number_of_cases_is_positive(count: str) -> None:
 @pytest.mark.parametrize("reader_id", reader_ids())
 def test_sound_seed_is_read_the_whole_way(tmp_path: Path, reader_id: str) -> None:
     assert attempt(sound_case(reader_id), tmp_path) == "read"
-    for name, data in (*seeds_of(reader_id), *small_seeds_of(reader_id)):
+    seeds = cases.all_seeds(reader_id)
+    for name, data in (*seeds.whole, *seeds.small, *seeds.long):
         assert attempt(Case(reader_id, name, data), tmp_path) == "read"
 
 
@@ -159,14 +180,36 @@ def test_every_built_in_reader_has_seeds() -> None:
 
 @pytest.mark.parametrize("reader_id", reader_ids())
 def test_case_is_the_same_for_the_same_number(reader_id: str) -> None:
-    assert [case_of(reader_id, n) for n in range(40)] == [
-        case_of(reader_id, n) for n in range(40)
-    ]
-    sound = cases.all_seeds(reader_id)[2]
-    changed = sum(case_of(reader_id, n).data not in sound for n in range(40))
-    assert changed > 30
+    made = [case_of(reader_id, n) for n in range(40)]
+    assert made == [case_of(reader_id, n) for n in range(40)]
+    seeds = cases.all_seeds(reader_id)
+    sound = [*seeds.contents, *(content for _, content in seeds.long)]
+    changed = [case for case in made if case.data not in sound]
+    assert len(changed) > 30
+    assert all(case.n_mutations > 0 for case in changed)
+    assert any(case.is_dense for case in made) == bool(seeds.long)
 
 
 def test_mutation_of_nothing_is_survived() -> None:
     for number in range(300):
         mutated(Random(number), b"", [b""])
+
+
+def test_dense_mutations_are_of_different_lines() -> None:
+    data = b"\n".join(b"line %d, 1.5 ms" % number for number in range(300))
+    lines = data.split(b"\n")
+    for number in range(50):
+        changed, n_mutations = densely_mutated(Random(number), data)
+        # A mutation may put line ends into its line, and takes none away.
+        sound = set(changed.split(b"\n"))
+        n_gone = sum(line not in sound for line in lines)
+        assert 10 <= n_mutations <= 50
+        assert n_gone <= n_mutations
+
+
+def test_dense_mutations_of_json_leave_json() -> None:
+    data = json.dumps({"rows": [{"name": "a", "ms": [1, 2.5]}] * 20}).encode()
+    for number in range(50):
+        changed, n_mutations = densely_mutated(Random(number), data)
+        assert json.loads(changed) != json.loads(data)
+        assert 1 <= n_mutations <= 16

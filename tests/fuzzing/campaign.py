@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from fuzzing import cases
 from fuzzing.cases import (
@@ -69,9 +70,7 @@ MINUTES = 10.0
 """How long a campaign takes that is told neither minutes nor cases."""
 STUCK_SECONDS = 120.0
 """A case that neither ends nor computes for so long waits for something."""
-_STATUS = struct.Struct(
-    "<qdqq"
-)  # number, processor seconds at its begin, read, refused
+_STATUS = struct.Struct("<qd5q")
 _NO_LIMIT = 1 << 40
 _SHRINK_TRIES = 400
 _FORGET_BYTES = 64 << 20
@@ -82,11 +81,38 @@ _FRESH_CODE = 77
 _FRESH_START = f"end of the process, exit code {_FRESH_CODE}"
 
 
+class Status(NamedTuple):
+    """What a worker tells of its work.
+
+    Attributes
+    ----------
+    number : of the case at work, or of the last one.
+    begin : processor seconds of the process when that case began.
+    n_read, n_refused : cases that ended so.
+    n_mutations, n_dense, n_dense_mutations : mutations, dense cases and mutations in
+        those, with the case at work.
+    """
+
+    number: int
+    begin: float = 0.0
+    n_read: int = 0
+    n_refused: int = 0
+    n_mutations: int = 0
+    n_dense: int = 0
+    n_dense_mutations: int = 0
+
+
 @dataclass(slots=True)
 class Tally:
-    """What came of one reader's cases."""
+    """What came of one reader's cases.
+
+    A case is a file; a mutation is a change of one. Dense cases have many.
+    """
 
     n_cases: int = 0
+    n_mutations: int = 0
+    n_dense: int = 0
+    n_dense_mutations: int = 0
     n_read: int = 0
     n_refused: int = 0
     n_findings: int = 0
@@ -119,17 +145,18 @@ class Keeper:
             "kind": kind, "detail": detail, "number": number,
             "repeat": f'make fuzz ARGS="--replay {_shown(target)}"',
         }  # fmt: skip
-        del facts["data"]
+        for name in ("data", "commands"):
+            del facts[name]
         (target / _FACTS).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
         return target
 
 
 def kept_case(folder: Path) -> Case:
-    """Return the case of a finding's folder."""
+    """Return the case of a finding's folder; it goes through all commands."""
     facts = json.loads((folder / _FACTS).read_text("utf-8"))
-    names = ("reader", "name", "options", "is_whole_way")
-    known = {name: facts[name] for name in names}
-    return Case(data=(folder / facts["name"]).read_bytes(), **known)
+    known = {name: facts[name] for name in ("reader", "name", "options")}
+    data = (folder / facts["name"]).read_bytes()
+    return Case(data=data, commands=cases.COMMANDS, **known)
 
 
 class Worker:
@@ -158,7 +185,7 @@ class Worker:
             tempfile.mkdtemp(prefix="ggscope-fuzz-", dir=_quick_folder())
         )
         self._status_path = self._folder / "status"
-        self._status_path.write_bytes(_STATUS.pack(numbers[0], 0.0, 0, 0))
+        self._status_path.write_bytes(_STATUS.pack(*Status(numbers[0])))
         with self._status_path.open("r+b") as file:
             self._status = mmap.mmap(file.fileno(), _STATUS.size)
         self._errors = (self._folder / "stderr").open("w+b")
@@ -173,17 +200,16 @@ class Worker:
         self._last_move = (time.monotonic(), -1)
 
     @property
-    def status(self) -> tuple[int, float, int, int]:
-        """Number of the case at work, its processor time at begin, read, refused."""
-        status: tuple[int, float, int, int] = _STATUS.unpack_from(self._status)
-        return status
+    def status(self) -> Status:
+        """What the process tells of its work."""
+        return Status(*_STATUS.unpack_from(self._status))
 
     def poll(self) -> str | None:
         """Return why the process ended or was ended, None while it works."""
         code = self._process.poll()
         if code is not None:
             return "" if code == 0 else self._death(code)
-        number, begin, _, _ = self.status
+        number, begin = self.status[:2]
         now = time.monotonic()
         if number != self._last_move[1]:
             self._last_move = (now, number)
@@ -192,6 +218,10 @@ class Worker:
                 self._end()
                 return f"hang of more than {self._cpu_seconds:g} s of processor time"
         if now - self._last_move[0] > STUCK_SECONDS:
+            # On a machine that is busy a process may wait for the processor alone.
+            if _is_runnable(self._process.pid):
+                self._last_move = (now, number)
+                return None
             self._end()
             return "waits for something"
         return None
@@ -275,7 +305,7 @@ class Campaign:
 
     def _finish(self, tally: Tally, worker: Worker, why: str) -> int:
         """Count what a worker did, keep what it found; return its last number."""
-        number, _, n_read, n_refused = worker.status
+        status = worker.status
         found_here = list(worker.findings())
         for item in found_here:
             case = replace(
@@ -287,13 +317,17 @@ class Campaign:
         is_dead = bool(why) and not why.startswith(_FRESH_START)
         if is_dead:
             kind, _, detail = why.partition("\n")
-            self._keep(tally, case_of(worker.reader, number), kind, detail, number)
-        tally.n_read += n_read
-        tally.n_refused += n_refused
-        tally.n_cases += n_read + n_refused + len(found_here) + is_dead
-        tally.next_number = max(tally.next_number, number + 1)
+            case = case_of(worker.reader, status.number)
+            self._keep(tally, case, kind, detail, status.number)
+        tally.n_read += status.n_read
+        tally.n_refused += status.n_refused
+        tally.n_cases += status.n_read + status.n_refused + len(found_here) + is_dead
+        tally.n_mutations += status.n_mutations
+        tally.n_dense += status.n_dense
+        tally.n_dense_mutations += status.n_dense_mutations
+        tally.next_number = max(tally.next_number, status.number + 1)
         worker.close()
-        return number
+        return status.number
 
     def _keep(
         self, tally: Tally, case: Case, kind: str, detail: str, number: int
@@ -315,7 +349,7 @@ def work(
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     place = folder / "files"
     place.mkdir()
-    n_read = n_refused = 0
+    at = Status(first)
     # What is imported on first use must not count as the first case's memory.
     with contextlib.suppress(CaseFailedError):
         attempt(sound_case(reader), place)
@@ -326,8 +360,14 @@ def work(
         if time.time() > end:
             break
         case = case_of(reader, number)
-        begin = time.process_time()
-        _STATUS.pack_into(status, 0, number, begin, n_read, n_refused)
+        at = at._replace(
+            number=number,
+            begin=time.process_time(),
+            n_mutations=at.n_mutations + case.n_mutations,
+            n_dense=at.n_dense + case.is_dense,
+            n_dense_mutations=at.n_dense_mutations + case.is_dense * case.n_mutations,
+        )
+        _STATUS.pack_into(status, 0, *at)
         before = _resident()
         try:
             is_read = attempt(case, place) == "read"
@@ -343,16 +383,19 @@ def work(
                 _report(
                     number, case, "memory", f"{(ru_maxrss - before) >> 20} MiB more"
                 )
-                _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
+                _STATUS.pack_into(status, 0, *at._replace(begin=0.0))
                 return _FRESH_CODE
             if ru_maxrss - before > _FORGET_BYTES:
                 Path("/proc/self/clear_refs").write_text("5")
-            n_read, n_refused = n_read + is_read, n_refused + (not is_read)
+            at = at._replace(
+                n_read=at.n_read + is_read, n_refused=at.n_refused + (not is_read)
+            )
         except CaseFailedError as finding:
-            _STATUS.pack_into(status, 0, number, 0.0, n_read, n_refused)
+            _STATUS.pack_into(status, 0, *at._replace(begin=0.0))
             small = shrunk(case, finding.kind, place)
             _report(number, small, finding.kind, finding.detail)
-        _STATUS.pack_into(status, 0, number, time.process_time(), n_read, n_refused)
+        at = at._replace(begin=time.process_time())
+        _STATUS.pack_into(status, 0, *at)
     return 0
 
 
@@ -451,22 +494,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         minutes = math.inf if arguments.cases else MINUTES
     share = minutes * 60 / len(chosen)
     n_cases = arguments.cases or _NO_LIMIT
-    counts: dict[str, int] = {}
+    counts: dict[str, dict[str, int]] = {}
     for reader in chosen:
         begin = _counted(f"{reader} {mode}", Tally())["next"]
         limits = [f"{arguments.cases:,} cases"] if arguments.cases else []
         limits += [f"{share:.0f} s"] if math.isfinite(share) else []
         tell(f"{reader}, {mode}, {' or '.join(limits)}, from case {begin:,} on")
         tally = campaign.run(reader, begin, n_cases=n_cases, seconds=share)
-        thread_touches = _counted(f"{reader} {mode}", tally)
-        counts[reader] = thread_touches["cases"] + thread_touches.get("earlier", 0)
-    print(f"{'reader':18}{'cases':>10}{'read':>10}{'refused':>10}{'found':>7}  in all")
+        counts[reader] = _counted(f"{reader} {mode}", tally)
+    print(_HEADINGS)
     for reader, tally in campaign.tallies.items():
-        print(
-            f"{reader:18}{tally.n_cases:>10,}{tally.n_read:>10,}{tally.n_refused:>10,}"
-            f"{tally.n_findings:>7}  {counts[reader]:,}"
-        )
+        print(_row(reader, tally, counts[reader]))
     return 1 if campaign.keeper.kinds else 0
+
+
+_HEADINGS = (
+    f"{'reader':18}{'cases':>10}{'mutations':>12}{'in dense':>12}{'read':>10}"
+    f"{'refused':>10}{'found':>7}{'all cases':>12}{'all mutations':>15}"
+)
+
+
+def _row(reader: str, tally: Tally, counts: dict[str, int]) -> str:
+    """Return what was tried of a reader: now, how it ended, and in all runs."""
+    n_cases = counts["cases"] + counts.get("earlier", 0)
+    n_mutations = counts["mutations"] + counts.get("earlier_mutations", 0)
+    return (
+        f"{reader:18}{tally.n_cases:>10,}{tally.n_mutations:>12,}"
+        f"{tally.n_dense_mutations:>12,}{tally.n_read:>10,}{tally.n_refused:>10,}"
+        f"{tally.n_findings:>7}{n_cases:>12,}{n_mutations:>15,}"
+    )
 
 
 def replay(folder: Path) -> int:
@@ -518,6 +574,17 @@ def _positive(text: str) -> int:
     return number
 
 
+_COUNTS = {
+    "cases": "n_cases",
+    "mutations": "n_mutations",
+    "dense_cases": "n_dense",
+    "dense_mutations": "n_dense_mutations",
+}
+"""What is kept of a tally, by its name in the file of counts."""
+_EARLIER = {"cases": "earlier", "mutations": "earlier_mutations"}
+"""Where the counts go on of cases that had other numbers."""
+
+
 def _counted(what: str, tally: Tally) -> dict[str, int]:
     """Add what was tried to the counts that are kept; return those of `what`.
 
@@ -528,12 +595,15 @@ def _counted(what: str, tally: Tally) -> dict[str, int]:
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         counts = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        done: dict[str, int] = counts.setdefault(what, {"cases": 0, "next": 0})
+        done: dict[str, int] = counts.setdefault(what, {})
         if done.get("generation", 1) != cases.GENERATION:
             # The numbers mean other cases now; those tried before were tried.
-            done["earlier"] = done.get("earlier", 0) + done["cases"]
-            done |= {"generation": cases.GENERATION, "cases": 0, "next": 0}
-        done["cases"] += tally.n_cases
+            for name, earlier in _EARLIER.items():
+                done[earlier] = done.get(earlier, 0) + done.get(name, 0)
+            done |= dict.fromkeys((*_COUNTS, "next"), 0)
+            done["generation"] = cases.GENERATION
+        for name, attribute in _COUNTS.items():
+            done[name] += getattr(tally, attribute)
         done["next"] = max(done["next"], tally.next_number)
         path.write_text(json.dumps(counts, indent=1), "utf-8")
     return done
@@ -551,6 +621,14 @@ def _report(number: int, case: Case, kind: str, detail: str) -> None:
 
 def _quick_folder() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _is_runnable(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+        )
+    return False
 
 
 def _cpu_of(pid: int) -> float:

@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from unittest import mock
 
-from fuzzing.mutations import mutated
-from fuzzing.seeds import Seed, seeds_of, small_seeds_of
+from fuzzing.mutations import densely_mutated, mutated
+from fuzzing.seeds import Seed, long_seeds_of, seeds_of, small_seeds_of
 from ggscope import cli
 from ggscope.cli import arguments
 from ggscope.errors import ReadError
@@ -30,24 +30,27 @@ from support import ROOT
 
 MEMORY_TIMES, MEMORY_MORE = 4, 500 << 20
 CPU_SECONDS = 5.0
-WHOLE_WAY_EVERY = 64
-"""One case in so many goes through the command line as well."""
-GENERATION = 2
+COMMAND_EVERY = 64
+"""One case in so many goes through a command of the command line as well."""
+DENSE_SHARE = 0.5
+"""Of the cases of a reader of texts; in the others a fault hides behind no other."""
+GENERATION = 3
 """Which cases the numbers mean: goes up with each change of what `case_of` returns."""
 _SMALL_SHARE = 0.75
-_COMMANDS = (
-    ("info",),
-    ("check",),
-    ("stats", "--by", "op"),
-    ("stats", "--by", "tensor"),
-    ("stats", "--by", "token"),
-    ("stats", "--by", "layer"),
-    ("stats", "--by", "expert"),
-    ("hot",),
-    ("summary",),
-    ("cache",),
-    ("flags", "--vram", "64KiB"),
+COMMANDS = (
+    "info",
+    "check",
+    "stats --by op",
+    "stats --by tensor",
+    "stats --by token",
+    "stats --by layer",
+    "stats --by expert",
+    "hot",
+    "summary",
+    "cache",
+    "flags --vram 64KiB",
 )
+"""What the command line is asked: all of a sound file, one of a mutated one."""
 _OPTION_VALUES = {
     "range": ("0:1", "1:3", "5%:50%", "3:", ":", "9:1", "x", "9" * 30, "-1:2", "%:%"),
     "names": ("all", "sampled", "none", "x"),
@@ -70,14 +73,29 @@ class Case:
     reader : id of the reader that reads it, whatever it looks like.
     name : of the file, without folders.
     options : of the reader.
-    is_whole_way : the command line reads the file as well.
+    commands : of the command line that read the file as well.
+    n_mutations : how many it went through that changed it.
+    is_dense : they are of different parts of the file, many at once.
     """
 
     reader: str
     name: str
     data: bytes
     options: dict[str, str] = field(default_factory=dict)
-    is_whole_way: bool = False
+    commands: tuple[str, ...] = ()
+    n_mutations: int = 0
+    is_dense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Sound files of a reader: as they are, small ones, long ones; the first two's
+    contents."""
+
+    whole: list[Seed]
+    small: list[Seed]
+    long: list[Seed]
+    contents: list[bytes]
 
 
 class CaseFailedError(Exception):
@@ -92,21 +110,29 @@ class CaseFailedError(Exception):
 def case_of(reader_id: str, number: int, seed: int = 0) -> Case:
     """Return the case with this number: the same for the same three arguments."""
     random = Random(f"{GENERATION}:{seed}:{reader_id}:{number}")
-    whole, small, contents = all_seeds(reader_id)
-    name, data = random.choice(small if random.random() < _SMALL_SHARE else whole)
-    changed = mutated(random, data, contents)
+    seeds = all_seeds(reader_id)
+    is_dense = bool(seeds.long) and random.random() < DENSE_SHARE
+    if is_dense:
+        name, data = random.choice(seeds.long)
+        changed, n_mutations = densely_mutated(random, data)
+    else:
+        is_small = random.random() < _SMALL_SHARE
+        name, data = random.choice(seeds.small if is_small else seeds.whole)
+        changed, n_mutations = mutated(random, data, seeds.contents)
     options = {
         option.name: random.choice(_OPTION_VALUES[option.name])
         for option in reader_of(reader_id).info.known_options
         if option.name in _OPTION_VALUES and random.random() < 0.15
     }
-    return Case(reader_id, name, changed, options, number % WHOLE_WAY_EVERY == 0)
+    has_command = random.random() < 1 / COMMAND_EVERY
+    commands = (random.choice(COMMANDS),) if has_command else ()
+    return Case(reader_id, name, changed, options, commands, n_mutations, is_dense)
 
 
 def sound_case(reader_id: str) -> Case:
-    """Return a case without a mutation that goes the whole way."""
-    name, data = all_seeds(reader_id)[0][0]
-    return Case(reader_id, name, data, is_whole_way=True)
+    """Return a case without a mutation that goes through all commands."""
+    name, data = all_seeds(reader_id).whole[0]
+    return Case(reader_id, name, data, commands=COMMANDS)
 
 
 def attempt(case: Case, folder: Path) -> str:
@@ -124,8 +150,8 @@ def attempt(case: Case, folder: Path) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             answer = _read(case, path)
-            if case.is_whole_way:
-                _whole_way(path)
+            if case.commands:
+                _ask(case.commands, path)
     except CaseFailedError:
         raise
     except BaseException as error:
@@ -158,13 +184,14 @@ def _readers() -> dict[str, Reader]:
 
 
 @cache
-def all_seeds(reader_id: str) -> tuple[list[Seed], list[Seed], list[bytes]]:
-    """Return sound files as they are, small ones, and the contents of both."""
+def all_seeds(reader_id: str) -> Seeds:
+    """Return the sound files that the cases of a reader are made of."""
     if reader_id == "planted":
-        whole = small = [("t.planted", b"planted" + bytes(16))]
-    else:
-        whole, small = seeds_of(reader_id), small_seeds_of(reader_id)
-    return whole, small, [content for _, content in (*whole, *small)]
+        seeds = [("t.planted", b"planted" + bytes(16))]
+        return Seeds(seeds, seeds, [], [seeds[0][1]])
+    whole, small = seeds_of(reader_id), small_seeds_of(reader_id)
+    contents = [content for _, content in (*whole, *small)]
+    return Seeds(whole, small, long_seeds_of(reader_id), contents)
 
 
 def _read(case: Case, path: Path) -> str:
@@ -200,30 +227,30 @@ def _check_refusal(error: ReadError, size: int) -> None:
         )
 
 
-def _whole_way(path: Path) -> None:
+def _ask(commands: tuple[str, ...], path: Path) -> None:
     """Let the command line answer, and hold it to its contract.
 
     Its parsers are made once: making one takes longer than all it is for here.
     """
     with mock.patch.object(arguments, "make_parser", _parser_of):
-        _answers(path)
+        for command in commands:
+            _check_answer(command, path)
 
 
 _parser_of = cache(arguments.make_parser)
 
 
-def _answers(path: Path) -> None:
-    for command in _COMMANDS:
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main([*command, str(path), "--json"])
-        message = err.getvalue()
-        if "internal error" in message or code not in (0, 1, 2, 3, 4):
-            raise CaseFailedError(
-                f"{command[0]}: {message[:120]}", f"exit code {code}: {message}"
-            )
-        if code == 0:
-            json.loads(out.getvalue())
+def _check_answer(command: str, path: Path) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main([*command.split(), str(path), "--json"])
+    message = err.getvalue()
+    if "internal error" in message or code not in (0, 1, 2, 3, 4):
+        raise CaseFailedError(
+            f"{command.split()[0]}: {message[:120]}", f"exit code {code}: {message}"
+        )
+    if code == 0:
+        json.loads(out.getvalue())
 
 
 def _kind_of(error: BaseException) -> str:

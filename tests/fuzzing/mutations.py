@@ -3,9 +3,10 @@
 Bytes: integers and lengths of every width and order, splices within a file and with
 another, truncation, records moved as a whole. Text: tokens exchanged, nesting, values
 of JSON and cells of CSV replaced. One random generator decides everything, so a number
-repeats a mutation.
+repeats a mutation. Only mutations that change a byte are counted.
 """
 
+import copy
 import json
 import re
 import struct
@@ -14,6 +15,14 @@ from random import Random
 
 MAX_BYTES = 1 << 20
 """No mutation makes a file larger; size itself is tried elsewhere."""
+
+MAX_LINE_BYTES = 1 << 12
+"""No dense mutation makes a line larger."""
+DENSE_LINES = (10, 50)
+"""How many lines of a text a dense case changes, at least and at most; never more than
+half of them."""
+DENSE_VALUES = (2, 16)
+"""How many values of a JSON document it changes: more leave nothing to be read."""
 
 _EDGES = sorted(
     {0, 1, 2, 3, 7, 8, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 1 << 16, 1 << 20}
@@ -33,20 +42,60 @@ _TOKENS = (
     b"--", b"<", b">", b"/*", b"//", b"#", b"0", b" ", b"=", b"-", b"\xef\xbb\xbf",
     b"\\ud800", b"\\u0000", b"1e-400", b"0x", b"e", b".", b"'", b";", b"\x1b",
 )  # fmt: skip
+_NUMBER = re.compile(rb"\d+(?:\.\d+)?")
+_NUMBERS = (
+    b"", b"-", b"-1", b"0", b"00", b"1e9", b"1e-9", b"1.5", b"1,5", b"1_000", b"nan",
+    b"inf", b"0.0", b"0x10", b"9" * 15, b"9" * 19, b"9" * 25, b"9" * 400,
+    b"0." + b"9" * 30,
+)  # fmt: skip
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
 
 Mutation = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
 
-def mutated(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """Return `data` after one to six mutations; `others` are spliced in.
+def mutated(random: Random, data: bytes, others: Sequence[bytes]) -> tuple[bytes, int]:
+    """Return `data` after one to six mutations, and how many of them changed it.
 
-    What can be read as text is mutated as text two times of three.
+    What can be read as text is mutated as text two times of three; `others` are
+    spliced in.
     """
     kinds = _TEXT if _is_text(data) and random.random() < 0.67 else _BINARY
+    n_changes = 0
     for _ in range(min(1 + int(random.expovariate(0.7)), 6)):
-        data = random.choice(kinds)(random, data, others)[:MAX_BYTES]
-    return data
+        changed = random.choice(kinds)(random, data, others)[:MAX_BYTES]
+        n_changes += changed != data
+        data = changed
+    return data, n_changes
+
+
+def densely_mutated(random: Random, data: bytes) -> tuple[bytes, int]:
+    """Return a text after mutations of many of its parts, and their number.
+
+    Each is of another line, or of some value of a JSON document, and leaves the rest
+    as it is: so a file tries as many mutations as it has lines that are read apart.
+    """
+    try:
+        root = json.loads(data)
+    except (ValueError, RecursionError):
+        return _lines_mutated(random, data)
+    n_changes = sum(_change(random, root) for _ in range(random.randint(*DENSE_VALUES)))
+    return json.dumps(root).encode(), n_changes
+
+
+def _lines_mutated(random: Random, data: bytes) -> tuple[bytes, int]:
+    lines = data.split(b"\n")
+    n_rows = min(random.randint(*DENSE_LINES), -(-len(lines) // 2))
+    rows = random.sample(range(len(lines)), n_rows)
+    n_changes = 0
+    for row in rows:
+        line, others = lines[row], [random.choice(lines)]
+        for _ in range(3):
+            changed = random.choice(_LINE)(random, line, others)[:MAX_LINE_BYTES]
+            if changed != line:
+                lines[row] = changed
+                n_changes += 1
+                break
+    return b"\n".join(lines), n_changes
 
 
 def _is_text(data: bytes) -> bool:
@@ -182,6 +231,28 @@ def _tokens_changed(random: Random, data: bytes, others: Sequence[bytes]) -> byt
     return b"".join(tokens)
 
 
+def _number_changed(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
+    """Replace one decimal number of the text."""
+    places = [match.span() for match in _NUMBER.finditer(data)]
+    if not places:
+        return data
+    begin, end = random.choice(places)
+    raw = data[begin:end]
+    match random.randrange(5):
+        case 0:
+            raw = b"%d" % random.choice(_EDGES)
+        case 1:
+            raw = random.choice(_NUMBERS)
+        case 2:
+            raw = b"-" + raw
+        case 3:
+            raw += b"0" * random.choice((1, 3, 9, 18))
+        case _:
+            other_begin, other_end = random.choice(places)
+            raw = data[other_begin:other_end]
+    return data[:begin] + raw + data[end:]
+
+
 def _nested(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
     """Put brackets that open and never, or later, close."""
     at, n = _at(random, data), random.choice((1, 10, 63, 65, 1000, 20_000))
@@ -209,8 +280,8 @@ def _value_replaced(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
     return b"\n".join(lines)
 
 
-def _change(random: Random, root: object) -> None:
-    """Change something somewhere below `root`, deeper or less deep."""
+def _change(random: Random, root: object) -> bool:
+    """Change something somewhere below `root`, deeper or less deep; return whether."""
     here = root
     while isinstance(here, dict | list) and here:
         key = random.choice(list(here) if isinstance(here, dict) else range(len(here)))
@@ -222,16 +293,22 @@ def _change(random: Random, root: object) -> None:
             case 0:
                 del here[key]
             case 1 if isinstance(here, dict):
-                here[random.choice(("", "\ud800", str(key).upper(), "x"))] = below
+                name = random.choice(("", "\ud800", str(key).upper(), "x"))
+                is_other = name not in here
+                here[name] = below
+                return is_other
             case 1:
                 here.insert(key, below)
             case 2 if isinstance(here, list):
                 here += [below] * random.choice((1, 50))
             case 3 if isinstance(below, int | float) and not isinstance(below, bool):
                 here[key] = below * random.choice((-1, 0, 2, 1e6, 2**40))
+                return here[key] != below
             case _:
-                here[key] = random.choice(_VALUES)
-        return
+                here[key] = copy.deepcopy(random.choice(_VALUES))
+                return json.dumps(here[key]) != json.dumps(below)
+        return True
+    return False
 
 
 def _cell_replaced(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
@@ -258,6 +335,12 @@ _BINARY: tuple[Mutation, ...] = (
     _cut, _filled, _records_moved,
 )  # fmt: skip
 _TEXT: tuple[Mutation, ...] = (
-    _token_put, _tokens_changed, _tokens_changed, _nested, _value_replaced,
-    _value_replaced, _value_replaced, _cell_replaced, _spliced, _cut, _deleted,
+    _token_put, _tokens_changed, _tokens_changed, _number_changed, _nested,
+    _value_replaced, _value_replaced, _value_replaced, _cell_replaced, _spliced,
+    _cut, _deleted,
+)  # fmt: skip
+_LINE: tuple[Mutation, ...] = (
+    _token_put, _tokens_changed, _tokens_changed, _number_changed, _number_changed,
+    _value_replaced, _value_replaced, _cell_replaced, _nested, _spliced, _cut,
+    _deleted, _repeated, _filled, _bit,
 )  # fmt: skip

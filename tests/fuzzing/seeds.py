@@ -1,11 +1,14 @@
 """Valid files of every reader, small enough for thousands of mutations a second."""
 
 import json
+import math
 from random import Random
 
 from reader_files import Seed, reader_files
 
 SMALL_OF_EACH = 6
+LONG_LINES, LONG_BYTES = 200, 32 << 10
+"""A text in which many lines are mutated at once has so many, or is about so large."""
 
 
 def seeds_of(reader_id: str) -> list[Seed]:
@@ -26,6 +29,38 @@ def small_seeds_of(reader_id: str) -> list[Seed]:
     if files.small_seeds is not None:
         return files.small_seeds()
     return _thinned(Random(reader_id), seeds_of(reader_id))
+
+
+def long_seeds_of(reader_id: str) -> list[Seed]:
+    """Return valid texts in which many mutations at once leave much to be read.
+
+    JSON documents as they are, other texts with their rows repeated behind the first;
+    nothing for a binary file.
+    """
+    made = []
+    for name, data in seeds_of(reader_id):
+        if _is_json(data):
+            made.append((name, data))
+        elif _is_text(data):
+            first, *rows = data.splitlines(keepends=True)
+            times = min(LONG_LINES / max(len(rows), 1), LONG_BYTES / len(data))
+            made.append((name, b"".join([first, *rows * max(math.ceil(times), 1)])))
+    return made
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def _thinned(random: Random, seeds: list[Seed]) -> list[Seed]:
