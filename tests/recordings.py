@@ -10,7 +10,7 @@ import numpy as np
 from ggscope.readers.recording.columns import Budget, columns, is_block, rows
 from ggscope_capture.columns import blocks, table
 from ggscope_capture.record import TRACE
-from ggscope_capture.sidecar import TABLES
+from ggscope_capture.sidecar import table_keys
 
 T0 = 5_000_000_000
 NODES = ("attn_norm-0-which-is-longer-than-its-field", "Qcur-0", "ffn_out-1")
@@ -158,7 +158,7 @@ def records(*, later: int = 0) -> bytes:
 
 def packed(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a sidecar as version 2 has them."""
-    values = facts | {key: list(blocks(facts[key])) for key in TABLES}
+    values = facts | {key: list(blocks(facts[key])) for key in table_keys()}
     builds = [
         build | {"tensors": table(len(build["tensors"]["flags"]), build["tensors"])}
         for build in facts["builds"]
@@ -181,7 +181,7 @@ def packed_sidecar() -> dict[str, Any]:
 def unpacked(facts: dict[str, Any], n_bytes: int) -> dict[str, Any]:
     """Return the facts of a sidecar of `n_bytes` with its tables as lists of rows."""
     budget, values = Budget(n_bytes), dict(facts)
-    for key in TABLES:
+    for key in table_keys():
         values[key] = [
             row
             for item in facts.get(key, [])

@@ -31,7 +31,7 @@ from ggscope_capture.ring_format import (
     TensorFlag,
     unpack,
 )
-from ggscope_capture.sidecar import TABLES
+from ggscope_capture.sidecar import table_keys
 
 TRACER = build.FOLDER / build.NAME
 CACHE = targets.cache()
@@ -86,8 +86,8 @@ def doors(entry_point: str) -> dict[str, str]:
 
 def plain_sidecar(ring_contents: RingContents, control: Any) -> dict[str, Any]:
     """Return the facts of a sidecar with the rows of its tables as lists."""
-    facts = to_sidecar(ring_contents, control)
-    return {key: [*it] if key in TABLES else it for key, it in facts.items()}
+    facts, keys = to_sidecar(ring_contents, control), table_keys()
+    return {key: [*it] if key in keys else it for key, it in facts.items()}
 
 
 def told_by(read: ring.Ring) -> RingContents:

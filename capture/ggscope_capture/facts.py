@@ -4,6 +4,7 @@ Rows of large tables are generated while they are written: see `Rows`.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ggscope_capture.record import count_choices
 from ggscope_capture.ring_contents import RingContents, Ubatch, joined
 from ggscope_capture.ring_format import (
+    FRAMES,
     RECORD_GRAPH,
     UNKNOWN_U32,
     UNKNOWN_U64,
@@ -25,6 +27,8 @@ from ggscope_capture.ring_format import (
     Knowledge,
     Mode,
     Model,
+    listed_frames,
+    text_of,
     unpack,
 )
 
@@ -34,7 +38,6 @@ _GRAPH_KEYS = (
     "backend", "backend_number",
 )  # fmt: skip
 _HOST_KEYS = ("tid", "begin", "end", "context", "bytes", "ubatch", "count")
-_COPY_KEYS = ("begin", "end", "bytes", "from_buffer", "to_buffer", "context")
 _MAX_COUNT = 1 << 56
 Row = dict[str, Any]
 
@@ -86,7 +89,8 @@ def to_sidecar(contents: RingContents, control: Any) -> dict[str, Any]:
     facts.update(from_definitions(contents))
     facts["ubatches"] = Rows(lambda: map(_ubatch_facts, contents.ubatches()))
     facts["host"] = Rows(lambda: _hosts(contents))
-    facts["copies"] = Rows(lambda: _copies(contents))
+    for kind, listed in listed_frames():
+        facts[listed.key] = Rows(partial(_listed, contents, kind))
     facts["graph_list"] = Rows(lambda: _graphs(contents))
     threads = contents.threads(whole["lane"]).tolist()
     facts["whole_graphs"] = [
@@ -197,16 +201,21 @@ def from_definitions(contents: RingContents) -> dict[str, Any]:
 
 def _hosts(contents: RingContents) -> Iterator[Row]:
     kinds = set(HostCall)
-    for host in contents.events.rows(FrameType.HOST, "event_host"):
+    for host in contents.events.rows(FrameType.HOST):
         kind = int(host["kind"])
         name = HostCall(kind).name.lower() if kind in kinds else str(kind)
         yield {"kind": name, **{key: _known(host[key]) for key in _HOST_KEYS}}
 
 
-def _copies(contents: RingContents) -> Iterator[Row]:
-    for copy in contents.events.rows(FrameType.COPY, "event_copy"):
-        name = bytes(copy["name"]).decode("utf-8", "replace")
-        yield {"name": name, **{key: _known(copy[key]) for key in _COPY_KEYS}}
+def _listed(contents: RingContents, kind: int) -> Iterator[Row]:
+    """Yield the fields of events, `name` first."""
+    fields = FRAMES[kind].body._fields  # type: ignore[attr-defined]
+    numbers = [field for field in fields if field not in ("name", "reserved")]
+    for event in contents.events.rows(kind):
+        row: Row = {}
+        if "name" in fields:
+            row["name"] = text_of(bytes(event["name"]))
+        yield row | {key: _known(event[key]) for key in numbers}
 
 
 def _graphs(contents: RingContents) -> Iterator[Row]:

@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.ring import DTYPES
-from ggscope_capture.ring_format import FRAME_HEAD, Buffer, Frame, frame_bounds
+from ggscope_capture.ring_format import (
+    FRAME_HEAD,
+    FRAMES,
+    Buffer,
+    Frame,
+    fields,
+    frame_bounds,
+)
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -80,11 +86,11 @@ class Frames:
         raw = self._bytes(self.begins[numbers] + HEAD_BYTES, dtype.itemsize)
         return raw.view(dtype).ravel()
 
-    def rows(self, kind: int, name: str) -> Iterator[np.void]:
+    def rows(self, kind: int) -> Iterator[np.void]:
         """Yield the structs that frames of a type begin with; they are long enough."""
-        numbers = self.where(kind)
+        numbers, dtype = self.where(kind), np.dtype(fields(FRAMES[kind].body))
         for at in range(0, len(numbers), _BLOCK):
-            yield from self.structs(numbers[at : at + _BLOCK], DTYPES[name])
+            yield from self.structs(numbers[at : at + _BLOCK], dtype)
 
     def where_true(self, is_good: npt.NDArray[np.bool_]) -> "Frames":
         """Return those of the frames that are good, of the same buffer."""

@@ -5,7 +5,9 @@ compiles the header and compares every struct and number.
 ``resources/docs/ring-format.md`` explains them. Nothing here needs numpy: `fields`
 gives a struct as numpy's `dtype` takes it.
 
-A new frame is a member of `FrameType`, a struct and a line in `FRAMES`.
+A new frame is a member of `FrameType`, a struct and a line in `FRAMES`. Where its
+struct has a `begin` and an `end`, an `EventList` in that line is all it takes to keep
+such events in recordings, and to show them as spans.
 """
 
 import struct
@@ -662,6 +664,21 @@ def _made_layout(kind: type[tuple[Any, ...]]) -> _Layout:
 # -- frames ----------------------------------------------------------------
 
 
+class EventList(NamedTuple):
+    """Where events with a `begin` and an `end` are kept, and where they are shown.
+
+    Attributes
+    ----------
+    key : of the list in the sidecar; a row has the fields of the struct.
+    lane, group : titles of the lane whose spans they are, and of its group. A span is
+        called by the field `name`; without one, as the lane is.
+    """
+
+    key: str
+    lane: str
+    group: str
+
+
 class FrameFormat(NamedTuple):
     """What the body of a frame holds.
 
@@ -670,11 +687,13 @@ class FrameFormat(NamedTuple):
     body : the struct that it begins with.
     n_texts : so many texts follow it.
     min_bytes : of the struct, where older tracers leave some of it out; 0 = all.
+    listed : where such events are kept and shown, if all of them alike.
     """
 
     body: type[tuple[Any, ...]]
     n_texts: int = 0
     min_bytes: int = 0
+    listed: EventList | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -703,10 +722,31 @@ FRAMES: dict[int, FrameFormat] = {
     FrameType.EXPERTS: FrameFormat(EventExperts),
     FrameType.ROUTER: FrameFormat(EventExperts),
     FrameType.HOST: FrameFormat(EventHost),
-    FrameType.COPY: FrameFormat(EventCopy),
+    FrameType.COPY: FrameFormat(
+        EventCopy, listed=EventList("copies", "copies", "Backends")
+    ),
     FrameType.BUFFER_EVENT: FrameFormat(EventBuffer),
 }
 """The body of every type of frame but `FrameType.PAD`."""
+
+
+def listed_frames() -> Iterator[tuple[int, EventList]]:
+    """Yield the types of frames that are kept as lists, and which list it is."""
+    for kind, frame_format in FRAMES.items():
+        if frame_format.listed is not None:
+            yield kind, frame_format.listed
+
+
+def name_in(event: tuple[Any, ...]) -> str | None:
+    """Return the text in the field `name` of a struct; None if it has none."""
+    raw: bytes | None = getattr(event, "name", None)
+    return None if raw is None else text_of(raw)
+
+
+def text_of(chars: bytes) -> str:
+    """Return the text of a field of characters, which a zero may end."""
+    return chars.split(b"\0")[0].decode("utf-8", "replace")
+
 
 FRAME_HEAD = struct.Struct("<IHHQ")
 """`RingFrame`, of which millions are unpacked."""

@@ -13,16 +13,18 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build
 from ggscope_capture.columns import blocks, table, text
-from ggscope_capture.ring_format import UNKNOWN_U32, UNKNOWN_U64
+from ggscope_capture.ring_format import UNKNOWN_U32, UNKNOWN_U64, listed_frames
 
-TABLES = (
-    "whole_graphs", "buffers", "threads", "graph_list", "ubatches", "host", "copies",
-)  # fmt: skip
-"""Keys whose rows are written as columns."""
+_TABLES = ("whole_graphs", "buffers", "threads", "graph_list", "ubatches", "host")
 _STRUCTURE = ("flags", "layer", "model", "weight")
 """Columns that alike builds share, besides names and sources."""
 _VALUES = ("data", "bytes", "offset", "buffer")
 _Array = npt.NDArray[Any]
+
+
+def table_keys() -> tuple[str, ...]:
+    """Return the keys whose rows are written as columns."""
+    return (*_TABLES, *(listed.key for _, listed in listed_frames()))
 
 
 def sidecar_chunks(
@@ -32,13 +34,14 @@ def sidecar_chunks(
 
     Parameters
     ----------
-    facts : its keys, ``format`` first; those of `TABLES` hold iterables of rows.
+    facts : its keys, ``format`` first; those of tables hold iterables of rows.
     builds : written as ``builds``.
     has_names : whether tensor names are written.
     """
+    tables = table_keys()
     for i, (key, value) in enumerate(facts.items()):
         yield (b"," if i else b"{") + text(key) + b":"
-        if key in TABLES:
+        if key in tables:
             yield from _json_list(blocks(value))
         else:
             yield text(value)

@@ -43,7 +43,8 @@ def test_every_linked_file_exists(path: Path) -> None:
 def test_each_format_has_a_row_and_only_those() -> None:
     table = (DOCS / "formats" / "index.md").read_text("utf-8")
 
-    assert set(re.findall(r"\]\(([a-z-]+)\.md\)", table)) == {i.id for i in infos()}
+    rows = set(re.findall(r"\]\(([a-z-]+)\.md\)", table))
+    assert rows == {i.id for i in infos()}, "a row per format in formats/index.md"
 
 
 def test_navigation_of_the_site_has_each_page() -> None:

@@ -61,6 +61,7 @@ from ggscope.readers.common.ubatches import MAX_SEQUENCES, ubatch_tokens
 from ggscope.readers.tensor.routing.extensions import CHOOSING_OPS
 from ggscope.sanitize import one_line
 from ggscope_capture.ring_format import (
+    FRAMES,
     RING_MAGIC,
     ROW_OUTPUT,
     ROW_PHASE,
@@ -70,7 +71,6 @@ from ggscope_capture.ring_format import (
     DefMapping,
     DefWeight,
     EventBuffer,
-    EventCopy,
     EventGraph,
     EventHost,
     Frame,
@@ -81,6 +81,7 @@ from ggscope_capture.ring_format import (
     RingError,
     RingState,
     UbatchBody,
+    name_in,
     ubatch_body,
     unpack,
 )
@@ -172,7 +173,6 @@ class ProgramSource:
             writer.note_losses(ring.lost - self._missed, ring.count("events_dropped"))
         has_news = self._trace.add(ring, batch)
         has_news = self._trace.look(ring) or has_news
-        resident, of, read, faults = self._trace.residency.counts()
         # A record cannot end before the ring was made.
         has_lag = len(batch.records) and self._trace.newest >= ring.value("t0_mono")
         lag = now_ns() - self._trace.newest if has_lag else -1
@@ -186,10 +186,7 @@ class ProgramSource:
             lag_ns=max(lag, -1),
             fill=batch.fill,
             tokens=self._trace.n_tokens,
-            resident_bytes=resident,
-            model_bytes=of,
-            read_bytes=read,
-            major_faults=faults,
+            **self._trace.residency.counts(),
             recording=self._recording(ring) if may_look else self._status.recording,
             run=self._trace.facts() if may_look else self._status.run,
             program=ring.program,
@@ -650,8 +647,13 @@ class _ProgramTrace:
     def _frame(self, frame: Frame) -> None:
         """Add a definition or event; raises RingError where it is damaged."""
         add = _ADDERS.get(frame.type)
+        frame_format = FRAMES.get(frame.type)
         if add is not None:
             add(self, frame)
+        elif frame_format is not None and frame_format.listed is not None:
+            event: Any = unpack(frame_format.body, frame.body)
+            times = self._ticks(event.begin, event.end)
+            self._told.listed(frame_format.listed, name_in(event), *times)
 
     def _op(self, frame: Frame) -> None:
         number = frame.number()
@@ -761,11 +763,6 @@ class _ProgramTrace:
         if call.kind == HostCall.SYNC:
             self._told.synchronize(call.ubatch, *times)
 
-    def _copy(self, frame: Frame) -> None:
-        copy = unpack(EventCopy, frame.body)
-        name = copy.name.split(b"\0")[0].decode("utf-8", "replace")
-        self._told.copy(name, *self._ticks(copy.begin, copy.end))
-
     def _ticks(self, *times: int) -> list[int]:
         return [min(time, FAR) - self._origin for time in times]
 
@@ -795,10 +792,9 @@ _ADDERS: Mapping[int, Callable[[_ProgramTrace, Frame], None]] = {
     FrameType.EXPERTS: _ProgramTrace._experts,
     FrameType.ROUTER: _ProgramTrace._experts,
     FrameType.HOST: _ProgramTrace._host_call,
-    FrameType.COPY: _ProgramTrace._copy,
 }
-"""What adds a frame, by its type. Clocks, lanes, types of tensors and the name of the
-program are not needed here."""
+"""What adds a frame, by its type; those with an `EventList` become spans without it.
+Clocks, lanes, types of tensors and the name of the program are not needed here."""
 
 
 def _rows_of_ubatch(ubatch: UbatchBody) -> dict[str, Any]:

@@ -457,11 +457,15 @@ class ProgramResidency:
             self._note_why(self._sampler.why())
         return has_news
 
-    def counts(self) -> tuple[int, int, int, int]:
-        """Return bytes in memory, of how many, bytes read and major faults; or -1."""
+    def counts(self) -> dict[str, Any]:
+        """Return what `SourceStatus` tells of it, by the names there; -1 not known."""
         last = self._log.last
-        read, major = (-1, -1) if last is None else (last.read_bytes, last.major_faults)
-        return self._log.total, self.model_bytes, read, major
+        return {
+            "resident_bytes": self._log.total,
+            "model_bytes": self.model_bytes,
+            "read_bytes": -1 if last is None else last.read_bytes,
+            "major_faults": -1 if last is None else last.major_faults,
+        }
 
     def put(self) -> None:
         """Put what is known into the trace."""

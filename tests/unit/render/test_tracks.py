@@ -53,7 +53,7 @@ ALARMS = TrackSpec(
     id="alarm",
     group="Alarms",
     kind=LaneKind.MARKER,  # a new kind has a member of its own
-    track="alarms:AlarmTrack",
+    track="template:AlarmTrack",
     row_height=30,
     max_open_lanes=0,
 )
@@ -61,7 +61,7 @@ ALARMS = TrackSpec(
 
 @pytest.fixture
 def with_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("ggscope.render.timeline.tracks.alarms")
+    module = ModuleType("ggscope.render.timeline.tracks.template")
     module.AlarmTrack = AlarmTrack
     monkeypatch.setitem(__import__("sys").modules, module.__name__, module)
     others = tuple(spec for spec in TRACKS if spec.kind is not LaneKind.MARKER)

@@ -357,10 +357,19 @@ class RunEvents:
         lane = self.lane("host", 0, "calls of the program", LaneKind.COMMAND, ("Host",))
         self.add(begin, max(begin, end), lane, name)
 
-    def copy(self, name: str, begin: int, end: int) -> None:
-        """Add a tensor that was copied between backends."""
-        lane = self.lane("copies", 0, "copies", LaneKind.COMMAND, ("Backends",))
-        self.add(begin, max(begin, end), lane, name)
+    def listed(
+        self, event_list: tuple[str, str, str], name: str | None, begin: int, end: int
+    ) -> None:
+        """Add an event of a list of its own, such as a copy between backends.
+
+        Parameters
+        ----------
+        event_list : its key, the title of its lane, and of the lane's group.
+        name : of the span; None = as the lane.
+        """
+        key, title, group = event_list
+        lane = self.lane(key, 0, title, LaneKind.COMMAND, (group,))
+        self.add(begin, max(begin, end), lane, title if name is None else name)
 
     def finish(self, until: int) -> None:
         """Close what is open, at `until`: the program is no more."""

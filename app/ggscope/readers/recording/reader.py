@@ -48,7 +48,12 @@ from ggscope.readers.recording.columns import (
 )
 from ggscope.readers.recording.story import end_words, story_of
 from ggscope.readers.source import Source
-from ggscope_capture.ring_format import LANES_OF_SLOT, TENSOR_SOURCES, HostCall
+from ggscope_capture.ring_format import (
+    LANES_OF_SLOT,
+    TENSOR_SOURCES,
+    HostCall,
+    listed_frames,
+)
 
 MAX_BYTES = 1 << 29
 _VERSIONS = (1, 2)
@@ -215,10 +220,12 @@ class _Sidecar:
                 kind = item.get("kind")
                 name = _CALLS.get(kind, f"call {kind}") if isinstance(kind, str) else ""
                 self._events.call(name, *times)
-        for item in self._items("copies"):
-            if times := self._times(item, "copies"):
-                copied = item.get("name")
-                self._events.copy(copied if isinstance(copied, str) else "", *times)
+        for _, listed in listed_frames():
+            for item in self._items(listed.key):
+                if times := self._times(item, listed.key):
+                    called = item.get("name")
+                    is_text = called is None or isinstance(called, str)
+                    self._events.listed(listed, called if is_text else "", *times)
         for item in self._items("whole_graphs"):
             self._whole_graph(item, lane_of)
         self._events.put()
