@@ -39,6 +39,8 @@ _SPEED = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: *(?:±|\+/-) *(?P<sd>\d+(?:\.\d
 _BUILD = re.compile(r"^build: *(?P<commit>\w+) *\((?P<number>\d+)\)", re.MULTILINE)
 _INSERT = re.compile(r"INSERT INTO \w+ \((?P<keys>[^)]*)\) VALUES \((?P<values>.*)\);")
 _VALUE = re.compile(r"'((?:[^']|'')*)'(?:, |$)")
+_FIRST_VALUE = re.compile(r'\{\s*"\w+"\s*:\s*[^\s\[{]')
+"""Begin of an object of values, in any order of keys."""
 _FAILS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -54,7 +56,7 @@ def form_of(text: str) -> str:
             return "json"
         if re.search(r'^\s*\{ *"', text, re.MULTILINE):
             return "jsonl"
-        if re.match(r'\{\s*"build_commit"', bare):
+        if '"model_filename"' in text and _FIRST_VALUE.match(bare):
             return "json"  # rows without their list
     if re.search(r"^\| *model .*\| *t/s *\|", text, re.MULTILINE):
         return "md"

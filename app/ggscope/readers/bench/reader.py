@@ -32,7 +32,7 @@ class BenchReader:
         """Judge a file by the keys or column names of llama-bench."""
         if b"\0" in head.data:
             return NOT_MINE
-        form = form_of(head.data.decode("utf-8", "replace"))
+        form = form_of(head.data.decode("utf-8-sig", "replace"))
         if not form:
             return NOT_MINE
         return Sniff(90, f"columns of llama-bench ({form})")
@@ -49,7 +49,7 @@ class BenchReader:
         """
         refuse_larger(source, _MAX_BYTES, "Split the file.")
         context.progress(0, source.size)
-        text = source.read(0, source.size).decode("utf-8", "replace")
+        text = source.read(0, source.size).decode("utf-8-sig", "replace")
         form = form_of(text)
         rows: list[Row] = []
         broken: list[int] = []

@@ -157,6 +157,29 @@ def test_rows_taken_out_of_a_list_are_read(n, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("form", FORMS)
+def test_byte_order_mark_and_line_ends_lose_no_row(form, line_end, tmp_path):
+    tests = bench_files.rows(1)
+    data = bench_files.written(tests, form)
+
+    runs = opened(tmp_path / "x.txt", b"\xef\xbb\xbf" + data.replace(b"\n", line_end))
+
+    assert runs.columns == opened(tmp_path / "y.txt", data).columns
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_row_with_its_keys_in_another_order_is_read(indent, tmp_path):
+    test = bench_files.rows(1, 1)[0]
+
+    runs = opened(
+        tmp_path / "x.txt", json.dumps(test, sort_keys=True, indent=indent).encode()
+    )
+
+    assert len(runs) == 1
+    assert runs.row(0)["avg_ts"] == test["avg_ts"]
+
+
 @pytest.mark.parametrize("depth", [10, 100, 400, 900, 2000])
 def test_values_nested_deeply_do_not_stop_the_reading(depth, tmp_path):
     tests = bench_files.rows(1, 3, deep="DEEP")
