@@ -84,7 +84,8 @@ class ImatrixReader:
         builder.importance = importance = entries.importance()
         # So a matrix alone lists its tensors; where they lie only the model tells.
         builder.tensors = _tensors(builder, importance)
-        events = {"entries": len(entries.names), "chunks": entries.chunks}
+        chunks = entries.chunks if entries.chunks >= 0 else None
+        events = {"entries": len(entries.names), "chunks": chunks}
         producer = {"dataset": ", ".join(entries.datasets)} if entries.datasets else {}
         return builder.snapshot(
             trace_info(

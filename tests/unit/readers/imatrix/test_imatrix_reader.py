@@ -183,3 +183,14 @@ def test_matrix_of_people_has_the_counts_of_the_index(name, tmp_path, capsys):
 
     events = json.loads(capsys.readouterr().out)["events"]
     assert events == {"entries": entry["entries"], "chunks": entry["chunks"]}
+
+
+def test_chunks_of_a_cut_file_are_unknown(tmp_path):
+    path = tmp_path / "x.dat"
+    data = imatrix_files.legacy(imatrix_files.entries())
+    path.write_bytes(data[: len(data) // 2])
+
+    events = open_trace(path).info.summary["events"]
+
+    assert events["chunks"] is None
+    assert events["entries"] > 0
