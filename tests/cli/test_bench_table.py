@@ -131,3 +131,19 @@ def test_files_of_people_have_the_counts_of_the_index(run, tmp_path, name):
 
     assert events == {"runs": entry["rows"], "repetitions": entry["repetitions"]}
     assert float(str(entry["avg_ts_first"])) == rows[0]["avg_ts"]
+
+
+def test_info_of_two_files_counts_the_tests_of_both(run, tmp_path):
+    files = []
+    for name, commit in (("a", "aaaa1111"), ("b", "bbbb2222")):
+        files.append(tmp_path / f"{name}.jsonl")
+        tests = bench_files.rows(1, build_commit=commit)
+        files[-1].write_bytes(bench_files.written(tests, "jsonl"))
+
+    value = json.loads(run("info", files[0], "--with", files[1], "--json").out)
+
+    n = 2 * len(bench_files.rows(1))
+    assert value["counts"]["records"] == n
+    assert value["events"] == {"runs": n, "repetitions": 3 * n}
+    assert value["producer"]["build_commit"] == "aaaa1111, bbbb2222"
+    assert value["producer"]["cpu_info"] == "a processor"

@@ -38,12 +38,17 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
 
 
 def producer_facts(trace: Trace) -> tuple[Fact, ...]:
-    """Return a fact for each value that a file states of itself, as it is written."""
-    return tuple(
-        Fact(key.replace("_", " "), value)
-        for key, value in trace.info.producer.items()
-        if value
-    )
+    """Return a fact for each value that files state of themselves, as it is written.
+
+    Where files of one reader state different values, each is given.
+    """
+    infos = [p.info for p in trace.parts if p.info.reader_id == trace.info.reader_id]
+    facts = []
+    for key, value in trace.info.producer.items():
+        stated = dict.fromkeys(info.producer.get(key, "") for info in infos)
+        text = ", ".join(filter(None, stated)) if len(infos) > 1 else value
+        facts.append(Fact(key.replace("_", " "), text or value))
+    return tuple(facts)
 
 
 def _verdicts(metrics: Sequence[tuple[str, DeclaredMetric]]) -> str:

@@ -36,7 +36,7 @@ from ggscope.analysis.sessions.metadata import with_metadata
 from ggscope.analysis.sessions.remap_ids import Move, full_tensors
 from ggscope.analysis.sessions.storage import joined_storage, with_places
 from ggscope.model.backend_ops import joined_ops
-from ggscope.model.bench import together
+from ggscope.model.bench import BenchRuns, together
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
@@ -47,6 +47,7 @@ from ggscope.model.trace import (
     MatchReport,
     ReadWarning,
     Trace,
+    TraceInfo,
 )
 from ggscope.model.units import TimeRange
 
@@ -426,7 +427,28 @@ def _with_bench(trace: Trace, sides: Sequence[SideFile]) -> Trace:
     if len(parts) == 1 and trace.bench is None:
         return replace(trace, bench=parts[0][1])
     own = [] if trace.bench is None else [(trace.info.name, trace.bench)]
-    return replace(trace, bench=together([*own, *parts]))
+    bench = together([*own, *parts])
+    infos = [part.info for part in trace.parts if part.role == "bench"]
+    if not len(trace.spans) and len(infos) == len(sides):
+        trace = replace(trace, info=_bench_info(trace.info, bench, infos))
+    return replace(trace, bench=bench)
+
+
+def _bench_info(
+    info: TraceInfo, bench: BenchRuns, infos: Sequence[TraceInfo]
+) -> TraceInfo:
+    """Return the facts of a session of benchmarks alone: the tests of all files."""
+    values: dict[str, dict[str, None]] = {}
+    for part in infos:
+        for key, value in part.producer.items():
+            values.setdefault(key, {})[value] = None
+    events = {"runs": len(bench), "repetitions": bench.n_repetitions}
+    return replace(
+        info,
+        n_records=len(bench),
+        producer={key: ", ".join(texts) for key, texts in values.items()},
+        summary={**info.summary, "events": events},
+    )
 
 
 # -- tensors -----------------------------------------------------------------
