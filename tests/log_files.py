@@ -2,7 +2,7 @@
 
 Written after the lines of real logs: before b9172 without times, since then with times
 in the first line of a block or in every line; ik_llama.cpp; old JSON lines; and behind
-the prefixes of Docker, journald and compose.
+the prefixes of Docker, journald, compose and Kubernetes.
 """
 
 import json
@@ -215,6 +215,22 @@ def _compose(line: Line) -> str:
     return f"llama-1  | {line.text}"
 
 
+def _cri(line: Line) -> str:
+    return f"{_cri_time(line.ms)} stderr F {line.text}"
+
+
+def _cri_time(ms: float) -> str:
+    return iso_time(ms)[:-1] + "000321Z"
+
+
+def _kubectl(line: Line) -> str:
+    return f"[pod/llama-7d9f8-x2x5k/server] {line.text}"
+
+
+def _kubectl_times(line: Line) -> str:
+    return f"[pod/llama-7d9f8-x2x5k/server] {_cri_time(line.ms)} {line.text}"
+
+
 def _colour(line: Line) -> str:
     return f"\x1b[32m{own_clock(line.ms)}\x1b[0m {line.level} \x1b[1m{line.text}\x1b[0m"
 
@@ -227,6 +243,9 @@ FORMS: dict[str, Callable[[Line], str]] = {
     "docker json": _docker_json,
     "journald": _journald,
     "compose": _compose,
+    "cri": _cri,
+    "kubectl": _kubectl,
+    "kubectl with times": _kubectl_times,
     "colours": _colour,
 }
 CLOCKED = {
@@ -235,6 +254,8 @@ CLOCKED = {
     "docker",
     "docker json",
     "journald",
+    "cri",
+    "kubectl with times",
     "colours",
 }
 
@@ -245,6 +266,31 @@ def log(requests: Sequence[Request], form: str = "clock") -> bytes:
     lines = [write(Line(float(i), text)) for i, text in enumerate(HEAD)]
     lines += [write(line) for line in lines_of(requests)]
     return ("\n".join(lines) + "\n").encode()
+
+
+def cut_by_cri(requests: Sequence[Request], seed: int = 0) -> bytes:
+    """Return `log` in the form "cri" with lines that the runtime has cut into pieces.
+
+    Timings and what announces them are whole. Between the pieces the program writes to
+    its other stream.
+    """
+    rng = np.random.default_rng(seed)
+    lines = [Line(float(i), text) for i, text in enumerate(HEAD)]
+    written = []
+    for line in (*lines, *lines_of(requests)):
+        time, text, pieces = _cri_time(line.ms), line.text, []
+        if not line.is_bare and not text.endswith("| "):
+            for _ in range(rng.integers(0, 4)):
+                at = int(rng.integers(0, len(text) + 1))
+                pieces.append(text[:at])
+                text = text[at:]
+        for piece in pieces:
+            written.append(f"{time} stderr P {piece}")
+            if rng.random() < 0.3:
+                written.append(f"{time} stdout F something else")
+        tags = "F:x" if pieces else "F"
+        written.append(f"{time} stderr {tags} {text}")
+    return ("\n".join(written) + "\n").encode()
 
 
 def interleaved(requests: Sequence[Request], form: str = "clock") -> bytes:

@@ -366,7 +366,9 @@ class LogRows(Struct):
 class LogTally(Struct):
     """How far a scan of a log came."""
 
-    _fields_ = (*_names(i64, "n_rows", "n_lines", "consumed", "n_known"),)
+    _fields_ = (
+        *_names(i64, "n_rows", "n_lines", "consumed", "n_known", "open_streams"),
+    )
 
 
 class CallRows(Struct):

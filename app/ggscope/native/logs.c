@@ -2,10 +2,12 @@
  * requests, when they were written, and the numbers in them.
  *
  * A line is what ends with \n or \r. Before its message may stand, in any order, escape
- * sequences of a terminal, the times of Docker, journald and syslog, the key=value pairs
- * of Go's slog, llama.cpp's own clock (M.SS.mmm.uuu L), and the name of a function.
+ * sequences of a terminal, the times of Docker, journald and syslog, what Kubernetes
+ * puts there (CRI, kubectl logs), the key=value pairs of Go's slog, llama.cpp's own clock
+ * (M.SS.mmm.uuu L), and the name of a function.
  *
- * Nothing here allocates or keeps state; the caller gives whole lines.
+ * Nothing here allocates; the caller gives whole lines. Pieces of a line that CRI has cut
+ * are put together within what is given at once.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -13,7 +15,7 @@
 #include "native.h"
 #include "text_table.h"
 
-enum { VALUES = 3, SCRATCH = 4096, NO_NUMBER = -2 };
+enum { VALUES = 3, SCRATCH = 4096, NO_NUMBER = -2, NEAR = 64 };
 enum { NO_CLOCK = 0, SINCE_START = 1, WALL = 2, LOCAL = 3 }; /* what a time counts from */
 
 /* readers/logs/lines.py: Kind */
@@ -41,6 +43,7 @@ typedef struct {
 typedef struct {
     int64_t n_rows, n_lines, consumed; /* bytes of whole lines */
     int64_t n_known;                   /* lines with a known prefix or message */
+    int64_t open_streams; /* bits: the last line of this stream is to be continued */
 } LogTally;
 
 typedef struct {
@@ -270,6 +273,36 @@ static const uint8_t *host_and_program(const uint8_t *at, const uint8_t *end)
     return spaces(p + 1, end);
 }
 
+/* " stderr F " behind a time, as runtimes of Kubernetes write it (CRI): P is a piece of a
+ * line, F its end. Returns where the text begins, or NULL. */
+static const uint8_t *cri_tags(const uint8_t *at, const uint8_t *end, int *stream,
+                               int *is_piece)
+{
+    *stream = begins(at, end, " stderr ");
+    if (!*stream && !begins(at, end, " stdout "))
+        return NULL;
+    const uint8_t *p = at + 8;
+    if (p == end || (*p != 'F' && *p != 'P'))
+        return NULL;
+    *is_piece = *p++ == 'P';
+    while (p < end && *p == ':') /* more tags may follow */
+        for (p++; p < end && *p != ' ' && *p != ':'; p++)
+            ;
+    if (p < end && *p != ' ')
+        return NULL;
+    return p < end ? p + 1 : p;
+}
+
+/* The whole prefix of CRI at the begin of a line; see cri_tags. */
+static const uint8_t *cri_prefix(const uint8_t *at, const uint8_t *end, Line *line,
+                                 int *stream, int *is_piece)
+{
+    if (end - at < 29 || at[4] != '-' || at[10] != 'T')
+        return NULL;
+    const uint8_t *p = date_time(at, end, line);
+    return p == NULL ? NULL : cri_tags(p, end, stream, is_piece);
+}
+
 /* The value of key=, quoted or not, up to a blank; NULL where it is not there. */
 static const uint8_t *value_of(const uint8_t *at, const uint8_t *end, const char *key,
                                const uint8_t **stop)
@@ -387,7 +420,10 @@ static int strip(Line *line)
             return 1;
         }
         if ((p = date_time(at, end, line)) != NULL) {
-            const uint8_t *q = host_and_program(p, end);
+            int stream, is_piece;
+            const uint8_t *q = cri_tags(p, end, &stream, &is_piece);
+            if (q == NULL)
+                q = host_and_program(p, end);
             line->at = q != NULL ? q : spaces(p, end);
             return 1;
         }
@@ -424,6 +460,13 @@ static int strip(Line *line)
             (p = value_of(at, end, "\"msg\":", &stop)) == NULL)
             return 0;
         line->at = p, line->end = stop;
+        return 1;
+    }
+    /* "[pod/llama-0/server] " of kubectl logs --prefix */
+    if (begins(at, end, "[pod/") &&
+        (p = memchr(at, ']', (size_t)smaller(end - at, 512))) != NULL &&
+        begins(p, end, "] ")) {
+        line->at = p + 2;
         return 1;
     }
     if (*at == '(' && (p = vllm_process(at, end)) != NULL) {
@@ -697,33 +740,79 @@ static int64_t plain(const uint8_t *at, const uint8_t *end, uint8_t *scratch)
     return n;
 }
 
+/* Puts a piece of a line and those that continue it one behind the other, as far as they
+ * are near; returns how many bytes these are. */
+static int64_t joined(const uint8_t *text, const uint8_t *line_end, const uint8_t *stop,
+                      int stream, uint8_t *scratch)
+{
+    int64_t n = smaller(line_end - text, SCRATCH);
+    memcpy(scratch, text, (size_t)n);
+    for (int i = 0; i < NEAR && line_end < stop && n < SCRATCH; i++) {
+        const uint8_t *at = line_end + 1, *p;
+        line_end = memchr(at, '\n', (size_t)(stop - at));
+        line_end = line_end == NULL ? stop : line_end;
+        Line line;
+        int other, is_piece;
+        p = cri_prefix(at, line_end, &line, &other, &is_piece);
+        if (p == NULL || other != stream)
+            continue;
+        int64_t more = smaller(line_end - p, SCRATCH - n);
+        memcpy(scratch + n, p, (size_t)more);
+        n += more;
+        if (!is_piece)
+            break;
+    }
+    return n;
+}
+
 /* Scans whole lines of `data`; the rest after the last line end is one, too, where
  * `is_last`. Stops where the rows are full: `consumed` tells how far it came. */
 EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
                                 int64_t capacity, const LogRows *rows, LogTally *tally)
 {
-    uint8_t scratch[SCRATCH];
+    uint8_t scratch[SCRATCH], pieces[SCRATCH];
     const uint8_t *at = data, *stop = data + n;
-    int64_t row = 0, n_lines = 0, n_known = 0;
+    int64_t row = 0, n_lines = 0, n_known = 0, open_streams = tally->open_streams;
     while (at < stop && row < capacity) {
         const uint8_t *feed = memchr(at, '\n', (size_t)(stop - at));
         if (feed == NULL && !is_last)
             break;
         const uint8_t *line_end = feed == NULL ? stop : feed;
         const uint8_t *piece = at;
-        int64_t first_row = row, known_before = n_known;
-        int is_full = 0;
+        int64_t first_row = row, known_before = n_known, open_before = open_streams;
+        int is_full = 0, stream, is_piece, is_joined = 0;
+        Line dated;
+        const uint8_t *text = cri_prefix(at, line_end, &dated, &stream, &is_piece);
+        if (text != NULL) {
+            int64_t bit = 1 << stream;
+            if (open_streams & bit) { /* was read with the first piece */
+                open_streams &= is_piece ? ~0 : ~bit;
+                at = line_end + (feed != NULL);
+                n_lines++;
+                continue;
+            }
+            open_streams |= is_piece ? bit : 0;
+            is_joined = is_piece;
+        }
         /* Progress is written over itself: each piece between \r is a line. */
         while (piece < line_end && row < capacity) {
             const uint8_t *end = memchr(piece, '\r', (size_t)(line_end - piece));
-            end = end == NULL ? line_end : end;
+            end = end == NULL || is_joined ? line_end : end;
             Line line = {piece, end, 0, NO_NUMBER, NO_NUMBER, NO_CLOCK, 0, 0,
                          NO_NUMBER};
-            int is_copy = memchr(piece, 0x1B, (size_t)smaller(end - piece, SCRATCH)) != NULL;
-            if (is_copy) {
-                line.at = scratch;
-                line.end = scratch + plain(piece, end, scratch);
+            if (is_joined) {
+                line.at = pieces;
+                line.end = pieces + joined(text, line_end, stop, stream, pieces);
+                line.time = dated.time, line.clock = dated.clock;
+                piece = text;
             }
+            int64_t n_looked = smaller(line.end - line.at, SCRATCH);
+            int is_copy = memchr(line.at, 0x1B, (size_t)n_looked) != NULL;
+            if (is_copy) {
+                line.end = scratch + plain(line.at, line.end, scratch);
+                line.at = scratch;
+            }
+            is_copy |= is_joined;
             int is_slog = 0;
             for (int i = 0; i < 5; i++) {
                 int stripped = strip(&line);
@@ -778,14 +867,14 @@ EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
             piece = end + 1;
         }
         if (is_full || (piece < line_end && first_row > 0)) { /* all of the line again */
-            row = first_row, n_known = known_before;
+            row = first_row, n_known = known_before, open_streams = open_before;
             break;
         }
         at = line_end + (feed != NULL);
         n_lines++;
     }
     tally->n_rows = row, tally->n_lines = n_lines, tally->n_known = n_known;
-    tally->consumed = at - data;
+    tally->consumed = at - data, tally->open_streams = open_streams;
     return row;
 }
 

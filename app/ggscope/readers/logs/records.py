@@ -18,7 +18,7 @@ from ggscope.readers.logs.lines import scan_text
 from ggscope.readers.source import read_at
 
 _STRETCH = 1 << 14
-_LONGEST_PREFIX = 200
+_LONGEST_PREFIX = 512
 """Bytes between the begin of a line and its message."""
 _RECORD_BYTES = 4096
 """Of a line that are read."""

@@ -81,6 +81,41 @@ def test_requests_are_those_that_were_written(form, seed, tmp_path):
     assert trace.log.has_clock == (form in CLOCKED)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_that_a_runtime_of_kubernetes_has_cut_are_whole(seed, tmp_path):
+    requests = random_requests(seed, 30)
+    whole = opened(tmp_path, log_files.log(requests, "cri"), "whole.txt")
+
+    trace = opened(tmp_path, log_files.cut_by_cri(requests, seed), "cut.txt")
+
+    assert rows_of(trace) == rows_of(whole) == expected(requests)
+    assert trace.log is not None
+    assert whole.log is not None
+    for name in ("launch", "queued", "n_cached", "n_reprocessed", "is_forced"):
+        ours, theirs = (getattr(t.log.requests, name) for t in (trace, whole))
+        assert ours.tolist() == theirs.tolist()
+    values = [
+        {c.name: (c.time.tolist(), c.value.tolist()) for c in t.counters}
+        for t in (trace, whole)
+    ]
+    assert values[0] == values[1]
+
+
+def test_piece_of_a_line_is_no_line(tmp_path):
+    time = b"2026-11-26T12:00:00.123456789Z"
+    launch = b"slot launch_slot_: id 0 | task 5 | processing task"
+    pieces = [
+        time + b" stderr P a line that begins like this: ",
+        time + b" stdout F " + launch,
+        time + b" stderr P " + launch,
+        time + b" stderr F",
+        time + b" stderr F " + launch,
+    ]
+    lines = scan_text(np.frombuffer(b"\n".join(pieces), np.uint8))
+    assert lines.line.tolist() == [1, 4]
+    assert lines.n_lines == len(pieces)
+
+
 @pytest.mark.parametrize("form", list(FORMS))
 def test_spans_last_as_long_as_the_log_says_and_are_derived(form, tmp_path):
     requests = random_requests(5, 30)

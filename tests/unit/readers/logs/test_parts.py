@@ -125,7 +125,9 @@ def telling_lines(data: bytes) -> dict[int, bytes]:
 
 
 @pytest.mark.usefixtures("short_blocks")
-@pytest.mark.parametrize("form", ["clock", "docker", "colours"])
+@pytest.mark.parametrize(
+    "form", ["clock", "docker", "cri", "kubectl with times", "colours"]
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_line_that_tells_something_is_read_again(form, seed, tmp_path):
     path = tmp_path / "x.log"
