@@ -3,9 +3,10 @@
 When names and accesses are added to a trace, its next index takes over what stays true.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -331,7 +332,9 @@ class TraceIndex:
         """Return the bands of phases in order of time.
 
         Those of a lane of phases; else neighbouring ubatches of one phase; else one
-        band per phase, from the first to the last span that is in it.
+        band per phase, from the first to the last span that is in it. A log whose
+        requests overlap or follow one another has phases of requests, and none of its
+        own: no bands.
         """
         return self._cache.get("phases", self._make_phases)
 
@@ -757,6 +760,8 @@ class TraceIndex:
                     times[phase] = TimeRange(
                         int(spans.start[inside].min()), int(spans.end[inside].max())
                     )
+        if trace.log is not None and _overlap(times.values()):
+            times = {}
         return bands_of_times(trace, times, tokens)
 
     def _make_places(self) -> tuple[I64, I64]:
@@ -782,6 +787,12 @@ class TraceIndex:
         rows = self.overlay_rows(key) if in_overlay else self.rows(key)
         numbers = (i for i, r in enumerate(rows) if r.position(span, start) is not None)
         return key, next(numbers, len(rows) - 1), in_overlay
+
+
+def _overlap(times: Iterable[TimeRange]) -> bool:
+    """Return whether some of the ranges have more than an edge in common."""
+    ordered = sorted(times, key=lambda time: time.start)
+    return any(b.start < a.end for a, b in pairwise(ordered))
 
 
 def mask_of_lanes(

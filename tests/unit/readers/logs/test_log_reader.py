@@ -8,6 +8,7 @@ import pytest
 
 import log_files
 import people
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.errors import CorruptError
 from ggscope.model.tables import Phase, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
@@ -114,6 +115,13 @@ def test_piece_of_a_line_is_no_line(tmp_path):
     lines = scan_text(np.frombuffer(b"\n".join(pieces), np.uint8))
     assert lines.line.tolist() == [1, 4]
     assert lines.n_lines == len(pieces)
+
+
+@pytest.mark.parametrize(("n", "names"), [(1, ("prompt", "generate")), (9, ())])
+def test_only_a_log_of_one_request_has_phases_of_its_own(n, names, tmp_path):
+    requests = random_requests(4, n)
+    trace = opened(tmp_path, log_files.log(requests))
+    assert TraceIndex(trace).phase_bands().names == names
 
 
 @pytest.mark.parametrize("form", list(FORMS))
