@@ -9,6 +9,7 @@ from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.summary import (
+    SummarySection,
     Target,
     bottleneck_name,
     bottleneck_text,
@@ -90,9 +91,12 @@ class SummaryPanel(QWidget):
         """Return section, title and value of all lines, to copy them."""
         return self.lines.texts()
 
-    def _show(self, trace: Trace, facts: Summary) -> None:
+    def _show(
+        self, trace: Trace, loaded: tuple[Summary, tuple[SummarySection, ...]]
+    ) -> None:
         if trace is not self._of:
             return
+        facts, sections = loaded
         self.result = facts
         name = bottleneck_name(facts)
         is_cause = name is None or (facts.cause and name == facts.cause.value)
@@ -104,7 +108,7 @@ class SummaryPanel(QWidget):
             trace,
             f"{name[:1].upper()}{name[1:]}" if is_cause else name,
             bottleneck_text(facts),
-            summary_sections(trace, facts),
+            sections,
             facts.tokens.bars,
         )
         reasons = unknown_lines(facts)
@@ -125,5 +129,8 @@ class SummaryPanel(QWidget):
             session.selection.select_group(SpanGroup(*target.group))
 
 
-def _summary_of(trace: Trace, watcher: Watcher | None) -> Summary:
-    return summary(trace, peak=peak_of(trace), watcher=watcher)
+def _summary_of(
+    trace: Trace, watcher: Watcher | None
+) -> tuple[Summary, tuple[SummarySection, ...]]:
+    facts = summary(trace, peak=peak_of(trace), watcher=watcher)
+    return facts, summary_sections(trace, facts)

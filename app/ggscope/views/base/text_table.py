@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from typing import Any, Literal
 
 from PySide6.QtCore import (
@@ -58,6 +59,9 @@ _MIN_WORDS = 0.4
 _UP, _DOWN = " ▴", " ▾"
 _MAX_HEAT = 0.6
 """How much of the accent the hottest cell has: its text must stay legible."""
+_MEASURED_ROWS, _MEASURED = 64, 3
+"""Rows in sight, and others, that are looked at for the width of a column, and how many
+of their texts are measured."""
 _MAX_NAME = 180
 """A stretching column of names is not squeezed below what they need, or this."""
 
@@ -414,8 +418,9 @@ class TextTable(QTableView):
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         self._widths: dict[str, int] = {}
         self._set_widths()
-        # Rows that are looked at for the width of a column.
-        header.setResizeContentsPrecision(64)
+        header.setResizeContentsPrecision(
+            _MEASURED_ROWS
+        )  # of a double click on an edge
         self.setSortingEnabled(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
@@ -455,7 +460,7 @@ class TextTable(QTableView):
         for section, heading in enumerate(self.rows.headings):
             if header.isSectionHidden(section):
                 continue  # has no width that it could keep
-            width = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
+            width = min(self._text_width(section) + scaled(8), scaled(240))
             width = max(width, self._title_width(heading))
             if heading.stretch and not heading.words:
                 least = max(self._least.get(section, scaled(heading.width)), width)
@@ -463,6 +468,23 @@ class TextTable(QTableView):
             elif not heading.stretch and width > header.sectionSize(section):
                 header.resizeSection(section, width)
         self._stretch()
+
+    def _text_width(self, section: int) -> int:
+        """Return the width of the longest texts of a column, of some of its rows.
+
+        Of those in sight and of some all over the table. Asking the delegate for each
+        of them would take 30 times as long.
+        """
+        n = self.rows.rowCount()
+        top = max(self.rowAt(0), 0)
+        some = {*range(top, min(top + _MEASURED_ROWS, n))}
+        some.update(range(0, n, max(n // _MEASURED_ROWS, 1)))
+        cells = {row: self.rows.row(row)[section] for row in some}
+        longest = nlargest(_MEASURED, cells, key=lambda row: len(cells[row].text))
+        chosen = [*longest, n - 1] if n else []  # the last one may be in bold
+        chosen += [row for row in some if cells[row].color][:1]
+        hints = (self.sizeHintForIndex(self.rows.index(i, section)) for i in chosen)
+        return max((hint.width() for hint in hints), default=0)
 
     def _keep_widths(self) -> None:
         """Note how wide the columns are, by their titles: others may come now."""
