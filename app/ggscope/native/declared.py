@@ -219,12 +219,20 @@ class Selection(Struct):
         *_names(In.i64, "split_first", "split_group", "split_bytes", "split_unknown"),
         *_names(In.i64, "split_before", "split_after", "split_whole"),
         *_names(In.i64, "window_start", "window_end", "window_before"),
-        ("n_windows", i64),
+        ("n_windows", i64), ("key", Out.i32),
         *_names(i64, "low", "n_table", "n_groups", "n_patterns"),
         *_names(i64, "time_start", "time_end"),
         *_names(i32, "column_width", "op_width", "flags_width", "pattern_width"),
         *_names(i32, "has_time", "worst_used", "mantissa"),
     )  # fmt: skip
+
+
+class Plain(Struct):
+    """What the first pass of the statistics adds up of most spans of a group."""
+
+    _fields_ = _names(
+        i64, "n", "total", "least", "most", "outside", "bytes", "open", "op_ticks"
+    )
 
 
 class Figures(Struct):
@@ -234,6 +242,7 @@ class Figures(Struct):
         *_names(Out.i64, "spans", "bytes", "total", "inside", "least", "most"),
         *_names(Out.i64, "unknown", "ops", "wait", "waits", "longest"),
         *_names(Out.i64, "open", "op_ticks", "op_bytes", "op_open"),
+        ("plain", _pointer("Plain", _DTYPES["int64_t"], is_const=False)),
         ("histogram", Out.u32),
     )  # fmt: skip
 
@@ -1025,9 +1034,12 @@ SOURCES = {
                 None, _in(Selection), i64, i64, i32, Out.i64,
             ),
             "ggscope_statistics_meets": (i32, _in(Selection), In.void, i32, i64, i64),
+            "ggscope_statistics_turns": (
+                i64, In.i64, In.i64, Out.i64, Out.i64, i64, i64, Out.u8,
+            ),
             "ggscope_statistics_cover": (
-                i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, i64, Out.i64,
-                Out.i64,
+                i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, In.u8, i64,
+                Out.i64, Out.i64,
             ),
             "ggscope_statistics_qualities": (i32, _in(Selection), i64, i64),
             "ggscope_statistics_own": (
@@ -1035,7 +1047,7 @@ SOURCES = {
                 _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,
             ),
         },
-        (Selection, Figures, Open),
+        (Selection, Plain, Figures, Open),
     ),
     "json_repeats": Source({"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)}),
     "ggmlviz": Source(

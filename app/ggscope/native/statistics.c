@@ -12,6 +12,8 @@
  */
 #include "native.h"
 
+#include <string.h>
+
 #define REPEATED 128 /* the flag of spans whose op is counted with another span */
 /* model/tables.py: the wait of a span is not recorded; it is so long or longer. */
 #define NO_WAIT 0xFFFFFFFFu
@@ -19,6 +21,11 @@
 #define FEW_RUNS 16 /* of so many the one that is next is found without a heap */
 #define N_CELL 5 /* figures of a cell of a table of two groupings */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
+#define BATCH 1024 /* spans that are looked at together; what is told of them is near */
+#define AHEAD 64 /* spans of a run: so far before it is its turn one is fetched */
+#define MAX_RUNS 256 /* order/time_merge.py; the number of a run is a byte */
+#define NOT_PLAIN 71 /* the flags of spans that are not MEASURED */
+#define CODE_BITS 6 /* of the bucket of a duration, besides those of the mantissa */
 
 enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
 
@@ -47,12 +54,25 @@ typedef struct {
      * much of them lies before each. */
     const int64_t *window_start, *window_end, *window_before;
     int64_t n_windows; /* 0: any time counts */
+    /* Of each span, 1 + its place in the histogram of the first pass, which writes it: so
+     * that what comes after need not find out again which group it is in. 0 where it is
+     * not to be counted, or its time is not used. NULL: nothing is written. */
+    int32_t *key;
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
     /* bytes per value, signed */
     int32_t column_width, op_width, flags_width, pattern_width;
     int32_t has_time, worst_used, mantissa;
 } Selection;
+
+/* What the first pass adds up of the spans of a group that are measured, in no range or
+ * on its edge, with no wait recorded: most spans, so it lies close together. */
+typedef struct {
+    int64_t n, total, least, most;
+    int64_t outside;      /* the part of the total that lies outside of the range */
+    int64_t bytes, open;  /* known ones, and ops of which some are not known */
+    int64_t op_ticks;     /* of the ops; 0 where they are as long as their spans */
+} Plain;
 
 /* What the first pass adds up; n_groups of each. */
 typedef struct {
@@ -62,6 +82,8 @@ typedef struct {
     int64_t *open; /* ops of which some bytes are not known */
     int64_t *op_ticks, *op_bytes, *op_open; /* the same and time and bytes of the ops
                                              * whose time is known */
+    Plain *plain; /* [n_groups * 2], of ops' own spans and of REPEATED ones; what is in
+                   * here is in no other figure, but for `unknown` */
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -135,7 +157,22 @@ static inline int64_t code_of(int64_t value, int32_t mantissa)
 
 static inline int64_t n_codes(int32_t mantissa)
 {
-    return (int64_t)(64 - mantissa) << mantissa;
+    return (int64_t)1 << (CODE_BITS + mantissa);
+}
+
+/* Return the key of a span whose time is used. */
+static inline int32_t key_in(int64_t group, int64_t duration, int32_t mantissa)
+{
+    return (int32_t)(1 + group * n_codes(mantissa) + code_of(duration, mantissa));
+}
+
+/* Return the group of span i, -1 where it is not to be counted or has no time that is
+ * used. */
+static inline int64_t timed_group_of(const Selection *s, int64_t i)
+{
+    if (s->key)
+        return s->key[i] > 0 ? (s->key[i] - 1) >> (CODE_BITS + s->mantissa) : -1;
+    return quality_of(s, i) > s->worst_used ? -1 : group_of(s, i);
 }
 
 /* Return part / whole of a time, as analysis/reads/file_blocks.py does. */
@@ -215,56 +252,175 @@ static void count_parts(const Selection *s, int64_t first, int64_t stop,
     }
 }
 
-/* First pass over spans first <= i < stop: add them to the figures. */
+/* Write the groups of n spans from `first` on, -1 where one is not to be counted. What
+ * does not change from span to span is asked for once, not for each of them. */
+#define EACH(type, columns, body)                                                      \
+    {                                                                                  \
+        const type *const column = (const type *)(columns) + first;                    \
+        for (int64_t k = 0; k < n; k++) {                                              \
+            body                                                                       \
+        }                                                                              \
+    }
+#define BY_WIDTH(width, columns, body)                                                 \
+    switch (width) {                                                                   \
+    case 1: EACH(int8_t, columns, body) break;                                         \
+    case 2: EACH(int16_t, columns, body) break;                                        \
+    case 4: EACH(int32_t, columns, body) break;                                        \
+    default: EACH(int64_t, columns, body)                                              \
+    }
+
+static void groups_of(const Selection *s, int64_t first, int64_t n, int32_t *group)
+{
+    if (s->column) {
+        const int64_t low = s->low;
+        const uint64_t n_table = (uint64_t)s->n_table;
+        const int32_t n_groups =
+            s->n_groups < INT32_MAX ? (int32_t)s->n_groups : INT32_MAX;
+        BY_WIDTH(s->column_width, s->column, {
+            const int64_t value = column[k];
+            const uint64_t at = (uint64_t)value - (uint64_t)low;
+            const int32_t one = value >= low && at < n_table ? s->table[at] : -1;
+            group[k] = one < n_groups ? one : -1;
+        })
+    } else {
+        memset(group, 0, (size_t)n * sizeof *group);
+    }
+    if (s->op)
+        BY_WIDTH(s->op_width, s->op, group[k] = column[k] < 0 ? -1 : group[k];)
+    if (s->mask)
+        EACH(uint8_t, s->mask, group[k] = column[k] ? group[k] : -1;)
+    if (s->has_time)
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t start = s->start[first + k];
+            if (start >= s->time_start && start < s->time_end)
+                continue;
+            if (!(start < s->time_end && s->end[first + k] > s->time_start))
+                group[k] = -1;
+        }
+}
+
+/* Add a span of a group to all of its figures but the histogram. */
+static void count_one(const Selection *s, int64_t i, int64_t group, const Figures *f)
+{
+    const int quality = quality_of(s, i);
+    f->spans[group * N_QUALITIES + quality]++;
+    const int is_own = !(number(s->flags, s->flags_width, i) & REPEATED);
+    f->ops[group] += is_own;
+    if (is_own) {
+        const int64_t pattern =
+            s->pattern ? number(s->pattern, s->pattern_width, i) : -1;
+        const int is_known = pattern >= 0 && pattern < s->n_patterns;
+        const int64_t bytes = is_known ? s->bytes[pattern] : 0;
+        const int is_open = !is_known || s->is_open[pattern];
+        f->bytes[group] += bytes;
+        f->unknown[group] += is_known ? s->unknown[pattern] : 0;
+        f->open[group] += is_open;
+        const int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
+        if (quality <= s->worst_used && ticks >= 0) {
+            f->op_ticks[group] =
+                (int64_t)((uint64_t)f->op_ticks[group] + (uint64_t)ticks);
+            f->op_bytes[group] += bytes;
+            f->op_open[group] += is_open;
+        }
+    }
+    if (s->wait && s->wait[i] != NO_WAIT) {
+        f->wait[group] += s->wait[i];
+        f->waits[group]++;
+        f->longest[group] += s->wait[i] == LONGEST_WAIT;
+    }
+    if (quality > s->worst_used)
+        return;
+    const int64_t duration = duration_of(s, i);
+    f->total[group] = (int64_t)((uint64_t)f->total[group] + (uint64_t)duration);
+    if (s->has_time)
+        f->inside[group] =
+            (int64_t)((uint64_t)f->inside[group] + (uint64_t)inside_of(s, i));
+    if (duration < f->least[group])
+        f->least[group] = duration;
+    if (duration > f->most[group])
+        f->most[group] = duration;
+}
+
+/* Write the low bytes of the flags, and what n spans from `first` on access, -1 where
+ * nobody knows. */
+static void read_flags(const Selection *s, int64_t first, int64_t n, uint8_t *flags,
+                       int32_t *pattern)
+{
+    BY_WIDTH(s->flags_width, s->flags, flags[k] = (uint8_t)column[k];)
+    if (!s->pattern) {
+        memset(pattern, -1, (size_t)n * sizeof *pattern);
+        return;
+    }
+    const int64_t n_patterns = s->n_patterns < INT32_MAX ? s->n_patterns : INT32_MAX;
+    BY_WIDTH(s->pattern_width, s->pattern, {
+        const int64_t one = column[k];
+        pattern[k] = one >= 0 && one < n_patterns ? (int32_t)one : -1;
+    })
+}
+
+/* First pass over spans first <= i < stop: add them to the figures. Writes their keys,
+ * unless they are shared out. */
 EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t stop,
                                      const Figures *f)
 {
-    const int64_t codes = n_codes(s->mantissa);
     if (s->split_first) {
         count_parts(s, first, stop, f);
         return;
     }
-    for (int64_t i = first; i < stop; i++) {
-        int64_t group = group_of(s, i);
-        if (group < 0)
-            continue;
-        int quality = quality_of(s, i);
-        f->spans[group * N_QUALITIES + quality]++;
-        int is_own = !(number(s->flags, s->flags_width, i) & REPEATED);
-        f->ops[group] += is_own;
-        if (is_own) {
-            int64_t pattern = s->pattern ? number(s->pattern, s->pattern_width, i) : -1;
-            const int is_known = pattern >= 0 && pattern < s->n_patterns;
-            const int64_t bytes = is_known ? s->bytes[pattern] : 0;
-            const int is_open = !is_known || s->is_open[pattern];
-            f->bytes[group] += bytes;
-            f->unknown[group] += is_known ? s->unknown[pattern] : 0;
-            f->open[group] += is_open;
-            const int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
-            if (quality <= s->worst_used && ticks >= 0) {
-                f->op_ticks[group] = (int64_t)((uint64_t)f->op_ticks[group]
-                                               + (uint64_t)ticks);
-                f->op_bytes[group] += bytes;
-                f->op_open[group] += is_open;
+    int32_t batch_group[BATCH], batch_key[BATCH], batch_pattern[BATCH];
+    uint8_t batch_flags[BATCH];
+    const int32_t mantissa = s->mantissa;
+    const int64_t time_start = s->has_time ? s->time_start : INT64_MIN;
+    const int64_t time_end = s->has_time ? s->time_end : INT64_MAX;
+    for (int64_t begin = first; begin < stop; begin += BATCH) {
+        const int64_t n = smaller(stop - begin, BATCH);
+        int32_t *const key = s->key ? s->key + begin : batch_key;
+        groups_of(s, begin, n, batch_group);
+        read_flags(s, begin, n, batch_flags, batch_pattern);
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t i = begin + k;
+            const int32_t group = batch_group[k];
+            key[k] = 0;
+            if (group < 0)
+                continue;
+            const int64_t duration = duration_of(s, i);
+            const int is_own = !(batch_flags[k] & REPEATED);
+            const int is_timed = !is_own || !s->op_ticks || s->op_ticks[i] >= 0;
+            if (batch_flags[k] & NOT_PLAIN || s->wait || !is_timed) {
+                count_one(s, i, group, f);
+                if (quality_of(s, i) <= s->worst_used)
+                    key[k] = key_in(group, duration, mantissa);
+                continue;
             }
+            key[k] = key_in(group, duration, mantissa);
+            Plain *const p = f->plain + 2 * group + !is_own;
+            p->n++;
+            p->total = (int64_t)((uint64_t)p->total + (uint64_t)duration);
+            if (s->start[i] < time_start || s->end[i] > time_end)
+                p->outside = (int64_t)((uint64_t)p->outside + (uint64_t)duration
+                                       - (uint64_t)inside_of(s, i));
+            if (duration < p->least)
+                p->least = duration;
+            if (duration > p->most)
+                p->most = duration;
+            if (!is_own)
+                continue;
+            if (s->op_ticks)
+                p->op_ticks =
+                    (int64_t)((uint64_t)p->op_ticks + (uint64_t)s->op_ticks[i]);
+            const int32_t pattern = batch_pattern[k];
+            if (pattern < 0) {
+                p->open++;
+                continue;
+            }
+            p->bytes += s->bytes[pattern];
+            p->open += s->is_open[pattern];
+            if (s->unknown[pattern])
+                f->unknown[group] += s->unknown[pattern];
         }
-        if (s->wait && s->wait[i] != NO_WAIT) {
-            f->wait[group] += s->wait[i];
-            f->waits[group]++;
-            f->longest[group] += s->wait[i] == LONGEST_WAIT;
-        }
-        if (quality > s->worst_used)
-            continue;
-        int64_t duration = duration_of(s, i);
-        f->total[group] = (int64_t)((uint64_t)f->total[group] + (uint64_t)duration);
-        if (s->has_time)
-            f->inside[group] = (int64_t)((uint64_t)f->inside[group]
-                                         + (uint64_t)inside_of(s, i));
-        if (duration < f->least[group])
-            f->least[group] = duration;
-        if (duration > f->most[group])
-            f->most[group] = duration;
-        f->histogram[group * codes + code_of(duration, s->mantissa)]++;
+        for (int64_t k = 0; k < n; k++)
+            if (key[k] > 0)
+                f->histogram[key[k] - 1]++;
     }
 }
 
@@ -349,6 +505,14 @@ EXPORT void ggscope_statistics_find(const uint32_t *histogram, int64_t n_groups,
     }
 }
 
+static inline void collect(int64_t duration, int64_t k, int64_t *cursor,
+                           const int64_t *limit, int64_t *values)
+{
+    const int64_t at = __atomic_fetch_add(&cursor[k], 1, __ATOMIC_RELAXED);
+    if (at < limit[k])
+        values[at] = duration;
+}
+
 /* Second pass: collect the durations of wanted buckets.
  *
  * slot[n_groups * n_codes] is 1 + the number of a wanted bucket, 0 for the others;
@@ -359,6 +523,14 @@ EXPORT void ggscope_statistics_collect(const Selection *s, int64_t first, int64_
                                        int64_t *values)
 {
     const int64_t codes = n_codes(s->mantissa);
+    if (s->key) {
+        for (int64_t i = first; i < stop; i++) {
+            const int64_t k = s->key[i] > 0 ? (int64_t)slot[s->key[i] - 1] - 1 : -1;
+            if (k >= 0 && k < n_slots)
+                collect(duration_of(s, i), k, cursor, limit, values);
+        }
+        return;
+    }
     for (int64_t i = first; i < stop; i++) {
         int64_t group = group_of(s, i);
         if (group < 0 || quality_of(s, i) > s->worst_used)
@@ -378,13 +550,10 @@ EXPORT void ggscope_statistics_collect(const Selection *s, int64_t first, int64_
                     continue;
                 duration = part_of(s, part, length);
             }
-            int64_t k =
+            const int64_t k =
                 (int64_t)slot[group * codes + code_of(duration, s->mantissa)] - 1;
-            if (k < 0 || k >= n_slots)
-                continue;
-            int64_t at = __atomic_fetch_add(&cursor[k], 1, __ATOMIC_RELAXED);
-            if (at < limit[k])
-                values[at] = duration;
+            if (k >= 0 && k < n_slots)
+                collect(duration, k, cursor, limit, values);
         }
     }
 }
@@ -489,11 +658,11 @@ EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t 
 {
     int64_t all = reach[s->n_groups], hint = 0;
     for (int64_t i = stop - 1; i >= first; i--) {
-        if (quality_of(s, i) > s->worst_used || s->end[i] <= s->start[i])
+        if (s->end[i] <= s->start[i])
             continue;
-        const int64_t high = elapsed(s, s->end[i], &hint);
-        const int64_t group = group_of(s, i);
+        const int64_t group = timed_group_of(s, i);
         if (group >= 0) {
+            const int64_t high = elapsed(s, s->end[i], &hint);
             if (high > reach[group])
                 reach[group] = high;
             if (high > all)
@@ -529,8 +698,8 @@ EXPORT int32_t ggscope_statistics_meets(const Selection *s, const void *op,
 static inline void cover(const Selection *s, int64_t i, int64_t *reach, int64_t *wall,
                          int64_t *hint)
 {
-    const int64_t group = group_of(s, i);
-    if (group < 0 || quality_of(s, i) > s->worst_used)
+    const int64_t group = timed_group_of(s, i);
+    if (group < 0)
         return;
     const int64_t low = elapsed(s, s->start[i], hint);
     const int64_t high = elapsed(s, s->end[i], hint);
@@ -580,18 +749,15 @@ static inline uint64_t least_of_half(const uint64_t *key)
     return e < f ? e : f;
 }
 
-/* Add up how much time the spans of each group cover together: go over at most
- * `budget` spans in the order of time and return how many that were, 0 at the end.
+/* Write which run each of the next spans in the order of time is of, at most `budget` of
+ * them; return how many that were, 0 at the end.
  *
- * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
- * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
- * all groups together. Groups that began nowhere have a reach of INT64_MIN; where the
- * spans are shared out by time, it is that of all spans before these. */
-EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
-                                        int64_t *cursor, int64_t *heap, int64_t n_runs,
-                                        int64_t budget, int64_t *reach, int64_t *wall)
+ * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on. */
+static int64_t merge_turns(const int64_t *start, const int64_t *stop, int64_t *cursor,
+                           int64_t *heap, int64_t n_runs, int64_t budget,
+                           uint8_t *turns)
 {
-    int64_t n = 0, done = 0, hint = 0;
+    int64_t n = 0, done = 0;
     for (int64_t k = 0; k < n_runs; k++)
         if (cursor[k] < stop[k])
             heap[n++] = k;
@@ -599,16 +765,15 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
         /* A heap waits for three loads at each of its levels, and mostly guesses wrong.
          * A few starts that lie side by side, each with the place of its run below it,
          * are looked through sooner: the least of them tells which run it is. */
-        const int64_t base = least_start(s->start, cursor, heap, n);
-        if (fits_beside(s->start, stop, heap, n, base)) {
+        const int64_t base = least_start(start, cursor, heap, n);
+        if (fits_beside(start, stop, heap, n, base)) {
             /* And the ones behind them: which is next need not wait for the columns. */
             uint64_t next[FEW_RUNS], ahead[FEW_RUNS];
             for (int64_t k = 0; k < FEW_RUNS; k++) {
                 const int64_t run = k < n ? heap[k] : 0, at = cursor[run];
-                next[k] = k < n ? key_of(s->start[at], base, k) : UINT64_MAX;
-                ahead[k] = k < n && at + 1 < stop[run]
-                               ? key_of(s->start[at + 1], base, k)
-                               : UINT64_MAX;
+                next[k] = k < n ? key_of(start[at], base, k) : UINT64_MAX;
+                ahead[k] = k < n && at + 1 < stop[run] ? key_of(start[at + 1], base, k)
+                                                       : UINT64_MAX;
             }
             const int is_half = n <= FEW_RUNS / 2;
             while (done < budget) {
@@ -621,25 +786,80 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
                     break;
                 const int64_t at = (int64_t)(least % FEW_RUNS), run = heap[at];
                 const int64_t i = cursor[run]++;
-                done++;
+                turns[done++] = (uint8_t)run;
                 next[at] = ahead[at];
-                ahead[at] = i + 2 < stop[run] ? key_of(s->start[i + 2], base, at)
-                                              : UINT64_MAX;
-                cover(s, i, reach, wall, &hint);
+                ahead[at] =
+                    i + 2 < stop[run] ? key_of(start[i + 2], base, at) : UINT64_MAX;
+                PREFETCH(start + i + AHEAD);
             }
             return done;
         }
     }
     for (int64_t at = n / 2 - 1; at >= 0; at--)
-        sift(s->start, cursor, heap, n, at);
+        sift(start, cursor, heap, n, at);
     while (n > 0 && done < budget) {
-        const int64_t run = heap[0], i = cursor[run]++;
-        done++;
-        if (cursor[run] >= stop[run])
+        const int64_t run = heap[0];
+        turns[done++] = (uint8_t)run;
+        if (++cursor[run] >= stop[run])
             heap[0] = heap[--n];
         if (n > 1)
-            sift(s->start, cursor, heap, n, 0);
-        cover(s, i, reach, wall, &hint);
+            sift(start, cursor, heap, n, 0);
+    }
+    return done;
+}
+
+/* The same for several calls, one part of the order each. */
+EXPORT int64_t ggscope_statistics_turns(const int64_t *start, const int64_t *stop,
+                                        int64_t *cursor, int64_t *heap, int64_t n_runs,
+                                        int64_t budget, uint8_t *turns)
+{
+    return n_runs > MAX_RUNS
+               ? 0
+               : merge_turns(start, stop, cursor, heap, n_runs, budget, turns);
+}
+
+/* Add up how much time the spans of each group cover together: go over at most
+ * `budget` spans in the order of time and return how many that were, 0 at the end.
+ *
+ * turns: [budget], the runs of the next spans; NULL: found out here.
+ * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
+ * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
+ * all groups together. Groups that began nowhere have a reach of INT64_MIN; where the
+ * spans are shared out by time, it is that of all spans before these. */
+EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
+                                        int64_t *cursor, int64_t *heap, int64_t n_runs,
+                                        const uint8_t *turns, int64_t budget,
+                                        int64_t *reach, int64_t *wall)
+{
+    uint8_t found[BATCH];
+    int64_t merged[MAX_RUNS], done = 0, hint = 0;
+    if (n_runs > MAX_RUNS)
+        return 0;
+    memcpy(merged, cursor, (size_t)n_runs * sizeof *merged);
+    const int64_t *const start = s->start, *const end = s->end;
+    const int32_t *const key = s->key;
+    while (done < budget) {
+        int64_t n = smaller(budget - done, BATCH);
+        if (!turns)
+            n = merge_turns(start, stop, merged, heap, n_runs, n, found);
+        if (n == 0)
+            break;
+        const uint8_t *const turn = turns ? turns + done : found;
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t run = turn[k];
+            if (run >= n_runs || cursor[run] >= stop[run])
+                return 0;
+            const int64_t i = cursor[run]++;
+            PREFETCH(start + i + AHEAD);
+            PREFETCH(end + i + AHEAD);
+            if (key) {
+                PREFETCH(key + i + AHEAD);
+                if (!key[i])
+                    continue;
+            }
+            cover(s, i, reach, wall, &hint);
+        }
+        done += n;
     }
     return done;
 }

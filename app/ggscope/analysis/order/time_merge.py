@@ -7,12 +7,14 @@ a few milliseconds for 33 million; only the rows in view are ever merged.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
@@ -36,7 +38,7 @@ class TimeRuns:
 
         They are of one lane and in time order. None where there are too many runs.
         """
-        return _edges(self.trace)
+        return _sorted_runs(self.trace).edges
 
     def merge(
         self,
@@ -223,6 +225,16 @@ def _run(start: I64, run: slice | Array) -> _Run:
     return _Stretch(start, run) if isinstance(run, slice) else _Run(start, run)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _SortedRuns:
+    edges: I64 | None
+
+
+@once
+def _sorted_runs(trace: Trace) -> _SortedRuns:
+    return _SortedRuns(_edges(trace))
+
+
 def _edges(trace: Trace) -> I64 | None:
     """Return where runs begin and end; None where there are too many."""
     start, lane, n = trace.spans.start, trace.spans.lane, len(trace.spans)
@@ -234,6 +246,6 @@ def _edges(trace: Trace) -> I64 | None:
         breaks = (start[after] < start[here]) | (lane[after] != lane[here])
         edges.append(np.flatnonzero(breaks) + rows.start + 1)
         n_found += len(edges[-1])
-        if n_found > MAX_RUNS:
+        if n_found >= MAX_RUNS:
             return None
     return np.concatenate([*edges, [n]]) if n else np.zeros(1, np.int64)

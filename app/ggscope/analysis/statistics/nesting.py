@@ -51,6 +51,7 @@ def nesting(
     blocks: SpanBlocks | None = None,
     limit: int | None = None,
     watcher: Watcher | None = None,
+    keys: npt.NDArray[np.int32] | None = None,
 ) -> Nesting:
     """Return self and wall time of the spans that are wanted, whose times are used.
 
@@ -61,11 +62,12 @@ def nesting(
     n_used : how many spans these are.
     limit : of more than these it is not told where they must be sorted; None =
         MAX_SPANS.
+    keys : of the `Figures` of the same groups and scope.
     """
     blocks = SpanBlocks(trace) if blocks is None else blocks
     scanned = None
     if ids is None:
-        scanned = scan.nested(trace, groups, scope, blocks, watcher)
+        scanned = scan.nested(trace, groups, scope, blocks, watcher, keys=keys)
     if scanned is not None:
         own_sums, wall = scanned
         own_sums = total if own_sums is None else own_sums

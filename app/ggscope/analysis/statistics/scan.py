@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.order.turns import MAX_SHARED_RUNS, Turns, time_cuts, turns_of
 from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
@@ -38,12 +39,15 @@ _MAX_OPEN = 1 << 22
 """Spans that are open at once in one lane; 24 bytes each where there are so many."""
 _NOT_IN_ORDER = 2
 """What the kernel says where self times cannot be told from the order of spans."""
-_MAX_RUNS = 64
-"""Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
 _N_CELL = 5
-_N_SUMS, _LEAST, _MOST = 14, 3, 4
-"""Figures of a group, and which of them are no sums."""
+_BYTES, _TOTAL, _INSIDE, _LEAST, _MOST, _UNKNOWN, _OPS = range(7)
+_OPEN, _OP_TICKS, _OP_BYTES, _OP_OPEN, _N_SUMS = range(10, 15)
+"""Places of the figures of a group."""
+_TOTAL_PLAIN, _LEAST_PLAIN, _MOST_PLAIN, _N_PLAIN = 1, 2, 3, 8
+"""The same among those of most spans."""
+MAX_KEYS = 1 << 25
+"""Of more spans no keys are kept: later passes look up the group of each again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +99,8 @@ class Figures:
     open : int64[n], ops of which some bytes are not known.
     op_ticks : int64[n], how long the ops took whose time is known, each on all of its
         threads together; op_bytes, op_open : bytes, and `open`, of these alone.
+    keys : int32[n_spans], of the compiled scan: what `nested` asks for of the same
+        groups and scope; None of very many spans.
     """
 
     spans: I64
@@ -113,6 +119,7 @@ class Figures:
     op_ticks: I64
     op_bytes: I64
     op_open: I64
+    keys: npt.NDArray[np.int32] | None = None
 
 
 class SpanBlocks:
@@ -214,9 +221,9 @@ def figures(
 ) -> Figures:
     """Return the figures of the spans that are wanted, see `can_scan`, `can_split`.
 
-    Equal to ``table.figures`` to the last bit. Two passes over the columns on
-    several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
-    Cancelled from the watcher.
+    Equal to ``table.figures`` to the last bit. Two passes on several threads; 4 bytes
+    per span, of at most 33 million, 32 MB per thread at most, and a few bytes for every
+    hundredth span. Raises Cancelled from the watcher.
     """
     return _Scan(trace, groups, scope, blocks, watcher).run()
 
@@ -244,9 +251,17 @@ def nested(
     scope: SpanScope,
     blocks: SpanBlocks,
     watcher: Watcher | None = None,
+    *,
+    keys: npt.NDArray[np.int32] | None = None,
 ) -> tuple[I64 | None, I64] | None:
     """Return self and wall time of each group, and of all together as the last.
 
+    Parameters
+    ----------
+    keys : from the `Figures` of the same groups and scope; quicker with them.
+
+    Notes
+    -----
     Self times are int64[n]; None where they are the totals: no span begins within one
     that counts. Wall times are int64[n + 1]. None as a whole where the trace does not
     fall into runs of spans in order of time, one per lane, or where `can_scan` says no.
@@ -260,7 +275,8 @@ def nested(
     lanes = trace.spans.lane[edges[:-1]] if len(edges) > 1 else trace.spans.lane[:0]
     if len(distinct(lanes)) < len(lanes):
         return None
-    return _Scan(trace, groups, scope, blocks, watcher).nested(edges, blocks)
+    scan = _Scan(trace, groups, scope, blocks, watcher, keys=keys)
+    return scan.nested(edges, blocks)
 
 
 def covered(
@@ -305,6 +321,8 @@ class _Scan:
         blocks: SpanBlocks,
         watcher: Watcher | None,
         windows: Windows | None = None,
+        *,
+        keys: npt.NDArray[np.int32] | None = None,
     ) -> None:
         lookup = groups.lookup
         if groups.split is not None:
@@ -313,11 +331,12 @@ class _Scan:
         self._trace, self._groups, self._watcher = trace, groups, watcher
         self._scope, self._n = scope, len(groups)
         self._mantissa = _mantissa(self._n, len(trace.spans))
-        self._n_codes = (64 - self._mantissa) << self._mantissa
+        self._n_codes = 64 << self._mantissa
         self._blocks = _joined(blocks.touching(scope.time))
         self._total = 2 * sum(rows.stop - rows.start for rows in self._blocks)
         self._lookup = lookup
         self._selection = self._make_selection(lookup, windows)
+        self._selection.key = keys
 
     def _make_selection(self, lookup: Lookup, windows: Windows | None) -> Selection:
         trace, s, scope = self._trace, self._trace.spans, self._scope
@@ -365,6 +384,11 @@ class _Scan:
 
     def run(self) -> Figures:
         """Return the figures."""
+        n_spans = len(self._trace.spans)
+        keys = None
+        if self._groups.split is None and self._total <= 2 * MAX_KEYS:
+            # Those of other blocks stay untouched pages of zeros.
+            keys = self._selection.key = np.zeros(n_spans, np.int32)
         spans, sums, histogram = self._count()
         size, total, inside, least, highest, unknown, ops, wait, waits, longest = sums[
             :10
@@ -384,7 +408,7 @@ class _Scan:
         least[unused] = highest[unused] = 0
         return Figures(
             spans, size, total, least, highest, values, inside, unknown, ops, wait,
-            waits, longest, n_open, ticks, op_bytes, op_open,
+            waits, longest, n_open, ticks, op_bytes, op_open, keys,
         )  # fmt: skip
 
     def crossed(self, columns: Grouping) -> I64:
@@ -472,7 +496,8 @@ class _Scan:
         Each worker takes a part of the time. What it needs to know of the spans before
         is how far they reach. `is_flat` : no two of a lane share time.
         """
-        cuts = self._cuts(*self._touched(edges))
+        turns, first, stop = self._in_turn(edges, *self._touched(edges))
+        cuts = time_cuts(self._trace.spans.start, first, stop)
         n_parts = len(cuts) - 1
         reach = np.full((n_parts + 1, self._n + 1), np.iinfo(np.int64).min)
         wall = np.zeros((n_parts, self._n + 1), np.int64)
@@ -490,10 +515,18 @@ class _Scan:
             at = part.start
             cursor, stop = cuts[at].copy(), cuts[at + 1]
             heap = np.zeros(len(cursor), np.int64)
-            while not is_over.is_set() and library().ggscope_statistics_cover(
-                self._selection, stop, cursor, heap, len(cursor), _CALL_ROWS,
-                reach[at], wall[at],
-            ):  # fmt: skip
+            while not is_over.is_set():
+                left = int((stop - cursor).sum())
+                n = min(left, _CALL_ROWS)
+                order = None
+                if turns is not None:
+                    place = turns.before(cursor)
+                    order = turns.run[place : place + n]
+                if not library().ggscope_statistics_cover(
+                    self._selection, stop, cursor, heap, len(cursor), order, n,
+                    reach[at], wall[at],
+                ):  # fmt: skip
+                    break
                 if worker == 0 and self._watcher is not None:
                     try:
                         self._watcher.progress(2 * self._total, 2 * self._total)
@@ -508,6 +541,27 @@ class _Scan:
         total: I64 = wall.sum(axis=0)
         return total
 
+    def _in_turn(
+        self, edges: I64, first: I64, stop: I64
+    ) -> tuple[Turns | None, I64, I64]:
+        """Return the known order of the spans, and the rows where it begins and ends.
+
+        It goes by time alone, so some rows may come before the wanted ones: it is not
+        taken where they are more than these.
+        """
+        turns = turns_of(self._trace)
+        has_some = stop > first
+        if turns is None or not has_some.any():
+            return None, first, stop
+        start = self._trace.spans.start
+        earliest, latest = start[first[has_some]].min(), start[stop[has_some] - 1].max()
+        runs = list(pairwise(edges.tolist()))
+        low = [a + np.searchsorted(start[a:b], earliest, "left") for a, b in runs]
+        high = [a + np.searchsorted(start[a:b], latest, "right") for a, b in runs]
+        if sum(high) - sum(low) > 2 * (stop - first).sum():
+            return None, first, stop
+        return turns, np.array(low), np.array(high)
+
     def _touched(self, edges: I64) -> tuple[I64, I64]:
         """Return the first row, and that behind the last, of each run that may count.
 
@@ -515,7 +569,7 @@ class _Scan:
         """
         low, high = edges[:-1].copy(), edges[1:].copy()
         time, s = self._scope.time, self._trace.spans
-        if time is None or len(low) > _MAX_RUNS:
+        if time is None or len(low) > MAX_SHARED_RUNS:
             return low, high
         for run, (first, stop) in enumerate(pairwise(edges.tolist())):
             high[run] = first + np.searchsorted(s.start[first:stop], time.end)
@@ -528,23 +582,6 @@ class _Scan:
                     low[run] = at
                     break
         return low, high
-
-    def _cuts(self, first: I64, stop: I64) -> I64:
-        """Return at which rows of each run a worker's time begins, int64[n + 1, runs].
-
-        Times are those that share the longest run out evenly.
-        """
-        if (stop - first).sum() < _CALL_ROWS or len(first) > _MAX_RUNS:
-            return np.stack([first, stop])
-        start, n_parts = self._trace.spans.start, n_workers()
-        longest = int(np.argmax(stop - first))
-        share = np.arange(1, n_parts) * int(stop[longest] - first[longest]) // n_parts
-        times = start[first[longest] + share]
-        inner = [
-            low + np.searchsorted(start[low:high], times)
-            for low, high in zip(first.tolist(), stop.tolist(), strict=True)
-        ]
-        return np.concatenate([first[None], np.stack(inner, axis=1), stop[None]])
 
     def _last(self, work: Callable[[int, slice], None], pieces: list[slice]) -> None:
         """Share out work of which the watcher hears that all is but done."""
@@ -566,7 +603,12 @@ class _Scan:
         counters = [
             np.zeros((self._n, self._n_codes), np.uint32) for _ in range(n_parts)
         ]
-        parts = [FigureSums(spans[k], *sums[k], counters[k]) for k in range(n_parts)]
+        plain = np.zeros((n_parts, self._n, 2, _N_PLAIN), np.int64)
+        plain[..., _LEAST_PLAIN] = _LONGEST
+        parts = [
+            FigureSums(spans[k], *sums[k], plain[k], counters[k])
+            for k in range(n_parts)
+        ]
 
         def count(worker: int, rows: slice) -> None:
             library().ggscope_statistics_count(
@@ -574,12 +616,35 @@ class _Scan:
             )
 
         share_out(count, self._blocks, self._watcher, total=self._total)
-        for other in counters[1:]:
-            counters[0] += other
-        together = sums.sum(axis=0)
+        by_quality, together = spans.sum(axis=0), sums.sum(axis=0)
         together[_LEAST] = sums[:, _LEAST].min(axis=0)
         together[_MOST] = sums[:, _MOST].max(axis=0)
-        return spans.sum(axis=0), together, counters[0]
+        self._add_plain(plain, by_quality, together)
+        used = slice(0, int(together[_MOST].max(initial=0)).bit_length() + 1)
+        octaves = [one.reshape(self._n, 64, -1)[:, used] for one in counters]
+        for other in octaves[1:]:
+            octaves[0] += other
+        return by_quality, together, counters[0]
+
+    def _add_plain(self, plain: I64, spans: I64, sums: I64) -> None:
+        """Add what the first pass has of most spans, int64[n_parts, n, 2, 8]."""
+        added = plain.sum(axis=(0, 2))
+        n, total, _, _, outside, size, is_open, ticks = added.T
+        of_ops = plain[:, :, 0].sum(axis=0)
+        spans[:, Quality.MEASURED] += n
+        if self._scope.time is not None:
+            sums[_INSIDE] += total - outside
+        if self._selection.op_ticks is None:
+            ticks = of_ops[:, _TOTAL_PLAIN]
+        for figure, values in (
+            (_BYTES, size), (_TOTAL, total), (_OPS, of_ops[:, 0]), (_OPEN, is_open),
+            (_OP_TICKS, ticks), (_OP_BYTES, size), (_OP_OPEN, is_open),
+        ):  # fmt: skip
+            sums[figure] += values
+        least = plain[..., _LEAST_PLAIN].min(axis=(0, 2))
+        highest = plain[..., _MOST_PLAIN].max(axis=(0, 2))
+        np.minimum(sums[_LEAST], least, out=sums[_LEAST])
+        np.maximum(sums[_MOST], highest, out=sums[_MOST])
 
     def _loose(self) -> list[tuple[I64, I64, I64, I64]]:
         """Return accesses that name their span: groups, bytes, 0 or 1 for more.
@@ -629,19 +694,19 @@ class _Scan:
     ) -> tuple[I64, I64]:
         """Return (first, durations): bucket k holds durations[first[k]:first[k + 1]].
 
-        The durations ascend within each bucket. Writes over the histogram.
+        The durations ascend within each bucket.
         """
         counters = histogram.reshape(-1)
         first = np.concatenate([[0], np.cumsum(counters[bucket], dtype=np.int64)])
-        counters[:] = 0
-        counters[bucket] = np.arange(1, len(bucket) + 1)
+        slots = np.zeros(len(counters), np.uint32)
+        slots[bucket] = np.arange(1, len(bucket) + 1)
         durations = np.zeros(int(first[-1]), np.int64)
         cursor = first[:-1].copy()
         limit = first[1:].copy()
 
         def collect(_: int, rows: slice) -> None:
             library().ggscope_statistics_collect(
-                self._selection, rows.start, rows.stop, counters, len(bucket), cursor,
+                self._selection, rows.start, rows.stop, slots, len(bucket), cursor,
                 limit, durations,
             )  # fmt: skip
 
@@ -670,7 +735,7 @@ def _mantissa(n_groups: int, n_spans: int) -> int:
     return max(
         bits
         for bits in range(_MAX_MANTISSA + 1)
-        if bits == 0 or n_groups * (64 - bits) << bits <= n_counters
+        if bits == 0 or n_groups * 64 << bits <= n_counters
     )
 
 

@@ -206,10 +206,11 @@ class _Sums:
             least[known] = ordered[begin]
             highest[known] = ordered[first[known + 1] - 1]
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
+        ticks, size, is_open = self._of_ops
         return Figures(
             self._spans, self._bytes, total, least, highest, values, self._inside,
             self._unknown, self._ops, self._wait, self._waits, self._longest,
-            self._open, *self._of_ops,
+            self._open, ticks, size, is_open,
         )  # fmt: skip
 
     def _sorted_durations(self) -> I64:
@@ -426,6 +427,7 @@ def stat_table(
             blocks=blocks,
             limit=most_nested,
             watcher=watcher,
+            keys=sums.keys,
         )
     latencies = None
     if by == "token":

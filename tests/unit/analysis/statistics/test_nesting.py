@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import builders
 from ggmlviz_files import T0, graph, run, write
 from ggscope.analysis import workers
+from ggscope.analysis.order import turns
 from ggscope.analysis.statistics import nesting, scan
 from ggscope.analysis.statistics.nesting import covered, own_times
 from ggscope.analysis.statistics.table import StatTable, stat_table
@@ -183,9 +184,18 @@ def test_sums_of_self_time_are_never_more_than_the_totals(by):
             assert row.wall <= trace.extent.duration
 
 
+def share_out_among(monkeypatch, n_workers):
+    """Have that many workers go over few spans at a time."""
+    for module in (scan, turns, workers):
+        monkeypatch.setattr(module, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    monkeypatch.setattr(turns, "LEAST_SHARED", 32)
+
+
 def by_hand(monkeypatch):
     """Have self and wall time computed by sorting, as without the compiled scan."""
-    monkeypatch.setattr(scan, "nested", lambda *_: None)
+    monkeypatch.setattr(scan, "nested", lambda *_, **__: None)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -217,8 +227,9 @@ def test_compiled_scan_and_sorting_agree(monkeypatch, seed):
 @pytest.mark.parametrize("n_lanes", [1, 5, 12, 40])
 @pytest.mark.parametrize("is_nested", [False, True])
 @pytest.mark.parametrize("is_far", [False, True])
+@pytest.mark.parametrize("keeps", ["order", "keys", "both", "nothing"])
 def test_time_that_workers_share_out_adds_up(
-    monkeypatch, n_workers, n_lanes, is_nested, is_far
+    monkeypatch, n_workers, n_lanes, is_nested, is_far, keeps
 ):
     rng = np.random.default_rng(n_lanes)
     n = 2_000
@@ -237,10 +248,11 @@ def test_time_that_workers_share_out_adds_up(
         start[order], end[order], lane=lane, op=rng.integers(0, 4, n),
         flags=rng.choice([0, 0, 0, 4], n).astype(np.uint16),
     )  # fmt: skip
-    monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
-    monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
-    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    share_out_among(monkeypatch, n_workers)
+    if keeps in ("order", "both"):
+        monkeypatch.setattr(turns, "LEAST_SPANS", 1)
+    if keeps in ("order", "nothing"):
+        monkeypatch.setattr(scan, "MAX_KEYS", 0)
     ranges = (None, TimeRange(4_000, 4_300), TimeRange(0, 50), TimeRange(8_999, 9_999))
     blocks = scan.SpanBlocks(trace)
     compiled = [
@@ -283,10 +295,7 @@ def test_graphs_around_ops_take_nothing_from_them(monkeypatch, n_workers, inside
     )  # fmt: skip
     only_graphs = np.ones(len(order), np.bool_)
     only_graphs[order >= len(order) - 2] = False
-    monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
-    monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
-    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    share_out_among(monkeypatch, n_workers)
     asked = [
         {"by": by, "mask": mask, "time": time}
         for by in ("op", "lane", "thread")

@@ -21,7 +21,7 @@ from ggscope.analysis.statistics.scan import BLOCK_ROWS, SpanBlocks, SpanScope
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.errors import Cancelled
 from ggscope.model.selection import By
-from ggscope.model.tables import Quality, SpanFlag
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from link_traces import random_links_trace
@@ -154,6 +154,30 @@ def test_cancelled_scan_leaves_the_next_one_right(
         again = statistics(trace)
 
     assert again == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("keeps_keys", [True, False])
+def test_scan_equals_numpy_on_ops_that_several_threads_tell_of(
+    monkeypatch: pytest.MonkeyPatch, seed: int, keeps_keys: bool
+) -> None:
+    if not keeps_keys:
+        monkeypatch.setattr(scan, "MAX_KEYS", 0)
+    rng = np.random.default_rng(seed)
+    trace = random_trace(seed, 3_000, lanes=3)
+    repeated = int(SpanFlag.REPEATED)
+    flags = rng.choice([0, 0, 0, 1, SpanFlag.ESTIMATED, SpanFlag.UNFINISHED], 3_000)
+    flags[trace.spans.lane > 0] |= repeated
+    columns = {"flags": flags.astype(np.uint16)}
+    if seed % 2:
+        wait = rng.choice(np.array([0, 7, 1 << 20, NO_WAIT, LONGEST_WAIT]), 3_000)
+        columns["wait"] = wait.astype(np.uint32)
+    trace = replace(trace, spans=replace(trace.spans, **columns))  # type: ignore[arg-type]
+    length = trace.extent.duration
+    for time in (None, TimeRange(length // 5, length // 2)):
+        for by in ("op", "layer", "tensor"):
+            for include in (False, True):
+                assert_same(trace, by, time=time, include_estimated=include)
 
 
 def test_cancelled_numpy_statistics_raise() -> None:
