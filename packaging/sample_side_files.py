@@ -41,8 +41,8 @@ def gguf(layout: Layout) -> tuple[bytes, int]:
     """Return a GGUF file of version 3 and where its data begin."""
     tokens = b"".join(_text(f"<{i}>") for i in range(VOCAB))
     fields = [
-        _words("general.architecture", "qwen3moe"),
-        _words("general.name", "Sample MoE"),
+        _string_entry("general.architecture", "qwen3moe"),
+        _string_entry("general.name", "Sample MoE"),
         _number("general.file_type", 2),
         _number("qwen3moe.block_count", N_LAYERS),
         _number("qwen3moe.context_length", CONTEXT),
@@ -72,7 +72,7 @@ def _number(key: str, value: int) -> bytes:
     return _text(key) + struct.pack("<II", 4, value)
 
 
-def _words(key: str, value: str) -> bytes:
+def _string_entry(key: str, value: str) -> bytes:
     return _text(key) + struct.pack("<I", 8) + _text(value)
 
 

@@ -207,9 +207,9 @@ def alive_buffers(view: BuffersView) -> set[int]:
     return set(place.scene.alive or ())
 
 
-def empty_words(view: View) -> str:
+def placeholder_text(view: View) -> str:
     """Return what stands where a picture would stand."""
-    return "\n".join(view.empty_words())  # type: ignore[attr-defined]  # of a picture
+    return "\n".join(view.placeholder_text())  # type: ignore[attr-defined]  # of a picture
 
 
 def tips(view: View, step: int = 25) -> str:

@@ -156,7 +156,7 @@ def _level(value: Any) -> str:
     return level
 
 
-def _words(value: Any) -> list[str]:
+def _names(value: Any) -> list[str]:
     """Return the members of a list, or of a text with commas."""
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
@@ -169,7 +169,7 @@ def _words(value: Any) -> list[str]:
 
 def _ops(value: Any) -> tuple[str, ...]:
     """Return names as ggml spells them; a leading "!" leaves an op out."""
-    ops = tuple(word.upper().removeprefix("GGML_OP_") for word in _words(value))
+    ops = tuple(word.upper().removeprefix("GGML_OP_") for word in _names(value))
     if not all(_OP.fullmatch(op.removeprefix("!")) for op in ops):
         raise _WrongError("names of ops, such as MUL_MAT, or !MUL_MAT to leave one out")
     if len({op.startswith("!") for op in ops}) > 1:
@@ -182,7 +182,7 @@ def _numbers(what: str, end: int) -> Callable[[Any], tuple[int, ...]]:
 
     def read(value: Any) -> tuple[int, ...]:
         numbers: set[int] = set()
-        for word in _words(value):
+        for word in _names(value):
             match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word)
             if not match:
                 raise _WrongError(expected)

@@ -632,9 +632,9 @@ def apply(
     every = names is None
     names = names or frozenset()
     if every or names & {"ops", "op_timing"}:
-        control["op_mask"][0] = _as_words(op_mask(settings, ops), 4)
+        control["op_mask"][0] = _mask_words(op_mask(settings, ops), 4)
     if every or names & {"threads", "thread_tracking"}:
-        control["lane_mask"][0] = _as_words(_thread_mask(settings), 8)
+        control["lane_mask"][0] = _mask_words(_thread_mask(settings), 8)
     if every or "layers" in names:
         # The tracer keeps to a range, and 0, 0 is all of them: gaps, and layer 0
         # alone, are left out when the outputs are written.
@@ -682,7 +682,7 @@ def _thread_mask(settings: Settings) -> int:
     return every & ~sum(1 << ith for ith in traced)
 
 
-def _as_words(mask: int, n: int) -> list[int]:
+def _mask_words(mask: int, n: int) -> list[int]:
     return [mask >> (64 * word) & _ALL_OPS for word in range(n)]
 
 

@@ -547,7 +547,7 @@ static void *compute_same(void *memory)
     return NULL;
 }
 
-#define MOST_SAME 8
+#define MAX_SAME 8
 
 static void compute_contexts(const char *library, int n_graphs, int n_same)
 {
@@ -561,8 +561,8 @@ static void compute_contexts(const char *library, int n_graphs, int n_same)
     fake.name = (void *)dlsym(handle, "ggml_set_name");
     fake.run = (void *)dlsym(handle, "fake_compute");
     size_t size = (size_t)(n_nodes + 2) * 512;
-    void *all[MOST_SAME];
-    pthread_t others[MOST_SAME];
+    void *all[MAX_SAME];
+    pthread_t others[MAX_SAME];
     for (int i = 0; i < n_same; i++)
         all[i] = malloc(size);
     compute_one(all[0], size, n_nodes, 8, "same", 1); // what is found once is found
@@ -594,7 +594,7 @@ int main(int argc, char **argv)
     int n_graphs = atoi(argv[2]);
     if (strcmp(plan, "contexts") == 0) {
         int n_same = argc > 5 ? atoi(argv[5]) : 1;
-        compute_contexts(library, n_graphs, n_same < MOST_SAME ? n_same : MOST_SAME);
+        compute_contexts(library, n_graphs, n_same < MAX_SAME ? n_same : MAX_SAME);
         return 0;
     }
     uint64_t best = compute(library, n_graphs, plan);

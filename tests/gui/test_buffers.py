@@ -401,7 +401,7 @@ def test_why_there_is_no_picture_is_wrapped_and_not_cut(
 
     picture = view.picture(width, 400, 1.0)
 
-    text = " ".join(view.empty_words())
+    text = " ".join(view.placeholder_text())
     lines = [t for b in picture.batches if isinstance(b, TextBatch) for t in b.texts]
     wide = [text_width(line.text, line.face, line.size) for line in lines]
     assert " ".join(line.text for line in lines) == text

@@ -18,7 +18,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
 from pages import Page, is_settled
-from panes import empty_words, titles_of
+from panes import placeholder_text, titles_of
 from reads_builder import moe_reads
 from statements import new_statement, new_statements
 
@@ -160,8 +160,10 @@ def test_worker_is_said_to_do_what_it_is_asked_for(
 
 def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
     trace = moe_reads(tokens=12)
-    partial = empty_words(shown("cache", replace(trace, pending=frozenset({"spans"}))))
-    whole = empty_words(shown("cache", builders.nested_trace()))
+    partial = placeholder_text(
+        shown("cache", replace(trace, pending=frozenset({"spans"})))
+    )
+    whole = placeholder_text(shown("cache", builders.nested_trace()))
 
     assert new_statement(partial, whole)
 
@@ -183,5 +185,5 @@ def test_trace_without_reads_says_so(qtbot, qapp):
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.compose(600, 200, 1.0) is None
-    assert view.empty_words()[0] == "No accesses"
+    assert view.placeholder_text()[0] == "No accesses"
     session.close()

@@ -50,7 +50,7 @@ from ggscope.views.details.histogram import DurationHistogram
 from ggscope.views.timeline.tooltips import tooltip_for
 from messages import clear, said
 from pages import DetailsPage
-from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
+from panes import placeholder_text, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from statements import new_statements
 from support import ROOT
@@ -63,7 +63,7 @@ def why_empty(view: PaintedView) -> str:
     """Return what stands where the picture would, "" where there is one."""
     size = view.canvas_size()
     made = view.compose(size.width(), size.height(), 1.0)
-    return "" if made is not None else empty_words(view)
+    return "" if made is not None else placeholder_text(view)
 
 
 def texts(widget) -> str:

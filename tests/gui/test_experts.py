@@ -29,7 +29,7 @@ from ggscope.render.experts import Measure, frames, main_grid
 from ggscope.render.grid import Cell, GridGeometry
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.experts.texts import beside_words
+from ggscope.views.experts.texts import beside_text
 from ggscope.views.experts.view import ExpertsView
 from scenes import texts_of
 from statements import new_statement
@@ -216,7 +216,7 @@ def beside_words_of(
     trace: Trace, beside: Beside, *cells: Cell, layer: int | None = None
 ) -> str:
     result = experts_result(trace, None, None, layer, beside)
-    return "\n".join(beside_words(result, cell) for cell in cells)
+    return "\n".join(beside_text(result, cell) for cell in cells)
 
 
 def test_overlap_says_why_it_is_not_known() -> None:

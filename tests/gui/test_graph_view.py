@@ -561,7 +561,7 @@ def test_trace_without_graph_says_what_to_open(
 ) -> None:
     session.set_trace(builders.llama_like_trace())
 
-    assert "No graph" in view.empty_words()[0]
+    assert "No graph" in view.placeholder_text()[0]
     assert view.picture(400, 300, 1.0).batches
 
 

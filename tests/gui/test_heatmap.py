@@ -463,7 +463,7 @@ def test_trace_without_accesses_says_so(qtbot: QtBot) -> None:
     view.show()
     qtbot.waitUntil(lambda: view.base is not None)
 
-    assert view.empty_words()[0] == "No accesses"
+    assert view.placeholder_text()[0] == "No accesses"
     assert view.picture(400, 200, 1).batches
 
     view.release()

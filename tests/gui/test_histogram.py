@@ -274,8 +274,13 @@ def test_amount_that_nobody_knows_says_so(
     amount = amounts(trace_of(session), "rate")(slice(0, 3))
     assert (amount < 0).all()
     assert view.histogram.scene_now() is None
-    assert view.histogram.empty_words()[0] == "No rate is known of what is counted."
-    assert "not 3 whose bytes or time are not known" in view.histogram.empty_words()[1]
+    assert (
+        view.histogram.placeholder_text()[0] == "No rate is known of what is counted."
+    )
+    assert (
+        "not 3 whose bytes or time are not known"
+        in view.histogram.placeholder_text()[1]
+    )
 
 
 def test_narrow_pane_has_the_histogram_below(view: StatisticsView) -> None:

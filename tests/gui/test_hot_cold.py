@@ -219,7 +219,7 @@ def test_trace_without_accesses_says_so(qtbot, qapp):
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.compose(600, 200, 1.0) is None
-    assert view.empty_words()[0] == "No accesses"
+    assert view.placeholder_text()[0] == "No accesses"
     session.close()
 
 

@@ -446,7 +446,7 @@ def test_choices_show_their_words_whole(pane_of, kind: str) -> None:
 def test_pane_without_anything_says_what_is_missing(pane_of, view_id: str) -> None:
     view = pane_of(view_id, TRACES["spans alone"]())
 
-    head, sentence = view.empty_words()
+    head, sentence = view.placeholder_text()
 
     assert head
     assert len(sentence.split()) > 4, "says what to open"

@@ -349,7 +349,7 @@ def test_trace_without_points_says_what_it_lacks(
     session.set_trace(trace())
     settle_view(qtbot, view)
 
-    title, hint = view.empty_words()
+    title, hint = view.placeholder_text()
     assert view.scene_now() is None or len(view.placed.points)
     if view.scene_now() is None:
         assert title

@@ -132,12 +132,12 @@ def test_old_importance_matrix_tells_which_experts_were_never_used(
     document = opened(path)
     settle(qtbot, document)
 
-    _, hint = pane(document, "experts").empty_words()  # type: ignore[attr-defined]
+    _, hint = pane(document, "experts").placeholder_text()  # type: ignore[attr-defined]
     assert "3 of 18 experts (layer 0: 5; layer 1: 5; layer 2: 5)" in hint
     for view_id in ("cache", "hot_cold"):
         document.workspace.show_view(view_id)
         settle(qtbot, document)
-        text = " ".join(pane(document, view_id).empty_words())  # type: ignore[attr-defined]
+        text = " ".join(pane(document, view_id).placeholder_text())  # type: ignore[attr-defined]
         assert "importance matrix" in text
 
 

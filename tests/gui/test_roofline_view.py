@@ -133,7 +133,7 @@ def test_trace_without_shapes_says_what_it_lacks(
     settle_view(qtbot, view)
 
     assert view.scene_now() is None
-    title, hint = view.empty_words()
+    title, hint = view.placeholder_text()
     assert "shapes" in title
     assert "GGUF" in hint
     assert view.figure() is None

@@ -335,7 +335,7 @@ def test_heatmap_of_a_model_alone_draws_no_axis_of_time(
     view = shown("heatmap", read_gguf(tmp_path, gguf_files.encode()))
 
     assert view.scene_now() is None
-    assert all(view.empty_words())
+    assert all(view.placeholder_text())
 
 
 def test_many_tensors_list_the_largest_and_say_so(

@@ -192,7 +192,7 @@ def test_trace_without_positions_says_so(view, qtbot):
     choose(qtbot, view, "over_box", "context")
 
     assert view.scene_now() is None
-    assert "positions" in view.empty_words()[0]
+    assert "positions" in view.placeholder_text()[0]
     assert "no slope" in view.controls.words.text()
 
 

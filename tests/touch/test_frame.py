@@ -249,7 +249,7 @@ def test_views_asked_for_leave_the_timeline_where_it_is(
     hand.press("ctrl+3")
     assert shown(other.workspace) == ["timeline", "heatmap"]
     (heatmap,) = other.workspace.views("heatmap")
-    qtbot.waitUntil(lambda: "Add" in heatmap.empty_words()[1])
+    qtbot.waitUntil(lambda: "Add" in heatmap.placeholder_text()[1])
 
     hand.press("ctrl+Tab")
     assert window.document is document

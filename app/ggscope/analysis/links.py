@@ -496,7 +496,7 @@ def _of_nodes(
         ),
         layers=lone,
         ranges=merged_ranges(ranges),
-        rules=_words(rules),
+        rules=_rules_text(rules),
     )
 
 
@@ -568,7 +568,7 @@ def _nodes_of_spans(correlation: Correlation | None, ids: I64) -> tuple[I64, str
     if correlation is None or not len(ids):
         return empty(np.int64), ""
     nodes, rules = correlation.nodes_of(ids)
-    return _distinct(nodes), _words({Rule(int(r)) for r in np.unique(rules)})
+    return _distinct(nodes), _rules_text({Rule(int(r)) for r in np.unique(rules)})
 
 
 def _nodes_of_tensors(trace: Trace, rows: I64) -> I64:
@@ -582,5 +582,5 @@ def _rows_of(graph: Graph, tensors: I64) -> I64:
     return np.flatnonzero(np.isin(graph.tensor, tensors)).astype(np.int64)
 
 
-def _words(rules: set[Rule]) -> str:
+def _rules_text(rules: set[Rule]) -> str:
     return "; ".join(rule.words for rule in sorted(rules) if rule)

@@ -9,7 +9,7 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
-from ggscope.descriptions.reads import answer_text, asked_words, rests_on
+from ggscope.descriptions.reads import answer_text, question_text, rests_on
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.sanitize import one_line
 
@@ -83,7 +83,7 @@ def _print_table(reads: WhatIf, given: list[Answer]) -> None:
         output.emit(line)
     who = "The run asks" if reads.has_all else "What is recorded of the run asks"
     output.emit(
-        f"{who} for {asked_words(reads)}; "
+        f"{who} for {question_text(reads)}; "
         f"{format_bytes(reads.working_set)} are first reads."
     )
 

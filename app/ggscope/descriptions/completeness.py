@@ -26,7 +26,7 @@ def completeness_text(result: Completeness) -> str:
     skipped = f"; {_tokens_text(result.tokens)}" if result.tokens.gaps else ""
     if share is None:
         why = result.why or "the expected number of records is unknown"
-        return f"unknown: {why}{skipped}{_lists_words(result)}"
+        return f"unknown: {why}{skipped}{_lists_text(result)}"
     basis = f"based on {' and '.join(result.rests_on)}"
     if not n:
         text = f"no {'op ' if result.n_lists else ''}records missing ({basis})"
@@ -41,7 +41,7 @@ def completeness_text(result: Completeness) -> str:
                 f"; likely {format_count(low)} to {format_count(high)}, with those "
                 "that every pass or the ends of the recording may lack"
             )
-    text += skipped + _lists_words(result)
+    text += skipped + _lists_text(result)
     if unseen := result.n_unseen:
         text += (
             f"; not counted: {format_count(unseen)} "
@@ -62,7 +62,7 @@ def completeness_text(result: Completeness) -> str:
     return text
 
 
-def _lists_words(result: Completeness) -> str:
+def _lists_text(result: Completeness) -> str:
     n = result.n_lists
     if not n:
         return ""

@@ -87,10 +87,10 @@ def _fact(file: str, figure: DeclaredMetric) -> Fact:
 def join_text(join: MatchReport) -> str:
     """Return "accesses with a tensor of map.json: 134 of 134 (100.0 %): name 18, …"."""
     subject = _SUBJECTS.get(join.kind, join.kind + " of {0}").format(join.part)
-    return f"{subject}: {fit_words(join)}"
+    return f"{subject}: {join_counts_text(join)}"
 
 
-def fit_words(join: MatchReport) -> str:
+def join_counts_text(join: MatchReport) -> str:
     """Return "134 of 134 (100.0 %): name 18, …", without the subject."""
     if not join.n_all:
         return "nothing to compare"

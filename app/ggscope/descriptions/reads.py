@@ -406,7 +406,7 @@ def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
     lines = [
         f"With {format_bytes(given.capacity)} of page cache {run} "
         f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of "
-        f"{asked_words(reads)}.",
+        f"{question_text(reads)}.",
         f"Compulsory misses (first reads): {format_bytes(curve.cold_bytes)}. "
         f"A cache of {format_bytes(reads.working_set)} reads nothing twice.",
         f"Optimum (Belady, knows the future): {format_bytes(given.best)}; no cache of "
@@ -424,7 +424,7 @@ def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def asked_words(reads: WhatIf) -> str:
+def question_text(reads: WhatIf) -> str:
     """Return the bytes that the run requests, with what they count."""
     sequence = reads.sequence
     rule = counting_rule(

@@ -20,7 +20,7 @@ _UNKNOWN_REASONS = {
 }
 
 
-def origin_words(trace: Trace, span: int, row: int) -> tuple[str, str]:
+def origin_text(trace: Trace, span: int, row: int) -> tuple[str, str]:
     """Return whether an access came from disk: in short, and with its evidence.
 
     Both are "" where the page cache was not sampled.
@@ -64,7 +64,7 @@ def _samples_text(trace: Trace, facts: Evidence) -> str:
     )
 
 
-def held_words(trace: Trace, tensor: int) -> str:
+def resident_text(trace: Trace, tensor: int) -> str:
     """Return how much of a tensor is in memory by the last sample; "" without one."""
     samples = trace.residency
     column = -1 if samples is None else samples.column_of(tensor)

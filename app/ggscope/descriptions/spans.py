@@ -17,7 +17,7 @@ from ggscope.analysis.reads.op_io import (
     directions_of,
 )
 from ggscope.analysis.reads.shared import spans_of_op
-from ggscope.descriptions.residency import origin_words
+from ggscope.descriptions.residency import origin_text
 from ggscope.model.tables import (
     NO_WAIT,
     AccessColumns,
@@ -108,7 +108,7 @@ class AccessFact:
     bytes : size as a number, -1 unknown.
     tensor : row of ``Trace.tensors``, -1 unknown or several.
     of_range : tensors that its bytes lie in, with how many, where it names none.
-    origin, origin_words : whether it came from disk, shortly and with what that rests
+    origin, origin_text : whether it came from disk, shortly and with what that rests
         on; "" where nobody looked at the page cache.
     """
 
@@ -126,7 +126,7 @@ class AccessFact:
     tensor: int = -1
     of_range: tuple[str, ...] = ()
     origin: str = ""
-    origin_words: str = ""
+    origin_text: str = ""
 
 
 def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
@@ -238,9 +238,9 @@ def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     )
     if trace.residency is None:
         return facts
-    origins = (origin_words(trace, span, row) for row in range(len(facts)))
+    origins = (origin_text(trace, span, row) for row in range(len(facts)))
     return tuple(
-        replace(fact, origin=short, origin_words=origin_text)
+        replace(fact, origin=short, origin_text=origin_text)
         for fact, (short, origin_text) in zip(facts, origins, strict=True)
     )
 
@@ -427,7 +427,7 @@ def access_line(access: AccessFact) -> str:
     """Return an access in one line: ``DISK blk.4.ffn_down.weight · 24.8 MiB · …``."""
     parts = [f"{access.badge} {'→ ' if access.is_write else ''}{access.name}"]
     parts += [p for p in (access.size, access.place) if not p.endswith(NOT_AVAILABLE)]
-    parts += [access.origin_words] if access.origin_words else []
+    parts += [access.origin_text] if access.origin_text else []
     return " · ".join(parts)
 
 

@@ -46,19 +46,19 @@ class Texts:
         self._strings, self._op_name = trace.strings, trace.op_name
         self._n_strings = len(trace.strings)
         n_ops = int(trace.spans.op.max(initial=-1)) + 1
-        self._first_word = self._n_strings + n_ops
-        self._words: list[str] = []
+        self._first_new = self._n_strings + n_ops
+        self._new_texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self._empty = trace.strings.find("")
 
     @property
     def n(self) -> int:
         """How many texts there are so far."""
-        return self._first_word + len(self._words)
+        return self._first_new + len(self._new_texts)
 
     def __getitem__(self, number: int) -> str:
-        if number >= self._first_word:
-            return self._words[number - self._first_word]
+        if number >= self._first_new:
+            return self._new_texts[number - self._first_new]
         if number >= self._n_strings:
             return self._op_name(number - self._n_strings)
         return self._strings[number]
@@ -68,7 +68,7 @@ class Texts:
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = self.n
-            self._words.append(text)
+            self._new_texts.append(text)
         return number
 
     def strings(self, ids: Array) -> I64:

@@ -270,7 +270,7 @@ def model_text(path: str) -> str:
         word
         for word in (
             architecture or "unknown architecture",
-            f"{_in_words(n)} parameters",
+            f"{_short_count(n)} parameters",
             kind or "unknown quantisation",
             f"{layers} layers" if layers >= 0 else "unknown number of layers",
             f"{experts} experts" if experts > 0 else "",
@@ -281,7 +281,7 @@ def model_text(path: str) -> str:
     )
 
 
-def _in_words(n: int) -> str:
+def _short_count(n: int) -> str:
     for unit, word in ((10**9, "billion"), (10**6, "million")):
         if n >= unit:
             return f"{n / unit:.4g} {word}"

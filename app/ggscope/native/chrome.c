@@ -11,7 +11,7 @@ enum {
     HAS_TIME = 1, HAS_DURATION = 2, HAS_ID = 4, BINDS_ENCLOSING = 8, OF_PROCESS = 16,
     OF_ALL = 32, IS_NEGATIVE = 64, IS_CPU_TIME = 128,
 };
-enum { TEXTS_PER_ROW = 6, MOST_LOOKED_AT = 64 };
+enum { TEXTS_PER_ROW = 6, MAX_LOOKED_AT = 64 };
 #define UNKNOWN (-1)
 
 /* One row per event. */
@@ -399,7 +399,7 @@ EXPORT int64_t ggscope_chrome_pair(int64_t n, const int32_t *track,
         int32_t found = top, above = -1;
         for (int k = 0; found >= 0 && name[i] >= 0 && name[found] != name[i]; k++) {
             above = found;
-            found = k == MOST_LOOKED_AT ? -1 : below[found];
+            found = k == MAX_LOOKED_AT ? -1 : below[found];
         }
         if (found < 0) {
             if (top < 0)

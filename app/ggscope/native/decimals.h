@@ -9,7 +9,7 @@
 
 #include "native.h"
 
-enum { MOST_DIGITS = 27, FAR_EXPONENT = 64, MOST_REAL = 64, MOST_POINT = 8 };
+enum { MAX_DIGITS = 27, FAR_EXPONENT = 64, MAX_REAL = 64, MAX_POINT = 8 };
 #define FARTHEST (INT64_C(1) << 61)
 
 /* A part of a text. */
@@ -38,7 +38,7 @@ static inline int decimal(Piece piece, int shift, int64_t *value)
             continue;
         }
         any = 1;
-        if (n == MOST_DIGITS) {
+        if (n == MAX_DIGITS) {
             scale += !behind;
             continue;
         }
@@ -115,7 +115,7 @@ static inline int exact_real(Piece piece, double *value)
 /* A number as a float: a counter's value, never a time. 0 where it is none. */
 static inline int real(Piece piece, double *value)
 {
-    char digits[MOST_REAL + MOST_POINT + 1], *p = digits, *end;
+    char digits[MAX_REAL + MAX_POINT + 1], *p = digits, *end;
     const char *point = localeconv()->decimal_point;
     const uint8_t *at = piece.at, *behind = piece.end;
     int any = 0;
@@ -125,8 +125,8 @@ static inline int real(Piece piece, double *value)
         at++;
     while (at < behind && is_blank(behind[-1]))
         behind--;
-    for (; at < behind && p - digits < MOST_REAL; at++) {
-        if (*at == '.' && point != NULL && strlen(point) <= MOST_POINT) {
+    for (; at < behind && p - digits < MAX_REAL; at++) {
+        if (*at == '.' && point != NULL && strlen(point) <= MAX_POINT) {
             /* strtod takes the point of the language that is set. */
             strcpy(p, point);
             p += strlen(point);

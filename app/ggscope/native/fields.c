@@ -7,7 +7,7 @@
 
 /* readers/common/objects.py: Kind */
 enum { SKIPPED, INTEGER, MICROSECONDS, REAL, TEXT, LIST };
-enum { MOST_PATHS = 32, MOST_DEPTH = 4 };
+enum { MAX_PATHS = 32, MAX_DEPTH = 4 };
 enum { LONGEST_FIELD = 1 << 20 };
 #define NO_NUMBER INT64_MIN
 
@@ -17,7 +17,7 @@ enum { LONGEST_FIELD = 1 << 20 };
 typedef struct {
     int64_t n;
     const uint8_t *keys;         /* all keys of all paths, one behind the other */
-    const int32_t *begin, *length; /* of each key, MOST_DEPTH for each path */
+    const int32_t *begin, *length; /* of each key, MAX_DEPTH for each path */
     const uint8_t *depth, *kind; /* of each path */
 } FieldPaths;
 
@@ -37,7 +37,7 @@ static uint32_t matches(const FieldPaths *paths, uint32_t alive, int depth, Piec
 {
     uint32_t matching = 0;
     for (uint32_t left = alive; left; left &= left - 1) {
-        const int i = __builtin_ctz(left), k = i * MOST_DEPTH + depth;
+        const int i = __builtin_ctz(left), k = i * MAX_DEPTH + depth;
         if (is_key(key, (const char *)paths->keys + paths->begin[k], paths->length[k]))
             matching |= 1u << i;
     }
@@ -101,7 +101,7 @@ static int take_object(Cursor *c, const FieldPaths *paths, uint32_t alive, int d
 
 static uint32_t all_of(const FieldPaths *paths)
 {
-    return paths->n >= MOST_PATHS ? UINT32_MAX : (1u << paths->n) - 1;
+    return paths->n >= MAX_PATHS ? UINT32_MAX : (1u << paths->n) - 1;
 }
 
 static void clear(const FieldPaths *paths, Taken *taken)
@@ -148,7 +148,7 @@ EXPORT int64_t ggscope_json_fields(const uint8_t *data, int64_t size, int64_t at
                                    ListTally *list)
 {
     Cursor c = {data + at, data + size};
-    int64_t n = 0, outer[MOST_PATHS];
+    int64_t n = 0, outer[MAX_PATHS];
     const int is_nested = inner->n > 0;
     begin_list(list);
     *n_objects = 0;

@@ -91,7 +91,7 @@ typedef struct {
     Value fields[N_FIELDS];
 } Event;
 
-enum { MOST_OTHERS = 32 }; /* keys of an event that are no fields */
+enum { MAX_OTHERS = 32 }; /* keys of an event that are no fields */
 
 /* Note a key that is no field; 0 where it has been there, or there are too many. */
 static int is_new(Text *others, int *n_others, const Text *key)
@@ -99,7 +99,7 @@ static int is_new(Text *others, int *n_others, const Text *key)
     for (int i = 0; i < *n_others; i++)
         if (is_text(&others[i], (const char *)key->start, key->length))
             return 0;
-    if (*n_others == MOST_OTHERS)
+    if (*n_others == MAX_OTHERS)
         return 0;
     others[(*n_others)++] = *key;
     return 1;
@@ -110,7 +110,7 @@ static int is_new(Text *others, int *n_others, const Text *key)
 static int take_event(Cursor *c, Event *event)
 {
     Value ignored;
-    Text key, others[MOST_OTHERS];
+    Text key, others[MAX_OTHERS];
     int n_others = 0;
     int64_t place[2];
     event->seen = 0;

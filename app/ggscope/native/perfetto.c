@@ -35,8 +35,8 @@ enum {
 };
 enum { CLEARED_FLAG = 1, NEEDED_FLAG = 2, MONOTONIC = 3, FIRST_LOCAL = 64, LAST_LOCAL = 127 };
 enum {
-    VARINT, FIXED64, BYTES, FIXED32 = 5, N_KINDS = 2048, MOST_EXTRA = 8, SPARE = 64,
-    MOST_ITEMS = 1 << 20, LONGEST_PACKET = 64 << 20, RESYNC_BYTES = 1 << 20,
+    VARINT, FIXED64, BYTES, FIXED32 = 5, N_KINDS = 2048, MAX_EXTRA = 8, SPARE = 64,
+    MAX_ITEMS = 1 << 20, LONGEST_PACKET = 64 << 20, RESYNC_BYTES = 1 << 20,
     RESYNC_FIELDS = 64, LONGEST_TEXT = 1 << 20,
 };
 #define FARTHEST (INT64_C(1) << 62)
@@ -122,7 +122,7 @@ typedef struct {
     uint8_t *n_extra, *n_extra_double;
     int64_t *clock, *pid, *tid, *time;
     uint64_t *track;
-    int32_t *extra, *extra_double; /* MOST_EXTRA tracks each */
+    int32_t *extra, *extra_double; /* MAX_EXTRA tracks each */
 } PerfettoSequences;
 
 /* Of each clock, and of each interned text. */
@@ -387,7 +387,7 @@ static int64_t add_tracks(Scan *s, const Field *f, int32_t *tracks, int64_t n)
 {
     Piece c = f->bytes;
     uint64_t uuid = f->number;
-    for (int64_t more = f->wire != BYTES || varint(&c, &uuid); more && n < MOST_EXTRA;
+    for (int64_t more = f->wire != BYTES || varint(&c, &uuid); more && n < MAX_EXTRA;
          more = f->wire == BYTES && varint(&c, &uuid))
         tracks[n++] = numbered(s->track_numbers, UUID, uuid, 0);
     return n;
@@ -397,8 +397,8 @@ static void take_defaults(Scan *s, Piece c, int32_t sequence)
 {
     Field f;
     PerfettoSequences *q = s->sequences;
-    int32_t *const extra = q->extra + (int64_t)sequence * MOST_EXTRA;
-    int32_t *const doubles = q->extra_double + (int64_t)sequence * MOST_EXTRA;
+    int32_t *const extra = q->extra + (int64_t)sequence * MAX_EXTRA;
+    int32_t *const doubles = q->extra_double + (int64_t)sequence * MAX_EXTRA;
     q->clock[sequence] = 0;
     q->has_track[sequence] = q->n_extra[sequence] = q->n_extra_double[sequence] = 0;
     while (next_field(&c, &f) == 1) {
@@ -734,9 +734,9 @@ typedef struct {
     uint8_t n_extra_double, n_values, n_reals;
     uint8_t quality;
     int32_t columns[5], word;
-    int32_t extra[MOST_EXTRA], extra_double[MOST_EXTRA];
-    int64_t values[MOST_EXTRA];
-    double reals[MOST_EXTRA];
+    int32_t extra[MAX_EXTRA], extra_double[MAX_EXTRA];
+    int64_t values[MAX_EXTRA];
+    double reals[MAX_EXTRA];
 } Event;
 
 static void take_legacy(Piece c, Event *e)
@@ -858,17 +858,17 @@ static void add_values(const Field *f, Event *e)
 {
     Piece c = f->bytes;
     uint64_t number = f->number;
-    for (int more = f->wire != BYTES || varint(&c, &number); more && e->n_values < MOST_EXTRA;
+    for (int more = f->wire != BYTES || varint(&c, &number); more && e->n_values < MAX_EXTRA;
          more = f->wire == BYTES && varint(&c, &number))
         e->values[e->n_values++] = (int64_t)number;
 }
 
 static void add_reals(const Field *f, Event *e)
 {
-    if (f->wire == FIXED64 && e->n_reals < MOST_EXTRA)
+    if (f->wire == FIXED64 && e->n_reals < MAX_EXTRA)
         memcpy(&e->reals[e->n_reals++], &f->number, 8);
     for (const uint8_t *p = f->bytes.at; f->wire == BYTES && f->bytes.end - p >= 8 &&
-         e->n_reals < MOST_EXTRA; p += 8)
+         e->n_reals < MAX_EXTRA; p += 8)
         memcpy(&e->reals[e->n_reals++], p, 8);
 }
 
@@ -1108,9 +1108,9 @@ static void add_event(Scan *s, const Packet *p, int32_t sequence, int has_time,
     if (!e.phase && e.type < sizeof types)
         e.phase = types[e.type];
     /* Values of further counters. */
-    const int32_t *extra = e.n_extra ? e.extra : q->extra + (int64_t)sequence * MOST_EXTRA;
+    const int32_t *extra = e.n_extra ? e.extra : q->extra + (int64_t)sequence * MAX_EXTRA;
     const int32_t *doubles =
-        e.n_extra_double ? e.extra_double : q->extra_double + (int64_t)sequence * MOST_EXTRA;
+        e.n_extra_double ? e.extra_double : q->extra_double + (int64_t)sequence * MAX_EXTRA;
     const int n_extra = e.n_extra ? e.n_extra : q->n_extra[sequence];
     const int n_doubles = e.n_extra_double ? e.n_extra_double : q->n_extra_double[sequence];
     for (int i = 0; i < e.n_values && i < n_extra; i++)
@@ -1203,7 +1203,7 @@ static int64_t items_of(const Packet *p)
             n += c.end - c.at;
             continue;
         }
-        while (n < MOST_ITEMS && next_field(&c, &f) == 1) {
+        while (n < MAX_ITEMS && next_field(&c, &f) == 1) {
             n += i == 2 ? 4 : 1;
             if (f.wire == BYTES && (f.id == 36 || f.id == 42 || f.id == 47 || f.id == 48))
                 n += f.bytes.end - f.bytes.at;
@@ -1338,7 +1338,7 @@ EXPORT void ggscope_perfetto_scan(
                     break;
                 }
                 const int64_t needed = items_of(&p);
-                if (needed < MOST_ITEMS) {
+                if (needed < MAX_ITEMS) {
                     tally->status = room_for(&s, needed);
                     if (tally->status != MORE) {
                         tally->needed = needed;

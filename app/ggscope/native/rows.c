@@ -2,7 +2,7 @@
 #include "native.h"
 
 /* rows.PREFIX_STEP */
-enum { STEP = 16, MOST_OPEN = 1024 };
+enum { STEP = 16, MAX_OPEN = 1024 };
 
 /* Tell whether n spans are a row as they stand: sorted, without overlap. */
 EXPORT int32_t ggscope_rows_are_sorted(const int64_t *start, const int64_t *end,
@@ -42,7 +42,7 @@ EXPORT void ggscope_rows_prefix(const int64_t *start, const int64_t *end, int64_
 EXPORT int32_t ggscope_rows_depths(int64_t n, const int32_t *lane, const int64_t *start,
                                    const int64_t *end, int32_t *depth)
 {
-    int64_t open_end[MOST_OPEN];
+    int64_t open_end[MAX_OPEN];
     int32_t n_open = 0;
     for (int64_t i = 0; i < n; i++) {
         if (i && lane[i] != lane[i - 1])
@@ -52,7 +52,7 @@ EXPORT int32_t ggscope_rows_depths(int64_t n, const int32_t *lane, const int64_t
         depth[i] = n_open;
         if (end[i] == start[i])
             continue;
-        if (n_open == MOST_OPEN || (n_open && end[i] > open_end[n_open - 1]))
+        if (n_open == MAX_OPEN || (n_open && end[i] > open_end[n_open - 1]))
             return 0;
         open_end[n_open++] = end[i];
     }

@@ -357,7 +357,7 @@ class _RowGeometry:
             scene.bench.labels[i] if scene.chart == CHANGES else scene.curves[i].label
             for i in rows
         ]
-        self.words = [_words(scene, i) for i in rows]
+        self.words = [_row_text(scene, i) for i in rows]
         widest = max(map(len, self.labels), default=0) * _CHARACTER + 16
         self.left = min(widest, scene.width * 0.42)
         right = max(map(len, self.words), default=0) * _CHARACTER + 16
@@ -405,7 +405,7 @@ def _row_axis(scene: BenchScene) -> Axis:
     return Axis(max(min(ends) - pad, 0.0), max(ends) + pad, "tokens/s")
 
 
-def _words(scene: BenchScene, row: int) -> str:
+def _row_text(scene: BenchScene, row: int) -> str:
     if scene.chart == CHANGES:
         change = scene.changes[row]
         return "" if change.relative is None else change_text(change.relative)

@@ -45,7 +45,7 @@ from ggscope.render.figure_style import (
     DESIGN_PX,
     FigureStyle,
     Length,
-    look_words,
+    style_arguments,
 )
 from ggscope.render.painter import paint
 from ggscope.render.text_metrics import END_ISOLATE, ISOLATE, font
@@ -193,7 +193,7 @@ class Figure:
         if options:
             arguments += ["--options", json_text(options)]
         arguments += ["--seen"] * look.seen
-        arguments += [*look_words(look), "-o", str(target)]
+        arguments += [*style_arguments(look), "-o", str(target)]
         for path in recipe.paths[1:]:
             arguments += ["--with", str(path)]
         arguments += ["--", str(recipe.paths[0]), *map(str, recipe.other)]

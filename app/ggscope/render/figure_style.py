@@ -183,7 +183,7 @@ def preset(name: str) -> FigureStyle:
     return preset
 
 
-def look_words(look: FigureStyle) -> list[str]:
+def style_arguments(look: FigureStyle) -> list[str]:
     """Return the options of ``ggscope export`` that ask for this look.
 
     Notes

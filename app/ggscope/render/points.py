@@ -387,7 +387,7 @@ def compose_points(scene: PointsScene) -> DisplayList:
 def points_overlay(scene: PointsScene) -> list[Batch]:
     """Return what lies over the points: what is pointed at, words, and the layers."""
     geometry = PointsGeometry(scene)
-    return [*_ring(geometry), *_words(geometry), *_stack(geometry)]
+    return [*_ring(geometry), *_caption(geometry), *_stack(geometry)]
 
 
 # -- the box ---------------------------------------------------------------------
@@ -659,7 +659,7 @@ def _ring(geometry: PointsGeometry) -> list[Batch]:
     return ring.batch(radius=r)
 
 
-def _words(geometry: PointsGeometry) -> list[Batch]:
+def _caption(geometry: PointsGeometry) -> list[Batch]:
     """Return what the points stand for, and where replay is."""
     scene = geometry.scene
     text = points_text(scene.trace, scene.points)

@@ -399,8 +399,8 @@ class SqlEditor(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setFixedHeight(self.fontMetrics().lineSpacing() * _LINES + scaled(12))
         self.setPlaceholderText("select … from spans")
-        self._words = QStringListModel(self)
-        self._completer = QCompleter(self._words, self)
+        self._completions = QStringListModel(self)
+        self._completer = QCompleter(self._completions, self)
         self._completer.setWidget(self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self._completer.activated.connect(self._insert)
@@ -410,7 +410,7 @@ class SqlEditor(QPlainTextEdit):
 
     def complete_with(self, offered: Sequence[str]) -> None:
         """Complete these words."""
-        self._words.setStringList(sorted(set(offered)))
+        self._completions.setStringList(sorted(set(offered)))
 
     def replace(self, text: str) -> None:
         """Put another text in place of this one; Ctrl+Z takes that back."""

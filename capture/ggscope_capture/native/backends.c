@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_DEVICES 64
+#define MAX_DEVICES 64
 
 // Functions of a device, and of a backend, by their places.
 enum { DEVICE_NAME = 0, DEVICE_INIT = 5 };
@@ -27,7 +27,7 @@ static struct wrapped {
     void **device;
     make_backend make;
     compute_graph compute; // of its backends; all have the same
-} devices[MOST_DEVICES];
+} devices[MAX_DEVICES];
 static int n_devices;
 
 static bool is_same(const char *one, const char *other)
@@ -81,7 +81,7 @@ void backends_wrap(void)
     if (!ggml.dev_count || !ggml.dev_get || !ggml.dev_name)
         return;
     size_t n = ggml.dev_count();
-    for (size_t i = 0; i < n && n_devices < MOST_DEVICES; i++) {
+    for (size_t i = 0; i < n && n_devices < MAX_DEVICES; i++) {
         void **device = ggml.dev_get(i);
         if (device == NULL || device[DEVICE_INIT] == (void *)make ||
             !is_same(((name_of)device[DEVICE_NAME])(device), ggml.dev_name(device)))
@@ -99,7 +99,7 @@ void backends_wrap(void)
 enum { TYPE_NAME = 0, TYPE_DEVICE = 6, TYPE_CONTEXT = 7 };
 // Its virtual functions: two destructors, whether an op is supported, what computes it.
 // Two words lie before the first one; some behind the last, for what newer ones add.
-enum { VIRTUAL_TRAITS = 3, WORDS_BEFORE = 2, MOST_VIRTUAL = 8 };
+enum { VIRTUAL_TRAITS = 3, WORDS_BEFORE = 2, MAX_VIRTUAL = 8 };
 
 typedef void *(*virtual_function)(void *, const void *, const void *, const void *);
 static virtual_function real_traits;
@@ -127,10 +127,10 @@ static bool wrap_type(void **type, void **device, void *library)
     for (int i = 0; i <= VIRTUAL_TRAITS; i++)
         if (home_of((*object)[i]) != library)
             return false;
-    void **table = malloc((WORDS_BEFORE + MOST_VIRTUAL) * sizeof *table);
+    void **table = malloc((WORDS_BEFORE + MAX_VIRTUAL) * sizeof *table);
     if (table == NULL)
         return false;
-    memcpy(table, *object - WORDS_BEFORE, (WORDS_BEFORE + MOST_VIRTUAL) * sizeof *table);
+    memcpy(table, *object - WORDS_BEFORE, (WORDS_BEFORE + MAX_VIRTUAL) * sizeof *table);
     real_traits = (virtual_function)table[WORDS_BEFORE + VIRTUAL_TRAITS];
     table[WORDS_BEFORE + VIRTUAL_TRAITS] = (void *)traits;
     __atomic_store_n(object, table + WORDS_BEFORE, __ATOMIC_RELEASE);

@@ -9,11 +9,11 @@
 
 // ---- builds ---------------------------------------------------------------------------
 
-#ifndef MOST_BUILDS // tests have fewer: then they are freed all the time
-#define MOST_BUILDS 1024
+#ifndef MAX_BUILDS // tests have fewer: then they are freed all the time
+#define MAX_BUILDS 1024
 #endif
-#define MOST_BUILD_BYTES ((size_t)16 << 20)
-#define MOST_NODES (1 << 20)
+#define MAX_BUILD_BYTES ((size_t)16 << 20)
+#define MAX_NODES (1 << 20)
 #define N_CHAINS 1024
 
 static uint32_t next_build;
@@ -476,7 +476,7 @@ static bool drop_oldest(void)
 
 struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signature)
 {
-    if (n_nodes <= 0 || n_nodes > MOST_NODES)
+    if (n_nodes <= 0 || n_nodes > MAX_NODES)
         return NULL;
     struct build **chain = chain_of(signature), *build = *chain;
     while (build != NULL && build->signature != signature)
@@ -490,7 +490,7 @@ struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signat
         n_builds++;
         builds_bytes += bytes_of(build);
         build->n_users++; // it is not the one to go
-        while ((n_builds > MOST_BUILDS || builds_bytes > MOST_BUILD_BYTES) &&
+        while ((n_builds > MAX_BUILDS || builds_bytes > MAX_BUILD_BYTES) &&
                drop_oldest())
             ;
         build->n_users--;

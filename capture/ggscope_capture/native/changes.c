@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_WHOLES 64
-#define MOST_WHOLE_BYTES ((size_t)32 << 20)
+#define MAX_WHOLES 64
+#define MAX_WHOLE_BYTES ((size_t)32 << 20)
 
 // A build that was told whole in the present generation of definitions.
 static struct whole {
@@ -17,7 +17,7 @@ static struct whole {
     uint8_t *structure; // what has to be the same, one tensor after the other
     size_t size;
     uint64_t *values; // N_COLUMNS times n
-} wholes[MOST_WHOLES];
+} wholes[MAX_WHOLES];
 static uint32_t n_wholes, wholes_generation;
 static size_t wholes_bytes;
 
@@ -110,7 +110,7 @@ static struct move *move_of(struct move *moves, uint32_t n_slots, uint64_t from)
     return &moves[slot];
 }
 
-static void add_words(struct frame *frame, const struct move *moves, uint32_t n_slots,
+static void add_addresses(struct frame *frame, const struct move *moves, uint32_t n_slots,
                       bool is_from)
 {
     for (uint32_t slot = 0; slot < n_slots; slot++)
@@ -139,8 +139,8 @@ static bool add_column(struct frame *frame, uint32_t column, const uint64_t *old
     for (uint32_t i = 0; i < n; i++)
         told.n_single += move_of(moves, n_slots, old[i])->to != new[i];
     frame_add(frame, &told, sizeof told);
-    add_words(frame, moves, n_slots, true);
-    add_words(frame, moves, n_slots, false);
+    add_addresses(frame, moves, n_slots, true);
+    add_addresses(frame, moves, n_slots, false);
     for (uint32_t i = 0; i < n; i++)
         if (move_of(moves, n_slots, old[i])->to != new[i])
             frame_add(frame, &new[i], 8);
@@ -193,7 +193,7 @@ static void add_whole(struct frame *frame, const struct def_build *head,
 static bool keep(struct whole *mine)
 {
     size_t bytes = mine->size + (size_t)mine->n * N_COLUMNS * sizeof *mine->values;
-    if (n_wholes == MOST_WHOLES || wholes_bytes + bytes > MOST_WHOLE_BYTES)
+    if (n_wholes == MAX_WHOLES || wholes_bytes + bytes > MAX_WHOLE_BYTES)
         return false;
     wholes_bytes += bytes;
     wholes[n_wholes++] = *mine;

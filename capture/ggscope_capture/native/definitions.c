@@ -21,8 +21,8 @@
 
 #define LEAST_GENERATION ((uint64_t)1 << 20)
 #define LEAST_HELD ((uint64_t)4 << 20)
-#define MOST_HELD ((uint64_t)64 << 20)
-#define MOST_LASTING ((size_t)64 << 20)
+#define MAX_HELD ((uint64_t)64 << 20)
+#define MAX_LASTING ((size_t)64 << 20)
 #define FIRST_PLACE ((uint64_t)sizeof(struct defs_header))
 
 uint32_t definitions_generation = 1;
@@ -97,7 +97,7 @@ bool frame_define(struct frame *frame, enum lasts lasts)
         struct frame *log = lasts == WITH_PROCESS ? &lasting
                             : lasts == WITH_RING  ? &of_ring
                                                   : NULL;
-        if (log != NULL && log->size < MOST_LASTING)
+        if (log != NULL && log->size < MAX_LASTING)
             frame_add(log, frame->bytes, frame->size);
         if (control != NULL) {
             is_told = append(frame->bytes, frame->size);
@@ -186,7 +186,7 @@ bool definitions_begin(const char *ring_path, struct ring_control *of)
     // Where nobody reads the ring nothing is given back: then they may take half of what
     // the ring takes, and of what is free.
     most_held = control->file_size / 2 < LEAST_HELD  ? LEAST_HELD
-                : control->file_size / 2 > MOST_HELD ? MOST_HELD
+                : control->file_size / 2 > MAX_HELD ? MAX_HELD
                                                      : control->file_size / 2;
     struct statvfs room;
     uint64_t least = lasting.size + LEAST_GENERATION;

@@ -14,14 +14,14 @@
 
 static unsigned long long seen_adds, seen_subs;
 
-#define MOST_KEPT 16
+#define MAX_KEPT 16
 
 struct search {
     struct symbol *symbols;
     size_t n;
     bool redirects;
     // Objects that functions are called in from here: they must not go away.
-    const char *kept[MOST_KEPT];
+    const char *kept[MAX_KEPT];
     int n_kept;
 };
 
@@ -52,7 +52,7 @@ static void find_definitions(const struct object *object, struct search *search)
         *wanted->found = (void *)(object->base + symbol->st_value);
         is_used = true;
     }
-    if (is_used && object->name[0] != '\0' && search->n_kept < MOST_KEPT)
+    if (is_used && object->name[0] != '\0' && search->n_kept < MAX_KEPT)
         search->kept[search->n_kept++] = object->name;
 }
 

@@ -17,7 +17,7 @@
 #include <mach/mach.h>
 #include <string.h>
 
-#define MOST_IMAGES 2048
+#define MAX_IMAGES 2048
 
 struct image {
     const struct mach_header_64 *header;
@@ -34,7 +34,7 @@ struct tables {
 };
 
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct image images[MOST_IMAGES];
+static struct image images[MAX_IMAGES];
 static size_t n_images;
 static unsigned n_changes, seen_changes;
 static const void *own_header;
@@ -193,7 +193,7 @@ static void image_added(const struct mach_header *header, intptr_t slide)
     if (is_foreign(header))
         return;
     pthread_mutex_lock(&images_lock);
-    if (n_images < MOST_IMAGES) {
+    if (n_images < MAX_IMAGES) {
         images[n_images++] = (struct image){(const void *)header, slide};
         n_changes++;
         if (watched != NULL)

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_BACKENDS 256
-#define MOST_MODELS 256
+#define MAX_BACKENDS 256
+#define MAX_MODELS 256
 #define LOCATE_NS 100000000u // so often the kernel's list of mappings is read
 
 // ---- models: tensors of the files by name ---------------------------------------------
@@ -34,7 +34,7 @@ struct weight {
     uint32_t next; // index + 1 of the next of the same hash
 };
 
-static struct model models[MOST_MODELS];
+static struct model models[MAX_MODELS];
 static uint32_t n_models;
 static struct weight *weights;
 static uint32_t n_weights, room_weights;
@@ -69,7 +69,7 @@ static void weight_add(struct weight weight)
 void model_read(const void *gguf, const char *path, void *context)
 {
     char real[4096];
-    if (realpath(path, real) == NULL || n_models == MOST_MODELS ||
+    if (realpath(path, real) == NULL || n_models == MAX_MODELS ||
         !ggml.gguf_n_tensors || !ggml.gguf_tensor_name || !ggml.gguf_tensor_offset ||
         !ggml.gguf_tensor_size || !ggml.gguf_tensor_type || !ggml.gguf_data_offset)
         return;
@@ -337,7 +337,7 @@ static struct backend {
     char *name, *device, *description;
     uint32_t number;
     uint64_t seen, last_used;
-} backends[MOST_BACKENDS];
+} backends[MAX_BACKENDS];
 static uint32_t n_backends, next_backend = 1;
 static uint64_t n_used;
 
@@ -368,7 +368,7 @@ uint32_t backend_number(void *backend)
         backends[i].last_used = ++n_used;
         return backends[i].number;
     }
-    if (i == MOST_BACKENDS) // a program that makes ever new ones
+    if (i == MAX_BACKENDS) // a program that makes ever new ones
         i = oldest;
     char *own = strdup(name);
     if (own == NULL)

@@ -21,7 +21,7 @@
 #define USUAL_BYTES ((uint64_t)64 << 20)
 #define MAX_BYTES ((uint64_t)8 << 30)
 #define LEAST_BYTES ((uint64_t)1 << 20)
-#define MOST_LANES 1024
+#define MAX_LANES 1024
 
 struct ring *_Atomic the_ring;
 pthread_mutex_t tracer_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -256,7 +256,7 @@ static bool allocate(int file, uint64_t size)
 static void plan(struct ring_control *control, uint64_t bytes, uint32_t n_threads)
 {
     uint64_t lanes = 8;
-    while (lanes < 4 * (uint64_t)n_threads && lanes < MOST_LANES)
+    while (lanes < 4 * (uint64_t)n_threads && lanes < MAX_LANES)
         lanes *= 2;
     uint64_t events = power_of_two_below(bytes / 8);
     uint64_t heads = RING_PAGE + lanes * sizeof(struct ring_lane);

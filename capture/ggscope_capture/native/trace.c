@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_SLOTS 64
-#define MOST_THREADS 512
+#define MAX_SLOTS 64
+#define MAX_THREADS 512
 
 // A thread's place in a computation. Written by that thread while the graph is computed,
 // by the main thread before and after. Other threads look at `steps` and `mark` only.
@@ -60,7 +60,7 @@ struct slot {
 _Atomic uint32_t n_computing;
 static _Atomic uint32_t n_untraced; // graphs that are computed and not traced
 static _Atomic uint32_t n_without_lanes; // graphs of which some threads are not
-static struct slot slots[MOST_SLOTS];
+static struct slot slots[MAX_SLOTS];
 static _Atomic uint32_t n_slots_used; // slots beyond were never taken
 static _Atomic uint32_t next_graph;
 static _Atomic bool is_checked;
@@ -288,7 +288,7 @@ static struct slot *find_asked(const struct ggml_tensor *op)
 static void come(struct slot *slot)
 {
     uint32_t mark = slot->graph + 1, ith = came.slot == slot ? came.ith : 0;
-    for (uint32_t tried = 0; ith < MOST_THREADS; ith = tried) {
+    for (uint32_t tried = 0; ith < MAX_THREADS; ith = tried) {
         struct lane *lane = &slot->lanes[ith];
         uint32_t held = lane->taken_for;
         if (ith > 0 && held != mark &&
@@ -299,7 +299,7 @@ static void come(struct slot *slot)
     came.slot = slot;
     came.graph = slot->graph;
     came.ith = ith;
-    if (ith == MOST_THREADS)
+    if (ith == MAX_THREADS)
         return;
     // Once for each thread and graph; the ring's lane only the first time.
     struct lane *lane = &slot->lanes[ith];
@@ -357,7 +357,7 @@ void barrier_passed(void *threadpool, void (*barrier)(void *))
 
 static struct slot *take_slot(void)
 {
-    for (uint32_t i = 0; i <= MOST_SLOTS; i++) {
+    for (uint32_t i = 0; i <= MAX_SLOTS; i++) {
         // First where this thread was last: its lanes stay the same.
         struct slot *slot = &slots[i == 0 ? last_slot : i - 1];
         uint32_t is_free = 0;
@@ -397,9 +397,9 @@ static bool ready_lanes(struct slot *slot, struct ring *ring, uint32_t n_threads
     if (slot->lanes == NULL) {
         // Once for all: threads hold on to their lanes.
         void *memory = NULL;
-        if (posix_memalign(&memory, 128, MOST_THREADS * sizeof(struct lane)) != 0)
+        if (posix_memalign(&memory, 128, MAX_THREADS * sizeof(struct lane)) != 0)
             return false;
-        memset(memory, 0, MOST_THREADS * sizeof(struct lane));
+        memset(memory, 0, MAX_THREADS * sizeof(struct lane));
         slot->lanes = memory;
     }
     for (uint32_t ith = 0; ith < n_threads; ith++)
@@ -455,7 +455,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         ring = ring_make(n_threads);
         pthread_mutex_unlock(&tracer_lock);
     }
-    if (ring == NULL || n_threads == 0 || n_threads > MOST_THREADS)
+    if (ring == NULL || n_threads == 0 || n_threads > MAX_THREADS)
         return NULL;
     struct ring_control *control = ring->control;
     __atomic_store_n(&control->heartbeat, monotonic_ns(), __ATOMIC_RELAXED);
@@ -722,13 +722,13 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
 // Graphs whose nodes are not seen: as a whole, on the thread that asked for them. With
 // a backend that computes by itself this is how long it took to hand them over.
 
-#define MOST_WHOLE 64
+#define MAX_WHOLE 64
 // Backends and schedulers that turned out to be such.
-static void *_Atomic whole[MOST_WHOLE];
+static void *_Atomic whole[MAX_WHOLE];
 
 static void *_Atomic *whole_place(void *computer)
 {
-    for (int i = 0; i < MOST_WHOLE; i++)
+    for (int i = 0; i < MAX_WHOLE; i++)
         if (whole[i] == computer)
             return &whole[i];
     return NULL;
@@ -781,7 +781,7 @@ static int begins_traced(void *backend, struct ggml_cgraph *graph,
         slot->planned = -1;
         slot->n_came = 1;
         open_lanes(slot);
-        slot->n_threads = MOST_THREADS;
+        slot->n_threads = MAX_THREADS;
     }
     errno = error;
     int status = compute(backend, graph);
@@ -835,13 +835,13 @@ int sched_graph_traced(void *sched, struct ggml_cgraph *graph,
 // In a child of fork: its computations begin anew, in a ring of its own.
 void slots_forget(void)
 {
-    for (uint32_t i = 0; i < MOST_SLOTS; i++) {
+    for (uint32_t i = 0; i < MAX_SLOTS; i++) {
         struct lane *lanes = slots[i].lanes;
         if (lanes != NULL)
-            memset(lanes, 0, MOST_THREADS * sizeof *lanes);
+            memset(lanes, 0, MAX_THREADS * sizeof *lanes);
         slots[i] = (struct slot){.lanes = lanes};
     }
-    for (int i = 0; i < MOST_WHOLE; i++)
+    for (int i = 0; i < MAX_WHOLE; i++)
         whole[i] = NULL;
     n_computing = n_untraced = n_without_lanes = 0;
     next_graph = 0;

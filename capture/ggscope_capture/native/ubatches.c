@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BATCHES 256
-#define MOST_CONTEXTS 64
+#define MAX_BATCHES 256
+#define MAX_CONTEXTS 64
 #define MAX_SEQUENCES 256 // LLAMA_MAX_SEQ
 #define MAX_ROWS (1u << 22)
 #define SEQUENCE_WORDS (MAX_SEQUENCES / 64)
-#define MOST_POSITIONS (1 << 20)
+#define MAX_POSITIONS (1 << 20)
 #define NO_NUMBER INT32_MIN
 
 struct row {
@@ -58,8 +58,8 @@ struct context {
     struct sequence sequences[MAX_SEQUENCES];
 };
 
-static struct batch *batches[MOST_BATCHES];
-static struct context *contexts[MOST_CONTEXTS];
+static struct batch *batches[MAX_BATCHES];
+static struct context *contexts[MAX_CONTEXTS];
 static uint32_t n_contexts;
 static _Atomic uint32_t next_ubatch, next_decode;
 static pthread_mutex_t batches_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,7 +108,7 @@ static int32_t row_sequence(const struct row *row, int32_t from)
 static struct batch *batch_find(void *pointer, bool makes)
 {
     struct batch **free_place = NULL;
-    for (int i = 0; i < MOST_BATCHES; i++) {
+    for (int i = 0; i < MAX_BATCHES; i++) {
         if (batches[i] != NULL && batches[i]->pointer == pointer)
             return batches[i];
         if (batches[i] == NULL && free_place == NULL)
@@ -137,7 +137,7 @@ void batch_cleared(void *pointer)
 void batch_freed(void *pointer)
 {
     pthread_mutex_lock(&batches_lock);
-    for (int i = 0; i < MOST_BATCHES; i++)
+    for (int i = 0; i < MAX_BATCHES; i++)
         if (batches[i] != NULL && batches[i]->pointer == pointer) {
             free(batches[i]->rows);
             free(batches[i]);
@@ -194,10 +194,10 @@ static struct context *context_find(void)
         if (contexts[i]->key == key)
             return contexts[i];
     struct context *context =
-        n_contexts < MOST_CONTEXTS ? calloc(1, sizeof *context) : contexts[0];
+        n_contexts < MAX_CONTEXTS ? calloc(1, sizeof *context) : contexts[0];
     if (context == NULL)
         return NULL;
-    if (n_contexts < MOST_CONTEXTS)
+    if (n_contexts < MAX_CONTEXTS)
         contexts[n_contexts++] = context;
     context->key = key;
     context_clear(context);
@@ -218,7 +218,7 @@ static const struct computed_token *token_at(const struct sequence *sequence,
 
 static void note_token(struct sequence *sequence, const struct row *row)
 {
-    if (row->position < 0 || row->position >= MOST_POSITIONS)
+    if (row->position < 0 || row->position >= MAX_POSITIONS)
         return;
     if (row->position >= sequence->room) {
         int32_t room = sequence->room ? sequence->room : 64;

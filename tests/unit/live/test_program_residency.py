@@ -10,7 +10,7 @@ import pytest
 
 from cached_files import PAGE, evict, read_pages
 from ggscope.analysis.reads.from_disk import Origin, evidence
-from ggscope.descriptions.residency import held_words
+from ggscope.descriptions.residency import resident_text
 from ggscope.descriptions.spans import access_facts
 from ggscope.live.program import ProgramSource
 from ggscope.live.residency import ResidencyLog, Sample, process_figures
@@ -81,15 +81,15 @@ def test_access_that_brought_its_pages_in_came_from_disk(running, model):
         assert result.read_bytes >= 4 * PAGE
         (fact,) = access_facts(trace, span)
         assert fact.origin == "came from disk (derived)"
-        assert "0 B of 8.8 KiB in the page cache at" in fact.origin_words
-        assert "from storage" in fact.origin_words
-        assert "Read-ahead may have loaded it" in fact.origin_words
+        assert "0 B of 8.8 KiB in the page cache at" in fact.origin_text
+        assert "from storage" in fact.origin_text
+        assert "Read-ahead may have loaded it" in fact.origin_text
         # The next op reads the same tensor.
         later = evidence(trace, span + 1, 0)
         assert later is not None
         assert later.origin is Origin.EARLIER
-    assert held_words(trace, 0).startswith("8.8 KiB of 8.8 KiB at ")
-    assert "measured by mincore" in held_words(trace, 0)
+    assert resident_text(trace, 0).startswith("8.8 KiB of 8.8 KiB at ")
+    assert "measured by mincore" in resident_text(trace, 0)
 
 
 def test_access_to_a_model_in_memory_was_in_memory(running, model):
@@ -103,7 +103,7 @@ def test_access_to_a_model_in_memory_was_in_memory(running, model):
     (span, *_) = first_of_lane(trace, 0)
     (fact,) = access_facts(trace, span)
     assert fact.origin == "was in memory"
-    assert fact.origin_words.startswith("was in memory (measured by mincore): ")
+    assert fact.origin_text.startswith("was in memory (measured by mincore): ")
     status = source.status()
     assert (status.resident_bytes, status.model_bytes) == (WEIGHT, WEIGHT)
     held, *_ = trace.counters
@@ -177,7 +177,7 @@ def test_model_that_cannot_be_watched_is_a_notice(tmp_path, model):
     assert "what of the model is in memory is not known" in problem.message
     assert "not as large as the one" in problem.message
     assert "In page cache" not in {c.name for c in trace.counters}
-    assert held_words(trace, 0).startswith("unknown: the file is not as large")
+    assert resident_text(trace, 0).startswith("unknown: the file is not as large")
     source.close()
     writer.close()
 

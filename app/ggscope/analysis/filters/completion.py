@@ -105,12 +105,12 @@ def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
 
 
 def _fitting(
-    offered_words: Sequence[str], begun: str, *, only_beginnings: bool = False
+    candidates: Sequence[str], begun: str, *, only_beginnings: bool = False
 ) -> tuple[str, ...]:
     """Return the words that begin so, then those that hold it; not it alone."""
     prefix = begun.casefold()
     first, then = list[str](), list[str]()
-    for word in offered_words:
+    for word in candidates:
         plain = word.casefold().strip('"')
         if plain.startswith(prefix):
             first.append(word)

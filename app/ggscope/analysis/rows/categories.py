@@ -106,9 +106,9 @@ def family_categories(trace: Trace) -> Categories:
     family_part = ops.part(of_op)
     of_lane = np.full(max(len(trace.lanes), 1), -1, np.int16)
     # A hundred thousand engines differ in the numbers behind their kind.
-    engine_words = [name.partition(" ")[0] for name in trace.lanes.names_of(is_engine)]
-    meaning = {word: code_of[f"engine:{engine_of(word)}"] for word in set(engine_words)}
-    of_lane[np.flatnonzero(is_engine)] = [meaning[word] for word in engine_words]
+    engine_types = [name.partition(" ")[0] for name in trace.lanes.names_of(is_engine)]
+    meaning = {word: code_of[f"engine:{engine_of(word)}"] for word in set(engine_types)}
+    of_lane[np.flatnonzero(is_engine)] = [meaning[word] for word in engine_types]
 
     def code(rows: slice) -> Array:
         engine = of_lane[spans.lane[rows]]

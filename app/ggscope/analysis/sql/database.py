@@ -289,7 +289,7 @@ class SqlDatabase:
                 f"the query needs more memory than {limit}, half of this machine's."
             ) from None
         except (self._errors, RuntimeError) as error:
-            raise QueryError(_words(error)) from None
+            raise QueryError(_error_text(error)) from None
 
 
 def answer(
@@ -355,7 +355,7 @@ def plain_value(value: Any) -> Any:
     return str(value)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return what DuckDB says in one line, without the query again."""
     text = str(error).partition("\n\nStack Trace")[0].partition("\n\nLINE ")[0]
     return " ".join(text.split())

@@ -24,7 +24,7 @@ MAX_OPS = 1 << 17
 """Of more ops the last so many count."""
 MIN_ALIKE = 5
 """So many ops of one name tell what is a delay."""
-_MOST_BEYOND, _LEAST_ALIKE = 0.5, 0.5
+_MAX_BEYOND, _LEAST_ALIKE = 0.5, 0.5
 
 
 class Reason(Enum):
@@ -124,7 +124,7 @@ def thread_estimate(
     if n_alike < _LEAST_ALIKE * elapsed:
         return NoEstimate(Reason.FEW_ALIKE)
     beyond = 1 - usual / elapsed
-    if beyond > _MOST_BEYOND:
+    if beyond > _MAX_BEYOND:
         return NoEstimate(Reason.DELAYS, beyond)
     work, longest = int(ops.work.sum()), int(ops.most.sum())
     late, delays = elapsed - longest, elapsed - usual

@@ -268,7 +268,7 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     if not rows:
         return "No records: nothing was traced."
     more = {
-        "records": _event_words(facts["events"]) or _record_text(counts),
+        "records": _events_text(facts["events"]) or _record_text(counts),
         "spans": _by_word(facts["spans_by_quality"]),
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
@@ -303,7 +303,7 @@ def _left_out(trace: Trace) -> str:
     return left_out_text(trace_coverage(trace))
 
 
-def _event_words(events: dict[str, Any]) -> str:
+def _events_text(events: dict[str, Any]) -> str:
     """Return "395 events, 62 requests": tables within the counts are left to JSON."""
     return _by_word({w: n for w, n in events.items() if not isinstance(n, dict)})
 

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
-from ggscope.descriptions.files import fit_words, joins_of
+from ggscope.descriptions.files import join_counts_text, joins_of
 from ggscope.errors import QueryError
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label
@@ -82,7 +82,7 @@ class PartsDialog(Dialog):
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(860, 340)
-        self._words = {
+        self._role_titles = {
             "trace": "trace",
             "model": "model file",
             "map": "tensor map",
@@ -188,11 +188,11 @@ class PartsDialog(Dialog):
     def _fill(self, number: int, part: JoinedFile, trace: Trace | None) -> None:
         path = part.info.paths[0] if part.info.paths else Path()
         fits = [] if trace is None else joins_of(trace.joins, part.info.name)
-        fit_text = "; ".join(fit_words(j) for j in fits if j.kind != "names")
+        fit_text = "; ".join(join_counts_text(j) for j in fits if j.kind != "names")
         unit = "ns" if trace is None else trace.clock.unit
         texts = {
             _FILE: (part.info.name, str(path)),
-            _ROLE: (self._words.get(part.role, part.role), part.info.format),
+            _ROLE: (self._role_titles.get(part.role, part.role), part.info.format),
             _SIZE: (
                 format_bytes(part.info.byte_size),
                 format_exact_bytes(part.info.byte_size),

@@ -155,8 +155,8 @@ class RecordDialog(Dialog):
             self.recorded.setCurrentIndex(1)
         self.program = _line_of("Program", stored.programs, self)
         self.model = _line_of("Model", stored.models, self)
-        self.program_text = _words(3, self)
-        self.model_text = _words(1, self)
+        self.program_text = _multiline_label(3, self)
+        self.model_text = _multiline_label(1, self)
         self.prompt = _field(stored.prompt, "Prompt", self)
         self.tokens = _number(stored.tokens, MAX_TOKENS, "Tokens", self)
         self.threads = _number(stored.threads, MAX_THREADS, "Threads", self)
@@ -506,7 +506,7 @@ def _line_of(name: str, entries: tuple[str, ...], parent: QWidget) -> QComboBox:
     return combo
 
 
-def _words(n_lines: int, parent: QWidget) -> Label:
+def _multiline_label(n_lines: int, parent: QWidget) -> Label:
     """Return a text that has room for so many lines."""
     made = label("", parent, "dim", wraps=True)
     made.setMinimumHeight(n_lines * made.fontMetrics().lineSpacing())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from ggscope.analysis.sessions.concatenate import parsed_shift
-from ggscope.descriptions.files import fit_words, joins_of
+from ggscope.descriptions.files import join_counts_text, joins_of
 from ggscope.gui.messages import Action
 from ggscope.model.trace import Trace
 from ggscope.session.settings import Settings
@@ -132,7 +132,7 @@ class DocumentFiles(QObject):
         undo = Action("Undo", partial(self.remove, came))
         misfit = self._misfit(trace, came)
         document.messages.say(
-            misfit or self._words(trace, came),
+            misfit or self._added_text(trace, came),
             undo,
             key=_PARTS,
             level="caution" if misfit else "",
@@ -159,10 +159,10 @@ class DocumentFiles(QObject):
             if part.info.paths and os.path.realpath(part.info.paths[0]) in paths
         ]
 
-    def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
+    def _added_text(self, trace: Trace, came: tuple[Path, ...]) -> str:
         names = self._names(trace, came)
         fits = [
-            f"{name}: {fit_words(join)}"
+            f"{name}: {join_counts_text(join)}"
             for name in names
             for join in joins_of(trace.joins, name)
             if join.kind != "names"

@@ -41,7 +41,7 @@ from ggscope.readers.common.nesting import (
     stacked,
     taken,
 )
-from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
+from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
     NAMELESS,
@@ -284,7 +284,7 @@ class ChromeTrace:
             is_around &= op < 0
             if "" in events.texts:
                 is_around |= op == events.texts.index("")
-        ops = ops_of_words(events.texts, word, ~is_around)
+        ops = ops_of_names(events.texts, word, ~is_around)
         self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
         self.n_other_names = ops.n_others
         return ops.op

@@ -110,7 +110,9 @@ class _Listing:
         backend = np.where(is_timed, none, text[:, 2])
         backend[is_node] = self._whole_backends(backend[is_node], of_split[is_node])
         if is_timed.any():
-            op[is_timed], shape[is_timed], dtype[is_timed] = self._words(op[is_timed])
+            op[is_timed], shape[is_timed], dtype[is_timed] = self._vulkan_parts(
+                op[is_timed]
+            )
             backend[is_timed] = self._number(VULKAN)
         shape[is_profiled], dtype[is_profiled] = text[is_profiled, 3:5].T
         name = np.where(is_node | is_profiled, text[:, 1], none)
@@ -202,12 +204,12 @@ class _Listing:
                 numbers[rows[(pairs == pair).all(axis=1)]] = name
         return numbers
 
-    def _words(self, names: I64) -> tuple[I64, I64, I64]:
+    def _vulkan_parts(self, names: I64) -> tuple[I64, I64, I64]:
         """Return op, shape and type of names of Vulkan's logger."""
         different, place = np.unique(names, return_inverse=True)
         parts = []
         for number in different.tolist():
-            op_text = vulkan_words(self._lines.texts[number] if number >= 0 else "")
+            op_text = vulkan_parts(self._lines.texts[number] if number >= 0 else "")
             parts.append([self._number(word) for word in op_text])
         columns = np.array(parts, np.int64).reshape(-1, 3)[place.reshape(-1)]
         return columns[:, 0], columns[:, 1], columns[:, 2]
@@ -278,7 +280,7 @@ def whole_op(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def vulkan_words(name: str) -> tuple[str, str, str]:
+def vulkan_parts(name: str) -> tuple[str, str, str]:
     """Return op, shape and type of a name such as ``MUL_MAT_VEC q4_K m=2048 n=1``.
 
     Fused ops and groups of concurrent ones are named one after the other; what is in

@@ -19,7 +19,7 @@ from ggscope.model.tables import I64, Array, SpanFlag, narrow
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.native.declared import StackPairs, StackWalk
 from ggscope.native.library import library
-from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
+from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 
 I32 = npt.NDArray[np.int32]
 MAX_FRAMES = 2048
@@ -439,7 +439,7 @@ def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.i
     # Ops of other lanes keep their numbers: their texts come first.
     before = np.arange(len(table.names))
     op_names = np.append(before, word[name])
-    ops = ops_of_words(texts, op_names, np.ones(len(op_names), np.bool_))
+    ops = ops_of_names(texts, op_names, np.ones(len(op_names), np.bool_))
     if ops.n_others:
         builder.warn(
             Severity.NOTICE,

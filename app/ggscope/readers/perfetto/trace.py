@@ -29,7 +29,7 @@ from ggscope.readers.common.nesting import (
     stacked,
     taken,
 )
-from ggscope.readers.common.op_words import MAX_OPS, ops_of_words
+from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
     NAMELESS,
@@ -217,8 +217,8 @@ class PerfettoTrace:
         else:
             if self.is_own and NAMELESS in packets.texts:
                 name = np.where(name == packets.texts.index(NAMELESS), -1, name)
-            word = self._op_words(row, name, category)
-            ops = ops_of_words(packets.texts, word, word >= 0)
+            word = self._op_names(row, name, category)
+            ops = ops_of_names(packets.texts, word, word >= 0)
             op, self.n_other_names = ops.op, ops.n_others
             self._builder.ops = OpTable(OP_TABLE_ID, ops.names, source="spelled")
             if (category >= 0).any():
@@ -297,7 +297,7 @@ class PerfettoTrace:
 
     # -- what ggscope wrote ------------------------------------------------------------
 
-    def _op_words(self, row: I64, name: I64, category: I64) -> I64:
+    def _op_names(self, row: I64, name: I64, category: I64) -> I64:
         """Return the text that names the op of each span: its name, or another."""
         if not self.is_own:
             return name

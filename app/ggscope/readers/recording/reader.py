@@ -46,7 +46,7 @@ from ggscope.readers.recording.columns import (
     is_block,
     rows,
 )
-from ggscope.readers.recording.story import end_words, story_of
+from ggscope.readers.recording.story import end_text, story_of
 from ggscope.readers.source import Source
 from ggscope_capture.ring_format import (
     LANES_OF_SLOT,
@@ -235,7 +235,7 @@ class _Sidecar:
         story = story_of(self._facts, self._whole, self._doubt)
         if story is not None:
             self._tell_missing(story)
-            if end := end_words(story):
+            if end := end_text(story):
                 facts = {**facts, "end": end}
         self._warn(story)
         trace = builder.snapshot(

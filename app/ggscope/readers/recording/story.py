@@ -59,7 +59,7 @@ def story_of(
     )
 
 
-def end_words(story: RunStory) -> str:
+def end_text(story: RunStory) -> str:
     """Return "killed by SIGILL"; "" where nothing is known, or it ended by itself."""
     if story.end == "killed":
         return f"killed by {story.signal}" if story.signal else "killed"
@@ -82,7 +82,7 @@ def _settings(item: object, doubt: Callable[[str], None]) -> dict[str, object]:
         if value is None:
             continue
         is_good = (
-            _are_words(value)
+            _are_strings(value)
             if name in _LISTS
             else _is_count(value)
             if name in _NUMBERS
@@ -95,7 +95,7 @@ def _settings(item: object, doubt: Callable[[str], None]) -> dict[str, object]:
     return settings
 
 
-def _are_words(value: object) -> bool:
+def _are_strings(value: object) -> bool:
     return (
         isinstance(value, list)
         and len(value) <= _MAX_WORDS

@@ -151,7 +151,7 @@ def compose_rows(scene: RowsScene) -> DisplayList:
             x = g.px(row.high)
             color = with_alpha(theme.dim, 0.7)
             lines.add(x, y + g.row_px * 0.8, x, y + g.row_px * 1.2, color)
-        _add_words(g, row, y, texts)
+        _add_labels(g, row, y, texts)
     clip = Clip(0, 0, scene.width, max(scene.height, 0))
     batches = (
         *grounds.batch(clip=clip), *grid.batch(clip), *boxes.batch(clip=clip),
@@ -181,7 +181,7 @@ def _add_bar(
             lines.add(x, middle - 3, x, middle + 3, theme.text)
 
 
-def _add_words(g: RowsGeometry, row: RowBar, y: float, texts: TextList) -> None:
+def _add_labels(g: RowsGeometry, row: RowBar, y: float, texts: TextList) -> None:
     theme, middle = g.scene.theme, y + g.row_px / 2
     color = theme.dim if row.is_dim else theme.text
     face = Face.HEADING if row.is_total else Face.WORDS

@@ -309,7 +309,7 @@ def foot(geometry: HeatGeometry, scale: ColorScale) -> list[Batch]:
     y = (geometry.foot[0] + geometry.foot[1]) / 2
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     low, high = (_amount(scene, v) for v in values)
-    scale_text = scale_words(scene, scale)
+    scale_text = scale_label(scene, scale)
     right = scene.width - 10
     texts = TextList()
     right = _right_text(geometry, texts, high, right, y, theme.dim, Face.NUMBERS)
@@ -351,7 +351,7 @@ def _amount(scene: HeatScene, value: float) -> str:
     return format_bytes(value) if value == 0 or value >= 0.5 else "<1 B"
 
 
-def scale_words(scene: HeatScene, scale: ColorScale) -> str:
+def scale_label(scene: HeatScene, scale: ColorScale) -> str:
     """Return the quantity and scale of the colours: "bytes per cell, log"."""
     what = "bytes" if scene.metric == "bytes" else "accesses"
     chosen = " (auto)" if scene.scale_kind is ScaleKind.AUTO else ""
@@ -881,7 +881,7 @@ def _mark(geometry: HeatGeometry) -> list[Batch]:
     return [*rects.batch(), *_pill(geometry, mark, (x0 + x1) / 2, top + 13)]
 
 
-def mark_words(scene: HeatScene, mark: HeatMark) -> str:
+def mark_text(scene: HeatScene, mark: HeatMark) -> str:
     """Return the extent of a marked range: its bytes, and its rows if some."""
     extent = format_bytes(mark.stop - mark.begin)
     if mark.top < 0:
@@ -895,7 +895,7 @@ def mark_words(scene: HeatScene, mark: HeatMark) -> str:
 
 def _pill(geometry: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
     theme = geometry.scene.theme
-    extent = mark_words(geometry.scene, mark)
+    extent = mark_text(geometry.scene, mark)
     half = geometry.scene.measurer.width(extent, Face.NUMBERS, _PILL_SIZE) / 2 + 9
     x = max(min(x, geometry.x.x1 - half - 2), geometry.x.x0 + half + 2)
     y = geometry.x.snap(min(y, geometry.heat[1] - 10))

@@ -598,7 +598,9 @@ def _cover(
     batches = cover(Clip(x0, y0, x1 - x0, area.height), theme, edge)
     ground = _cover_ground(theme)
     if x1 - x0 >= _WORDS_PX:
-        batches += _words(trace, theme, size, (x0 + x1) / 2, (y0 + y1) / 2, ground)
+        batches += _unknown_label(
+            trace, theme, size, (x0 + x1) / 2, (y0 + y1) / 2, ground
+        )
     return batches
 
 
@@ -621,7 +623,7 @@ def cover(area: Clip, theme: Theme, scale: float) -> list[Batch]:
     return rects.batch(clip=area)
 
 
-def _words(
+def _unknown_label(
     trace: Trace, theme: Theme, size: float, x: float, y: float, ground: int
 ) -> list[Batch]:
     """Return the words in the middle of the cover, on a plate that calms the hatch."""

@@ -617,13 +617,13 @@ class PaintedView(View):
         """Return how the command line makes the figure of a scene; None = it cannot."""
         return None
 
-    def empty_words(self) -> tuple[str, str]:
+    def placeholder_text(self) -> tuple[str, str]:
         """Return a headline and a sentence for where there is no picture."""
         trace = self.session.trace
         return self.no_trace_text if trace is None else self.empty_text(trace)
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
-        head, sentence = self.empty_words()
+        head, sentence = self.placeholder_text()
         room = max(width - 24.0, 1.0)
         looks = ((head, self.theme.dim, 13.0), (sentence, self.theme.faint, 11.5))
         lines = [

@@ -105,8 +105,10 @@ class FactList(QWidget):
     def _value_flags(self, text: str, metrics: QFontMetrics, width: int) -> int:
         """Return how to draw a value: broken at words, where they are short enough."""
         longest = max((metrics.horizontalAdvance(w) for w in text.split()), default=0)
-        by_words = longest <= width
-        wrap = Qt.TextFlag.TextWordWrap if by_words else Qt.TextFlag.TextWrapAnywhere
+        wraps_at_words = longest <= width
+        wrap = (
+            Qt.TextFlag.TextWordWrap if wraps_at_words else Qt.TextFlag.TextWrapAnywhere
+        )
         return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop | wrap)
 
     def _value_width(self, fact: Fact, width: int, faces: _Faces) -> int:
@@ -146,8 +148,8 @@ class FactList(QWidget):
         is_stacked = self._is_stacked(fact, width, faces)
         total = scaled(6) + (scaled(16) if is_stacked else 0)
         space = self._value_width(fact, width, faces)
-        for text, is_words in self._lines(fact):
-            metrics = faces.words if is_words else faces.value
+        for text, is_text_face in self._lines(fact):
+            metrics = faces.words if is_text_face else faces.value
             box = metrics.boundingRect(
                 QRect(0, 0, space, 10_000),
                 self._value_flags(text, metrics, space),
@@ -190,10 +192,12 @@ class FactList(QWidget):
         area = QRect(inner.right() - width + 1, inner.top(), width, inner.height())
         if self._is_stacked(fact, box.width(), faces):
             area.setTop(area.top() + scaled(16))
-        for text, is_words in self._lines(fact):
+        for text, is_text_face in self._lines(fact):
             missing = text == NOT_AVAILABLE
-            painter.setFont(words_font(11.5) if is_words else mono_font(12))
-            color = theme.caution if is_words else theme.dim if missing else theme.text
+            painter.setFont(words_font(11.5) if is_text_face else mono_font(12))
+            color = (
+                theme.caution if is_text_face else theme.dim if missing else theme.text
+            )
             painter.setPen(qcolor(color))
             flags = self._value_flags(text, painter.fontMetrics(), width)
             drawn = painter.drawText(area, flags, text)

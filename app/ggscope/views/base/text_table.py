@@ -254,11 +254,11 @@ class TextTableModel(QAbstractTableModel):
             return sign_pixmap(cell.color, cell.shape)
         return None
 
-    def _font(self, is_words: bool, is_bold: bool) -> QFont:
+    def _font(self, is_text_face: bool, is_bold: bool) -> QFont:
         """Return a font; Qt asks for one per cell and picture."""
-        key = (is_words, is_bold)
+        key = (is_text_face, is_bold)
         if key not in self._fonts:
-            make = words_font if is_words else mono_font
+            make = words_font if is_text_face else mono_font
             self._fonts[key] = make(12, bold=is_bold)
         return self._fonts[key]
 

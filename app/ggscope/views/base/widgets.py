@@ -648,8 +648,8 @@ class RangeSwitch(QWidget):
             f" QToolButton:focus {{ border-color: {css(theme.accent)}; }}"
         )
 
-    def keep_words(self) -> None:
-        """Cut no word of a button, as the style of the program allows."""
+    def fit_to_text(self) -> None:
+        """Keep buttons as wide as their text: the style may cut it."""
         for button in (self.this_range, self.all):
             button.setMinimumWidth(button.sizeHint().width())
 

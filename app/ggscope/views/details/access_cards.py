@@ -69,7 +69,7 @@ class AccessCards(Themed):
                 (
                     *(f"{a.badge} {a.name}", a.size, _place_text(a, how)),
                     *more,
-                    *([a.origin_words] if a.origin_words else []),
+                    *([a.origin_text] if a.origin_text else []),
                 )
             )
             for a, (how, more) in zip(accesses, self._texts, strict=True)
@@ -205,7 +205,7 @@ def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> s
         ("size", access.exact_size),
         ("place", _place_text(access, how)),
         *(("bytes of", text) for text in access.of_range),
-        *(("page cache", text) for text in [access.origin_words] if text),
+        *(("page cache", text) for text in [access.origin_text] if text),
         *(("tensor", " · ".join(more)) for _ in more[:1]),
         ("layer", access.layer),
         ("expert", access.expert),

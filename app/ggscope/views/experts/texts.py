@@ -47,7 +47,7 @@ def source_text(choices: Choices) -> str:
     }[choices.source]
 
 
-def empty_words(choices: Choices | None, trace: Trace) -> tuple[str, str]:
+def empty_text(choices: Choices | None, trace: Trace) -> tuple[str, str]:
     """Return why there is no chart: a title and a hint."""
     if never := never_used_text(trace):
         return (
@@ -238,7 +238,7 @@ def slice_lines(choices: Choices, layer: int, expert: int) -> list[str]:
     return lines
 
 
-def beside_words(result: ExpertsResult, cell: Cell) -> str:
+def beside_text(result: ExpertsResult, cell: Cell) -> str:
     """Return the tooltip of a cell of the second chart."""
     if result.matrix is None:
         return ""

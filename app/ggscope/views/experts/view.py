@@ -165,7 +165,7 @@ class ExpertsView(PaintedView):
         """Return why there is no picture."""
         if self.result is None or trace.is_unread:
             return "Counting…", ""
-        return experts_texts.empty_words(self.result.base.choices, trace)
+        return experts_texts.empty_text(self.result.base.choices, trace)
 
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
         """Return the scene of both charts; None without experts."""
@@ -228,7 +228,7 @@ class ExpertsView(PaintedView):
         if cell is not None:
             return experts_texts.cell_text(result, cell)
         beside = cell_beside_at(scene, x, y)
-        return "" if beside is None else experts_texts.beside_words(result, beside)
+        return "" if beside is None else experts_texts.beside_text(result, beside)
 
     def pointer_event(self, event: QEvent) -> bool:
         """Point at, select and filter to experts."""

@@ -11,7 +11,7 @@ from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.counting import READ_UNRECORDED
-from ggscope.descriptions.residency import held_words
+from ggscope.descriptions.residency import resident_text
 from ggscope.model.selection import Filter
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -171,7 +171,7 @@ def _file_text(place: HeatGeometry, x: float, row: int, trace: Trace | None) -> 
         rows.append(("place", "from the accesses of the trace"))
     if files.is_cut[unit]:
         rows.append(("size", "overlapped the next tensor; cut there"))
-    held = "" if trace is None else held_words(trace, int(files.tensor[unit]))
+    held = "" if trace is None else resident_text(trace, int(files.tensor[unit]))
     if held:
         rows.append(("in page cache", held))
     rows += _sums(scene, unit, row)

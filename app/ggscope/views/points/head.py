@@ -110,11 +110,11 @@ class PointsHead(QWidget):
             self.play, self.slider, self.reset, self.back, self.forward, self.note,
         )  # fmt: skip
         for part in parts:
-            has_words = part is not self.note or bool(self.note.text())
-            space -= part.sizeHint().width() + 4 if has_words else 0
+            has_text = part is not self.note or bool(self.note.text())
+            space -= part.sizeHint().width() + 4 if has_text else 0
             if part is self.slider:
                 space -= scaled(_SLIDER_PX) - part.sizeHint().width()
-            part.setVisible(has_words and (part is self.play or space >= 0))
+            part.setVisible(has_text and (part is self.play or space >= 0))
 
     def _on_back(self) -> None:
         self.step_asked.emit(-1)

@@ -203,7 +203,7 @@ class HistogramView(PaintedView):
             self.axis_box.currentData(), self.marked, self.bar, self._hover,
         )  # fmt: skip
 
-    def empty_words(self) -> tuple[str, str]:
+    def placeholder_text(self) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
         if self._subject is None:
             return "", ""
@@ -229,14 +229,14 @@ class HistogramView(PaintedView):
         """Mark the bars between two, both included."""
         if a >= 0 and b >= 0:
             self.marked, self.bar, self._anchor = (min(a, b), max(a, b) + 1), b, a
-            self.setAccessibleDescription(self._words(*self.marked))
+            self.setAccessibleDescription(self._bars_text(*self.marked))
             self.repaint_picture()
 
     def go_to(self, bar: int) -> None:
         """Put the cursor on a bar; nothing is marked any more."""
         self.marked, self.bar, self._anchor = None, bar, bar
         if bar >= 0:
-            self.setAccessibleDescription(self._words(bar, bar + 1))
+            self.setAccessibleDescription(self._bars_text(bar, bar + 1))
         self.repaint_picture()
 
     def filter_marked(self) -> None:
@@ -263,7 +263,7 @@ class HistogramView(PaintedView):
             return True
         return False
 
-    def _words(self, a: int, b: int) -> str:
+    def _bars_text(self, a: int, b: int) -> str:
         scene = self.scene_now()
         if scene is None:
             return ""
@@ -317,7 +317,7 @@ class HistogramView(PaintedView):
         if geometry.value_at(x, y) is None:
             return ""
         bar = bar_near(scene, x)
-        return f"{self._words(bar, bar + 1)}\nDrag to filter."
+        return f"{self._bars_text(bar, bar + 1)}\nDrag to filter."
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""
@@ -325,7 +325,7 @@ class HistogramView(PaintedView):
         if scene is None:
             return None
         menu, bar = QMenu(self), bar_near(scene, x)
-        text = self._words(bar, bar + 1).split("\n")[0]
+        text = self._bars_text(bar, bar + 1).split("\n")[0]
 
         def show_only() -> None:
             self.go_to(bar)

@@ -161,7 +161,7 @@ class TableFooter(QWidget):
         takes(self.jump.sizeHint().width() - self.jump.minimumWidth())
         has_room = takes(self.matched.sizeHint().width() + _GAP)
         self.matched.setVisible(self._knows_matched and has_room)
-        self.switch.keep_words()
+        self.switch.fit_to_text()
         for button in (self.cancel, self.form, self.copy):
             button.setMinimumWidth(button.sizeHint().width())
         tip = "" if has_room else self.matched.full_text

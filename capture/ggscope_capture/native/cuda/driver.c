@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-struct function functions[MOST_FUNCTIONS];
+struct function functions[MAX_FUNCTIONS];
 _Atomic uint32_t n_functions, n_left_out;
 
 static const struct recipe RECIPES[] = {
@@ -282,7 +282,7 @@ static __attribute__((noinline)) uint64_t called(IN_REGISTERS, ON_STACK, uint64_
     ALL_64(do, n##4) ALL_64(do, n##5) ALL_64(do, n##6) ALL_64(do, n##7)
 #define ADDRESS(n) (void *)wrapper_##n,
 ALL_512(WRAPPER, 0) ALL_512(WRAPPER, 1) ALL_512(WRAPPER, 2)
-static void *const WRAPPERS[MOST_FUNCTIONS] = {
+static void *const WRAPPERS[MAX_FUNCTIONS] = {
     ALL_512(ADDRESS, 0) ALL_512(ADDRESS, 1) ALL_512(ADDRESS, 2)
 };
 
@@ -334,7 +334,7 @@ uint16_t function_named(const char *name, void *key)
             return (uint16_t)number;
         }
     number = n_functions;
-    if (number == MOST_FUNCTIONS) {
+    if (number == MAX_FUNCTIONS) {
         n_left_out++;
         pthread_mutex_unlock(&table);
         return UINT16_MAX;

@@ -53,7 +53,7 @@ extern void *(*real_dlsym)(void *handle, const char *name);
 
 // ---- driver.c: functions of the driver ----------------------------------------------
 
-#define MOST_FUNCTIONS 1536
+#define MAX_FUNCTIONS 1536
 #define NAME_BYTES 64
 
 // How a function's arguments are to be read.
@@ -75,7 +75,7 @@ struct function {
     const struct recipe *recipe; // NULL: nothing to be read
     char name[NAME_BYTES];       // without suffixes of version and stream
 };
-extern struct function functions[MOST_FUNCTIONS];
+extern struct function functions[MAX_FUNCTIONS];
 extern _Atomic uint32_t n_functions, n_left_out;
 
 // Return the function to be called in the place of `real`.

@@ -23,7 +23,7 @@
 
 #define RECORDS 32768 // in a ring; a power of two
 #define MAX_FILES 4096
-#define MOST_OPEN 64 // calls within calls whose duration is known
+#define MAX_OPEN 64 // calls within calls whose duration is known
 enum { IDLE_MS = 20, ERROR_WAIT_MS = 20, RETRY_NS = 1000000000 };
 
 struct thread {
@@ -36,7 +36,7 @@ struct thread {
     _Atomic uint64_t n_dropped; // calls
     _Atomic uint64_t tail __attribute__((aligned(64)));
     uint64_t taken; // by the writer, until what it took is in the file
-    uint64_t begun[MOST_OPEN]; // when the calls began that are written down and open
+    uint64_t begun[MAX_OPEN]; // when the calls began that are written down and open
     struct record records[RECORDS];
 };
 
@@ -403,7 +403,7 @@ uint64_t call_begin(uint16_t function, const struct details *details)
     struct record *record = put(thread, op, function, depth, details);
     record->phase = PHASE_BEGIN;
     uint64_t ns = record->ns = now_ns();
-    if (LIKELY(thread->n_open < MOST_OPEN))
+    if (LIKELY(thread->n_open < MAX_OPEN))
         thread->begun[thread->n_open] = ns;
     thread->n_open++;
     atomic_store_explicit(&thread->head, head + 1, memory_order_release);
@@ -447,7 +447,7 @@ void call_end(uint64_t op, uint16_t function, int32_t result,
     record->ns = now_ns();
     thread->n_open--;
     record->duration_ns =
-        thread->n_open < MOST_OPEN ? record->ns - thread->begun[thread->n_open] : 0;
+        thread->n_open < MAX_OPEN ? record->ns - thread->begun[thread->n_open] : 0;
     uint64_t ns = record->ns;
     uint64_t head = atomic_load_explicit(&thread->head, memory_order_relaxed);
     atomic_store_explicit(&thread->head, head + 1, memory_order_release);

@@ -312,8 +312,7 @@ def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     text = texts.source_text(result_of(whole).base.choices)
     assert new_statement(text, like)
     empty, others = (
-        "\n".join(texts.empty_words(result_of(t).base.choices, t))
-        for t in (whole, none)
+        "\n".join(texts.empty_text(result_of(t).base.choices, t)) for t in (whole, none)
     )
     assert len(new_statements(empty, others)) >= 2
     assert new_statements(refused(whole), refused(one) + refused(none))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads.from_disk import Evidence, Origin, evidence
-from ggscope.descriptions.residency import held_words
+from ggscope.descriptions.residency import resident_text
 from ggscope.descriptions.spans import access_facts
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.residency import Residency
@@ -111,7 +111,7 @@ def test_origin_is_what_the_samples_allow(expected, trace):
 
     assert origin(trace) is expected
     assert bool(fact.origin) == (expected in (Origin.DISK, Origin.MEMORY))
-    assert fact.origin_words.startswith(fact.origin or "disk or memory unknown: ")
+    assert fact.origin_text.startswith(fact.origin or "disk or memory unknown: ")
 
 
 def test_samples_that_begin_and_end_with_an_op_count_as_before_and_after():
@@ -158,14 +158,14 @@ def test_evidence_of_a_disk_read_names_samples_and_storage_reads():
     (fact,) = access_facts(trace_of(ALL, READ), 0)
     (faults,) = access_facts(trace_of(ALL, faults=READ), 0)
 
-    assert "in the page cache at" in fact.origin_words
-    assert "from storage" in fact.origin_words
-    assert "major fault" not in fact.origin_words
-    assert "major fault" in faults.origin_words
+    assert "in the page cache at" in fact.origin_text
+    assert "from storage" in fact.origin_text
+    assert "major fault" not in fact.origin_text
+    assert "major fault" in faults.origin_text
 
 
 def test_what_of_a_tensor_is_in_memory_is_told_where_the_last_sample_tells():
 
     assert new_statements(
-        held_words(trace_of([-1, 300]), 0), held_words(trace_of([300, -1]), 0)
+        resident_text(trace_of([-1, 300]), 0), resident_text(trace_of([300, -1]), 0)
     )

@@ -12,7 +12,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.backend_ops import reader
 from ggscope.readers.common import op_lines, text_blocks
-from ggscope.readers.common.op_listing import vulkan_words, whole_op
+from ggscope.readers.common.op_listing import vulkan_parts, whole_op
 from ggscope.readers.registry import open_trace
 from support import corpus_path
 
@@ -153,7 +153,7 @@ def test_times_of_vulkan_are_those_that_were_written(seed, prefix, tmp_path):
         for row in rows
     ]
     assert np.allclose(ops.rate, rates, rtol=1e-5)
-    texts = [vulkan_words(row.name) for row in rows]
+    texts = [vulkan_parts(row.name) for row in rows]
     assert [routing.text(n) for n in ops.op.tolist()] == [op for op, *_ in texts]
     assert [routing.text(n) for n in ops.shape.tolist()] == [s for _, s, _ in texts]
     runs = sum(len(row.times) for row in rows)
@@ -200,7 +200,7 @@ def test_numbers_of_iostream_are_read_to_the_nanosecond(text, ns):
     ],
 )  # fmt: skip
 def test_names_of_vulkan_tell_op_shape_and_type(name, words):
-    assert vulkan_words(name) == words
+    assert vulkan_parts(name) == words
 
 
 @pytest.mark.parametrize("form", ["scheduler", "vulkan"])

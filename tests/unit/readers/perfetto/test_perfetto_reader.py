@@ -462,7 +462,7 @@ def test_counters_beyond_the_room_for_them_are_told(tmp_path, monkeypatch):
 
 
 def test_names_beyond_the_room_for_ops_keep_their_names(tmp_path, monkeypatch):
-    monkeypatch.setattr("ggscope.readers.common.op_words.MAX_OPS", 2)
+    monkeypatch.setattr("ggscope.readers.common.op_names.MAX_OPS", 2)
     one = Sequence(1)
     data = one.start()
     for i in range(4):

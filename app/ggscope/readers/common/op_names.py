@@ -12,7 +12,7 @@ MAX_OPS = 32_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpWords:
+class OpNames:
     """Ops by their names.
 
     Attributes
@@ -27,17 +27,17 @@ class OpWords:
     n_others: int
 
 
-def ops_of_words(
-    texts: Sequence[str], word: Array, is_work: npt.NDArray[np.bool_]
-) -> OpWords:
+def ops_of_names(
+    texts: Sequence[str], name: Array, is_work: npt.NDArray[np.bool_]
+) -> OpNames:
     """Return the op of each span, its name; none for what is no work.
 
     Parameters
     ----------
-    word : int[n] into `texts`, -1 none.
+    name : int[n] into `texts`, -1 none.
     """
     used = np.zeros(len(texts) + 1, np.bool_)
-    used[word[is_work]] = True
+    used[name[is_work]] = True
     used[-1] = False
     listed = np.flatnonzero(used)
     number = np.full(len(texts) + 1, -1, np.int64)
@@ -46,6 +46,6 @@ def ops_of_words(
     n_others = max(len(listed) - MAX_OPS, 0)
     if n_others:
         names.append("other names")
-    op = number[word]
+    op = number[name]
     op[~is_work] = -1
-    return OpWords(tuple(names), op.astype(np.int16), n_others)
+    return OpNames(tuple(names), op.astype(np.int16), n_others)
