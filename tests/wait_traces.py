@@ -8,7 +8,7 @@ import numpy as np
 from builders import OPS, finished, op_number, random_trace, spans_trace
 from ggscope.analysis.reads.shared import op_owners
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import RunStory
+from ggscope.model.run import RecordingInfo
 from ggscope.model.tables import NO_WAIT, Array, Phase, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 
@@ -108,11 +108,11 @@ def recorded_wait(trace: Trace) -> Array:
 
 def left_out(trace: Trace, **settings: object) -> Trace:
     """Return a trace whose recording was made with settings that leave things out."""
-    story = RunStory(
+    recording = RecordingInfo(
         settings=settings, n_changes=0, skipped_graphs=0, end="exited", signal="",
         whole=(), account=None,
     )  # fmt: skip
-    return replace(trace, stories=(story,))
+    return replace(trace, recordings=(recording,))
 
 
 def barrier_trace(start: Array, end: Array, *, phase: Array | None = None) -> Trace:

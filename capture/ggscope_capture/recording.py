@@ -85,8 +85,8 @@ class Recording:
 
     `control` is the final first page, of `ring.CONTROL`; `lost` counts records that
     the ring dropped or overwrote. `damaged` counts frames that do not match their type
-    and are left out. `story` holds further keys of the sidecar: settings and their
-    changes, how the program ended, record counts.
+    and are left out. `sidecar_keys` holds further keys of the sidecar: settings and
+    their changes, how the program ended, record counts.
     """
 
     contents: RingContents
@@ -94,7 +94,7 @@ class Recording:
     lost: int
     lost_events: int
     damaged: int
-    story: Mapping[str, Any] = field(default_factory=dict)
+    sidecar_keys: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -536,7 +536,7 @@ def write(
         facts = to_sidecar(recording.contents, recording.control)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
-        facts.update(recording.story)
+        facts.update(recording.sidecar_keys)
         n_done, n_records = 0, len(recording.contents.records)
         with files.replacing(records) as temporary, temporary.open("wb") as out:
             for chunk in record_pieces(recording.contents, has_names=has_names):

@@ -31,10 +31,10 @@ def begun(writer: Writer, **flags: str) -> Recorder:
     return recorder
 
 
-def story(recorder: Recorder) -> dict[str, Any]:
+def sidecar_keys(recorder: Recorder) -> dict[str, Any]:
     """Return what the sidecar would say of how the recording was made."""
     recorder.finish(keeps_ring=True)
-    return dict(recording.load(recorder.folder, recorder.common_settings).story)
+    return dict(recording.load(recorder.folder, recorder.common_settings).sidecar_keys)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_whole_recording_lacks_nothing(writer: Writer) -> None:
     writer.graph()
     writer.end()
 
-    report = story(recorder)
+    report = sidecar_keys(recorder)
 
     assert report["account"] == {
         "computed": 2 * N_NODES, "expected": 2 * N_NODES, "recorded": 2 * N_NODES,
@@ -64,7 +64,7 @@ def test_lost_records_are_counted_by_graph(tmp_path: Path) -> None:
     for _ in range(4):
         writer.graph()
 
-    report = story(recorder)["account"]
+    report = sidecar_keys(recorder)["account"]
 
     assert writer.dropped == 2 * (4 * N_NODES - 128)
     assert report["missing"] == writer.dropped
@@ -79,7 +79,7 @@ def test_what_filters_leave_out_is_not_missing(writer: Writer) -> None:
     recorder = begun(writer, ops="MUL_MAT", layers="0-1")
     writer.graph()
 
-    report = story(recorder)
+    report = sidecar_keys(recorder)
 
     assert report["settings"]["ops"] == ["MUL_MAT"]
     assert report["settings"]["layers"] == [0, 1]
@@ -92,7 +92,7 @@ def test_records_beyond_the_limit_are_counted(writer: Writer) -> None:
     recorder = begun(writer, max_records="150")
     writer.graph()
 
-    report = story(recorder)
+    report = sidecar_keys(recorder)
 
     assert report["settings"]["max_records"] == 150
     assert (report["account"]["recorded"], report["account"]["beyond_limit"]) == (
@@ -112,7 +112,7 @@ def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
     rows["graph"], rows["t0"] = 1, (1 << 40) + np.arange(3)
     writer.put(0, rows)
 
-    report = story(recorder)["account"]
+    report = sidecar_keys(recorder)["account"]
 
     assert report["interrupted"] == [1]
     assert (report["missing"], report["recorded"]) == (0, 2 * N_NODES + 3)
@@ -127,7 +127,7 @@ def test_changes_while_it_runs_are_told_with_their_times(writer: Writer) -> None
     recorder.settings = settings(threads="1")
     recorder.poll()
 
-    report = story(recorder)
+    report = sidecar_keys(recorder)
     first, second = report["changes"]
     assert report["settings"]["ops"] == []
     assert before < first["time"] <= second["time"]
@@ -144,7 +144,7 @@ def test_reader_that_goes_on_keeps_the_settings_of_the_first_one(
     first.poll()
     writer.control["reader_pid"] = 0  # it was killed
 
-    report = story(begun(writer))
+    report = sidecar_keys(begun(writer))
 
     assert report["settings"]["ops"] == ["MUL_MAT"]
     assert [change["ops"] for change in report["changes"]] == [[]]
@@ -160,7 +160,7 @@ def test_ring_tells_how_its_program_ended(
         writer.end()
         writer.control["start_time"] = 1  # no process with this number is it
 
-    report = story(recorder)["end"]
+    report = sidecar_keys(recorder)["end"]
 
     assert report == {
         "state": state, "exit_code": None, "signal": None, "launcher": False,
@@ -171,7 +171,7 @@ def test_program_without_a_last_word_is_gone(writer: Writer) -> None:
     recorder = begun(writer)
     writer.control["start_time"] = 1
 
-    assert story(recorder)["end"]["state"] == "gone"
+    assert sidecar_keys(recorder)["end"]["state"] == "gone"
 
 
 def test_recording_of_a_reader_that_notes_nothing_tells_what_the_ring_does(
@@ -182,8 +182,8 @@ def test_recording_of_a_reader_that_notes_nothing_tells_what_the_ring_does(
     recorder.finish(keeps_ring=True)
     (recorder.folder / "facts").write_text('{"lost": 0, "lost_events": 0}')
 
-    story = recording.load(recorder.folder, settings()).story
+    sidecar_keys = recording.load(recorder.folder, settings()).sidecar_keys
 
-    assert story["settings"]["ops"] == ["!ADD"]
-    assert story["changes"] is None
-    assert story["end"] is None
+    assert sidecar_keys["settings"]["ops"] == ["!ADD"]
+    assert sidecar_keys["changes"] is None
+    assert sidecar_keys["end"] is None

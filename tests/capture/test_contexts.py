@@ -148,4 +148,4 @@ def test_sidecar_of_another_run_is_refused_by_an_event_stream(
 
     (warning,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
     assert "graphs begin" in warning.message
-    assert trace.stories == ()
+    assert trace.recordings == ()

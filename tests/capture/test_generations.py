@@ -156,7 +156,7 @@ def test_definitions_that_were_taken_are_given_back(
     assert value < GENERATIONS_BYTES < length
     assert (taken.lost, taken.lost_events, taken.damaged) == (0, 0, 0)
     assert (taken.control["no_node"], taken.control["defs_lost"]) == (0, 0)
-    account = taken.story["account"]
+    account = taken.sidecar_keys["account"]
     assert account["recorded"] == account["computed"] > GRAPHS * NODES * THREADS
     assert (account["missing"], account["unknown_graphs"]) == (0, 0)
     assert len(taken.contents.builds) == GRAPHS + 1
@@ -269,7 +269,7 @@ def test_reader_that_comes_late_names_all_that_it_sees(
     named = set(taken.contents.graphs["build"].tolist())
     assert len(named) > 1000
     assert named <= set(taken.contents.builds)
-    assert taken.story["account"]["unknown_graphs"] == 0
+    assert taken.sidecar_keys["account"]["unknown_graphs"] == 0
     assert {"ADD"} <= set(taken.contents.ops.values())
 
 

@@ -18,7 +18,7 @@ from ggscope.analysis.compare.alignment import align
 from ggscope.analysis.compare.compare import compare
 from ggscope.analysis.compare.histogram import duration_histogram
 from ggscope.analysis.compare.waterfall import waterfall
-from ggscope.model.run import RunStory
+from ggscope.model.run import RecordingInfo
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.compare.charts import waterfall_rows
@@ -525,11 +525,11 @@ def test_each_page_is_a_figure(desk: Desk, name: str) -> None:
 
 
 def test_a_partial_side_is_named(make_desk: MakeDesk) -> None:
-    story = RunStory(
+    recording = RecordingInfo(
         settings={"ops": ["MUL_MAT"]}, n_changes=0, skipped_graphs=0, end="exited",
         signal="", whole=(), account=None,
     )  # fmt: skip
-    desk = make_desk(A, replace(A, stories=(story,)))
+    desk = make_desk(A, replace(A, recordings=(recording,)))
 
     text = Page(desk.view).child(Label, "compare_headline").text()
     limits = Page(desk.view).child(ElidedLabel, "compare_limits")

@@ -6,23 +6,23 @@ import pytest
 import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands import palette
+from ggscope.gui.commands.go_to import FEW, MAX_CANDIDATES, Targets, TargetsRequest
 from ggscope.gui.commands.palette import MAX_SHOWN, EntryModel
-from ggscope.gui.commands.places import FEW, MAX_CANDIDATES, Places, PlacesRequest
 from ggscope.session.session import Session
 
 
 @pytest.fixture(scope="module")
-def places() -> Places:
+def targets() -> Targets:
     lane = np.arange(FEW + 5_000)
     index = TraceIndex(builders.spans_trace(lane, lane + 2, lane))
-    request = PlacesRequest(index, lambda key: key, lambda name: name)
+    request = TargetsRequest(index, lambda key: key, lambda name: name)
     assert not request.is_small
     return request()
 
 
-def test_every_lane_of_very_many_is_found_by_its_name(qapp, places):
+def test_every_lane_of_very_many_is_found_by_its_name(qapp, targets):
     model = EntryModel()
-    model.set_entries(places)
+    model.set_entries(targets)
 
     for number in (0, FEW, FEW + 4_999):
         model.set_pattern(f"thread {number}")
@@ -30,14 +30,14 @@ def test_every_lane_of_very_many_is_found_by_its_name(qapp, places):
         assert model.entry(0).run() == f"thread:thread {number}"
 
 
-def test_typing_looks_at_few_entries_of_very_many(qapp, places, monkeypatch):
+def test_typing_looks_at_few_entries_of_very_many(qapp, targets, monkeypatch):
     calls = []
     score = palette.fuzzy_score
     monkeypatch.setattr(
         palette, "fuzzy_score", lambda *texts: calls.append(texts) or score(*texts)
     )
     model = EntryModel()
-    model.set_entries(places)
+    model.set_entries(targets)
 
     model.set_pattern("thr")
 
@@ -45,17 +45,17 @@ def test_typing_looks_at_few_entries_of_very_many(qapp, places, monkeypatch):
     assert len(calls) <= 2 * MAX_CANDIDATES
 
 
-def test_letters_that_stand_apart_are_found_among_very_many(qapp, places):
-    entries = places.candidates("td 17")
+def test_letters_that_stand_apart_are_found_among_very_many(qapp, targets):
+    entries = targets.candidates("td 17")
 
     assert "thread 17" in [entry.text for entry in entries]
-    assert places.candidates("no such lane") == []
+    assert targets.candidates("no such lane") == []
 
 
 def test_number_brings_the_tokens_that_are_called_so(qapp):
     trace = builders.llama_like_trace(tokens=30, layers=1, threads=1)
     gone: list[int] = []
-    request = PlacesRequest(
+    request = TargetsRequest(
         TraceIndex(trace), lambda key: key, lambda name: name, gone.append
     )
     model = EntryModel()
@@ -69,14 +69,14 @@ def test_number_brings_the_tokens_that_are_called_so(qapp):
     names = [model.entry(row).text for row in range(model.rowCount())]
 
     tokens = request().tokens
-    assert [int(tokens.number[place]) for place in gone] == [28, 3, 12]
+    assert [int(tokens.number[target]) for target in gone] == [28, 3, 12]
     assert "token 99" not in names
 
 
 def test_token_of_the_palette_is_shown_and_selected(qtbot):
     session = Session()
     session.set_trace(builders.llama_like_trace(tokens=30, layers=1, threads=1))
-    request = PlacesRequest(
+    request = TargetsRequest(
         session.index,
         session.lanes.reveal_requested.emit,
         lambda name: name,

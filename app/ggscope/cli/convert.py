@@ -91,7 +91,7 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
                 output.emit_bytes(with_progress(events))
             else:
                 write_file(target, with_progress(events), overwrite=arguments.force)
-        except perfetto.OutgrownError:
+        except perfetto.FileTooLargeError:
             parts = perfetto.parts(events)
             if is_piped or len(parts) < 2 or (target.exists() and not target.is_file()):
                 raise  # a pipe takes one file

@@ -98,7 +98,7 @@ def with_completeness(trace: Trace, result: Completeness) -> Trace:
         problems = (*problems, _tokens_problem(result.tokens))
     if result.n_altered:
         problems = (*problems, _altered_problem(trace, result))
-    if trace.stories:
+    if trace.recordings:
         problems = (*problems, *_left_out(trace))
     if problems == trace.warnings:
         return trace

@@ -45,7 +45,7 @@ class TraceRoofs:
     """The roofs for a trace; without them, why and how to get them."""
 
     roofs: Roofs | None
-    why_not: str = ""
+    reason: str = ""
 
 
 def trace_roofs(trace: Trace) -> TraceRoofs:
@@ -171,7 +171,7 @@ def roofline_text(trace: Trace, roofline: Roofline, of: TraceRoofs) -> str:
     parts = [format_counted(len(roofline.points), "point")]
     if whole:
         parts.append(f"{format_share(roofline.ticks / whole)} of op time")
-    parts.append(roofs_text(trace, of.roofs) if of.roofs else of.why_not)
+    parts.append(roofs_text(trace, of.roofs) if of.roofs else of.reason)
     if hidden := hidden_ops(trace) or hidden_graphs(trace):
         parts.append(hidden)
     return " · ".join(parts)

@@ -1,9 +1,9 @@
 """A trace as packets of Perfetto.
 
 Form: ``perfetto/protos/perfetto/trace/trace.proto``: track events (begin and end of
-slices, instants, counters) on tracks of named processes; texts are interned, and told
-in packets in front of those that use them. What lies around the events is written
-here, the events are written by ``export.c``.
+slices, instants, counters) on tracks of named processes; texts are interned,
+and defined in packets before those that use them. This module writes everything but
+the events; ``export.c`` writes those.
 """
 
 import itertools
@@ -40,7 +40,7 @@ _CATEGORIES, _NAMES, _KEYS, _VALUES = 1, 2, 3, 29
 """Tables of InternedData."""
 
 
-class OutgrownError(ExportError):
+class FileTooLargeError(ExportError):
     """A file would become larger than viewers take."""
 
 
@@ -49,14 +49,14 @@ def chunks(events: Events) -> Iterator[bytes]:
 
     Raises
     ------
-    OutgrownError
+    FileTooLargeError
         If the file would become larger than viewers take.
     """
     n_bytes = 0
     for chunk in _pieces(events):
         n_bytes += len(chunk)
         if n_bytes > MAX_BYTES:
-            raise OutgrownError(
+            raise FileTooLargeError(
                 "File larger than 4 GiB, the limit of Perfetto. Use ggscope convert, "
                 "which writes several files, or --range."
             )
@@ -66,8 +66,8 @@ def chunks(events: Events) -> Iterator[bytes]:
 def parts(events: Events) -> list[Events]:
     """Return what fills files one after the other in time, each below `MAX_BYTES`.
 
-    A part may still outgrow a file where very much begins at one time, or where names
-    alone fill it.
+    A part may still become too large where very much begins at one time, or where
+    names alone fill it.
     """
     trace = events.trace
     texts = sum(

@@ -99,19 +99,19 @@ class RunAccount:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RunStory:
+class RecordingInfo:
     """How a recording was made, as it states itself.
 
     Attributes
     ----------
-    settings : what the tracer was told when it began, by name; {} = not stated.
+    settings : those of the tracer when it began, by name; {} = not stated.
     n_changes : how often that changed; None = it did, how often is not known.
     skipped_graphs : graphs that were not traced.
-    end : "exited", "killed", "gone" without a word, "replaced" by another program, or
-        "running" when it was saved; "" = not stated.
+    end : "exited", "killed", "gone" (exited without notice), "replaced" by another
+        program, or "running" when it was saved; "" = not stated.
     signal : that ended the program; "" = none, or not known.
-    whole : backends whose graphs are recorded as a whole, op by op not, and how many
-        graphs that are.
+    whole : backends whose graphs are recorded as a whole, not op by op, and the number
+        of those graphs.
     account : None where it is not stated.
     """
 

@@ -29,7 +29,7 @@ from ggscope.model.importance import Importance
 from ggscope.model.requests import ServerLog
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
-from ggscope.model.run import RecordCount, Run, RunStory
+from ggscope.model.run import RecordCount, RecordingInfo, Run
 from ggscope.model.storage import Storage
 from ggscope.model.tables import (
     I64,
@@ -840,7 +840,7 @@ class Trace:
     token_sequences : of which sequences these tokens are.
     residency : what of the model files was in the page cache meanwhile, or None.
     run : of a sidecar alone: what the records of its recording are understood by.
-    stories : how the recordings in it were made, where they state it.
+    recordings : settings, end and losses of each recording in it, where it states them.
     record_count : records of ops that are there and that were lost, where the tracer
         itself counts them; None elsewhere.
     log : requests, memory and facts, where it is the log of a server; else None.
@@ -880,7 +880,7 @@ class Trace:
     residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
     run: Run | None = None
-    stories: tuple[RunStory, ...] = ()
+    recordings: tuple[RecordingInfo, ...] = ()
     record_count: RecordCount | None = None
     log: ServerLog | None = None
     bench: BenchRuns | None = None
@@ -911,6 +911,11 @@ class Trace:
         return one_line(f"<Trace {self.info.format} {names!r}: {counted}, {took}>")
 
     @property
+    def stories(self) -> tuple[RecordingInfo, ...]:
+        """Alias of `recordings` for plug-ins; removed after 0.2."""
+        return self.recordings
+
+    @property
     def is_partial(self) -> bool:
         """Whether more spans follow: analyses of this trace are not worth doing."""
         return "spans" in self.pending
@@ -927,7 +932,7 @@ class Trace:
 
     @property
     def awaits_files(self) -> bool:
-        """Whether more files follow: what a model tells of tensors is not there yet."""
+        """Whether more files follow: what a model says of tensors is missing."""
         return OTHER_FILES in self.pending
 
     @property

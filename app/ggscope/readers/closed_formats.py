@@ -1,4 +1,4 @@
-"""Formats of other programs that nobody reads but those: what makes them openable.
+"""Formats that only their own programs read: what makes them openable.
 
 A format is known by what its files begin with, else by the end of their names; a format
 of folders by what lies in them. Each has the command that writes something which a
@@ -15,7 +15,9 @@ from pathlib import Path
 from ggscope.errors import UnknownFormatError
 from ggscope.sanitize import one_line
 
-_ANEW = "Nothing exports it in a form that ggscope opens. Record the program again: "
+_RECORD_AGAIN = (
+    "Nothing exports it in a form that ggscope opens. Record the program again: "
+)
 _CAPTURE = "ggscope-capture run -- PROGRAM"
 _VTUNE_STACKS = (
     "vtune -report top-down -call-stack-mode all "
@@ -32,9 +34,9 @@ class ClosedFormat:
     Attributes
     ----------
     kind : what a file of it is, with its article.
-    way : what to do, as a sentence that ends where the command begins.
+    hint : what to do, a sentence that `command` completes.
     command : for a shell, with ``{file}``, ``{stem}``, its path without the suffix, or
-        ``{copy_as_csv}``, a statement of SQL; "" = `way` says all.
+        ``{copy_as_csv}``, a statement of SQL; "" = `instruction` says all.
     heads : what its files begin with.
     suffixes : what names of its files end with.
     is_text : whether its files are text; suffixes of others mean binary files alone.
@@ -43,7 +45,7 @@ class ClosedFormat:
     """
 
     kind: str
-    way: str
+    hint: str
     command: str = ""
     heads: tuple[re.Pattern[bytes], ...] = ()
     suffixes: tuple[str, ...] = ()
@@ -75,20 +77,20 @@ _XPLANE = re.compile(
 CLOSED_FORMATS = (
     ClosedFormat(
         kind="a report of NVIDIA Nsight Systems",
-        way="Export it first: ",
+        hint="Export it first: ",
         command="nsys export --type sqlite --output {stem}.sqlite {file}",
         suffixes=(".nsys-rep", ".qdrep"),
     ),
     ClosedFormat(
         kind="a raw recording of NVIDIA Nsight Systems",
-        way="Import and export it first: ",
+        hint="Import and export it first: ",
         command="QdstrmImporter -i {file} -o {stem}.nsys-rep && "
         "nsys export --type sqlite --output {stem}.sqlite {stem}.nsys-rep",
         suffixes=(".qdstrm",),
     ),
     ClosedFormat(
         kind="a report of NVIDIA Nsight Compute",
-        way="It counts within kernels and has no timeline. Record one: ",
+        hint="It counts within kernels and has no timeline. Record one: ",
         command="nsys profile --trace cuda,nvtx -o run PROGRAM && "
         "nsys export --type sqlite --output run.sqlite run.nsys-rep",
         heads=_begins(b"NVR\0"),
@@ -96,14 +98,14 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="a Metal capture of Xcode",
-        way=_ANEW,
+        hint=_RECORD_AGAIN,
         command=_CAPTURE,
         suffixes=(".gputrace",),
         members=("store0", "metadata"),
     ),
     ClosedFormat(
         kind="a recording of Apple's Instruments",
-        way="Copy its call tree by Edit ▸ Deep Copy into a text, or export folded "
+        hint="Copy its call tree by Edit ▸ Deep Copy into a text, or export folded "
         "stacks: ",
         command="xcrun xctrace export --input {file} --xpath "
         """'/trace-toc/*/data/table[@schema="time-profile"]' --output {stem}.xml && """
@@ -113,7 +115,7 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="a result of Intel VTune",
-        way="Export its stacks first: ",
+        hint="Export its stacks first: ",
         command=_VTUNE_STACKS,
         suffixes=(".vtune",),
         is_text=True,
@@ -121,52 +123,52 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="a Linux perf recording",
-        way="Write its samples as text first: ",
+        hint="Write its samples as text first: ",
         command="perf script -i {file} > {stem}.perf.txt",
         heads=_begins(b"PERFILE2", b"PERFFILE"),
     ),
     ClosedFormat(
         kind="a recording of Tracy",
-        way=_ANEW,
+        hint=_RECORD_AGAIN,
         command=_CAPTURE,
         heads=_begins(b"tr\xfdP", b"tlZ\x04", b"tZst"),
         suffixes=(".tracy",),
     ),
     ClosedFormat(
         kind="a thread trace of AMD's rocprof",
-        way="It has no timeline of kernels. Record one: ",
+        hint="It has no timeline of kernels. Record one: ",
         command="rocprofv3 --sys-trace --output-format json -- PROGRAM",
         suffixes=(".att",),
     ),
     ClosedFormat(
         kind="an event trace of Windows (ETW)",
-        way="Open it in PerfView and save its CPU stacks as .speedscope.json.",
+        hint="Open it in PerfView and save its CPU stacks as .speedscope.json.",
         heads=(_ETL,),
         suffixes=(".etl",),
     ),
     ClosedFormat(
         kind="an event trace of .NET",
-        way="Convert it first: ",
+        hint="Convert it first: ",
         command="dotnet-trace convert --format Speedscope {file}",
         heads=_begins(b"Nettrace"),
         suffixes=(".nettrace",),
     ),
     ClosedFormat(
         kind="an XPlane profile of JAX or TensorFlow",
-        way="Open the .trace.json.gz that the profiler writes beside it.",
+        hint="Open the .trace.json.gz that the profiler writes beside it.",
         heads=(_XPLANE,),
         suffixes=(".xplane.pb",),
     ),
     ClosedFormat(
         kind="a Parquet table",
-        way="Write it as CSV first, which opens where a reader knows its columns: ",
+        hint="Write it as CSV first, which opens where a reader knows its columns: ",
         command="duckdb -c {copy_as_csv}",
         heads=_begins(b"PAR1"),
         suffixes=(".parquet",),
     ),
     ClosedFormat(
         kind="folded stacks of two profiles (difffolded.pl), two counts a line",
-        way="Split it into one file for each: ",
+        hint="Split it into one file for each: ",
         command="sed -E 's/ [0-9]+$//' {file} > {stem}.before.folded && "
         "sed -E 's/ [0-9]+ ([0-9]+)$/ \\1/' {file} > {stem}.after.folded",
         heads=(re.compile(rb"[^;\n]+(;[^;\n]*)+ \d+ \d+\r?(\n|$)"),),
@@ -174,7 +176,7 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="the output of perf script without names of events",
-        way="Write it again with the default fields, from perf.data: ",
+        hint="Write it again with the default fields, from perf.data: ",
         command="perf script > {stem}.perf.txt",
         heads=(
             re.compile(
@@ -186,13 +188,13 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="an execution trace of Go",
-        way="Write its network, sync or scheduling waits as pprof: ",
+        hint="Write its network, sync or scheduling waits as pprof: ",
         command="go tool trace -pprof=sched {file} > {stem}.pb.gz",
         heads=_begins(b"go 1."),
     ),
     ClosedFormat(
         kind="a table of memory of an Ascend profiler",
-        way="Its allocations are not read. Open kernel_details.csv or trace_view.json "
+        hint="Its allocations are not read. Open kernel_details.csv or trace_view.json "
         "of the same folder.",
         heads=(
             re.compile(rb"(\xef\xbb\xbf)?Component,Timestamp\(us\),Total Allocated"),
@@ -202,7 +204,7 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="the times of runs of trtexec (--exportTimes)",
-        way="It has no layers. Record them: ",
+        hint="It has no layers. Record them: ",
         command="trtexec --loadEngine=ENGINE --separateProfileRun "
         "--exportProfile=profile.json",
         heads=(re.compile(rb'\s*\[\s*\{\s*"startInMs"|\s*\[\s*\{\s*"startMs"'),),
@@ -210,21 +212,21 @@ CLOSED_FORMATS = (
     ),
     ClosedFormat(
         kind="a memory timeline of PyTorch (export_memory_timeline)",
-        way="Its allocations are not read. Open what export_chrome_trace of the same "
+        hint="Its allocations are not read. Open what export_chrome_trace of the same "
         "profiler writes.",
         heads=(re.compile(rb"\s*\[\[-?\d+, [0-3], -?\d+, \d+\][,\]]"),),
         is_text=True,
     ),
     ClosedFormat(
         kind="an XML export of Apple's Instruments",
-        way="Fold its stacks first, where its table is time-profile: ",
+        hint="Fold its stacks first, where its table is time-profile: ",
         command="inferno-collapse-xctrace {file} > {stem}.folded",
         heads=(re.compile(rb"\s*(<\?xml[^>]*>\s*)?<trace-query-result"),),
         is_text=True,
     ),
     ClosedFormat(
         kind="text in UTF-16, as PowerShell redirects it",
-        way="Convert it to UTF-8 first: ",
+        hint="Convert it to UTF-8 first: ",
         command="iconv -f UTF-16 -t UTF-8 {file} > {stem}.utf8.txt",
         heads=_begins(b"\xff\xfe", b"\xfe\xff"),
         is_text=True,
@@ -246,7 +248,7 @@ def closed_format(head: bytes) -> ClosedFormat | None:
 
 
 def format_by_name(name: str, *, is_text: bool) -> ClosedFormat | None:
-    """Return the format that the name of a file ends in, where no signature tells."""
+    """Return the format that the name of a file ends in, where it has no signature."""
     return next(
         (
             known
@@ -292,7 +294,7 @@ def remedy_of(known: ClosedFormat, path: Path | None) -> Remedy:
         stem=shlex.quote(str(base)),
         copy_as_csv=shlex.quote(f"COPY (FROM read_parquet('{source}')) TO '{target}'"),
     )
-    return Remedy(f"{known.way}{command}", command)
+    return Remedy(f"{known.hint}{command}", command)
 
 
 def refusal_of_folder(path: Path, members: Sequence[str]) -> UnknownFormatError | None:

@@ -42,14 +42,14 @@ _MAGIC = (
 _ARCHIVES = (
     ClosedFormat(
         kind="a gzip archive",
-        way="Unpack it first: ",
+        hint="Unpack it first: ",
         command="gzip -dc {file} > {stem}.unpacked",
         heads=(re.compile(re.escape(_GZIP)),),
         suffixes=(".gz",),
     ),
     ClosedFormat(
         kind="a zstd archive",
-        way="Unpack it first: ",
+        hint="Unpack it first: ",
         command="zstd -dc {file} > {stem}.unpacked",
         heads=(re.compile(re.escape(ZSTD)),),
         suffixes=(".zst",),
@@ -190,17 +190,22 @@ def _packed(archive: ClosedFormat, head: bytes) -> ClosedFormat:
     if known := closed_format(inner):
         kind = f"{archive.kind} of {known.kind}"
         if not known.command:  # Unpacking would not help.
-            return replace(archive, kind=kind, way=known.way, command="")
+            return replace(archive, kind=kind, hint=known.hint, command="")
         return replace(archive, kind=kind)
     # The readers that take the text did not see it.
     kind = (_known_json(inner) or _known_text(inner)).removesuffix(_UNREAD)
     if not kind:
         return archive
     # The reader of Chrome traces did see it, and refused it.
-    way, command = (
-        ("", "") if "Chrome trace" in kind else (archive.way, archive.command)
+    hint, command = (
+        ("", "") if "Chrome trace" in kind else (archive.hint, archive.command)
     )
-    return replace(archive, kind=f"{archive.kind} of {kind}", way=way, command=command)
+    return replace(
+        archive,
+        kind=f"{archive.kind} of {kind}",
+        hint=hint,
+        command=command,
+    )
 
 
 def _safetensors(head: bytes) -> str:

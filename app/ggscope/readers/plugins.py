@@ -1,17 +1,17 @@
-"""Plug-ins: readers of installed packages and of the user's folder, run as guests.
+"""Plug-ins: readers of installed packages and of the user's folder.
 
 Whatever a plug-in does wrong becomes a line in the list of readers, and it is not
 asked again until the program ends. It can never stop the program, and nobody who has
 not asked for it waits for it: plug-ins are loaded on a thread of their own, when a
 file is met that no built-in reader is certain of, or somebody lists the readers.
 
-A guest runs on a daemon thread, off stdout. Whatever it raises, `SystemExit` and its
-kind too, becomes a `GuestError`; one that is not back in time is left behind and told
-to stop. What it prints goes to stderr. What it changes for the whole process is
-noticed, and put back where that can be done.
+Code of a plug-in runs on a daemon thread. Whatever it raises, `SystemExit` and its
+kind too, becomes a `PluginError`; a call that does not return in time is abandoned,
+and its thread is asked to stop. What it prints goes to stderr. What it changes for the
+whole process (working folder, locale, …) is detected, and undone where possible.
 
-Threads share an interpreter: code in C that never gives it back, a crash and
-``os._exit`` cannot be held off here; see the decision record "plug-ins are guests".
+Threads share an interpreter: code in C that never releases it, a crash and
+``os._exit`` cannot be contained here; see the decision record "plug-ins are guests".
 """
 
 import contextlib
@@ -40,21 +40,21 @@ USUAL_SECONDS = 2.0
 _LONGEST = 3600.0
 _POLL_SECONDS = 0.05
 _END_SECONDS = 0.25
-"""What a guest that is asked to end gets for it."""
+"""How long a thread that is asked to stop may take for it."""
 _T = TypeVar("_T")
 
 
-class GuestError(Exception):
-    """A guest failed; the message says how, on one line."""
+class PluginError(Exception):
+    """A plug-in failed; the message says how, on one line."""
 
 
-class _LeftBehindError(BaseException):
-    """Raised within a guest that took too long. No ``except Exception`` stops it."""
+class _StopPluginError(BaseException):
+    """Raised in a plug-in's thread to stop it. No ``except Exception`` catches it."""
 
 
 @dataclass(slots=True)
-class _Visit(Generic[_T]):
-    """What became of one run of a guest."""
+class _Call(Generic[_T]):
+    """Result or error of one call of a plug-in."""
 
     result: list[_T] = field(default_factory=list)
     error: BaseException | None = None
@@ -62,7 +62,7 @@ class _Visit(Generic[_T]):
 
 
 def limit_seconds() -> float:
-    """Return how long a guest may take; see `SECONDS_VARIABLE`."""
+    """Return how long a plug-in may take; see `SECONDS_VARIABLE`."""
     try:
         seconds = float(os.environ.get(SECONDS_VARIABLE, ""))
     except ValueError:
@@ -74,13 +74,13 @@ def one_line(error: BaseException) -> str:
     """Return ``ValueError: what`` on one line of bounded length."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - a guest's own class may fail at this, too
+    except Exception:  # noqa: BLE001 - a plug-in's own class may fail at this, too
         text = ""
     return f"{type(error).__name__}: {text}"[:300].rstrip(": ")
 
 
 def shown(value: object) -> str:
-    """Return a value of a guest as text of bounded length, whatever its class does."""
+    """Return a value of a plug-in as bounded text, whatever its class does."""
     try:
         return f"{value!r:.80}"
     except Exception:  # noqa: BLE001 - border to plug-ins
@@ -94,62 +94,62 @@ def run(
     check: Callable[[], None] = lambda: None,
     passes: tuple[type[BaseException], ...] = (),
 ) -> tuple[_T, tuple[str, ...]]:
-    """Run a guest's code and return (its result, what it changed in the process).
+    """Run a plug-in's code; return (its result, what it changed in the process).
 
     Parameters
     ----------
     seconds : how long it may take; None for as long as it likes.
-    check : called every 50 ms meanwhile; what it raises comes out of here, and the
-        guest is left behind.
-    passes : kinds of exceptions that come out as they are.
+    check : called every 50 ms meanwhile; if it raises, the call is abandoned and the
+        exception passes through.
+    passes : exceptions of the plug-in that pass through unchanged.
 
     Raises
     ------
-    GuestError
+    PluginError
         If it raises anything else, or takes too long.
     """
     _divert_prints()
-    visit: _Visit[_T] = _Visit()
+    call: _Call[_T] = _Call()
     thread = threading.Thread(
-        target=_visit, args=(work, visit), name="plug-in", daemon=True
+        target=_run_call, args=(work, call), name="plug-in", daemon=True
     )
     before = _State.now()
     thread.start()
     try:
-        is_back = _waited(visit.done, seconds, check)
+        is_done = _wait(call.done, seconds, check)
     except BaseException:
-        _leave_behind(thread)
+        _abandon(thread)
         raise
-    if not is_back:
-        _leave_behind(thread)
-        raise GuestError(f"it took longer than {seconds:g} seconds")
-    changes = before.put_back()
-    error = visit.error
+    if not is_done:
+        _abandon(thread)
+        raise PluginError(f"it took longer than {seconds:g} seconds")
+    changes = before.restore()
+    error = call.error
     if error is None:
-        return visit.result[0], changes
+        return call.result[0], changes
     if isinstance(error, passes):
         raise error
-    raise GuestError(one_line(error)) from error
+    raise PluginError(one_line(error)) from error
 
 
-def _visit(work: Callable[[], _T], visit: _Visit[_T]) -> None:
+def _run_call(work: Callable[[], _T], call: _Call[_T]) -> None:
     _THREADS.add(threading.get_ident())
     try:
-        visit.result.append(work())
+        call.result.append(work())
     except BaseException as error:  # noqa: BLE001 - border to plug-ins
-        visit.error = error
+        call.error = error
     finally:
         _THREADS.discard(threading.get_ident())
-        visit.done.set()
+        call.done.set()
 
 
 class _Stdout:
-    """Stands for stdout, and for stderr to the threads of guests.
+    """Writes to stdout, and for the threads of plug-ins to stderr.
 
-    Swapping ``sys.stdout`` while a guest runs would take it from all other threads.
+    Swapping ``sys.stdout`` while a plug-in runs would affect all other threads.
     """
 
-    routes_guests = True
+    routes_plugins = True
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
@@ -166,19 +166,19 @@ class _Stdout:
 
 
 _THREADS: set[int] = set()
-"""Threads on which guests run."""
+"""Threads on which plug-ins run."""
 
 
 def _divert_prints() -> None:
-    # Whoever replaces stdout later, or wraps it, is met here again.
-    if not getattr(sys.stdout, "routes_guests", False):
+    # Checked at each call: others may have replaced or wrapped stdout since.
+    if not getattr(sys.stdout, "routes_plugins", False):
         sys.stdout = cast("TextIO", _Stdout(sys.stdout))
 
 
-def _waited(
+def _wait(
     done: threading.Event, seconds: float | None, check: Callable[[], None]
 ) -> bool:
-    """Wait for a guest; False where it has not come back in time."""
+    """Wait for a call; False where it did not return in time."""
     left = float("inf") if seconds is None else seconds
     while left > 0:
         if done.wait(min(_POLL_SECONDS, left)):
@@ -188,18 +188,18 @@ def _waited(
     return done.is_set()
 
 
-def _leave_behind(thread: threading.Thread) -> None:
-    """Ask a thread to end: a loop in Python does, a long call into C does not."""
+def _abandon(thread: threading.Thread) -> None:
+    """Ask a thread to stop: a loop in Python does, a long call into C does not."""
     if thread.ident is None or not thread.is_alive():
         return
-    _ask(thread.ident, _LeftBehindError)
+    _raise_in(thread.ident, _StopPluginError)
     thread.join(_END_SECONDS)
     if thread.is_alive():
-        _ask(thread.ident, None)
-    _forget_asking()
+        _raise_in(thread.ident, None)
+    _clear_request()
 
 
-def _ask(ident: int, error: type[BaseException] | None) -> None:
+def _raise_in(ident: int, error: type[BaseException] | None) -> None:
     """Have `error` raised in a thread at its next step; None takes that back."""
     import ctypes  # not imported for those who have no plug-in
 
@@ -207,24 +207,24 @@ def _ask(ident: int, error: type[BaseException] | None) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), exception)
 
 
-def _forget_asking() -> None:
-    """Clear the interpreter's note that a thread has been asked.
+def _clear_request() -> None:
+    """Clear the interpreter's flag that an asynchronous exception is pending.
 
-    Only a thread that takes such an exception clears it, and the one that was asked
-    may have ended before. While the note stands, every thread looks for it at each
-    call, and one that is traced goes on looking for ever (CPython 3.11).
+    Only a thread that receives such an exception clears it, and the one that was asked
+    may have ended before. While the flag is set, every thread checks it at each call,
+    and a traced thread checks for ever (CPython 3.11).
     """
     try:
-        _ask(threading.get_ident(), _LeftBehindError)
+        _raise_in(threading.get_ident(), _StopPluginError)
         while True:
             pass
-    except _LeftBehindError:
+    except _StopPluginError:
         return
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a guest could change for everybody."""
+    """The state of the process that a plug-in could change."""
 
     folder: str
     recursion: int
@@ -243,8 +243,8 @@ class _State:
             frozenset(threading.enumerate()),
         )
 
-    def put_back(self) -> tuple[str, ...]:
-        """Undo what can be undone; return what was changed, in words."""
+    def restore(self) -> tuple[str, ...]:
+        """Undo what can be undone; return what was changed, as texts."""
         return tuple(self._changes())
 
     def _changes(self) -> Iterator[str]:
@@ -276,8 +276,13 @@ def _folder() -> str:
 
 ENTRY_POINTS = "ggscope.readers"
 """Group under which installed packages name their reader classes."""
-_FORMER = {"claims": "trace", "lanes": "trace", "strings": "tables", "time": "units"}
-"""Modules of the model that went into others: plug-ins may name the old ones."""
+_OLD_MODULES = {
+    "claims": "trace",
+    "lanes": "trace",
+    "strings": "tables",
+    "time": "units",
+}
+"""Modules merged into others: plug-ins may import the old names."""
 PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
 SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
@@ -286,7 +291,7 @@ _MEMBERS = ("info", "sniff", "read")
 
 @dataclass(slots=True)
 class Loaded:
-    """A plug-in's reader, or what kept it from loading.
+    """A plug-in's reader, or why it was not loaded.
 
     Attributes
     ----------
@@ -294,15 +299,15 @@ class Loaded:
     path : file or entry point that it comes from.
     error : "" where all is well; set later too, when sniffing fails. A plug-in with
         an error is switched off.
-    changes : what it changed for the whole program, in words.
-    is_awaited : it is still being loaded.
+    changes : what it changed for the whole program, as texts.
+    is_loading : it is still being loaded.
     """
 
     reader: Reader | None
     path: str
     error: str = ""
     changes: tuple[str, ...] = ()
-    is_awaited: bool = False
+    is_loading: bool = False
 
     @property
     def info(self) -> ReaderInfo | None:
@@ -315,7 +320,7 @@ class Loaded:
         logger.warning("reader of %s is switched off: %s", self.path, error)
 
     def asked(self, ask: Callable[[], _T]) -> _T:
-        """Return what it answers within its time. Raises GuestError."""
+        """Return what it answers within the time limit. Raises PluginError."""
         answer, changes = run(ask, seconds=limit_seconds())
         self.note_changes(changes)
         return answer
@@ -352,15 +357,15 @@ def is_safe_mode() -> bool:
 
 
 def load_all(taken: Mapping[str, str], waits: bool = True) -> tuple[Loaded, ...]:
-    """Return what became of every plug-in; they are loaded once and kept.
+    """Return every plug-in, loaded or failed; they are loaded once and cached.
 
     They are loaded anew when the folders or safe mode change, or after `reload`.
 
     Parameters
     ----------
-    taken : ids that are no longer free, and whose they are.
-    waits : for those that are still being loaded, each of which may take
-        `limit_seconds`; else they have no reader and no error.
+    taken : ids in use, and the readers that use them.
+    waits : whether to wait for those that are still being loaded, each of which may
+        take `limit_seconds`; else they have no reader and no error.
     """
     key = () if is_safe_mode() else folders()
     with _LOCK:
@@ -388,7 +393,7 @@ class _Loading:
 
     def __init__(self, taken: Mapping[str, str], searched: tuple[Path, ...]) -> None:
         self._taken = dict(taken)
-        waiting = list(_guests_in(searched)) if searched else []
+        waiting = list(_plugins_in(searched)) if searched else []
         self.readers = tuple(item for item, _ in waiting)
         self._is_done = threading.Event()
         if not waiting:
@@ -404,11 +409,11 @@ class _Loading:
 
     def _load(self, waiting: list[tuple[Loaded, _Load]]) -> None:
         try:
-            for old, new in _FORMER.items():
+            for old, new in _OLD_MODULES.items():
                 home = importlib.import_module(f"ggscope.model.{new}")
                 sys.modules.setdefault(f"ggscope.model.{old}", home)
             for k, (item, load) in enumerate(waiting):
-                made = tuple(map(self._admitted, _visited(item, load)))
+                made = tuple(map(self._checked, _loaded(item, load)))
                 n_known = len(self.readers) - (len(waiting) - k)
                 # One assignment: others read it at any moment.
                 self.readers = (
@@ -419,7 +424,7 @@ class _Loading:
         finally:
             self._is_done.set()
 
-    def _admitted(self, item: Loaded) -> Loaded:
+    def _checked(self, item: Loaded) -> Loaded:
         """Return a reader, switched off where it failed or its id is not free."""
         if item.reader is not None:
             name = item.reader.info.id
@@ -439,24 +444,24 @@ _LOADINGS: dict[tuple[Path, ...], _Loading] = {}
 _LOCK = threading.Lock()
 
 
-def _guests_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
-    """Yield what there is to load, and how; nothing of it runs yet."""
+def _plugins_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
+    """Yield what there is to load, and the function that loads it."""
     if any(map(_may_offer, sys.path)):
         import importlib.metadata
 
         for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            item = Loaded(None, f"{point.name} = {point.value}", is_awaited=True)
+            item = Loaded(None, f"{point.name} = {point.value}", is_loading=True)
             yield item, functools.partial(_from_entry_point, point.value)
     for folder in searched:
         try:
             files = sorted(folder.glob("*.py"))
         except OSError as error:
-            item = Loaded(None, str(folder), is_awaited=True)
+            item = Loaded(None, str(folder), is_loading=True)
             yield item, functools.partial(_only, one_line(error))
             continue
         for file in files:
             if not file.name.startswith("_"):
-                item = Loaded(None, str(file), is_awaited=True)
+                item = Loaded(None, str(file), is_loading=True)
                 yield item, functools.partial(_from_file, file)
 
 
@@ -481,11 +486,11 @@ def _may_offer(place: str) -> bool:
     return False
 
 
-def _visited(item: Loaded, load: _Load) -> Iterator[Loaded]:
-    """Load what stands behind an item; yield an item for each reader in it."""
+def _loaded(item: Loaded, load: _Load) -> Iterator[Loaded]:
+    """Load a file or entry point; yield an item for each reader in it."""
     try:
         readers, changes = run(load, seconds=limit_seconds())
-    except GuestError as error:
+    except PluginError as error:
         yield Loaded(None, item.path, str(error))
         return
     for reader in readers:
@@ -570,11 +575,11 @@ def made(cls: type) -> Reader:
 
 
 def _check_info(info: ReaderInfo, name: str) -> None:
-    """Refuse facts that cannot be shown, or by which no file can be told."""
+    """Refuse facts that cannot be shown, or by which no file can be recognised."""
     for fact in ("title", "doc", "line"):
         if not isinstance(getattr(info, fact), str):
             raise TypeError(f"{name}.info.{fact} is not a string")
-    # A single text would be taken letter by letter.
+    # A single string would be taken character by character.
     for fact, kind, what in (
         ("suffixes", str, "texts"),
         ("keys", str, "texts"),

@@ -266,7 +266,7 @@ def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
         ReaderStatus(
             item.info,
             PLUG_IN,
-            "loading" if item.is_awaited else _status(item.error),
+            "loading" if item.is_loading else _status(item.error),
             item.path,
             item.changes,
         )
@@ -306,7 +306,7 @@ def with_troubles(trace: Trace) -> Trace:
 
 def are_loading() -> bool:
     """Return whether some plug-in is still loading."""
-    return any(item.is_awaited for item in _plugins(False))
+    return any(item.is_loading for item in _plugins(False))
 
 
 def sniff_all(source: Source) -> list[Candidate]:
@@ -485,9 +485,9 @@ def _judgement(item: "BuiltIn | Loaded", reader: Reader, head: Head) -> Sniff:
 
 def _failure(error: Exception) -> str:
     """Return the failure of a reader as one line."""
-    from ggscope.readers.plugins import GuestError, one_line
+    from ggscope.readers.plugins import PluginError, one_line
 
-    return str(error) if isinstance(error, GuestError) else one_line(error)
+    return str(error) if isinstance(error, PluginError) else one_line(error)
 
 
 def _sniff_of_plugin(reader: Reader, head: Head) -> Sniff:

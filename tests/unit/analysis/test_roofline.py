@@ -233,11 +233,11 @@ def test_roofs_are_those_of_the_same_processor_only(
     for other in (trace, of_cpu(trace, "CPU (Cortex): 3 graphs")):
         assert machine_of(other) is None
         assert trace_roofs(other).roofs is None
-        assert trace_roofs(other).why_not
+        assert trace_roofs(other).reason
     cycles = replace(same, clock=Clock("cycle"))
     assert trace_roofs(cycles).roofs is None
     monkeypatch.setattr(machine, "stored", lambda *_: None)
-    assert "ggscope machine" in trace_roofs(same).why_not
+    assert "ggscope machine" in trace_roofs(same).reason
     assert roofs_of(same, None) is None
 
 

@@ -510,14 +510,14 @@ def test_entry_point_that_hangs_is_switched_off(folder, monkeypatch, hurried):
 
 
 @pytest.mark.parametrize("work", ["while True: pass", "time.sleep(30)"])
-def test_guest_left_behind_does_not_stop_traced_code(work):
-    """The interpreter's note of such a request must not outlive it: see guests.py."""
+def test_abandoned_call_does_not_stop_traced_code(work):
+    """The interpreter's note of such a request must not outlive it: see plugins.py."""
     code = (
         "import sys, time\n"
-        "from ggscope.readers import plugins as guests\n"
+        "from ggscope.readers import plugins\n"
         f"def work():\n    {work}\n"
-        "try:\n    guests.run(work, seconds=0.05)\n"
-        "except guests.GuestError as error:\n    print(error)\n"
+        "try:\n    plugins.run(work, seconds=0.05)\n"
+        "except plugins.PluginError as error:\n    print(error)\n"
         "sys.settrace(lambda *_: None)\n"
         "print(sum(i for i in range(9)))\n"
     )

@@ -55,11 +55,11 @@ def use(monkeypatch):
 
     def install(*fakes, origin=BUILT_IN):
         own = [BuiltIn("test", fake.info, _reader=fake) for fake in fakes]
-        guests = [Loaded(fake, "test") for fake in fakes]
-        own, guests = (own, []) if origin == BUILT_IN else ([], guests)
+        loaded = [Loaded(fake, "test") for fake in fakes]
+        own, loaded = (own, []) if origin == BUILT_IN else ([], loaded)
         monkeypatch.setattr(registry, "_BUILT_IN", tuple(own))
-        monkeypatch.setattr(plugins, "load_all", lambda *_: tuple(guests))
-        return own or guests
+        monkeypatch.setattr(plugins, "load_all", lambda *_: tuple(loaded))
+        return own or loaded
 
     return install
 

@@ -24,7 +24,7 @@ from ggscope.analysis.reads.record_limits import (
     only_op,
     uncomputed_results,
 )
-from ggscope.model.run import RunStory
+from ggscope.model.run import RecordingInfo
 from ggscope.model.trace import RANGE_CODES, Trace
 from ggscope.model.units import TimeRange, format_count, format_duration
 
@@ -193,8 +193,8 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
         for warning in trace.warnings
         if warning.code in _OF_PROBLEMS
     ]
-    for story in trace.stories:
-        omissions = _with_story(omissions, story)
+    for recording in trace.recordings:
+        omissions = _with_recording(omissions, recording)
     if trace.is_running:
         omissions.append(Omission(Cause.STILL_RUNNING))
     if (skipped := skipped_tokens(trace)).gaps:
@@ -202,7 +202,7 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
         omissions.append(Omission(Cause.RECORDS_LOST, detail=numbers))
     omissions += _of_records(trace)
     omissions.sort(key=lambda omission: _ORDER[omission.cause])
-    is_stated = bool(trace.stories) and all(s.settings for s in trace.stories)
+    is_stated = bool(trace.recordings) and all(s.settings for s in trace.recordings)
     return TraceCoverage(tuple(omissions), is_stated)
 
 
@@ -219,13 +219,15 @@ def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
     )
 
 
-def _with_story(omissions: list[Omission], story: RunStory) -> list[Omission]:
+def _with_recording(
+    omissions: list[Omission], recording: RecordingInfo
+) -> list[Omission]:
     """Return the reasons with those that a recording states itself."""
-    omissions = [*omissions, *_of_settings(story), *_of_end(story)]
-    account = story.account
-    if story.whole:
-        names = ", ".join(name for name, _ in story.whole)
-        n = sum(n for _, n in story.whole)
+    omissions = [*omissions, *_of_settings(recording), *_of_end(recording)]
+    account = recording.account
+    if recording.whole:
+        names = ", ".join(name for name, _ in recording.whole)
+        n = sum(n for _, n in recording.whole)
         omissions.append(Omission(Cause.GRAPHS_WHOLE, n, names))
     if account is None:
         return omissions
@@ -241,9 +243,13 @@ def _with_story(omissions: list[Omission], story: RunStory) -> list[Omission]:
     return omissions
 
 
-def _of_settings(story: RunStory) -> list[Omission]:
+def _of_settings(recording: RecordingInfo) -> list[Omission]:
     """Return the omissions by filters of the tracer."""
-    settings, account, omissions = story.settings, story.account, list[Omission]()
+    settings, account, omissions = (
+        recording.settings,
+        recording.account,
+        list[Omission](),
+    )
 
     def texts(name: str) -> list[str]:
         value = settings.get(name)
@@ -267,15 +273,15 @@ def _of_settings(story: RunStory) -> list[Omission]:
     ):  # fmt: skip
         if settings.get(name) is False:
             omissions.append(Omission(cause, hides_reads=False))
-    if story.n_changes is None or story.n_changes:
-        omissions.append(Omission(Cause.FILTERS_CHANGED, story.n_changes))
-    return [*omissions, *_of_skipped(story)]
+    if recording.n_changes is None or recording.n_changes:
+        omissions.append(Omission(Cause.FILTERS_CHANGED, recording.n_changes))
+    return [*omissions, *_of_skipped(recording)]
 
 
-def _of_skipped(story: RunStory) -> list[Omission]:
+def _of_skipped(recording: RecordingInfo) -> list[Omission]:
     """Return the omissions by sampling, limits and switching off."""
-    account, n = story.account, story.skipped_graphs
-    every, limit = (story.settings.get(k) for k in ("sample_every", "max_records"))
+    account, n = recording.account, recording.skipped_graphs
+    every, limit = (recording.settings.get(k) for k in ("sample_every", "max_records"))
     is_sampled = isinstance(every, int) and every > 1
     if isinstance(limit, int) and limit and account is not None:
         beyond = account.beyond_limit
@@ -290,23 +296,23 @@ def _of_skipped(story: RunStory) -> list[Omission]:
             return omissions
     if is_sampled:
         return [Omission(Cause.SAMPLED, n, f"1 of {every}")]
-    if n or story.settings.get("enabled") is False:
+    if n or recording.settings.get("enabled") is False:
         return [Omission(Cause.SWITCHED_OFF, n, "graphs")]
     return []
 
 
-def _of_end(story: RunStory) -> list[Omission]:
+def _of_end(recording: RecordingInfo) -> list[Omission]:
     """Return the omissions of a program that did not end normally."""
-    account = story.account
+    account = recording.account
     n = 0 if account is None else len(account.interrupted)
     # All graphs that it had computed are recorded.
     hides = n > 0 or account is None
-    if story.end == "running":
+    if recording.end == "running":
         return [Omission(Cause.STILL_RUNNING)]
-    if story.end == "killed":
-        detail = f"by {story.signal}" if story.signal else ""
+    if recording.end == "killed":
+        detail = f"by {recording.signal}" if recording.signal else ""
         return [Omission(Cause.KILLED, n or None, detail, hides_reads=hides)]
-    if story.end == "gone":
+    if recording.end == "gone":
         return [Omission(Cause.KILLED, n or None, "cause unknown", hides_reads=hides)]
     if n:
         return [Omission(Cause.KILLED, n, "while computing")]

@@ -1,6 +1,7 @@
-"""TraceIndex: everything the views derive from a trace once and keep.
+"""TraceIndex: everything that views derive from a trace once and cache.
 
-When names and accesses are added to a trace, its next index takes over what stays true.
+When names and accesses are added to a trace, its next index takes over what is still
+valid.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -58,7 +59,7 @@ _KEPT_COLORINGS = 3
 _KEPT_FILTERS = 2
 _NO_DEPTH = np.iinfo(np.int32).max
 _WORK_SAMPLES, _WORK_FIRST = 4096, 16
-"""Spans looked at to tell whether a row holds ops."""
+"""Spans looked at to decide whether a row holds ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +76,19 @@ class LaneUse:
     waiting: float | None
 
 
-def stays(
+def validity_check(
     old: Trace, new: Trace, is_plain: Callable[[str], bool]
 ) -> Callable[[Hashable], bool]:
-    """Return what tells of a key of `TraceIndex`'s cache whether its value stays.
+    """Return a function: whether the value of a key of `TraceIndex` is still valid.
 
     Parameters
     ----------
-    is_plain : tells whether a timeline lane, by its key, shows lanes of the trace
-        (not spans by layer or op).
+    is_plain : whether a timeline lane, by its key, shows lanes of the trace (not spans
+        by layer or op).
 
     Notes
     -----
-    Only columns that are the very same arrays count as unchanged: telling more
+    Only columns that are the very same arrays count as unchanged: comparing values
     would cost as much as computing anew.
     """
 
@@ -157,17 +158,19 @@ class TraceIndex:
             self._growth = (before and before._growth) or Growth()
             self._cache = OnceCache()
         else:
-            self._cache = OnceCache() if before is None else before.heir_of_cache(trace)
+            self._cache = (
+                OnceCache() if before is None else before.cache_for_next(trace)
+            )
 
-    def heir_of_cache(self, trace: Trace) -> "OnceCache":
-        """Return a cache with what stays true of `trace`, the next snapshot."""
+    def cache_for_next(self, trace: Trace) -> "OnceCache":
+        """Return a cache with what is still valid for `trace`, the next snapshot."""
         lanes = cast("TimelineLanes | None", self._cache.known("lanes"))
 
         def is_plain(key: str) -> bool:
             at = -1 if lanes is None else lanes.position(key)
             return lanes is not None and at >= 0 and bool(lanes.lane_id[at] >= 0)
 
-        return self._cache.heir(stays(self._trace, trace, is_plain))
+        return self._cache.valid_part(validity_check(self._trace, trace, is_plain))
 
     @property
     def trace(self) -> Trace:
@@ -300,7 +303,7 @@ class TraceIndex:
     def grown_over(self, lanes: npt.NDArray[np.bool_], tick: int) -> list[int] | None:
         """Return the spans of marked lanes that begin before `tick` and end behind it.
 
-        None where the trace does not grow, or a lane is too deep to tell.
+        None where the trace does not grow, or a lane is too deep to decide.
         """
         grown: list[int] = []
         for lane in np.flatnonzero(lanes).tolist():

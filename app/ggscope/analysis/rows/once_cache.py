@@ -38,11 +38,11 @@ class OnceCache:
             slot = self._slots.get(key)
         return slot.value if slot is not None and slot.filled else None
 
-    def heir(self, stays: Callable[[Hashable], bool]) -> "OnceCache":
-        """Return a cache that shares the values of the keys that stay."""
+    def valid_part(self, is_valid: Callable[[Hashable], bool]) -> "OnceCache":
+        """Return a cache that shares the values whose keys are valid."""
         made = OnceCache()
         with self._guard:
-            made._slots = {k: slot for k, slot in self._slots.items() if stays(k)}
+            made._slots = {k: slot for k, slot in self._slots.items() if is_valid(k)}
             made._latest = {k: list(names) for k, names in self._latest.items()}
         return made
 

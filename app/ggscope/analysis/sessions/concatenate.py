@@ -274,7 +274,7 @@ def _merged(
         ),
         records=_joined_records(whole, other, n_records),
         joins=(*whole.joins, *other.joins),
-        stories=(*whole.stories, *other.stories),
+        recordings=(*whole.recordings, *other.recordings),
         record_count=_joined_count(whole.record_count, other.record_count),
         claims=_joined_claims(whole, other, move, first_pattern),
         storage=joined_storage(

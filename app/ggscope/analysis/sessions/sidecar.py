@@ -20,7 +20,7 @@ def from_sidecar(
     return {
         "batch_tokens": side.batch_tokens,
         "token_sequences": side.token_sequences,
-        "stories": side.stories,
+        "recordings": side.recordings,
         "record_count": _record_count(side, n_ops),
         "info": replace(
             trace.info,
@@ -41,7 +41,7 @@ def _record_count(side: Trace, n_ops: int) -> RecordCount | None:
 
     What the file holds less than was written to it is missing as well.
     """
-    account = next((story.account for story in side.stories), None)
+    account = next((recording.account for recording in side.recordings), None)
     if account is None:
         return None
     return RecordCount(n_ops, account.lost + max(account.recorded - n_ops, 0))

@@ -295,7 +295,7 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
 
 def _left_out(trace: Trace) -> str:
     """Return what a recording leaves out; "" for nothing, and of other traces."""
-    if not trace.stories:
+    if not trace.recordings:
         return ""
     from ggscope.analysis.completeness.coverage import trace_coverage
     from ggscope.descriptions.coverage import left_out_text

@@ -13,8 +13,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
+from ggscope.gui.commands.go_to import FEW, Targets, TargetsRequest
 from ggscope.gui.commands.panes import pane_entries
-from ggscope.gui.commands.places import FEW, Places, PlacesRequest
 from ggscope.gui.context import WindowContext
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
@@ -498,7 +498,7 @@ class WindowDialogs(QObject):
         session = self._context.session
         if session is None or session.trace is None or session.index is None:
             return
-        request = PlacesRequest(
+        request = TargetsRequest(
             session.index,
             session.lanes.reveal_requested.emit,
             self._find_tensor,
@@ -506,24 +506,24 @@ class WindowDialogs(QObject):
             session.lanes.state.names,
         )
         if request.is_small:
-            self._offer_places(request())
+            self._offer_targets(request())
             return
         session.tasks.run(
             "go-to",
             request,
-            self._offer_places,
+            self._offer_targets,
             title="Listing lanes, tensors and tokens",
             is_urgent=True,
         )
 
-    def _offer_places(self, places: Places) -> None:
+    def _offer_targets(self, targets: Targets) -> None:
         session = self._context.session
-        if session is None or session.index is not places.index:
+        if session is None or session.index is not targets.index:
             return  # the user has gone to another trace meanwhile
         hint = "Go to lane, tensor or token (token 5)"
-        if len(places) > FEW:
-            hint += " – type to find one of {}".format(f"{len(places):,}")
-        self._context.palette_.offer(places, hint)
+        if len(targets) > FEW:
+            hint += " – type to find one of {}".format(f"{len(targets):,}")
+        self._context.palette_.offer(targets, hint)
 
     def show(self, name: str, make: Callable[[], QDialog]) -> None:
         """Bring the dialog to the front that is open; else show what `make` returns."""

@@ -46,7 +46,7 @@ from ggscope.readers.common.gguf_header import (
 )
 from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
 from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
-from ggscope.readers.plugins import GuestError
+from ggscope.readers.plugins import PluginError
 from ggscope.readers.source import Source
 
 COUNT_KEY = "split.count"
@@ -376,7 +376,7 @@ def package_header(
             header, _ = plugins.run(
                 lambda: _read(copy), seconds=_SECONDS, check=check_cancelled
             )
-        except GuestError as error:
+        except PluginError as error:
             raise CorruptError(
                 f"the gguf package cannot read this file: {error}.", hint=_HINT
             ) from error

@@ -17,7 +17,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import Run, RunAccount, RunStory
+from ggscope.model.run import RecordingInfo, Run, RunAccount
 from ggscope.model.trace import (
     GRAPH_RECORDS,
     LaneKind,
@@ -46,7 +46,7 @@ from ggscope.readers.recording.columns import (
     is_block,
     rows,
 )
-from ggscope.readers.recording.story import end_text, story_of
+from ggscope.readers.recording.recording_info import end_text, recording_info
 from ggscope.readers.source import Source
 from ggscope_capture.ring_format import (
     LANES_OF_SLOT,
@@ -232,18 +232,18 @@ class _Sidecar:
         n_records = self._number("records") + self._number("extension_records")
         run = self._run(n_records, lane_of)
         facts = self._events.facts()
-        story = story_of(self._facts, self._whole, self._doubt)
-        if story is not None:
-            self._tell_missing(story)
-            if end := end_text(story):
+        recording = recording_info(self._facts, self._whole, self._doubt)
+        if recording is not None:
+            self._report_missing(recording)
+            if end := end_text(recording):
                 facts = {**facts, "end": end}
-        self._warn(story)
+        self._warn(recording)
         trace = builder.snapshot(
             _with_facts(info, self._facts, facts, len(self._graphs))
         )
         passes = replace(trace.info, n_passes=self._events.n_ubatches)
-        stories = () if story is None else (story,)
-        return replace(trace, run=run, info=passes, stories=stories)
+        recordings = () if recording is None else (recording,)
+        return replace(trace, run=run, info=passes, recordings=recordings)
 
     # -- values that may be anything ---------------------------------------
 
@@ -648,9 +648,9 @@ class _Sidecar:
             lane_of=lane_of,
         )
 
-    def _tell_missing(self, story: RunStory) -> None:
+    def _report_missing(self, recording: RecordingInfo) -> None:
         """Hatch the graphs that lack records, as long as they last."""
-        account = story.account
+        account = recording.account
         if account is None:
             return
         for number, expected, there in zip(
@@ -667,9 +667,9 @@ class _Sidecar:
             self._events.add(graph.begin, end, lane, name, 0, graph.token, graph.phase)
         self._events.put()
 
-    def _warn(self, story: RunStory | None) -> None:
+    def _warn(self, recording: RecordingInfo | None) -> None:
         builder = self._builder
-        account = None if story is None else story.account
+        account = None if recording is None else recording.account
         short = "" if account is None else _graph_text(account)
         for keys, code, text, remedy in _LOSSES:
             n = max(self._number(key) for key in keys)

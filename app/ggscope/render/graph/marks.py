@@ -23,8 +23,8 @@ from ggscope.render.graph.scene import (
     amount_text,
     boxes_of,
     corners,
+    font_size,
     layer_text,
-    letter_size,
     visible_boxes,
 )
 from ggscope.render.theme import mix, outline_pair, with_alpha
@@ -86,7 +86,7 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
     if scene.zoom < SHORT_ZOOM:
         return []
     rects, texts = RectList(), TextList()
-    size = max(letter_size(scene, _TITLE_PX), 9.0)
+    size = max(font_size(scene, _TITLE_PX), 9.0)
     x0, y0, x1, y1 = (values.tolist() for values in corners(scene, open_))
     for i, box in enumerate(open_.tolist()):
         title, inside = layer_text(scene, int(layout.layer[box]))

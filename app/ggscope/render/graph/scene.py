@@ -196,8 +196,8 @@ def box_texts(scene: GraphScene, boxes: I64) -> list[Text]:
     return texts
 
 
-def letter_size(scene: GraphScene, px: float) -> float:
-    """Return a size of letters at this zoom, in steps that share fonts."""
+def font_size(scene: GraphScene, px: float) -> float:
+    """Return a font size at this zoom, in steps that share fonts."""
     return min(round(px * scene.zoom * 2) / 2, _MAX_PX)
 
 
@@ -205,7 +205,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     x0, y0, x1, y1 = place
     graph, trace = scene.table, scene.trace
     node = int(scene.layout.node[box])
-    color = _letter_color(scene, box, is_pale=is_pale)
+    color = _text_color(scene, box, is_pale=is_pale)
     is_input = bool(scene.layout.layers.is_input[node])
     op, name = op_text(trace, graph, node), trace.strings[int(graph.name[node])]
     inset = 7 * scene.zoom
@@ -227,7 +227,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
                  Face.WORDS, Align.CENTER, x1 - x0 - 4, clip)
             for i, word in enumerate(lines)
         ]  # fmt: skip
-    size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
+    size, small = font_size(scene, _NAME_PX), font_size(scene, _SMALL_PX)
     if is_input:
         title = input_title(trace, graph, node)
         # A sentence of letters of one width does not fit into the box.
@@ -251,11 +251,11 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
 
 
 def _short_name(name: str) -> str:
-    """Return a weight's name without what its place and form tell: its layer, kind."""
+    """Return a weight's name without layer and kind: position and shape show these."""
     return _AROUND_NAME.sub("", name) or name
 
 
-def _letter_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
+def _text_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
     theme, look = scene.theme, scene.look
     if look.pattern[box] != Pattern.SOLID:
         return theme.faint if is_pale else theme.dim
@@ -266,7 +266,7 @@ def _letter_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
 def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[Text]:
     x0, y0, x1, y1 = place
     title, inside = layer_text(scene, int(scene.layout.layer[box]))
-    color = _letter_color(scene, box, is_pale=is_pale)
+    color = _text_color(scene, box, is_pale=is_pale)
     inset = 10 * scene.zoom
     middle = (y0 + y1) / 2 - 2 * scene.zoom
     space = x1 - x0 - 2 * inset
@@ -280,7 +280,7 @@ def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list
     quiet = color
     if scene.look.pattern[box] == Pattern.SOLID and not is_pale:
         quiet = mix(color, int(scene.look.fill[box]), 0.25)
-    large, small = letter_size(scene, _TITLE_PX), letter_size(scene, _SMALL_PX)
+    large, small = font_size(scene, _TITLE_PX), font_size(scene, _SMALL_PX)
     return [
         Text(x0 + inset, middle, title, color, large, Face.HEADING, width=space * 0.45,
              clip=clip),
@@ -304,7 +304,7 @@ def _stub_texts(scene: GraphScene) -> list[Text]:
         if node not in known:
             known.append(node)
     texts = []
-    size = letter_size(scene, 9.0)
+    size = font_size(scene, 9.0)
     for (x, y), nodes in sources.items():
         px, py = to_picture(scene, x - dx, y - dy)  # type: ignore[arg-type]  # scalars
         name = scene.trace.strings[int(graph.name[nodes[0]])]

@@ -9,7 +9,7 @@ from builders import OPS, llama_like_trace, npu_like_trace, spans_trace, token_t
 from ggscope.analysis.compare.compare import compare
 from ggscope.analysis.compare.matching import Hidden
 from ggscope.analysis.completeness.coverage import Cause
-from ggscope.model.run import RunStory
+from ggscope.model.run import RecordingInfo
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import Clock
@@ -23,11 +23,11 @@ def partial_trace(trace: Trace, cause: Cause) -> Trace:
         Cause.OPS_FILTERED: {"ops": ["MUL_MAT"]},
         Cause.THREADS_FILTERED: {"threads": ["0"]},
     }
-    story = RunStory(
+    recording = RecordingInfo(
         settings=settings[cause], n_changes=0, skipped_graphs=0, end="exited",
         signal="", whole=(), account=None,
     )  # fmt: skip
-    return replace(trace, stories=(story,))
+    return replace(trace, recordings=(recording,))
 
 
 def in_cycles(hz: float | None) -> Trace:

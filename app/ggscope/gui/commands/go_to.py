@@ -17,21 +17,21 @@ from ggscope.session.tasks import TaskContext
 from ggscope.session.tokens import NO_TOKENS, TokenTimes, token_times
 
 FEW = 20_000
-"""So many names are all compared with what is typed, letter by letter."""
+"""So many names are all compared with what is typed, character by character."""
 FEW_SPANS = 1_000_000
 """In so many spans the tokens are found at once."""
 MAX_CANDIDATES = 1_000
 MAX_SCATTERED = 100_000
-"""Among so many names letters that stand apart are looked for as well."""
+"""Among so many names scattered characters are looked for as well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """The lanes of a trace, its tensors and tokens: a source of entries of any length.
+class Targets:
+    """Lanes, tensors and tokens of a trace that one can go to: entries of the palette.
 
     Attributes
     ----------
-    titles, keys, details : of each place; the key of a lane, "" for a tensor.
+    titles, keys, details : of each target; the key of a lane, "" for a tensor.
     lines : what is searched: title and detail, lower case.
     tokens : found by their number, which is typed.
     """
@@ -50,12 +50,12 @@ class Places:
         return len(self.titles)
 
     def candidates(self, pattern: str) -> Sequence[Entry]:
-        """Return the places that may fit, at most MAX_CANDIDATES of very many.
+        """Return the targets that may match, at most MAX_CANDIDATES of very many.
 
-        Those in which the pattern stands as it is come before those that have its
-        letters in order. A number brings the tokens that are called so.
+        Those that contain the pattern come before those that have its characters in
+        order. A number brings the tokens with that number.
         """
-        return [*self._tokens(pattern), *self._places(pattern)]
+        return [*self._tokens(pattern), *self._targets(pattern)]
 
     def _tokens(self, pattern: str) -> list[Entry]:
         """Return the tokens of the number that is typed, by phase where need be."""
@@ -65,17 +65,17 @@ class Places:
             return []
         trace, noun = self.index.trace, token_noun(self.index.trace)
         tokens = []
-        places = np.flatnonzero(self.tokens.number == int(typed[1]))
-        for place in places[:MAX_SHOWN].tolist():
-            span, time = int(self.tokens.span[place]), self.tokens.range_of(place)
+        targets = np.flatnonzero(self.tokens.number == int(typed[1]))
+        for target in targets[:MAX_SHOWN].tolist():
+            span, time = int(self.tokens.span[target]), self.tokens.range_of(target)
             phase = token_text(trace, span).partition("#")[0] if span >= 0 else ""
             length = format_duration(time.duration, trace.clock.unit)
             title = f"{phase}{noun} {typed[1]}"
             detail = f"#{typed[1]} · {length}"
-            tokens.append(Entry(title, partial(go, place), detail))
+            tokens.append(Entry(title, partial(go, target), detail))
         return tokens
 
-    def _places(self, pattern: str) -> list[Entry]:
+    def _targets(self, pattern: str) -> list[Entry]:
         if len(self) <= FEW:
             return [self._entry(i) for i in range(len(self))]
         if not pattern.strip():
@@ -84,8 +84,8 @@ class Places:
         candidates = list(
             islice((i for i, x in enumerate(lines) if needle in x), MAX_CANDIDATES)
         )
-        letters = ".*?".join(map(re.escape, needle.replace(" ", "")))
-        search, known = re.compile(letters, re.DOTALL).search, frozenset(candidates)
+        characters = ".*?".join(map(re.escape, needle.replace(" ", "")))
+        search, known = re.compile(characters, re.DOTALL).search, frozenset(candidates)
         scattered = (
             i
             for i, line in enumerate(islice(lines, MAX_SCATTERED))
@@ -101,7 +101,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacesRequest:
+class TargetsRequest:
     """Lists lanes, tensors and tokens of a trace, on a worker where they are many.
 
     Attributes
@@ -122,8 +122,8 @@ class PlacesRequest:
         n_names = len(trace.lanes) + len(trace.tensors.name)
         return n_names <= FEW and len(trace.spans) <= FEW_SPANS
 
-    def __call__(self, context: TaskContext | None = None) -> Places:
-        """Return the places; Cancelled passes through."""
+    def __call__(self, context: TaskContext | None = None) -> Targets:
+        """Return the targets; Cancelled passes through."""
         trace, lanes = self.index.trace, self.index.lanes
         given, keys = dict(self.lane_names), list(lanes.keys)
         own = zip(keys, lanes.titles, strict=True)
@@ -145,4 +145,4 @@ class PlacesRequest:
         if context is not None:
             context.check_cancelled()
         go = self.go_to_lane, self.find_tensor, token_times(trace), self.go_to_token
-        return Places(self.index, titles, keys, details, lines, *go)
+        return Targets(self.index, titles, keys, details, lines, *go)

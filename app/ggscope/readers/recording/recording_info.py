@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.model.run import RunAccount, RunStory
+from ggscope.model.run import RecordingInfo, RunAccount
 from ggscope.model.tables import I64
 
 _ENDS = ("exited", "killed", "gone", "replaced", "running")
@@ -25,11 +25,11 @@ _MAX_TEXT = 64
 _MAX_WORDS = 1 << 10
 
 
-def story_of(
+def recording_info(
     facts: Mapping[str, Any],
     whole_graphs: Mapping[str, int],
     doubt: Callable[[str], None],
-) -> RunStory | None:
+) -> RecordingInfo | None:
     """Return how a recording was made; None where its sidecar states nothing of it.
 
     Parameters
@@ -48,7 +48,7 @@ def story_of(
     state = end.get("state") if isinstance(end, dict) else None
     signal = end.get("signal") if isinstance(end, dict) else None
     skipped = facts.get("skipped_graphs", 0)
-    return RunStory(
+    return RecordingInfo(
         settings=_settings(facts.get("settings"), doubt),
         n_changes=None if changes is None else len(changes),
         skipped_graphs=skipped if _is_count(skipped) else 0,
@@ -59,15 +59,15 @@ def story_of(
     )
 
 
-def end_text(story: RunStory) -> str:
+def end_text(recording: RecordingInfo) -> str:
     """Return "killed by SIGILL"; "" where nothing is known, or it ended by itself."""
-    if story.end == "killed":
-        return f"killed by {story.signal}" if story.signal else "killed"
+    if recording.end == "killed":
+        return f"killed by {recording.signal}" if recording.signal else "killed"
     return {
         "gone": "exited without notice: killed, or by _exit",
         "replaced": "replaced by another program (exec)",
         "running": "still running when saved",
-    }.get(story.end, "")
+    }.get(recording.end, "")
 
 
 def _settings(item: object, doubt: Callable[[str], None]) -> dict[str, object]:

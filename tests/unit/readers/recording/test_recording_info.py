@@ -72,7 +72,7 @@ def test_recording_that_states_nothing_is_compared(tmp_path: Path) -> None:
     path = recordings.recording(tmp_path, whole_graphs=[])
     trace = open_bundle(survey([path]))
 
-    assert trace.stories == ()
+    assert trace.recordings == ()
     assert trace_coverage(trace).is_whole is None
     assert completeness(trace).rests_on != (COUNTED,)
 
