@@ -1,8 +1,8 @@
-"""The one way in which this program writes files: whole, or not at all.
+"""Atomic writing of files: whole, or not at all.
 
-A file is written under another name in the same folder, brought to the disk, and
-renamed. Whoever looks, at whatever moment and after whatever crash, finds the old
-content or the new one. What may be in the way is treated alike by all commands:
+A file is written under a temporary name in the same folder, synced, and renamed.
+Readers see the old content or the new one at any moment, also after a crash. All
+commands treat what exists at the target alike:
 
 =====================  ==========================================================
 nothing                the file appears, with the permissions that the umask leaves
@@ -12,9 +12,9 @@ a pipe or device       the content is written to it, if the caller may replace
 a folder, socket, …    refused
 =====================  ==========================================================
 
-The names of temporary files are short, whatever the target's name is, and each is
-locked by the process that writes it: what a killed process left behind is known by
-its name and its free lock, and the next writing in that folder takes it away.
+Temporary files have short names, however long the target's is, and the process that
+writes one locks it. Leftovers of killed processes are recognised by name and free
+lock, and removed by the next write in that folder.
 """
 
 import atexit
@@ -35,32 +35,32 @@ from ggscope.errors import WriteError
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_S = 5.0
-"""So long `locked` waits for other processes, which need milliseconds."""
-_OURS = re.compile(r"\.ggscope-[0-9a-f]{16}\.(tmp|set)")
+LOCK_TIMEOUT_S = 5.0
+"""How long `locked` waits for other processes, which need milliseconds."""
+_TEMPORARY = re.compile(r"\.ggscope-[0-9a-f]{16}\.(tmp|set)")
 _POLL_S = 0.005
 _BUFFER_BYTES = 1 << 20
-_mine: set[Path] = set()
-"""What this process has made and not yet renamed or removed."""
+_own_temporaries: set[Path] = set()
+"""Temporary files and folders of this process."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""What file systems without hard links answer."""
+"""Error codes of file systems without hard links."""
 _NO_SYNC = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
-"""What file systems answer that cannot be told to write to the disk."""
-_ROOM = "Make room or choose another folder."
-_ELSEWHERE = "Choose another folder."
+"""Error codes of file systems without fsync."""
+_FREE_SPACE = "Free some space or choose another folder."
+_OTHER_FOLDER = "Choose another folder."
 _REASONS = {
-    errno.ENOSPC: ("the disk is full", _ROOM),
-    errno.EDQUOT: ("your share of this disk is used up", _ROOM),
-    errno.EFBIG: ("it would be larger than files may be here", _ELSEWHERE),
-    errno.EROFS: ("the disk can only be read", _ELSEWHERE),
-    errno.EACCES: ("you may not write there", _ELSEWHERE),
-    errno.EPERM: ("you may not write there", _ELSEWHERE),
+    errno.ENOSPC: ("the disk is full", _FREE_SPACE),
+    errno.EDQUOT: ("the disk quota is used up", _FREE_SPACE),
+    errno.EFBIG: ("the file would exceed the size limit", _OTHER_FOLDER),
+    errno.EROFS: ("the file system is read-only", _OTHER_FOLDER),
+    errno.EACCES: ("you may not write there", _OTHER_FOLDER),
+    errno.EPERM: ("you may not write there", _OTHER_FOLDER),
     errno.ENOENT: ("there is no such folder", "Make it, or choose another folder."),
-    errno.ENOTDIR: ("a part of its path is no folder", "Check the path."),
-    errno.EISDIR: ("this is a folder", "Give a name inside it."),
+    errno.ENOTDIR: ("a part of its path is not a folder", "Check the path."),
+    errno.EISDIR: ("it is a folder", "Give a name inside it."),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
-    errno.ELOOP: ("the links lead in a circle", "Choose another name."),
-    errno.EIO: ("the disk reports an error", _ELSEWHERE),
+    errno.ELOOP: ("its symbolic links form a loop", "Choose another name."),
+    errno.EIO: ("the disk reports an error", _OTHER_FOLDER),
     errno.ENXIO: ("no program reads this pipe", "Start its reader first."),
     errno.EPIPE: (
         "the process reading this pipe has exited",
@@ -70,7 +70,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Destination:
     """Where a target's content goes: `path`, and what is there now, if anything."""
 
     path: Path
@@ -106,19 +106,19 @@ def write_file(
     """
     target = Path(target)
     pieces = (content,) if isinstance(content, bytes) else content
-    place = _place(target, overwrite=overwrite)
-    if not follows_links and place.path != target:
+    destination = _destination(target, overwrite=overwrite)
+    if not follows_links and destination.path != target:
         raise WriteError(f"{target} cannot be written: it is a link.", path=target)
-    if place.is_stream:
-        _pour(place.path, pieces, target)
+    if destination.is_stream:
+        _write_stream(destination.path, pieces, target)
         return
-    folder = place.path.parent
+    folder = destination.path.parent
     recover(folder)
-    with _temporary(target, folder, place.status) as (temporary, handle):
-        _fill(handle, pieces, target, place.status)
-        with _explained(target, place.status):
+    with _temporary(target, folder, destination.status) as (temporary, handle):
+        _fill(handle, pieces, target, destination.status)
+        with _write_errors(target, destination.status):
             _sync(handle)
-            _put(temporary, place.path, target, overwrite=overwrite)
+            _publish(temporary, destination.path, target, overwrite=overwrite)
             _sync_folder(folder)
 
 
@@ -151,18 +151,18 @@ def write_files(
     """
     folder = Path(folder)
     is_new = not os.path.lexists(folder)
-    home = folder.parent if is_new else folder
-    made = _make_folders(home)
+    parent = folder.parent if is_new else folder
+    made = _make_folders(parent)
     try:
-        recover(home, finishes=not is_new, overwrite=overwrite)
-        with _staging(folder, home) as staging:
+        recover(parent, finishes=not is_new, overwrite=overwrite)
+        with _staging(folder, parent) as staging:
             names = _stage(staging, files, folder)
             if is_new:
-                with _explained(folder):
+                with _write_errors(folder):
                     staging.rename(folder)
-                    _sync_folder(home)
+                    _sync_folder(parent)
             else:
-                _put_set(staging, names, folder, overwrite=overwrite)
+                _publish_set(staging, names, folder, overwrite=overwrite)
     except BaseException:
         _remove_empty(made)  # as it was: not even an empty folder
         raise
@@ -171,21 +171,21 @@ def write_files(
 def check_target(target: Path | str, *, overwrite: bool) -> None:
     """Refuse a target before long work for it: raises WriteError as `write_file`."""
     target = Path(target)
-    place = _place(target, overwrite=overwrite)
-    if not place.is_stream:
-        with _explained(target, place.status):
-            _check_folder(place.path.parent)
+    destination = _destination(target, overwrite=overwrite)
+    if not destination.is_stream:
+        with _write_errors(target, destination.status):
+            _check_folder(destination.path.parent)
 
 
 def check_folder(folder: Path | str) -> None:
     """Refuse a folder that could not be made or written to; raises WriteError."""
-    here = Path(folder)
-    while not os.path.lexists(here):
-        here = here.parent
-    with _explained(Path(folder)):
+    existing = Path(folder)
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    with _write_errors(Path(folder)):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.lstat(folder)  # raises where the whole path is too long
-        _check_folder(here)
+        _check_folder(existing)
 
 
 def make_folder(folder: Path | str) -> None:
@@ -209,13 +209,13 @@ def set_aside(path: Path) -> Path:
         if not os.path.lexists(aside):
             break
         number += 1
-    with _explained(aside):
+    with _write_errors(aside):
         path.rename(aside)
     return aside
 
 
 def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) -> None:
-    """Take away what killed processes of this program left in a folder.
+    """Remove what killed processes of this program left in a folder.
 
     Parameters
     ----------
@@ -225,46 +225,48 @@ def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) ->
     """
     try:
         with os.scandir(folder) as entries:
-            leftovers = [entry.name for entry in entries if _OURS.fullmatch(entry.name)]
+            leftovers = [
+                entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)
+            ]
     except OSError:
         return
     for name in leftovers:
         path = folder / name
-        with contextlib.suppress(OSError), _abandoned(path) as is_abandoned:
+        with contextlib.suppress(OSError), _lock_if_abandoned(path) as is_abandoned:
             if not is_abandoned:
                 continue
             if name.endswith(".set"):
                 if finishes:
-                    _finish(path, folder, overwrite=overwrite)
+                    _finish_set(path, folder, overwrite=overwrite)
             else:
                 _remove(path)
-            logger.info("%s, left by a killed process, is dealt with", path)
+            logger.info("cleaned up %s, left by a killed process", path)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of this program out while files of a folder are changed.
+    """Hold a lock on a folder while its files are read, changed and written.
 
-    For content that is read, changed and written again. File systems without locks
-    let everybody in.
+    Other processes of this program wait. File systems without locks do not exclude
+    them.
 
     Raises
     ------
     WriteError
-        If another process stays in for `PATIENCE_S`.
+        If another process holds the lock for `LOCK_TIMEOUT_S`.
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # a folder that one may write to but not list
         yield
         return
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + LOCK_TIMEOUT_S
     try:
         while not _lock(handle):
             if time.monotonic() > until:
                 raise WriteError(
-                    f"{folder} is in use by another ggscope, which does not go on. "
-                    "End that one and try again."
+                    f"{folder} is locked by another ggscope process that does not "
+                    "respond. End that process and try again."
                 )
             time.sleep(_POLL_S)
         yield
@@ -272,36 +274,36 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _place(target: Path, *, overwrite: bool) -> _Place:
+def _destination(target: Path, *, overwrite: bool) -> _Destination:
     """Return where the content of `target` goes; raises WriteError if nowhere."""
-    with _explained(target):
+    with _write_errors(target):
         try:
-            here = os.lstat(target)
+            link_status = os.lstat(target)
         except FileNotFoundError:
-            return _Place(target, None)
-        is_link = stat.S_ISLNK(here.st_mode)
-        there: os.stat_result | None = here
+            return _Destination(target, None)
+        is_link = stat.S_ISLNK(link_status.st_mode)
+        target_status: os.stat_result | None = link_status
         if is_link:
             try:
-                there = os.stat(target)
+                target_status = os.stat(target)
             except FileNotFoundError:  # leads to where nothing is yet
-                there = None
-        if there is not None and stat.S_ISDIR(there.st_mode):
+                target_status = None
+        if target_status is not None and stat.S_ISDIR(target_status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not overwrite:
-            raise _present(target, here)
+            raise _exists_error(target, link_status)
         path = Path(os.path.realpath(target)) if is_link else target
-        if there is None:
-            return _Place(path, None)
-        if _is_stream(there):
-            return _Place(target, there, is_stream=True)
-        if not stat.S_ISREG(there.st_mode):
+        if target_status is None:
+            return _Destination(path, None)
+        if _is_stream(target_status):
+            return _Destination(target, target_status, is_stream=True)
+        if not stat.S_ISREG(target_status.st_mode):
             raise WriteError(
                 f"{target} cannot be written: it is neither a file nor a pipe. Choose "
                 "another name.",
                 path=target,
             )
-        if _is_own_output(there):
+        if _is_own_output(target_status):
             raise WriteError(
                 f"{target} is where the output of this command goes. Choose another "
                 "name.",
@@ -309,7 +311,7 @@ def _place(target: Path, *, overwrite: bool) -> _Place:
             )
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return _Place(path, there)
+        return _Destination(path, target_status)
 
 
 def _is_stream(status: os.stat_result) -> bool:
@@ -338,11 +340,11 @@ def _is_own_output(status: os.stat_result) -> bool:
     return False
 
 
-def _present(target: Path, here: os.stat_result) -> WriteError:
+def _exists_error(target: Path, link_status: os.stat_result) -> WriteError:
     what, way = "", "replace what is there"
-    if stat.S_ISLNK(here.st_mode):
+    if stat.S_ISLNK(link_status.st_mode):
         what, way = " and is a link", "replace what it leads to"
-    elif _is_stream(here):
+    elif _is_stream(link_status):
         what, way = " and is a pipe or device", "write to it"
     return WriteError(
         f"{target} exists already{what}. Choose another name, or {way} with --force.",
@@ -361,55 +363,59 @@ def _temporary(
     def make(path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
-    with _held(target, folder, make) as (path, handle):
+    with _locked_temporary(target, folder, make) as (path, handle):
         if old is not None:
-            with _explained(target, old):
-                _take_over(path, old)
+            with _write_errors(target, old):
+                _copy_permissions(path, old)
         yield path, handle
 
 
 @contextlib.contextmanager
-def _staging(target: Path, home: Path) -> Iterator[Path]:
+def _staging(target: Path, parent: Path) -> Iterator[Path]:
     """Make a temporary folder that is gone afterwards, unless it was renamed."""
 
     def make(path: Path) -> int:
         path.mkdir()
         return os.open(path, os.O_RDONLY)
 
-    with _held(target, home, make) as (path, _):
+    with _locked_temporary(target, parent, make) as (path, _):
         yield path
 
 
 @contextlib.contextmanager
-def _held(
+def _locked_temporary(
     target: Path, folder: Path, make: Callable[[Path], int]
 ) -> Iterator[tuple[Path, int]]:
-    """Make something of ours in a folder, lock it, and remove it afterwards."""
+    """Make a temporary file or folder, lock it, and remove it afterwards."""
     handle, path = -1, folder
     try:
-        with _explained(target):
+        with _write_errors(target):
             while handle < 0:
                 path = folder / f".ggscope-{secrets.token_hex(8)}.tmp"
-                _mine.add(path)  # before it exists: an interrupt may come at any time
+                _own_temporaries.add(
+                    path
+                )  # before it exists: an interrupt may come at any time
                 handle = make(path)
                 _lock(handle)
-                if not _is_still(path, handle):  # taken for a dead process's, and away
+                if not _is_same_file(
+                    path, handle
+                ):  # another process removed it as abandoned
                     os.close(handle)
                     handle = -1
         yield path, handle
     finally:
-        if path in _mine:
-            _clear_away(path)
+        if path in _own_temporaries:
+            _remove_temporaries(path)
         if handle >= 0:
             os.close(handle)
 
 
-def _clear_away(*paths: Path) -> None:
+def _remove_temporaries(*paths: Path) -> None:
     """Remove what this process has made: `paths`, or at its end whatever is left."""
-    for path in paths or tuple(_mine):
+    for path in paths or tuple(_own_temporaries):
         with contextlib.suppress(OSError):
             _remove(path)
-        _mine.discard(path)
+        _own_temporaries.discard(path)
 
 
 def _remove(path: Path) -> None:
@@ -434,19 +440,19 @@ def _remove(path: Path) -> None:
 
 
 # Workers that are still writing when the process ends run no code of their own.
-atexit.register(_clear_away)
+atexit.register(_remove_temporaries)
 
 
-def _is_still(path: Path, handle: int) -> bool:
-    """Return whether the file of a name is the one that is open."""
+def _is_same_file(path: Path, handle: int) -> bool:
+    """Return whether `path` still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(handle))
     except FileNotFoundError:
         return False
 
 
-def _take_over(path: Path, old: os.stat_result) -> None:
-    """Give a file the owner and the permissions of the one that it is to replace."""
+def _copy_permissions(path: Path, old: os.stat_result) -> None:
+    """Copy owner and permissions of the file that is to be replaced."""
     new = path.stat()
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with contextlib.suppress(PermissionError):
@@ -461,16 +467,16 @@ def _fill(
     stream = os.fdopen(handle, "wb", _BUFFER_BYTES, closefd=False)
     try:
         for piece in pieces:
-            with _explained(target, old):
+            with _write_errors(target, old):
                 stream.write(piece)
-        with _explained(target, old):
+        with _write_errors(target, old):
             stream.flush()
     finally:
-        with contextlib.suppress(OSError):  # told already, by the first failure
+        with contextlib.suppress(OSError):  # the first failure was reported
             stream.close()
 
 
-def _put(temporary: Path, path: Path, target: Path, *, overwrite: bool) -> None:
+def _publish(temporary: Path, path: Path, target: Path, *, overwrite: bool) -> None:
     """Give a file its name; raises WriteError where it is taken meanwhile."""
     if overwrite:
         temporary.replace(path)
@@ -479,12 +485,12 @@ def _put(temporary: Path, path: Path, target: Path, *, overwrite: bool) -> None:
         # Unlike a renaming, a link never replaces.
         os.link(temporary, path, follow_symlinks=False)
     except FileExistsError:
-        raise _present(target, path.lstat()) from None
+        raise _exists_error(target, path.lstat()) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         if os.path.lexists(path):
-            raise _present(target, path.lstat()) from None
+            raise _exists_error(target, path.lstat()) from None
         temporary.replace(path)
 
 
@@ -495,7 +501,7 @@ def _stage(
     names: list[str] = []
     for name, pieces in files:
         target = folder / name
-        with _explained(target):
+        with _write_errors(target):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             handle = os.open(staging / name, flags, 0o666)
         try:
@@ -505,7 +511,7 @@ def _stage(
         names.append(name)
     # Synced after all are written: the first takes most of the others along.
     for name in names:
-        with _explained(folder / name):
+        with _write_errors(folder / name):
             handle = os.open(staging / name, os.O_RDONLY)
             try:
                 _sync(handle)
@@ -515,28 +521,30 @@ def _stage(
     return names
 
 
-def _put_set(staging: Path, names: list[str], folder: Path, *, overwrite: bool) -> None:
+def _publish_set(
+    staging: Path, names: list[str], folder: Path, *, overwrite: bool
+) -> None:
     """Move the files of a complete set into a folder that is there."""
     for name in names:
         target = folder / name
-        place = _place(target, overwrite=overwrite)
-        if place.is_stream or place.path != target:
+        destination = _destination(target, overwrite=overwrite)
+        if destination.is_stream or destination.path != target:
             raise WriteError(
                 f"{target} is a link, a pipe or a device, which cannot be one file of "
                 "several. Choose another folder.",
                 path=target,
             )
-        if place.status is not None:
-            with _explained(target, place.status):
-                _take_over(staging / name, place.status)
+        if destination.status is not None:
+            with _write_errors(target, destination.status):
+                _copy_permissions(staging / name, destination.status)
     complete = staging.with_suffix(".set")
-    with _explained(folder):
+    with _write_errors(folder):
         staging.rename(complete)
         _sync_folder(folder)
         try:
             _move(complete, folder)
         except KeyboardInterrupt:
-            _move(complete, folder)  # a matter of milliseconds, and then it is whole
+            _move(complete, folder)  # takes milliseconds, then the set is whole
             raise
         finally:
             _sync_folder(folder)
@@ -549,7 +557,7 @@ def _move(complete: Path, folder: Path) -> None:
     complete.rmdir()
 
 
-def _finish(complete: Path, folder: Path, *, overwrite: bool) -> None:
+def _finish_set(complete: Path, folder: Path, *, overwrite: bool) -> None:
     """Put the rest of a set in place whose process was killed meanwhile."""
     left = 0
     for staged in list(complete.iterdir()):
@@ -557,13 +565,13 @@ def _finish(complete: Path, folder: Path, *, overwrite: bool) -> None:
         if not stat.S_ISREG(status.st_mode):
             continue
         try:
-            there = (folder / staged.name).lstat()
+            target_status = (folder / staged.name).lstat()
         except FileNotFoundError:
             staged.replace(folder / staged.name)
             continue
-        if there.st_mtime_ns > status.st_mtime_ns:
+        if target_status.st_mtime_ns > status.st_mtime_ns:
             continue
-        if overwrite and stat.S_ISREG(there.st_mode):
+        if overwrite and stat.S_ISREG(target_status.st_mode):
             staged.replace(folder / staged.name)
         else:
             left += 1
@@ -577,12 +585,12 @@ def _finish(complete: Path, folder: Path, *, overwrite: bool) -> None:
         )
         return
     _remove(complete)
-    logger.warning("%s: what a killed process was writing here is complete now", folder)
+    logger.warning("%s: completed the files that a killed process was writing", folder)
 
 
 @contextlib.contextmanager
-def _abandoned(path: Path) -> Iterator[bool]:
-    """Hold something temporary of ours, and tell whether nobody else does."""
+def _lock_if_abandoned(path: Path) -> Iterator[bool]:
+    """Lock a temporary file or folder; yield whether no process holds it."""
     status = path.lstat()
     is_known = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     if not is_known or status.st_uid != os.geteuid():
@@ -590,7 +598,7 @@ def _abandoned(path: Path) -> Iterator[bool]:
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        yield _lock(handle, if_unknown=False) and _is_still(path, handle)
+        yield _lock(handle, if_unknown=False) and _is_same_file(path, handle)
     finally:
         os.close(handle)
 
@@ -609,13 +617,13 @@ def _lock(handle: int, *, if_unknown: bool = True) -> bool:
     return True
 
 
-def _pour(path: Path, pieces: Iterable[bytes], target: Path) -> None:
+def _write_stream(path: Path, pieces: Iterable[bytes], target: Path) -> None:
     """Write to a pipe or a device, which has no content to lose."""
-    with _explained(target):
-        # Not waiting for a reader: nobody could say what the program waits for.
+    with _write_errors(target):
+        # Without waiting for a reader: the user would not see why it waits.
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     try:
-        with _explained(target):
+        with _write_errors(target):
             os.set_blocking(handle, True)
         _fill(handle, pieces, target, None)
     finally:
@@ -644,12 +652,12 @@ def _sync_folder(folder: Path) -> None:
 def _make_folders(folder: Path) -> list[Path]:
     """Make a folder and those above it; return those made, the innermost first."""
     missing = []
-    here = folder
-    while not os.path.lexists(here):
-        missing.append(here)
-        here = here.parent
+    existing = folder
+    while not os.path.lexists(existing):
+        missing.append(existing)
+        existing = existing.parent
     made: list[Path] = []
-    with _explained(folder):
+    with _write_errors(folder):
         try:
             for path in reversed(missing):
                 path.mkdir(exist_ok=True)
@@ -670,13 +678,13 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _explained(target: Path, old: os.stat_result | None = None) -> Iterator[None]:
-    """Turn a failure of the system into a sentence: what, why, what now."""
+def _write_errors(target: Path, old: os.stat_result | None = None) -> Iterator[None]:
+    """Turn an OSError into a WriteError: what failed, why, and what to do."""
     try:
         yield
     except OSError as error:
         why = error.strerror or str(error)
-        reason, hint = _REASONS.get(error.errno or 0, ("", _ELSEWHERE))
+        reason, hint = _REASONS.get(error.errno or 0, ("", _OTHER_FOLDER))
         reason = f"{reason} ({why})" if reason else why
         unchanged = "" if old is None else " What was there is unchanged."
         raise WriteError(

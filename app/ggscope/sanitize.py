@@ -1,4 +1,4 @@
-r"""Text from traces on its way out: one function per destination.
+r"""Escape text from traces: one function per destination.
 
 Names of ops, tensors and files, metadata, problems, filters: whatever the program
 did not write itself is data. It is never rich text, never a command of a terminal,
@@ -21,7 +21,7 @@ file name                          `file_name`
 ================================== ===========================================
 
 Widgets do not call these: `ggscope.views.base.safe_text` has labels and tooltips that
-do. ``tests/contract/test_text_rules.py`` finds what passes by.
+do. ``tests/contract/test_text_rules.py`` finds text that is shown unescaped.
 """
 
 import re
@@ -58,7 +58,7 @@ _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 
 
 def plain(text: str) -> str:
-    r"""Return `text` with what cannot be seen made visible; lines and tabs stay.
+    r"""Return `text` with invisible characters escaped; line ends and tabs stay.
 
     Each shows as its escape, ``\x1b`` or ``\u202e``, which every font and encoding
     has, unlike symbols such as ␛. Half a surrogate pair, which no encoding takes, is
@@ -80,7 +80,7 @@ def caption(text: str) -> str:
 class Html(str):
     """Rich text that the program wrote; only `html` and `join_html` make it.
 
-    Whatever is added to it makes a plain str of it again, which is shown as it is.
+    Adding to it gives a plain str again, which is shown as plain text.
     """
 
     __slots__ = ()
@@ -122,7 +122,7 @@ def xml(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[Value]]) -> str:
-    """Return rows as CSV; what is text stays text in a spreadsheet.
+    """Return rows as CSV; text stays text in a spreadsheet, never a formula.
 
     A text that a spreadsheet would take for a formula (= + - @ first, or a tab or
     line end) has an apostrophe put before it. Numbers are left as they are.
@@ -144,14 +144,14 @@ def tsv_text(rows: Iterable[Sequence[Value]]) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """Return a value as JSON that holds what cannot be seen as its escapes.
+    """Return a value as JSON with invisible characters escaped.
 
     Raises
     ------
     ValueError
         If a number is not finite: make it None before.
     """
-    import json  # not for people
+    import json  # only machines read it
 
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _IN_LINES.sub(_json_escape, text)
@@ -186,8 +186,8 @@ def file_name(stem: str, suffix: str = "") -> str:
     """Return a name for a file that the program makes, derived from `stem`.
 
     It names a file in the folder where it is put and nothing else: no separators,
-    no control characters, no dot, dash or space first, none of the names that
-    Windows keeps for devices, and room for a temporary name beside it.
+    no control characters, no dot, dash or space first, none of the device names
+    that Windows reserves, and short enough for a temporary name beside it.
 
     Parameters
     ----------

@@ -12,21 +12,21 @@ def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     width: int,
-    least: Sequence[int],
+    min_widths: Sequence[int],
 ) -> list[str]:
     """Return the lines of a table, flush left, no longer than `width`.
 
     Parameters
     ----------
-    least : least width of each column in letters, 0 = that of its longest cell. Where
-        these do not fit, the table is as wide as they are.
+    min_widths : characters per column, 0 = those of its longest cell. If these do not
+        fit, the table is wider than `width`.
     """
     natural = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    floor = [min(n, few or n) for n, few in zip(natural, least, strict=True)]
+    floor = [min(n, low or n) for n, low in zip(natural, min_widths, strict=True)]
     widths = list(natural)
     space = width - len(_GAP) * (len(head) - 1)
     while sum(widths) > space and widths != floor:
-        spare = [w - few for w, few in zip(widths, floor, strict=True)]
+        spare = [w - low for w, low in zip(widths, floor, strict=True)]
         widths[spare.index(max(spare))] -= 1
     lines = []
     for row in (head, *rows):
@@ -41,7 +41,7 @@ def table(
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of a cell; words that are too long break behind signs."""
+    """Return the lines of a cell; words that are too long break after punctuation."""
     lines = []
     for word in text.split():
         rest = word

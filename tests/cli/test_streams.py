@@ -152,7 +152,9 @@ def test_every_command_tells_that_it_cannot_print(
     assert code_with(io.FileIO("/dev/full", "w")) == 1
     err = capsys.readouterr().err
     assert "it is closed" not in err
-    assert "the output cannot be written: No space left on device. Make room." in err
+    assert (
+        "the output cannot be written: No space left on device. Free some space." in err
+    )
     reader, writer = os.pipe()
     os.close(reader)
     assert code_with(io.FileIO(writer, "w")) == 0

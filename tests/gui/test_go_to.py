@@ -6,16 +6,16 @@ import pytest
 import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands import palette
-from ggscope.gui.commands.go_to import FEW, MAX_CANDIDATES, Targets, TargetsRequest
+from ggscope.gui.commands.go_to import FEW, MAX_CANDIDATES, GoToRequest, GoToTargets
 from ggscope.gui.commands.palette import MAX_SHOWN, EntryModel
 from ggscope.session.session import Session
 
 
 @pytest.fixture(scope="module")
-def targets() -> Targets:
+def targets() -> GoToTargets:
     lane = np.arange(FEW + 5_000)
     index = TraceIndex(builders.spans_trace(lane, lane + 2, lane))
-    request = TargetsRequest(index, lambda key: key, lambda name: name)
+    request = GoToRequest(index, lambda key: key, lambda name: name)
     assert not request.is_small
     return request()
 
@@ -55,7 +55,7 @@ def test_letters_that_stand_apart_are_found_among_very_many(qapp, targets):
 def test_number_brings_the_tokens_that_are_called_so(qapp):
     trace = builders.llama_like_trace(tokens=30, layers=1, threads=1)
     gone: list[int] = []
-    request = TargetsRequest(
+    request = GoToRequest(
         TraceIndex(trace), lambda key: key, lambda name: name, gone.append
     )
     model = EntryModel()
@@ -76,7 +76,7 @@ def test_number_brings_the_tokens_that_are_called_so(qapp):
 def test_token_of_the_palette_is_shown_and_selected(qtbot):
     session = Session()
     session.set_trace(builders.llama_like_trace(tokens=30, layers=1, threads=1))
-    request = TargetsRequest(
+    request = GoToRequest(
         session.index,
         session.lanes.reveal_requested.emit,
         lambda name: name,

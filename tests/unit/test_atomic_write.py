@@ -217,7 +217,7 @@ def test_folder_and_socket_are_refused(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY)  # its path may be too long for a socket
     server.bind(f"/proc/self/fd/{folder}/s.png" if sys.platform == "linux" else "s.png")
 
-    with pytest.raises(WriteError, match="this is a folder"):
+    with pytest.raises(WriteError, match="it is a folder"):
         write_file(tmp_path / "folder.png", b"new", overwrite=False)
     with pytest.raises(WriteError, match="neither a file nor a pipe"):
         write_file(tmp_path / "s.png", b"new")
@@ -437,7 +437,7 @@ def test_complete_set_of_the_dead_never_replaces_unasked(tmp_path: Path) -> None
 
 
 def test_lock_keeps_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic_write, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(atomic_write, "LOCK_TIMEOUT_S", 0.01)
 
     with (
         locked(tmp_path),

@@ -12,7 +12,7 @@ from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.info.facts import completeness_json, warning_json
 from ggscope.cli.info.text import problems_text
-from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
+from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, refuse_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.descriptions.completeness import completeness_text, with_completeness
 from ggscope.errors import ReadError, SuffixError, TraceError
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     ``--strict`` is given, as `output.code_of` where a file cannot be read at all.
     """
     if arguments.report is not None:
-        spare_inputs(arguments.report, arguments.files)
+        refuse_inputs(arguments.report, arguments.files)
         _writer(arguments.report)  # refuses a name that is of no report
         check_target(arguments.report, overwrite=arguments.force)
 

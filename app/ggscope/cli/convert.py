@@ -10,7 +10,7 @@ from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.filters.text import parse_range
 from ggscope.atomic_write import check_folder, check_target, write_file, write_files
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, USAGE, spare_inputs
+from ggscope.cli.output import GOOD, USAGE, refuse_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
 from ggscope.exporters import forms, perfetto
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 def _why_not_piped(arguments: Namespace) -> str:
     """Return why the output of the command cannot be the file; "" where it can."""
     if arguments.to == "token-json":
-        return "token-json is several files"
+        return "token-json writes several files"
     if arguments.json:
         return "--json writes there"
     return "this is a terminal" if output.is_terminal() else ""
@@ -63,7 +63,7 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     target = arguments.output
     is_piped = target == _STDOUT
     if not is_piped:
-        spare_inputs(target, arguments.files)
+        refuse_inputs(target, arguments.files)
         check_target(target, overwrite=arguments.force)  # before the long part
     trace = load(path, arguments)
     keep = filter_mask(trace, read_filter(arguments.where, trace))
@@ -151,7 +151,7 @@ def _token_files(arguments: Namespace, path: Path) -> tuple[int, object]:
 def _check(targets: list[Path], arguments: Namespace) -> None:
     """Refuse to write over the input, and over other files without ``--force``."""
     for target in targets:
-        spare_inputs(target, arguments.files)
+        refuse_inputs(target, arguments.files)
     present = [] if arguments.force else [t for t in targets if os.path.lexists(t)]
     if present:
         more = f" and {len(present) - 1:,} more" if len(present) > 1 else ""

@@ -203,8 +203,8 @@ def _update(data: Path, *, is_gone: bool = False) -> Iterator[str]:
             continue
         if program is None:
             yield (
-                f"{tool} is not there: until it has run, {loss}. It is in the package "
-                f"{package}; then call this again."
+                f"{tool} is not installed: until it has run, {loss}. Install the "
+                f"package {package}, then run this command again."
             )
             continue
         yield _outcome(tool, [program, *flags, str(data / folder)])

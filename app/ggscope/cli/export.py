@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ggscope.analysis.filters.text import parse_range
 from ggscope.atomic_write import check_folder, check_target, make_folder, write_file
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
+from ggscope.cli.output import GOOD, USAGE, code_of, refuse_inputs
 from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.units import format_duration
@@ -71,12 +71,12 @@ def run(arguments: Namespace) -> int:
         results.emit_json()
         return results.code
     for target in set(targets.values()) - done:
-        spare_inputs(target, arguments.files)
+        refuse_inputs(target, arguments.files)
         if folder is None or os.path.isdir(folder):
             check_target(target, overwrite=arguments.force)
 
     if arguments.caption not in (None, _STDOUT):
-        spare_inputs(arguments.caption, arguments.files)
+        refuse_inputs(arguments.caption, arguments.files)
         check_target(arguments.caption, overwrite=arguments.force)
 
     if len(paths) > 1:
@@ -98,7 +98,7 @@ def _work(
     targets: dict[tuple[Path, str], Path],
     done: set[Path],
 ) -> Callable[[Path], tuple[int, object]]:
-    """Return what writes the figures of a file, but for those that are `done`."""
+    """Return a function that writes the figures of a file, except those in `done`."""
     views = arguments.view
     is_all = len(views) == len(FIGURES)
     captions: dict[Path, str] = {}
@@ -193,7 +193,7 @@ def _export(
         make_folder(target.parent)
     try:
         figure = make_figure(trace, view, arguments, note)
-        return figure.write(target, look_of(arguments), overwrite=arguments.force)
+        return figure.write(target, style_of(arguments), overwrite=arguments.force)
     except (TypeError, ValueError) as error:
         if not arguments.options:
             raise
@@ -202,15 +202,15 @@ def _export(
         ) from error
 
 
-def look_of(arguments: Namespace) -> "FigureStyle":
-    """Return how a figure is to look: the preset, and what is said beyond it."""
+def style_of(arguments: Namespace) -> "FigureStyle":
+    """Return the style of a figure: the preset, changed by options."""
     from ggscope.render.figure_style import FigureStyle, css_px, preset
 
     look = preset(arguments.preset) if arguments.preset else FigureStyle()
     if arguments.size is not None:
         width, height = map(css_px, arguments.size)
         look = replace(look, width=width, height=height)
-    # None is said by "auto"; what is not said is no attribute.
+    # "auto" gives None; an option that was not given is no attribute.
     given = vars(arguments)
     sides: dict[str, Any] = {
         n: given[n] for n in ("width", "height", "font") if n in given
@@ -239,7 +239,7 @@ def make_figure(
     """Return the figure of a view with the options of the command line.
 
     `note` receives messages on what the trace lacks, and on options without effect;
-    `more` are options that no text can say.
+    `more` are options that have no form on the command line.
 
     Raises
     ------
@@ -326,10 +326,10 @@ def _as_folder(target: Path) -> Path | None:
 
 
 def _stems(paths: list[Path]) -> dict[Path, str]:
-    """Return what the figures of each file are called after.
+    """Return the first part of the names of the figures of each file.
 
-    Its name without the suffix; with it, and then with its folder, where several files
-    would have the same.
+    The file name without the suffix; with it, and then with the folder, where several
+    files would have the same.
     """
     stems: dict[Path, str] = {}
     for name_of in (

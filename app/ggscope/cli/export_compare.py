@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ggscope.atomic_write import check_folder, check_target, make_folder
 from ggscope.cli import output
-from ggscope.cli.export import look_of, make_figure, need_no_display, write_captions
-from ggscope.cli.output import GOOD, USAGE, code_of, message_of, spare_inputs
+from ggscope.cli.export import make_figure, need_no_display, style_of, write_captions
+from ggscope.cli.output import GOOD, USAGE, code_of, message_of, refuse_inputs
 from ggscope.cli.reading import load
 from ggscope.errors import TraceError
 from ggscope.readers.discovery import runs_of_side
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
     target = _target(arguments)
     for path in (target, arguments.caption):
         if path is not None and path != Path("-"):
-            spare_inputs(path, arguments.files)
+            refuse_inputs(path, arguments.files)
             check_target(path, overwrite=arguments.force)
     if arguments.resume and os.path.lexists(target):
         output.say(f"{target} is there already.")
@@ -71,4 +71,4 @@ def _export(target: Path, arguments: Namespace) -> str:
         a[0], "compare", arguments, lambda text: output.say(f"note: {text}"),
         more_a=tuple(a[1:]), b=tuple(b),
     )  # fmt: skip
-    return figure.write(target, look_of(arguments), overwrite=arguments.force)
+    return figure.write(target, style_of(arguments), overwrite=arguments.force)

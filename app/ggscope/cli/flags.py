@@ -1,4 +1,4 @@
-"""``ggscope flags``: flags of llama.cpp from what was read, chosen or waited for."""
+"""``ggscope flags``: flags of llama.cpp from recorded reads, experts and waits."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -7,7 +7,7 @@ from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
 from ggscope.analysis.summary.thread_estimate import NoEstimate
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.cli.output import GOOD, refuse_inputs
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.flags import flag_texts, reason_text, unknown_lines
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
     if target is not None:
         if target.suffix.lower() != ".csv":
             raise SuffixError("a cache profile", (".csv",), target)
-        spare_inputs(target, (*arguments.files, *arguments.beside))
+        refuse_inputs(target, (*arguments.files, *arguments.beside))
         check_target(target, overwrite=arguments.force)
 
     def work(path: Path) -> tuple[int, object]:
@@ -100,9 +100,9 @@ def flags_json(
             else None,
         }
     for text in flag_texts(flags):
-        one = facts[text.key]
-        assert one is not None
-        one["rests_on"] = {"quality": text.quality.word, "text": text.rests_on}
+        entry = facts[text.key]
+        assert entry is not None
+        entry["rests_on"] = {"quality": text.quality.word, "text": text.rests_on}
     return {
         "path": str(path),
         "vram_bytes": flags.limit,

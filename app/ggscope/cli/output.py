@@ -267,7 +267,7 @@ def _explained() -> Iterator[None]:
         if error.errno == errno.EBADF:
             reason = "it is closed"
         elif error.errno == errno.ENOSPC:
-            reason += ". Make room"
+            reason += ". Free some space"
         raise TraceError(f"the output cannot be written: {reason}.") from error
 
 
@@ -402,7 +402,7 @@ def code_of(error: TraceError) -> int:
     return ERROR
 
 
-def spare_inputs(target: Path, inputs: Iterable[Path]) -> None:
+def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
     """Refuse to write over a file that is read.
 
     Raises

@@ -29,7 +29,7 @@ from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.facts import describe
 from ggscope.cli.info.text import info_text
-from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.cli.output import GOOD, refuse_inputs
 from ggscope.cli.reading import failure_json, load, reading_text
 from ggscope.cli.stats import stalled_lines
 from ggscope.descriptions.completeness import completeness_text, with_completeness
@@ -108,7 +108,7 @@ def run(arguments: Namespace) -> int:
     (path,) = arguments.files
     if target.suffix.lower() not in (".html", ".htm"):
         raise SuffixError("a report", (".html",), target)
-    spare_inputs(target, (path, *arguments.beside))
+    refuse_inputs(target, (path, *arguments.beside))
     check_target(target, overwrite=arguments.force)
     try:
         trace = with_troubles(load(path, arguments))

@@ -16,7 +16,7 @@ from pathlib import Path
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
-from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.cli.output import GOOD, refuse_inputs
 from ggscope.errors import Cancelled, ExportError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
         picture cannot be written.
     """
     source, target = arguments.input, arguments.output
-    spare_inputs(target, [source])
+    refuse_inputs(target, [source])
     check_target(target, overwrite=True)
     trace = _load(source)
     if not len(trace.spans):

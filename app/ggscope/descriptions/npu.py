@@ -320,7 +320,10 @@ def engines_table(trace: Trace, facts: NpuFacts) -> ListedTable:
         ("stalled", "Time in which at least one stall lasts"),
         ("stalled share", "Of the trace"),
         ("idle", "Time without span and stall"),
-        ("at once", "Spans of its kind of engine that run at once, at most"),
+        (
+            "at once",
+            "Maximum of simultaneous spans, over engines of its kind",
+        ),
         ("moved", "Bytes that its spans state"),
         ("read", "Bytes of recorded reads"),
         ("written", "Bytes of recorded writes"),

@@ -1,8 +1,8 @@
 """The spans of a trace as a table: CSV, TSV, Markdown, JSON and Parquet.
 
-One row per span in the order of the trace. A column that the trace does not have is
-not there; what a span lacks is empty (null), such as the duration where no end was
-recorded.
+One row per span in the order of the trace. Columns that the trace does not
+have are left out; a value that a span lacks is empty (null), such as the duration
+where no end was recorded.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,12 +39,12 @@ from ggscope.sanitize import Value, csv_text, json_text, markdown_row, tsv_text
 
 _CHUNK_ROWS = 1 << 14
 _GROUP = 1 << 17
-"""Rows of a group of a Parquet file: each is written and forgotten."""
+"""Rows of a row group of a Parquet file."""
 _OF_NUMBERS = ("layer", "token", "core", "numa")
-_LISTED = ("sources", "sizes", "offsets")
+_OF_SOURCES = ("sources", "sizes", "offsets")
 """Columns with an entry for each source that is recorded."""
 _OF_TEXT = frozenset(
-    ["lane", "name", "op", "phase", "category", "tensor", "quality", *_LISTED]
+    ["lane", "name", "op", "phase", "category", "tensor", "quality", *_OF_SOURCES]
 )
 SORTS = ("start", "duration", "wait", "bytes")
 """What rows can be sorted by."""
@@ -65,7 +65,7 @@ class SpanOrder:
 
 
 class SpanTable:
-    """Spans as columns of values for people and other programs.
+    """Spans as a table of columns.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SpanTable:
 
     def __init__(self, events: Events, order: SpanOrder = SpanOrder()) -> None:
         self.trace: Trace = events.trace
-        self._moved = _Moved(self.trace)
+        self._access_columns = _AccessColumns(self.trace)
         self.ids = self._ordered(np.sort(events.spans), order)
         trace, s = self.trace, self.trace.spans
         unit = trace.clock.unit_name
@@ -107,7 +107,7 @@ class SpanTable:
         make["quality"] = lambda ids: texts_by_id(
             quality_of(s.flags[ids]), lambda quality: Quality(quality).word
         )
-        make |= self._moved.columns()
+        make |= self._access_columns.columns()
         self._make = make
         self.names = tuple(make)
 
@@ -125,7 +125,7 @@ class SpanTable:
         """Return what spans are sorted by, -1 where it is not known."""
         s = self.trace.spans
         if by == "bytes":
-            return self._moved.bytes(ids)
+            return self._access_columns.bytes(ids)
         if by == "wait":
             if s.wait is None:
                 return np.full(len(ids), -1, np.int64)
@@ -170,11 +170,11 @@ class SpanTable:
             yield list(zip(*chunk.values(), strict=True))
 
 
-class _Moved:
+class _AccessColumns:
     """What spans read and write, as columns; none where a trace records no accesses.
 
-    Bytes are those of the op, and stand with the span that it is counted with: of
-    threads that compute it together the others have none, so that sums are right.
+    Where several threads compute one op, its bytes are in the row of one of them only,
+    so that sums are right.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -204,17 +204,19 @@ class _Moved:
         if not self._has_any:
             return {}
         numbers = {name: partial(self._numbers, name) for name in self._sums}
-        texts = {name: partial(self._listed, name) for name in _LISTED}
+        texts = {name: partial(self._source_texts, name) for name in _OF_SOURCES}
         return {**numbers, **texts}
 
     def bytes(self, ids: I64) -> I64:
         """Return the known bytes of spans, -1 where nothing is recorded."""
         if not self._has_any:
             return np.full(len(ids), -1, np.int64)
-        total = sum(self._of(name, ids) for name in ("bytes_read", "bytes_written"))
-        return np.where(self._counts(ids), total, -1).astype(np.int64)
+        total = sum(
+            self._bytes_of(name, ids) for name in ("bytes_read", "bytes_written")
+        )
+        return np.where(self._has_bytes(ids), total, -1).astype(np.int64)
 
-    def _of(self, name: str, ids: Array) -> I64:
+    def _bytes_of(self, name: str, ids: Array) -> I64:
         """Return bytes of spans, with those of accesses that name their span."""
         sums = self._sums[name][self._account.counted_entries(ids)].astype(np.int64)
         what, span = self._loose.what, self._loose.span
@@ -226,17 +228,17 @@ class _Moved:
             sums += per_span[ids]
         return sums
 
-    def _counts(self, ids: Array) -> npt.NDArray[np.bool_]:
-        """Tell of which spans something is recorded that is counted with them."""
+    def _has_bytes(self, ids: Array) -> npt.NDArray[np.bool_]:
+        """Return which spans have recorded bytes, bool[n]."""
         known = self._is_known[self._account.counted_entries(ids)]
         if len(self._loose.span):
             known |= np.isin(ids, self._loose.span)
         return np.asarray(known, np.bool_)
 
     def _numbers(self, name: str, ids: Array) -> Numbers:
-        return Numbers(self._of(name, ids), self._counts(ids))
+        return Numbers(self._bytes_of(name, ids), self._has_bytes(ids))
 
-    def _listed(self, name: str, ids: Array) -> Texts:
+    def _source_texts(self, name: str, ids: Array) -> Texts:
         """Return what is recorded of each source, a text for each span."""
         pattern = self._trace.accesses.pattern
         if len(pattern) != len(self._trace.spans):
@@ -293,7 +295,7 @@ def chunks(
         write = csv_text if form == "csv" else tsv_text
         yield write([table.names]).encode()
         for rows in table.rows():
-            # Halves of surrogate pairs have no place in UTF-8.
+            # UTF-8 cannot encode lone surrogates.
             yield write(rows).encode("utf-8", "replace")
 
 
@@ -321,7 +323,7 @@ def _parquet(table: SpanTable) -> Iterator[bytes]:
     except ImportError:
         raise ExportError(
             "Parquet files are written by DuckDB, which is not installed: "
-            "pip install duckdb. The format csv needs nothing."
+            "pip install duckdb. Format csv needs no package."
         ) from None
     typed = ", ".join(
         f'"{name}" {"BIGINT" if is_number else "VARCHAR"}'
@@ -347,5 +349,5 @@ def _array(values: list[Any]) -> Array:
     if any(isinstance(v, str) for v in values):
         texts = [utf8(v) if isinstance(v, str) else v for v in values]
         return np.array(texts, object)
-    gone = [v is None for v in values]
-    return np.ma.array([v or 0 for v in values], np.int64, mask=gone)
+    is_missing = [v is None for v in values]
+    return np.ma.array([v or 0 for v in values], np.int64, mask=is_missing)

@@ -182,7 +182,7 @@ def default_path() -> Path:
 def _parsed(content: bytes) -> dict[str, str]:
     """Return the values of an ini file by ``section/name``; ValueError if damaged."""
     if len(content) > MAX_FILE_BYTES:
-        raise ValueError("it is too long")
+        raise ValueError("it is too large")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -255,7 +255,7 @@ def test_missing_folder_is_an_export_error_that_says_where(tmp_path: Path) -> No
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no limits")
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_full_disk_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
-    failing = pytest.raises(ExportError, match="larger than files may be here")
+    failing = pytest.raises(ExportError, match="exceed the size limit")
     with small_files(100), failing:
         export_display_list(pictures.everything(), tmp_path / f"figure{suffix}")
 

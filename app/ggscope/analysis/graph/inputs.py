@@ -1,4 +1,4 @@
-"""What nameless inputs of a graph are for, inferred from the ops that read them.
+"""Purposes of nameless inputs of a graph, inferred from the ops that read them.
 
 llama.cpp gives its inputs no names, so that traces show ``leaf_4``. The second source
 of every ``ROPE`` holds the positions, and so on.
@@ -113,7 +113,7 @@ def _reads_of_patterns(trace: Trace, leaves: dict[int, str]) -> list[tuple[int, 
     rows = np.flatnonzero(is_leaf[columns.tensor])
     pattern = np.searchsorted(first, rows, side="right") - 1
     op, span = _first_spans(trace, np.unique(pattern))
-    masks = _copied_masks(trace)
+    masks = _has_copied_masks(trace)
     reads: list[tuple[int, _Read]] = []
     for row, p in zip(rows.tolist(), pattern.tolist(), strict=True):
         if p not in op:
@@ -123,12 +123,15 @@ def _reads_of_patterns(trace: Trace, leaves: dict[int, str]) -> list[tuple[int, 
         if name in _COPIES and slot == 0 and masks:
             reads.append((tensor, _Read("FLASH_ATTN_EXT", 3, "", "")))
             continue
-        beside = int(columns.tensor[int(first[p])])
+        first_source = int(columns.tensor[int(first[p])])
         reads.append(
             (
                 tensor,
                 _Read(
-                    name, slot, _tensor_name(trace, beside), trace.span_name(span[p])
+                    name,
+                    slot,
+                    _tensor_name(trace, first_source),
+                    trace.span_name(span[p]),
                 ),
             )
         )
@@ -141,20 +144,24 @@ def _first_spans(
     """Return the op, and one span, of each of `patterns` that an op uses."""
     column = trace.accesses.pattern
     n = len(trace.accesses.first) - 1
-    is_asked = np.zeros(n + 1, np.bool_)
-    is_asked[patterns] = True
+    is_requested = np.zeros(n + 1, np.bool_)
+    is_requested[patterns] = True
     span_of: I64 = np.full(n, -1, np.int64)
     for rows in chunks(len(column)):
-        here = np.flatnonzero(is_asked[column[rows]] & (trace.spans.op[rows] >= 0))
-        here = here[::-1] + rows.start  # the first span of a pattern is written last
-        new = here[span_of[column[here]] < 0]
+        new_rows = np.flatnonzero(
+            is_requested[column[rows]] & (trace.spans.op[rows] >= 0)
+        )
+        new_rows = (
+            new_rows[::-1] + rows.start
+        )  # the first span of a pattern is written last
+        new = new_rows[span_of[column[new_rows]] < 0]
         span_of[column[new]] = new
     known = [p for p in patterns.tolist() if span_of[p] >= 0]
     spans = {p: int(span_of[p]) for p in known}
     return {p: int(trace.spans.op[spans[p]]) for p in known}, spans
 
 
-def _copied_masks(trace: Trace) -> bool:
+def _has_copied_masks(trace: Trace) -> bool:
     """Return whether attention reads its mask from a nameless copy.
 
     ``leaf_11`` is copied to 16 bits first: all that attention sees is `` (copy)``.
@@ -214,11 +221,11 @@ def _votes_in_graph(trace: Trace, graph: Graph) -> dict[int, set[str]]:
     if len(edges) > _MAX_READS:
         return votes
     for edge in edges.tolist():
-        node, beside = int(graph.target[edge]), int(first[graph.target[edge]])
+        node, first_source = int(graph.target[edge]), int(first[graph.target[edge]])
         read = _Read(
             trace.op_name(int(graph.op[node])),
             int(graph.slot[edge]),
-            trace.strings[int(graph.name[beside])] if beside >= 0 else "",
+            trace.strings[int(graph.name[first_source])] if first_source >= 0 else "",
             trace.strings[int(graph.name[node])],
         )
         if purpose := _purpose(read):

@@ -1,7 +1,7 @@
-"""What the trace says of each node of a graph: time, accesses, and how it was found.
+"""Measures of the nodes of a graph: time, accesses, and how nodes were matched.
 
-With that time, which path through the graph takes longest; and what leads to a node
-and follows from it.
+Also the critical path through the graph by these times, and the predecessors and
+successors of nodes.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from ggscope.model.trace import Trace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeMeasures:
-    """Figures of each node of a graph.
+    """Measures of each node of a graph.
 
     Attributes
     ----------
     time : float64[n], ticks of all its spans that have an end; NaN = there is none.
     n_spans : int64[n]; `n_open` : int64[n], those of them without a recorded end.
     quality : uint8[n], the worst `Quality` among its spans.
-    rule : uint8[n], the weakest `Rule` by which one of them was found.
+    rule : uint8[n], the weakest `Rule` by which one of its spans was matched.
     accesses, access_bytes : float64[n], how often its tensor is accessed in the whole
         trace, and the known bytes of that; NaN = the trace does not know the tensor, or
         the size of no access.
@@ -51,7 +51,7 @@ def node_measures(
     correlation: Correlation | None,
     watcher: Watcher | None = None,
 ) -> NodeMeasures:
-    """Return the figures of every node of graph `number` of the trace.
+    """Return the measures of every node of graph `number` of the trace.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def node_measures(
         for rows in chunks(len(trace.spans)):
             node, rule = correlation.nodes_of(np.arange(rows.start, rows.stop))
             row = node - first
-            mine = np.flatnonzero((row >= 0) & (row < len(graph)) & (node >= 0))
-            sums.add(trace, mine + rows.start, row[mine], rule[mine])
+            in_graph = np.flatnonzero((row >= 0) & (row < len(graph)) & (node >= 0))
+            sums.add(trace, in_graph + rows.start, row[in_graph], rule[in_graph])
             if watcher is not None:
                 watcher.progress(rows.stop, len(trace.spans))
     tensor = _tensors(trace, graph)
@@ -88,7 +88,7 @@ def node_measures(
 
 
 class _Sums:
-    """What is added up for each node."""
+    """Sums for each node."""
 
     def __init__(self, n: int) -> None:
         self.time = np.zeros(n)
@@ -103,11 +103,13 @@ class _Sums:
         """Add spans; `node` is the row of the node that each of them is."""
         n = len(self.time)
         quality = quality_of(trace.spans.flags[spans])
-        is_open = quality == Quality.UNFINISHED
-        lasted = np.where(is_open, 0, trace.spans.end[spans] - trace.spans.start[spans])
-        self.time += np.bincount(node, lasted.astype(np.float64), n)
+        unsized_tensor = quality == Quality.UNFINISHED
+        duration = np.where(
+            unsized_tensor, 0, trace.spans.end[spans] - trace.spans.start[spans]
+        )
+        self.time += np.bincount(node, duration.astype(np.float64), n)
         self.n_spans += np.bincount(node, minlength=n)
-        self.n_open += np.bincount(node[is_open], minlength=n)
+        self.n_open += np.bincount(node[unsized_tensor], minlength=n)
         for worst, codes, kinds in (
             (self.quality, quality, list(Quality)),
             (self.rule, rule, list(Rule)),
@@ -148,27 +150,29 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     )
     loose = table.loose
     once = np.ones(len(loose), np.int64)
-    more, larger = _by_tensor(loose.what.tensor, once, loose_bytes(trace)[0], n)
+    loose_counts, loose_sizes = _by_tensor(
+        loose.what.tensor, once, loose_bytes(trace)[0], n
+    )
     unsized, _ = _by_tensor(
         access_table.what.tensor, times * access_table.unsized, times, n
     )
-    is_open = loose.what.tensor[loose_unsized(trace)]
-    unsized += np.bincount(is_open[is_open >= 0], minlength=n)
-    sizes += larger
+    unsized_tensor = loose.what.tensor[loose_unsized(trace)]
+    unsized += np.bincount(unsized_tensor[unsized_tensor >= 0], minlength=n)
+    sizes += loose_sizes
     sizes[(sizes == 0) & (unsized > 0)] = np.nan
     known = tensor >= 0
     return (
-        np.where(known, (counts + more)[tensor], np.nan),
+        np.where(known, (counts + loose_counts)[tensor], np.nan),
         np.where(known, sizes[tensor], np.nan),
     )
 
 
 def _by_tensor(tensor: Array, count: I64, size: I64, n: int) -> tuple[F64, F64]:
     """Return the sums of `count` and of `size` for each tensor."""
-    good = tensor >= 0
-    rows = tensor[good]
-    counts = np.bincount(rows, count[good].astype(np.float64), n)
-    sizes = np.bincount(rows, size[good].astype(np.float64), n)
+    has_tensor = tensor >= 0
+    rows = tensor[has_tensor]
+    counts = np.bincount(rows, count[has_tensor].astype(np.float64), n)
+    sizes = np.bincount(rows, size[has_tensor].astype(np.float64), n)
     return counts.astype(np.float64), sizes.astype(np.float64)
 
 
@@ -186,16 +190,16 @@ def successors(graph: Graph, nodes: I64) -> Flags:
 
 
 def _reached(n: int, begin: I64, end: I64, nodes: I64) -> Flags:
-    """Return all nodes that edges lead to from `nodes`, however far."""
+    """Return all nodes reachable from `nodes` by edges, bool[n]."""
     out = adjacency(n, begin.astype(np.int64), end.astype(np.int64))
     seen = np.zeros(n, np.bool_)
     seen[nodes] = True
-    waiting = [int(node) for node in nodes]
-    while waiting:
-        for follower in out.of(waiting.pop()):
+    pending = [int(node) for node in nodes]
+    while pending:
+        for follower in out.of(pending.pop()):
             if not seen[follower]:
                 seen[follower] = True
-                waiting.append(follower)
+                pending.append(follower)
     return seen
 
 
@@ -236,8 +240,8 @@ def critical_path(
     known = np.nan_to_num(time)
     source, target = graph.source.astype(np.int64), graph.target.astype(np.int64)
     order = sorted_by_edges(n, source, target, watcher)
-    forth = ~leads_back(order, source, target)
-    out = adjacency(n, source[forth], target[forth])
+    is_forward = ~leads_back(order, source, target)
+    out = adjacency(n, source[is_forward], target[is_forward])
     before = [-1] * n
     reached = known.tolist()
     own = known.tolist()

@@ -138,12 +138,12 @@ def token_path(
     is_timed = quality != Quality.UNFINISHED
     if not is_timed.any():
         return _unknown(base, NoPath.NO_TIMES)
-    joined = _joined_ops(trace, edges)
+    is_joined = _joined_ops(trace, edges)
     is_one_thread = len(np.unique(spans.lane[ids])) == 1
-    is_ordered = is_one_thread or bool(joined[:-1].all())
+    is_ordered = is_one_thread or bool(is_joined[:-1].all())
     if edges.unknown is not None and not is_ordered:
         return _unknown(base, edges.unknown)
-    chain = _Chains(trace, edges, is_timed, joined)
+    chain = _Chains(trace, edges, is_timed, is_joined)
     chain.search(watcher)
     path = np.array(chain.longest(), np.int64)
     return TokenPath(
@@ -152,7 +152,7 @@ def token_path(
         spans=ids,
         slack=chain.slack(),
         path=ids[path],
-        length=int(chain.lasted[path].sum()),
+        length=int(chain.durations[path].sum()),
         n_untimed=int(np.count_nonzero(~is_timed)),
         n_open=0 if is_ordered else len(edges.open),
         quality=Quality(int(quality[is_timed].max())),
@@ -184,7 +184,7 @@ def _time(trace: Trace, bar: int, ids: I64) -> TimeRange | None:
 
 
 def _joined_ops(trace: Trace, edges: PassEdges) -> Bools:
-    """Return behind which ops all threads have met at a recorded barrier, bool[n]."""
+    """Return after which ops all threads met at a recorded barrier, bool[n]."""
     ops, wait = edges.ops, trace.spans.wait
     if wait is None:
         return np.zeros(len(ops.ops), np.bool_)
@@ -201,7 +201,7 @@ class _Chains:
 
     Attributes
     ----------
-    lasted : int64[n], ticks of each span, 0 without a recorded end.
+    durations : int64[n], ticks of each span, 0 without a recorded end.
     """
 
     def __init__(
@@ -209,36 +209,36 @@ class _Chains:
         trace: Trace,
         edges: PassEdges,
         is_timed: Bools,
-        joined: Bools,
+        is_joined: Bools,
     ) -> None:
         spans, ids = trace.spans, edges.ops.spans
         start = spans.start[ids].astype(np.int64)
-        self.lasted = np.where(is_timed, spans.end[ids] - start, 0)
+        self.durations = np.where(is_timed, spans.end[ids] - start, 0)
         self._start = start.tolist()
-        self._end = (start + self.lasted).tolist()
+        self._end = (start + self.durations).tolist()
         self._lane = spans.lane[ids].tolist()
         self._op = edges.ops.op.tolist()
-        self._before = self._ops_before(edges, joined)
+        self._before = self._ops_before(edges, is_joined)
         n = len(ids)
-        self._reach = [0] * n  # up to the begin of each
-        self._from = [-1] * n
+        self._length_before = [0] * n  # up to the begin of each
+        self._previous = [-1] * n
         self._links: list[tuple[int, ...]] = [()] * n
 
     @staticmethod
-    def _ops_before(edges: PassEdges, joined: Bools) -> list[list[int]]:
+    def _ops_before(edges: PassEdges, is_joined: Bools) -> list[list[int]]:
         """Return the ops that each op follows from."""
         before: list[list[int]] = [[] for _ in range(len(edges.ops.ops))]
         for source, target in zip(
             edges.source.tolist(), edges.target.tolist(), strict=True
         ):
             before[target].append(source)
-        for op in np.flatnonzero(joined[:-1]).tolist():
+        for op in np.flatnonzero(is_joined[:-1]).tolist():
             before[op + 1].append(op)
         return before
 
     def search(self, watcher: Watcher | None) -> None:
         """Find the longest chain up to each span."""
-        lasted = self.lasted.tolist()
+        durations = self.durations.tolist()
         last_on_lane: dict[int, int] = {}
         of_op: dict[int, list[int]] = {}
         for i, start in enumerate(self._start):
@@ -255,30 +255,30 @@ class _Chains:
                 before.append(last_on_lane[lane])
             self._links[i] = tuple(before)
             for a in before:
-                reach = self._reach[a] + lasted[a]
-                if self._from[i] < 0 or reach > self._reach[i]:
-                    self._reach[i], self._from[i] = reach, a
+                length = self._length_before[a] + durations[a]
+                if self._previous[i] < 0 or length > self._length_before[i]:
+                    self._length_before[i], self._previous[i] = length, a
             last_on_lane[lane] = i
             of_op.setdefault(self._op[i], []).append(i)
 
     def longest(self) -> list[int]:
         """Return the positions of the longest chain, in order."""
-        total = np.array(self._reach, np.int64) + self.lasted
+        total = np.array(self._length_before, np.int64) + self.durations
         # Of equals the last one: an op without a recorded end may end the pass.
         path = [int(np.flatnonzero(total == total.max())[-1])]
-        while self._from[path[-1]] >= 0:
-            path.append(self._from[path[-1]])
+        while self._previous[path[-1]] >= 0:
+            path.append(self._previous[path[-1]])
         return path[::-1]
 
     def slack(self) -> I64:
         """Return how much shorter the longest chain through each span is, int64[n]."""
-        lasted = self.lasted.tolist()
-        behind = [0] * len(lasted)
-        for i in range(len(lasted) - 1, -1, -1):
-            rest = lasted[i] + behind[i]
+        durations = self.durations.tolist()
+        length_after = [0] * len(durations)
+        for i in range(len(durations) - 1, -1, -1):
+            rest = durations[i] + length_after[i]
             for a in self._links[i]:
-                behind[a] = max(behind[a], rest)
-        through = np.array(self._reach, np.int64) + self.lasted
-        through += np.array(behind, np.int64)
-        slack: I64 = through.max() - through
+                length_after[a] = max(length_after[a], rest)
+        length_through = np.array(self._length_before, np.int64) + self.durations
+        length_through += np.array(length_after, np.int64)
+        slack: I64 = length_through.max() - length_through
         return slack

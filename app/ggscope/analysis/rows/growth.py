@@ -1,12 +1,11 @@
-"""What is derived of a trace that grows: each thing appends instead of beginning anew.
+"""Derived data of a growing trace: each part appends instead of recomputing.
 
-Spans only ever come behind those that are known, with ids in the order in which they
-arrive. What they are arranged by is time, and there they may come late: then the part
-of a lane behind the last tick that nothing crosses is arranged again, together with
-them. What comes out is what the whole would give at once, to the last bit.
+New spans have larger ids than all known ones, but may start earlier. Then the part of
+a lane after the last tick that no span crosses is laid out again, together with them.
+The result is bit for bit that of computing the whole trace at once.
 
-Snapshots that are older than what is arranged already get nothing here (None): who
-asks for them computes them as of any trace.
+Snapshots older than the known state get None: the caller computes them like those of
+any other trace.
 """
 
 from abc import ABC, abstractmethod
@@ -49,10 +48,10 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
-_YOUNG = 1 << 18
-"""Spans of a trace whose commonest ops may still be others in a while."""
+_FEW_SPANS = 1 << 18
+"""Up to so many spans the order of ops by count is computed again."""
 _MAX_STEPS = 1000
-"""A lane whose spans overlap in a chain longer than this is arranged as a whole."""
+"""A lane whose spans overlap in a longer chain than this is laid out as a whole."""
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -75,10 +74,10 @@ class PartedGroups(Groups):
 
 
 class Growth:
-    """All that grows with one trace, from snapshot to snapshot.
+    """The derived data of one growing trace, from snapshot to snapshot.
 
-    May be asked from any thread. Nothing grows before it is asked for, and then by
-    all that has come since it was asked for last.
+    Thread-safe. Each part is computed on request, and extended by the spans that came
+    since the last request.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,7 @@ class Growth:
 
     def groups(self, trace: Trace, field: str, column: Array, n: int) -> Groups | None:
         """Return the spans by `column`, n groups; of all fields but "lane" the work."""
-        return self._ask(
+        return self._extended(
             ("groups", field),
             _Ids,
             lambda part: part.extended_to(trace, field, column, n),
@@ -96,7 +95,7 @@ class Growth:
     def counts(self, trace: Trace, columns: Sequence[str]) -> list[I64] | None:
         """Return how many work spans have each value of columns, int64[max + 1]."""
         counts = [
-            self._ask(
+            self._extended(
                 ("counts", name),
                 _Counts,
                 partial(_Counts.extended_to, trace=trace, name=name),
@@ -108,7 +107,7 @@ class Growth:
 
     def rows(self, trace: Trace, lane: int, ids: Array) -> tuple[Row, ...] | None:
         """Return the rows of a lane of the trace, whose spans are `ids`."""
-        return self._ask(
+        return self._extended(
             ("rows", lane), _Stack, lambda part: part.extended_to(trace, ids)
         )
 
@@ -116,7 +115,7 @@ class Growth:
         self, trace: Trace, field: str, value: int, ids: Array
     ) -> tuple[Row, ...] | None:
         """Return the one row of a lane by a field, whose spans are `ids`."""
-        return self._ask(
+        return self._extended(
             ("union", field, value), _Union, lambda part: part.extended_to(trace, ids)
         )
 
@@ -126,7 +125,7 @@ class Growth:
         """Return the column queries of the rows of a lane."""
         columns = []
         for number, row in enumerate(rows):
-            colored = self._ask(
+            colored = self._extended(
                 ("columns", categories.by, key, number),
                 _Colors,
                 partial(_Colors.extended_to, row=row, categories=categories),
@@ -141,7 +140,7 @@ class Growth:
     ) -> tuple[Waits, ...] | None:
         """Return the waits behind the spans of the rows of a lane."""
         waits_of_rows = [
-            self._ask(
+            self._extended(
                 ("waits", key, number),
                 _Waits,
                 partial(_Waits.extended_to, row=row, wait=wait),
@@ -156,10 +155,10 @@ class Growth:
     ) -> tuple[RowColumns, ...] | None:
         """Return the column queries of the spans of a lane that `mask` keeps."""
         filtered_rows = [
-            self._ask(
+            self._extended(
                 ("filtered", by, key, number),
-                _Held,
-                partial(_Held.extended_to, row=row, mask=mask),
+                _FilteredColumns,
+                partial(_FilteredColumns.extended_to, row=row, mask=mask),
             )
             for number, row in enumerate(full)
         ]
@@ -167,26 +166,30 @@ class Growth:
         return tuple(known) if len(known) == len(filtered_rows) else None
 
     def categories(self, trace: Trace, by: ColorBy) -> Categories | None:
-        """Return a colouring; of ops the commonest first as of a while ago."""
+        """Return a colouring; ops are ordered by an earlier count."""
         if not coloring(by).grows_by_appending:
             return None
-        return self._ask(
+        return self._extended(
             ("categories", by), _GrowingCategories, lambda p: p.extended_to(trace, by)
         )
 
     def time_order(self, trace: Trace) -> Array | None:
         """Return span ids by (start, id)."""
-        return self._ask("order", InTimeOrder, lambda part: part.extended_to(trace))
+        return self._extended(
+            "order", InTimeOrder, lambda part: part.extended_to(trace)
+        )
 
     def listed_order(self, trace: Trace, lanes: Array) -> Array | None:
         """Return the ids of the spans of marked lanes by (start, id)."""
-        return self._ask("listed", _Listed, lambda part: part.extended_to(trace, lanes))
+        return self._extended(
+            "listed", _LaneOrder, lambda part: part.extended_to(trace, lanes)
+        )
 
     def phases(self, trace: Trace) -> dict[Phase, TimeRange] | None:
         """Return from when to when the spans of each phase last."""
-        return self._ask("phases", _Phases, lambda part: part.extended_to(trace))
+        return self._extended("phases", _Phases, lambda part: part.extended_to(trace))
 
-    def _ask(
+    def _extended(
         self, key: Hashable, kind: type[_T], ask: Callable[[_T], _R | None]
     ) -> _R | None:
         with self._guard:
@@ -222,7 +225,7 @@ class _Ids:
             self._n = stop
         count = np.array([len(ids) for ids in self._ids[:n]], np.int64)
         parts = tuple(ids.view() for ids in self._ids[:n])
-        # They are no runs of ids, so there is an order.
+        # Ids of a group are not contiguous.
         return PartedGroups(count, np.zeros(n, np.int64), np.zeros(0, np.int32), parts)
 
 
@@ -252,18 +255,17 @@ class _Counts:
 
 
 class _Lane(ABC):
-    """The rows of a lane as they stand.
+    """The rows of a lane.
 
     Attributes
     ----------
     rows : outermost first.
-    reach : the last tick of any span so far.
     """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
         self._n = 0
-        self._reach = -(1 << 63)
+        self._last_end = -(1 << 63)
         self._shown: tuple[Row, ...] = ()
         self._is_deep = False
 
@@ -275,16 +277,16 @@ class _Lane(ABC):
             spans, new = trace.spans, ids[self._n :]
             start = spans.start[new]
             low, cut = int(start.min()), None
-            if low < self._reach:
+            if low < self._last_end:
                 cut = self._cut(spans, low)
             self._arrange(spans, new, start, cut)
             self._n = len(ids)
-            self._reach = max(self._reach, int(spans.end[new].max()))
+            self._last_end = max(self._last_end, int(spans.end[new].max()))
             self._shown = tuple(row.row() for row in self.rows if len(row))
         return None if self._is_deep else self._shown
 
     def _cut(self, spans: Spans, low: int) -> int:
-        """Return the last tick up to `low` that no span goes across."""
+        """Return the last tick up to `low` that no span crosses."""
         cut = low
         for _ in range(_MAX_STEPS):
             moved = min((row.crossing(spans, cut) for row in self.rows), default=cut)
@@ -358,7 +360,7 @@ class _Row:
         return self._id.view()[at:]
 
     def crossing(self, spans: Spans, tick: int) -> int:
-        """Return where the span begins that goes on across `tick`; `tick` for none."""
+        """Return the start of the span that crosses `tick`; `tick` for none."""
         at = self.position(tick)
         start, end, ids = self._start.view(), self._end.view(), self._id.view()
         if at and int(end[at - 1]) > tick:
@@ -386,7 +388,7 @@ class _Row:
         self._coarse.put(block, self._start.view()[block * COARSE_STEP :: COARSE_STEP])
 
     def row(self) -> Row:
-        """Return the row as it stands."""
+        """Return the present row."""
         return Row(
             self._start.view(),
             self._end.view(),
@@ -402,16 +404,16 @@ class _Colors:
 
     def __init__(self) -> None:
         self._row: Row | None = None
-        self._found: RowColumns | None = None
+        self._result: RowColumns | None = None
         self._keys: tuple[str, ...] = ()
         self._category = Growing(np.uint8)
         self._seen = np.zeros(0, np.bool_)
         self._sums: _Sums | None = None
 
     def extended_to(self, row: Row, categories: Categories) -> RowColumns | None:
-        """Return the queries of `row`, which is the row seen last as it stands now."""
+        """Return the queries of `row`, the same row as last time, perhaps longer."""
         if row is self._row and categories.keys is self._keys:
-            return self._found
+            return self._result
         valid = row.kept_since(self._row)
         if valid is None:
             return None
@@ -423,12 +425,12 @@ class _Colors:
         self._category.put(valid, new)
         self._seen[new] = True
         self._row, self._keys = row, categories.keys
-        self._found = RowColumns(row, index, n, self._colors(row, valid))
-        return self._found
+        self._result = RowColumns(row, index, n, self._colors(row, valid))
+        return self._result
 
     def _colors(self, row: Row, valid: int) -> Colors | None:
         """Return the categories of the row; None where it has too many."""
-        # One that is in another row now may stand here for nothing: it never wins.
+        # May list a category whose spans moved to another row: it never wins.
         names = np.flatnonzero(self._seen).astype(np.int32)
         number = np.zeros(len(self._seen), np.uint16)
         number[names] = np.arange(len(names))
@@ -457,7 +459,7 @@ class _Waits:
         self._before.append(np.zeros(1, np.int64))
 
     def extended_to(self, row: Row, wait: Array) -> Waits | None:
-        """Return the waits of `row`, the row seen last as it stands now."""
+        """Return the waits of `row`, the same row as last time, perhaps longer."""
         valid = row.kept_since(self._row)
         if valid is None:
             return None
@@ -475,15 +477,15 @@ class _Waits:
         return Waits(wait, self._before.view())
 
 
-class _Held:
-    """What a filter keeps of a row."""
+class _FilteredColumns:
+    """The spans of a row that pass a filter."""
 
     def __init__(self) -> None:
         self._row: Row | None = None
         self._mask: Array | None = None
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._keep = Growing(np.bool_)
         self._prefix, self._covered = Growing(np.uint32), Growing(np.int64)
         self._prefix.append(np.zeros(1, np.uint32))
@@ -499,10 +501,10 @@ class _Held:
         valid = spans.kept_since(self._row)
         if valid is None:
             return None
-        # A mask that grows goes on in the same array; another one is another filter.
+        # A growing mask stays in the same array; another array is another filter.
         before = self._mask
         if before is None or before.base is None or before.base is not mask.base:
-            self._begin_anew()
+            self._reset()
             valid = 0
         self._row, self._mask = spans, mask
         self._keep.put(valid, mask[spans.id[valid:]])
@@ -551,7 +553,7 @@ class _Sums:
         self._base.append(np.zeros((1, n_names), np.int64))
 
     def fits(self, elements: Elements) -> bool:
-        """Return whether they would be made in the same way today."""
+        """Return whether new sums would have the same steps."""
         steps = (self._bucket, self._group)
         return steps == steps_of(elements) and np.array_equal(
             self._number, elements.number
@@ -578,29 +580,29 @@ class _GrowingCategories:
     def __init__(self) -> None:
         self._n = self._n_counted = 0
         self._index = Growing(np.uint8)
-        self._found: Categories | None = None
+        self._result: Categories | None = None
 
     def extended_to(self, trace: Trace, by: ColorBy) -> Categories | None:
         """Return the colouring of the spans of `trace`."""
         n = len(trace.spans)
         if n < self._n:
             return None
-        if n > self._n or self._found is None:
+        if n > self._n or self._result is None:
             if not self._appended(trace, by):
-                self._begin_anew(trace, by)
+                self._reset(trace, by)
             self._n = n
-        earlier = self._found
+        earlier = self._result
         assert earlier is not None
-        self._found = replace(earlier, index=self._index.view())
-        return self._found
+        self._result = replace(earlier, index=self._index.view())
+        return self._result
 
     def _appended(self, trace: Trace, by: ColorBy) -> bool:
-        """Append the colours of the new spans; tell whether all are known."""
-        before, n = self._found, len(trace.spans)
-        # Which op is the commonest is looked at again whenever a young trace doubled.
-        is_young = coloring(by).orders_by_count and n <= _YOUNG
-        is_old = is_young and n > 2 * self._n_counted
-        if before is None or is_old or len(trace.accesses.loose):
+        """Append the colours of the new spans; False if one is unknown."""
+        before, n = self._result, len(trace.spans)
+        # Ops are ordered by count again whenever a short trace has doubled.
+        may_reorder = coloring(by).orders_by_count and n <= _FEW_SPANS
+        is_reordered = may_reorder and n > 2 * self._n_counted
+        if before is None or is_reordered or len(trace.accesses.loose):
             return False
         part = coloring(by).categorize(_part(trace, self._n))
         place = {key: i for i, key in enumerate(before.keys)}
@@ -611,10 +613,10 @@ class _GrowingCategories:
         self._index.append(table[part.index])
         return True
 
-    def _begin_anew(self, trace: Trace, by: ColorBy) -> None:
-        self._found = coloring(by).categorize(trace)
-        self._index = Growing(self._found.index.dtype)
-        self._index.append(self._found.index)
+    def _reset(self, trace: Trace, by: ColorBy) -> None:
+        self._result = coloring(by).categorize(trace)
+        self._index = Growing(self._result.index.dtype)
+        self._index.append(self._result.index)
         self._n_counted = len(trace.spans)
 
 
@@ -663,7 +665,7 @@ class InTimeOrder:
         return find(range(len(ids)), tick, key=lambda i: int(start[ids[i]]))
 
 
-class _Listed:
+class _LaneOrder:
     """Span ids of some lanes by (start, id)."""
 
     def __init__(self) -> None:
@@ -692,7 +694,7 @@ class _Phases:
 
     def __init__(self) -> None:
         self._n = 0
-        self._found: dict[Phase, TimeRange] = {}
+        self._result: dict[Phase, TimeRange] = {}
 
     def extended_to(self, trace: Trace) -> dict[Phase, TimeRange] | None:
         """Return the time of each phase that occurs."""
@@ -703,12 +705,12 @@ class _Phases:
             inside = np.flatnonzero(spans.phase[self._n :] == phase) + self._n  # type: ignore[index]
             if len(inside):
                 low, high = spans.start[inside].min(), spans.end[inside].max()
-                old = self._found.get(phase, TimeRange(int(low), int(high)))
-                self._found[phase] = TimeRange(
+                old = self._result.get(phase, TimeRange(int(low), int(high)))
+                self._result[phase] = TimeRange(
                     min(old.start, int(low)), max(old.end, int(high))
                 )
         self._n = n
-        return dict(self._found)
+        return dict(self._result)
 
 
 def _part(trace: Trace, first: int) -> Trace:

@@ -397,7 +397,7 @@ def _explain_weights(
     elif weights is None:
         reason = unknown.get("tokens.generated") or "no generated token is recorded"
     elif weights.unknown:
-        reason = "which experts or rows ops read is recorded in part"
+        reason = "only some of the experts or rows that ops read are recorded"
     else:
         reason = "no read of a weight is recorded"
     unknown["weights.bytes_per_token"] = unknown["weights.gib_per_s"] = reason

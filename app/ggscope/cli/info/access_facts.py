@@ -6,7 +6,7 @@ from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.tables import AccessColumns, Array, Space, distinct
 from ggscope.model.trace import Trace
 
-SPACE_WORDS = {
+SPACE_NAMES = {
     Space.FILE: "disk",
     Space.BUFFER: "buffer",
     Space.DRAM: "dram",
@@ -27,7 +27,7 @@ def accesses_by_space(trace: Trace) -> dict[str, int]:
         ops = account(trace)
         np.add.at(total, ops.what.space, ops.row_times() * ops.counts)
     total += count_values(trace.accesses.loose.what.space, len(Space))
-    return {SPACE_WORDS[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
+    return {SPACE_NAMES[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
 
 
 def buffers_json(trace: Trace) -> dict[str, object] | None:
@@ -82,7 +82,7 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
 
     Tensors of experts are those that name one (``blk.0.ffn_up.3.weight``) or hold
     all of a layer (``_exps``). The number of experts is None where only the latter
-    occur and no model file tells how many they stack: such names do not.
+    occur and no model file states how many they stack; names do not.
     """
     is_expert = _expert_tensors(trace)
     may_have = is_expert.any() or len(trace.routing) or len(trace.accesses.patterns)
@@ -92,12 +92,15 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
 
     ops = account(trace)
     patterns, loose = ops.what, trace.accesses.loose.what
-    in_pattern, in_loose = _touches(patterns, is_expert), _touches(loose, is_expert)
+    in_pattern, in_loose = (
+        _is_of_expert(patterns, is_expert),
+        _is_of_expert(loose, is_expert),
+    )
     has_any = is_expert.any() or in_pattern.any() or in_loose.any()
     if not (has_any or len(trace.routing)):
         return None
     per_row = ops.row_times() * ops.counts
-    layers = _known(
+    layers = _distinct_known(
         trace.tensors.layer[is_expert[:-1]],
         patterns.layer[in_pattern],
         loose.layer[in_loose],
@@ -120,7 +123,7 @@ def _n_experts(trace: Trace, *numbers: Array) -> int:
     stacked = 0 if tensors.n_experts is None else int(tensors.n_experts.max(initial=0))
     if stacked:
         return stacked
-    return len(_known(tensors.expert, *numbers, trace.routing.expert))
+    return len(_distinct_known(tensors.expert, *numbers, trace.routing.expert))
 
 
 def _expert_tensors(trace: Trace) -> Array:
@@ -131,11 +134,11 @@ def _expert_tensors(trace: Trace) -> Array:
     return np.append(packed | (tensors.expert >= 0), False)
 
 
-def _touches(accesses: AccessColumns, is_expert: Array) -> Array:
+def _is_of_expert(accesses: AccessColumns, is_expert: Array) -> Array:
     return (accesses.expert >= 0) | is_expert[accesses.tensor]
 
 
-def _known(*columns: Array) -> Array:
+def _distinct_known(*columns: Array) -> Array:
     """Return the distinct values that are not -1."""
     values = distinct(np.concatenate([c.astype(np.int64) for c in columns]))
     return values[values >= 0]

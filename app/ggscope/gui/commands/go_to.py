@@ -26,7 +26,7 @@ MAX_SCATTERED = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Targets:
+class GoToTargets:
     """Lanes, tensors and tokens of a trace that one can go to: entries of the palette.
 
     Attributes
@@ -101,7 +101,7 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TargetsRequest:
+class GoToRequest:
     """Lists lanes, tensors and tokens of a trace, on a worker where they are many.
 
     Attributes
@@ -122,7 +122,7 @@ class TargetsRequest:
         n_names = len(trace.lanes) + len(trace.tensors.name)
         return n_names <= FEW and len(trace.spans) <= FEW_SPANS
 
-    def __call__(self, context: TaskContext | None = None) -> Targets:
+    def __call__(self, context: TaskContext | None = None) -> GoToTargets:
         """Return the targets; Cancelled passes through."""
         trace, lanes = self.index.trace, self.index.lanes
         given, keys = dict(self.lane_names), list(lanes.keys)
@@ -145,4 +145,4 @@ class TargetsRequest:
         if context is not None:
             context.check_cancelled()
         go = self.go_to_lane, self.find_tensor, token_times(trace), self.go_to_token
-        return Targets(self.index, titles, keys, details, lines, *go)
+        return GoToTargets(self.index, titles, keys, details, lines, *go)

@@ -1,4 +1,4 @@
-"""The dialog that runs a program under the capture tool, after a look at both."""
+"""The dialog that checks a program and a model, and records a run."""
 
 import os
 import time
@@ -30,12 +30,12 @@ from ggscope.session.settings import MAX_THREADS, MAX_TOKENS, Settings
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
 from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text, set_title
 
-MAX_KEPT = 12
+MAX_HISTORY = 12
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
 _SIGNS = {True: ("✓", ""), None: ("!", "caution"), False: ("✗", "error")}
 _NUMBER_PX = 130
-_SETTLE_MS = 250
-"""What is typed is looked at after so long without another letter."""
+_TYPING_PAUSE_MS = 250
+"""Typed text is checked after so long without another key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class TargetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """Look at a program, on a worker."""
+    """Check a program, on a worker."""
 
     program: str
     output: str
@@ -67,7 +67,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Look at the head of a model, on a worker."""
+    """Read the header of a model, on a worker."""
 
     path: str
 
@@ -94,7 +94,7 @@ class CheckLines(QWidget):
             box.addWidget(line)
 
     def show_checks(self, checks: Sequence[MachineCheck]) -> None:
-        """Show these; lines that there are none for stay empty."""
+        """Show checks; the remaining lines are empty."""
         for number, line in enumerate(self.lines):
             check = checks[number] if number < len(checks) else None
             text, level = "", ""
@@ -106,23 +106,23 @@ class CheckLines(QWidget):
 
 
 class RecordDialog(Dialog):
-    """Asks what is to be run, and tells beforehand whether that can be traced.
+    """Asks what to run, and shows whether it can be traced.
 
-    What is found out has its room from the beginning: nothing moves when it comes.
+    Space for results is reserved: nothing moves when they arrive.
 
     Parameters
     ----------
-    again : what ran before and is to be run again, perhaps otherwise.
+    previous : a run to repeat, perhaps with changes.
 
     Signals
     -------
-    wanted(LaunchSpec, TraceabilityCheck or None) : Start was pressed.
+    start_requested(LaunchSpec, TraceabilityCheck or None) : Start was pressed.
     """
 
     start_requested = Signal(object, object)
 
     def __init__(
-        self, settings: Settings, parent: QWidget, again: LaunchSpec | None = None
+        self, settings: Settings, parent: QWidget, previous: LaunchSpec | None = None
     ) -> None:
         super().__init__(parent)
         self._settings = settings
@@ -130,31 +130,31 @@ class RecordDialog(Dialog):
         self._checked = ""
         self._checked_output = ""
         self._good_model = ""
-        self._of_model = ("", "")
+        self._model_message = ("", "")
         self._tasks = Tasks(self)
         set_title(self, "Record a program")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(780, 640)
         stored = settings.capture
-        if again is not None:
+        if previous is not None:
             stored = replace(
                 stored,
-                programs=_newest(again.target.path, stored.programs),
-                models=_newest(again.model, stored.models),
-                prompt=again.prompt,
-                tokens=again.tokens,
-                threads=again.threads,
-                more=again.more,
+                programs=_with_newest(previous.target.path, stored.programs),
+                models=_with_newest(previous.model, stored.models),
+                prompt=previous.prompt,
+                tokens=previous.tokens,
+                threads=previous.threads,
+                more=previous.more,
             )
         self.recorded = QComboBox(self)
         self.recorded.setAccessibleName("Record")
         self.recorded.addItem("Ops of ggml", False)
         self.recorded.addItem("Calls of the CUDA driver (not yet run on a GPU)", True)
-        if again is not None and again.records_calls:
+        if previous is not None and previous.records_calls:
             self.recorded.setCurrentIndex(1)
-        self.program = _line_of("Program", stored.programs, self)
-        self.model = _line_of("Model", stored.models, self)
+        self.program = _editable_combo("Program", stored.programs, self)
+        self.model = _editable_combo("Model", stored.models, self)
         self.program_text = _multiline_label(3, self)
         self.model_text = _multiline_label(1, self)
         self.prompt = _field(stored.prompt, "Prompt", self)
@@ -171,18 +171,21 @@ class RecordDialog(Dialog):
         self.start.setDefault(True)
         self.copy = button("Copy command", self._on_copy, self)
         self.cancel = button("Cancel", self.close, self)
-        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
-        self._settle.timeout.connect(self._look_at_both)
+        self._typing_timer = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MS)
+        self._typing_timer.timeout.connect(self._check_inputs)
         self._lay_out()
         self._connect()
         self._targets: tuple[Target, ...] = ()
         self._tasks.run(
-            "targets", TargetsRequest(), self._on_targets, on_error=self._on_no_targets
+            "targets",
+            TargetsRequest(),
+            self._on_targets,
+            on_error=self._on_targets_failed,
         )
-        self._look_at_both()
+        self._check_inputs()
 
     def spec(self) -> LaunchSpec:
-        """Return what is to be run, as it stands."""
+        """Return what the fields ask to run."""
         typed = self.program.currentText().strip()
         target = Target(typed)
         if self._check is not None and self._checked == typed:
@@ -203,7 +206,7 @@ class RecordDialog(Dialog):
         return bool(self.recorded.currentData())
 
     def done(self, result: int) -> None:
-        """Leave nothing behind that works for nobody."""
+        """Cancel running checks and close."""
         self._tasks.close()
         super().done(result)
 
@@ -276,43 +279,43 @@ class RecordDialog(Dialog):
         for number in (self.tokens, self.threads):
             number.valueChanged.connect(self._show)
 
-    # -- what is found out -------------------------------------------------
+    # -- checks -----------------------------------------------------------
 
     def _on_typed(self) -> None:
-        self._settle.start()
+        self._typing_timer.start()
         self._show()
 
     def _on_recorded(self) -> None:
         self._checked, self._checked_output = "", ""
         self._named_after = "?"  # the output has another suffix
         self._show()
-        self._look_at_both()
+        self._check_inputs()
 
-    def _look_at_both(self) -> None:
+    def _check_inputs(self) -> None:
         program, output = self.program.currentText().strip(), self.output.text().strip()
         if program != self._checked:
             self._checked, self._check = program, None
             self._checked_output = ""
             self.checks.show_checks(())
-            self._say(self.program_text, "")
+            self._show_text(self.program_text, "")
             if program:
-                self._say(self.program_text, "Checking the program…")
+                self._show_text(self.program_text, "Checking the program…")
         if program and (output or "") != self._checked_output:
             self._checked_output = output
             self._tasks.run(
                 "check",
                 CheckRequest(_path(program), output, self._records_calls),
                 self._on_check,
-                on_error=self._on_no_check,
+                on_error=self._on_check_failed,
             )
         model = _path(self.model.currentText())
-        self._of_model = ("", "")
+        self._model_message = ("", "")
         if model:
             self._tasks.run(
                 "model",
                 ModelRequest(model),
                 self._on_model,
-                on_error=self._on_no_model,
+                on_error=self._on_model_failed,
             )
         self._show()
 
@@ -324,14 +327,14 @@ class RecordDialog(Dialog):
         if not typed and targets:
             self.program.setEditText(targets[0].path)
         elif not typed:
-            self._say(
+            self._show_text(
                 self.program_text,
                 "No llama.cpp found. Choose a program, or download one with "
                 "Help › Live demo.",
             )
 
-    def _on_no_targets(self, failure: TaskFailure) -> None:
-        self._say(self.program_text, _sentence(failure.message), "error")
+    def _on_targets_failed(self, failure: TaskFailure) -> None:
+        self._show_text(self.program_text, _as_sentence(failure.message), "error")
 
     def _on_check(self, check: TraceabilityCheck) -> None:
         self._check = check
@@ -347,28 +350,28 @@ class RecordDialog(Dialog):
             level = "error"
         if not check.target.command:
             text += " " + "Not a known llama.cpp tool: enter all its arguments."
-        self._say(self.program_text, text, level)
+        self._show_text(self.program_text, text, level)
         self._show()
 
-    def _on_no_check(self, failure: TaskFailure) -> None:
-        self._say(self.program_text, _sentence(failure.message), "error")
+    def _on_check_failed(self, failure: TaskFailure) -> None:
+        self._show_text(self.program_text, _as_sentence(failure.message), "error")
         self._show()
 
-    def _on_model(self, words: str) -> None:
+    def _on_model(self, text: str) -> None:
         self._good_model = _path(self.model.currentText())
-        self._of_model = (words, "")
+        self._model_message = (text, "")
         self._show()
 
-    def _on_no_model(self, failure: TaskFailure) -> None:
-        text = f"{_sentence(failure.message)} Choose a GGUF file."
-        self._of_model = (text, "error")
+    def _on_model_failed(self, failure: TaskFailure) -> None:
+        text = f"{_as_sentence(failure.message)} Choose a GGUF file."
+        self._model_message = (text, "error")
         self._show()
 
-    def _say(self, where: QWidget, text: str, level: str = "") -> None:
-        where.setText(text)  # type: ignore[attr-defined]  # a Label
-        set_property(where, "level", level)
+    def _show_text(self, widget: QWidget, text: str, level: str = "") -> None:
+        widget.setText(text)  # type: ignore[attr-defined]  # a Label
+        set_property(widget, "level", level)
 
-    # -- what is asked -----------------------------------------------------
+    # -- file dialogs ------------------------------------------------------
 
     def _ask_program(self) -> None:
         self._ask(self.program, "Choose a program", "")
@@ -399,7 +402,7 @@ class RecordDialog(Dialog):
             self.output.setText(path)
 
     def _show(self) -> None:
-        """Show what follows from the fields."""
+        """Update command, messages and buttons from the fields."""
         program = self.program.currentText().strip()
         spec = self.spec()
         name = spec.target.name
@@ -409,7 +412,7 @@ class RecordDialog(Dialog):
             self._own_output = _output_for(name, self._settings, suffix)
             self.output.setText(self._own_output)
             spec = self.spec()
-        if self._check is not None:  # until then as it was
+        if self._check is not None:  # not while it is being checked
             for name, field in (
                 ("{model}", self.model),
                 ("{prompt}", self.prompt),
@@ -420,16 +423,16 @@ class RecordDialog(Dialog):
         try:
             text, is_whole = spec.shown(), True
         except TraceError as error:
-            text, is_whole = _sentence(str(error)), False
+            text, is_whole = _as_sentence(str(error)), False
         self.command.setText(text if program or not is_whole else "")
         needs_model = "{model}" in spec.target.command
         lacks_model = needs_model and (not spec.model or spec.model != self._good_model)
         if not self.model.isEnabled():
-            self._say(self.model_text, "This program takes no model.")
+            self._show_text(self.model_text, "This program takes no model.")
         elif needs_model and not spec.model:
-            self._say(self.model_text, "Choose a GGUF model.")
+            self._show_text(self.model_text, "Choose a GGUF model.")
         else:
-            self._say(self.model_text, *self._of_model)
+            self._show_text(self.model_text, *self._model_message)
         self.start.setEnabled(
             is_whole
             and self._check is not None
@@ -449,8 +452,8 @@ class RecordDialog(Dialog):
         spec, stored = self.spec(), self._settings.capture
         self._settings.change(
             "capture",
-            programs=_newest(self.program.currentText().strip(), stored.programs),
-            models=_newest(self.model.currentText().strip(), stored.models),
+            programs=_with_newest(self.program.currentText().strip(), stored.programs),
+            models=_with_newest(self.model.currentText().strip(), stored.models),
             prompt=spec.prompt,
             tokens=spec.tokens,
             threads=spec.threads,
@@ -482,17 +485,17 @@ def _path(text: str) -> str:
     return os.path.expanduser(text.strip())
 
 
-def _newest(text: str, values: tuple[str, ...]) -> tuple[str, ...]:
+def _with_newest(text: str, values: tuple[str, ...]) -> tuple[str, ...]:
     if not text:
         return values
-    return (text, *(other for other in values if other != text))[:MAX_KEPT]
+    return (text, *(other for other in values if other != text))[:MAX_HISTORY]
 
 
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}." if words else ""
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
-def _line_of(name: str, entries: tuple[str, ...], parent: QWidget) -> QComboBox:
+def _editable_combo(name: str, entries: tuple[str, ...], parent: QWidget) -> QComboBox:
     combo = QComboBox(parent)
     combo.setEditable(True)
     combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
@@ -520,9 +523,9 @@ def _field(text: str, name: str, parent: QWidget) -> QLineEdit:
     return field
 
 
-def _number(value: int, most: int, name: str, parent: QWidget) -> QSpinBox:
+def _number(value: int, maximum: int, name: str, parent: QWidget) -> QSpinBox:
     box = QSpinBox(parent)
-    box.setRange(1, most)
+    box.setRange(1, maximum)
     box.setValue(value)
     box.setMinimumWidth(_NUMBER_PX)
     box.lineEdit().setTextMargins(6, 0, 0, 0)  # a style sheet cannot

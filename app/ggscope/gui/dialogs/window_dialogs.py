@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
-from ggscope.gui.commands.go_to import FEW, Targets, TargetsRequest
+from ggscope.gui.commands.go_to import FEW, GoToRequest, GoToTargets
 from ggscope.gui.commands.panes import pane_entries
 from ggscope.gui.context import WindowContext
 from ggscope.gui.dialogs.filters import ask_and_save
@@ -498,7 +498,7 @@ class WindowDialogs(QObject):
         session = self._context.session
         if session is None or session.trace is None or session.index is None:
             return
-        request = TargetsRequest(
+        request = GoToRequest(
             session.index,
             session.lanes.reveal_requested.emit,
             self._find_tensor,
@@ -516,7 +516,7 @@ class WindowDialogs(QObject):
             is_urgent=True,
         )
 
-    def _offer_targets(self, targets: Targets) -> None:
+    def _offer_targets(self, targets: GoToTargets) -> None:
         session = self._context.session
         if session is None or session.index is not targets.index:
             return  # the user has gone to another trace meanwhile

@@ -1,6 +1,6 @@
-"""The frame around a view: its head, what if it fails, and when it is made.
+"""The frame around a view: its head, its error panel, and when it is made.
 
-Panes that the first picture does not need are made once it is out.
+Views that the first picture does not need are made after it is shown.
 """
 
 import logging
@@ -42,7 +42,7 @@ from ggscope.views.base.widgets import EmptyState, keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
 logger = logging.getLogger(__name__)
-_BINDING_WORDS = re.compile(r"Error calling Python override of [\w:]+\(\): ")
+_BINDING_PREFIX = re.compile(r"Error calling Python override of [\w:]+\(\): ")
 """What PySide 6.11 puts before the message of an exception in an event handler."""
 _NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
 """The last line of a report of too little memory, by Python or numpy."""
@@ -52,11 +52,11 @@ FIRST_VIEWS = ("overview", "timeline")
 _PLACING = {QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.LayoutRequest}
 _GAP_PX = 8
 """Between the text of a placeholder and the button below it."""
-_BELOW_WORDS_PX = 28
-"""So far below its middle the words of an empty view end, at 100 %."""
-PATIENCE_MS = 1_000
-"""So long the other panes wait for a first picture that does not come: it takes half a
-second at any size, and importing them beside it takes the interpreter from it."""
+_TEXT_BOTTOM_PX = 28
+"""Distance from the middle of an empty view to the bottom of its text, at 100 %."""
+FIRST_PICTURE_MS = 1_000
+"""How long other views wait for the first picture. It takes half a second at any size;
+importing views meanwhile would delay it."""
 
 
 @guarded
@@ -65,7 +65,7 @@ class PaneHead(QWidget):
 
     drag_moved = Signal(object)  # QPoint
     drag_dropped = Signal(object)  # QPoint
-    drag_ended = Signal()  # after a drop, or given up
+    drag_ended = Signal()  # dropped or cancelled
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -82,7 +82,7 @@ class PaneHead(QWidget):
         return self._is_dragged and event.key() == Qt.Key.Key_Escape
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Give the drag up on Esc."""
+        """Cancel the drag on Esc."""
         if self._is_end(event):
             self._end()
         else:
@@ -130,7 +130,7 @@ class PaneHead(QWidget):
 
 @guarded
 class DropMark(QWidget):
-    """A frame over the pane that a dragged one would change places with."""
+    """A frame over the pane that a drop would swap with the dragged one."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -160,7 +160,7 @@ class DropMark(QWidget):
 
 
 class ErrorPanel(QWidget):
-    """What stands in the place of a view that failed."""
+    """Shown in place of a view that failed."""
 
     retry_requested = Signal()
 
@@ -169,7 +169,7 @@ class ErrorPanel(QWidget):
         self.report = report
         self.setAccessibleName(f"{title} failed")
         last = report.strip().splitlines()[-1] if report.strip() else ""
-        last = _BINDING_WORDS.sub("", last)
+        last = _BINDING_PREFIX.sub("", last)
         head = label(f"{title} stopped working", self, "large")
         text = label(self._advice(last), self, "dim", wraps=True)
         what = label(last[:400], self, "error", wraps=True)
@@ -212,14 +212,13 @@ class ErrorPanel(QWidget):
 class ViewHost(QFrame):
     """One pane: a slim head and a view below it.
 
-    The view is made when the pane is first shown, or, where `waits`, when it is its
-    turn. Where making or drawing it raises, an `ErrorPanel` takes its
-    place.
+    The view is made when the pane is first shown, or, if `waits`, when `PaneFiller`
+    gets to it. If making or drawing it raises, an `ErrorPanel` is shown instead.
     """
 
     chosen = Signal(str)  # another view id was picked in the head
     full_screen_requested = Signal()
-    view_ready = Signal(object)  # the View that now stands here
+    view_ready = Signal(object)  # the new View
     hide_requested = Signal()
     float_requested = Signal(str)  # view id
     add_requested = Signal()  # files that give the view something to show
@@ -239,7 +238,7 @@ class ViewHost(QFrame):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("pane")
-        # A view's own wishes must not keep the window from being made small.
+        # The minimum size of a view must not limit that of the window.
         self.setMinimumSize(160, 60)
         self.entry = entry
         self._session = session
@@ -290,11 +289,11 @@ class ViewHost(QFrame):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the view is not made before its turn."""
+        """Whether `PaneFiller` has yet to make the view."""
         return self._waits and self._view is None and self._panel is None
 
     def stop_waiting(self) -> None:
-        """Make the view now where the pane is seen, else as soon as it is."""
+        """Make the view now if the pane is visible, else when it is first shown."""
         self._waits = False
         if self.isVisible():
             self.ensure_view()
@@ -319,17 +318,17 @@ class ViewHost(QFrame):
         self._build()
 
     def rebuild(self) -> None:
-        """Make the view anew, for what is only decided while it is made."""
+        """Make the view again, to apply what its constructor decides."""
         if self._view is not None:
             self._drop_view()
             self._build()
 
     def release(self) -> None:
-        """Let go of the view; the pane is about to go."""
+        """Release the view before the pane is deleted."""
         self._drop_view()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take the keys, also where the pane has nothing to press."""
+        """Take the keyboard focus, also by a click beside the widgets."""
         self.setFocus(Qt.FocusReason.MouseFocusReason)
         super().mousePressEvent(event)
 
@@ -342,18 +341,18 @@ class ViewHost(QFrame):
         super().showEvent(event)
 
     def set_is_full(self, is_full: bool) -> None:
-        """Say in the head whether this pane fills the screen."""
+        """Show in the head whether this pane fills the screen."""
         if self.full_screen_button is not None:
             show_full_screen_state(self.full_screen_button, is_full)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Keep the button of an empty view below its words."""
+        """Keep the button of an empty view below its text."""
         if event.type() in _PLACING and self._add_button is not None:
             later(self, self._place_add_button)  # when its picture has its new size
         return super().eventFilter(watched, event)
 
     def _show_add_button(self, _: object = None) -> None:
-        """Offer to add files where it is known that the view has nothing to show."""
+        """Show a button that adds files where the view has no data."""
         trace, view = self._session.trace, self._view
         is_empty = trace is not None and not trace.pending and view is not None
         is_empty = is_empty and trace is not None and not self.entry.has_data(trace)
@@ -375,7 +374,7 @@ class ViewHost(QFrame):
         picture: QWidget = getattr(view, "canvas", view)
         middle = picture.mapTo(self, picture.rect().center())
         size = made.sizeHint()
-        top = middle.y() + round(_BELOW_WORDS_PX * self.fontMetrics().height() / 15)
+        top = middle.y() + round(_TEXT_BOTTOM_PX * self.fontMetrics().height() / 15)
         empty = view.findChild(EmptyState)
         if empty is not None and empty.isVisibleTo(view):
             top = empty.mapTo(self, QPoint(0, empty.text_bottom)).y() + _GAP_PX
@@ -402,7 +401,7 @@ class ViewHost(QFrame):
         self.view_ready.emit(view)
 
     def _place_head_widget(self, part: QWidget | None) -> None:
-        """Put what the view wants in the head between chooser and buttons."""
+        """Put the widget of the view into the head, between chooser and buttons."""
         if part is not None and self._head_row is not None:
             self._head_row.insertWidget(1, part, 100)
             part.show()
@@ -412,10 +411,10 @@ class ViewHost(QFrame):
         if self._add_button is not None:
             self._add_button.hide()
         if view is None:
-            # One that failed in its making may hear the session already.
-            half = Qt.FindChildOption.FindDirectChildrenOnly
-            for made in self.findChildren(View, options=half):
-                if not made.is_released:  # or it only waits to be deleted
+            # A view whose constructor raised may be connected to the session.
+            direct = Qt.FindChildOption.FindDirectChildrenOnly
+            for made in self.findChildren(View, options=direct):
+                if not made.is_released:  # else deletion is pending
                     self._release(made)
             return
         part = view.head_widget()
@@ -430,7 +429,7 @@ class ViewHost(QFrame):
         try:
             view.release()
         except Exception:
-            logger.warning("view %s held on", self.entry.id, exc_info=True)
+            logger.warning("releasing view %s failed", self.entry.id, exc_info=True)
         view.hide()
         view.deleteLater()
 
@@ -539,11 +538,11 @@ def _enclosing_host(owner: QObject) -> ViewHost | None:
 
 
 class PaneFiller(QObject):
-    """Fills panes one by one while nothing else is to be done.
+    """Makes the views of panes one by one while the program is idle.
 
     Parameters
     ----------
-    hosts : returns the panes that there are now, in the order to fill them.
+    hosts : returns the present panes, in the order of filling.
     """
 
     filled = Signal()
@@ -554,13 +553,13 @@ class PaneFiller(QObject):
         super().__init__(parent)
         self._hosts = hosts
         self._is_done = False
-        self._patience = self._timer(PATIENCE_MS)
+        self._first_picture = self._timer(FIRST_PICTURE_MS)
         self._next = self._timer(0)
-        self._patience.start()
+        self._first_picture.start()
 
     @property
     def is_done(self) -> bool:
-        """Whether panes need not wait any more."""
+        """Whether no pane waits any more."""
         return self._is_done
 
     def waits(self, view_id: str) -> bool:
@@ -568,34 +567,34 @@ class PaneFiller(QObject):
         return not self._is_done and view_id not in FIRST_VIEWS
 
     def start(self) -> None:
-        """Fill the panes from now on, with a rest between two of them."""
-        self._patience.stop()
+        """Fill the panes from now on, with a pause after each."""
+        self._first_picture.stop()
         if not self._is_done and not self._next.isActive():
             self._next.start()
 
     def finish(self) -> None:
-        """Let all panes be made as soon as they are seen, those in sight now."""
+        """Stop deferring: visible panes are made now, others when first shown."""
         if self._is_done:
             return
         self._is_done = True
-        self._patience.stop()
+        self._first_picture.stop()
         self._next.stop()
         for host in self._hosts():
             host.stop_waiting()
         self.filled.emit()
 
     def stop(self) -> None:
-        """Fill nothing any more: the panes are about to go."""
+        """Stop filling: the panes are about to be deleted."""
         self._is_done = True
-        self._patience.stop()
+        self._first_picture.stop()
         self._next.stop()
 
     def _on_turn(self) -> None:
-        self._patience.stop()
+        self._first_picture.stop()
         for host in self._hosts():
             if host.is_waiting and host.isVisible():
                 part = next_part(host.entry.module)
-                # Importing has turns of its own; the pane says why it cannot be.
+                # Modules are imported one per step; a failure shows in the pane.
                 if not part or not import_one(part):
                     host.stop_waiting()
                 self._next.start(REST_MS)

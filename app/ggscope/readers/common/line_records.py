@@ -13,7 +13,7 @@ _RECORD_BYTES = 4096
 
 
 class LineRecords:
-    """Gives back lines of a trace that is a text.
+    """Reads single lines of a text trace.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class LineRecords:
         Raises
         ------
         ReadError
-            If it is gone, or is no event.
+            If the file is gone, or the line is not an event.
         """
         row = int(np.searchsorted(self._line, record))
         if row >= len(self._line) or self._line[row] != record:
-            raise ReadError(f"line {record + 1:,} is no event.")
+            raise ReadError(f"line {record + 1:,} is not an event.")
         offset = int(self._offset[row])
         data = read_at(self._path, offset, _RECORD_BYTES).partition(b"\n")[0]
         text = data.decode("utf-8", "replace")

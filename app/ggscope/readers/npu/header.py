@@ -1,4 +1,4 @@
-"""What an NPU trace says besides its events: version, run, configuration, summary."""
+"""The header of an NPU trace: version, run, configuration, summary."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ class Header:
         self._values[key] = value
 
     def check_version(self, *, optional: bool) -> None:
-        """Note a version that is missing (if that is not `optional`) or odd.
+        """Note a version that is missing (if that is not `optional`) or malformed.
 
         Raises
         ------
@@ -53,14 +53,14 @@ class Header:
         value = self._values.get("version")
         if value is None:
             if not optional:
-                self._broken("version_missing", "version missing; assuming 1.0")
+                self._error("version_missing", "version missing; assuming 1.0")
             return
         text = value if isinstance(value, str) else text_of(value)[:80]
         if not isinstance(value, str):
-            self._broken("version_not_a_string", "version is not a string")
+            self._error("version_not_a_string", "version is not a string")
         major = text.strip().partition(".")[0]
         if not major.isdecimal():
-            self._broken("version_malformed", f"invalid version {text[:80]!r}")
+            self._error("version_malformed", f"invalid version {text[:80]!r}")
         elif major.lstrip("0") != "1":
             raise UnsupportedVersionError(
                 f"unsupported format version {text[:80]} (supported: 1).",
@@ -98,9 +98,9 @@ class Header:
         Notes
         -----
         Shares of busy time are of the time from the first to the last event, as
-        everywhere in the program. Where the file means another whole (cycles_total,
-        which may count idle cycles behind the last event, or the last cycle) that is
-        taken as agreement too, and said.
+        everywhere in the program. Where a value of the file
+        matches another duration (cycles_total, which may count idle cycles after the
+        last event, or the last cycle), that counts as agreement and is noted.
         """
         comparison = _Comparison(self._object("summary_metrics"), computed)
         config = self._object("config_snapshot").get("npu")
@@ -131,7 +131,7 @@ class Header:
         claimed = self._object("summary_metrics").get("cycles_total")
         total = _number(claimed)
         if total is not None and last_end is not None and total < last_end:
-            self._broken(
+            self._error(
                 "cycles_total_too_small",
                 f"cycles_total {claimed} < {last_end}, the last end cycle",
                 "summary_metrics.cycles_total",
@@ -153,26 +153,26 @@ class Header:
         value = self._values.get(key)
         return value if isinstance(value, dict) else {}
 
-    def _broken(self, code: str, text: str, place: str = "version") -> None:
+    def _error(self, code: str, text: str, place: str = "version") -> None:
         self._builder.warn(Severity.ERROR, code, text, place=place)
 
 
 class _Comparison:
-    """Holds the figures of a summary against what was computed."""
+    """Compares the figures of a summary with computed ones."""
 
     def __init__(
         self, summary: Mapping[str, object], computed: Mapping[str, object]
     ) -> None:
         self._summary = summary
         self._computed = computed
-        finish = self._found("cycles") or 0.0
-        self._last = finish + (self._found("first_cycle") or 0.0)
+        cycles = self._computed_number("cycles") or 0.0
+        self._last = cycles + (self._computed_number("first_cycle") or 0.0)
         total = _number(summary.get("cycles_total"))
-        # As long as the trace is: of that every share is that the program tells.
-        self._whole = finish
-        self._others = {self._last}
+        # The program shows shares of the duration of the trace.
+        self._duration = cycles
+        self._other_durations = {self._last}
         if total is not None and total >= self._last:
-            self._others.add(float(total))
+            self._other_durations.add(float(total))
         engines = computed.get("engines")
         self._engines = engines if isinstance(engines, Mapping) else {}
 
@@ -198,7 +198,7 @@ class _Comparison:
                 yield self._sampled("kv_bytes", sum(known), "summary_metrics.kv_cache")
 
     def engines(self) -> Iterator[DeclaredMetric | None]:
-        """Compare what is said of each engine, and of the engines of a kind."""
+        """Compare figures of each engine, and of all engines of a kind."""
         for key in ("dma", "te", "ve"):
             part, place = self._summary.get(key), f"summary_metrics.{key}"
             if not isinstance(part, dict):
@@ -210,7 +210,7 @@ class _Comparison:
                 yield stated_figure(
                     "DMA transfers at once",
                     part.get("max_concurrent_transfers"),
-                    self._found("dma_most_at_once"),
+                    self._computed_number("dma_most_at_once"),
                     basis="its spans",
                     place=f"{place}.max_concurrent_transfers",
                 )
@@ -243,12 +243,12 @@ class _Comparison:
             n = max(len(own), 1)
             share = share / 100 if share > 1 else share
             basis = "its spans" if len(own) < 2 else f"the spans of {len(own)}"
-            computed = busy / n / self._whole if self._whole > 0 else None
+            computed = busy / n / self._duration if self._duration > 0 else None
             if computed is not None and not is_equal(share, computed, "share"):
-                for whole in sorted(self._others):
-                    if is_equal(share, busy / n / whole, "share"):
-                        computed = busy / n / whole
-                        basis += f" in {whole:,.0f} cycles"
+                for duration in sorted(self._other_durations):
+                    if is_equal(share, busy / n / duration, "share"):
+                        computed = busy / n / duration
+                        basis += f" in {duration:,.0f} cycles"
                         break
             yield stated_figure(
                 f"{name} utilization",
@@ -280,7 +280,7 @@ class _Comparison:
             ("avg_decode_latency_cycles", ("avg_decode_latency_cycles",)),
         ):
             stated = _number(tokens.get(key))
-            values = [v for v in map(self._found, computed) if v is not None]
+            values = [v for v in map(self._computed_number, computed) if v is not None]
             match = [v for v in values if stated is not None and is_equal(stated, v)]
             yield stated_figure(
                 key.replace("_", " ").removesuffix(" cycles"),
@@ -292,7 +292,7 @@ class _Comparison:
             )
 
     def configured(self, npu: Mapping[str, object]) -> Iterator[DeclaredMetric | None]:
-        """Compare how many engines there are with how many did anything."""
+        """Compare the number of engines with how many have a span."""
         for key in ("num_dma", "num_te", "num_ve"):
             kind = key.removeprefix("num_").upper()
             if npu.get(key) is None:
@@ -316,7 +316,7 @@ class _Comparison:
         yield stated_figure(
             "decode tokens",
             tokens.get("decode_tokens"),
-            self._found("decode_events"),
+            self._computed_number("decode_events"),
             basis="its token events",
             place="run_metadata.tokens.decode_tokens",
             at_least=True,
@@ -327,7 +327,7 @@ class _Comparison:
         figure = stated_figure(
             {"kv_bytes": "KV cache bytes"}.get(key, key.replace("_", " ")),
             stated,
-            self._found(key),
+            self._computed_number(key),
             unit="B",
             basis="its bandwidth samples",
             place=place,
@@ -340,7 +340,7 @@ class _Comparison:
         basis = "its bandwidth samples, which leave out part of the run"
         return replace(figure, agrees=None, basis=basis)
 
-    def _found(self, key: str) -> float | None:
+    def _computed_number(self, key: str) -> float | None:
         value = self._computed.get(key)
         return None if isinstance(value, bool) else _number(value)
 

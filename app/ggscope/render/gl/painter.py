@@ -1,7 +1,7 @@
 """The OpenGL painter: display lists by instanced quads, OpenGL 3.3 core.
 
 PyOpenGL is imported on first use, because it chooses between GLX and EGL once, at
-import: what the windows of this process use is known only then. All objects belong
+import, and what the windows of this process use is known only then. All objects belong
 to one context; docking and undocking a widget makes a new one, so the owner calls
 `GlPainter.initialize` for each context and `release` before one goes.
 """
@@ -38,8 +38,8 @@ from ggscope.render.painter import (
     paint_texts,
 )
 
-_RECT = np.dtype([("place", np.float32, 4), ("look", np.uint32, 3)])
-_LINE = np.dtype([("place", np.float32, 4), ("look", np.uint32)])
+_RECT = np.dtype([("bounds", np.float32, 4), ("style", np.uint32, 3)])
+_LINE = np.dtype([("bounds", np.float32, 4), ("style", np.uint32)])
 _PROGRAMS = {"rect": "rect", "plain": "rect", "line": "line", "image": "image"}
 """Fragment shader and the vertex shader that feeds it."""
 _PATTERNS = (Pattern.HATCH, Pattern.FAINT_HATCH, Pattern.DOTTED)
@@ -73,8 +73,8 @@ class GlPainter:
             gl.glGetIntegerv(gl.GL_MINOR_VERSION),
         )
         if tuple(int(part) for part in version) < (3, 3):
-            have = gl_string(gl, "GL_VERSION")
-            raise GlError(f"OpenGL 3.3 is needed, this is {have}.")
+            version_text = gl_string(gl, "GL_VERSION")
+            raise GlError(f"OpenGL 3.3 is needed, this is {version_text}.")
         for name, vertex in _PROGRAMS.items():
             self._programs[name] = Program(gl, name, vertex)
         self._buffer = gl.glGenBuffers(1)
@@ -115,7 +115,7 @@ class GlPainter:
     def paint(self, picture: DisplayList, framebuffer: int = 0) -> None:
         """Draw everything but the texts into `framebuffer`.
 
-        Binds are undone afterwards, so that a QPainter may go on.
+        Bindings are reset afterwards, so that a QPainter may continue.
         """
         gl = self._gl
         width = max(round(picture.width * picture.scale), 1)
@@ -171,7 +171,7 @@ class GlPainter:
         return array
 
     def _set_frame(self, width: int, height: int, scale: float) -> None:
-        """Set what is the same for all batches of a frame."""
+        """Set the uniforms that all batches of a frame share."""
         gl = self._gl
         for program in self._programs.values():
             gl.glUseProgram(program.id)
@@ -227,8 +227,8 @@ class GlPainter:
         if not len(instances):
             return
         gl = self._gl
-        # Software GL pays per pixel: what is only filled takes the short way.
-        is_plain = radius == 0 and not instances["look"][:, 1:].any()
+        # Software GL costs per pixel: plain fills take a simpler shader.
+        is_plain = radius == 0 and not instances["style"][:, 1:].any()
         program = self._programs["plain" if is_plain else "rect"]
         gl.glUseProgram(program.id)
         if not is_plain:
@@ -241,8 +241,8 @@ class GlPainter:
             return
         gl, program = self._gl, self._programs["line"]
         instances = np.empty(len(batch.color), _LINE)
-        instances["place"] = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], 1)
-        instances["look"] = batch.color
+        instances["bounds"] = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], 1)
+        instances["style"] = batch.color
         gl.glUseProgram(program.id)
         gl.glUniform1f(program["width"], batch.width)
         gl.glUniform1f(program["dash"], DASH_PX if batch.dashed else 0.0)
@@ -280,12 +280,12 @@ class GlPainter:
 def rect_instances(batch: RectBatch) -> npt.NDArray[Any]:
     """Return what the rectangle shader reads, one record per rectangle."""
     instances = np.zeros(len(batch.fill), _RECT)
-    instances["place"] = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], axis=1)
-    instances["look"][:, 0] = batch.fill
+    instances["bounds"] = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], axis=1)
+    instances["style"][:, 0] = batch.fill
     if batch.border is not None:
-        instances["look"][:, 1] = batch.border
+        instances["style"][:, 1] = batch.border
     if batch.pattern is not None:
-        instances["look"][:, 2] = batch.pattern
+        instances["style"][:, 2] = batch.pattern
     return instances
 
 
@@ -296,15 +296,15 @@ def area_instances(batch: AreaBatch) -> npt.NDArray[Any]:
     steps = np.zeros(n if batch.fill >> 24 else 0, _RECT)
     if len(steps):
         low, high = np.minimum(batch.y, batch.base), np.maximum(batch.y, batch.base)
-        steps["place"] = np.stack([x0, low, x1, high], axis=1)
-        steps["look"][:, 0] = batch.fill
+        steps["bounds"] = np.stack([x0, low, x1, high], axis=1)
+        steps["style"][:, 0] = batch.fill
     if not n or not batch.line >> 24:
         return steps
     edge = np.zeros(2 * n - 1, _RECT)
-    edge["look"][:, 0] = batch.line
-    edge["place"][:n] = np.stack([x0, batch.y - 0.5, x1, batch.y + 0.5], axis=1)
+    edge["style"][:, 0] = batch.line
+    edge["bounds"][:n] = np.stack([x0, batch.y - 0.5, x1, batch.y + 0.5], axis=1)
     before, after = batch.y[:-1], batch.y[1:]
-    edge["place"][n:] = np.stack(
+    edge["bounds"][n:] = np.stack(
         [
             x1[:-1] - 0.5,
             np.minimum(before, after) - 0.5,

@@ -116,7 +116,7 @@ class StatisticsHead(QWidget):
         if result is not None and result.n_left_out:
             text += f" ({format_count(result.n_left_out)})"
         tips = [
-            "Estimated times share out a measured whole; rank with care.",
+            "Estimated times are shares of a measured total; rank with care.",
             "Unfinished spans have no end in the file.",
         ]
         if result is not None:

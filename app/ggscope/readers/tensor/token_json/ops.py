@@ -342,7 +342,7 @@ def _chosen(choice: str) -> OpTable | None:
     except KeyError:
         raise ReadError(
             f"unknown op table {choice!r}.",
-            hint=f"{ERAS_HINT} {AS_PRINTED} takes the names as they stand.",
+            hint=f"{ERAS_HINT} {AS_PRINTED} uses the names as printed.",
         ) from None
 
 
