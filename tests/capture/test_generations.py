@@ -424,7 +424,7 @@ def test_no_thread_uses_a_build_that_another_one_replaces(
     """
     tracer()
     flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}"]
-    flags += [f"-DMOST_BUILDS={most_builds}"]
+    flags += [f"-DMAX_BUILDS={most_builds}"]
     program, library = tmp_path / "fake", tmp_path / "libggml.so"
     for line in (
         [*flags, "-fPIC", "-shared", f"-D{way}", SOURCE, "-o", library, "-pthread"],
