@@ -249,12 +249,12 @@ class Bench:
             os.environ["GGSCOPE_STARTED"] = repr(time.time())
             parts.append(json.loads(_output(command)))
         whole = median_figures(parts)
-        words = ("renderer", "canvas", "rows", "records", "spans")
-        self.about[name] = {word: whole[word] for word in words}
+        keys = ("renderer", "canvas", "rows", "records", "spans")
+        self.about[name] = {word: whole[word] for word in keys}
         return {
             key: float(value)
             for key, value in whole.items()
-            if isinstance(value, int | float) and key not in words
+            if isinstance(value, int | float) and key not in keys
         }
 
     def _script(self, script: Path, path: Path, *, rounds: int = 0) -> Values:
@@ -352,8 +352,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _sizes(text: str) -> list[str]:
-    words = text.replace(",", " ").split()
-    sizes = list(SIZES) if words == ["all"] else words
+    names = text.replace(",", " ").split()
+    sizes = list(SIZES) if names == ["all"] else names
     if not sizes or not all(0.001 <= millions(size) <= 100 for size in sizes):
         raise ValueError(text)
     return sizes

@@ -276,11 +276,11 @@ def _many() -> list[Figure]:
     deeds = (("read", "read"), ("shown", "read, laid out, in letters"))
     figures = [
         Figure(
-            key=f"many.{name}_{deed}", label=f"{thing}: {words}, to an ordinary trace",
+            key=f"many.{name}_{deed}", label=f"{thing}: {text}, to an ordinary trace",
             unit="×", aim=3, slack=0.3,
         )
         for name, thing in things
-        for deed, words in deeds
+        for deed, text in deeds
     ]  # fmt: skip
     label = "10,000 open lanes prepared, to ten with the same spans"
     figures.append(

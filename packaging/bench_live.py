@@ -110,8 +110,8 @@ def made_up_program(
 ) -> "subprocess.Popen[str]":
     """Start what writes to a ring."""
     command = [sys.executable, WRITER, path, "--rate", RATE, "--seconds", seconds]
-    words = [str(word) for word in (*command, "--megabytes", megabytes)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    arguments = [str(word) for word in (*command, "--megabytes", megabytes)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
 def followed(seconds: float, megabytes: float) -> dict[str, float]:

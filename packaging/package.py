@@ -80,7 +80,9 @@ def main() -> int:
     DIST.mkdir(exist_ok=True)
     # What is made twice of one state is the same twice.
     commit_time = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
-    os.environ.setdefault("SOURCE_DATE_EPOCH", said(commit_time, default="1000000000"))
+    os.environ.setdefault(
+        "SOURCE_DATE_EPOCH", output_of(commit_time, default="1000000000")
+    )
     try:
         if "wheel" in parts:
             wheels()
@@ -105,22 +107,22 @@ def main() -> int:
 def version() -> str:
     """Return the version, which stands in one place."""
     text = (ROOT / "app" / "ggscope" / "__init__.py").read_text("utf-8")
-    return _found(r'__version__ = "(.+)"', text)
+    return _first_match(r'__version__ = "(.+)"', text)
 
 
 def home_page() -> str:
     """Return the address of the home page."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
-    return _found(r'^Homepage = "(.+)"', text)
+    return _first_match(r'^Homepage = "(.+)"', text)
 
 
 def application_id() -> str:
     """Return what desktop file, icons, MIME types and metainfo are named after."""
     text = (ROOT / "app" / "ggscope" / "assets.py").read_text("utf-8")
-    return _found(r'^APPLICATION_ID = "(.+)"', text)
+    return _first_match(r'^APPLICATION_ID = "(.+)"', text)
 
 
-def _found(pattern: str, text: str) -> str:
+def _first_match(pattern: str, text: str) -> str:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         raise SystemExit(f"package: nothing is like {pattern}")
@@ -287,10 +289,10 @@ def checked(python: Path, *, with_sql: bool) -> None:
             f"{LIMITS[with_sql] / 1e6:.0f}. What has grown: du -a {BUNDLE} | sort -n"
         )
     run([BUNDLE / "ggscope", "self-test"], PATH="/nonexistent", HOME=str(WORK))
-    said([BUNDLE / "ggscope", "info", "--system"])
-    said([BUNDLE / "ggscope-capture", "--help"])
+    output_of([BUNDLE / "ggscope", "info", "--system"])
+    output_of([BUNDLE / "ggscope-capture", "--help"])
     with tempfile.TemporaryDirectory() as folder:
-        said([BUNDLE / "ggscope-capture", "models", folder])
+        output_of([BUNDLE / "ggscope-capture", "models", folder])
 
 
 def leave_folders_out() -> None:
@@ -351,7 +353,7 @@ def _archive() -> Any:
 def module_needs() -> None:
     """End the program where the bundle lacks a module that it may import."""
     script = HERE / "bundle" / "imports.py"
-    needed = set(said([sys.executable, script]).split())
+    needed = set(output_of([sys.executable, script]).split())
     inside = BUNDLE / "_internal"
     files = (path.relative_to(inside).as_posix() for path in inside.rglob("*.so"))
     there = contents.modules_of(files)
@@ -451,7 +453,7 @@ def tree(target: Path) -> None:
     manual.mkdir(parents=True)
     for name in COMMANDS:
         program = BUNDLE / name
-        text = said([program, "man"]).encode()
+        text = output_of([program, "man"]).encode()
         (manual / f"{name}.1.gz").write_bytes(gzip.compress(text, mtime=0))
         for shell, place in {
             "bash": f"bash-completion/completions/{name}",
@@ -460,7 +462,7 @@ def tree(target: Path) -> None:
         }.items():
             path = share / place
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(said([program, "completion", shell]) + "\n")
+            path.write_text(output_of([program, "completion", shell]) + "\n")
     desktop(share)
     for path in (target, *target.rglob("*")):
         if not path.is_symlink():
@@ -502,7 +504,7 @@ def deb() -> Path:
     control = filled(
         HERE / "linux" / "control",
         version=version(),
-        architecture=said(["dpkg", "--print-architecture"]),
+        architecture=output_of(["dpkg", "--print-architecture"]),
         size=str(-(-size_of(root) // 1024)),
         depends=", ".join([f"libc6 (>= {glibc_floor()})", *depends]),
         summary=SUMMARY,
@@ -523,7 +525,9 @@ def deb() -> Path:
         if path.is_file() and not path.is_symlink()
     ]
     (root / "DEBIAN" / "md5sums").write_text("".join(sums))
-    target = DIST / f"ggscope_{version()}_{said(['dpkg', '--print-architecture'])}.deb"
+    target = (
+        DIST / f"ggscope_{version()}_{output_of(['dpkg', '--print-architecture'])}.deb"
+    )
     tell(f"packing {target.name}")
     packed = WORK / target.name  # what is in dist/ is whole
     run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, packed])
@@ -609,11 +613,11 @@ def need(program: str, package: str) -> None:
 
 def run(command: Sequence[object], **variables: str) -> None:
     """Run a command with more variables; ends where it fails."""
-    words = list(map(str, command))
-    subprocess.run(words, check=True, env=clean(variables), cwd=ROOT)
+    arguments = list(map(str, command))
+    subprocess.run(arguments, check=True, env=clean(variables), cwd=ROOT)
 
 
-def said(command: Sequence[object], *, default: str | None = None) -> str:
+def output_of(command: Sequence[object], *, default: str | None = None) -> str:
     """Return what a command prints, without white space around it."""
     done = subprocess.run(
         list(map(str, command)), stdout=subprocess.PIPE, text=True, check=False,

@@ -311,9 +311,9 @@ def growth(samples: list[Sample]) -> list[str]:
         print(f"{name}: {first / 1e6:.1f} MB, then {second / 1e6:.1f} MB at most")
         if second > max(first * GROWTH_SHARE, first + GROWTH_BYTES):
             complaints.append(f"the memory of the {name} grows")
-    most = max(sample.beside for sample in samples)
-    if most > SHARED_BYTES:
-        complaints.append(f"{most:,} bytes of shared memory beside the ring")
+    largest = max(sample.beside for sample in samples)
+    if largest > SHARED_BYTES:
+        complaints.append(f"{largest:,} bytes of shared memory beside the ring")
     return complaints
 
 

@@ -492,8 +492,8 @@ class Walker:
             # Made an icon by a click on the frame: nothing more would be walked on.
             _tool("search", "--name", _OURS, "windowactivate", "%@")
             time.sleep(0.3)
-        words = _tool("getactivewindow", "getwindowgeometry", "--shell")
-        fields = dict(line.split("=") for line in words.split() if "=" in line)
+        arguments = _tool("getactivewindow", "getwindowgeometry", "--shell")
+        fields = dict(line.split("=") for line in arguments.split() if "=" in line)
         if {"X", "Y", "WIDTH", "HEIGHT"} <= fields.keys():
             x, y = int(fields["X"]), int(fields["Y"])
             self.box = (x, y, x + int(fields["WIDTH"]), y + int(fields["HEIGHT"]))
@@ -690,16 +690,16 @@ def _keys() -> list[str]:
     return [*keys, "Up", "Down", "Next", "Prior", "Tab", "Shift+Tab", "Return", "Space"]
 
 
-def _tool(*words: str) -> str:
+def _tool(*arguments: str) -> str:
     done = subprocess.run(
-        ["xdotool", *words], capture_output=True, text=True, check=False
+        ["xdotool", *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout
 
 
 def _stack() -> str:
-    words = ["xprop", "-root", "_NET_CLIENT_LIST_STACKING"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    arguments = ["xprop", "-root", "_NET_CLIENT_LIST_STACKING"]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False).stdout
 
 
 def photograph(path: Path) -> None:

@@ -62,12 +62,17 @@ class ReadError(TraceError):
 
     def __str__(self) -> str:
         where = f"{self.path.name or self.path}: " if self.path is not None else ""
-        return where + self.words
+        return where + self.text
+
+    @property
+    def text(self) -> str:
+        """What is wrong and what to do, without the file."""
+        return f"{self.message} {self.hint}".rstrip()
 
     @property
     def words(self) -> str:
-        """What is wrong and what to do, without the file."""
-        return f"{self.message} {self.hint}".rstrip()
+        """Alias of `text` for plug-ins; removed after 0.2."""
+        return self.text
 
 
 class UnknownFormatError(ReadError):

@@ -244,13 +244,13 @@ def _summary(path: Path) -> str:
     if not end.get("end"):
         return "the process was killed; its last calls may be missing"
     dropped, left_out = end.get("dropped"), end.get("functions_left_out")
-    words = []
+    notes = []
     if dropped:
         reason = end.get("write_error") or "more calls than could be written"
-        words.append(f"{dropped} lines missing ({reason})")
+        notes.append(f"{dropped} lines missing ({reason})")
     if left_out:
-        words.append(f"calls of {left_out} functions not recorded")
-    return "; ".join(words) or _COMPLETE
+        notes.append(f"calls of {left_out} functions not recorded")
+    return "; ".join(notes) or _COMPLETE
 
 
 def _last_line(path: Path) -> dict[str, Any]:

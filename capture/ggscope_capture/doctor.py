@@ -560,9 +560,11 @@ def _bindings(python: Path) -> Iterator[tuple[str, Report]]:
 
 def _script(path: Path, head: bytes) -> Report:
     line = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").split()
-    words = [word for word in line if not word.startswith("-")]
-    used = words[1] if len(words) > 1 and words[0].endswith("/env") else None
-    command = used or (words[0] if words else "")
+    arguments = [word for word in line if not word.startswith("-")]
+    used = (
+        arguments[1] if len(arguments) > 1 and arguments[0].endswith("/env") else None
+    )
+    command = used or (arguments[0] if arguments else "")
     name = Path(command).name
     if used:
         command = shutil.which(used) or used

@@ -184,12 +184,12 @@ class Ring:
     def count(self, name: str) -> int:
         """Return a counter of the control page; 0 where it is damaged."""
         value = self.value(name)
-        if value <= self._most():
+        if value <= self._max_head():
             return value
         self.damage.add(name)
         return 0
 
-    def _most(self) -> int:
+    def _max_head(self) -> int:
         """Return the upper limit of counters: one record or event per nanosecond."""
         elapsed = time.monotonic_ns() - self.value("t0_mono")
         # Of another start of the machine, or another one, it is not known how long.
@@ -203,7 +203,7 @@ class Ring:
     def dropped(self) -> int:
         """Return the number of records that the writer dropped for lack of space."""
         dropped = self.lanes["dropped"]
-        is_damaged = dropped > self._most()
+        is_damaged = dropped > self._max_head()
         for lane in np.flatnonzero(is_damaged).tolist():
             self.damage.add(f"dropped of lane {lane}")
         return int(dropped[~is_damaged].sum()) + self.count("no_lane")
@@ -212,7 +212,7 @@ class Ring:
         """Return whether the counters of a lane are consistent."""
         if self.value("flags") & RingFlag.OVERWRITE == 0:
             return 0 <= head - tail <= int(self._records.shape[1])
-        return 0 <= tail <= head <= self._most()
+        return 0 <= tail <= head <= self._max_head()
 
     def records(self) -> list[Array]:
         """Return the new records, one array of `RECORD` per lane that has some.
@@ -249,7 +249,7 @@ class Ring:
         """
         head, capacity = self.value("events_head"), self._events_capacity
         oldest = self.value("events_oldest")
-        if max(head, oldest) > self._most() or head < self._events_tail:
+        if max(head, oldest) > self._max_head() or head < self._events_tail:
             self.damage.add("events_head")
             return []
         first = max(self._events_tail, oldest)

@@ -113,7 +113,7 @@ def test_filter_lists_and_draws_what_passes(view: BenchView, qtbot: QtBot) -> No
     assert view.bench is not None
     assert {len(curve.points) for curve in view.bench.curves} == {2}
     view.filter_line.setText("n_nothing>3")
-    assert "n_nothing is no column" in view.controls.words.full_text
+    assert "n_nothing is no column" in view.controls.message.full_text
     assert view.model.rowCount() == 4
     view.filter_line.setText("nothing of this kind")
     wait(view, qtbot)

@@ -60,7 +60,7 @@ def test_view_begins_with_half_the_working_set(view, session):
     result = what_if(session.trace)
 
     assert view.capacity == result.working_set // 2
-    assert "this run reads" in view.words.text()
+    assert "this run reads" in view.message.text()
 
 
 def test_press_in_the_chart_chooses_the_size(view, qtbot, session):
@@ -100,14 +100,14 @@ def test_typed_size_is_answered_for(view, qtbot):
     answered(qtbot, view)
 
     assert view.capacity == 20 << 10
-    assert "With 20.0 KiB of page cache" in view.words.text()
+    assert "With 20.0 KiB of page cache" in view.message.text()
 
 
 def test_what_the_answer_rests_on_stands_below_it_whole(view, qtbot):
     answered(qtbot, view)
     remarks = rests_on(view.what_if)
 
-    shown = unescape(view.words.text())
+    shown = unescape(view.message.text())
     assert remarks
     assert all(remark in shown for remark in remarks)
 
@@ -115,7 +115,7 @@ def test_what_the_answer_rests_on_stands_below_it_whole(view, qtbot):
 def test_read_ahead_adds_a_sentence(view, qtbot):
     view.ahead_box.setValue(3)
 
-    qtbot.waitUntil(lambda: "Reading 3 tensors ahead" in view.words.text())
+    qtbot.waitUntil(lambda: "Reading 3 tensors ahead" in view.message.text())
 
 
 def test_row_look_ups_count_when_asked(view, qtbot, session):

@@ -72,7 +72,7 @@ def test_range_and_filter_choose_the_rows(
     shown = session.viewport.visible
     inside = (s.end >= shown.start) & (s.start < shown.end)
     both = int((inside & session.queries.mask).sum())
-    texts = dialog.words.text()
+    texts = dialog.message.text()
     text = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
 
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
@@ -137,14 +137,14 @@ def test_filter_can_only_be_asked_for_where_there_is_one(
     session = document.session
     assert session.trace is not None
     assert not dialog.filtered.isEnabled()
-    before = dialog.words.text()
+    before = dialog.message.text()
 
     session.queries.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
     qtbot.waitUntil(lambda: session.queries.mask is not None)
 
     assert dialog.filtered.isEnabled()
     QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
-    assert dialog.words.text() != before
+    assert dialog.message.text() != before
 
 
 def test_dialog_goes_with_its_tab(asked: Asked, window: MainWindow, qtbot) -> None:

@@ -448,7 +448,7 @@ def test_predecessors_of_the_selection_are_counted(view: GraphView) -> None:
 
     view.paths.show_sources()
 
-    assert view.path_bar.words.full_text == "4 nodes lead to attn_norm-0"
+    assert view.path_bar.message.full_text == "4 nodes lead to attn_norm-0"
     view.paths.clear()
 
 

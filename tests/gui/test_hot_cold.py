@@ -116,7 +116,7 @@ def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):
     shown = QTextDocumentFragment.fromHtml(view.facts.text()).toPlainText()
 
     for fact in view.current_facts():
-        assert fact.words in shown.replace("\n", " ")
+        assert fact.text in shown.replace("\n", " ")
 
 
 def test_list_of_never_touched_holds_just_these(view, session):

@@ -100,7 +100,7 @@ def test_dropped_path_that_is_too_long_is_said_to_be(
 
     error = read_error(window.documents[0].loader.failure)
     assert isinstance(error, ReadError)
-    assert "too long" in error.words
+    assert "too long" in error.text
 
 
 def test_dropping_several_files_opens_a_tab_each(

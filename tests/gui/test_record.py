@@ -500,7 +500,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert document.run.is_running
     console = console_of(document, qtbot)
     assert console.state.text().startswith("● running for ")
-    while_it_runs = console.words.full_text
+    while_it_runs = console.message.full_text
     document.run.stop()
     ended(document, qtbot)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
@@ -509,8 +509,8 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert "<b>hello</b> \\x1b[31m\N{REPLACEMENT CHARACTER}" in text
     assert "to stderr" in text
     assert console.state.text() == "● exited with code 0"
-    assert " · recorded to " in console.words.full_text
-    assert new_statement(while_it_runs, console.words.full_text)
+    assert " · recorded to " in console.message.full_text
+    assert new_statement(while_it_runs, console.message.full_text)
     assert Path(document.run.output).stat().st_size == value * 256
 
 
@@ -569,7 +569,7 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
     assert not page.steps.isVisible()
     assert page.head.text() == "Detached before anything came"
-    assert "· nothing recorded" in waiting_console(document).words.full_text
+    assert "· nothing recorded" in waiting_console(document).message.full_text
 
 
 def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, traced):

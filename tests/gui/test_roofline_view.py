@@ -123,7 +123,7 @@ def test_tooltip_and_menu_are_of_the_point(
 
 
 def test_without_roofs_the_pane_says_how_to_get_them(view: RooflineView) -> None:
-    assert "no roofs" in view.controls.words.full_text
+    assert "no roofs" in view.controls.message.full_text
 
 
 def test_trace_without_shapes_says_what_it_lacks(

@@ -176,7 +176,7 @@ def test_context_has_dots_to_click_and_its_slope(view, session, qtbot):
 
     assert session.selection.current.ids == (int(view.latency.bars.span[20]),)
     slope = view.latency.fit.slope * 1000 / 1e6
-    assert f"{slope:+.3g} ±" in view.controls.words.text()
+    assert f"{slope:+.3g} ±" in view.controls.message.text()
 
 
 def shown(qtbot: QtBot, view: TokensView, trace: Trace) -> TokensView:
@@ -193,7 +193,7 @@ def test_trace_without_positions_says_so(view, qtbot):
 
     assert view.scene_now() is None
     assert "positions" in view.placeholder_text()[0]
-    assert "no slope" in view.controls.words.text()
+    assert "no slope" in view.controls.message.text()
 
 
 def test_another_trace_begins_with_the_whole_axis(view, qtbot):
@@ -239,7 +239,7 @@ def test_switch_stacks_bars_by_op_family_and_back(view, qtbot):
     stack(qtbot, view)
 
     assert view.scene_now().stack.families == ("matmul", "elementwise")
-    assert "mean shares: matmul" in view.controls.words.text()
+    assert "mean shares: matmul" in view.controls.message.text()
     at, without = place(view, 0), place(view, 3)
     parts = view.tooltip_at(at.x(), at.y()).split("\n")
     # 300 of matmul, 600 of elementwise, 100 of which at once; 200 idle of 1,000.
@@ -252,12 +252,12 @@ def test_switch_stacks_bars_by_op_family_and_back(view, qtbot):
     assert recipe.options == {"stack": "family"}
     stack(qtbot, view)
     assert view.scene_now().stack is None
-    assert "mean shares" not in view.controls.words.text()
+    assert "mean shares" not in view.controls.message.text()
 
 
 def test_stacks_stay_with_another_trace_but_not_over_the_context(view, qtbot):
     stack(qtbot, view)
-    assert "no op of known time" in view.controls.words.text()
+    assert "no op of known time" in view.controls.message.text()
 
     shown(qtbot, view, mixed_tokens(9))
     assert len(view.scene_now().stack.idle) == 9

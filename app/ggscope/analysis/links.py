@@ -583,4 +583,4 @@ def _rows_of(graph: Graph, tensors: I64) -> I64:
 
 
 def _rules_text(rules: set[Rule]) -> str:
-    return "; ".join(rule.words for rule in sorted(rules) if rule)
+    return "; ".join(rule.text for rule in sorted(rules) if rule)

@@ -108,7 +108,7 @@ def parse(argv: Sequence[str]) -> Namespace:
 
     Notes
     -----
-    Of a command with ``--jobs`` what follows it is in ``words``, for processes that
+    Of a command with ``--jobs`` what follows it is in ``forwarded``, for processes that
     are to do a part.
     """
     first = argv[0] if argv else ""
@@ -121,7 +121,7 @@ def parse(argv: Sequence[str]) -> Namespace:
     command, others = _command(list(argv), valued)
     arguments = make_parser((command,)).parse_args([command, *others])
     if hasattr(arguments, "jobs"):
-        arguments.words = others
+        arguments.forwarded = others
     return arguments
 
 

@@ -149,10 +149,10 @@ def run(arguments: Namespace) -> int:
         for name, value, source, _ in own
     ]
     n = 4 if arguments.explain else 3
-    head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 26)
+    head, min_widths = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 26)
     if configuration.path is not None:
         output.emit(f"file: {one_line(str(configuration.path))}")
-    lines = table(head[:n], [row[:n] for row in rows], output.width(), least[:n])
+    lines = table(head[:n], [row[:n] for row in rows], output.width(), min_widths[:n])
     output.emit("\n".join([output.styled(lines[0], "bold"), *lines[1:]]))
     return code
 

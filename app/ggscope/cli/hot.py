@@ -54,7 +54,7 @@ def _print(
     width = max(len(fact.title) for fact in facts)
     for fact in facts:
         remark = f" ({fact.remark})" if fact.remark else ""
-        output.emit(one_line(f"{fact.title:<{width}}  {fact.words}{remark}"))
+        output.emit(one_line(f"{fact.title:<{width}}  {fact.text}{remark}"))
     n = min(arguments.limit, len(groups))
     if not n or not groups.accesses.any():
         return  # no access leads to a tensor: nothing to rank, and 0 would be a claim
@@ -71,7 +71,7 @@ def _print(
             f"{names[i]:<{name_px}}  {format_count(int(groups.accesses[i])):>12}"
             f"  {moved_text(n_bytes, int(groups.unsized[i])):>10}"
             f"  {format_share(n_bytes / total):>6}"
-            + (f"  {_most(int(groups.unknown[i])):>12}" if has_open else "")
+            + (f"  {_at_most_text(int(groups.unknown[i])):>12}" if has_open else "")
         )
 
 
@@ -121,7 +121,7 @@ def _json(
         "sequential_share": ranked.seeks.share_sequential if ranked.seeks.n else None,
         "order_on_disk": ranked.order.kind,
         "facts": [
-            {"title": f.title, "words": f.words, "remark": f.remark}
+            {"title": f.title, "words": f.text, "remark": f.remark}
             for f in hot_facts(trace, ranked)
         ],
         "rows": [
@@ -154,7 +154,7 @@ def _rows_json(trace: Trace, rows: RowReads) -> dict[str, object]:
     }
 
 
-def _most(n_bytes: int) -> str:
+def _at_most_text(n_bytes: int) -> str:
     return f"≤ {format_bytes(n_bytes)}" if n_bytes else ""
 
 

@@ -170,7 +170,7 @@ class _Batch:
         process = subprocess.Popen(
             [
                 *assets.program(), self._arguments.command, "--json",
-                "--only", str(number), *self._arguments.words,
+                "--only", str(number), *self._arguments.forwarded,
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
-    path = _found(arguments, until)
+    path = _find_ring(arguments, until)
     if path is None:
         return GOOD
     source = follow(path, keeps_spans=False, keeps_records=bool(arguments.save))
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> int:
             saved = save_recording(
                 location, Path(arguments.save), lambda *_: None, lambda: None
             )
-            output.say(f"{saved.words()}.")
+            output.say(f"{saved.text()}.")
     finally:
         source.forget()
     return GOOD
@@ -93,7 +93,7 @@ def _list(*, is_json: bool) -> int:
     return GOOD
 
 
-def _found(arguments: Namespace, until: float | None) -> Path | None:
+def _find_ring(arguments: Namespace, until: float | None) -> Path | None:
     """Wait for something to follow; None where the time was over before.
 
     A script gets its line a second meanwhile, too.

@@ -389,7 +389,7 @@ def _write(stream: TextIO, text: str) -> None:
 def message_of(error: TraceError) -> str:
     """Return what is said of a failure, with the whole path of the file."""
     if isinstance(error, ReadError) and error.path is not None:
-        return f"{error.path}: {error.words}"
+        return f"{error.path}: {error.text}"
     return str(error)
 
 

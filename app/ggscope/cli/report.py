@@ -361,7 +361,7 @@ def _widest(
 ) -> list[HitRegion]:
     """Return the widest regions with their tooltips, as many as fit."""
     left, spots = max_bytes * len(regions.ids) // max(n_all, 1), list[HitRegion]()
-    describe = regions.words or partial(_span_text, trace)
+    describe = regions.describe or partial(_span_text, trace)
     for i in np.argsort(-regions.width, kind="stable").tolist():
         spot = HitRegion(
             float(regions.x[i]), float(regions.y[i]), float(regions.width[i]),
@@ -507,7 +507,7 @@ def _hot(trace: Trace) -> Section | None:
         for i in range(min(len(groups), _MAX_ROWS))
     ]
     fact_rows = [
-        [Cell(fact.title), Cell(fact.words), Cell(fact.remark)] for fact in facts
+        [Cell(fact.title), Cell(fact.text), Cell(fact.remark)] for fact in facts
     ]
     tables = [ReportTable("Summary of reads", ("", "", ""), fact_rows, n_text=3)]
     if rows:

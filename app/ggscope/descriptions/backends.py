@@ -76,7 +76,7 @@ def op_cells(group: OpGroup) -> list[str]:
         UNKNOWN if group.time is None else format_duration(group.time),
         UNKNOWN if group.share is None else format_share(group.share),
         UNKNOWN if group.mean is None else format_duration(group.mean),
-        size_text(group.least, group.most),
+        size_text(group.min_bytes, group.max_bytes),
         UNKNOWN if group.rate is None else f"{group.rate / 1e9:,.1f}",
     ]
 
@@ -111,7 +111,7 @@ def cpu_cells(group: CpuGroup) -> list[str]:
         format_count(group.count),
         format_count(group.n_graphs),
         format_count(group.begins),
-        f"≥ {format_bytes(group.least)}",
+        f"≥ {format_bytes(group.min_bytes)}",
         ", ".join(group.names),
     ]
 
@@ -120,18 +120,18 @@ def copied_text(group: SplitGroup) -> str:
     """Return the bytes that a split has copied; "nothing" where it has no inputs."""
     if not group.n_inputs:
         return "nothing"
-    if group.most is None:
-        return f"≥ {format_bytes(group.least)}"
-    return size_text(group.least, group.most)
+    if group.max_bytes is None:
+        return f"≥ {format_bytes(group.min_bytes)}"
+    return size_text(group.min_bytes, group.max_bytes)
 
 
-def size_text(least: int | None, limit: int | None) -> str:
+def size_text(min_bytes: int | None, limit: int | None) -> str:
     """Return the bounds of a size, one number where both read alike; "" unknown."""
-    if least is None:
+    if min_bytes is None:
         return UNKNOWN
     if limit is None:
-        return f"≥ {format_bytes(least)}"
-    low, high = format_bytes(least), format_bytes(limit)
+        return f"≥ {format_bytes(min_bytes)}"
+    low, high = format_bytes(min_bytes), format_bytes(limit)
     return low if low == high else f"{low} – {high}"
 
 

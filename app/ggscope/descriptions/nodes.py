@@ -115,7 +115,7 @@ def _trace_facts(
                 qualifier=quality,
             )
         )
-        facts.append(Fact("matched by", Rule(int(measures.rule[node])).words))
+        facts.append(Fact("matched by", Rule(int(measures.rule[node])).text))
     elif not layers.is_input[node]:
         unrecorded = is_unrecorded(trace, graph, node)
         text = "not recorded in any pass" if unrecorded else "not in the trace"
@@ -222,5 +222,5 @@ def _match_fact(
     if not rules:
         why = "no span with this name, op and order" if is_op else "no op computes it"
         return Fact("in the trace", "not found", why)
-    rule_texts = "; ".join(rule.words for rule in rules)
+    rule_texts = "; ".join(rule.text for rule in rules)
     return Fact("in the trace", f"by {rule_texts}", f"matched by {rule_texts}")

@@ -247,9 +247,9 @@ def about_text(trace: Trace, facts: NpuFacts) -> str:
         parts.append(
             f"{format_count(wrong)} of {format_counted(n, 'claim')} do not hold"
         )
-    parallel = [c for c in facts.concurrency if c.most > 1]
+    parallel = [c for c in facts.concurrency if c.maximum > 1]
     if parallel:
-        text = ", ".join(f"{c.most} {c.kind}" for c in parallel)
+        text = ", ".join(f"{c.maximum} {c.kind}" for c in parallel)
         parts.append(f"at once at most: {text}")
     if text := bandwidth_text(trace, facts.bandwidth):
         parts.append(text)
@@ -293,7 +293,7 @@ def engines_table(trace: Trace, facts: NpuFacts) -> ListedTable:
     whole = engines.extent.duration
     busy, held = engines.busy.totals, engines.stalled.totals
     either = engines.either.totals
-    most_by_kind = {c.kind: c.most for c in facts.concurrency}
+    most_by_kind = {c.kind: c.maximum for c in facts.concurrency}
     rows = []
     for i, name in enumerate(engines.names):
         has_work, has_stalls = engines.lane[i] >= 0, engines.stall_lane[i] >= 0

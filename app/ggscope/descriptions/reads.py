@@ -53,12 +53,12 @@ class HotFact:
     Attributes
     ----------
     title : its subject.
-    words : the values.
+    text : the values.
     remark : what they count or leave out, for a tooltip; "" = nothing.
     """
 
     title: str
-    words: str
+    text: str
     remark: str = ""
 
 
@@ -311,21 +311,21 @@ def _moved(word: str, n: I64, known: I64, unknown: I64, unsized: I64) -> str:
     return f"{limits} {word}"
 
 
-def _size_text(least: int, limit: int, n_unsized: int) -> str:
+def _size_text(min_bytes: int, limit: int, n_unsized: int) -> str:
     """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 MiB to 3.0 MiB".
 
     Limits that would round to the same text are in bytes. Where `n_unsized` accesses
     have no size there is no upper limit: "≥ 3.0 MiB", or "size unknown".
     """
     if n_unsized:
-        return moved_text(least, n_unsized) if least else "size unknown"
-    if least == limit:
-        return format_bytes(least)
-    if not least:
+        return moved_text(min_bytes, n_unsized) if min_bytes else "size unknown"
+    if min_bytes == limit:
+        return format_bytes(min_bytes)
+    if not min_bytes:
         return f"at most {format_bytes(limit)}"
-    low, high = format_bytes(least), format_bytes(limit)
+    low, high = format_bytes(min_bytes), format_bytes(limit)
     if low == high:
-        return f"{format_count(least)} to {format_exact_bytes(limit)}"
+        return f"{format_count(min_bytes)} to {format_exact_bytes(limit)}"
     return f"{low} to {high}"
 
 

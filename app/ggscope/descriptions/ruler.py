@@ -52,21 +52,21 @@ def _bytes_line(trace: Trace, facts: RulerFacts) -> str:
         return ""
     if facts.bytes is None:
         return "bytes not known"
-    least = "≥ " if facts.is_least else ""
+    at_least = "≥ " if facts.is_least else ""
     rate, clock = facts.rate, trace.clock
-    text = f"{least}{format_bytes(facts.bytes)}"
+    text = f"{at_least}{format_bytes(facts.bytes)}"
     if rate is None:
         return text
-    return f"{text}, {least}{format_byte_rate(rate, clock.unit, clock.hz)}"
+    return f"{text}, {at_least}{format_byte_rate(rate, clock.unit, clock.hz)}"
 
 
 def _token_line(facts: RulerFacts) -> str:
     if not facts.n_bars and not facts.n_cut_bars:
         return ""
-    least = "≥ " if facts.hides_tokens else ""
+    at_least = "≥ " if facts.hides_tokens else ""
     plural = "es" if facts.noun.endswith(("s", "ch")) else "s"
     noun = facts.noun + ("" if facts.n_bars == 1 else plural)
-    text = f"{least}{format_count(facts.n_bars)} {noun}"
+    text = f"{at_least}{format_count(facts.n_bars)} {noun}"
     if facts.n_cut_bars:
         text += f" and {format_count(facts.n_cut_bars)} cut"
     if facts.n_tokens is not None and facts.noun == "ubatch":

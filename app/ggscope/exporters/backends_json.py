@@ -33,8 +33,8 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
                 "graphs": group.n_graphs,
                 "total_ns": group.time,
                 "share": group.share,
-                "bytes_least": group.least,
-                "bytes_most": group.most,
+                "bytes_least": group.min_bytes,
+                "bytes_most": group.max_bytes,
                 "flops_per_s": group.rate,
             }
             for group in op_groups(listing)
@@ -50,8 +50,8 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
                 "data": group.data or None,
                 "ops": group.n_nodes,
                 "inputs": group.n_inputs,
-                "copied_least": group.least,
-                "copied_most": group.most,
+                "copied_least": group.min_bytes,
+                "copied_most": group.max_bytes,
                 "copied_weights": group.weights,
                 "times": group.count,
                 "copies": _inputs(listing, int(group.rows[0]), sizes),
@@ -66,7 +66,7 @@ def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
                 "count": group.count,
                 "graphs": group.n_graphs,
                 "begin_splits": group.begins,
-                "bytes_least": group.least,
+                "bytes_least": group.min_bytes,
                 "tensors": list(group.names),
                 "causes": list(group.causes),
             }

@@ -247,19 +247,19 @@ class EventRows:
         if s.moved is not None:
             args["bytes"] = (False, s.moved[ids].astype(np.int64))
         if s.phase is not None:
-            words = {int(phase): phase.name.lower() for phase in Phase}
-            args["phase"] = (True, texts.numbers(s.phase[ids], words))
+            names = {int(phase): phase.name.lower() for phase in Phase}
+            args["phase"] = (True, texts.numbers(s.phase[ids], names))
         if s.tensor is not None and len(trace.tensors):
             tensor = s.tensor[ids]
             name = texts.strings(trace.tensors.name[tensor])
             args["tensor"] = (True, np.where(tensor >= 0, name, -1))
         record = ids if s.record is None else s.record[ids]
         args["record"] = (False, record.astype(np.int64))
-        words = {int(quality): quality.word for quality in Quality if quality}
-        args["time"] = (True, texts.numbers(quality_of(s.flags[ids]), words))
+        names = {int(quality): quality.word for quality in Quality if quality}
+        args["time"] = (True, texts.numbers(quality_of(s.flags[ids]), names))
         flags = s.flags[ids] & ~np.uint16(_TOLD_BY_QUALITY)
         if flags.any():
-            words = {
+            names = {
                 code: ", ".join(
                     flag.name.lower().replace("_", " ")
                     for flag in SpanFlag
@@ -267,7 +267,7 @@ class EventRows:
                 )
                 for code in distinct(flags).tolist()
             }
-            args["flags"] = (True, texts.numbers(flags, words))
+            args["flags"] = (True, texts.numbers(flags, names))
         return args
 
     def _make_waits(self, rows: Rows, at: I64, wait: I64) -> None:

@@ -216,7 +216,7 @@ class Events:
         wait = s.wait[self.spans].astype(np.int64)
         wait[wait == NO_WAIT] = 0
         end = s.end[self.spans]
-        wait = np.minimum(end + wait, np.maximum(nesting.room, end)) - end
+        wait = np.minimum(end + wait, np.maximum(nesting.free_end, end)) - end
         return wait if wait.any() else None
 
     def arrows(self) -> tuple[I64, I64]:
@@ -316,14 +316,14 @@ class Nesting:
     ----------
     parent : int32[n], the span around each, -1 none.
     moment : int64[n], where `has_moment` a tick at which no other is further within.
-    room : int64[n], the tick behind its end at which something else begins or ends.
+    free_end : int64[n], the tick behind its end at which something else begins or ends.
     depth : how many lie within each other at most.
     """
 
     parent: I32
     moment: I64
     has_moment: Mask
-    room: I64
+    free_end: I64
     depth: int
 
 

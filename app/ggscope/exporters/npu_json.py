@@ -58,7 +58,7 @@ def npu_json(trace: Trace, facts: NpuFacts) -> dict[str, Any]:
         "at_once": [
             {
                 "kind": c.kind,
-                "most": c.most,
+                "most": c.maximum,
                 "begin": None if c.time is None else c.time.start,
                 "end": None if c.time is None else c.time.end,
             }

@@ -256,8 +256,8 @@ class TabRow(QWidget):
 
     def _show_list_button(self) -> None:
         tabs = range(self.bar.count())
-        least = sum(self.bar.minimumTabSizeHint(i).width() for i in tabs)
-        self.all_tabs.setVisible(least > self.width() - _BUTTONS_PX)
+        min_width = sum(self.bar.minimumTabSizeHint(i).width() for i in tabs)
+        self.all_tabs.setVisible(min_width > self.width() - _BUTTONS_PX)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Close a tab by the middle button, ask for its menu by the right one."""

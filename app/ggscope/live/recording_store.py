@@ -91,7 +91,7 @@ class Saved:
         """Number of records by kind."""
         return {"ops": self.records, "lists of experts": self.lists}
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Return "saved as run.bin: 2,910 ops, none lost"."""
         text = f"saved as {one_line(str(self.path))}"
         if self.records >= 0:

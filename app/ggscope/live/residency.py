@@ -244,10 +244,10 @@ class ResidencySampler(threading.Thread):
         """Wait until the next look; that is sooner where computing begins."""
         while not self._is_over:
             self._wake.clear()
-            least, share = INTERVAL_S, _BUSY_SHARE
+            min_interval, share = INTERVAL_S, _BUSY_SHARE
             if not self._is_busy:
-                least, share = IDLE_S, _IDLE_SHARE
-            due = began / NANO + max(least, took / share)
+                min_interval, share = IDLE_S, _IDLE_SHARE
+            due = began / NANO + max(min_interval, took / share)
             left = due - time.monotonic()
             if left <= 0:
                 return

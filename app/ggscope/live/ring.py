@@ -318,12 +318,12 @@ class Ring:
     def count(self, name: str) -> int:
         """Return a counter of the control page; 0 where it is damaged."""
         value = self.value(name)
-        if value <= self._most():
+        if value <= self._max_head():
             return value
         self.damage.add(name)
         return 0
 
-    def _most(self) -> int:
+    def _max_head(self) -> int:
         """Return what no counter can exceed: a record or event each nanosecond."""
         elapsed = now_ns() - self.value("t0_mono")
         # Of another start of the machine, or another one, it is not known how long.
@@ -332,7 +332,7 @@ class Ring:
     def _sane_dropped(self) -> I64:
         """Return how many records each lane has not placed; 0 where that cannot be."""
         dropped = self._lanes["dropped"]
-        is_damaged = dropped > self._most()
+        is_damaged = dropped > self._max_head()
         for lane in np.flatnonzero(is_damaged).tolist():
             self.damage.add(f"dropped of lane {lane}")
         possible: I64 = np.where(is_damaged, 0, dropped).astype(np.int64)
@@ -345,7 +345,7 @@ class Ring:
         """
         head = self._lanes["head"].astype(np.int64)
         behind = head - self._tail
-        limit = self._most()
+        limit = self._max_head()
         if not self._may_lap():
             limit = self._records.shape[1]
         is_damaged = (behind < 0) | (behind > limit)
@@ -466,7 +466,7 @@ class Ring:
         """Return the events up to `head`, and the bytes of those that are whole."""
         size = self._events_size
         first = max(self._events_tail, self.value("events_oldest"))
-        if max(head, first) > self._most():
+        if max(head, first) > self._max_head():
             self.damage.add("events_head")
             return [], b""
         if not 0 <= head - first <= size:

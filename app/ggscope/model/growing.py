@@ -89,9 +89,9 @@ class Growing:
 
     def put(self, at: int, values: Array) -> None:
         """Put rows in the place of all from `at` on."""
-        self.room(at, at + len(values))[:] = values
+        self.reserve(at, at + len(values))[:] = values
 
-    def room(self, at: int, stop: int) -> Array:
+    def reserve(self, at: int, stop: int) -> Array:
         """Return rows `at` to `stop` to be written; there are none behind them."""
         if at < self._n and sys.getrefcount(self._array) > _UNSEEN:
             self._go_elsewhere(at)

@@ -538,9 +538,9 @@ def figure_text(value: float | None, unit: str, digits: int = 1) -> str:
     if value is None:
         return "not known"
     if unit == "share":
-        least = 10.0**-digits
-        if digits == 1 or 0 < 100 * value < least:
-            return format_share(value) if digits == 1 else f"<{least:.{digits}f} %"
+        smallest = 10.0**-digits
+        if digits == 1 or 0 < 100 * value < smallest:
+            return format_share(value) if digits == 1 else f"<{smallest:.{digits}f} %"
         return f"{100 * value:.{digits}f} %"
     is_whole = float(value).is_integer()
     if unit == "B" and is_whole and value >= 1024:

@@ -483,11 +483,11 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipp
             size = source.size
     except ReadError as error:
         is_folder = isinstance(error, UnknownFormatError)
-        message = error.words if is_folder else error.message
+        message = error.text if is_folder else error.message
         sentence = message[:1].upper() + message[1:]
         return Skipped(path, sentence, is_fault=not is_folder)
     if not judged:
-        return Skipped(path, f"Unknown format. {likeness(head, path).words}")
+        return Skipped(path, f"Unknown format. {likeness(head, path).text}")
     best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
     named = [c for c in best if path.suffix.lower() in c.info.suffixes]
     if len(best) > 1 and len(named) != 1:

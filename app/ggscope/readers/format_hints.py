@@ -124,7 +124,7 @@ class Likeness:
     command: str = ""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What it looks like and what to do."""
         return f"{self.sentence} {self.remedy}".rstrip()
 

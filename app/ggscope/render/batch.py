@@ -171,9 +171,9 @@ class HitRegions:
     Attributes
     ----------
     what : what they are, in the plural.
-    ids : int64[n], numbers that `words` takes.
+    ids : int64[n], numbers that `describe` takes.
     x, y, width, height : float64[n], device-independent pixels of the picture.
-    words : every digit of one, on one line; None of spans, of which others can tell.
+    describe : every digit of one, on one line; None of spans, of which others can tell.
     """
 
     what: str
@@ -182,7 +182,7 @@ class HitRegions:
     y: npt.NDArray[np.float64]
     width: npt.NDArray[np.float64]
     height: npt.NDArray[np.float64]
-    words: Callable[[int], str] | None = None
+    describe: Callable[[int], str] | None = None
 
     def moved(self, dx: float, dy: float) -> "HitRegions":
         """Return them elsewhere."""

@@ -357,10 +357,10 @@ class _RowGeometry:
             scene.bench.labels[i] if scene.chart == CHANGES else scene.curves[i].label
             for i in rows
         ]
-        self.words = [_row_text(scene, i) for i in rows]
+        self.texts = [_row_text(scene, i) for i in rows]
         widest = max(map(len, self.labels), default=0) * _CHARACTER + 16
         self.left = min(widest, scene.width * 0.42)
-        right = max(map(len, self.words), default=0) * _CHARACTER + 16
+        right = max(map(len, self.texts), default=0) * _CHARACTER + 16
         self.right = max(scene.width - min(right, scene.width * 0.3), self.left + 1)
         self.bottom = _TOP_PX + ROW_PX * (self.stop - self.first)
         self.axis = _row_axis(scene)
@@ -426,7 +426,7 @@ def _compose_rows(scene: BenchScene) -> DisplayList:
         texts += [
             Text(geometry.left - 8, y, geometry.labels[at], theme.text, LABEL_SIZE,
                  Face.NUMBERS, Align.RIGHT, width=geometry.left - 12),
-            Text(geometry.right + 8, y, geometry.words[at], theme.dim, LABEL_SIZE,
+            Text(geometry.right + 8, y, geometry.texts[at], theme.dim, LABEL_SIZE,
                  Face.NUMBERS, width=scene.width - geometry.right - 8),
         ]  # fmt: skip
     batches = [
@@ -488,7 +488,7 @@ def _row_grid(geometry: _RowGeometry, texts: TextList) -> list[Batch]:
         is_zero = geometry.scene.chart == CHANGES and abs(value) < 1e-12
         into, color = (zero, theme.dim) if is_zero else (lines, theme.grid)
         into.add(x, _TOP_PX, x, geometry.bottom, color)
-        label = "0 %" if is_zero else axis.words(value)
+        label = "0 %" if is_zero else axis.format_value(value)
         half = len(label) * _CHARACTER / 2 + 2
         at = max(min(x, geometry.scene.width - half), half)
         texts.append(

@@ -270,7 +270,10 @@ def _occupancy(geometry: BuffersGeometry) -> list[Batch]:
     # What the peak's words leave free.
     area_height = height - (_PILL_SPACE if geometry.has_room_for_pill else 0.0)
     axis = Axis(
-        0.0, occupancy.peak.bytes * height / area_height, words=in_bytes, is_binary=True
+        0.0,
+        occupancy.peak.bytes * height / area_height,
+        format_value=in_bytes,
+        is_binary=True,
     )
     batches = _levels(geometry, axis)
     # What was occupied after the record's end is not known.
@@ -309,8 +312,8 @@ def _levels(geometry: BuffersGeometry, axis: Axis) -> list[Batch]:
         # The lowest label stands on the line under the area, not in it.
         at = min(y, geometry.area_bottom - _LABEL_SIZE / 2)
         texts.append(
-            Text(geometry.time.x0 - 8, at, axis.words(value), theme.dim, _LABEL_SIZE,
-                 Face.NUMBERS, Align.RIGHT)
+            Text(geometry.time.x0 - 8, at, axis.format_value(value), theme.dim,
+                 _LABEL_SIZE, Face.NUMBERS, Align.RIGHT)
         )  # fmt: skip
     return [*lines.batch(), *texts.batch()]
 

@@ -66,7 +66,7 @@ class Axis:
     Attributes
     ----------
     label : what it measures, with its unit.
-    words : the label of a number.
+    format_value : returns the label of a number.
     is_log : logarithmic; `low` must be above 0.
     is_binary : steps are powers of two times 1, 2 or 4: bytes.
     """
@@ -74,7 +74,7 @@ class Axis:
     low: float
     high: float
     label: str = ""
-    words: Callable[[float], str] = plain
+    format_value: Callable[[float], str] = plain
     is_log: bool = False
     is_binary: bool = False
 
@@ -249,12 +249,12 @@ def _grid(geometry: ChartGeometry) -> list[Batch]:
     xs, ys = axis_values(scene.x, n_x), axis_values(scene.y, n_y)
     at_x, at_y = geometry.px(np.array(xs)), geometry.py(np.array(ys))
     texts = [
-        _x_label(geometry, float(x), scene.x.words(v))
+        _x_label(geometry, float(x), scene.x.format_value(v))
         for v, x in zip(xs, at_x, strict=True)
     ]
     texts += [
-        Text(geometry.left - 6, float(y), scene.y.words(v), theme.dim, LABEL_SIZE,
-             Face.NUMBERS, Align.RIGHT, width=geometry.left - 8)
+        Text(geometry.left - 6, float(y), scene.y.format_value(v), theme.dim,
+             LABEL_SIZE, Face.NUMBERS, Align.RIGHT, width=geometry.left - 8)
         for v, y in zip(ys, at_y, strict=True)
     ]  # fmt: skip
     middle = (geometry.left + geometry.right) / 2
@@ -525,14 +525,14 @@ class Bar:
     Attributes
     ----------
     label : at the left, a name.
-    value : its length; `words` says it at the right.
+    value : its length; `text` says it at the right.
     color : 0xAARRGGBB.
     is_lit : selected.
     """
 
     label: str
     value: float
-    words: str
+    text: str
     color: int
     is_lit: bool = False
 
@@ -583,7 +583,7 @@ def compose_bars(scene: BarScene) -> DisplayList:
     widest = max((b.value for b in scene.bars), default=0.0) or 1.0
     label_px = min(max((len(b.label) for b in shown), default=0) * _CHARACTER + 14,
                    scene.width * 0.45)  # fmt: skip
-    value_px = max((len(b.words) for b in shown), default=0) * _CHARACTER + 14
+    value_px = max((len(b.text) for b in shown), default=0) * _CHARACTER + 14
     bar_max = max(scene.width - label_px - value_px - 16, 10.0)
     y0 = top + np.arange(len(shown), dtype=np.float32) * np.float32(BAR_HEIGHT)
     length = np.array([max(b.value, 0) / widest * bar_max for b in shown], np.float32)
@@ -615,7 +615,7 @@ def compose_bars(scene: BarScene) -> DisplayList:
         )  # fmt: skip
         at = float(ends[i]) + 6
         texts.append(
-            Text(at, middle, bar.words, theme.dim, LABEL_SIZE, Face.NUMBERS,
+            Text(at, middle, bar.text, theme.dim, LABEL_SIZE, Face.NUMBERS,
                  width=scene.width - at if scene.value_title else 0.0)
         )  # fmt: skip
     batches.append(TextBatch(tuple(texts)))

@@ -67,8 +67,8 @@ def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
 
 def edges_px(scene: DistributionScene, bars: Bars, geometry: ChartGeometry) -> F64:
     """Return where the edges of the bars are."""
-    least = _LEAST_LOG if scene.is_log else 0
-    return geometry.px(np.maximum(bars.edges, least))
+    lowest = _LEAST_LOG if scene.is_log else 0
+    return geometry.px(np.maximum(bars.edges, lowest))
 
 
 def bar_near(scene: DistributionScene, x: float) -> int:

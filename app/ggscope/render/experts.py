@@ -200,7 +200,7 @@ def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
         column_title="expert",
         value_title=title,
         title=f"Experts{of_token}",
-        words=measures,
+        format_value=measures,
         missing="N/A: sizes of experts are not known"
         if scene.measure is Measure.BYTES and (scene.result.grid.bytes < 0).any()
         else "N/A: no layer has choices that are all recorded",
@@ -258,7 +258,7 @@ def _second_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
             row_title="layer",
             column_title=scene.choices.noun,
             value_title="experts kept",
-            words=in_percent,
+            format_value=in_percent,
             missing="N/A: no two tokens in a row have all choices recorded",
             side=Side(scene.result.base.overlap.by_layer, "mean"),
         )

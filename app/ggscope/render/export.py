@@ -126,7 +126,7 @@ class ExportCommand:
     paths : the files; the first one is opened, with the others beside it.
     options : of the figure, as `read_options` takes them; what has the
         value of its default is left out.
-    words : further options of the command line, such as ``--range``.
+    flags : further options of the command line, such as ``--range``.
     seen : as `options`, those that only what is seen has.
     lacks : sentences on what no command line can say of this figure.
     other : what a comparison has as its other side.
@@ -135,7 +135,7 @@ class ExportCommand:
     view: str
     paths: tuple[Path, ...]
     options: Mapping[str, object] = field(default_factory=dict)
-    words: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     seen: Mapping[str, object] = field(default_factory=dict)
     lacks: tuple[str, ...] = ()
     other: tuple[Path, ...] = ()
@@ -189,7 +189,7 @@ class Figure:
         options = dict(recipe.options)
         if look.seen:
             options |= recipe.seen
-        arguments = ["ggscope", "export", "--view", recipe.view, *recipe.words]
+        arguments = ["ggscope", "export", "--view", recipe.view, *recipe.flags]
         if options:
             arguments += ["--options", json_text(options)]
         arguments += ["--seen"] * look.seen
@@ -302,16 +302,16 @@ def check_size(look: FigureStyle) -> None:
     width, height = look.pixels(look.width), look.pixels(look.height)
     if max(width or 0, height or 0) > MAX_PIXELS:
         _refuse_size(width, height)
-    for side, pixels, least in (
+    for side, pixels, min_px in (
         ("width", width, _LEAST_WIDTH),
         ("height", height, _LEAST_HEIGHT),
     ):
-        if pixels is not None and pixels < round(least * look.scale):
+        if pixels is not None and pixels < round(min_px * look.scale):
             points = DESIGN_PX * look.zoom * 72 / CSS_DPI
             raise ExportError(
                 f"A {side} of {pixels} pixels has no room for letters of "
                 f"{points:.3g} pt at {look.dpi:g} dots per inch. Ask for "
-                f"{round(least * look.scale)} at least, or for smaller letters."
+                f"{round(min_px * look.scale)} at least, or for smaller letters."
             )
 
 

@@ -77,7 +77,7 @@ class GridScene:
     row_labels, column_labels : as many as there are rows and columns.
     row_title, column_title : what rows and columns are.
     value_title : what the colours mean, with its unit.
-    words : a number as the colour bar says it.
+    format_value : returns the label of a number in the colour bar.
     missing : what is written where nothing is known.
     map_name : colour map.
     hover, cursor : cell under the mouse, and under the keys.
@@ -98,7 +98,7 @@ class GridScene:
     column_title: str = ""
     value_title: str = ""
     title: str = ""
-    words: Callable[[float], str] = plain
+    format_value: Callable[[float], str] = plain
     missing: str = ""
     map_name: str = colormap.DEFAULT
     side: Side | None = None
@@ -197,7 +197,7 @@ def _spots(place: GridGeometry) -> HitRegions:
     ids = np.flatnonzero(((wide >= SPOT_PX) & (high >= SPOT_PX)).ravel())
     x, y, wide, high = (side.ravel()[ids] for side in (x, y, wide, high))
 
-    def words(cell: int) -> str:
+    def describe(cell: int) -> str:
         row, column = divmod(cell, n_columns)
         value = float(scene.values[row, column])
         where = (
@@ -209,7 +209,7 @@ def _spots(place: GridGeometry) -> HitRegions:
         exact = f"{int(value):,}" if value.is_integer() else f"{value:.9g}"
         return f"{where}: {exact} ({scene.value_title or scene.title})"
 
-    return HitRegions("cells", ids, x, y, wide, high, words)
+    return HitRegions("cells", ids, x, y, wide, high, describe)
 
 
 def nothing_color(theme: Theme) -> int:
@@ -360,9 +360,9 @@ def _labelled(n: int, edges: F64, space: float) -> range:
     if not n:
         return range(0)
     each = float(edges[-1] - edges[0]) / n
-    least = max(math.ceil(space / max(each, 1e-9)), 1)
-    power = 10 ** int(math.log10(least))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= least)
+    min_step = max(math.ceil(space / max(each, 1e-9)), 1)
+    power = 10 ** int(math.log10(min_step))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= min_step)
     return range(0, n, step)
 
 
@@ -396,7 +396,9 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
     """Return the colour bar at the upper right; append its words to `texts`."""
     scene, theme = place.scene, place.scene.theme
     right = scene.width - _RIGHT
-    low, high = (scene.words(scene.colors.value_at(share)) for share in (0.0, 1.0))
+    low, high = (
+        scene.format_value(scene.colors.value_at(share)) for share in (0.0, 1.0)
+    )
     if scene.colors.low == scene.colors.high and scene.colors.value_at(0.0) > 0:
         low = ""
     x1 = right - len(high) * _CHARACTER - 6
@@ -426,7 +428,9 @@ def grid_bars(scene: GridScene) -> list[ColorBar]:
     """Return what the colours of a matrix stand for; [] where nothing is known."""
     if not scene.values.size or np.isnan(scene.values).all():
         return []
-    low, high = (scene.words(scene.colors.value_at(share)) for share in (0.0, 1.0))
+    low, high = (
+        scene.format_value(scene.colors.value_at(share)) for share in (0.0, 1.0)
+    )
     kind = scene.colors.kind.value
     title = f"{scene.value_title}, {kind}".removeprefix(", ")
     return [ColorBar(title, low, high, colormap.map_on(scene.map_name, scene.theme))]

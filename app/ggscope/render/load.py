@@ -337,12 +337,12 @@ def depth_chart(scene: LoadScene, cells: LoadCells) -> ChartScene | None:
         return None
     color = category_color("space:1", scene.theme)
     x, y = _steps(cells, cells.mean)
-    most_x, most_y = _steps(cells, cells.most)
+    max_x, max_y = _steps(cells, cells.maximum)
     curves = (
-        Curve(most_x, most_y, with_alpha(color, 0.45), "most", is_step=True, width=1.0),
+        Curve(max_x, max_y, with_alpha(color, 0.45), "most", is_step=True, width=1.0),
         Curve(x, y, color, "mean in flight", is_step=True, fills=True, width=1.0),
     )
-    axis = Axis(0.0, max(float(cells.most.max(initial=0)) * 1.1, 1.0), "queue depth")
+    axis = Axis(0.0, max(float(cells.maximum.max(initial=0)) * 1.1, 1.0), "queue depth")
     return _small_chart(scene, axis, curves)
 
 

@@ -116,8 +116,8 @@ def tensor_at(scene: ModelMapScene, x: float, y: float) -> int:
     top = LEGEND_PX + file * FILE_PX + FILE_PX - BAR_PX - 4
     if not top <= y < top + BAR_PX:
         return -1
-    place = (x - PAD_PX) / _room(scene) * float(tensors.ends[file])
-    reach = float(tensors.ends[file]) / _room(scene)
+    place = (x - PAD_PX) / _content_width(scene) * float(tensors.ends[file])
+    reach = float(tensors.ends[file]) / _content_width(scene)
     here = np.flatnonzero((tensors.file == file) & (tensors.offset >= 0))
     start = tensors.offset[here]
     end = start + np.maximum(tensors.size[here], 1)
@@ -127,7 +127,7 @@ def tensor_at(scene: ModelMapScene, x: float, y: float) -> int:
     return int(tensors.rows[near[np.argmax(tensors.size[near])]])
 
 
-def _room(scene: ModelMapScene) -> float:
+def _content_width(scene: ModelMapScene) -> float:
     return max(scene.width - 2 * PAD_PX, 1.0)
 
 
@@ -161,7 +161,7 @@ def _add_file(
     texts: TextList,
 ) -> None:
     ground, bars, slices, marks = layers
-    tensors, theme, space = scene.tensors, scene.theme, _room(scene)
+    tensors, theme, space = scene.tensors, scene.theme, _content_width(scene)
     top = LEGEND_PX + file * FILE_PX
     y0, y1 = top + FILE_PX - BAR_PX - 4, top + FILE_PX - 4
     middle, end = (top + y0) / 2, int(tensors.ends[file])
@@ -239,7 +239,7 @@ def _add_slices(
     here &= tensors.offset[at] >= 0
     rows = np.flatnonzero(here)
     rows = rows[np.argsort(np.nan_to_num(values[rows], nan=-1.0), kind="stable")]
-    end, space = int(tensors.ends[file]), _room(scene)
+    end, space = int(tensors.ends[file]), _content_width(scene)
     begin = tensors.offset[at[rows]]
     x0 = PAD_PX + (begin + importance.slice_first[rows]) / end * space
     x1 = PAD_PX + (begin + importance.slice_stop[rows]) / end * space

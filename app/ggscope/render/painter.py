@@ -517,8 +517,8 @@ def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:
         return False
     # Rows as high as a pixel, none of which begins before the last one ends.
     steps = batch.y0[1:] - batch.y0[:-1]
-    least = min(float(steps.min()), float((batch.y1 - batch.y0).min()))
-    return least * scale > 1 - _NEAR_PX
+    smallest = min(float(steps.min()), float((batch.y1 - batch.y0).min()))
+    return smallest * scale > 1 - _NEAR_PX
 
 
 def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> None:

@@ -231,8 +231,8 @@ def layers_scene(scene: HotScene) -> GridScene:
         [str(n) if n >= 0 else "none" for n in layers.layers.tolist()],
         list(layers.names),
         row_title="layer", column_title=layers.by, value_title=title,
-        title=scene.title, words=measures, scale=scene.scale, hover=scene.hover_cell,
-        show_bar=not scene.is_figure,
+        title=scene.title, format_value=measures, scale=scene.scale,
+        hover=scene.hover_cell, show_bar=not scene.is_figure,
     )  # fmt: skip
 
 
@@ -412,7 +412,7 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
         scene = replace(scene, lit=frozenset(), scroll=0)
     what = _HOT_TITLES[scene.picture]
     fact_texts = [
-        f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.hot_cold)
+        f"{f.title}: {f.text}." for f in hot_facts(scene.trace, scene.hot_cold)
     ]
     facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *fact_texts))
     title = f"{name} · {what}"
@@ -438,7 +438,7 @@ def _draw_bars(
     bars, left_out = bars_of(scene, groups), list[str]()
     if scene.width < _NARROW_PX and (groups.unknown > 0).any():
         short = tuple(
-            replace(bar, words=bar.words.partition(" · ≤")[0]) for bar in bars.bars
+            replace(bar, text=bar.text.partition(" · ≤")[0]) for bar in bars.bars
         )
         bars = replace(bars, bars=short)
         left_out.append("Unknown bytes are left out beside the bars.")

@@ -154,7 +154,7 @@ def _table(
             tips.get(columns[k], ""),
             width=_WIDTHS.get(columns[k], 72),
             right=columns[k] not in _WORDS,
-            words=columns[k] in _WORDS,
+            is_text=columns[k] in _WORDS,
             largest_first=columns[k] not in _WORDS,
         )
         for k in filled
@@ -195,7 +195,7 @@ def _op_row(group: OpGroup) -> list[Cell]:
             "total": group.time,
             "share": group.share,
             "mean": group.mean,
-            "result": group.least,
+            "result": group.min_bytes,
             "GFLOP/s": None if group.rate is None else group.rate / 1e9,
         },
     )
@@ -213,7 +213,7 @@ def _split_row(group: SplitGroup) -> list[Cell]:
             split_cells(group),
             {
                 "split": group.number,
-                "copied": group.least,
+                "copied": group.min_bytes,
                 "weights": group.weights,
                 "inputs": group.n_inputs,
                 "ops": group.n_nodes,
@@ -234,7 +234,7 @@ def _cpu_row(group: CpuGroup) -> list[Cell]:
                 "count": group.count,
                 "graphs": group.n_graphs,
                 "begin splits": group.begins,
-                "result": group.least,
+                "result": group.min_bytes,
             },
         ),
         CPU_COLUMNS.index("why"),

@@ -246,7 +246,7 @@ class BenchView(PaintedView):
         self._hover = self._cursor = None
         self.model.set_rows(())
         self.compared.hide()
-        self.controls.words.clear()
+        self.controls.message.clear()
         self.repaint_picture()
 
     def _show_table(self, loaded: _Loaded) -> None:
@@ -269,7 +269,7 @@ class BenchView(PaintedView):
         try:
             mask = data.matches(self.filter_line.text())
         except QueryError as error:
-            self.controls.words.setText(str(error))
+            self.controls.message.setText(str(error))
             return
         self._tests = np.flatnonzero(mask)
         self._request_chart()
@@ -340,7 +340,7 @@ class BenchView(PaintedView):
         n = data.runs.n_repetitions
         if n:
             text += f", {format_counted(n, 'repetition')}"
-        self.controls.words.setText(f"{text} · {about_chart(bench)}")
+        self.controls.message.setText(f"{text} · {about_chart(bench)}")
 
     # -- two rows ----------------------------------------------------------------
 

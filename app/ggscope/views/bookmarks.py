@@ -320,7 +320,7 @@ class BookmarksView(View):
         """Return the columns; plain figures are copied with the unit of `clock`."""
         return (
             Heading("key", "Shortcut", 64),
-            Heading("name", "F2 to rename", 180, words=True),
+            Heading("name", "F2 to rename", 180, is_text=True),
             Heading(
                 "start", "Start time", 150, right=True,
                 copied=f"start ({clock.column_unit(absolute)})",
@@ -332,7 +332,7 @@ class BookmarksView(View):
             Heading("set on", "Span or lane", 160),
             Heading(
                 "note", "Click or F2 to edit", 200,
-                words=True, stretch=True,
+                is_text=True, stretch=True,
             ),
         )  # fmt: skip
 

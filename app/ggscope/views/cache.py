@@ -79,7 +79,7 @@ class CacheView(PaintedView):
         self.controls = ControlRow(self)
         self._make_controls()
         self.beside = WordsBeside(self.canvas, "Answer", self)
-        self.words = self.beside.words
+        self.message = self.beside.message
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
         self.set_canvas_cursor(Qt.CursorShape.CrossCursor)

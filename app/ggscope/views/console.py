@@ -69,8 +69,8 @@ class ConsoleView(View):
         head = Widget(parent)
         self.state = Label(parent=head)
         self.state.setFont(words_font(12, bold=True))
-        self.words = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
-        self.words.setFont(words_font(12))
+        self.message = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
+        self.message.setFont(words_font(12))
         self.open = tool_button(head, "Open recording", "Open the file in a new tab")
         self.again = tool_button(
             head,
@@ -87,11 +87,11 @@ class ConsoleView(View):
         lay_out(
             QHBoxLayout(head),
             self.state,
-            self.words,
+            self.message,
             *self._buttons,
             margins=(12, 4, 8, 4),
             spacing=8,
-            wide=self.words,
+            wide=self.message,
         )
         return head
 
@@ -100,7 +100,7 @@ class ConsoleView(View):
         super().set_theme(theme)
         self._empty.set_theme(theme)
         self.text.setFont(mono_font(11.5))
-        set_label_color(self.words, theme.dim)
+        set_label_color(self.message, theme.dim)
         style = tool_button_style(theme, theme.dim)
         for each in self._buttons:
             each.setStyleSheet(style)
@@ -127,8 +127,8 @@ class ConsoleView(View):
         color = theme.accent if run.is_running else theme.text
         set_label_color(self.state, theme.error if run.has_failed else color)
         text = f"{one_line(run.name)} · {self._recorded(run)}"
-        if text != self.words.full_text:
-            self.words.setText(text)
+        if text != self.message.full_text:
+            self.message.setText(text)
         self.again.setVisible(not run.is_running)
         is_shown = self.session.path is not None and str(self.session.path)
         self.open.setVisible(run.has_recording and is_shown != run.output)

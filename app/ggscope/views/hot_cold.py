@@ -87,7 +87,7 @@ class HotColdView(PaintedView):
         self.controls = ControlRow(self)
         self._make_controls()
         self.beside = WordsBeside(self.canvas, "Facts", self)
-        self.facts = self.beside.words
+        self.facts = self.beside.message
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
         self.set_theme(theme)
@@ -200,7 +200,7 @@ class HotColdView(PaintedView):
                 "<br>{}{}</p>",
                 dim,
                 fact.title,
-                fact.words,
+                fact.text,
                 html("<br><span style='color:{}'>{}</span>", faint, fact.remark)
                 if fact.remark
                 else "",
@@ -211,7 +211,7 @@ class HotColdView(PaintedView):
         scope = ""
         if self._time is not None:
             scope = "marked range"
-        self.controls.words.setText(scope)
+        self.controls.message.setText(scope)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""
@@ -226,7 +226,7 @@ class HotColdView(PaintedView):
 
     def _copy(self) -> None:
         lines = [
-            f"{f.title}: {f.words}" + (f" ({f.remark})" if f.remark else "")
+            f"{f.title}: {f.text}" + (f" ({f.remark})" if f.remark else "")
             for f in self.current_facts()
         ]
         rows = self._rows()
@@ -417,8 +417,8 @@ class HotColdView(PaintedView):
                 return ""
             chart = chart_of(replace(scene, hover_at=None))
             return (
-                f"{chart.x.label}: {chart.x.words(at[0])}\n"
-                f"{chart.y.label}: {chart.y.words(at[1])}"
+                f"{chart.x.label}: {chart.x.format_value(at[0])}\n"
+                f"{chart.y.label}: {chart.y.format_value(at[1])}"
             )
         bar = self._bar_at(y)
         return self._bar_tooltip(scene, bar) if bar >= 0 else ""

@@ -342,7 +342,7 @@ class LoadView(PaintedView):
         text = self.answer.text()
         is_low = self.height() < scaled(_LOW_PX)
         self.answer.setVisible(bool(text) and not is_low)
-        self.controls.words.setText(text if is_low else "")
+        self.controls.message.setText(text if is_low else "")
 
     def _show_rows(self) -> None:
         load, trace = self.load, self._of

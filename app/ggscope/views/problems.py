@@ -203,7 +203,7 @@ class ProblemsView(View):
 
     def _headings(self) -> tuple[Heading, ...]:
         return (
-            Heading("severity", "Note, notice, data loss or error", 104, words=True),
+            Heading("severity", "Note, notice, data loss or error", 104, is_text=True),
             Heading(
                 "message", "Problem and its consequence", 300, False, True, True
             ),
@@ -212,7 +212,7 @@ class ProblemsView(View):
                 largest_first=True,
             ),
             Heading("where", "First occurrence", 96),
-            Heading("what to do", "How to fix it", 96, words=True),
+            Heading("what to do", "How to fix it", 96, is_text=True),
             Heading("code", "Identifier of this kind of problem", 120),
         )  # fmt: skip
 

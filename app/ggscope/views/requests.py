@@ -70,7 +70,7 @@ class RequestsView(TablePane):
                 REQUEST_TIPS.get(name, ""),
                 width=_WIDTHS.get(name, 72),
                 right=name not in _TEXTS,
-                words=name in _TEXTS,
+                is_text=name in _TEXTS,
                 stretch=name == "reason",
                 largest_first=name not in _TEXTS,
             )

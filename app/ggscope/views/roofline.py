@@ -160,7 +160,7 @@ class RooflineView(PaintedView):
             self.model.set_headings(_headings(trace.clock))
             if self.chart.points:
                 text = roofline_text(trace, self.chart, self._roofs)
-        self.controls.words.setText(text)
+        self.controls.message.setText(text)
         self._show_rows()
         self.repaint_picture()
 
@@ -352,7 +352,7 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
         figure("bytes", "Bytes that are read per second", 84, f"B/{per(clock)}"),
         figure("of roof", "Share of what is possible at so many FLOP/B", 66),
         Heading("limit", "The roof over the point, or why ops are left out", 150,
-                words=True, stretch=True),
+                is_text=True, stretch=True),
     )  # fmt: skip
 
 

@@ -460,14 +460,14 @@ class SqlEditor(QPlainTextEdit):
         elif is_popup:
             self._popup.hide()
 
-    def _complete(self, least: int) -> None:
+    def _complete(self, min_chars: int) -> None:
         cursor = self.textCursor()
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         word = cursor.selectedText()
         self._completer.setCompletionPrefix(word)
         n = self._completer.completionCount()
         is_done = n == 1 and self._completer.currentCompletion() == word
-        if len(word) < least or not n or is_done:
+        if len(word) < min_chars or not n or is_done:
             self._popup.hide()
             return
         self._popup.setCurrentIndex(self._completer.completionModel().index(0, 0))
@@ -519,7 +519,7 @@ def _headings(result: SqlResult) -> tuple[Heading, ...]:
             kind,
             width=120,
             right=_is_number(result, i),
-            words=not _is_number(result, i),
+            is_text=not _is_number(result, i),
             stretch=i == wide,
             largest_first=_is_number(result, i),
         )

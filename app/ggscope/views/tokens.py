@@ -237,7 +237,7 @@ class TokensView(PaintedView):
             scene = self.scene(1, 1, 1)
             if scene is not None and scene.stack is not None:
                 text = f"{parts_text(scene.stack, shown_rows(scene))} · {text}"
-        self.controls.words.setText(text)
+        self.controls.message.setText(text)
 
     def _on_choice(self) -> None:
         self.stack_box.setEnabled(self.over_box.currentData() == "time")

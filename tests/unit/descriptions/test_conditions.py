@@ -47,7 +47,7 @@ WHOLE = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768,
 
 def facts(trace: Trace) -> str:
     facts = hot_facts(trace, hot_cold(trace))
-    return "\n".join(f"{fact.title} | {fact.words} | {fact.remark}" for fact in facts)
+    return "\n".join(f"{fact.title} | {fact.text} | {fact.remark}" for fact in facts)
 
 
 def notes(trace: Trace) -> str:

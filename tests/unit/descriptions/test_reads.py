@@ -16,7 +16,7 @@ from statements import new_statements
 
 def words_of(trace) -> dict[str, str]:
     facts = hot_facts(trace, hot_cold(trace))
-    return {fact.title: f"{fact.words} | {fact.remark}" for fact in facts}
+    return {fact.title: f"{fact.text} | {fact.remark}" for fact in facts}
 
 
 def test_facts_of_a_run_name_what_is_never_touched():

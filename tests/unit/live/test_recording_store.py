@@ -80,7 +80,7 @@ def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     made, report = saved(source, target)
 
     assert (made.records, made.lost) == (5 * PER_GRAPH, 0)
-    assert made.words() == f"saved as {target}: 2,000 ops, none lost"
+    assert made.text() == f"saved as {target}: 2,000 ops, none lost"
     assert report[-1] == (2_000, 2_000)
     assert n_records(target) == 5 * PER_GRAPH
     result, whole = lengths(open_trace(target)), lengths(source.snapshot())
@@ -133,7 +133,7 @@ def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert made.lost == writer.dropped == 4 * (N_NODES - 64)
-    assert made.words().endswith(": 256 ops, 144 lost")
+    assert made.text().endswith(": 256 ops, 144 lost")
 
 
 def test_overwritten_records_count_as_lost(source, path, tmp_path):
@@ -726,7 +726,7 @@ def test_file_that_grows_is_copied_as_far_as_it_was_read(tmp_path):
 
     made, _ = saved(source, target)
 
-    assert made.words() == f"saved as {target}"
+    assert made.text() == f"saved as {target}"
     assert target.read_bytes() == sample.read_bytes()[:n]
     path.write_bytes(b"")
     with pytest.raises(LiveError, match="shorter"):

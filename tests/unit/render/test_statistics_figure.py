@@ -95,7 +95,7 @@ def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:
     assert "that touch 0.000 ms – 1.000 ms (1.000 ms)" in caption(part)
     assert "that pass op=GLU" in caption(filtered)
     assert filtered.recipe is not None
-    assert filtered.recipe.words == ("--where=op=GLU",)
+    assert filtered.recipe.flags == ("--where=op=GLU",)
 
 
 def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:

@@ -20,7 +20,7 @@ class OpGroup:
     count : how many ops.
     n_graphs : in how many graphs of the file.
     time : ns of all, None where not all have one; `share` of the time of all ops.
-    least, most : bytes of their results; None where not all are known.
+    min_bytes, max_bytes : bytes of their results; None where not all are known.
     rate : float operations per second as stated, weighted by time; None without.
     rows : of `BackendOps.ops`, ascending.
     """
@@ -33,8 +33,8 @@ class OpGroup:
     n_graphs: int
     time: int | None
     share: float | None
-    least: int | None
-    most: int | None
+    min_bytes: int | None
+    max_bytes: int | None
     rate: float | None
     rows: I64
 
@@ -80,7 +80,7 @@ def _group(
     whole: int,
 ) -> OpGroup:
     time = _sum(ops.time[rows])
-    least, step = _sum(ops.size[rows]), _sum(ops.step[rows])
+    min_bytes, step = _sum(ops.size[rows]), _sum(ops.step[rows])
     rated = rows[(ops.rate[rows] >= 0) & (ops.time[rows] > 0)]
     weight = ops.time[rated].astype(np.float64)
     rate = (
@@ -96,8 +96,10 @@ def _group(
         n_graphs=len(np.unique(ops.graph[rows])),
         time=time,
         share=None if time is None or not whole else time / whole,
-        least=least,
-        most=None if least is None or step is None else least + step - len(rows),
+        min_bytes=min_bytes,
+        max_bytes=None
+        if min_bytes is None or step is None
+        else min_bytes + step - len(rows),
         rate=None if rate is None else float(rate),
         rows=numbers[rows],
     )

@@ -50,8 +50,9 @@ class SplitGroup:
     data : the first weight or cache that lies there; "" without.
     n_nodes : ops that are listed.
     n_inputs : tensors that are copied to it, as stated.
-    least, most : bytes of these; `most` is None where not all of them are listed.
-    weights : of `least`, bytes of weights.
+    min_bytes, max_bytes : bytes of these; `max_bytes` is None where not all of them are
+        listed.
+    weights : of `min_bytes`, bytes of weights.
     largest : name of the tensor of most bytes among those; "" without.
     count : how many such splits.
     rows : of `BackendOps.splits`, ascending.
@@ -66,8 +67,8 @@ class SplitGroup:
     data: str
     n_nodes: int
     n_inputs: int
-    least: int
-    most: int | None
+    min_bytes: int
+    max_bytes: int | None
     weights: int
     largest: str
     count: int
@@ -84,7 +85,7 @@ class CpuGroup:
     data : a weight or cache of the op that lies there; "" without.
     names : of the first few tensors that they compute, each once.
     count, n_graphs : ops, and graphs of the file.
-    least : bytes of their results.
+    min_bytes : bytes of their results.
     begins : how many of them begin a split.
     causes : codes of the scheduler for it, where ggml was built to print them.
     rows : of `BackendOps.ops`, ascending.
@@ -96,7 +97,7 @@ class CpuGroup:
     names: tuple[str, ...]
     count: int
     n_graphs: int
-    least: int
+    min_bytes: int
     begins: int
     causes: tuple[str, ...]
     rows: I64
@@ -155,7 +156,7 @@ def split_groups(listing: BackendOps) -> tuple[SplitGroup, ...]:
     for i in np.argsort(index, kind="stable").tolist():
         key = different[i].tolist()
         rows = order[starts[i] : starts[i + 1]]
-        least, largest, weights, n_listed = key[8:]
+        min_bytes, largest, weights, n_listed = key[8:]
         groups.append(
             SplitGroup(
                 number=key[0],
@@ -167,8 +168,8 @@ def split_groups(listing: BackendOps) -> tuple[SplitGroup, ...]:
                 data=listing.text(key[5]),
                 n_nodes=key[6],
                 n_inputs=key[7],
-                least=least,
-                most=largest if n_listed == key[7] else None,
+                min_bytes=min_bytes,
+                max_bytes=largest if n_listed == key[7] else None,
                 weights=weights,
                 largest=_largest(listing, int(rows[0])),
                 count=len(rows),
@@ -210,10 +211,10 @@ def _copied(listing: BackendOps) -> tuple[I64, I64, I64, I64]:
     split = inputs.split[known]
     size, step = inputs.size[known], inputs.step[known]
     is_weight = _matching(listing, _WEIGHT)[inputs.name[known]]
-    least = _added(split, size, n)
+    min_bytes = _added(split, size, n)
     longest = _added(split, size + step - 1, n)
     weights = _added(split, np.where(is_weight, size, 0), n)
-    return least, longest, weights, np.bincount(split, minlength=n).astype(np.int64)
+    return min_bytes, longest, weights, np.bincount(split, minlength=n).astype(np.int64)
 
 
 def _added(at: npt.NDArray[np.integer], values: I64, n: int) -> I64:
@@ -279,7 +280,7 @@ def cpu_groups(listing: BackendOps) -> tuple[CpuGroup, ...]:
                 names=tuple(listing.text(n) for n in list(names)[:_SHOWN_NAMES]),
                 count=len(mine),
                 n_graphs=len(np.unique(ops.graph[mine])),
-                least=int(np.maximum(ops.size[mine], 0).sum()),
+                min_bytes=int(np.maximum(ops.size[mine], 0).sum()),
                 begins=int(np.count_nonzero(begins[mine])),
                 causes=tuple(
                     listing.text(cause)

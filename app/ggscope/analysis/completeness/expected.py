@@ -158,11 +158,11 @@ def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
     is_fair |= upper >= upper.max(axis=0) + np.log(_DOUBT)
     # What no pass has twice is named for itself, and is there once.
     is_fair[2:, ~votes[2:].any(axis=0)] = False
-    least = np.minimum(np.argmax(is_fair, axis=0), best)
+    lowest = np.minimum(np.argmax(is_fair, axis=0), best)
     expected = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
-    placed = _by_place(kind, whole, best, np.flatnonzero(expected > least), rate)
-    best = np.clip(placed, least, expected)
-    return best, best - least, expected - best
+    placed = _by_place(kind, whole, best, np.flatnonzero(expected > lowest), rate)
+    best = np.clip(placed, lowest, expected)
+    return best, best - lowest, expected - best
 
 
 def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -> I64:

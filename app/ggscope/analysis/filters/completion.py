@@ -8,7 +8,7 @@ from ggscope.analysis.filters.text import ALIASES, value_text
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.tables import Phase, Quality, Space
 
-MOST = 50
+MAX_CANDIDATES = 50
 _MAX_LOOKED_AT = 10_000
 """Of more values (tokens) the first are offered; it is asked at each key."""
 FIELDS = {
@@ -66,7 +66,7 @@ class Completion:
 
     start: int
     end: int
-    words: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
 
 def complete(
@@ -116,5 +116,5 @@ def _fitting(
             first.append(word)
         elif prefix in plain and not only_beginnings:
             then.append(word)
-    fitting = (*first, *then)[:MOST]
+    fitting = (*first, *then)[:MAX_CANDIDATES]
     return () if fitting == (begun,) else fitting

@@ -539,11 +539,11 @@ def _wait_test(wait: Array | None, low: int | None, high: int | None) -> Test:
 
     The longest wait stands for longer ones: it is below no limit.
     """
-    least = max(low or 0, 0)
+    shortest = max(low or 0, 0)
     longest = LONGEST_WAIT if high is None else min(high, LONGEST_WAIT - 1)
-    if wait is None or least > longest:
+    if wait is None or shortest > longest:
         return lambda rows: np.zeros(rows.stop - rows.start, np.bool_)
-    return lambda rows: (wait[rows] >= least) & (wait[rows] <= longest)
+    return lambda rows: (wait[rows] >= shortest) & (wait[rows] <= longest)
 
 
 def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:

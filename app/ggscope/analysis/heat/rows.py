@@ -302,10 +302,10 @@ class HeatAxis:
         return max(self.files.extent, 1)
 
     @property
-    def least(self) -> int:
+    def min_extent(self) -> int:
         """Fewest positions that a view shows."""
-        least = _LEAST_BYTES if self.kind == "offset" else _LEAST_POSITIONS
-        return min(least, self.extent)
+        min_extent = _LEAST_BYTES if self.kind == "offset" else _LEAST_POSITIONS
+        return min(min_extent, self.extent)
 
     def offsets(self, positions: I64) -> I64:
         """Return the offset at each position; monotone, from 0 to the extent.
@@ -362,13 +362,13 @@ class HeatAxis:
 
     def clamped(self, begin: int, stop: int) -> tuple[int, int]:
         """Return a view of the same width, or as wide as there is, inside the file."""
-        width = min(max(stop - begin, self.least), self.extent)
+        width = min(max(stop - begin, self.min_extent), self.extent)
         begin = min(max(begin, 0), self.extent - width)
         return begin, begin + width
 
     def zoomed(self, begin: int, stop: int, factor: float, at: int) -> tuple[int, int]:
         """Return the view `factor` times as wide, with `at` where it was."""
         width = max(stop - begin, 1)
-        new = min(max(round(width * factor), self.least), self.extent)
+        new = min(max(round(width * factor), self.min_extent), self.extent)
         left = at - (at - begin) * new // width
         return self.clamped(left, left + new)

@@ -25,7 +25,7 @@ class LoadCells:
     edges : int64[columns + 1], ticks; rungs : int64[rows + 1], bytes in the file.
     grid : int64[rows, columns], bytes that were read there, or reads without sizes.
     amounts : int64[columns], the same of all places.
-    mean, most : float64 and int64[columns], how many were in flight.
+    mean, maximum : float64 and int64[columns], how many were in flight.
     faults : int64[columns], page faults; None where none are recorded.
     """
 
@@ -34,7 +34,7 @@ class LoadCells:
     grid: I64
     amounts: I64
     mean: npt.NDArray[np.float64]
-    most: I64
+    maximum: I64
     faults: I64 | None = None
 
     @property

@@ -132,12 +132,12 @@ class Concurrency:
 
     Attributes
     ----------
-    most : spans that run at once.
+    maximum : spans that run at once.
     time : when that first is so, for the first time; None without spans.
     """
 
     kind: str
-    most: int
+    maximum: int
     time: TimeRange | None
 
 

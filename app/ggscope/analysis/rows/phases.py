@@ -44,7 +44,7 @@ class PhaseBands:
         """Return from when to when a band lasts."""
         return TimeRange(int(self.start[band]), int(self.end[band]))
 
-    def words(self, band: int) -> str:
+    def text(self, band: int) -> str:
         """Return ``prompt, 21 tokens``, or the name alone where no number is known.
 
         How many tokens a prefill computes at once is not in the number of its spans.

@@ -41,7 +41,7 @@ class Rule(IntEnum):
     """The trace names what ops read: the nth op that reads a tensor of this name."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What people read."""
         return _WORDS[self]
 
@@ -279,7 +279,7 @@ class Correlation:
 
     Attributes
     ----------
-    rules : how many spans were found by which rule, in the words of `Rule`, in the
+    rules : how many spans were found by which rule, by `Rule.text`, in the
         order in which the rules are tried.
     n_found, n_all : ops found in a graph, and all ops.
     n_borrowed : ops of passes whose token has no graph of its own; they were looked
@@ -451,7 +451,7 @@ def _counted(
     first = [first_node(trace.graphs, i) for i in range(len(trace.graphs))]
     total = first_node(trace.graphs, len(trace.graphs))
     return Correlation(
-        rules={r.words: int(per_rule[r]) for r in Rule if r and per_rule[r]},
+        rules={r.text: int(per_rule[r]) for r in Rule if r and per_rule[r]},
         n_found=int(per_rule[1:].sum()),
         n_all=int((times * n_ops).sum()),
         n_borrowed=int((borrowed * n_ops).sum()),

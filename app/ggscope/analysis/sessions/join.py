@@ -508,7 +508,7 @@ def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
     is_mapped = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
     cannot_tell = mapping.fit.is_open and not is_mapped.any()
     rules = {
-        rule.words: int(uses.count[is_mapped & (mapping.rule == rule)].sum())
+        rule.text: int(uses.count[is_mapped & (mapping.rule == rule)].sum())
         for rule in Rule
         if rule is not Rule.NONE
     }

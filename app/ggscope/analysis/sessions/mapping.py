@@ -51,7 +51,7 @@ class Rule(IntEnum):
     """The access names its number in the registry."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What people read."""
         return _WORDS[self]
 

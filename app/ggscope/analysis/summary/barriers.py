@@ -33,7 +33,7 @@ class SharedOps:
     n_threads : int64[n], at least 2.
     begin : int64[n], when the first thread began, ticks.
     last : int64[n], the span that ended last, and `end` when, ticks.
-    longest : int64[n], the span that took longest, and `most` how long, ticks.
+    longest : int64[n], the span that took longest, and `longest_time` how long, ticks.
     work : int64[n], ticks of all its spans.
     waited : int64[n], ticks that the others than the last waited behind it, as
         recorded.
@@ -45,7 +45,7 @@ class SharedOps:
     last: I64
     end: I64
     longest: I64
-    most: I64
+    longest_time: I64
     work: I64
     waited: I64
 
@@ -61,7 +61,7 @@ class SharedOps:
             self.last[rows],
             self.end[rows],
             self.longest[rows],
-            self.most[rows],
+            self.longest_time[rows],
             self.work[rows],
             self.waited[rows],
         )

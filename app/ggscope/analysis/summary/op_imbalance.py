@@ -18,7 +18,7 @@ class OpImbalance:
     ----------
     name : of the op.
     n : ops that several threads computed.
-    most : time of the longest thread of each op, summed up.
+    longest_time : time of the longest thread of each op, summed up.
     mean : time of the mean thread of each op, summed up.
     worst : span of the longest thread of the op with the largest `worst_ratio`.
     worst_ratio : time of its longest thread over the mean of its threads.
@@ -26,7 +26,7 @@ class OpImbalance:
 
     name: str
     n: int
-    most: int
+    longest_time: int
     mean: float
     worst: int
     worst_ratio: float
@@ -34,12 +34,12 @@ class OpImbalance:
     @property
     def ratio(self) -> float:
         """Longest over mean thread, 1 = even, each op weighed by its mean time."""
-        return self.most / self.mean if self.mean else 1.0
+        return self.longest_time / self.mean if self.mean else 1.0
 
     @property
     def lost(self) -> float:
         """Ticks by which even shares of the same work would end the ops earlier."""
-        return self.most - self.mean
+        return self.longest_time - self.mean
 
 
 def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
@@ -49,7 +49,7 @@ def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
     op: I64 = trace.spans.op[ops.span].astype(np.int64)
     n_kinds = int(op.max()) + 1
     mean = ops.work / ops.n_threads
-    ratio = np.divide(ops.most, mean, out=np.ones_like(mean), where=mean > 0)
+    ratio = np.divide(ops.longest_time, mean, out=np.ones_like(mean), where=mean > 0)
     order = np.argsort(narrow(op), kind="stable")
     kind = op[order]
     first = np.append(0, np.flatnonzero(kind[1:] != kind[:-1]) + 1)
@@ -59,7 +59,7 @@ def op_imbalance(trace: Trace, ops: SharedOps) -> tuple[OpImbalance, ...]:
     is_top = np.where(ratio[order] == np.repeat(top, n), order, len(op))
     worst = np.minimum.reduceat(is_top, first)
     longest = np.zeros(n_kinds, np.int64)
-    add_by_group(longest, op, ops.most)
+    add_by_group(longest, op, ops.longest_time)
     means = np.bincount(op, weights=mean, minlength=n_kinds)
     listed = [
         OpImbalance(

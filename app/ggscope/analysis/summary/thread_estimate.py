@@ -126,7 +126,7 @@ def thread_estimate(
     beyond = 1 - usual / elapsed
     if beyond > _MAX_BEYOND:
         return NoEstimate(Reason.DELAYS, beyond)
-    work, longest = int(ops.work.sum()), int(ops.most.sum())
+    work, longest = int(ops.work.sum()), int(ops.longest_time.sum())
     late, delays = elapsed - longest, elapsed - usual
 
     def computing(n: int) -> float:

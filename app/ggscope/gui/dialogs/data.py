@@ -188,7 +188,7 @@ class DataDialog(Dialog):
             "The marked range, otherwise the visible one; spans are not cut",
         )
         self.filtered = QCheckBox("only spans that &match the filter", self)
-        self.words = label("", self, "dim", wraps=True)
+        self.message = label("", self, "dim", wraps=True)
         self.problem = label("", self, "dim", wraps=True)
         self.save = button("Save…", self._on_save, self, primary=True)
         self.save.setDefault(True)
@@ -205,7 +205,7 @@ class DataDialog(Dialog):
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         box.addLayout(fields)
-        box.addWidget(self.words)
+        box.addWidget(self.message)
         box.addWidget(self.problem)
         box.addLayout(buttons)
         self.part.currentIndexChanged.connect(self.refresh)
@@ -249,7 +249,7 @@ class DataDialog(Dialog):
             n = int(np.count_nonzero(inside if keep is None else inside & keep))
         elif keep is not None:
             n = int(np.count_nonzero(keep))
-        self.words.setText(f"{format_count(n)} of {format_count(len(s))} spans")
+        self.message.setText(f"{format_count(n)} of {format_count(len(s))} spans")
         self.say("")
 
     def say(self, text: str, level: str = "") -> None:

@@ -327,8 +327,8 @@ class FilterPopup(QFrame):
         completion = complete(text, self.edit.cursorPosition(), self._values)
         self._completion, model = completion, self.completer.model()
         assert isinstance(model, QStringListModel)
-        model.setStringList([one_line(word) for word in completion.words])
-        if completion.words:
+        model.setStringList([one_line(word) for word in completion.candidates])
+        if completion.candidates:
             self.completer.complete()
             self.completions.setCurrentIndex(QModelIndex())
         else:

@@ -155,10 +155,10 @@ class FollowDialog(Dialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(860, 460)
         self.table = ProgramTable(self)
-        self.words = label("Looking for running programs…", self, wraps=True)
+        self.message = label("Looking for running programs…", self, wraps=True)
         # Three lines, so that nothing moves when another row is selected.
-        self.words.setMinimumHeight(3 * self.words.fontMetrics().lineSpacing())
-        self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.message.setMinimumHeight(3 * self.message.fontMetrics().lineSpacing())
+        self.message.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
         self.follow = button("Follow", self._on_follow, self, primary=True)
@@ -215,7 +215,7 @@ class FollowDialog(Dialog):
         box.setSpacing(10)
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(self.table, 1)
-        box.addWidget(self.words)
+        box.addWidget(self.message)
         box.addLayout(more)
         box.addLayout(row)
 
@@ -233,8 +233,8 @@ class FollowDialog(Dialog):
         self.table.show_programs(programs)
 
     def _fail(self, failure: TaskFailure) -> None:
-        self.words.setText(one_line(failure.message))
-        set_property(self.words, "level", "error")
+        self.message.setText(one_line(failure.message))
+        set_property(self.message, "level", "error")
 
     # -- what is selected --------------------------------------------------
 
@@ -242,9 +242,9 @@ class FollowDialog(Dialog):
         """Say what can be done with the selected program."""
         program = self.table.current
         text, command = self._advice(program)
-        self.words.setText(text)
+        self.message.setText(text)
         level = "" if program is None else _LEVELS.get(program.tracing, "caution")
-        set_property(self.words, "level", level)
+        set_property(self.message, "level", level)
         self.command.setText(command)
         self.command.setVisible(bool(command))
         self.copy.setVisible(bool(command))

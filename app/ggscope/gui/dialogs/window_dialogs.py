@@ -103,20 +103,20 @@ def ask_path(
     """Ask where a figure goes; None if cancelled."""
     folder = settings.files.folder or str(document.path.parent)
     default = Path(folder) / file_name(document.path.stem, f".{figure.name}.png")
-    words = {
+    titles = {
         ".png": _tr("PNG picture"),
         ".svg": _tr("SVG drawing"),
         ".pdf": _tr("PDF document"),
         ".dot": _tr("DOT graph"),
     }
-    filters = {f"{words[s]} (*{s})": s for s in (*SUFFIXES, *figure.texts)}
+    filters = {f"{titles[s]} (*{s})": s for s in (*SUFFIXES, *figure.texts)}
     return ask_target(parent, _tr("Export figure"), default, filters)
 
 
 def ask_target(
     parent: QWidget, title: str, default: Path, filters: Mapping[str, str]
 ) -> Path | None:
-    """Ask where a file goes; None if cancelled. `filters`: suffixes, by their words."""
+    """Ask where a file goes; None if cancelled. `filters`: suffixes, by their titles."""
     name, chosen = QFileDialog.getSaveFileName(
         parent, title, str(default), ";;".join(filters), "", CHANGES_NOTHING
     )
@@ -312,10 +312,10 @@ class WindowDialogs(QObject):
         if path is None:
             return
 
-        def on_done(words: str) -> None:
-            document.messages.say_saved(path, words)
+        def on_done(text: str) -> None:
+            document.messages.say_saved(path, text)
             if shiboken6.isValid(dialog):
-                dialog.say(words, "good")
+                dialog.say(text, "good")
 
         def on_error(failure: TaskFailure) -> None:
             document.messages.fail(failure.message)
@@ -375,13 +375,13 @@ class WindowDialogs(QObject):
         if table.selected is None:
             return table
         n, n_selected = format_count(table.n), format_count(table.selected.n)
-        words = f"{n} rows · {n_selected} selected"
+        text = f"{n} rows · {n_selected} selected"
         choices = (
             f"Save all {n} rows",
             f"Save {n_selected} selected",
         )
         title = "Save table"
-        answer = ask_choice(self._window, title, words, choices, table.what)
+        answer = ask_choice(self._window, title, text, choices, table.what)
         return None if answer is None else (table, table.selected)[answer]
 
     def save_report(self) -> None:
@@ -726,8 +726,8 @@ class WindowDialogs(QObject):
                 key = key or view.lane_in_use()
         own = _own_title(index.lanes, key)
         if not own:
-            words = "Select a span or point at a lane to rename it."
-            document.messages.say(words)
+            text = "Select a span or point at a lane to rename it."
+            document.messages.say(text)
             return
         now = dict(session.lanes.state.names).get(key, own)
         dialog = NameDialog(self._window, f"Rename “{own}”")

@@ -57,7 +57,7 @@ class FollowedProgram(QObject):
         """Report a saved recording, and offer to open it."""
         document = self._document
         self._settings.add_recent(saved.path)
-        text = saved.words()
+        text = saved.text()
         document.messages.say(
             f"{text[:1].upper()}{text[1:]}.",
             Action("Open", partial(document.open_requested.emit, str(saved.path))),

@@ -149,11 +149,11 @@ def shared_heights(
         left = max(total - round(OTHER_ROOM * zoom), round(LOW_TIMELINE_ROOM * zoom))
         sizes[timeline] = min(sizes[timeline], max_height, left)
     if timeline is not None:
-        least, other = round(TIMELINE_ROOM * zoom), round(OTHER_ROOM * zoom)
-        if may_fold and total < least + other:
+        min_timeline, other = round(TIMELINE_ROOM * zoom), round(OTHER_ROOM * zoom)
+        if may_fold and total < min_timeline + other:
             sizes[timeline] = total
         else:
-            sizes[timeline] = max(sizes[timeline], min(least, total - other))
+            sizes[timeline] = max(sizes[timeline], min(min_timeline, total - other))
         sizes[1 - timeline] = total - sizes[timeline]
     return sizes[0], sizes[1]
 

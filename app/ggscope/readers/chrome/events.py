@@ -211,7 +211,7 @@ class EventScan:
         self._facts: dict[str, object] = {}
         self.faults = Faults()
         self._is_list = False
-        self._room = _Room(self._secret)
+        self._buffers = _Buffers(self._secret)
         self._at = 0
         """Of the buffer's first byte in the text."""
 
@@ -355,11 +355,11 @@ class EventScan:
 
     def _scan(self, blocks: TextBlocks, at: int) -> tuple[int, ScanStatus]:
         """Take the events of a block; return where it goes on."""
-        data, room = blocks.data, self._room
+        data, buffers = blocks.data, self._buffers
         while True:
-            n = room.scan(data, at, blocks.is_last)
+            n = buffers.scan(data, at, blocks.is_last)
             faults, start = self.faults, blocks.offset
-            listed, tally = room.list_tally, room.tally
+            listed, tally = buffers.list_tally, buffers.tally
             faults.other += listed.n_other
             faults.bare += tally.n_bare
             if tally.first_bare >= 0 and faults.first_bare < 0:
@@ -377,8 +377,8 @@ class EventScan:
 
     def _add(self, data: Bytes, n: int, offset: int) -> None:
         """Add the rows of a scan."""
-        room, before = self._room, len(self._table)
-        rows = {name: column[:n] for name, column in room.columns.items()}
+        buffers, before = self._buffers, len(self._table)
+        rows = {name: column[:n] for name, column in buffers.columns.items()}
         moved = self._moved(data)
         key = (moved[rows["pid"]].astype(np.int64) + 1) << 32
         key |= moved[rows["tid"]].astype(np.int64) + 1
@@ -418,8 +418,8 @@ class EventScan:
                 own = {name: rows[name][having] for name in _OF_OWN}
                 own["word"] = moved[own["word"]]
                 self._of_ops.append(row=having + before, **own)
-        if n_values := room.values.count:
-            values = {name: column[:n_values] for name, column in room.value.items()}
+        if n_values := buffers.values.count:
+            values = {name: column[:n_values] for name, column in buffers.value.items()}
             self._values.append(
                 row=values["row"].astype(np.int64) + before,
                 key=moved[values["key"]],
@@ -429,7 +429,9 @@ class EventScan:
     def _moved(self, data: Bytes) -> I64:
         """Return the number of each text of a block in all; -1 for -1."""
         numbers = self._numbers
-        table = [numbers.setdefault(t, len(numbers)) for t in self._room.texts_of(data)]
+        table = [
+            numbers.setdefault(t, len(numbers)) for t in self._buffers.texts_of(data)
+        ]
         return np.array([*table, -1], np.int64)
 
     def _track_numbers(self, key: I64) -> I64:
@@ -454,7 +456,7 @@ def scan_head(data: bytes) -> Events:
         return scan.events()
 
 
-class _Room:
+class _Buffers:
     """Where a scan puts its rows; used again for each."""
 
     def __init__(self, secret: int) -> None:

@@ -462,10 +462,10 @@ class ChromeTrace:
         """Add the lanes that a file of ggscope lists, by the numbers of tracks."""
         events, names = self._events, self._metadata.thread_names
         lane = np.full(len(events.tracks), -1, np.int64)
-        words = [self._word(int(tid)) for tid in events.tracks[:, 1]]
+        keys = [self._word(int(tid)) for tid in events.tracks[:, 1]]
         by_number = {
             int(word): i
-            for i, word in enumerate(words)
+            for i, word in enumerate(keys)
             if word.isdecimal() and len(word) < 10
         }
         known: dict[int, int] = {}
@@ -496,13 +496,13 @@ class ChromeTrace:
         return self._holds_only(spans, track, _ON_DEVICE) | without_category
 
     def _holds_only(
-        self, spans: Intervals, track: I64, words: Collection[str]
+        self, spans: Intervals, track: I64, categories: Collection[str]
     ) -> npt.NDArray[np.bool_]:
         """Return which tracks have spans, all of some categories; "" is none."""
         events, n = self._events, len(self._events.tracks)
         category = events.category[spans.row[: len(track)]]
-        codes = [i for i, text in enumerate(events.texts) if text in words]
-        runs = np.isin(category, codes + [-1] * ("" in words))
+        codes = [i for i, text in enumerate(events.texts) if text in categories]
+        runs = np.isin(category, codes + [-1] * ("" in categories))
         count = np.bincount(track, minlength=n)
         holds: npt.NDArray[np.bool_] = (count > 0) & (
             np.bincount(track[runs], minlength=n) == count
@@ -760,8 +760,8 @@ class _Metadata:
             pid = events.texts[code] if code >= 0 else ""
             name = self.process_names.get(code, "")
             label = self._labels.get(code, "")
-            words = f"{name} · {label}" if name and label else name or label
-            names[code] = words or (f"process {pid}" if pid else "")
+            title = f"{name} · {label}" if name and label else name or label
+            names[code] = title or (f"process {pid}" if pid else "")
         shown = Counter(names.values())
         result = {}
         for place, code in enumerate(codes):

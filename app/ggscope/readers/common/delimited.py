@@ -115,7 +115,7 @@ class DelimitedTable:
             [k for k, v in self._kinds.items() if v is Kind.TEXT],
         )
         self._numbers, self._reals, self._words = groups
-        self._room = _Room(header, self._kinds, groups)
+        self._buffers = _Buffers(header, self._kinds, groups)
         self._table = ChunkedTable(
             offset=np.int64,
             **dict.fromkeys(self._numbers, np.int64),
@@ -182,7 +182,7 @@ class DelimitedTable:
 
     def _scan(self, blocks: TextBlocks, at: int, context: ReadContext) -> int:
         """Take the rows of a block; return where the next one begins."""
-        capacity = self._room
+        capacity = self._buffers
         while True:
             data = blocks.data[at:]
             n = capacity.scan(data, blocks.is_last)
@@ -203,7 +203,7 @@ class DelimitedTable:
             self.first_stray = offset
 
     def _add(self, n: int, data: npt.NDArray[np.uint8], offset: int) -> None:
-        capacity = self._room
+        capacity = self._buffers
         numbers = self.texts
         table = [numbers.setdefault(t, len(numbers)) for t in capacity.texts_of(data)]
         moved = np.array([*table, -1], np.int64)
@@ -260,7 +260,7 @@ class DelimitedTable:
         return self._table.column("offset").astype(np.int64)
 
 
-class _Room:
+class _Buffers:
     """Where a scan puts its rows; used again for each."""
 
     def __init__(

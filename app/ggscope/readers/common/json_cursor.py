@@ -494,11 +494,11 @@ class JsonCursor:
     def _read(self, want: int) -> tuple[Bytes8, bool]:
         """Return up to `want` bytes with a spare one on each side; and if at end."""
         left = max(self._text.size - self.position, 0)
-        buffer = self._room(min(want, left) + 2)
+        buffer = self._buffer_of(min(want, left) + 2)
         got = self._text.read_into(self.position, buffer[1:-1])
         return buffer[: got + 2], got >= left or got < len(buffer) - 2
 
-    def _room(self, n_bytes: int) -> Bytes8:
+    def _buffer_of(self, n_bytes: int) -> Bytes8:
         """Return a buffer of that size with anything in it."""
         if not self._reuses_buffer:
             return np.empty(n_bytes, np.uint8)

@@ -248,7 +248,7 @@ class RunEvents:
         self._inputs[number] = tokens
 
     def _name_of(self, number: int, inputs: UbatchTokens | None) -> str:
-        arguments = "" if inputs is None else inputs.words()
+        arguments = "" if inputs is None else inputs.text()
         return f"ubatch {number} · {arguments}" if arguments else f"ubatch {number}"
 
     def _end_ubatch(self, number: int) -> None:
@@ -287,7 +287,7 @@ class RunEvents:
             phases = np.unique(inputs.phases[mine])
             phase = int(phases[0]) if len(phases) == 1 else -1
             span = (
-                ubatch.begin, ubatch.end, sequence, inputs.words(mine), ubatch.flags,
+                ubatch.begin, ubatch.end, sequence, inputs.text(mine), ubatch.flags,
                 number, phase,
             )  # fmt: skip
             of_context.known.add(sequence)

@@ -74,7 +74,7 @@ class UbatchTokens:
             decode=np.full(n, self.decode, np.int64),
         )
 
-    def words(self, rows: Array | None = None) -> str:
+    def text(self, rows: Array | None = None) -> str:
         """Return ``token 5 at 3`` or ``4 tokens at 0–3: 1, 9, 8, 7``; "" for none."""
         ids, positions = self.ids, self.positions
         if rows is not None:

@@ -428,14 +428,14 @@ class GgmlvizRecords:
         ReadError
             If there is no such event, or none any more at its place.
         """
-        start, data, event = self._found(record)
+        start, data, event = self._locate(record)
         raw = data[event.offset : event.offset + min(event.size, _SHOWN_BYTES)]
         return RecordView(start + event.offset, raw, self._fields(event))
 
     def offset(self, record: int) -> int:
         """Return where event `record` starts; roughly where the file has changed."""
         try:
-            start, _, event = self._found(record)
+            start, _, event = self._locate(record)
         except ReadError:
             return self._stretch(record)[1]
         return start + event.offset
@@ -450,7 +450,7 @@ class GgmlvizRecords:
         start, end = offsets[group : group + 2].tolist()
         return int(rows[group]), start, end
 
-    def _found(self, record: int) -> tuple[int, bytes, RawEvent]:
+    def _locate(self, record: int) -> tuple[int, bytes, RawEvent]:
         """Return a place in the file, the bytes there, and the event in them."""
         if not 0 <= record < len(self):
             raise ReadError(f"event {record:,} does not exist.", path=self._path)

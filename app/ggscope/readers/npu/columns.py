@@ -62,7 +62,7 @@ class EventColumn:
     field : of the rules' event; of several, the first that is not empty counts.
     row : the same in the scan's `Rows`; "" where those have no such events.
     memo : attribute of `Memos` that texts are looked up in; "" for numbers.
-    words : texts for which the rows have numbers: their places here. Without a memo
+    names : texts for which the rows have numbers: their places here. Without a memo
         these are the column's values as well, -1 for other texts.
     missing : what stands for no value, or for one that the column cannot hold.
     """
@@ -72,7 +72,7 @@ class EventColumn:
     field: str
     row: str = ""
     memo: str = ""
-    words: Sequence[str] = ()
+    names: Sequence[str] = ()
     missing: str | int | None = None
 
 
@@ -136,7 +136,7 @@ KINDS = (
         (
             _TIME,
             EventColumn("memory", _I32, "mem_type", "word", "codes", MEMORIES),
-            EventColumn("kind", _U8, "direction", "way", words=DIRECTIONS),
+            EventColumn("kind", _U8, "direction", "way", names=DIRECTIONS),
             EventColumn("size", _I64, "bytes", "size"),
             # Kernel-like addresses do not fit the signed column.
             EventColumn("offset", _I64, "addr", "address", missing=-1),
@@ -152,7 +152,7 @@ KINDS = (
         (
             *_INTERVAL,
             EventColumn("index", _I32, "token_index", "number"),
-            EventColumn("phase", _I8, "phase", "word", words=TOKEN_PHASES),
+            EventColumn("phase", _I8, "phase", "word", names=TOKEN_PHASES),
         ),
         PHASE_NAMES,
     ),
@@ -172,7 +172,7 @@ KINDS = (
         (
             _TIME,
             EventColumn("id", _I64, "cmd_id", "number"),
-            EventColumn("event", _I8, "event", "word", words=COMMANDS),
+            EventColumn("event", _I8, "event", "word", names=COMMANDS),
             EventColumn("name", _I32, "event", "word", "strings", COMMANDS),
             EventColumn("detail", _I32, "phase source", "text1 text0", "strings"),
         ),
@@ -393,8 +393,8 @@ class _Judged:
                 values = [value or column.missing for value in values]
             number = self._memos[column.memo].__getitem__
             return np.fromiter(map(number, values), dtype, len(values))
-        if column.words:
-            places = {word: i for i, word in enumerate(column.words)}
+        if column.names:
+            places = {word: i for i, word in enumerate(column.names)}
             return np.array([places.get(value, -1) for value in values], dtype)
         if column.missing is not None:
             highest = np.iinfo(dtype).max  # type: ignore[type-var]  # of integers only
@@ -433,7 +433,7 @@ class _Scanned:
         """Return the values of a column."""
         first, *others = column.row.split()
         values, dtype, missing = self._values(first), column.dtype, column.missing
-        if column.memo and column.words:
+        if column.memo and column.names:
             return self._worded(column, values)
         if not column.memo:
             values = values if missing is None else np.maximum(values, missing)
@@ -470,7 +470,7 @@ class _Scanned:
 
     def _worded(self, column: EventColumn, places: Array) -> Array:
         """Return what words stand for; those that do not occur are not looked up."""
-        memo, texts = self._memos[column.memo], column.words
+        memo, texts = self._memos[column.memo], column.names
         numbers = np.full(len(texts), -1, column.dtype)
         for i in np.flatnonzero(np.bincount(places, minlength=len(texts))).tolist():
             numbers[i] = memo[texts[i]]

@@ -71,11 +71,11 @@ def unpacked_bundle(data: bytes, kind: int) -> bytes:
     ReadError
         If they are damaged, too many, or packed as nothing here can unpack.
     """
-    most = min(max(_MAX_RATIO * len(data), _FREE_BYTES), _MAX_BYTES)
+    max_bytes = min(max(_MAX_RATIO * len(data), _FREE_BYTES), _MAX_BYTES)
     if kind == COMPRESSED:
         engine = zlib.decompressobj()
         try:
-            content = engine.decompress(data, most)
+            content = engine.decompress(data, max_bytes)
         except zlib.error as error:
             raise ReadError(f"packed packets are damaged ({error}).") from None
         if engine.unconsumed_tail or not engine.eof:
@@ -87,11 +87,11 @@ def unpacked_bundle(data: bytes, kind: int) -> bytes:
     try:
         stream = opened(io.BytesIO(data))
         parts, n = [], 0
-        while n <= most and (part := bytes(stream.read(1 << 20))):
+        while n <= max_bytes and (part := bytes(stream.read(1 << 20))):
             parts.append(part)
             n += len(part)
     except Exception as error:  # noqa: BLE001 - of two packages
         raise ReadError(f"packed packets are damaged ({error}).") from None
-    if n > most:
+    if n > max_bytes:
         raise ReadError("packed packets unpack to too much.")
     return b"".join(parts)

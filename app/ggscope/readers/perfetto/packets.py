@@ -23,6 +23,7 @@ from ggscope.readers.common.packed_text import (
     check_memory,
     zstd_reader,
 )
+from ggscope.readers.perfetto.buffers import OF_OWN, TRACK_COLUMNS, Buffers, Tables
 from ggscope.readers.perfetto.bundles import (
     COMPRESSED,
     ZSTD_COMPRESSED,
@@ -30,7 +31,6 @@ from ggscope.readers.perfetto.bundles import (
     unpacked_bundle,
 )
 from ggscope.readers.perfetto.messages import fields_of, signed, text_of_bytes
-from ggscope.readers.perfetto.room import OF_OWN, TRACK_COLUMNS, Room, Tables
 from ggscope.readers.snapshots import SnapshotScheduler
 
 FIRST_BYTES = 1 << 20
@@ -247,7 +247,7 @@ class PacketScan:
         self._states = ChunkedTable(sequence=np.int32, offset=np.int64)
         self._notes = ChunkedTable(number=np.int32, offset=np.int64, length=np.int32)
         self._text_of = np.full(0, -1, np.int32)
-        self._room = Room(_CAPACITY)
+        self._buffers = Buffers(_CAPACITY)
         self._tables = Tables()
         self.attributes: dict[str, str | int] = {}
         self.places = Places()
@@ -300,9 +300,9 @@ class PacketScan:
         """Take the packets of a block; return where it goes on."""
         at = 0
         base = offset if is_packed else offset + self.places.unpacked
-        room, tables = self._room, self._tables
+        buffers, tables = self._buffers, self._tables
         while True:
-            tally = room.scan(data, at, base, tables, has_own=self.is_own)
+            tally = buffers.scan(data, at, base, tables, has_own=self.is_own)
             self._add(data)
             at = int(tally.consumed)
             status = _Status(tally.status)
@@ -313,8 +313,8 @@ class PacketScan:
             if status is _Status.GROW:
                 needed = int(tally.needed)
                 tables.grow(needed)
-                if needed > room.capacity:
-                    self._room = room = Room(2 * needed, room.tally)
+                if needed > buffers.capacity:
+                    self._buffers = buffers = Buffers(2 * needed, buffers.tally)
             elif status is _Status.ATTRIBUTES:
                 self._note_attributes(data[begin : begin + size].tobytes())
             elif status in (_Status.PACKED, _Status.ZSTD):
@@ -324,7 +324,7 @@ class PacketScan:
                 kind = COMPRESSED if status is _Status.PACKED else ZSTD_COMPRESSED
                 packed = data[begin : begin + size].tobytes()
                 base += self._unpack(packed, base + at, offset + begin, kind)
-                room = self._room
+                buffers = self._buffers
 
     def _unpack(self, packed: bytes, at: int, place: int, kind: int) -> int:
         """Take packets that are packed together; return how many bytes they are."""
@@ -354,8 +354,8 @@ class PacketScan:
                 elif inner == 2 and isinstance(content, int):
                     value = signed(content)
                 elif inner == 3 and isinstance(content, bytes):
-                    most = _MAX_OWN if key.startswith(OWN) else 200
-                    value = text_of_bytes(content)[:most]
+                    max_length = _MAX_OWN if key.startswith(OWN) else 200
+                    value = text_of_bytes(content)[:max_length]
             if key and value is not None and len(self.attributes) < 200:
                 self.attributes[key] = value
 
@@ -366,8 +366,8 @@ class PacketScan:
 
     def _add(self, data: Bytes) -> None:
         """Add the rows of a scan."""
-        room, before = self._room, len(self._rows)
-        texts = room.texts.texts(data, is_escaped=False)
+        buffers, before = self._buffers, len(self._rows)
+        texts = buffers.texts.texts(data, is_escaped=False)
         numbers = self._numbers
         moved = np.array(
             [*(numbers.setdefault(t, len(numbers)) for t in texts), -1], np.int32
@@ -376,8 +376,8 @@ class PacketScan:
         def global_text(code: Array) -> Array:
             return np.where(code >= 0, moved[np.maximum(code, -1)], code)
 
-        if room.n("rows"):
-            rows = room.taken("rows")
+        if buffers.n("rows"):
+            rows = buffers.taken("rows")
             for name in ("name", "category"):
                 rows[name] = global_text(rows[name])
             if self.is_own:
@@ -391,23 +391,23 @@ class PacketScan:
                     **{name: rows[name] for name in (*OF_OWN, "quality")}
                 )
             self._rows.append(**{name: rows[name] for name in self._rows.names})
-        if room.n("values"):
-            self._values.append(**room.taken("values"))
-        if room.n("flows"):
-            flows = room.taken("flows")
+        if buffers.n("values"):
+            self._values.append(**buffers.taken("values"))
+        if buffers.n("flows"):
+            flows = buffers.taken("flows")
             flows["row"] = flows["row"].astype(np.int64) + before
             self._flows.append(**flows)
-        if room.n("tracks"):
-            tracks = room.taken("tracks")
+        if buffers.n("tracks"):
+            tracks = buffers.taken("tracks")
             for name in ("name", "process", "thread", "unit", "merge_key"):
                 tracks[name] = global_text(tracks[name])
             self._tracks.append(**tracks)
-        if room.n("snapshots"):
-            self._snapshots.append(**room.taken("snapshots"))
-        if room.n("states"):
-            self._states.append(**room.taken("states"))
-        if room.n("interned"):
-            self._add_interned(room.taken("interned"), moved)
+        if buffers.n("snapshots"):
+            self._snapshots.append(**buffers.taken("snapshots"))
+        if buffers.n("states"):
+            self._states.append(**buffers.taken("states"))
+        if buffers.n("interned"):
+            self._add_interned(buffers.taken("interned"), moved)
 
     def _add_interned(self, rows: dict[str, Array], moved: Array) -> None:
         number, text = rows["number"], rows["text"]
@@ -464,11 +464,11 @@ class PacketScan:
             snapshots={
                 name: self._snapshots.column(name) for name in self._snapshots.names
             },
-            primary_clock=int(self._room.tally.primary_clock),
+            primary_clock=int(self._buffers.tally.primary_clock),
             of_ops=self._own_columns(text_of),
             texts=list(names),
             n_nameless=n_nameless,
-            by_kind=self._room.kinds(),
+            by_kind=self._buffers.kinds(),
             attributes=dict(self.attributes),
             faults=self._all_faults(),
         )
@@ -491,22 +491,22 @@ class PacketScan:
         m = min(n, len(self._text_of))
         text_of[:m] = self._text_of[:m]
         is_both = self._tables.interned_space[:n] == Interned.BOTH
-        words = list(names)
+        op_names = list(names)
         for i in np.flatnonzero(is_both).tolist():
             parts = [
-                words[code]
+                op_names[code]
                 for code in text_of[[int(table.first[i]), int(table.second[i])]]
                 if code >= 0
             ]
             if parts:
                 word = ",".join(parts)[:4096]
                 text_of[i] = names.setdefault(word, len(names))
-                if len(names) > len(words):
-                    words.append(word)
+                if len(names) > len(op_names):
+                    op_names.append(word)
         return text_of
 
     def _all_faults(self) -> Faults:
-        tally, result = self._room.tally, Faults()
+        tally, result = self._buffers.tally, Faults()
         result.cut_at, result.ended = self.faults.cut_at, self.faults.ended
         result.count, result.first = dict(self.faults.count), dict(self.faults.first)
         for kind in _FAULTS:

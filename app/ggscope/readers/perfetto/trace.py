@@ -43,9 +43,9 @@ from ggscope.readers.common.own_traces import (
     waits_by_number,
     waits_of,
 )
+from ggscope.readers.perfetto.buffers import OF_OPS
 from ggscope.readers.perfetto.clocks import Clocks
 from ggscope.readers.perfetto.packets import OWN, FlowRole, Mark, Of, Packets
-from ggscope.readers.perfetto.room import OF_OPS
 from ggscope.readers.perfetto.tracks import Tracks
 
 OP_TABLE_ID = "perfetto"
@@ -304,10 +304,10 @@ class PerfettoTrace:
         texts = self._packets.texts
         without = [i for i, t in enumerate(texts) if t in self._lists.without_op]
         word = np.where(np.isin(category, without), -1, name)
-        words = self._packets.of_ops.get("word")
-        if words is None:
+        op_name = self._packets.of_ops.get("word")
+        if op_name is None:
             return word
-        op = words[row].astype(np.int64)
+        op = op_name[row].astype(np.int64)
         return np.where(op == -1, word, np.maximum(op, -1))
 
     def _waits(

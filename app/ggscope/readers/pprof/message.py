@@ -107,13 +107,13 @@ class RatioError(Exception):
 
 
 def unpacked(
-    data: bytes, most: int, check: Callable[[], None] = lambda: None
+    data: bytes, max_bytes: int, check: Callable[[], None] = lambda: None
 ) -> tuple[bytes, bool]:
     """Return what a file holds, and whether all of it could be unpacked.
 
     Parameters
     ----------
-    most : bytes that are unpacked at most.
+    max_bytes : bytes that are unpacked at most.
     check : called for each part; may raise to end it.
 
     Raises
@@ -124,7 +124,7 @@ def unpacked(
     if not data.startswith(GZIP):
         return data, True
     parts: list[bytes] = []
-    left, size = most, len(data)
+    left, size = max_bytes, len(data)
     while data.startswith(GZIP):
         engine = zlib.decompressobj(31)
         try:
@@ -133,7 +133,7 @@ def unpacked(
                 parts.append(part)
                 left -= len(part)
                 data = engine.unconsumed_tail
-                if most - left > max(FREE_BYTES, MAX_RATIO * (size - len(data))):
+                if max_bytes - left > max(FREE_BYTES, MAX_RATIO * (size - len(data))):
                     raise RatioError
                 check()
         except zlib.error:

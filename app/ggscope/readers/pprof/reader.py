@@ -72,19 +72,19 @@ class PprofReader:
 
         asked = INFO.option_values(context.options)[WEIGHTS]
         context.progress(0, source.size)
-        most = max(min(available_bytes() // _BYTES_PER_BYTE, MAX_BYTES), 0) + 1
-        packed = source.read(0, min(source.size, most))
+        max_bytes = max(min(available_bytes() // _BYTES_PER_BYTE, MAX_BYTES), 0) + 1
+        packed = source.read(0, min(source.size, max_bytes))
         try:
-            data, is_whole = unpacked(packed, most, context.check_cancelled)
+            data, is_whole = unpacked(packed, max_bytes, context.check_cancelled)
         except RatioError:
             raise LimitExceededError(
                 f"the profile unpacks to more than {MAX_RATIO} times its size, as no "
                 "profile does.",
                 hint="If you trust its source, unpack it (gzip -d) and open that.",
             ) from None
-        if len(data) >= most:
+        if len(data) >= max_bytes:
             raise LimitExceededError(
-                f"the profile is larger than {format_bytes(most)}, for which there is "
+                f"the profile is larger than {format_bytes(max_bytes)}, for which there is "
                 "memory; nothing was read.",
                 hint="Close other programs, or record a shorter profile.",
             )
@@ -229,12 +229,14 @@ class _Profile:
         chosen = [i for i, one in enumerate(kinds) if one == kind]
         others = Counter(one for one in kinds if one != kind)
         if others:
-            words = ", ".join(n for n, k in zip(names, kinds, strict=True) if k != kind)
+            other_units = ", ".join(
+                n for n, k in zip(names, kinds, strict=True) if k != kind
+            )
             self._builder.warn(
                 Severity.NOTICE,
                 "other_weights",
-                f"values with other units are not shown: {words[:200]}; what is shown "
-                f"weighs {kind}.",
+                f"values with other units are not shown: {other_units[:200]}; "
+                f"what is shown weighs {kind}.",
                 count=sum(others.values()),
                 remedy=f"Open with --option {WEIGHTS}={next(iter(others))}.",
             )
@@ -304,8 +306,8 @@ class _Profile:
             for (kind, unit), value in zip(message.types, sample.values, strict=False)
         ]
         for key, text, number, unit in sample.labels:
-            words = message.text(text) or f"{number:,} {message.text(unit)}".strip()
-            kinds.append((f"label {message.text(key)}", words))
+            value = message.text(text) or f"{number:,} {message.text(unit)}".strip()
+            kinds.append((f"label {message.text(key)}", value))
         return kinds
 
     def _texts(self, record: int) -> list[str]:
@@ -319,6 +321,6 @@ class _Profile:
             for function, line in location.lines or [(0, 0)]:
                 name, file = message.functions.get(function, (0, 0))
                 where = message.text(file) + (f":{line}" if line > 0 else "")
-                words = (message.text(name) or _UNKNOWN, where, behind)
-                texts.append("  ".join(word for word in words if word))
+                parts = (message.text(name) or _UNKNOWN, where, behind)
+                texts.append("  ".join(word for word in parts if word))
         return texts

@@ -130,8 +130,8 @@ class _Process:
     @property
     def command(self) -> list[str]:
         """The command and its arguments."""
-        words = self.metadata.get("command")
-        return [str(w) for w in words] if isinstance(words, list) else []
+        command = self.metadata.get("command")
+        return [str(w) for w in command] if isinstance(command, list) else []
 
 
 class JsonRecords:
@@ -379,8 +379,8 @@ class _ProcessEvents:
         code = _code(rows)
         texts = {
             kind << 32 | number: text
-            for kind, (_, words) in enumerate(self._process.kinds)
-            for number, text in enumerate(words)
+            for kind, (_, names) in enumerate(self._process.kinds)
+            for number, text in enumerate(names)
         }
         return self._rocm.strings_of(code, texts, fallback)
 
@@ -432,8 +432,8 @@ def _kinds(value: object) -> list[tuple[str, list[str]]]:
     kinds = []
     for one in value:
         facts = one if isinstance(one, dict) else {}
-        words = facts.get("operations")
-        listed = words if isinstance(words, list) else []
+        operations = facts.get("operations")
+        listed = operations if isinstance(operations, list) else []
         kinds.append((str(facts.get("kind") or ""), [str(word) for word in listed]))
     return kinds
 

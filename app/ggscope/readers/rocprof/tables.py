@@ -92,27 +92,27 @@ class CsvRecords:
         """Return the number of rows by kind."""
         table = self._table
         key = "domain" if self.form is Form.CALLS else "kind"
-        words = [*table.texts, ""]
+        labels = [*table.texts, ""]
         if self.form is Form.TOTALS or key not in table:
             return {self.form.name.lower(): len(table)} if len(table) else {}
         different, count = np.unique(table.numbers_of_texts(key), return_counts=True)
         return {
-            words[number].lower()[:MAX_NAME] or "rows": n
+            labels[number].lower()[:MAX_NAME] or "rows": n
             for number, n in zip(different.tolist(), count.tolist(), strict=True)
         }
 
     def totals(self) -> BackendOps:
         """Return the rows of a table of totals."""
         table = self._table
-        words = list(table.texts)
+        labels = list(table.texts)
         name = table.numbers_of_texts("name")
         none = np.full(len(name), -1, np.int64)
         return listed_totals(
-            [*words, _BACKEND],
+            [*labels, _BACKEND],
             OpTotals(
                 op=name,
                 name=none,
-                backend=np.full(len(name), len(words), np.int64),
+                backend=np.full(len(name), len(labels), np.int64),
                 count=table.integers("calls"),
                 time=table.integers("totaldurationns"),
             ),
@@ -122,7 +122,7 @@ class CsvRecords:
         """Return the events; their records are the rows."""
         into = Gathered(TraceBuilder(), "rocm")
         table, form = self._table, self.form
-        words = [word[:MAX_NAME] for word in table.texts]
+        labels = [word[:MAX_NAME] for word in table.texts]
         rows: Rows = {to: table.integers(key) for key, to in _NUMBERS.items()}
         for key, to in _AGENTS.items():
             number = table.numbers_of_texts(key)
@@ -131,9 +131,9 @@ class CsvRecords:
         place = form.name.lower()
         good = into.usable(place, rows["start"], rows["end"])
         rows = {to: values[good] for to, values in rows.items()}
-        names = RocmNames(_agent_titles(rows, words), _processes(rows))
+        names = RocmNames(_agent_titles(rows, labels), _processes(rows))
         rocm = RocmEvents(into, names)
-        string = np.append(into.builder.strings.intern_many(words), 0)
+        string = np.append(into.builder.strings.intern_many(labels), 0)
         key = next((key for key in _NAMES if key in table), "")
         name = table.numbers_of_texts(key)[good]
         title = self._titles(into, string, name, place)
@@ -141,10 +141,12 @@ class CsvRecords:
             self._add_counters(into, rocm, rows, title, good)
         elif form is Form.CALLS:
             domain = table.numbers_of_texts("domain")[good]
-            lower = into.builder.strings.intern_many([w.lower() for w in words] or [""])
+            lower = into.builder.strings.intern_many(
+                [w.lower() for w in labels] or [""]
+            )
             rocm.add_calls(rows, title, np.append(lower, 0)[domain].astype(np.int32))
         elif form is Form.COPIES:
-            to_host = [i for i, word in enumerate(words) if word.endswith(_TO_HOST)]
+            to_host = [i for i, word in enumerate(labels) if word.endswith(_TO_HOST)]
             rocm.add_work(rows, title, COPY, np.isin(name, to_host))
         else:
             category = KERNEL if form is Form.KERNELS else MEMORY
@@ -174,21 +176,23 @@ class CsvRecords:
         _, first, dispatch = ranked(dispatch)
         kernels = {name: values[first] for name, values in rows.items()}
         rocm.add_work(kernels, title[first], KERNEL)
-        words = [*table.texts, "counter"]
+        labels = [*table.texts, "counter"]
         into.counters += counter_series(
             rows["start"][first],
             dispatch,
             table.numbers_of_texts("counter_name")[good],
             table.reals("counter_value")[good],
-            lambda number: words[number],
+            lambda number: labels[number],
         )
 
 
-def _agent_titles(rows: Rows, words: list[str]) -> dict[int, str]:
+def _agent_titles(rows: Rows, labels: list[str]) -> dict[int, str]:
     """Return the title of each agent by the number of its text."""
     used = np.unique(np.concatenate([rows[name] for name in _AGENTS.values()]))
     return {
-        number: f"agent {words[number]}" if words[number].isdigit() else words[number]
+        number: f"agent {labels[number]}"
+        if labels[number].isdigit()
+        else labels[number]
         for number in used.tolist()
         if number != NONE
     }

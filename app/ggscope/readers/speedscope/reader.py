@@ -142,11 +142,11 @@ def _chosen(
     kind = asked if asked in kinds else kinds[first]
     others = Counter(k for k in kinds if k != kind)
     if others:
-        words = ", ".join(f"{n:,} in {name}" for name, n in others.items())
+        counts = ", ".join(f"{n:,} in {name}" for name, n in others.items())
         builder.warn(
             Severity.NOTICE,
             "other_weights",
-            f"profiles with other units are not shown: {words}; what is shown weighs "
+            f"profiles with other units are not shown: {counts}; what is shown weighs "
             f"{kind}.",
             count=sum(others.values()),
             remedy=f"Open with --option {WEIGHTS}={next(iter(others))}.",

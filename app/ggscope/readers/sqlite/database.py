@@ -220,8 +220,8 @@ class Database:
         for name, sql in listed:
             if not isinstance(name, str) or not isinstance(sql, str):
                 continue
-            words = sql.upper().split(None, 3)
-            if words[:2] != ["CREATE", "TABLE"] or "WITHOUT ROWID" in sql.upper():
+            keywords = sql.upper().split(None, 3)
+            if keywords[:2] != ["CREATE", "TABLE"] or "WITHOUT ROWID" in sql.upper():
                 continue
             try:
                 self._connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT 0")

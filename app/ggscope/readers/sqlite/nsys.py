@@ -153,14 +153,14 @@ class NsysExport:
             facts["command"] = command[:_MAX_NAME]
         columns = ("id", "name", "memoryBandwidth", "totalMemory", "smCount")
         for number, name, rate, memory, cores in self._db.rows(_GPU_INFO, columns):
-            words = [str(name)]
+            parts = [str(name)]
             if isinstance(memory, int) and memory > 0:
-                words.append(format_bytes(memory))
+                parts.append(format_bytes(memory))
             if isinstance(rate, int) and rate > 0:
-                words.append(f"{rate / 1e9:,.1f} GB/s peak")
+                parts.append(f"{rate / 1e9:,.1f} GB/s peak")
             if isinstance(cores, int) and cores > 0:
-                words.append(f"{cores} SMs")
-            facts[f"GPU {number}"] = ", ".join(words)[:_MAX_NAME]
+                parts.append(f"{cores} SMs")
+            facts[f"GPU {number}"] = ", ".join(parts)[:_MAX_NAME]
         return facts
 
     def version(self) -> str:

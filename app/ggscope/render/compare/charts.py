@@ -116,7 +116,7 @@ def waterfall_rows(scene: WaterfallScene) -> RowsScene:
 
 def _from(row: RowBar, low: float) -> RowBar:
     return RowBar(
-        row.label, low, row.high, row.words, row.color, row.spread, is_total=True
+        row.label, low, row.high, row.text, row.color, row.spread, is_total=True
     )
 
 

@@ -31,7 +31,7 @@ class RowBar:
 
     Attributes
     ----------
-    label : at the left; `words` stands at the right, what is known of it.
+    label : at the left; `text` stands at the right, what is known of it.
     low, high : ends of the bar, in numbers of the axis.
     spread : least and most over several runs, drawn as a line; None = of one run.
     is_dim : drawn quietly: the change is noise.
@@ -41,7 +41,7 @@ class RowBar:
     label: str
     low: float
     high: float
-    words: str
+    text: str
     color: int
     spread: tuple[float, float] | None = None
     is_dim: bool = False
@@ -81,17 +81,17 @@ class RowsGeometry:
     def __init__(self, scene: RowsScene) -> None:
         self.scene = scene
         labels = max((len(row.label) for row in scene.rows), default=0)
-        longest = max((len(row.words) for row in scene.rows), default=0)
+        longest = max((len(row.text) for row in scene.rows), default=0)
         self.left = min(labels * _CHARACTER + 2 * _PAD, scene.width * 0.34)
         self.words_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
         self.right = max(scene.width - self.words_px, self.left + 20)
-        n_shown, n = self.room, len(scene.rows)
+        n_shown, n = self.content_height, len(scene.rows)
         self.row_px = min(max(n_shown / max(n, 1), LEAST_ROW_PX), _MAX_ROW_PX)
         self.n = min(int((n_shown + 1e-6) / self.row_px), n)
         self.first = min(max(scene.scroll, 0), n - self.n)
 
     @property
-    def room(self) -> float:
+    def content_height(self) -> float:
         """Height for rows."""
         foot = _LOW_FOOT_PX if self.is_low else _FOOT_PX
         return max(self.scene.height - _TOP_PX - foot, 0.0)
@@ -190,7 +190,7 @@ def _add_labels(g: RowsGeometry, row: RowBar, y: float, texts: TextList) -> None
              width=g.left - 1.4 * _PAD)
     )  # fmt: skip
     texts.append(
-        Text(g.right + _PAD, middle, row.words, color, LABEL_SIZE, Face.NUMBERS,
+        Text(g.right + _PAD, middle, row.text, color, LABEL_SIZE, Face.NUMBERS,
              width=g.scene.width - g.right - 1.4 * _PAD)
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ def _add_axis(g: RowsGeometry, grid: LineList, texts: TextList) -> None:
     n = max(int((g.right - g.left) / _TICK_PX), 2)
     end = g.left - 1.0
     for value in axis_values(scene.axis, n):
-        x, text = g.px(value), scene.axis.words(value)
+        x, text = g.px(value), scene.axis.format_value(value)
         color = theme.dim if value == 0 else theme.grid
         grid.add(x, _TOP_PX, x, g.bottom + 3, color)
         half = ceil(len(text) * _CHARACTER / 2)

@@ -108,7 +108,7 @@ class SidePlace:
         return self.axis + AXIS_HEIGHT
 
     @property
-    def room(self) -> float:
+    def content_height(self) -> float:
         """Height of the lanes in view."""
         return max(self.height - self.strip - AXIS_HEIGHT, 0.0)
 

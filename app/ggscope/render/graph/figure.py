@@ -193,7 +193,7 @@ def whole_scene(
 
 def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     """Return the figure of all of a graph; without a size, one to be read."""
-    layout, max_size = scene.layout, _most(look)
+    layout, max_size = scene.layout, _max_size(look)
     if look.width is None:
         zoom = min(1.0, max_size / (max(layout.width, layout.height) + 2 * _PAD))
         width = max(layout.width * zoom + 2 * _PAD, _MIN_SIZE[0])
@@ -280,7 +280,7 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
 
 
-def _most(look: FigureStyle) -> float:
+def _max_size(look: FigureStyle) -> float:
     if look.suffix == ".png":
         return MAX_PIXELS / max(look.scale, 1.0) - _AROUND
     return float(_MAX_PDF_PX if look.suffix == ".pdf" else 1 << 20)

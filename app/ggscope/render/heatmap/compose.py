@@ -506,7 +506,7 @@ def _spots(geometry: HeatGeometry) -> HitRegions:
     top, bottom = geometry.disk[0], max(geometry.names[1], geometry.heat[1])
     n_bytes, counts = base.unit_sums()
 
-    def words(unit: int) -> str:
+    def describe(unit: int) -> str:
         offset, size = int(base.files.offset[unit]), int(base.files.size[unit])
         count, read = int(counts[unit]), int(n_bytes[unit])
         never = "never accessed"
@@ -522,7 +522,13 @@ def _spots(geometry: HeatGeometry) -> HitRegions:
 
     high = np.full(len(ids), bottom - top)
     return HitRegions(
-        "tensors", ids, x0[ids], np.full(len(ids), top), x1[ids] - x0[ids], high, words
+        "tensors",
+        ids,
+        x0[ids],
+        np.full(len(ids), top),
+        x1[ids] - x0[ids],
+        high,
+        describe,
     )
 
 

@@ -389,8 +389,8 @@ def cell_scale(
         kind = automatic_kind(float(numbers[lower]), high)
     if kind is ScaleKind.LOG:
         # Key 0 becomes the largest number: the least key above 0 is found at once.
-        least = int((keys - np.uint16(1)).argmin())
-        return ColorScale(kind, min(float(values.flat[least]), high), high)
+        at = int((keys - np.uint16(1)).argmin())
+        return ColorScale(kind, min(float(values.flat[at]), high), high)
     quantiles = numbers[np.searchsorted(ranks, np.linspace(1, ranks[-1], _RANKS))]
     return ColorScale(kind, min(float(numbers[0]), high), high, quantiles)
 

@@ -86,7 +86,7 @@ def _chart(scene: NpuScene) -> ChartScene:
     traffic = scene.facts.traffic
     names, n = traffic.names, max(len(traffic), 1)
 
-    def words(value: float) -> str:
+    def token_label(value: float) -> str:
         number = round(value)
         is_token = abs(value - number) < 1e-6 and 0 <= number < len(names)
         return names[number] if is_token else ""
@@ -97,7 +97,7 @@ def _chart(scene: NpuScene) -> ChartScene:
     )
     return ChartScene(
         scene.width, scene.height, scene.theme,
-        Axis(-0.5, n - 0.5, "token", words),
+        Axis(-0.5, n - 0.5, "token", token_label),
         Axis(0.0, highest * _AIR, "bytes moved", in_bytes, is_binary=True),
         legend, scale=scene.scale, is_figure=scene.is_figure,
     )  # fmt: skip

@@ -296,7 +296,7 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
     roomy = np.flatnonzero(right - left >= _NAME_PX)[:_MAX_NAMES]
     taken = -np.inf
     for i in roomy.tolist():
-        x0, x1, words = float(left[i]), float(right[i]), bands.words(i)
+        x0, x1, words = float(left[i]), float(right[i]), bands.text(i)
         if x0 < taken:
             continue
         taken = x0 + min(len(words) * 6.0 + 8, x1 - x0)

@@ -181,7 +181,7 @@ def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    words: str
+    text: str
     before: Bookmarks
     after: Bookmarks
 
@@ -202,12 +202,12 @@ class BookmarkList:
     @property
     def undo_text(self) -> str:
         """What `undo` would undo; "" = there is nothing."""
-        return self._undo[-1].words if self._undo else ""
+        return self._undo[-1].text if self._undo else ""
 
     @property
     def redo_text(self) -> str:
         """What `redo` would do again; "" = there is nothing."""
-        return self._redo[-1].words if self._redo else ""
+        return self._redo[-1].text if self._redo else ""
 
     def change(self, bookmarks: Bookmarks, description: str) -> bool:
         """Do something that can be undone; tell whether it changed anything."""
@@ -237,7 +237,7 @@ class BookmarkList:
         step = self._undo.pop()
         self._redo.append(step)
         self.now = reverted(self.now, step.before, step.after)
-        return step.words
+        return step.text
 
     def redo(self) -> str:
         """Do once more what was undone last; return what, "" where there is none."""
@@ -246,7 +246,7 @@ class BookmarkList:
         step = self._redo.pop()
         self._undo.append(step)
         self.now = reverted(self.now, step.after, step.before)
-        return step.words
+        return step.text
 
 
 @dataclass(frozen=True, slots=True)

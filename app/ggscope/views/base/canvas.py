@@ -624,19 +624,19 @@ class PaintedView(View):
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.placeholder_text()
-        room = max(width - 24.0, 1.0)
+        space = max(width - 24.0, 1.0)
         looks = ((head, self.theme.dim, 13.0), (sentence, self.theme.faint, 11.5))
         lines = [
             (line, color, size)
             for text, color, size in looks
-            for line in wrapped(text, Face.WORDS, size, room)
+            for line in wrapped(text, Face.WORDS, size, space)
         ]
         # Upwards from the middle: a button may stand below, see `ViewHost`.
         last = height / 2 + (11 if sentence else -9)
         first = max(last - _EMPTY_LINE * (len(lines) - 1), _EMPTY_LINE / 2)
         texts = TextList(
             Text(width / 2, first + i * _EMPTY_LINE, line, color, size,
-                 align=Align.CENTER, width=room)
+                 align=Align.CENTER, width=space)
             for i, (line, color, size) in enumerate(lines)
         )  # fmt: skip
         batches = tuple(texts.batch())
@@ -656,8 +656,8 @@ class PaintedView(View):
         """Handle an input event of the canvas."""
         if isinstance(event, QHelpEvent):
             at = self.position_of(event)
-            words = self.tooltip_at(at.x(), at.y())
-            show_tip(event.globalPos(), words, self._canvas)
+            text = self.tooltip_at(at.x(), at.y())
+            show_tip(event.globalPos(), text, self._canvas)
             return True
         if isinstance(event, QContextMenuEvent):
             at = self.position_of(event)

@@ -340,7 +340,7 @@ class CellTexts:
         node, rule = self.correlation.node_of(span)
         if node >= 0:
             text = "Graph node {0}, matched by {1}."
-            return text.format(node_text(self.trace, node), rule.words)
+            return text.format(node_text(self.trace, node), rule.text)
         name = self.trace.span_name(span)
         text = (
             "Not in the graph: no node matches “{0}” by name (with or without suffix) "

@@ -22,7 +22,7 @@ class _Faces:
     def __init__(self) -> None:
         self.label = QFontMetrics(words_font(12))
         self.value = QFontMetrics(mono_font(12))
-        self.words = QFontMetrics(words_font(11.5))
+        self.text = QFontMetrics(words_font(11.5))
 
 
 @guarded
@@ -149,7 +149,7 @@ class FactList(QWidget):
         total = scaled(6) + (scaled(16) if is_stacked else 0)
         space = self._value_width(fact, width, faces)
         for text, is_text_face in self._lines(fact):
-            metrics = faces.words if is_text_face else faces.value
+            metrics = faces.text if is_text_face else faces.value
             box = metrics.boundingRect(
                 QRect(0, 0, space, 10_000),
                 self._value_flags(text, metrics, space),

@@ -105,7 +105,7 @@ class Heading:
     title, tip : what the header says.
     width : pixels at normal font size; `stretch` takes what the others leave, but
         no less, or a share of the table for words: then the table scrolls.
-    right, words : right-aligned; words rather than figures or names.
+    right, is_text : right-aligned; text rather than figures or names.
     copied : title above plain figures in a spreadsheet, with their unit.
     largest_first : whether the first click sorts the largest to the top.
     """
@@ -114,7 +114,7 @@ class Heading:
     tip: str = ""
     width: int = 80
     right: bool = False
-    words: bool = False
+    is_text: bool = False
     stretch: bool = False
     copied: str = ""
     largest_first: bool = False
@@ -241,7 +241,7 @@ class TextTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
         if role == Qt.ItemDataRole.FontRole:
-            return self._font(heading.words, is_total)
+            return self._font(heading.is_text, is_total)
         if role == Qt.ItemDataRole.ForegroundRole:
             if self._is_stale:
                 return qcolor(self.theme.faint)
@@ -395,7 +395,7 @@ class TextTable(QTableView):
         if keeps_first:
             self.setHorizontalHeader(_KeptHeader(self))
         self.what = ""
-        self._least: dict[int, int] = {}
+        self._min_widths: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
         self.setItemDelegate(CellPainter(self))
@@ -462,9 +462,11 @@ class TextTable(QTableView):
                 continue  # has no width that it could keep
             width = min(self._text_width(section) + scaled(8), scaled(240))
             width = max(width, self._title_width(heading))
-            if heading.stretch and not heading.words:
-                least = max(self._least.get(section, scaled(heading.width)), width)
-                self._least[section] = min(least, scaled(self.max_name))
+            if heading.stretch and not heading.is_text:
+                min_width = max(
+                    self._min_widths.get(section, scaled(heading.width)), width
+                )
+                self._min_widths[section] = min(min_width, scaled(self.max_name))
             elif not heading.stretch and width > header.sectionSize(section):
                 header.resizeSection(section, width)
         self._stretch()
@@ -512,7 +514,7 @@ class TextTable(QTableView):
         """Return the width in which no column is cut, as far as they were fitted."""
         header = self.horizontalHeader()
         widths = [
-            self._least.get(i, header.sectionSize(i))
+            self._min_widths.get(i, header.sectionSize(i))
             for i in range(len(self.rows.headings))
             if not self.isColumnHidden(i)
         ]
@@ -533,10 +535,10 @@ class TextTable(QTableView):
         )
         for section in stretched:
             heading = self.rows.headings[section]
-            name = self._least.get(section, scaled(heading.width))
-            least = width * _MIN_WORDS if heading.words else name
+            name = self._min_widths.get(section, scaled(heading.width))
+            min_width = width * _MIN_WORDS if heading.is_text else name
             share = (width - others) // len(stretched)
-            header.resizeSection(section, max(share, round(least)))
+            header.resizeSection(section, max(share, round(min_width)))
 
     # -- the first column, where it stays ----------------------------------
 

@@ -422,15 +422,15 @@ class ControlRow(QWidget):
         lay_out(self._row, self.more, margins=(0, 4, 0, 4), spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
         self._strip = _Strip(self._panel, self)
-        self.words = ElidedLabel(self)
-        self.words.setFont(words_font(12))
+        self.message = ElidedLabel(self)
+        self.message.setFont(words_font(12))
         lay_out(
             QHBoxLayout(self),
             self._strip,
-            self.words,
+            self.message,
             margins=(_LEFT_PX, 0, _RIGHT_PX, 0),
             spacing=_GAP_PX,
-            wide=self.words,
+            wide=self.message,
         )
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
@@ -441,7 +441,7 @@ class ControlRow(QWidget):
 
     def _fit(self) -> None:
         space = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
-        space -= self.words.minimumSizeHint().width()
+        space -= self.message.minimumSizeHint().width()
         needed = sum(map(_taken, self._controls)) - _GAP_PX
         labels = sum(map(_taken, self._labels))
         hidden = self._over(needed - space)
@@ -538,7 +538,7 @@ class ControlRow(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        for label in (self.words, *self._labels):
+        for label in (self.message, *self._labels):
             set_label_color(label, theme.dim)
         for button in self._buttons:
             button.setStyleSheet(tool_button_style(theme, theme.dim))
@@ -678,19 +678,19 @@ class WordsBeside(QSplitter):
     def __init__(self, picture: QWidget, name: str, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setChildrenCollapsible(False)
-        self.words = Label(parent=self)
-        self.words.setWordWrap(True)
-        self.words.setFont(words_font(12))
-        self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.words.setContentsMargins(12, 8, 12, 8)
-        self.words.setTextInteractionFlags(
+        self.message = Label(parent=self)
+        self.message.setWordWrap(True)
+        self.message.setFont(words_font(12))
+        self.message.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.message.setContentsMargins(12, 8, 12, 8)
+        self.message.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.words.setAccessibleName(name)
+        self.message.setAccessibleName(name)
         self.frame = QScrollArea(self)
         self.frame.setWidgetResizable(True)
-        self.frame.setWidget(self.words)
+        self.frame.setWidget(self.message)
         self.frame.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.frame.setAccessibleName(name)
         self.addWidget(picture)
@@ -702,12 +702,12 @@ class WordsBeside(QSplitter):
 
     def say(self, text: str) -> None:
         """Show a text, Html as rich text; "" leaves all the room to the picture."""
-        self.words.setText(text)
+        self.message.setText(text)
         self._arrange()
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        self.words.setStyleSheet(
+        self.message.setStyleSheet(
             f"color: {css(theme.text)}; background: {css(theme.pane)};"
         )
         self.frame.setStyleSheet(
@@ -725,7 +725,7 @@ class WordsBeside(QSplitter):
         way = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if way != self.orientation():
             self.setOrientation(way)
-        self.frame.setVisible(bool(self.words.text()) and (is_wide or is_high))
+        self.frame.setVisible(bool(self.message.text()) and (is_wide or is_high))
 
 
 class Themed(QWidget):

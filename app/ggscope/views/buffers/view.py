@@ -109,7 +109,7 @@ class BuffersTable(QWidget):
         return (
             Heading("buffer", "Name", 110, stretch=True),
             Heading("backend", "Backend", 76),
-            Heading("usage", "Purpose of the buffer", 78, words=True),
+            Heading("usage", "Purpose of the buffer", 78, is_text=True),
             Heading("size", "Size", 76, right=True,
                     copied="size (bytes)", largest_first=True),
             Heading("allocated", "Allocation time", 78, right=True,

@@ -116,7 +116,7 @@ class StepsPane(PaintedView):
     def compute(self, trace: Trace) -> None:
         """Compute the steps on a worker."""
         self.waterfall, self._current, self._scroll = None, -1, 0
-        self.controls.words.setText("")
+        self.controls.message.setText("")
         compared = self._compared
         if compared is None:
             self.cancel(_KEY)
@@ -130,7 +130,7 @@ class StepsPane(PaintedView):
         self.waterfall = waterfall
         if self._compared is not None:
             texts = [waterfall_text(waterfall, self._compared.unit)]
-            self.controls.words.setText(" ".join(texts + waterfall_notes(waterfall)))
+            self.controls.message.setText(" ".join(texts + waterfall_notes(waterfall)))
         self.repaint_picture()
 
     def scene(self, width: float, height: float, scale: float) -> WaterfallScene | None:
@@ -338,7 +338,7 @@ class DurationsPane(PaintedView):
     def compute(self, trace: Trace) -> None:
         """Count the durations on a worker."""
         self.histogram, self._hover = None, None
-        self.controls.words.setText("")
+        self.controls.message.setText("")
         if self._compared is None or not self.key:
             self.cancel(_KEY)
         else:
@@ -352,7 +352,7 @@ class DurationsPane(PaintedView):
         if self._compared is not None:
             noun = GROUPINGS[self._compared.comparison.by]
             text = f"{noun} {histogram.key}: choose another row in Changes."
-            self.controls.words.setText(text)
+            self.controls.message.setText(text)
         self.repaint_picture()
 
     def scene(self, width: float, height: float, scale: float) -> HistogramScene | None:

@@ -109,7 +109,7 @@ UNMATCHED_HEADINGS = (
     Heading("what", "Token, or what rows are grouped by", 90),
     Heading("name", "", 220, stretch=True),
     Heading("only in", "Which side has it", 80),
-    Heading("why", "What is known of the other side", 190, words=True),
+    Heading("why", "What is known of the other side", 190, is_text=True),
 )
 
 

@@ -327,7 +327,7 @@ class TimelinesPane(PaintedView):
         more = len(compared.traces) - 2
         if more:
             text += f"; first run of each side of {format_count(more + 2)}"
-        self.controls.words.setText(text)
+        self.controls.message.setText(text)
 
     # -- zoom and pan ------------------------------------------------------
 
@@ -379,7 +379,7 @@ class TimelinesPane(PaintedView):
             return
         place = side_places(scene)[side]
         layout = (scene.a, scene.b)[side].layout
-        max_scroll = max(layout.height - place.room, 0.0)
+        max_scroll = max(layout.height - place.content_height, 0.0)
         self._scroll[side] = min(max(self._scroll[side] + pixels, 0.0), max_scroll)
         prepared = self._prepared
         if prepared is not None and prepared.sides[side].waiting:

@@ -185,7 +185,7 @@ class CompareView(View):
         self._headline.setFont(words_font(13, bold=True))
         self._headline.setWordWrap(True)
         self._parts, self._only = ElidedLabel(self), ElidedLabel(self)
-        self._matching = self.controls.words
+        self._matching = self.controls.message
         self._texts = (self._parts, self._only, self._matching)
         names = ("compare_parts", "compare_only", "compare_matching")
         for text, name in zip(self._texts, names, strict=True):

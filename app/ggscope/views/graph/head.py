@@ -271,8 +271,8 @@ class PathBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.words = ElidedLabel(self)
-        self.words.setFont(words_font(12))
+        self.message = ElidedLabel(self)
+        self.message.setFont(words_font(12))
         self.steps = QListWidget(self)
         self.steps.setFont(mono_font(11.5))
         self.steps.setAccessibleName("Steps of the critical path")
@@ -294,20 +294,20 @@ class PathBar(QWidget):
         )
         row = lay_out(
             QHBoxLayout(),
-            self.words,
+            self.message,
             self.list_button,
             self.copy_button,
             self.close_button,
             margins=(12, 2, 8, 2),
             spacing=4,
-            wide=self.words,
+            wide=self.message,
         )
         lay_out(QVBoxLayout(self), row, self.steps)
         self.hide()
 
     def say(self, message: str, steps: Sequence[str]) -> None:
         """Show a sentence and its steps; "" hides the bar."""
-        self.words.setText(message)
+        self.message.setText(message)
         self.steps.blockSignals(True)
         self.steps.clear()
         self.steps.addItems(list(steps))
@@ -320,11 +320,11 @@ class PathBar(QWidget):
     def text(self) -> str:
         """Return the sentence and the steps, a line each."""
         lines = [self.steps.item(i).text() for i in range(self.steps.count())]
-        return "\n".join([self.words.full_text, *lines])
+        return "\n".join([self.message.full_text, *lines])
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
-        set_label_color(self.words, theme.text)
+        set_label_color(self.message, theme.text)
         self.steps.setStyleSheet(
             f"QListWidget {{ background: {css(theme.pane)}; border: none;"
             f" color: {css(theme.text)}; }}"

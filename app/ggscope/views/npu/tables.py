@@ -107,7 +107,7 @@ def headings(trace: Trace, listed: ListedTable) -> tuple[Heading, ...]:
             Heading(
                 title, tip, 150 if title in _WIDE else 84,
                 right=not is_text or title in _FIGURES,
-                words=is_text, stretch=is_last and is_text,
+                is_text=is_text, stretch=is_last and is_text,
                 copied=f"{title} ({unit})" if unit else "", largest_first=not is_text,
             )
         )  # fmt: skip

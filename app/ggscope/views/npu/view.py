@@ -184,9 +184,9 @@ class NpuView(PaintedView):
         self._hover, self._chosen, self._scroll = -1, None, 0.0
         self._still = None
         text = about_text(trace, facts) if trace is not None and facts else ""
-        self.controls.words.setText(text)
+        self.controls.message.setText(text)
         problems = [] if trace is None else window_problems(trace)
-        set_tip(self.controls.words, "\n".join([text, *problems]))
+        set_tip(self.controls.message, "\n".join([text, *problems]))
         self._side.setVisible(facts is not None)
         self._show_rows()
         self.repaint_picture()

@@ -171,7 +171,7 @@ class HistogramView(PaintedView):
         text = ""
         if trace is not None and distribution is not None:
             text = distribution_text(trace, distribution)
-        self.controls.words.setText(text)
+        self.controls.message.setText(text)
         self.repaint_picture()
 
     def _forget(self) -> None:
@@ -210,7 +210,10 @@ class HistogramView(PaintedView):
         if self.distribution is None or self.is_computing(_KEY):
             return "counting …", ""
         name = AMOUNT_NAMES[self.distribution.of]
-        return f"No {name} is known of what is counted.", self.controls.words.full_text
+        return (
+            f"No {name} is known of what is counted.",
+            self.controls.message.full_text,
+        )
 
     # -- bars --------------------------------------------------------------------
 

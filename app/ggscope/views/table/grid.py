@@ -357,10 +357,10 @@ class VirtualTable(QAbstractScrollArea):
     def _fit_bar(self) -> None:
         """Do without the lower scroll bar where it would lie on the only row."""
         bar = self.horizontalScrollBar().sizeHint().height()
-        least = self.header_height + self.rows.compact_height + bar
+        min_height = self.header_height + self.rows.compact_height + bar
         policy = (
             Qt.ScrollBarPolicy.ScrollBarAlwaysOff
-            if self.height() < least
+            if self.height() < min_height
             else Qt.ScrollBarPolicy.ScrollBarAsNeeded
         )
         if policy != self.horizontalScrollBarPolicy():

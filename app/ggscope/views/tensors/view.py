@@ -184,7 +184,7 @@ class TensorsView(PaintedView):
         return (
             Heading("tensor", "Name", 220, stretch=True),
             Heading("part", "Part of the network", 84,
-                    words=True),
+                    is_text=True),
             Heading("layer", "Layer", 50, right=True),
             Heading("type", "Data type", 56),
             Heading("bits", "Bits per element, scales of blocks included", 44,
@@ -219,7 +219,7 @@ class TensorsView(PaintedView):
     def _metadata_headings(self) -> tuple[Heading, ...]:
         return (
             Heading("key", "Metadata key", 260),
-            Heading("value", "", 260, stretch=True, words=True),
+            Heading("value", "", 260, stretch=True, is_text=True),
             Heading("file", "File", 160),
         )
 

@@ -88,7 +88,7 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
 def _cells(trace: Trace, one: OpImbalance) -> tuple[Cell, ...]:
     unit = trace.clock.unit
     ratio, worst, lost = one.ratio, one.worst_ratio, round(one.lost)
-    share = one.lost / one.most if one.most else 0.0
+    share = one.lost / one.longest_time if one.longest_time else 0.0
     return (
         Cell(one.name, one.name),
         Cell(format_count(one.n), one.n, one.n),

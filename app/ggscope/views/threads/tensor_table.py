@@ -95,7 +95,9 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
         time_heading("closest", "From begin to begin, at least", clock),
         number_heading("threads", "Threads that touch it"),
         number_heading("touches", "Ops of threads that read or write it", 72),
-        Heading("closest pair", "The two ops of the closest handover", 200, words=True),
+        Heading(
+            "closest pair", "The two ops of the closest handover", 200, is_text=True
+        ),
     )
 
 

@@ -52,11 +52,11 @@ def test_groups_are_those_of_adding_up_one_by_one(seed, made):
         if made is vulkan:
             assert group.time == int(ops.time[mine].sum())
             assert group.share == pytest.approx(group.time / whole)
-            assert (group.least, group.most) == (None, None)
+            assert (group.min_bytes, group.max_bytes) == (None, None)
         else:
             assert (group.time, group.share, group.mean) == (None, None, None)
-            assert group.least == int(ops.size[mine].sum())
-            assert group.most == int((ops.size + ops.step - 1)[mine].sum())
+            assert group.min_bytes == int(ops.size[mine].sum())
+            assert group.max_bytes == int((ops.size + ops.step - 1)[mine].sum())
     times = [group.time or 0 for group in groups]
     assert times == sorted(times, reverse=True)
 

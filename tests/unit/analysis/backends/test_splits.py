@@ -68,7 +68,7 @@ def test_splits_are_those_of_counting_one_by_one(seed):
             before = split
     assert {
         (g.number, g.backend, g.before, g.op, g.name, g.reason, g.data, g.n_nodes,
-         g.n_inputs, g.least, g.most): g.count
+         g.n_inputs, g.min_bytes, g.max_bytes): g.count
         for g in groups
     } == expected  # fmt: skip
     rows = np.sort(np.concatenate([group.rows for group in groups]))
@@ -110,7 +110,7 @@ def test_what_is_copied_is_told_by_weight_and_largest_tensor():
 
     first, second = split_groups(listing(graphs))
 
-    assert (first.least, first.most, first.largest) == (0, 0, "")
+    assert (first.min_bytes, first.max_bytes, first.largest) == (0, 0, "")
     assert second.weights == 34 << 20
     assert second.largest == "blk.0.ffn_up.weight (reshaped)"
     assert second.reason is Reason.MOVED
@@ -123,7 +123,7 @@ def test_copies_that_are_not_all_listed_have_no_upper_bound():
 
     (group,) = split_groups(backend_ops)
 
-    assert (group.least, group.most, group.n_inputs) == (5 << 10, None, 7)
+    assert (group.min_bytes, group.max_bytes, group.n_inputs) == (5 << 10, None, 7)
     assert group.reason is Reason.UNKNOWN
 
 

@@ -52,7 +52,7 @@ def run_of(more: int, chosen: tuple[int, ...] = (0, 2)) -> Trace:
 
 
 def facts_of(trace: Trace) -> dict[str, tuple[str, str]]:
-    return {f.title: (f.words, f.remark) for f in hot_facts(trace, hot_cold(trace))}
+    return {f.title: (f.text, f.remark) for f in hot_facts(trace, hot_cold(trace))}
 
 
 @pytest.mark.parametrize("more", [0, 1, UNKNOWN_MORE])

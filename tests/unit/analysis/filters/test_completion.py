@@ -2,7 +2,7 @@
 
 import pytest
 
-from ggscope.analysis.filters.completion import FIELDS, MOST, complete
+from ggscope.analysis.filters.completion import FIELDS, MAX_CANDIDATES, complete
 from ggscope.analysis.filters.text import parse_filter
 
 VALUES = {
@@ -20,7 +20,7 @@ def completed(text: str, cursor: int | None = None) -> tuple[str, tuple[str, ...
     cursor = len(text) if cursor is None else cursor
     result = complete(text, cursor, lambda field: VALUES.get(field, []))
     assert 0 <= result.start <= result.end <= len(text)
-    return text[result.start : result.end], result.words
+    return text[result.start : result.end], result.candidates
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_unknown_field_offers_nothing() -> None:
 def test_many_values_are_cut() -> None:
     result = complete("token=", 6, lambda _: list(range(100_000)))
 
-    assert len(result.words) == MOST
+    assert len(result.candidates) == MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(

@@ -98,17 +98,17 @@ def test_concurrency_is_that_of_a_count_of_ticks(tmp_path: Path, seed: int) -> N
             if e.get("engine") == item.kind
         ]
         open_at = [sum(tick in span for span in spans) for tick in range(240)]
-        assert item.most == max(open_at)
+        assert item.maximum == max(open_at)
         assert item.time is not None
         assert open_at.index(max(open_at)) == item.time.start
         held = open_at[item.time.start : item.time.end]
-        assert set(held) == {item.most}
+        assert set(held) == {item.maximum}
 
 
 def test_spans_without_length_never_run_at_once(tmp_path: Path) -> None:
     concurrencies = concurrency(trace_of(tmp_path, engine(5, 5), engine(5, 5)))
 
-    assert [(c.kind, c.most, c.time) for c in concurrencies] == [("TE", 0, None)]
+    assert [(c.kind, c.maximum, c.time) for c in concurrencies] == [("TE", 0, None)]
 
 
 def test_moved_bytes_are_of_spans_and_of_accesses(tmp_path: Path) -> None:

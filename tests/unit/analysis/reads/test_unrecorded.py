@@ -73,7 +73,7 @@ def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
     assert (cold.cold.n_cold, cold.cold.cold_size) == (1, 256)
     assert (cold.cold.n_unrecorded, cold.cold.unrecorded_size) == (1, 192)
     (fact,) = (f for f in hot_facts(trace, cold) if f.title == "Never touched")
-    assert fact.words.startswith("256 B (50.0 %) of 512 B: 1 of 3")
+    assert fact.text.startswith("256 B (50.0 %) of 512 B: 1 of 3")
     assert ": 192 B (37.5 %, 1 tensors and expert slices)" in fact.remark
 
 

@@ -77,7 +77,7 @@ def test_no_text_says_zero_bytes_of_them(trace):
     heats = heat(trace)
     is_none = (heats.unsized > 0) & (heats.bytes == 0) & (heats.accesses > 0)
 
-    texts = [fact.words for fact in hot_facts(trace, hot_cold(trace))]
+    texts = [fact.text for fact in hot_facts(trace, hot_cold(trace))]
 
     assert not any("(0 B)" in text for text in texts)
     assert any("size unknown" in text or "≥" in text for text in texts)

@@ -36,8 +36,8 @@ REPEATED = int(SpanFlag.REPEATED)
 
 def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:
     columns = (
-        ops.n_threads, ops.begin, ops.last, ops.end, ops.longest, ops.most, ops.work,
-        ops.waited,
+        ops.n_threads, ops.begin, ops.last, ops.end, ops.longest, ops.longest_time,
+        ops.work, ops.waited,
     )  # fmt: skip
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return dict(zip(ops.span.tolist(), rows, strict=True))

@@ -110,7 +110,7 @@ def test_imbalance_of_ops_is_that_of_a_plain_loop(in_step: bool) -> None:
         ratios = [one / (work / n) for n, _, _, _, _, one, work, _ in rows]
         mean = sum(work / n for n, *_, work, _ in rows)
         total = sum(row[5] for row in rows)
-        assert (one.n, one.most) == (len(rows), total)
+        assert (one.n, one.longest_time) == (len(rows), total)
         assert one.mean == pytest.approx(mean)
         assert one.ratio == pytest.approx(total / mean)
         assert one.worst_ratio == pytest.approx(max(ratios))

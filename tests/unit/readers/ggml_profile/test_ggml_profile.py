@@ -148,7 +148,7 @@ def test_splits_have_the_bytes_that_were_copied(seed, tmp_path):
     assert {group.reason for group in groups} <= {
         Reason.FIRST, Reason.AGAIN, Reason.UNKNOWN
     }  # fmt: skip
-    assert sum(g.least * g.count for g in groups) == sum(map(sum, copied.values()))
+    assert sum(g.min_bytes * g.count for g in groups) == sum(map(sum, copied.values()))
 
 
 def test_broken_calls_of_functions_cost_themselves(tmp_path):
@@ -171,5 +171,5 @@ def test_a_split_of_copies_alone_is_of_their_backend():
 
     assert listing is not None
     first, second = split_groups(listing)
-    assert (first.n_nodes, first.least) == (1, 0)
-    assert (second.backend, second.n_nodes, second.least) == ("CUDA0", 0, 176128)
+    assert (first.n_nodes, first.min_bytes) == (1, 0)
+    assert (second.backend, second.n_nodes, second.min_bytes) == ("CUDA0", 0, 176128)

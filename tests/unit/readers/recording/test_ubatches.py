@@ -105,7 +105,7 @@ def test_one_sequence_needs_no_lane(tmp_path: Path) -> None:
 def test_bands_count_the_tokens_of_their_phase(served: Trace) -> None:
     bands = TraceIndex(served).phase_bands()
 
-    assert [bands.words(i) for i in range(len(bands))] == [
+    assert [bands.text(i) for i in range(len(bands))] == [
         "prompt, 3 tokens",
         "mixed, 2 prompt + 1 generated tokens",
         "generate, 5 tokens",

@@ -153,7 +153,7 @@ def repair(
     before = agreement(samples)
     if before is None:
         return None
-    least = ENOUGH if before < ENOUGH else NEARLY_ALL
+    min_hits = ENOUGH if before < ENOUGH else NEARLY_ALL
     best: tuple[float, float] = (before, float("-inf"))
     repair: Repair | None = None
     seen: set[tuple[int, ...]] = set()
@@ -169,7 +169,7 @@ def repair(
             round(candidate.after, 4),
             round(likelihood(candidate.writer, again), 3),
         )
-        if candidate.after >= least and rank > best:
+        if candidate.after >= min_hits and rank > best:
             best, repair = rank, candidate
     if repair is None or all(name == true for name, true in repair.names.items()):
         return None

@@ -197,7 +197,7 @@ class Tables:
         return np.stack([self.clocks.second, self.clocks.first], 1).astype(np.int64)
 
 
-class Room:
+class Buffers:
     """Where a scan puts its rows; used again for each."""
 
     def __init__(self, capacity: int, tally: PerfettoTally | None = None) -> None:
