@@ -430,7 +430,7 @@ def _codes_of(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, ast.Call) or not node.args:
         return
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if name in ("note", "loss", "error", "_fault", "_broken"):
+    if name in ("note", "loss", "error", "_fault", "_error"):
         yield from _texts(node.args[0])
     for keyword in node.keywords:
         if keyword.arg == "code":

@@ -274,7 +274,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         with pytest.raises(WriteError, match=r"no such folder.*No such file"):
             write(tmp_path / "no" / "a.png", b"new")
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(WriteError, match="no folder"):
+    with pytest.raises(WriteError, match="not a folder"):
         write_file(tmp_path / "file" / "a.png", b"new")
 
 

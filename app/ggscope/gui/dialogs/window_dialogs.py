@@ -116,7 +116,7 @@ def ask_path(
 def ask_target(
     parent: QWidget, title: str, default: Path, filters: Mapping[str, str]
 ) -> Path | None:
-    """Ask where a file goes; None if cancelled. `filters`: suffixes, by their titles."""
+    """Ask where a file goes; None if cancelled. `filters`: suffixes by title."""
     name, chosen = QFileDialog.getSaveFileName(
         parent, title, str(default), ";;".join(filters), "", CHANGES_NOTHING
     )

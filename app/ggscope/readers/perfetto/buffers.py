@@ -1,4 +1,4 @@
-"""Room for the rows of a scan, and what is known from packet to packet."""
+"""Buffers for the rows of a scan, and what is known from packet to packet."""
 
 import secrets
 from typing import Any
