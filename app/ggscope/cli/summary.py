@@ -61,13 +61,10 @@ def _print(
 ) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    name = bottleneck_name(facts)
-    head = (
-        f"{output.short_name(name)}: "
-        if name is not None and facts.cause is not None
-        else ""
-    )
-    output.emit(one_line(f"Bottleneck  {head}{bottleneck_text(facts)}"))
+    name, text = bottleneck_name(facts), bottleneck_text(facts)
+    if name is not None and not text.startswith(name):
+        text = f"{output.short_name(name)}: {text}"
+    output.emit(one_line(f"Bottleneck  {text}"))
     for section in summary_sections(trace, facts):
         output.emit("")
         lines = [line for line in section.lines if line.value]

@@ -103,7 +103,7 @@ def headline(comparison: Comparison, unit: Unit) -> str:
     if not row.change:
         text = "Both take the same time in all"
     else:
-        word = "longer" if row.change > 0 else "shorter"
+        word = "longer" if row.change > 0 else "less"
         text = (
             f"B takes {format_duration(abs(row.change), unit)} {word} "
             f"({relative_text(row.relative)}"

@@ -175,6 +175,7 @@ QPushButton[link="true"]:focus, QToolButton[link="true"]:focus {
   border: 1px solid $accent;
 }
 QComboBox { padding: 0 8px 0 12px; }
+QComboBox:focus { padding: 0 7px 0 11px; }
 QComboBox::drop-down { border: none; width: 24px; }
 QComboBox::down-arrow { image: $down; width: 12px; height: 12px; }
 QComboBox QAbstractItemView {

@@ -27,11 +27,19 @@ from ggscope.analysis.summary.gaps import gaps
 from ggscope.analysis.summary.summary import UNKNOWN_FIELDS, summary
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.summary.weight_traffic import weight_traffic
-from ggscope.model.tables import NO_WAIT, AccessKind, Phase, Quality, SpanFlag
+from ggscope.descriptions.summary import bottleneck_name
+from ggscope.model.tables import (
+    NO_WAIT,
+    AccessKind,
+    Phase,
+    Quality,
+    SpanFlag,
+    freeze,
+)
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from oracles import run_times
-from wait_traces import random_waits
+from wait_traces import barrier_trace, random_waits
 
 TRACES = {
     "llama": llama_like_trace(),
@@ -555,3 +563,55 @@ def test_prompts_that_are_not_recorded_are_unknown_and_not_zero():
 
     assert (result.tokens.prompt, result.tokens.generated) == (None, 2)
     assert "tokens.prompt" in result.unknown
+
+
+def delayed(trace: Trace, which: np.ndarray, ticks: int) -> Trace:
+    """Return a trace in which some spans end later."""
+    spans = replace(trace.spans, end=trace.spans.end + which * ticks)
+    freeze(spans)
+    return replace(trace, spans=spans)
+
+
+@pytest.mark.parametrize("op", ["RMS_NORM", "ROPE", "ADD"])
+def test_a_planted_delay_in_one_op_is_named(op):
+    trace = llama_like_trace(tokens=8)
+    is_op = np.array([n >= 0 and trace.op_name(n) == op for n in trace.spans.op])
+    assert is_op.any()
+    assert summary(trace).evidence.op[0] != op
+
+    result = summary(delayed(trace, is_op, 100_000_000))
+
+    assert result.evidence.op[0] == op
+    assert bottleneck_name(result) == op
+
+
+@pytest.mark.parametrize("token", [2, 5])
+def test_a_planted_delay_in_one_token_is_named(token):
+    trace = llama_like_trace(tokens=30)
+    bars = token_bars(trace)
+    which = np.zeros(len(trace.spans), np.bool_)
+    which[bars.span[token]] = True
+    assert summary(trace).cause is not Cause.SLOW_TOKENS
+
+    result = summary(delayed(trace, which, int(bars.duration.sum())))
+
+    assert result.cause is Cause.SLOW_TOKENS
+    assert result.tokens.slowest == token
+    assert result.tokens.outliers == (token,)
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_planted_delay_in_one_thread_is_named(late):
+    """The others wait for it, and the op that is late is named, too."""
+    start = np.tile(np.arange(240, dtype=np.int64) * 2_000, (3, 1))
+    even = barrier_trace(start, start + 500)
+    end = start + 500
+    end[late] += 1_000
+
+    result = summary(barrier_trace(start, end))
+
+    assert summary(even).cause is not Cause.WAITING
+    assert result.cause is Cause.WAITING
+    assert result.evidence.waited_for == (f"thread {late}", 1.0)
+    assert result.evidence.waited_op is not None
+    assert result.evidence.waited_op[0] == "MUL_MAT"
