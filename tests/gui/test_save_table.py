@@ -314,6 +314,7 @@ def test_command_says_so_where_there_is_no_table(
         "threads",
         "tokens",
         "roofline",
+        "flags",
         "load",
     ],
 )

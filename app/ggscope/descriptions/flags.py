@@ -33,9 +33,8 @@ NAMES = {
 """Flags as llama.cpp has them, by the names of ``--json``."""
 
 _REASONS = {
-    Reason.NO_DEVICE_SIZE: "no memory size of the device is given; --vram SIZE adds it",
-    Reason.NO_TENSOR_LIST: "no model file or map lists the tensors; --gguf MODEL adds "
-    "it",
+    Reason.NO_DEVICE_SIZE: "no memory size of the device is given",
+    Reason.NO_TENSOR_LIST: "no model file or map lists the tensors",
     Reason.TOO_MANY_TENSORS: f"more than {MAX_TENSORS:,} tensors are listed",
     Reason.DUPLICATE_TENSOR_NAMES: "several model files have tensors of the same name",
     Reason.READS_UNKNOWN: "the trace does not record what ops read",
@@ -50,6 +49,16 @@ _REASONS = {
     Reason.COUNTS_ALL_ZERO: "the counts of all experts are 0",
     Reason.NO_THREADS: "the trace records no threads",
 }
+
+
+_REMEDIES = {
+    Reason.NO_DEVICE_SIZE: ("--vram SIZE adds it", "enter it above"),
+    Reason.NO_TENSOR_LIST: (
+        "--gguf MODEL adds it",
+        "add the model file with File ▸ Add to session…",
+    ),
+}
+"""What to do, on the command line and in the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +100,15 @@ def flag_texts(flags: Flags, profile: str = "FILE.csv") -> list[FlagText]:
     return texts
 
 
-def reason_text(no_flag: NoFlag) -> str:
-    """Return why a flag has no value: ``the trace records no threads``."""
+def reason_text(no_flag: NoFlag, *, in_window: bool = False) -> str:
+    """Return why a flag has no value, and what to do, if anything.
+
+    ``no memory size of the device is given; --vram SIZE adds it``
+    """
     if no_flag.reason is Reason.ALL_TENSORS_FIT:
         return f"nothing has to move: all {no_flag.n_tensors:,} tensors fit"
-    return _REASONS[no_flag.reason]
+    text, remedies = _REASONS[no_flag.reason], _REMEDIES.get(no_flag.reason)
+    return text if remedies is None else f"{text}; {remedies[in_window]}"
 
 
 def unknown_lines(flags: Flags) -> list[str]:

@@ -85,6 +85,12 @@ def _has_workers(trace: "Trace") -> bool:
     return bool((trace.lanes.is_thread | trace.lanes.is_engine).any())
 
 
+def _has_flags(trace: "Trace") -> bool:
+    """Tell whether anything of a trace can be evidence for a flag of llama.cpp."""
+    counts = trace.importance is not None or trace.expert_counts is not None
+    return bool(trace.lanes.is_thread.any()) or bool(trace.models) or counts
+
+
 _TIMELINE_GESTURES = (
     ("Up / Down, PgUp / PgDown", "Scroll lanes"),
     ("Wheel", "Scroll lanes"),
@@ -195,6 +201,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("load", "bottom", "load:LoadView", "load", gestures=_LOAD_GESTURES, of_few=True),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
+    ViewEntry("flags", "Flags", "bottom", "flags:FlagsView", _has_flags),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),
     _with_figure("buffers", "bottom", "buffers.view:BuffersView", "buffers", keys="Ctrl+6"),
     ViewEntry("sql", "SQL", "bottom", "sql:SqlView", has_spans, gestures=_SQL_GESTURES, stays=True),

@@ -64,7 +64,7 @@ GUIDE_PAGES = (
     "views/roofline", "views/npu", "views/statistics",
     "views/timeline", "guide/filters",
     "views/index", "views/heatmap", "views/3d", "views/tensors", "views/load",
-    "views/hot",
+    "views/hot", "views/flags",
     "views/cache", "views/experts", "views/buffers", "views/graph", "guide/export",
     "guide/shell", "guide/recording", "guide/live", "guide/problems", "guide/plugins",
 )  # fmt: skip

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
     QComboBox,
+    QDoubleSpinBox,
     QFrame,
     QHBoxLayout,
     QLayout,
@@ -38,6 +39,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QSpinBox,
     QSplitter,
     QToolButton,
     QVBoxLayout,
@@ -534,6 +536,9 @@ class ControlRow(QWidget):
         self._add_label(label)
         widget.setFont(words_font(12))
         widget.setMinimumHeight(scaled(24))
+        if isinstance(widget, QSpinBox | QDoubleSpinBox):
+            # The padding of the style sheet moves the frame, not the text.
+            widget.lineEdit().setTextMargins(scaled(6), 0, 0, 0)
         self._place(widget)
 
     def set_theme(self, theme: Theme) -> None:
