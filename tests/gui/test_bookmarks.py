@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.dialogs import BookmarkDialog, NameDialog
@@ -17,6 +17,7 @@ from ggscope.gui.document import document as document_module
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange
+from ggscope.render.theme import theme
 from ggscope.session.bookmarks import files
 from ggscope.session.bookmarks.files import side_car
 from ggscope.session.loader import LoadState
@@ -179,6 +180,22 @@ def test_new_bookmark_is_asked_for_its_name_and_a_note(
     (made,) = session.bookmarks.items
     assert made.as_note() == ("slow token", made.time, "waits for the disk", "red")
     qtbot.waitUntil(lambda: not window.findChildren(BookmarkDialog))
+
+
+def test_tab_goes_through_the_fields_before_the_buttons(qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = BookmarkDialog(parent, theme("light"))
+    dialog.show()
+    fields = [dialog.name, dialog.note, dialog.color]
+
+    following = dialog.name
+    order = [following := following.nextInFocusChain() for _ in range(8)]
+
+    places = [order.index(field) for field in fields[1:]]
+    assert places == sorted(places)
+    for button in dialog.buttons.buttons():
+        assert button not in order[: places[-1]]
 
 
 def dialogs_of(window: MainWindow) -> list[BookmarkDialog]:

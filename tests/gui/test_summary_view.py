@@ -1,17 +1,22 @@
 """The summary in its pane: real clicks and keys lead to what a line speaks of."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+import gguf_files
 from builders import empty_trace, llama_like_trace
 from ggscope.analysis.summary.summary import summary
+from ggscope.readers.discovery import survey
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.session_loading import open_bundle
 from ggscope.views.base import summary_panel
 from ggscope.views.base.summary_list import SummaryList
+from ggscope.views.registry import entry
 from ggscope.views.summary import SummaryView
 from pages import Page
 
@@ -132,4 +137,22 @@ def test_a_trace_without_spans_has_no_summary(qtbot: QtBot) -> None:
     qtbot.addWidget(view)
 
     assert Page(view).is_empty
+    session.close()
+
+
+def test_a_model_alone_is_summed_up(qtbot: QtBot, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(gguf_files.encode([gguf_files.T("blk.0.a.weight", (64, 32))]))
+    trace = open_bundle(survey((path,)))
+    session = Session()
+    session.set_trace(trace)
+    view = SummaryView(session, theme("light"))
+    qtbot.addWidget(view)
+    view.show()
+
+    titles = [title for _, title, _ in view.panel.rows()]
+
+    assert entry("summary").has_data(trace)
+    assert {"size of tensors", "f32"} <= set(titles)
+    assert "spans" not in titles
     session.close()

@@ -146,7 +146,7 @@ QDialog QLabel[level="error"] { color: $error; }
 
 QPushButton, QComboBox {
   background: $raised; color: $text; border: 1px solid $line; border-radius: 6px;
-  padding: 0 12px; min-height: $control; max-height: $control;
+  padding: 0 12px; min-height: $control; max-height: $control; outline: none;
 }
 QPushButton:hover, QComboBox:hover { background: $hover; }
 QPushButton:pressed { background: $pressed; }

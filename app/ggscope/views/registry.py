@@ -85,6 +85,10 @@ def _has_workers(trace: "Trace") -> bool:
     return bool((trace.lanes.is_thread | trace.lanes.is_engine).any())
 
 
+def _has_summary(trace: "Trace") -> bool:
+    return has_spans(trace) or (bool(trace.models) and len(trace.tensors) > 0)
+
+
 def _has_flags(trace: "Trace") -> bool:
     """Tell whether anything of a trace can be evidence for a flag of llama.cpp."""
     counts = trace.importance is not None or trace.expert_counts is not None
@@ -182,7 +186,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_spans, menu="", uses_gl=True),
     _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", gestures=_TIMELINE_GESTURES, uses_gl=True),
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", has_spans, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
-    ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", has_spans, keys="Ctrl+Shift+1", stays=True),
+    ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", _has_summary, keys="Ctrl+Shift+1", stays=True),
     ViewEntry("threads", "Threads and waits", "bottom", "threads.view:ThreadsView", _has_workers),
     _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     _with_figure("roofline", "bottom", "roofline:RooflineView", "roofline", gestures=_ROOFLINE_GESTURES),

@@ -5,6 +5,7 @@ import json
 import platform
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PySide6.QtCore import Qt, QTimer, Signal, qVersion
 from PySide6.QtGui import (
     QCloseEvent,
     QFontMetrics,
+    QShowEvent,
     QTextCursor,
     QTextDocument,
     QTextFormat,
@@ -289,6 +291,7 @@ class SettingsDialog(Dialog):
         self.close()
 
 
+@guarded
 class NameDialog(Dialog):
     """Asks for a name, and tells in `text` of what.
 
@@ -307,6 +310,7 @@ class NameDialog(Dialog):
         self.form = QFormLayout()
         self.form.setHorizontalSpacing(16)
         self.form.setVerticalSpacing(10)
+        self.form.setLabelAlignment(Qt.AlignmentFlag.AlignVCenter)
         self.name = self.add_field("Name", MAX_NAME)
         self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
@@ -321,6 +325,16 @@ class NameDialog(Dialog):
             box.addWidget(label(text, self, "dim", wraps=True))
         box.addLayout(self.form)
         box.addWidget(self.buttons)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Let Tab go through the fields, also those added later, to the buttons."""
+        super().showEvent(event)
+        rows = range(self.form.rowCount())
+        items = [self.form.itemAt(i, QFormLayout.ItemRole.FieldRole) for i in rows]
+        widgets = [item.widget() for item in items if item is not None]
+        fields = [widget for widget in widgets if widget is not None]
+        for first, second in pairwise([*fields, *self.buttons.buttons()]):
+            QWidget.setTabOrder(first, second)
 
     def add_field(self, text: str, limit: int, hint: str = "") -> QLineEdit:
         """Add a line for at most so many letters; return it."""

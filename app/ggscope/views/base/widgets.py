@@ -421,7 +421,7 @@ class ControlRow(QWidget):
         menu.aboutToShow.connect(self._fill_menu)
         self.more = tool_button(self._panel, "More", "More controls", menu=menu)
         self._buttons.append(self.more)
-        lay_out(self._row, self.more, margins=(0, 4, 0, 4), spacing=_GAP_PX)
+        lay_out(self._row, self.more, spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
         self._strip = _Strip(self._panel, self)
         self.message = ElidedLabel(self)
@@ -430,7 +430,7 @@ class ControlRow(QWidget):
             QHBoxLayout(self),
             self._strip,
             self.message,
-            margins=(_LEFT_PX, 0, _RIGHT_PX, 0),
+            margins=(_LEFT_PX, 4, _RIGHT_PX, 4),
             spacing=_GAP_PX,
             wide=self.message,
         )
