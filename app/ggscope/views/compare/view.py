@@ -457,6 +457,8 @@ class CompareView(View):
 
     def _refresh(self) -> None:
         own, others = self.session.trace, self._others()
+        if own is not None and self.isVisible() and not self.by.count():
+            self._offer_groupings((own,))
         message = self._reason_to_wait(own, others)
         if message is not None or own is None or not others:
             self._stop()
