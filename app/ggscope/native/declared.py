@@ -247,6 +247,21 @@ class Figures(Struct):
     )  # fmt: skip
 
 
+class Order(Struct):
+    """Sorted runs of spans that are gone over in the order of time."""
+
+    _fields_ = (
+        ("stop", In.i64), *_names(Out.i64, "cursor", "heap"), ("n_runs", i64),
+        ("turns", In.u8),
+    )  # fmt: skip
+
+
+class Moment(Struct):
+    """How far the time has passed in which groups share it."""
+
+    _fields_ = _names(i64, "now", "stretch", "due")
+
+
 class Open(Struct):
     """A span that is open while self times are added up."""
 
@@ -1038,8 +1053,14 @@ SOURCES = {
                 i64, In.i64, In.i64, Out.i64, Out.i64, i64, i64, Out.u8,
             ),
             "ggscope_statistics_cover": (
-                i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, In.u8, i64,
+                i64, _in(Selection), _in(Order), i64, Out.i64, Out.i64,
+            ),
+            "ggscope_statistics_share": (
+                i64, _in(Selection), _in(Order), i64, In.i64, i64, _out(Moment),
                 Out.i64, Out.i64,
+            ),
+            "ggscope_statistics_pass": (
+                None, _out(Moment), i64, In.i64, i64, In.i64, i64, Out.i64,
             ),
             "ggscope_statistics_qualities": (i32, _in(Selection), i64, i64),
             "ggscope_statistics_own": (
@@ -1047,7 +1068,7 @@ SOURCES = {
                 _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,
             ),
         },
-        (Selection, Plain, Figures, Open),
+        (Selection, Plain, Figures, Order, Moment, Open),
     ),
     "json_repeats": Source({"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)}),
     "ggmlviz": Source(

@@ -24,6 +24,7 @@
 #define BATCH 1024 /* spans that are looked at together; what is told of them is near */
 #define AHEAD 64 /* spans of a run: so far before it is its turn one is fetched */
 #define MAX_RUNS 256 /* order/time_merge.py; the number of a run is a byte */
+#define MAX_SHARING 64 /* groups that may share time; scan.MAX_SHARING */
 #define NOT_PLAIN 71 /* the flags of spans that are not MEASURED */
 #define CODE_BITS 6 /* of the bucket of a duration, besides those of the mantissa */
 
@@ -818,50 +819,151 @@ EXPORT int64_t ggscope_statistics_turns(const int64_t *start, const int64_t *sto
                : merge_turns(start, stop, cursor, heap, n_runs, budget, turns);
 }
 
+/* Some sorted runs of spans, gone over in the order of time.
+ *
+ * turns: the runs of the next spans; NULL: found out here. stop, cursor, heap: [n_runs],
+ * the first two ascend with the runs; cursors move on. */
+typedef struct {
+    const int64_t *stop;
+    int64_t *cursor, *heap;
+    int64_t n_runs;
+    const uint8_t *turns;
+} Order;
+
+/* Write the next spans in the order of time, at most BATCH and `budget` of them, but
+ * for those that the keys leave out. Moves the cursors on. Returns how many spans were
+ * gone over, and into `n` how many were written. */
+static int64_t next_spans(const Selection *s, const Order *o, int64_t done,
+                          int64_t budget, int64_t *spans, int64_t *n)
+{
+    uint8_t merged[BATCH];
+    int64_t ahead[MAX_RUNS], count = smaller(budget, BATCH);
+    const uint8_t *turn = merged;
+    const int32_t *const key = s->key;
+    *n = 0;
+    if (o->turns) {
+        turn = o->turns + done;
+    } else {
+        memcpy(ahead, o->cursor, (size_t)o->n_runs * sizeof *ahead);
+        count = merge_turns(s->start, o->stop, ahead, o->heap, o->n_runs, count, merged);
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t run = turn[k];
+        if (run >= o->n_runs || o->cursor[run] >= o->stop[run])
+            return 0;
+        const int64_t i = o->cursor[run]++;
+        PREFETCH(s->start + i + AHEAD);
+        PREFETCH(s->end + i + AHEAD);
+        if (key)
+            PREFETCH(key + i + AHEAD);
+        spans[*n] = i;
+        *n += !key || key[i];
+    }
+    return count;
+}
+
 /* Add up how much time the spans of each group cover together: go over at most
  * `budget` spans in the order of time and return how many that were, 0 at the end.
  *
- * turns: [budget], the runs of the next spans; NULL: found out here.
- * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
  * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
  * all groups together. Groups that began nowhere have a reach of INT64_MIN; where the
  * spans are shared out by time, it is that of all spans before these. */
-EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
-                                        int64_t *cursor, int64_t *heap, int64_t n_runs,
-                                        const uint8_t *turns, int64_t budget,
-                                        int64_t *reach, int64_t *wall)
+EXPORT int64_t ggscope_statistics_cover(const Selection *s, const Order *o,
+                                        int64_t budget, int64_t *reach, int64_t *wall)
 {
-    uint8_t found[BATCH];
-    int64_t merged[MAX_RUNS], done = 0, hint = 0;
-    if (n_runs > MAX_RUNS)
-        return 0;
-    memcpy(merged, cursor, (size_t)n_runs * sizeof *merged);
-    const int64_t *const start = s->start, *const end = s->end;
-    const int32_t *const key = s->key;
-    while (done < budget) {
-        int64_t n = smaller(budget - done, BATCH);
-        if (!turns)
-            n = merge_turns(start, stop, merged, heap, n_runs, n, found);
-        if (n == 0)
+    int64_t spans[BATCH], done = 0, hint = 0;
+    while (o->n_runs <= MAX_RUNS && done < budget) {
+        int64_t n;
+        const int64_t count = next_spans(s, o, done, budget - done, spans, &n);
+        if (count == 0)
             break;
-        const uint8_t *const turn = turns ? turns + done : found;
-        for (int64_t k = 0; k < n; k++) {
-            const int64_t run = turn[k];
-            if (run >= n_runs || cursor[run] >= stop[run])
-                return 0;
-            const int64_t i = cursor[run]++;
-            PREFETCH(start + i + AHEAD);
-            PREFETCH(end + i + AHEAD);
-            if (key) {
-                PREFETCH(key + i + AHEAD);
-                if (!key[i])
-                    continue;
-            }
-            cover(s, i, reach, wall, &hint);
-        }
-        done += n;
+        for (int64_t k = 0; k < n; k++)
+            cover(s, spans[k], reach, wall, &hint);
+        done += count;
     }
     return done;
+}
+
+/* The time up to which it is known which groups run, and into which stretch of time it
+ * falls. `due`: before then none of those that run ends. */
+typedef struct {
+    int64_t now, stretch, due;
+} Moment;
+
+/* Go on to a time: add what passes to the groups that run, by how many run at once. */
+static void pass(Moment *m, int64_t until, const int64_t *edge, int64_t n_stretches,
+                 const int64_t *reach, int64_t n_groups, int64_t *ticks)
+{
+    while (m->now < until) {
+        while (m->stretch < n_stretches && edge[m->stretch + 1] <= m->now)
+            m->stretch++;
+        int64_t next = until, n = 0, running[MAX_SHARING];
+        if (m->stretch < n_stretches)
+            next = smaller(next, edge[m->stretch + 1]);
+        for (int64_t group = 0; group < n_groups; group++)
+            if (reach[group] > m->now) {
+                running[n++] = group;
+                next = smaller(next, reach[group]);
+            }
+        if (m->stretch < n_stretches && edge[m->stretch] <= m->now)
+            for (int64_t k = 0; k < n; k++)
+                ticks[(m->stretch * n_groups + running[k]) * n_groups + n - 1] +=
+                    next - m->now;
+        m->now = next;
+    }
+}
+
+/* Add up how long spans of each group run in stretches of time, by how many groups run
+ * at once: go over at most `budget` spans in the order of time and return how many that
+ * were, 0 at the end; the time behind them passes with `ggscope_statistics_pass`.
+ *
+ * Times are those that `elapsed` tells. edge[n_stretches + 1] ascends; stretch k lasts
+ * from edge[k] to edge[k + 1]. reach[n_groups]: see above. At most MAX_SHARING groups.
+ * ticks[n_stretches * n_groups * n_groups]: by stretch, group, and how many groups run
+ * besides. */
+EXPORT int64_t ggscope_statistics_share(const Selection *s, const Order *o,
+                                        int64_t budget, const int64_t *edge,
+                                        int64_t n_stretches, Moment *m, int64_t *reach,
+                                        int64_t *ticks)
+{
+    int64_t spans[BATCH], done = 0, hint = 0;
+    const int64_t n_groups = s->n_groups;
+    while (o->n_runs <= MAX_RUNS && n_groups <= MAX_SHARING && done < budget) {
+        int64_t n;
+        const int64_t count = next_spans(s, o, done, budget - done, spans, &n);
+        if (count == 0)
+            break;
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t i = spans[k], group = timed_group_of(s, i);
+            if (group < 0)
+                continue;
+            const int64_t low = elapsed(s, s->start[i], &hint);
+            const int64_t high = elapsed(s, s->end[i], &hint);
+            if (high <= low)
+                continue;
+            if (low >= m->due || reach[group] <= low) {
+                pass(m, low, edge, n_stretches, reach, n_groups, ticks);
+                reach[group] = larger(reach[group], high);
+                m->due = INT64_MAX;
+                for (int64_t one = 0; one < n_groups; one++)
+                    if (reach[one] > low)
+                        m->due = smaller(m->due, reach[one]);
+            } else {
+                reach[group] = larger(reach[group], high);
+            }
+        }
+        done += count;
+    }
+    return done;
+}
+
+/* Let the time pass up to `until`; see above. */
+EXPORT void ggscope_statistics_pass(Moment *m, int64_t until, const int64_t *edge,
+                                    int64_t n_stretches, const int64_t *reach,
+                                    int64_t n_groups, int64_t *ticks)
+{
+    if (n_groups <= MAX_SHARING)
+        pass(m, until, edge, n_stretches, reach, n_groups, ticks);
 }
 
 /* Return the qualities, a bit each, of the spans first <= i < stop that count and cover

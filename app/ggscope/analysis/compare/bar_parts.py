@@ -6,12 +6,14 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.compare.time_parts import op_ranges, time_of
+from ggscope.analysis.compare.time_parts import TIMED, op_ranges, time_of
+from ggscope.analysis.statistics.grouping import grouping
+from ggscope.analysis.statistics.scan import SpanScope, shared
 from ggscope.analysis.statistics.windows import Windows
-from ggscope.analysis.summary.bars import token_bars
+from ggscope.analysis.summary.bars import TokenBars, token_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.analysis.workers import Watcher, chunks, share_out
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Quality
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -53,7 +55,7 @@ class BarParts:
 
 
 def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
-    """Return the parts of the bars of a trace; O(spans log spans).
+    """Return the parts of the bars of a trace; O(spans log lanes), else log spans.
 
     Raises
     ------
@@ -61,6 +63,63 @@ def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
         From the watcher.
     """
     bars = token_bars(trace)
+    shares = _scanned(trace, bars, watcher)
+    if shares is None:
+        shares = _sorted(trace, bars, watcher)
+    ticks, total = shares.ticks, shares.ticks.sum(axis=1)
+    is_split = total > 0
+    idle = np.where(is_split, bars.duration * shares.divisor - total, 0)
+    return BarParts(
+        shares.families, ticks, idle, shares.divisor, is_split, shares.has_untimed,
+        shares.has_derived, bool(hidden_ops(trace) or hidden_graphs(trace)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shares:
+    """What `BarParts` tells of the ops that run."""
+
+    families: tuple[str, ...]
+    ticks: I64
+    divisor: int
+    has_untimed: bool
+    has_derived: bool
+
+
+def _scanned(trace: Trace, bars: TokenBars, watcher: Watcher | None) -> _Shares | None:
+    """Return the shares, by compiled code that goes over the ops in order of time.
+
+    None where it cannot.
+    """
+    is_timed, groups = bars.is_timed, grouping(trace, "family")
+    time = time_of(bars, is_timed)
+    lookup = groups.lookup
+    if lookup is None or not time.total or (lookup.table < 0).any():
+        return None
+    begin, end = time.elapsed(bars.start), time.elapsed(bars.end)
+    edges = np.unique(np.concatenate([begin[is_timed], end[is_timed]]))
+    scanned = shared(trace, groups, SpanScope(), time, edges, watcher)
+    if scanned is None:
+        return None
+    by_number, qualities = scanned
+    seen: Bools = np.asarray(by_number.any(axis=0), np.bool_)
+    families = np.flatnonzero(seen.any(axis=1))
+    numbers = np.flatnonzero(seen.any(axis=0))
+    divisor = lcm(*range(1, int(numbers.max(initial=0)) + 2))
+    rates = divisor // np.arange(1, len(groups) + 1)
+    parts = (by_number[:, families] * rates).sum(axis=2)
+    sums = np.zeros((len(edges), len(families)), np.int64)
+    np.cumsum(parts, axis=0, out=sums[1:])
+    ticks = sums[np.searchsorted(edges, end)] - sums[np.searchsorted(edges, begin)]
+    ticks[~is_timed] = 0
+    return _Shares(
+        tuple(groups.label(g) for g in families.tolist()), ticks, divisor,
+        bool(qualities - TIMED), Quality.DERIVED in qualities,
+    )  # fmt: skip
+
+
+def _sorted(trace: Trace, bars: TokenBars, watcher: Watcher | None) -> _Shares:
+    """Return the shares of any trace, by sorting where ops begin and end."""
     is_timed = bars.is_timed
     time = time_of(bars, is_timed)
     ranges = op_ranges(trace, None, time, "family", watcher)
@@ -93,13 +152,9 @@ def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
 
     share_out(add, chunks(n, 1), watcher)
     ticks[~is_timed] = 0
-    total = ticks.sum(axis=1)
-    is_split = total > 0
-    idle = np.where(is_split, bars.duration * divisor - total, 0)
-    return BarParts(
-        tuple(ranges.label(g) for g in groups), ticks, idle, divisor, is_split,
-        ranges.has_untimed, ranges.has_derived,
-        bool(hidden_ops(trace) or hidden_graphs(trace)),
+    return _Shares(
+        tuple(ranges.label(g) for g in groups), ticks, divisor, ranges.has_untimed,
+        ranges.has_derived,
     )  # fmt: skip
 
 

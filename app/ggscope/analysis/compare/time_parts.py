@@ -207,7 +207,7 @@ def op_ranges(
         low, high, group = low[order], high[order], group[order]
     return OpRanges(
         low, high, group, groups.label,
-        bool(seen - _TIMED), Quality.DERIVED in seen,
+        bool(seen - TIMED), Quality.DERIVED in seen,
     )  # fmt: skip
 
 
@@ -296,7 +296,7 @@ def _covers(
         sums = wall.tolist()
         return _Covers(
             [(groups.label(g), own) for g, own in enumerate(sums[:-1]) if own],
-            sums[-1], bool(qualities - _TIMED), Quality.DERIVED in qualities,
+            sums[-1], bool(qualities - TIMED), Quality.DERIVED in qualities,
         )  # fmt: skip
     ranges = op_ranges(trace, mask, time, by, watcher)
     low, high, group = ranges.low, ranges.high, ranges.group
@@ -316,7 +316,7 @@ def _covers(
     )
 
 
-_TIMED = {Quality.MEASURED, Quality.DERIVED}
+TIMED = {Quality.MEASURED, Quality.DERIVED}
 """Qualities of ops whose time is known."""
 NO_GROUP = "other"
 """Key of ops that are in no group."""

@@ -23,7 +23,7 @@ from ggscope.model.tables import I64, Array, Quality, Spans, distinct, quality_o
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.declared import Figures as FigureSums
-from ggscope.native.declared import Selection
+from ggscope.native.declared import Moment, Order, Selection
 from ggscope.native.library import library
 
 PERCENTILES = (0.50, 0.90, 0.99)
@@ -46,6 +46,10 @@ _OPEN, _OP_TICKS, _OP_BYTES, _OP_OPEN, _N_SUMS = range(10, 15)
 """Places of the figures of a group."""
 _TOTAL_PLAIN, _LEAST_PLAIN, _MOST_PLAIN, _N_PLAIN = 1, 2, 3, 8
 """The same among those of most spans."""
+MAX_SHARING = 64
+"""Groups that may share time at once."""
+_MAX_SHARES = 1 << 23
+"""Sums of groups by stretch of time, 8 bytes each for each worker."""
 MAX_KEYS = 1 << 25
 """Of more spans no keys are kept: later passes look up the group of each again."""
 
@@ -306,6 +310,39 @@ def covered(
     return scan.covered(edges)
 
 
+def shared(
+    trace: Trace,
+    groups: Grouping,
+    scope: SpanScope,
+    windows: Windows,
+    stretches: I64,
+    watcher: Watcher | None = None,
+) -> tuple[I64, set[Quality]] | None:
+    """Return how long spans of each group run, by how many groups run at once.
+
+    Parameters
+    ----------
+    windows : the only time that counts; at least one.
+    stretches : int64[n + 1], ascending, ticks of this time from its begin to its end;
+        stretch k lasts from ``stretches[k]`` to ``stretches[k + 1]``.
+
+    Returns
+    -------
+    (ticks, qualities) : int64[n, n_groups, n_groups], by stretch, group, and how many
+        groups run besides; and the qualities as of `covered`. None where the trace does
+        not fall into runs of spans in order of time, where there are very many
+        stretches, and where `can_scan` says no. Raises Cancelled from the watcher.
+    """
+    n = len(groups)
+    if n > MAX_SHARING or (len(stretches) - 1) * n * n > _MAX_SHARES:
+        return None
+    edges = TimeRuns(trace).edges if can_scan(trace, groups) else None
+    if edges is None:
+        return None
+    scan = _Scan(trace, groups, scope, SpanBlocks(trace), watcher, windows)
+    return scan.shared(edges, windows, stretches), scan.qualities()
+
+
 def _runs(edges: I64) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges.tolist())]
 
@@ -446,6 +483,10 @@ class _Scan:
 
     def covered(self, edges: I64) -> tuple[I64, set[Quality]]:
         """Return covered time and qualities; see the function of this name."""
+        return self._wall(edges, is_flat=False), self.qualities()
+
+    def qualities(self) -> set[Quality]:
+        """Return of which qualities spans cover any of the time."""
         seen: list[int] = []
 
         def look(_: int, rows: slice) -> None:
@@ -453,8 +494,7 @@ class _Scan:
             seen.append(kernel(self._selection, rows.start, rows.stop))
 
         self._last(look, self._blocks)
-        qualities = {one for one in Quality if any(bits >> one & 1 for bits in seen)}
-        return self._wall(edges, is_flat=False), qualities
+        return {one for one in Quality if any(bits >> one & 1 for bits in seen)}
 
     def _meets(self, edges: I64) -> bool:
         """Tell whether any span begins within one of its lane that counts."""
@@ -493,14 +533,61 @@ class _Scan:
     def _wall(self, edges: I64, *, is_flat: bool) -> I64:
         """Return how much time the spans of each group cover, and of all together.
 
-        Each worker takes a part of the time. What it needs to know of the spans before
-        is how far they reach. `is_flat` : no two of a lane share time.
+        `is_flat` : no two of a lane share time.
         """
         turns, first, stop = self._in_turn(edges, *self._touched(edges))
         cuts = time_cuts(self._trace.spans.start, first, stop)
-        n_parts = len(cuts) - 1
-        reach = np.full((n_parts + 1, self._n + 1), np.iinfo(np.int64).min)
-        wall = np.zeros((n_parts, self._n + 1), np.int64)
+        reach = self._reaches(cuts, is_flat=is_flat)
+        wall = np.zeros((len(cuts) - 1, self._n + 1), np.int64)
+
+        def cover(at: int, order: Order, n: int) -> int:
+            kernel = library().ggscope_statistics_cover
+            return int(kernel(self._selection, order, n, reach[at], wall[at]))
+
+        self._in_order(cuts, turns, cover)
+        total: I64 = wall.sum(axis=0)
+        return total
+
+    def shared(self, edges: I64, windows: Windows, stretches: I64) -> I64:
+        """Return how long groups run in stretches; see the function of this name."""
+        turns, first, stop = self._in_turn(edges, *self._touched(edges))
+        start = self._trace.spans.start
+        cuts = time_cuts(start, first, stop)
+        reach = self._reaches(cuts, is_flat=False)
+        n, n_stretches = self._n, len(stretches) - 1
+        # Each part begins with the first of its spans; all time before has passed.
+        begins = [
+            min((int(start[row]) for row, end in zip(cut, stop, strict=True)
+                 if row < end), default=self._trace.extent.end)
+            for cut in cuts[1:-1].tolist()
+        ]  # fmt: skip
+        inner = windows.elapsed(np.array(begins, np.int64)).tolist()
+        until = [*inner, int(stretches[-1])]
+        moments = [Moment(now=now, due=now) for now in (int(stretches[0]), *inner)]
+        ticks = np.zeros((len(moments), n_stretches, n, n), np.int64)
+
+        def share(at: int, order: Order, n_spans: int) -> int:
+            done = library().ggscope_statistics_share(
+                self._selection, order, n_spans, stretches, n_stretches, moments[at],
+                reach[at], ticks[at],
+            )  # fmt: skip
+            return int(done)
+
+        self._in_order(cuts, turns, share)
+        for at, moment in enumerate(moments):
+            library().ggscope_statistics_pass(
+                moment, until[at], stretches, n_stretches, reach[at], n, ticks[at]
+            )
+        total: I64 = ticks.sum(axis=0)
+        return total
+
+    def _reaches(self, cuts: I64, *, is_flat: bool) -> I64:
+        """Return how far the spans before each part reach, int64[n_parts, n + 1].
+
+        Each worker takes a part of the time: that is what it needs to know of the
+        spans before. The last of a part is of all groups.
+        """
+        reach = np.full((len(cuts), self._n + 1), np.iinfo(np.int64).min)
 
         def look_ahead(_: int, part: slice) -> None:
             at = part.start
@@ -509,23 +596,31 @@ class _Scan:
                     self._selection, low, high, is_flat, reach[at + 1]
                 )
 
+        self._last(look_ahead, [slice(k, k + 1) for k in range(len(cuts) - 2)])
+        np.maximum.accumulate(reach, axis=0, out=reach)
+        return reach
+
+    def _in_order(
+        self, cuts: I64, turns: Turns | None, step: Callable[[int, Order, int], int]
+    ) -> None:
+        """Call ``step(part, order, n)`` for the next n spans until all were gone over.
+
+        The parts that cuts make are shared out.
+        """
         is_over = Event()
 
-        def cover(worker: int, part: slice) -> None:
-            at = part.start
-            cursor, stop = cuts[at].copy(), cuts[at + 1]
-            heap = np.zeros(len(cursor), np.int64)
-            while not is_over.is_set():
-                left = int((stop - cursor).sum())
+        def go(worker: int, part: slice) -> None:
+            cursor, stop = cuts[part.start].copy(), cuts[part.start + 1]
+            n_runs = len(cursor)
+            order = Order(
+                stop=stop, cursor=cursor, heap=np.zeros(n_runs, np.int64), n_runs=n_runs
+            )
+            while left := int((stop - cursor).sum()):
                 n = min(left, _CALL_ROWS)
-                order = None
                 if turns is not None:
                     place = turns.before(cursor)
-                    order = turns.run[place : place + n]
-                if not library().ggscope_statistics_cover(
-                    self._selection, stop, cursor, heap, len(cursor), order, n,
-                    reach[at], wall[at],
-                ):  # fmt: skip
+                    order.turns = turns.run[place : place + n]
+                if is_over.is_set() or not step(part.start, order, n):
                     break
                 if worker == 0 and self._watcher is not None:
                     try:
@@ -534,12 +629,7 @@ class _Scan:
                         is_over.set()
                         raise
 
-        parts = [slice(k, k + 1) for k in range(n_parts)]
-        self._last(look_ahead, parts[:-1])
-        np.maximum.accumulate(reach, axis=0, out=reach)
-        self._last(cover, parts)
-        total: I64 = wall.sum(axis=0)
-        return total
+        self._last(go, [slice(k, k + 1) for k in range(len(cuts) - 1)])
 
     def _in_turn(
         self, edges: I64, first: I64, stop: I64

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import OPS, llama_like_trace
+from ggscope.analysis import workers
 from ggscope.analysis.compare.bar_parts import BarParts, bar_parts
+from ggscope.analysis.order import turns
+from ggscope.analysis.statistics import scan
 from ggscope.analysis.summary.bars import token_bars
 from ggscope.descriptions.tokens import parts_text
 from ggscope.errors import Cancelled
@@ -61,10 +64,14 @@ RUN_OPS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
-@given(TOKENS, RUN_OPS)
-def test_parts_equal_a_count_tick_by_tick_and_add_up(tokens, ops):
-    result = bar_parts(ops_in_tokens(tokens, ops))
+@pytest.mark.parametrize("is_compiled", [True, False])
+@settings(max_examples=100, deadline=None)
+@given(tokens=TOKENS, ops=RUN_OPS)
+def test_parts_equal_a_count_tick_by_tick_and_add_up(is_compiled, tokens, ops):
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_compiled:
+            patch.setattr(scan, "MAX_SHARING", 0)
+        result = bar_parts(ops_in_tokens(tokens, ops))
 
     for row, token in enumerate(tokens):
         slow = slow_parts(token, ops)
@@ -75,6 +82,46 @@ def test_parts_equal_a_count_tick_by_tick_and_add_up(tokens, ops):
             assert sum(slow.values()) == end - begin
             mine = result.shares(np.array([row]))[0]
             assert mine.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("keeps_order", [True, False])
+def test_workers_share_the_time_out_without_a_loss(
+    monkeypatch: pytest.MonkeyPatch, seed: int, n_workers: int, keeps_order: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    length = rng.integers(0, 300, 40)
+    begin = np.sort(rng.integers(0, 6_000, 40))
+    tokens = [
+        (int(a), int(a + b), bool(c))
+        for a, b, c in zip(begin, length, rng.random(40) < 0.8, strict=True)
+    ]
+    columns = (
+        rng.integers(0, 4, 900), rng.integers(0, 6_500, 900),
+        rng.integers(0, 10 + 200 * (seed % 2), 900),
+        rng.integers(1, len(OPS.names), 900), rng.random(900) < 0.9,
+    )  # fmt: skip
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    trace = ops_in_tokens(tokens, list(rows))
+    with monkeypatch.context() as patch:
+        patch.setattr(scan, "MAX_SHARING", 0)
+        expected = bar_parts(trace)
+    for module in (turns, workers):
+        monkeypatch.setattr(module, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(turns, "LEAST_SHARED", 32)
+    monkeypatch.setattr(scan, "_CALL_ROWS", 50)
+    if keeps_order:
+        monkeypatch.setattr(turns, "LEAST_SPANS", 1)
+
+    result = bar_parts(trace)
+
+    for row in range(len(tokens)):
+        assert found_parts(result, row) == found_parts(expected, row)
+    assert result.families == expected.families
+    assert result.is_split.tolist() == expected.is_split.tolist()
+    assert result.has_untimed == expected.has_untimed
+    assert result.is_split.any()
 
 
 def test_families_that_run_at_once_share_the_time() -> None:
