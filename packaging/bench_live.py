@@ -149,7 +149,7 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
 
     A frame is a picture, or a picture that has moved on by pixels; an update one that
     shows more records. Lag is the age of its newest record when it is out. How
-    much of the share of a core is the kernel's is told as well: mostly it gives the
+    much of the share of a core is the kernel's is stated as well: mostly it gives the
     process memory that it has not had before. The first seconds, in which panes are
     made and filled, do not count.
     """

@@ -396,7 +396,7 @@ def trace_file(kind: str, n: int) -> TraceFile:
 
 
 def is_there(file: TraceFile, folder: Path) -> bool:
-    """Tell whether the file is whole; a mark beside it says which size is whole."""
+    """Return whether the file is whole; a mark beside it says which size is whole."""
     path = folder / file.name
     if not path.is_file():
         return False

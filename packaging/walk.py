@@ -44,12 +44,12 @@ LINE_LENGTH = 6_000
 FREEZE_S = 5.0
 """A main thread that computes for so long without waiting for events is frozen."""
 TRAIL = 200
-"""So many of the last keys, moves and clicks are told where something went wrong."""
+"""So many of the last keys, moves and clicks are stated where something went wrong."""
 TELL_S = 30.0
 """So long the program may take to say what it is at."""
 MAX_HOMELESS = 0.1
 """Of the rounds so many may end with windows open. On a machine with far more to do
-than cores about one in eighty does, why is not known; each is told."""
+than cores about one in eighty does, why is not known; each is stated."""
 CLIPBOARD_S = 1.0
 """So long somebody else owns the clipboard at the end of a round."""
 NOT_PRESSED = {"file.quit"}
@@ -140,7 +140,7 @@ class Display:
     def take_clipboard(self) -> None:
         """Own the clipboard, as any program does in which somebody copies something.
 
-        Whoever owned it, also the selection that the middle button pastes, is told,
+        Whoever owned it, also the selection that the middle button pastes, is stated,
         and need not keep what was copied any longer. For that the new owner has to be
         there a while: Qt keeps what it has where the clipboard is nobody's. Then it is
         nobody's: who pasted from an owner that says nothing would wait for 5 s.
@@ -560,7 +560,7 @@ class Walker:
             self._answer()
 
     def _close_all(self) -> bool:
-        """Close dialogs and tabs; tell whether the start page is all that is left."""
+        """Close dialogs and tabs; return whether the start page is all that is left."""
         for _ in range(10):
             for _ in range(4):
                 self.display.press("Escape")
@@ -598,7 +598,7 @@ class Walker:
         self.look()
 
     def _revive(self) -> bool:
-        """Start again what was quit; tell whether it was running all the time."""
+        """Start again what was quit; return whether it was running all the time."""
         if self.program.is_running:
             return True
         code = self.program.process.returncode
@@ -641,7 +641,7 @@ class Walker:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def _is_busy(self) -> bool:
-        """Tell whether the main thread has been running for all of 50 ms."""
+        """Return whether the main thread has been running for all of 50 ms."""
         path = Path(f"/proc/{self.program.process.pid}/stat")
         for _ in range(5):
             try:

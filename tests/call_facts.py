@@ -60,7 +60,7 @@ def problems(trace: Trace, *, has_end: bool) -> list[tuple[str, int, str]]:
 
 
 def facts(trace: Trace, *, has_end: bool = True) -> dict[str, object]:
-    """Return all that is told, independent of the order of rows and of tick 0."""
+    """Return all that is stated, independent of the order of rows and of tick 0."""
     return {
         "calls": call_rows(trace),
         "markers": marker_rows(trace),

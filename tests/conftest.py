@@ -58,7 +58,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _wants_display(config: pytest.Config) -> bool:
-    """Tell whether only tests of the display itself are to run."""
+    """Return whether only tests of the display itself are to run."""
     if not os.environ.get("DISPLAY"):
         return False
     if config.getoption("markexpr", "") == "gl":

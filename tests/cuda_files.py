@@ -20,7 +20,7 @@ START_US = 98_765_000_000
 
 @dataclass(frozen=True)
 class Call:
-    """A call; times in µs; `size` -1: none; `result` None: not told."""
+    """A call; times in µs; `size` -1: none; `result` None: not stated."""
 
     begin: int
     end: int

@@ -17,7 +17,7 @@ START_NS = 1_767_225_600_000_000_000
 
 @dataclass(frozen=True)
 class Request:
-    """What a log tells of a request; times in ms, -1 = the line is not there."""
+    """What a log states about a request; times in ms, -1 = the line is not there."""
 
     slot: int
     task: int

@@ -248,7 +248,7 @@ CONDITIONS = {
     "no_op_start": "some ops of an NPU's profile have no first cycle, others have",
     "counter_wraps": "a cycle counter wrapped more than once between two lines",
     "unpaired_events": "events of an NPU's thread have a begin or an end alone",
-    "npu_events_lost": "batches state more events than lines tell of",
+    "npu_events_lost": "batches state more events than lines list",
     "imatrix_cut": "entries of an importance matrix are cut or damaged",
     "imatrix_misfit": "an importance matrix is of another model",
     "broken_bench_row": "a row of llama-bench is cut or has no speed",

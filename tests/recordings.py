@@ -51,7 +51,7 @@ def requests() -> dict[str, Any]:
 
 
 def ubatch_event(ubatch: dict[str, Any]) -> bytes:
-    """Return the body of the event by which a ring tells a ubatch."""
+    """Return the body of the event by which a ring states a ubatch."""
     n = len(ubatch["tokens"])
     head = struct.pack(
         "<IIIIQ", ubatch["ubatch"], n, n, ubatch["phase"], ubatch["context"]
@@ -135,7 +135,7 @@ def sidecar(**changes: Any) -> dict[str, Any]:
 
 
 def records(*, later: int = 0) -> bytes:
-    """Return the records that the sidecar tells of, `later` ns later."""
+    """Return the records of the sidecar, `later` ns later."""
     rows = np.zeros(N_GRAPHS * N_THREADS * len(NODES), TRACE)
     at = 0
     for graph in range(N_GRAPHS):

@@ -14,7 +14,7 @@ def _shown(text: str) -> str:
 
 
 def lane_of(trace: Trace, lane: int) -> tuple[object, ...]:
-    """Return what tells lanes apart: kind, groups, name and the lane beneath."""
+    """Return what distinguishes lanes: kind, groups, name and the lane beneath."""
     one = trace.lanes[lane]
     over = one.attributes.get("over", "")
     beneath = _shown(trace.lanes[int(over)].name) if over.isdecimal() else ""

@@ -41,7 +41,7 @@ def reading_trace(
 ) -> Trace:
     """Return a run in which op i reads (tensor, offset, size) number i.
 
-    All ops are repeated, on one thread, 100 ns apart; -1 = the trace does not tell.
+    All ops are repeated, on one thread, 100 ns apart; -1 = the trace does not state.
     """
     builder = TraceBuilder()
     builder.ops = OPS

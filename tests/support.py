@@ -26,7 +26,7 @@ def corpus_path() -> Path | None:
 
 
 def may_use_corpus(module: Path) -> bool:
-    """Tell whether a module's tests may look for the corpus: its text says so."""
+    """Return whether a module's tests may look for the corpus: its text says so."""
     return b"corpus" in module.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Runs a program with the tracer in it, and takes what its ring tells."""
+"""Runs a program with the tracer in it, and takes what its ring states."""
 
 import io
 import json

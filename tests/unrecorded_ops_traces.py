@@ -1,4 +1,4 @@
-"""Traces beside a graph that has ops of which no record tells."""
+"""Traces beside a graph that has ops of which no record states."""
 
 from dataclasses import replace
 

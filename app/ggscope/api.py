@@ -390,7 +390,7 @@ def accesses(trace: Trace, where: str = "", time: Time | None = None) -> Table:
 def summary(trace: Trace, *, peak: float | None = None) -> dict[str, Any]:
     """Return tokens/s, what took the time and what limits the run.
 
-    The keys are those of ``ggscope summary --json``; what the trace does not tell is
+    The keys are those of ``ggscope summary --json``; what the trace does not state is
     None, with the reason under "unknown".
 
     Parameters

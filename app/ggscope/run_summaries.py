@@ -1,6 +1,6 @@
 """Summaries of runs that are not kept: what a table of many runs shows of each.
 
-What the sidecar of a recording tells needs no event. Times of ops do: then a run is
+What the sidecar of a recording states needs no event. Times of ops do: then a run is
 read, summed up and let go of, one at a time, and the result is kept on disk by size and
 time of its files.
 """
@@ -192,7 +192,7 @@ def summaries(
 def _summed(
     known: RunSummary, trace: Trace, context: ReadContext | None = None
 ) -> RunSummary:
-    """Return a summary with what all events of a trace tell."""
+    """Return a summary with what all events of a trace state."""
     families = None
     blocks = SpanBlocks(trace)
     if len(stat_table(trace, "op", blocks=blocks, watcher=context).rows):

@@ -153,7 +153,7 @@ def open_parts(
     reader_id : for the traces; side files are read by who recognised them.
     admit : is told what reading the traces would cost; see `registry.open_trace`.
     shifts : what is added to the times of some files, such as ``-1.5ms``, in place of
-        what their clocks tell.
+        what their clocks show.
     required : a file without which the others are no answer; None = each is optional.
 
     Raises
@@ -322,7 +322,7 @@ def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
 
     Parameters
     ----------
-    shifts : as in `open_parts`; "" = as their clocks tell.
+    shifts : as in `open_parts`; "" = as their clocks show.
 
     Raises
     ------

@@ -76,7 +76,7 @@ class Child:
     status: int = 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long, pass signals on; tell whether the program has ended."""
+        """Wait so long, pass signals on; return whether the program has ended."""
         if self._has_ended():
             return True
         if sys.platform == "darwin":  # has no sigtimedwait

@@ -54,8 +54,8 @@ def completion(shell: str, parser: ArgumentParser, preamble: str = "") -> str:
     """Return the script that completes `parser`'s program in a shell.
 
     Values are those of `choices`. An action may have `complete` as shtab knows it; the
-    other values that name files are told by their metavar, and every argument without
-    choices is a file.
+    other values that name files are determined by their metavar, and every argument
+    without choices is a file.
 
     Raises
     ------

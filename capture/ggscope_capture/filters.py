@@ -1,4 +1,4 @@
-"""What a tracer leaves out: its filters, as the sidecar of a recording tells them."""
+"""What a tracer leaves out: its filters, as the sidecar of a recording states them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def outputs_of(settings: Settings) -> dict[str, Any]:
 
 
 def live_of_page(control: Any, ops: Mapping[str, int]) -> dict[str, Any]:
-    """Return what the first page of a ring tells the tracer, as `live_of`.
+    """Return what the first page of a ring states the tracer, as `live_of`.
 
     Parameters
     ----------

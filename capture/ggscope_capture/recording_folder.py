@@ -261,7 +261,7 @@ class RecordingFolder:
 def partial_of(target: Path) -> Path:
     """Return the recording folder of an output, beside it.
 
-    A name that would be too long is cut, and told from others by its hash.
+    A name that would be too long is cut, and distinguished from others by its hash.
     """
     name = f"{target.name}{FOLDER_SUFFIX}"
     if len(os.fsencode(name)) > files.MAX_NAME_BYTES - _TWIN_BYTES:

@@ -110,7 +110,7 @@ class Ring:
 
     Attributes
     ----------
-    identity : what tells this ring from all others, in hexadecimal digits.
+    identity : what distinguishes this ring from all others, in hexadecimal digits.
     control : the control page, a view of the mapped file.
     lanes : (n_lanes,) of `LANE`, likewise.
     lost : int64[n_lanes], records that were overwritten before they were read here.

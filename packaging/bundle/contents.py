@@ -113,7 +113,7 @@ _DROPPED_FOLDERS = (
 
 
 def is_kept(name: str) -> bool:
-    """Tell whether a file of PyInstaller's list belongs into the bundle."""
+    """Return whether a file of PyInstaller's list belongs into the bundle."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.as_posix().startswith(_DROPPED_FOLDERS) or "__pycache__" in path.parts:
         return False

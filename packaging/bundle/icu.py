@@ -33,7 +33,7 @@ _ASSEMBLER = """
 
 
 def is_kept(name: str) -> bool:
-    """Tell whether a table is kept; `name` is without that of the package."""
+    """Return whether a table is kept; `name` is without that of the package."""
     return name.startswith("coll/") or name.endswith(".nrm") or name in _COMMON
 
 

@@ -148,7 +148,7 @@ class Program:
         return self.told()
 
     def told(self) -> list[Ubatch]:
-        """Return the ubatches that were told since, each once."""
+        """Return the ubatches that were stated since, each once."""
         size = ctypes.c_uint64.in_dll(self.library, "n_told")
         data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "told")
         events = [event for event, _ in frames(bytes(data[: size.value]))]

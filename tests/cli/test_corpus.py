@@ -39,7 +39,7 @@ CUT = {
     "npu/invalid_20_cycle_is_float_nan.json": "broken_json",
     "npu/invalid_24_truncated_json.json": "truncated_json",
 }
-"""Refused by strict readers; what stands before the fault opens here, and is told."""
+"""Refused by strict readers; what stands before the fault opens here, and is stated."""
 
 
 def is_broken(entry):

@@ -125,7 +125,7 @@ def sound_events(path: Path) -> list[dict]:
 
     By the rules of the format: an element that is no object, an event without a type,
     one whose times are missing or no numbers, and an access of no known direction.
-    Negative cycles are told as a breach, and count as they stand.
+    Negative cycles are stated as a breach, and count as they stand.
     """
     text = path.read_text("utf-8")
     if path.suffix == ".jsonl":

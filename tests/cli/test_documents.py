@@ -46,7 +46,7 @@ def commands_in(pattern: re.Pattern[str]) -> list[str]:
 
 
 def can_run(command: str) -> bool:
-    """Tell whether a command ends by itself, without a window or another program."""
+    """Return whether a command ends by itself, without a window or another program."""
     program, first, *others = shlex.split(command)
     is_one = program == "ggscope" and first in COMMANDS and first not in NOT_RUN
     return is_one and "--follow" not in others

@@ -106,7 +106,7 @@ def test_logs_join_no_trace_of_their_folder(run, tmp_path, path):
 
 
 def _has_sums(name: str, entry: dict[str, Any]) -> bool:
-    """Tell whether the index of the corpus counts lines as the reader does."""
+    """Return whether the index of the corpus counts lines as the reader does."""
     return bool(entry["eval_lines"]) and "dialects" not in name
 
 

@@ -295,7 +295,7 @@ def test_kill_at_a_random_moment_leaves_an_old_or_a_new_file(
 
 
 def is_whole(path: Path) -> bool:
-    """Tell whether a file ends as its format does."""
+    """Return whether a file ends as its format does."""
     return path.read_bytes().rstrip().endswith(ENDS[path.suffix])
 
 

@@ -24,7 +24,7 @@ DOTTED = re.compile(
 
 
 def is_there(path: str) -> bool:
-    """Tell whether a path is one of the project, from any folder that holds some."""
+    """Return whether a path is one of the project, from any folder that holds some."""
     expected = path.rstrip("/")
     roots = (ROOT, ROOT / "app", APP, ROOT / "resources" / "docs")
     if any((root / expected).exists() for root in roots):
@@ -47,7 +47,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def is_module_or_name(dotted: str) -> bool:
-    """Tell whether ``folder.module.name`` leads somewhere."""
+    """Return whether ``folder.module.name`` leads somewhere."""
     place, parts = APP, dotted.split(".")
     for i, part in enumerate(parts):
         if (place / part).is_dir():

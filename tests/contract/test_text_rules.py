@@ -132,7 +132,7 @@ def is_tip(value: ast.expr | None) -> bool:
 
 
 def prints(tree: ast.AST) -> bool:
-    """Tell whether a file writes to a stream of the process itself."""
+    """Return whether a file writes to a stream of the process itself."""
     streams = {"__stdout__", "__stderr__", "stdout", "stderr"}
     for call, name in calls(tree):
         if name == "print":
@@ -183,7 +183,7 @@ def bad_entries(tree: ast.AST) -> list[int]:
 
 
 def is_named_here(argument: ast.expr) -> bool:
-    """Tell whether an argument is a constant, translated or not, or an action."""
+    """Return whether an argument is a constant, translated or not, or an action."""
     if isinstance(argument, ast.Call):
         return len(argument.args) == 1 and isinstance(argument.args[0], ast.Constant)
     is_action = isinstance(argument, ast.Name) and argument.id == "action"

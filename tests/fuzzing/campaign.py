@@ -67,7 +67,7 @@ SANITIZED = (
 )
 """Readers with compiled scans."""
 MINUTES = 10.0
-"""How long a campaign takes that is told neither minutes nor cases."""
+"""How long a campaign takes that is stated neither minutes nor cases."""
 STUCK_SECONDS = 120.0
 """A case that neither ends nor computes for so long waits for something."""
 _STATUS = struct.Struct("<qd5q")

@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def renews_golden(request: pytest.FixtureRequest) -> bool:
-    """Tell whether golden files are to be written anew."""
+    """Return whether golden files are to be written anew."""
     return (
         bool(request.config.getoption("--regenerate-golden", default=False))
         or os.environ.get("GGSCOPE_REGENERATE_GOLDEN") == "1"

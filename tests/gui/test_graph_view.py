@@ -605,7 +605,7 @@ def test_narrow_head_hides_what_has_no_room(view: GraphView) -> None:
 
 
 def in_view(view: GraphView, box: int) -> bool:
-    """Tell whether all of a box is on the canvas."""
+    """Return whether all of a box is on the canvas."""
     assert view.shown is not None
     layout, camera, size = view.shown.layout, view.camera, view.canvas_size()
     x0, x1 = ((float(v[box]) - camera.x) * camera.zoom for v in (layout.x0, layout.x1))

@@ -164,7 +164,7 @@ def _words(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
 def _are_equal(
     data: Bytes, at: I64, length: I64, other: I64, other_length: I64
 ) -> bool:
-    """Tell whether all labels equal their others, byte for byte."""
+    """Return whether all labels equal their others, byte for byte."""
     if not np.array_equal(length, other_length):
         return False
     for k in range(0, int(length.max()), 8):

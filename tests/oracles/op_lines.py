@@ -31,7 +31,7 @@ _NONE = (None,) * 5
 
 
 def rows_of(text: str) -> list[Row]:
-    """Return what lines tell, in their order; the text ends with a line end."""
+    """Return what lines state, in their order; the text ends with a line end."""
     items: list[Row] = []
     left = prefix = 0
     for number, line in enumerate(text.split("\n")[:-1]):

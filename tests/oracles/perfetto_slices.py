@@ -1,4 +1,4 @@
-"""What a Perfetto trace tells, packet by packet, by Perfetto's own protobuf classes.
+"""What a Perfetto trace states, packet by packet, by Perfetto's own protobuf classes.
 
 Of clocks it knows those that a snapshot shows beside the clock of the trace.
 """
@@ -32,7 +32,7 @@ class Slice:
 
 @dataclass
 class Told:
-    """All that a file tells."""
+    """All that a file states."""
 
     slices: list[Slice] = field(default_factory=list)
     instants: list[tuple[int, str]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Event:
 
 
 def told(data: bytes) -> Told:
-    """Return what a trace tells."""
+    """Return what a trace states."""
     return _Reading(data).told
 
 

@@ -22,7 +22,7 @@ def union(intervals: list[tuple[int, int]]) -> int:
 
 
 def is_timed(trace: Trace, span: int) -> bool:
-    """Tell whether begin and end of a span are measured or derived."""
+    """Return whether begin and end of a span are measured or derived."""
     return int(quality_of(trace.spans.flags[span : span + 1])[0]) <= Quality.DERIVED
 
 

@@ -191,7 +191,7 @@ class PatternNumbers:
         Raises
         ------
         HashCollisionError
-            If two of the patterns so far cannot be told apart.
+            If two of the patterns so far cannot be distinguished.
         LimitExceededError
             If there are too many patterns.
         """

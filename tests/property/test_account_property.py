@@ -61,7 +61,7 @@ class Truth:
 
 @dataclass
 class Done:
-    """An op as the trace tells of it, and what it truly does."""
+    """An op as recorded, and what it really does."""
 
     name: str
     reads: tuple[Read, ...]

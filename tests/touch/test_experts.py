@@ -16,7 +16,7 @@ SAMPLE = ROOT / "resources" / "samples" / "moe-experiment"
 
 
 def is_whole(combo: QComboBox) -> bool:
-    """Tell whether all words of the choice can be seen."""
+    """Return whether all words of the choice can be seen."""
     option = QStyleOptionComboBox()
     combo.initStyleOption(option)
     kind, part = (

@@ -224,7 +224,7 @@ class _Running:
         self.pid = pid
 
     def is_of(self, application: str) -> bool:
-        """Tell whether its windows say that they belong to an application."""
+        """Return whether its windows say that they belong to an application."""
         asked = ["xdotool", "search", "--onlyvisible", "--pid", str(self.pid)]
         result = subprocess.run(asked, capture_output=True, text=True, check=False)
         message = subprocess.run(

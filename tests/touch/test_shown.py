@@ -1,4 +1,4 @@
-"""What is hidden is said, what is seen is exported, what is told is short."""
+"""What is hidden is said, what is seen is exported, what is stated is short."""
 
 from collections.abc import Callable
 from dataclasses import replace

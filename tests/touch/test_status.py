@@ -1,4 +1,5 @@
-"""The strips of the window, above and below the views: what they tell is told whole."""
+"""The strips of the window, above and below the views: what they tell is stated
+whole."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ from touching import Hand
 DEMO = ROOT / "resources" / "samples" / "llama-demo.ggmlviz"
 N = 11
 LEAST = 6
-"""Letters of a name, beside the …, that tell files apart."""
+"""Letters of a name, beside the …, that distinguish files."""
 
 
 def shown_name(bar: TabBar, position: int) -> tuple[str, int]:

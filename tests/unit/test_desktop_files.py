@@ -1,4 +1,4 @@
-"""What a Linux desktop is told: valid, named after one id, and claiming no more."""
+"""What a Linux desktop is stated: valid, named after one id, and claiming no more."""
 
 import configparser
 import os

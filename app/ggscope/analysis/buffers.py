@@ -189,13 +189,13 @@ def _groups(trace: Trace, by: Grouping) -> tuple[I64, tuple[str, ...]]:
 class BufferUse:
     """What accesses a buffer, one row per buffer.
 
-    Lives of one address share its accesses: which one an access meant is not told.
+    Lives of one address share its accesses: which one an access meant is not stated.
 
     Attributes
     ----------
     count : int64[n], accesses, each op's once; views are none.
     bytes : int64[n], known bytes of them.
-    unsized : int64[n], accesses whose bytes nothing tells.
+    unsized : int64[n], accesses of unknown size.
     last_span : int64[n], the last span to access it by start; -1 none.
     n_lives : int64[n], buffers with the same address.
     is_open : bool[n], buffers of weights where reads of weights name no buffer: some

@@ -40,7 +40,7 @@ class ModelTensors:
 
 
 def is_model_alone(trace: Trace) -> bool:
-    """Tell whether a trace lists the tensors of a model and records no run of it."""
+    """Return whether a trace lists the tensors of a model and records no run of it."""
     return bool(
         trace.models
         and len(trace.tensors)

@@ -46,7 +46,7 @@ class TensorReads:
     ----------
     accesses, bytes : int64[n_tensors], known accesses, and bytes read or written by
         them, each op's once. None where the trace records no access.
-    unsized : int64[n_tensors], of `accesses` those whose bytes nothing tells; None as
+    unsized : int64[n_tensors], of `accesses` those of unknown size; None as
         `accesses`.
     ticks : int64[n_tensors], time of the ops that are booked on a tensor, see
         ``weights.booked_on``, summed over threads; `UNKNOWN` where no duration of them
@@ -156,7 +156,7 @@ def tensor_reads(trace: Trace, watcher: Watcher | None = None) -> TensorReads:
 
 
 def _open_reads(heat: Heat) -> npt.NDArray[np.bool_]:
-    """Tell of which tensors there may be further accesses, bool[n_tensors]."""
+    """Return of which tensors there may be further accesses, bool[n_tensors]."""
     is_open = heat.unknown_read + heat.unknown_written > 0
     units = heat.unit_unrecorded | heat.unit_cut | (heat.unit_maybe > 0)
     np.logical_or.at(is_open, heat.places.tensor, units)

@@ -1,4 +1,4 @@
-"""How long requests of a server wait and take, from what its log tells."""
+"""How long requests of a server wait and take, from what its log states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _S, _MS = 1e9, 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTimes:
-    """What each request waits and takes; float64[n], NaN where the log does not tell.
+    """What each request waits and takes; float64[n], NaN where not in the log.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class RequestShares:
     ----------
     n : how many they are.
     queued, prompt, generated : shares of their summed time, 0..1; `queued` is None, and
-        no part of the sum, unless the log tells it of each of them.
+        no part of the sum, unless the log states it of each of them.
     reprocessed : of the prompt tokens that were computed, the share that had been in
-        the cache; None unless the log tells it of each of them.
+        the cache; None unless the log states it of each of them.
     """
 
     n: int

@@ -52,7 +52,7 @@ def share_out(
     work : takes the number of the worker, in ``range(n_workers())``, and a piece;
         pays off where it releases the interpreter lock. No two calls for the same
         worker overlap.
-    watcher : told after every piece how many rows are done.
+    watcher : notified after every piece of how many rows are done.
     done, total : rows done before these pieces, and in all (0: only these).
 
     Raises

@@ -109,7 +109,7 @@ class PaintWatch(QObject):
         return False
 
     def event(self, event: QEvent) -> bool:
-        """Tell that the paint is over."""
+        """Report that the paint is over."""
         if event.type() != _PAINTED:
             return super().event(event)
         self._is_posted = False

@@ -630,7 +630,7 @@ class _Bench:
         heatmap = heatmap_of(document)
         canvas, trace = self._canvas(), document.session.trace
         if heatmap is None or canvas is None or trace is None or not self._heatmap.at:
-            raise BenchError(f"{self._path.name} tells of no place in a model file.")
+            raise BenchError(f"{self._path.name} names no offset in a model file.")
         since = self._heatmap.at - self._opened - complete
         self._figures["heatmap_first_s"] = round(max(since, 0.0), 3)
         selecting = Selecting(document, (canvas, heatmap.canvas))

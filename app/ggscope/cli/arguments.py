@@ -606,7 +606,7 @@ def _add_diff(parser: _Parser) -> None:
     parser.epilog = (
         "exit codes: 0 equal, 1 different, 2 not comparable, not readable or wrong "
         "usage. A folder of several recordings is one side of several runs; their "
-        "ranges tell a change from noise."
+        "ranges distinguish a change from noise."
     )
 
 

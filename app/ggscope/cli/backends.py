@@ -90,7 +90,7 @@ def _table(
     left: tuple[int, ...],
     limit: int,
 ) -> None:
-    # Columns of which the file tells nothing are left out.
+    # Columns of which the file states nothing are left out.
     filled = [i for i in range(len(head)) if any(row[i] for row in rows)]
     output.emit(f"\n{title}")
     output.emit(

@@ -99,7 +99,7 @@ def _print(
 
 
 def _print_shares(comparison: Comparison, limits: list[str], limit: int) -> None:
-    """Print what can be told without a common clock: counts and shares of time."""
+    """Print what needs no common clock: counts and shares of time."""
     for line in [*limits, *only_text(comparison)]:
         output.emit(one_line(line))
     rows = comparison.shares[:limit]

@@ -186,7 +186,7 @@ class _StatusLine:
         self._text, self._next = "", 0.0
 
     def show(self, finished: FinishedRequests, message: str) -> None:
-        """Show how many requests have ended, and what the log tells of others."""
+        """Show how many requests have ended, and what the log states about others."""
         now = time.monotonic()
         if not self._is_shown or (self._text and now < self._next):
             return

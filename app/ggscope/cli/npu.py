@@ -30,7 +30,7 @@ _MAX_SHOWN = 40
 
 
 def run(arguments: Namespace) -> int:
-    """Print what each trace tells of its NPU; return the exit code."""
+    """Print what each trace states about its NPU; return the exit code."""
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)

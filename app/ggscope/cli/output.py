@@ -108,7 +108,7 @@ def own_stdout(to_stderr: bool) -> Iterator[None]:
         os.dup2(saved, 1)
         try:
             own.flush()
-        except OSError:  # told already, or a pipe that nobody reads
+        except OSError:  # reported already, or a pipe that nobody reads
             _forget(own)
         own.close()
 
@@ -218,7 +218,7 @@ def width() -> int:
 
 
 def tell(text: str) -> None:
-    """Write to stderr; nobody can be told where that fails."""
+    """Write to stderr; failures of that are ignored."""
     try:
         _write(sys.stderr, text)
         sys.stderr.flush()

@@ -242,7 +242,7 @@ def for_each_file(
     work: Callable[[Path], tuple[int, object]],
     on_error: Callable[[Path, TraceError], object] | None = None,
 ) -> Results:
-    """Do `work` for every file; a failure is told and does not stop the next.
+    """Do `work` for every file; a failure is reported and does not stop the next.
 
     `work` returns an exit code and the file's JSON; `on_error` makes the JSON of a
     file that failed (default: `failure_json`).

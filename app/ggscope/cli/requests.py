@@ -1,4 +1,4 @@
-"""``ggscope requests``: what a server's log tells of each request."""
+"""``ggscope requests``: what a server's log states about each request."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -65,7 +65,7 @@ CPU_TIPS = {
 
 
 def op_cells(group: OpGroup) -> list[str]:
-    """Return a row of `OP_COLUMNS`; "" where the file does not tell."""
+    """Return a row of `OP_COLUMNS`; "" where the file does not state it."""
     return [
         group.backend,
         group.op,
@@ -82,7 +82,7 @@ def op_cells(group: OpGroup) -> list[str]:
 
 
 def split_cells(group: SplitGroup) -> list[str]:
-    """Return a row of `SPLIT_COLUMNS`; "" where the file does not tell."""
+    """Return a row of `SPLIT_COLUMNS`; "" where the file does not state it."""
     has_copies = group.n_inputs > 0
     return [
         format_count(group.number),

@@ -289,7 +289,7 @@ def waterfall_text(waterfall: Waterfall, unit: Unit) -> str:
 
 
 def waterfall_notes(waterfall: Waterfall) -> list[str]:
-    """Return what steps mean where their names do not tell."""
+    """Return what steps mean where their names do not show."""
     keys = {step.key for step in waterfall.steps}
     notes = []
     if OVERLAP in keys:

@@ -84,7 +84,7 @@ def coverage_text(coverage: TraceCoverage) -> str:
 def left_out_text(coverage: TraceCoverage) -> str:
     """Return what the trace as a whole leaves out; "" for nothing.
 
-    Without what is told op by op or tensor by tensor, and what a view leaves out.
+    Without what is stated op by op or tensor by tensor, and what a view leaves out.
     """
     return "; ".join(
         omission_text(omission)

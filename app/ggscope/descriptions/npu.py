@@ -81,7 +81,7 @@ def difference_text(claim: DeclaredMetric) -> str:
 
 
 def verdict_text(claim: DeclaredMetric) -> str:
-    """Return the verdict; why nothing can be told where that is so."""
+    """Return the verdict; why nothing can be determined where that is so."""
     if claim.agrees is not None:
         return claim.verdict
     if claim.computed is None:

@@ -30,7 +30,7 @@ UNKNOWN = ""
 
 
 def request_cells(trace: Trace, row: int) -> list[str]:
-    """Return a row of `REQUEST_COLUMNS`; "" where the log does not tell."""
+    """Return a row of `REQUEST_COLUMNS`; "" where the log does not state it."""
     assert trace.log is not None
     requests = trace.log.requests
     reason = int(requests.reason[row])

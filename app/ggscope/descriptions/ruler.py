@@ -18,7 +18,7 @@ def ruler_lines(
 ) -> tuple[str, ...]:
     """Return the length with all of its digits, and what lies between the points.
 
-    `facts` of another range, or None, are not there yet: only the length is told.
+    `facts` of another range, or None, are not there yet: only the length is stated.
     """
     unit = trace.clock.unit
     length = format_duration(time.duration, unit)

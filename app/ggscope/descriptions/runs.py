@@ -124,7 +124,7 @@ def run_name(folder: Path, run: RunSummary) -> str:
 
 
 def run_differences(runs: Sequence[RunSummary]) -> list[str]:
-    """Return what tells each run from the others; "" where it is not known."""
+    """Return what distinguishes each run from the others; "" where it is not known."""
     return command_differences([run.command for run in runs])
 
 
@@ -240,10 +240,10 @@ def _date(run: RunSummary) -> RunCell:
 
 
 def command_differences(commands: Sequence[str]) -> list[str]:
-    """Return what tells each command line from the others: ``-t 2``, ``-t 1``.
+    """Return what distinguishes each command line from the others: ``-t 2``, ``-t 1``.
 
     Programs are compared by the last part of their paths that differs. Of paths the
-    name is told, of many options the first three. "" where nothing differs, or the
+    name is stated, of many options the first three. "" where nothing differs, or the
     command is not known.
     """
     known = [_options(command) for command in commands]
@@ -285,7 +285,7 @@ def _options(command: str) -> dict[str, str]:
 
 
 def _distinct_programs(programs: Sequence[str]) -> list[str]:
-    """Return the nearest part of each path that tells programs apart; "" for alike."""
+    """Return the nearest part of each path that differs; "" where all are alike."""
     if len(set(filter(None, programs))) < 2:
         return ["" for _ in programs]
     parts = [Path(program).parts[::-1] for program in programs]

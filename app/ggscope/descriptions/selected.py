@@ -95,7 +95,7 @@ def file_bytes(trace: Trace, row: int) -> int:
     """Return the size of the file that a tensor lies in; -1 where it is not known.
 
     Where a map lists the tensors and no header states the size, the file is taken to
-    end with the last of them. Places that only accesses tell say nothing of its end.
+    end with the last of them. Places that only accesses state say nothing of its end.
     """
     tensors = trace.tensors
     if int(tensors.offset[row]) < 0:

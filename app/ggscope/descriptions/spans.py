@@ -565,7 +565,7 @@ def _byte_facts(trace: Trace, span: int) -> list[Fact]:
 
 
 def _event_facts(trace: Trace, span: int) -> list[Fact]:
-    """Return how many accesses the file tells of by themselves, with their span."""
+    """Return how many accesses of the file name their span."""
     loose = trace.accesses.loose
     counts = np.bincount(loose.what.space[loose.span == span], minlength=len(Space))
     parts = [

@@ -330,7 +330,7 @@ def _requests(trace: Trace) -> Iterator[SummaryLine]:
 
 
 def unknown_lines(facts: Summary) -> list[str]:
-    """Return what the trace does not tell: reason first, then what it concerns."""
+    """Return what the trace does not state: reason first, then what it concerns."""
     by_reason: dict[str, list[str]] = {}
     if len(facts.unknown) > 1 and len({*facts.unknown.values()}) == 1:
         return [f"Speed, ops and threads: {facts.unknown['bottleneck']}"]

@@ -34,7 +34,7 @@ _NO_ESTIMATE = {
     Reason.DERIVED_TIMES: "times of ops are derived",
     Reason.TOO_LONG: "the trace is too long to find the spans of each op",
     Reason.NO_SHARED_OPS: "no op is computed by all threads",
-    Reason.FEW_ALIKE: f"too few ops of one name to tell delays (at least {MIN_ALIKE})",
+    Reason.FEW_ALIKE: f"too few ops of one name for delays (at least {MIN_ALIKE})",
 }
 HIDDEN_IDLE = "derived times end at the next record, so idle time between is not seen"
 

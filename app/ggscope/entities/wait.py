@@ -38,7 +38,7 @@ class WaitEntity(Entity):
 
     @property
     def record(self) -> int:
-        """Number of the record that tells of it: that of its op."""
+        """Number of its record: that of its op."""
         return self.trace.record_of(self.row)
 
     @property

@@ -12,7 +12,7 @@ from ggscope.model.trace import Trace
 
 
 def backends_json(trace: Trace, listing: BackendOps) -> dict[str, Any]:
-    """Return ops, splits and ops on the CPU; null where the file does not tell.
+    """Return ops, splits and ops on the CPU; null where the file does not state it.
 
     Sizes are bounds: the scheduler cuts them to whole KiB or MiB. `nodes_joined` counts
     listed ops that are nodes of the graphs that are open with the file; `spans` counts

@@ -300,7 +300,7 @@ class EventRows:
             ids = ordered[begin : begin + _BLOCK_ROWS]
             time = m.time[ids] + events.shift
             none = np.full(len(ids), -1, np.int64)
-            # Lines of a server's log tell its users and their prompts.
+            # Lines of a server's log state its users and their prompts.
             detail = none if self.hides_details else texts.strings(m.detail[ids])
             yield Rows(
                 np.full(len(ids), INSTANT, np.uint8),

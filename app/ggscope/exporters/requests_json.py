@@ -10,7 +10,7 @@ _MS = 1e6
 
 
 def requests_json(trace: Trace) -> dict[str, Any]:
-    """Return a row per request and percentiles; null where the log does not tell."""
+    """Return a row per request and percentiles; null where not in the log."""
     assert trace.log is not None
     requests = trace.log.requests
     return {
@@ -21,7 +21,7 @@ def requests_json(trace: Trace) -> dict[str, Any]:
 
 
 def request_rows(trace: Trace, requests: Requests) -> list[dict[str, Any]]:
-    """Return a row for each of some requests; null where the log does not tell.
+    """Return a row for each of some requests; null where the log does not state it.
 
     `reprocessed_tokens` were in the cache of the slot and were computed again; `reason`
     is the log's own. `drafts` are the times that something was drafted, and

@@ -187,7 +187,7 @@ def summary_json(
 def estimate_json(
     estimate: ThreadEstimate | NoEstimate, ticks: str
 ) -> dict[str, object] | None:
-    """Return what another number of threads would do; None where nothing tells it.
+    """Return what another number of threads would do; None where unknown.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def dropped_paths(event: QDropEvent) -> list[Path]:
 
 
 def accept_copy(event: QDropEvent) -> bool:
-    """Accept a drop in a way that leaves the files where they are; tell whether it is.
+    """Accept a drop as a copy or link, never as a move; return whether it is.
 
     A file manager that is told *move*, which it may propose, deletes what it gave.
     """

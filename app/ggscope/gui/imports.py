@@ -170,7 +170,7 @@ def next_part(module: str) -> str:
 
 
 def import_one(name: str) -> bool:
-    """Import a module and tell whether that worked; whoever needs it says why not."""
+    """Import a module and return whether that worked; whoever needs it says why not."""
     try:
         importlib.import_module(name)
     except Exception:

@@ -685,7 +685,7 @@ class MainWindow(QMainWindow):
 
     @property
     def shows_crash(self) -> bool:
-        """Whether a fault of the program is told now."""
+        """Whether faults of the program are shown now."""
         return self.messages.with_key(_CRASH) is not None
 
     def _on_message(self, message: Message) -> None:

@@ -201,7 +201,7 @@ class Messages(QObject):
         self.say(text, copy, level="error", stays=True)
 
     def say_saved(self, path: Path, text: str = "") -> None:
-        """Tell that a file was written, and let people open it or see where it is."""
+        """Report that a file was written, and let people open it or see where it is."""
         self.say(
             text or f"Saved {one_line(path.name)}.",
             Action("Open", partial(self._open, path)),

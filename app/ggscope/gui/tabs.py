@@ -45,7 +45,8 @@ class TabName:
     ----------
     title : by itself.
     folders : names of the folders that its file lies in, the outermost first.
-    sign : tells it from others of the same title that have no folder; "" = none.
+    sign : distinguishes it from others of the same title that have no folder; "" =
+        none.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Which experts were chosen while a program runs, as its events tell."""
+"""Which experts were chosen while a program runs, as its events state."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ class Choices:
         self._ops = np.concatenate([self._ops, new])[-_KEPT_OPS:]
 
     def put(self, *, is_over: bool = False) -> bool:
-        """Give the builder the choices of graphs that are complete; tell if any was.
+        """Give the choices of complete graphs to the builder; return whether any was.
 
         To be called once per poll, when its spans are there.
 
@@ -94,7 +94,7 @@ class Choices:
         elif len(self._waiting) > _MAX_WAITING:  # the end of one was lost
             oldest = next(iter(self._waiting))
             self._ended.append(oldest)
-        # A graph may tell of its end twice: damage.
+        # A graph may show its end twice: damage.
         parts = [self._of(g) for g in dict.fromkeys(self._ended) if g in self._waiting]
         self._ended, self._ending = self._ending, []
         choices = np.concatenate([np.zeros(0, CHOICE), *parts])

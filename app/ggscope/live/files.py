@@ -60,7 +60,7 @@ _HEAD_BYTES = 1 << 16
 _QUIET_NS = NANO // 2
 """What does not change for so long stands as it is: a short file, a hole."""
 _SILENCES_S = (3600, 600, 300, 120, 60, 30, 10, 5)
-"""Seconds without anything new that are told, the longest first."""
+"""Seconds without anything new that are stated, the longest first."""
 _MAX_TOKENS = 1 << 20
 """Generated tokens that are distinguished."""
 _FEW_BYTES = 512
@@ -228,7 +228,7 @@ class GrowingFile(ABC):
         return f"nothing was written for {silence} s; {who[writers.state]}"
 
     def _look(self) -> bool:
-        """Open the file, anew where it is another one; tell whether it is there."""
+        """Open the file, anew where it is another one; return whether it is there."""
         try:
             status = os.stat(self.path)
         except FileNotFoundError:

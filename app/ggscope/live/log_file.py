@@ -165,7 +165,7 @@ class LogSource(GrowingText):
         return "; ".join(filter(None, (self._progress(now), super()._message(now))))
 
     def _progress(self, now: int) -> str:
-        """Return what the log has not told yet."""
+        """Return what the log has not stated yet."""
         log = self._log
         if n := self._looked - self._at:
             is_cut = now - self._changed > _QUIET_NS

@@ -27,7 +27,7 @@ _PREFIX, _DEFS = "ggscope-", ".defs"
 SHARED_MEMORY = Path("/dev/shm")
 _HEAD_BYTES = 1 << 16
 _OF_SEVERAL = {".jsonl"}
-"""Suffixes of files that are a log, or calls of CUDA, which only their lines tell."""
+"""Suffixes of files that are a log, or calls of CUDA, which only their lines state."""
 
 
 def follow(
@@ -165,7 +165,7 @@ def path_to_follow(text: str | None) -> Path | None:
     """Return the path of the file or ring to follow; None where there is none yet.
 
     `text` is a path or a process id, the program's or its launcher's. Of a file whose
-    kind only its lines tell, the path comes once there are some; of an output of
+    kind only its lines state, the path comes once there are some; of an output of
     ``ggscope-capture cuda`` it is that of the file that is being written. None: the
     ring that the environment names, else the newest of a running program, else the
     event stream that the settings name, if it exists. Rings of ended programs are not
@@ -177,7 +177,7 @@ def path_to_follow(text: str | None) -> Path | None:
             return Path(named)
         running = next((path for path in rings() if writer_of(path)[1]), None)
         stream = Path(OPTIONS.output) if OPTIONS.output else None
-        # A traced program writes its stream when it ends; its ring tells all before.
+        # A traced program writes its stream when it ends; its ring states all before.
         return running or (stream if stream and os.path.exists(stream) else None)
     if is_process(text):
         paths = rings()
@@ -194,7 +194,7 @@ def path_to_follow(text: str | None) -> Path | None:
 
 
 def _changed_ns(path: Path) -> int:
-    """Return when a file was written to, in ns since 1970; 0 where nothing tells."""
+    """Return when a file was written to, in ns since 1970; 0 where unknown."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

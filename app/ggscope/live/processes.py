@@ -20,7 +20,7 @@ class Process:
 
     Attributes
     ----------
-    began : when it began, as the kernel counts; None where nobody tells.
+    began : when it began, as the kernel counts; None where unknown.
     """
 
     pid: int
@@ -68,7 +68,7 @@ def is_alive(pid: int) -> bool:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process began, as the kernel counts; None where nobody tells.
+    """Return when a process began, as the kernel counts; None where unknown.
 
     One that has ended, and that nobody has asked about, began never: -1.
     """
@@ -92,7 +92,7 @@ def process(pid: int) -> Process:
 def own_pids() -> Iterator[int]:
     """Yield the numbers of the user's processes, without this one.
 
-    None where the system does not tell.
+    None where the system does not state it.
     """
     try:
         names = os.listdir(PROC)

@@ -323,7 +323,7 @@ class ProgramSource:
         self._status = replace(self._status, state=State.WAITING, message=message)
 
     def _stop(self, state: State, message: str) -> bool:
-        """Note that nothing more will come; tell whether that is news."""
+        """Note that nothing more will come; return whether that is news."""
         before = self._status.state
         self._trace.finish()
         self._status = replace(self._status, state=state, message=message)
@@ -368,7 +368,7 @@ class _ProgramTrace:
     ----------
     newest : CLOCK_MONOTONIC ns at which the newest record ended.
     n_graphs : of the records, those of whole graphs.
-    n_tokens : in all ubatches that were told; -1 before the first one.
+    n_tokens : in all ubatches that were stated; -1 before the first one.
     residency : what of its models is in the page cache.
     recorded_builds : builds that the ring has no more; None = not recorded.
     """
@@ -443,7 +443,7 @@ class _ProgramTrace:
         )
 
     def add(self, ring: Ring, batch: RingBatch) -> bool:
-        """Add what is new; tell whether anything was."""
+        """Add what is new; return whether anything was."""
         for frame in batch.frames:
             if not self._keeps_spans and frame.type not in _COUNTED_FRAMES:
                 continue
@@ -507,11 +507,11 @@ class _ProgramTrace:
         self.recorded_builds = RecordedBuilds(folder)
 
     def look(self, ring: Ring) -> bool:
-        """Take what of the models is in memory; tell whether that is news."""
+        """Take what of the models is in memory; return whether that is news."""
         return self.residency.poll(ring.value("pid"), self._origin, self.n_records)
 
     def facts(self) -> dict[str, str]:
-        """Return what is told of the program, whose it is if not this user's."""
+        """Return what is stated of the program, whose it is if not this user's."""
         owner = {"owner": self._owner} if self._owner else {}
         return {**self._told.facts(), **owner}
 

@@ -175,7 +175,7 @@ class RecordingFolder:
         return not os.path.exists(target)
 
     def remove(self, identity: str) -> bool:
-        """Remove the recording of a ring; tell whether the folder is gone.
+        """Remove the recording of a ring; return whether the folder is gone.
 
         A folder that this process has not made, and that is not the recording of that
         ring, stays as it is. Else the files of a recording go, one by one, and the
@@ -219,7 +219,7 @@ def read_note(path: Path | str, folder: int | None = None) -> Note | None:
 
 
 def write_note(ring: Path, folder: Path, identity: str) -> bool:
-    """Write the note beside a ring; tell whether that went.
+    """Write the note beside a ring; return whether that went.
 
     What stands in its place and is no note of this user's stays.
     """

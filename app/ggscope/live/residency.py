@@ -77,12 +77,12 @@ class CachedFile:
                 return "the file is not as large as the one that the program opened"
             if not self.size:
                 return "the file is empty"
-            # Since Linux 5.2 everybody else is told that all of it is in memory.
+            # Since Linux 5.2 mincore reports all of it as resident to other users.
             is_mine = os.geteuid() == status.st_uid
             if not is_mine and not _may_write(self.path):
                 return (
-                    "the file belongs to another user, and the system tells only who "
-                    "may write it"
+                    "the file belongs to another user; residency is shown only to "
+                    "users who may write it"
                 )
             self._map = mmap.mmap(
                 self._descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ
@@ -315,7 +315,7 @@ class ResidencyLog:
         return self._before
 
     def add(self, sample: Sample, origin: int) -> bool:
-        """Add a sample; tell whether it says anything new. `origin` is tick 0 in ns."""
+        """Add a sample; return whether it is new. `origin` is tick 0 in ns."""
         is_same = self._last is not None and np.array_equal(self._last, sample.resident)
         if not is_same:
             self._add_state(sample.resident)
@@ -354,7 +354,7 @@ class ResidencyLog:
         value.append(np.array([np.nan if self.total < 0 else self.total]))
 
     def _add_rates(self, sample: Sample, now: int, origin: int) -> bool:
-        """Note what was read since the last sample; tell whether that was nothing."""
+        """Note what was read since the last sample; return whether that was nothing."""
         before, is_quiet = self._before, True
         for (when, value), name in zip(self._values[1:], _FIGURES, strict=False):
             rate = np.nan
@@ -438,7 +438,7 @@ class ProgramResidency:
         self._places.append((address, min(address + size, (1 << 64) - 1)))
 
     def poll(self, pid: int, origin: int, n_records: int) -> bool:
-        """Take new samples; tell whether they say anything new. Never waits.
+        """Take new samples; return whether they say anything new. Never waits.
 
         `origin` is tick 0 in CLOCK_MONOTONIC ns, `n_records` how many there are.
         """

@@ -157,7 +157,7 @@ class Ring:
         self.n_before = int(self._tail.sum())
 
     def take_over(self) -> bool:
-        """Empty the ring from now on, if whoever did is gone; tell whether that is new.
+        """Take over from a reader that is gone; return whether that happened now.
 
         That of a program that has gone is left as it is, as when it is opened.
         """
@@ -359,7 +359,7 @@ class Ring:
 
     @property
     def identity(self) -> bytes:
-        """What tells this ring from all others."""
+        """What distinguishes this ring from all others."""
         return bytes(self._head["identity"][0])
 
     @property
@@ -542,7 +542,7 @@ class RingHead:
     Attributes
     ----------
     program : file of the program; "" where it does not say.
-    began : when the ring was made, in seconds since 1970; 0 = not told.
+    began : when the ring was made, in seconds since 1970; 0 = not stated.
     is_running : whether the program still writes, as far as can be seen.
     """
 

@@ -1,7 +1,7 @@
 """Programs of the user that run ggml now, and whether each can be followed.
 
 Linux tells by ``/proc`` which libraries a process has mapped and what it was started
-with. Elsewhere programs are told by their names alone.
+with. Elsewhere programs are determined by their names alone.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class RunningProgram:
 
     Attributes
     ----------
-    command : with its arguments; () where nobody tells.
+    command : with its arguments; () where unknown.
     began : seconds since 1970; None = not known.
     folder : that it runs in; "" = not known.
     target : what to follow, as `follow.path_to_follow` takes it; "" = it cannot be.

@@ -61,7 +61,7 @@ class SourceStatus:
     by_kind : how many of them are "ops" and "graphs" as wholes; of a log how many
         "requests" its "lines" tell of; empty = all are of one kind.
     lost : records that the writer could not place or wrote over before they were
-        read; -1 where the format does not tell.
+        read; -1 where the format does not state it.
     lag_ns : of the poll before: how old its newest record was when it was read; -1
         where there was none, or the writer's clock is not known.
     is_least_lag : whether `lag_ns` is what the lag was at least: stamps are not of a
@@ -72,14 +72,14 @@ class SourceStatus:
     restarts : how often the program began anew, or the file was made again.
     message : what is waited for, or what became of the writer; "" while it runs.
     tokens : tokens that were put into ubatches, of prompts and generated ones; of a
-        file of records the generated ones; -1 where nobody tells.
+        file of records the generated ones; -1 where unknown.
     resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
     recording : where all of it can be saved from.
-    run : what the program tells of itself and its graphs, by what each is called.
+    run : what the program states about itself and its graphs, by what each is called.
     program : its file, and `began` : when its ring was made, in seconds since 1970; ""
-        and 0 = not told.
+        and 0 = not stated.
     file : path of the trace file that is followed; "" = a ring is.
     """
 
@@ -118,7 +118,7 @@ class LiveSource(Protocol):
     path: Path
 
     def poll(self) -> bool:
-        """Take what is new; tell whether the trace changed. Never waits.
+        """Take what is new; return whether the trace changed. Never waits.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a tensor's name tells: its base, layer, expert, head and role.
+"""What a tensor's name shows: its base, layer, expert, head and role.
 
 ggml builds names by appending: ``Qcur-5 (view) (permuted)``. Trace writers cut them
 at a fixed width, so the last suffix may be incomplete: ``Qcur-5 (view) (perm``.

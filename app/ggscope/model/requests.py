@@ -13,7 +13,7 @@ from ggscope.model.tables import I64, Array, Column, Table
 class Requests(Table):
     """Requests of a server, or runs of a command-line program, in the order of the log.
 
-    A number is -1 where the log does not tell it.
+    A number is -1 where the log does not state it.
     """
 
     run: Annotated[
@@ -117,7 +117,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerLog:
-    """What a log tells beside times.
+    """What a log states beside times.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ class Routing(Table):
 
     Attributes
     ----------
-    n_experts : experts that the router chose from, as sizes of tensors tell; 0 unknown.
+    n_experts : experts that the router chose from, as sizes of tensors show; 0 unknown.
     """
 
     time: Annotated[

@@ -13,7 +13,7 @@ BEGIN_ONLY, WHOLE_GRAPH = 1 << 29, 1 << 30
 _FUSED = 1 << 28
 """Likewise: the next computed node ran within this one."""
 THREADS_OF_SLOT = 512
-"""Numbers of threads tell computations apart that run at the same time."""
+"""Numbers of threads distinguish computations that run at the same time."""
 _CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
 
 
@@ -25,7 +25,7 @@ class Run:
     ----------
     n_records : of all kinds that the file of the records should hold.
     graph : numbers of the graphs as records have them, ascending.
-    begin, end : ticks of each graph; where no end was told it is later than any time.
+    begin, end : ticks of each graph; where no end was stated it is later than any time.
     first, n_nodes : row of the first node of each graph, and how many they are.
     token, phase : of each graph, as of spans.
     slot : of each graph; those that are computed at the same time have different ones.
@@ -72,7 +72,7 @@ class RunAccount:
     expected, recorded, missing : without these.
     not_seen : of the missing ones the tracer saw no op.
     beyond_limit : records behind the limit of records.
-    unplaced : records of graphs that are not told.
+    unplaced : records of graphs that are not stated.
     unknown_graphs : graphs whose nodes are not known.
     interrupted : numbers of the graphs without an end.
     short : graphs that lack records; int64[n], with what they expected and have.

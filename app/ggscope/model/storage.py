@@ -125,7 +125,7 @@ class Device:
     Attributes
     ----------
     name : "259,0", or "nvme0n1" where the trace has names.
-    partitions : sectors at which partitions begin, as remapped requests tell.
+    partitions : sectors at which partitions begin, as remapped requests state.
     is_stated : whether the user said where the partition begins.
     """
 
@@ -140,7 +140,7 @@ class Storage:
 
     Attributes
     ----------
-    has_sizes : whether the tool tells how many bytes a request has.
+    has_sizes : whether the tool states how many bytes a request has.
     resolution : ticks that its durations are rounded to.
     has_own_clock : whether its times count from the begin of the recording or of the
         day, so that they cannot be compared with those of another file.

@@ -102,7 +102,7 @@ class Tensors(Table):
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """One model file (or one part of a split one), as its header tells.
+    """One model file (or one part of a split one), as its header states.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ _PHASES = ("prefill", "decode", "")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """Keys that tell all tokens of a trace apart.
+    """Keys that distinguish all tokens of a trace.
 
     Attributes
     ----------

@@ -339,7 +339,7 @@ class RawFileValues:
 
     Attributes
     ----------
-    has_results : whether records tell what an op computes and where its sources
+    has_results : whether records state what an op computes and where its sources
         lie; else each record is one access.
     """
 
@@ -396,11 +396,12 @@ class DeclaredMetric:
     ----------
     name : what it is about, e.g. ``TE 0 utilization``.
     stated : the file's figure.
-    computed : what follows from the content; None where that does not tell.
+    computed : what follows from the content; None where that does not state it.
     unit : "" for counts, "share" (0..1), "B", "cycle", "ns", "ms" or "MiB".
     basis : what `computed` was made of, e.g. ``its spans over cycles_total``.
     place : where in the file it stands, e.g. ``summary_metrics.te.per_engine[0]``.
-    agrees : whether both are equal but for rounding; None where it cannot be told.
+    agrees : whether both are equal but for rounding; None where it cannot be
+        determined.
     is_least : whether the content shows that at least, and the file may state more.
     """
 
@@ -456,7 +457,7 @@ def stated_figure(
     Parameters
     ----------
     at_least : the stated figure may be larger, as that of a whole run or a capacity:
-        then nothing can be told of it.
+        then nothing can be determined of it.
     """
     number = float(stated) if isinstance(stated, Decimal) else stated
     if isinstance(number, bool) or not isinstance(number, int | float):
@@ -752,7 +753,7 @@ class TraceInfo:
 
     @property
     def name(self) -> str:
-        """The file's name, with its folder where that tells twins apart.
+        """The file's name, with its folder where that distinguishes twins.
 
         Traces and graphs of an experiment are all called ``token-00000.json``.
         """

@@ -378,7 +378,7 @@ class RecordColumns(Struct):
 
 
 class LogRows(Struct):
-    """One row per line of a log that tells something."""
+    """One row per line of a log that states something."""
 
     _fields_ = (
         *_names(Out.i64, "line", "offset"), ("length", Out.i32), ("time", Out.i64),

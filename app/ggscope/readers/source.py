@@ -175,7 +175,7 @@ class Source:
     def data_extents(self) -> list[tuple[int, int]]:
         """Return the parts of the file that hold data, as (start, end) pairs.
 
-        A sparse file's holes are left out where the file system tells; else
+        A sparse file's holes are left out where the file system states; else
         the whole file is one part. Data may still be zeros.
         """
         extents: list[tuple[int, int]] = []

@@ -617,7 +617,7 @@ def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> 
     by, visible = options.by, options.visible
     if by not in get_args(Grouping):
         known = ", ".join(get_args(Grouping))
-        raise ExportError(f"Buffers can be told apart by {known}, not {by}.")
+        raise ExportError(f"Buffers can be grouped by {known}, not {by}.")
 
     def draw(look: FigureStyle) -> RenderedFigure:
         usage = occupancy(trace, by)

@@ -333,7 +333,7 @@ one, a logarithm gives nearly all of them the hottest colour."""
 
 
 def automatic_kind(lower: float, high: float) -> ScaleKind:
-    """Return the scale that tells numbers apart; `lower` ends their LOWER_PART."""
+    """Return the scale that distinguishes numbers; `lower` ends their LOWER_PART."""
     return ScaleKind.PERCENTILE if lower * ALIKE > high else ScaleKind.LOG
 
 

@@ -497,7 +497,7 @@ def sized_pdf(content: bytes, width: float, height: float) -> bytes:
 def dated_pdf(content: bytes, stamp: datetime) -> bytes:
     """Return a PDF with another date, and an id that follows from what it holds.
 
-    Everything keeps its place: the file tells where its parts begin.
+    Everything keeps its place: the file states where its parts begin.
     """
 
     def replaced(text: bytes) -> Callable[[re.Match[bytes]], bytes]:

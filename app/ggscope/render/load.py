@@ -176,7 +176,7 @@ def _heat_chart(scene: LoadScene, panels: Panels) -> ChartScene:
 
 
 def _place_text(low: int, high: int) -> Callable[[float], str]:
-    """Return what writes places with the digits that tell neighbours apart."""
+    """Return what writes places with the digits that distinguish neighbours."""
     power = min(max(high.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     unit = 1024.0**power
     digits = max(math.ceil(-math.log10((high - low) / unit / 16)), 0) if power else 0

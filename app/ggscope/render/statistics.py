@@ -237,7 +237,7 @@ def _left_out(
         texts.append(f"Left out: {groups} of which this is not known.")
     if table.unrecorded:
         listed = ", ".join(table.unrecorded)
-        texts.append(f"Ops that the graph computes and no record tells of: {listed}.")
+        texts.append(f"Ops of the graph without a record: {listed}.")
     return texts
 
 

@@ -536,7 +536,7 @@ class LiveSession(QObject):
             return
         session.viewport.anchor = trace.extent.end - 1
         stands = self.is_paused or session.viewport.is_held
-        # A log tells of now only when something is written.
+        # A log says what time it is only when something is written.
         is_steady = trace.clock.unit == "ns" and trace.log is None
         if not stands and self._followed_range(trace) is not None:
             session.viewport.moves_by = NANO if is_steady else 0

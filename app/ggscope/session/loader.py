@@ -45,7 +45,7 @@ class LoadOutcome:
 
     Attributes
     ----------
-    estimate : what reading would cost, None where the reader cannot tell.
+    estimate : what reading would cost, None where the reader cannot state it.
     opened : the parts that were read, once they are.
     """
 
@@ -174,7 +174,7 @@ class PartsRequest:
     opened : the session as it is.
     added : files to add.
     removed : files to take out.
-    shifts : files whose times to move, and by what; "" = as their clocks tell.
+    shifts : files whose times to move, and by what; "" = as their clocks show.
     """
 
     opened: "Opened"
@@ -272,7 +272,7 @@ def n_records_read(trace: Trace, n_records: int = 0) -> int:
     """Return how many records a snapshot was made of, about.
 
     Readers count in `info` what they have read so far; where they name the whole
-    file there, the spans tell. `n_records` : of the whole file, 0 = not known.
+    file there, the spans state. `n_records` : of the whole file, 0 = not known.
     """
     named = trace.info.n_records
     if named and (not trace.is_partial or named < n_records):
@@ -316,7 +316,7 @@ _SHOWN = (LoadState.READY, LoadState.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
-    """What tells one state of a file from the next."""
+    """What distinguishes one state of a file from the next."""
 
     size: int
     modified_ns: int
@@ -439,7 +439,7 @@ class Loader(QObject):
     def shift(self, path: Path, by: str) -> None:
         """Move the times of one file against the others; nothing is read again.
 
-        `by` is added to its own times, such as ``-1.5ms``; "" = what the clocks tell.
+        `by` is added to its own times, such as ``-1.5ms``; "" = what the clocks show.
         A text that is no time is reported as a problem.
         """
         if self.opened is not None and by != self.shift_of(path):
@@ -751,7 +751,7 @@ class Loader(QObject):
         self._set_state(LoadState.STOPPED if has_some else LoadState.CANCELLED)
 
     def _keep(self, finish: Callable[[Trace], Trace]) -> bool:
-        """Show what was read of this attempt as final; tell whether there is any."""
+        """Show what was read of this attempt as final; return whether there is any."""
         if self._next is not None:
             self._show(self._next[0])
         early = self._early

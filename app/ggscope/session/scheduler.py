@@ -90,7 +90,7 @@ class FrameClock:
         self.wake.wait(seconds)
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait until no frame is in flight; tell whether that is so."""
+        """Wait until no frame is in flight; return whether that is so."""
         return self._is_idle.wait(seconds)
 
 

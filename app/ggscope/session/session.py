@@ -232,6 +232,6 @@ class Session(QObject):
         self.ranges.set_marked(None)
 
     def report(self, failure: TaskFailure) -> None:
-        """Tell people that a task failed."""
+        """Report people that a task failed."""
         title = f"{failure.title}: " if failure.title and failure.report else ""
         self.problem_reported.emit(title + failure.message)

@@ -182,15 +182,15 @@ class _Post:
             self._tasks = None
 
     def progress(self, task: _Task, done: int, total: int) -> None:
-        """Tell how far a task is."""
+        """Report how far a task is."""
         self._send("_progressed", task, done, total)
 
     def early(self, task: _Task) -> None:
-        """Tell that a task has an early value."""
+        """Report that a task has an early value."""
         self._send("_published", task)
 
     def outcome(self, outcome: _Outcome) -> None:
-        """Tell what became of a task."""
+        """Report what became of a task."""
         self._send("_finished", outcome)
 
     def _send(self, signal: str, *payload: object) -> None:

@@ -146,7 +146,7 @@ def _table(
     about: str,
     nothing: str = "",
 ) -> TableContents:
-    """Return rows without the columns of which the file tells nothing."""
+    """Return rows without the columns of which the file states nothing."""
     filled = [k for k in range(len(columns)) if any(cells[k].text for cells, _ in rows)]
     headings = tuple(
         Heading(

@@ -538,7 +538,7 @@ def events_of(data: bytes) -> Iterator[bytes]:
 
 
 def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
-    """Check that the range that is told holds what is taken out, over some seeds."""
+    """Check that the range that is stated holds what is taken out, over some seeds."""
     head, records = records_of(path)
     lost = value = 0
     for seed in seeds:

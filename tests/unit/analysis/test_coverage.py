@@ -1,4 +1,4 @@
-"""What a trace leaves out is told with its causes, and hides what it may hide."""
+"""What a trace leaves out is stated with its causes, and hides what it may hide."""
 
 from dataclasses import replace
 

@@ -47,7 +47,7 @@ def size_slow(what: AccessColumns, row: int) -> int:
 
 
 def touches_slow(trace: Trace, table: str, thing: int, span: int) -> bool:
-    """Tell whether a span accesses (or writes, or routes to) a thing."""
+    """Return whether a span accesses (or writes, or routes to) a thing."""
     if table == "experts":
         r = trace.routing
         if any(

@@ -164,7 +164,7 @@ def test_experiment_has_shapes_of_its_model_and_types_of_its_graphs() -> None:
     by_op = {op: [p for p in result.points if p.op == op] for op in
              ("MUL_MAT", "MUL_MAT_ID")}  # fmt: skip
     assert all(by_op.values())
-    assert not any(p.is_f32_assumed for p in result.points)  # the graphs tell
+    assert not any(p.is_f32_assumed for p in result.points)  # the graphs show
     for i, point in enumerate(result.points):
         names = {trace.span_name(int(s)) for s in result.spans_of(i)}
         assert len(names) > 0

@@ -73,7 +73,8 @@ def test_lost_token_costs_its_records(tmp_path):
 
 
 def test_lost_begin_of_a_token_is_no_lost_token(tmp_path):
-    """Its pass cannot be told from the one before, but its records are there."""
+    """Its pass cannot be distinguished from the one before, but its records are
+    there."""
     records = llama_trace(20)
     trace = opened(
         tmp_path, [r for r in records if r.token != 10 or r.dst != "inp_embd"]

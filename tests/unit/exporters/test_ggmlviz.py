@@ -79,7 +79,7 @@ def test_trace_of_the_format_comes_back_as_it_was(name: str, tmp_path: Path) -> 
     back = again(Events(trace), tmp_path)
 
     assert told(back) == told(trace)
-    # Memory is told by counters, which are left out.
+    # Memory is determined by counters, which are left out.
     assert back.warnings == tuple(w for w in trace.warnings if w.code != "never_freed")
     for column in ("layer", "tensor"):
         if (values := getattr(trace.spans, column)) is not None:

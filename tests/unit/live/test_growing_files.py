@@ -166,7 +166,7 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
             [one for span in spans for one in span] for spans in (result, expected)
         )
         assert len(result) == len(trace.spans)
-    if layout == "64p":  # whether its layers mean anything, only the whole file tells
+    if layout == "64p":  # whether its layers mean anything, only the whole file states
         assert {one[5] for one in result} == {-1}
         result, expected = (
             [(*o[:5], *o[6:]) for o in ones] for ones in (result, expected)

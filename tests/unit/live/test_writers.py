@@ -1,4 +1,4 @@
-"""Who writes a file that is followed, as the system tells."""
+"""Who writes a file that is followed, as the system states."""
 
 import os
 import subprocess

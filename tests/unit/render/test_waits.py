@@ -1,4 +1,5 @@
-"""Pictures of waits: exact shares behind the work, told from work and idle time."""
+"""Pictures of waits: exact shares behind the work, distinguished from work and idle
+time."""
 
 from dataclasses import replace
 

@@ -20,7 +20,7 @@ class SpanRule(IntEnum):
     NONE = 0
     """No span has it."""
     OWN = 1
-    """The file itself tells the span."""
+    """The file itself names the span."""
     NAME = 2
     """Spans have the tensor's name and the op, and nothing else has both."""
     OP = 3
@@ -40,7 +40,7 @@ class SpanJoin:
     ----------
     rule : uint8[n], `SpanRule` of each listed op.
     key : int64[n], which entry of `first` it has; -1 none, or a span of its own.
-    own : int64[n], the span that the file itself tells, -1 none.
+    own : int64[n], the span that the file itself states, -1 none.
     first : int64[k + 1], entry i has ``ids[first[i] : first[i + 1]]``.
     ids : int64[m], spans, ascending in each entry.
     """

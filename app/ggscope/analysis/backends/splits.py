@@ -36,7 +36,7 @@ class Reason(Enum):
     AGAIN = "again"
     """The same backend goes on: memory of weights that were copied is used again."""
     UNKNOWN = "unknown"
-    """The file does not tell what its ops read."""
+    """The file does not state what its ops read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

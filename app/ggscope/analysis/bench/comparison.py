@@ -210,7 +210,7 @@ def change_between(test: str, key: Key, a: Speed, b: Speed) -> BenchChange:
 
 
 def change_labels(comparison: BenchComparison) -> tuple[str, ...]:
-    """Return the name of each change: its test, and what tells it from the others."""
+    """Return the name of each change: its test, and what differs from others."""
     several = [
         (i, key)
         for i, key in enumerate(comparison.matched_by)

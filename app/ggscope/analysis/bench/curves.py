@@ -17,7 +17,7 @@ _SIZES = ("n_prompt", "n_gen")
 _NO_AXES = frozenset(("model_size", "model_n_params", "main_gpu", "cpu_strict"))
 _FIRST = (FILE, "model_type", "backends")
 _SHORT = ("model_filename", "model_size", "model_n_params", "cpu_info", "gpu_info")
-"""Keys that name a line only where no other one tells it from the rest."""
+"""Keys that name a line only where no other one distinguishes it from the rest."""
 KINDS = ("all", "prompt", "generated", "both")
 """Tests: all, of prompts alone (pp), of generated tokens alone (tg), of both."""
 
@@ -166,7 +166,7 @@ def _grouped(table: BenchTable, tests: I64, keys: Sequence[str]) -> I64:
 def _labels(
     table: BenchTable, tests: I64, group: I64, keys: Sequence[str], axis: str
 ) -> dict[int, str]:
-    """Return a name of each configuration: the test, and what tells it from others."""
+    """Return a name of each configuration: the test, and what differs from others."""
     numbers, first = np.unique(group, return_index=True)
     heads = tests[first]
     sizes = ("n_prompt", "n_gen", "n_depth")

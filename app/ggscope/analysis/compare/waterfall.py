@@ -216,7 +216,7 @@ def _parts(
 
 
 def _without_waits(parts: _Parts) -> _Parts:
-    """Return parts in which waits are not told from idle time: a run does not tell."""
+    """Return parts with waits and idle time as one: a run does not distinguish them."""
     ticks = dict(parts.ticks)
     rest = sum(ticks.pop(key, 0) for key in (WAIT, IDLE, IDLE_OR_WAIT))
     return _Parts(

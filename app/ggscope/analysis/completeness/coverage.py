@@ -32,7 +32,7 @@ from ggscope.model.units import TimeRange, format_count, format_duration
 class Cause(StrEnum):
     """Why a trace lacks something; the values are those of ``--json``."""
 
-    # What the tracer was told.
+    # Settings of the tracer.
     OPS_FILTERED = "ops_filtered"
     LAYERS_FILTERED = "layers_filtered"
     THREADS_FILTERED = "threads_filtered"
@@ -64,7 +64,7 @@ class Cause(StrEnum):
     """A signal ended the program: its last graph may be half computed."""
     STILL_RUNNING = "still_running"
     STARTED_LATE = "started_late"
-    # What the format can tell at all.
+    # What the format can state at all.
     OPS_NOT_RECORDED = "ops_not_recorded"
     """The format or tracer records some ops only, such as MUL_MAT."""
     GRAPHS_WHOLE = "graphs_whole"
@@ -109,7 +109,7 @@ class TraceCoverage:
     Attributes
     ----------
     omissions : the reasons, what was told to the tracer first; () where none is known.
-    is_stated : whether the recording states what its tracer was told. Without it an
+    is_stated : whether the recording states the settings of its tracer. Without it an
         empty list of reasons means that none is known, not that there is none.
     """
 
@@ -187,7 +187,7 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
             _OF_PROBLEMS[warning.code],
             warning.count,
             trace.info.options.get("range", "") if warning.code in RANGE_CODES else "",
-            # What experts compute without a known choice is told tensor by tensor.
+            # What experts compute without a known choice is stated tensor by tensor.
             is_located=warning.code == "choices_missing",
         )
         for warning in trace.warnings

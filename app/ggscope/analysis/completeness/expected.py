@@ -81,7 +81,7 @@ MAX_MISSING = 0.3
 COVERED = 0.5
 """Share of the records that must be of passes that are alike."""
 _DOUBT = 1e-2
-"""What is less likely than this is left out of the range that is told."""
+"""What is less likely than this is left out of the range that is stated."""
 _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
 _SOME = 16
@@ -282,7 +282,7 @@ def losses(
     result.n_altered = n_altered
     result.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
     n_passes = int(kind.weight.sum())
-    # A graph tells of ops that no pass has better than other layers do.
+    # A graph shows ops that no pass has better than other layers do.
     has_graph = any(join.n_nodes for join in trace.joins)
     if n_passes <= _FEW and not has_graph:
         of_unknown_op = altered.names_of_unknown(kind)
@@ -594,7 +594,7 @@ def _odd(n: int, weight: I64, has_evidence: Bools, pass_id: I64) -> Bools:
     n_all = max(int(weight.sum()), 1)
     mean = np.full(n, float((per_pass * weight).sum()) / n_all)
     chance = _tail(mean, per_pass) * n_all
-    # A gap in the recording takes what is told of and what is not.
+    # A gap in the recording takes what is stated of and what is not.
     return np.asarray((per_pass >= 2) & (chance < _ODD) & (others == 0))
 
 
@@ -693,7 +693,7 @@ class Gap:
     ----------
     name, op : of the missing record.
     after, before : spans between which it belongs; -1 = none; both -1: every pass
-        lacks it, as the graph tells.
+        lacks it, as the graph shows.
     time : tick at which the span before it starts.
     """
 
@@ -837,7 +837,7 @@ def _has_names(trace: Trace) -> bool:
 
 
 def _n_passes_told(rows: PassRows) -> int:
-    """Return how many passes the trace tells of, by all threads.
+    """Return how many passes the trace records, by all threads.
 
     A thread that shows no graphs has as many as the one that does.
     """
@@ -1053,7 +1053,7 @@ class _Sum:
             self._gaps.append(_Noted(when, kind, pass_id, column, name))
 
     def finished(self, n_rows: int, n_told: int) -> Completeness:
-        """Return the result; of `n_rows` records in `n_told` passes as the trace tells.
+        """Return the result for `n_rows` records in `n_told` passes of the trace.
 
         Where far more passes were found than that, their order follows no rule.
         """

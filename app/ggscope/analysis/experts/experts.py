@@ -1,6 +1,7 @@
 """Which experts worked: choices by layer, expert and token, and how they are known.
 
-They are told by the router's lists, or by accesses where a trace records no routing.
+They are determined by the router's lists, or by accesses where a trace records no
+routing.
 """
 
 from dataclasses import dataclass
@@ -164,9 +165,9 @@ class ExpertSource(Enum):
     COUNTS : an importance matrix counted the choices of a calibration text (measured,
         but of another run).
     LAUNCHES : launches counted the tokens of each expert (measured, without tokens).
-    SIZES : the sizes of tensors tell that every expert computed (derived).
+    SIZES : the sizes of tensors show that every expert computed (derived).
     ACCESSES : accesses name the slices of experts (derived: one access is no choice).
-    STACKS : ops access, or a model lists, whole stacks: no expert can be told.
+    STACKS : ops access, or a model lists, whole stacks: no expert can be determined.
     NONE : nothing in the trace has to do with experts.
     """
 
@@ -190,7 +191,7 @@ class CountSource(Enum):
 
     MODEL : the model file or map says it.
     TENSORS : the stacks of experts, or their slices, are listed, or the sizes of the
-        router's tensors tell.
+        router's tensors show.
     SEEN : the highest expert seen is taken for the last one (inferred).
     """
 
@@ -291,7 +292,7 @@ class ExpertGrid:
 
 
 def expert_choices(trace: Trace) -> Choices:
-    """Return what the trace tells of experts; a table without rows where nothing.
+    """Return what the trace states about experts; a table without rows where nothing.
 
     Notes
     -----

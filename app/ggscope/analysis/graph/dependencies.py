@@ -290,7 +290,7 @@ class _Search:
     def _by_names(self, is_reader: Bools) -> None:
         """Match what ops read with what earlier ops of the pass wrote, by name.
 
-        Of the other ops, which a graph tells of, only what they read through memory:
+        Of the other ops, which a graph shows, only what they read through memory:
         no edge leads from what is written into the KV cache to who reads it there.
         """
         written_to: set[str] = set()

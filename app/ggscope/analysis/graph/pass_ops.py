@@ -25,7 +25,7 @@ class PassOps:
 
     Attributes
     ----------
-    key : tells the passes of a trace apart.
+    key : distinguishes the passes of a trace.
     ops : int64[n], the span that each op is counted with, by (start, id).
     spans : int64[m], all spans of these ops, one per thread, by (start, id).
     op : int64[m], position in `ops` of each of `spans`.

@@ -54,7 +54,7 @@ class FileMap:
     tensor : int32[n], row of ``Trace.tensors``: the stack where there is one.
     expert : int32[n], expert of a slice, -1 none.
     layer : int32[n], transformer layer, -1 none.
-    is_traced : bool[n], whether only accesses of the trace tell the place.
+    is_traced : bool[n], whether only accesses of the trace state the place.
     is_cut : bool[n], whether the unit ran into the next one and was cut there.
     first, stop : int64[n_tensors], global range of each tensor; -1 no place.
     parts : the files, in order; at least one where there is a unit.

@@ -459,7 +459,7 @@ def heat_base(
     mask : bool[n_spans], whose accesses count; all where None. Accesses without a
         span count only where all do.
     time : what is cut into rows for kind "time"; accesses outside are left out.
-    watcher : told how far it is; may stop it.
+    watcher : is notified of the progress; may stop it.
 
     Raises
     ------

@@ -106,7 +106,8 @@ def _asked(level: IoLevel, storage: Storage) -> list[int]:
     if level is IoLevel.FAULT:
         return [IoKind.MAJOR_FAULT, IoKind.MINOR_FAULT, IoKind.FAULT]
     if level is IoLevel.DEVICE and not storage.has_sizes:
-        return [IoKind.READ, IoKind.OTHER]  # the tool does not tell reads from writes
+        # The tool does not distinguish reads from writes.
+        return [IoKind.READ, IoKind.OTHER]
     return [IoKind.READ]
 
 

@@ -1,4 +1,4 @@
-"""All that a trace tells of an NPU, for the pane, its figure and the command line."""
+"""All facts of a trace about an NPU, for pane, figure and command line."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from ggscope.model.trace import Trace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NpuFacts:
-    """What a trace tells of an NPU; see the modules of each."""
+    """What a trace states about an NPU; see the modules of each."""
 
     engines: Engines
     concurrency: tuple[Concurrency, ...]
@@ -45,7 +45,7 @@ class NpuFacts:
 
 
 def npu_facts(trace: Trace) -> NpuFacts:
-    """Return what a trace tells of an NPU."""
+    """Return what a trace states about an NPU."""
     return NpuFacts(
         engines_of(trace),
         concurrency(trace),

@@ -104,7 +104,7 @@ class Memory:
         return bool(len(self.spm) or len(self.transfers))
 
     def bank_of(self, address: I64) -> I64:
-        """Return the bank of addresses of the SPM; -1 where it cannot be told."""
+        """Return the bank of addresses of the SPM; -1 where it cannot be determined."""
         size = self.config.bank_bytes
         if size is None:
             return np.full(len(address), -1, np.int64)

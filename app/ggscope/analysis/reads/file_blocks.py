@@ -1,8 +1,8 @@
 """Which units of the model file each op reads, and the sequence of all reads.
 
-What an op touches is told by ``heat.touches``: its tensors, the slice of the expert
-that an access names, the slices that the router chose, or else a whole stack. Here
-these ranges are cut at the borders of the units.
+What an op touches is determined by ``heat.touches``: its tensors, the slice of the
+expert that an access names, the slices that the router chose, or else a whole stack.
+Here these ranges are cut at the borders of the units.
 """
 
 from dataclasses import dataclass
@@ -183,7 +183,7 @@ def read_sequence(
             watcher.progress(first + len(part), len(chosen))
     size = np.zeros(len(places), np.int64)
     np.maximum.at(size, reads.unit, reads.bytes)
-    # Which rows are read is not told: of their tensor they may be any.
+    # Which rows are read is not stated: of their tensor they may be any.
     is_row = np.repeat(variants.account.is_rows, np.diff(reads.first))
     size[reads.unit[is_row]] = 0
     size = np.where(size > 0, size, places.size)

@@ -29,7 +29,7 @@ class Origin(Enum):
     COPIED = auto()
     """Read at an address where no model file is mapped."""
     NOT_TOLD = auto()
-    """The system does not tell what is in memory."""
+    """The system does not state what is in memory."""
     NO_SAMPLE_BEFORE = auto()
     """The first sample came later."""
     NO_SAMPLE_AFTER = auto()

@@ -41,7 +41,7 @@ class KvTraffic:
     unknown_read, unknown_written : at most so many further bytes: reads are of padded
         views, and writes of a few rows.
     n_reads, n_writes : accesses.
-    unsized_reads, unsized_writes : those of them whose bytes nothing tells.
+    unsized_reads, unsized_writes : those of them of unknown size.
     """
 
     tokens: I64

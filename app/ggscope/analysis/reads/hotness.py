@@ -41,13 +41,13 @@ class Heat:
         once; views are none.
     unknown_read, unknown_written : int64[n_tensors], bytes that may be read and
         written besides, at most.
-    unsized : int64[n_tensors], of `accesses` those whose bytes nothing tells.
+    unsized : int64[n_tensors], of `accesses` those of unknown size.
     tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
     first, last : int64[n_tensors], start of the first and the last op that accesses
         it, ticks; -1 never.
     unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
         of experts only what was chosen, where that is known.
-    unit_unrecorded : bool[n_units], read without a record, as the graphs tell.
+    unit_unrecorded : bool[n_units], read without a record, as the graphs show.
     unit_cut : bool[n_units], perhaps read as a source that its record leaves out.
     unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
         that no list names.
@@ -278,7 +278,7 @@ class UntouchedBytes:
     n_unknown, unknown_size : those of which nobody knows whether they are touched:
         experts that no list names. They are not among the cold ones.
     n_unrecorded, unrecorded_size : likewise, those that are read without a record, as
-        the graphs tell.
+        the graphs show.
     n_cut, cut_size : likewise, those that an op may read as a source for which its
         record has no room.
     is_listed : whether a model file or a map lists what there is; else a tensor
@@ -358,7 +358,7 @@ class Ranking:
     unknown : int64[n], bytes that may be read and written besides, at most.
     unrecorded : int64[n], members that are read without a record.
     cut : int64[n], members that may be read as a source that its record leaves out.
-    unsized : int64[n], of `accesses` those whose bytes nothing tells.
+    unsized : int64[n], of `accesses` those of unknown size.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """
@@ -588,7 +588,7 @@ class SpaceTotals:
     accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown"; each
         op's once, the known bytes.
     unknown_bytes : bytes that may be moved besides, at most.
-    unsized : of `accesses` those whose bytes nothing tells.
+    unsized : of `accesses` those of unknown size.
     is_once : whether each op counts once; see `account.counts_once`.
     """
 

@@ -96,7 +96,7 @@ class AccessTable:
     flags : of the spans.
     base : int64[n_entries], the entry without a choice that each one comes from; those
         without come first.
-    n_repeated : spans that tell of an op which another span tells of.
+    n_repeated : spans that record an op that another span records.
     """
 
     first: I64
@@ -197,12 +197,12 @@ class AccessTable:
 
 
 def is_repeated(flags: Array) -> Bools:
-    """Return which spans tell of an op that is counted with another span."""
+    """Return which spans record an op that is counted with another span."""
     return np.asarray((flags & int(SpanFlag.REPEATED)) != 0, np.bool_)
 
 
 def counts_once(trace: Trace) -> bool:
-    """Return whether each op counts once, whichever threads tell of it.
+    """Return whether each op counts once, whichever threads record it.
 
     So it does unless there were too many threads to compare: of those that were not,
     each counts an op for itself.
@@ -501,7 +501,7 @@ def _of_rows(
 ) -> tuple[I64, I64]:
     """Return the known and the unknown bytes of accesses to some rows of a tensor.
 
-    The source behind names the rows, one index each; the tensor's shape tells how
+    The source behind names the rows, one index each; the tensor's shape shows how
     long one is.
     """
     size = np.maximum(what.size[rows].astype(np.int64), 0)
@@ -545,7 +545,7 @@ class Choosing:
     """The choice of experts that each span on a stack of experts made.
 
     Unlike the rows of an `AccessTable`, it also tells of stacks of which nobody says
-    how many experts they hold, so that no bytes can be told of one.
+    how many experts they hold, so that no bytes can be determined of one.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What records cannot tell of reads, and what shows by themselves that ops are missing.
+"""Reads that records do not show, and signs that ops are missing.
 
 Where a graph is in the session it says what ops without a record read
 (``reads.unrecorded``). Without one the records are asked: what a format never records,

@@ -25,13 +25,13 @@ _LATEST = np.iinfo(np.int64).max
 
 @once
 def has_shared_ops(trace: Trace) -> bool:
-    """Return whether some span tells of an op that another thread's tells of too."""
+    """Return whether some span records an op that another thread records, too."""
     flags = trace.spans.flags
     return any(bool(is_repeated(flags[piece]).any()) for piece in chunks(len(flags)))
 
 
 def spans_of_op(trace: Trace, span: int) -> I64 | None:
-    """Return the spans of the op that a span tells of, itself among them, ascending.
+    """Return the spans of the op of a span, itself among them, ascending.
 
     One per thread. None where the threads share ops and the trace is too long to look
     for them.

@@ -96,7 +96,7 @@ def thread_touches(
 
 
 def has_touches(trace: Trace) -> bool:
-    """Return whether the trace tells what tensors ops read or write."""
+    """Return whether the trace states what tensors ops read or write."""
     return bool(len(trace.accesses.patterns)) or trace.spans.tensor is not None
 
 

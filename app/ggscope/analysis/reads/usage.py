@@ -39,10 +39,10 @@ class Usage:
     Attributes
     ----------
     n_accesses : how often it is accessed; each access of each op counts, however many
-        threads tell of it.
+        threads record it.
     bytes_read, bytes_written : known bytes of these.
     unknown_read, unknown_written : bytes that may be moved besides, at most.
-    unsized_reads, unsized_writes : accesses whose bytes nothing tells.
+    unsized_reads, unsized_writes : accesses of unknown size.
     n_spans : spans that access it or, for a node, are it.
     time : first to last tick of these spans; None without any.
     n_tokens : distinct tokens of these spans; -1 where the trace has no tokens.

@@ -17,9 +17,9 @@ from ggscope.model.trace import Trace
 
 _PIECE_ROWS = 1 << 17
 NO_WEIGHT = -1
-"""The trace tells what the op reads, and no weight is among it."""
+"""The trace states what the op reads, and no weight is among it."""
 NOT_RECORDED = -2
-"""The trace does not tell what the op reads."""
+"""The trace does not state what the op reads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

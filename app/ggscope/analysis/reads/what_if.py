@@ -295,7 +295,7 @@ class WhatIf:
         once.
     coverage : what the trace leaves out.
     n_unrecorded, unrecorded_size : units without a read in the sequence that are read
-        without a record, as the graphs tell, and their bytes.
+        without a record, as the graphs show, and their bytes.
     refused : why models and maps that were given are not used.
     """
 
@@ -338,7 +338,7 @@ class Answer:
     bytes_read, misses : LRU, without read-ahead.
     best : Belady's rule at this size.
     ahead : LRU with read-ahead of `k` units; None for k = 0.
-    pins : the expert slices to pin; None where no expert can be told.
+    pins : the expert slices to pin; None where no expert can be determined.
     bytes_pinned : read from disk with these pinned; None where they do not fit.
     """
 

@@ -433,7 +433,7 @@ def _backends_of_lanes(trace: Trace) -> list[str | None]:
 def lanes_of_backend(trace: Trace, number: str) -> list[str]:
     """Return the titles of the lanes of a backend, by the number in its key.
 
-    "unknown": those of threads whose backend no record tells.
+    "unknown": those of threads whose backend no record states.
     """
     pointers = _backends_of_lanes(trace)
     if number == "unknown":

@@ -157,7 +157,7 @@ class Colors:
         where all spans are of one category.
     number : uint16[n_categories], from those to 0..len(names) - 1.
     names : int32[n_names], the categories that occur, ascending.
-    dominant : tells them apart; None where all spans are of one.
+    dominant : distinguishes them; None where all spans are of one.
     """
 
     category: Array | None

@@ -565,7 +565,7 @@ class TraceIndex:
         return min(candidates, key=lambda edge: abs(edge - tick), default=None)
 
     def _grown(self, ask: Callable[[Growth], _T | None]) -> _T | None:
-        """Return what the growth of the trace tells; None where it does not grow."""
+        """Return what the growth of the trace states; None where it does not grow."""
         return None if self._growth is None else ask(self._growth)
 
     def _groups(self, field: str) -> Groups:

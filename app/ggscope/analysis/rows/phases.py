@@ -22,7 +22,7 @@ class PhaseBands:
     phase : int8[n], `Phase`; -1 unknown.
     start, end : int64[n], ticks.
     n_prompt, n_generated : int64[n], tokens that ubatches compute in the band; -1 where
-        the trace does not tell the tokens of ubatches.
+        the trace does not state the tokens of ubatches.
     n_own : int64[n], spans of token lanes that begin in the band and are of its phase:
         passes, or tokens as the file numbers them.
     counts_passes : whether `n_own` counts passes.

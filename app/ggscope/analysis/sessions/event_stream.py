@@ -38,7 +38,7 @@ def refusal_of_stream(trace: Trace, side: Trace) -> str:
 
 
 def with_stream(trace: Trace, side: Trace) -> Trace:
-    """Return the trace of an event stream with what its sidecar tells.
+    """Return the trace of an event stream with what its sidecar states.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped
 def _counted_from_file(columns: AccessColumns, by: int) -> AccessColumns:
     """Return accesses whose offsets count from the beginning of the model file.
 
-    The head of a model file tells where its tensors lie; a trace whose offsets
+    The head of a model file states where its tensors lie; a trace whose offsets
     differ by one delta counts from elsewhere, mostly from the data section.
     """
     is_placed = (columns.space == Space.FILE) & (columns.offset >= 0)
@@ -193,7 +193,7 @@ def _filled(
     mapping: Mapping,
     first: I64,
 ) -> tuple[Tensors, NameCounts]:
-    """Return the trace's tensors with what the model tells of them."""
+    """Return the trace's tensors with what the model states about them."""
     columns = {
         name: getattr(old, name).copy()
         for name in (

@@ -376,7 +376,7 @@ class Fit:
         model's: they speak for it, and for none of its tensors.
     n_offsets, n_agree : distinct places that both tell, and for how many of them the
         delta leads from one to the other.
-    delta : None where no place is told by both.
+    delta : None where no place is determined by both.
     is_open : whether nothing speaks for or against: the trace names no tensors and
         tells no places. Then the model is shown, and nothing is mapped by it.
     """

@@ -175,7 +175,7 @@ def nothing_to_map(name: str) -> ReadWarning:
 
 
 def delta_disagrees(name: str, delta: int, data_offset: int) -> ReadWarning:
-    """Return that offsets were moved by another amount than the model file tells."""
+    """Return that offsets were moved by another amount than the model file states."""
     return ReadWarning(
         Severity.NOTICE,
         "delta_disagrees",

@@ -1,6 +1,6 @@
 """The records of a run with its sidecar: what the live view showed at the end.
 
-Records of 256 bytes cut names and lack what is no op. The sidecar tells it, and by the
+Records of 256 bytes cut names and lack what is no op. The sidecar states it, and by the
 graph and node that stand in the spare bytes of each record the two come together.
 """
 
@@ -94,7 +94,7 @@ def refusal(trace: Trace, side: Trace, spare: Array | None) -> str:
 
 
 def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
-    """Return the trace of the records with all that its sidecar tells.
+    """Return the trace of the records with all that its sidecar states.
 
     Spans of records keep their order; graphs, ubatches, calls and copies come behind
     them, in place of the tokens and phases that were derived from the records. Where
@@ -212,7 +212,7 @@ def _lanes(
 ) -> tuple[Lanes, Array, Array]:
     """Return all lanes, and the new one of each lane of the records and the sidecar.
 
-    Threads that the sidecar tells of and no record is of have none.
+    Threads of the sidecar without records have none.
     """
     of_rows = trace.spans.lane[rows.at]
     used = np.unique(of_rows).tolist()
@@ -283,7 +283,7 @@ def _routing(trace: Trace, spans: Spans, rows: _Rows) -> Routing:
 
 
 def _ops(before: OpTable | None, recorded: OpTable | None) -> OpTable | None:
-    """Return the names that were told, and for other numbers those before."""
+    """Return the names that were stated, and for other numbers those before."""
     if recorded is None:
         return before
     names = [] if before is None else list(before.names)

@@ -155,7 +155,7 @@ def runs_of(trace: Trace) -> Runs:
     that shows neither is cut where the claimed token changes. Where each thread
     computes every op, its spans are runs of their own; where the threads share the
     ops out among them, the spans of all threads are one run. Where the token numbers
-    of spans are those of ubatches, they tell the passes apart: contexts that compute
+    of spans are those of ubatches, they distinguish the passes: contexts that compute
     at once have lanes of their own. So they do in records with waits, which our own
     tracer alone writes.
     """
@@ -283,7 +283,7 @@ def _shares(first: I64) -> list[slice]:
 
 
 def _pass_starts(trace: Trace) -> I64:
-    """Return the ticks at which passes begin, ascending; empty where none are told."""
+    """Return the ticks at which passes begin, ascending; empty where not stated."""
     for is_pass in (trace.lanes.is_token, trace.lanes.is_graph):
         lanes = np.flatnonzero(is_pass)
         if not len(lanes):

@@ -10,7 +10,7 @@ from ggscope.model.trace import JoinedFile, MatchReport, Trace
 def from_sidecar(
     trace: Trace, side: Trace, n_ops: int, n_matched: int, n_records: int
 ) -> dict[str, Any]:
-    """Return the fields of the joined trace that the sidecar tells.
+    """Return the fields of the joined trace that the sidecar states.
 
     Parameters
     ----------

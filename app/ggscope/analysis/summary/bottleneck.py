@@ -1,4 +1,4 @@
-"""What limits a run, with the evidence; or why the trace does not tell.
+"""What limits a run, with the evidence; or why the trace does not state.
 
 The causes are looked at in this order, and the first that its evidence supports is
 named: nothing computed between tokens; threads that share cores, so that they wait at
@@ -76,7 +76,7 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the trace tells of the causes; None = not known.
+    """What the trace states about the causes; None = not known.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Evidence:
 
 
 def cause_of(seen: Evidence) -> Cause | None:
-    """Return what limits the run; None where the trace does not tell."""
+    """Return what limits the run; None where the trace does not state it."""
     if seen.between is not None and seen.between >= _MAX_BETWEEN:
         return Cause.BETWEEN_TOKENS
     waits = seen.waiting is not None and seen.waiting >= _MAX_WAITING

@@ -49,7 +49,8 @@ class Latency:
     is_outlier : bool[n], counted bars that take more than `SLOW` times the median.
     position : int64[n], tokens that were computed before it in its sequence; -1 where
         that is not recorded, or the bar computes tokens of several sequences.
-    fit : of counted bars of one token and known position; None where they do not tell.
+    fit : of counted bars of one token and known position; None where they do not state
+        it.
     no_fit : why there is none, "" where there is one.
     """
 

@@ -1,6 +1,6 @@
 """The summary of a trace: how fast, what takes the time, and what limits it.
 
-Nothing is made up: what the trace does not tell is None, with a reason in
+Nothing is made up: what the trace does not state is None, with a reason in
 `Summary.unknown`.
 """
 
@@ -53,7 +53,7 @@ UNKNOWN_FIELDS = (
     "never_touched_bytes",
     "bottleneck",
 )
-"""What a trace may not tell, by the names of ``ggscope summary --json``."""
+"""What a trace may not state, by the names of ``ggscope summary --json``."""
 _MODEL_ALONE = "the file lists the tensors of a model and records no run"
 
 
@@ -113,7 +113,7 @@ class Summary:
     weights : None where the trace does not record what is read.
     peak : bytes per tick that the machine's memory delivers; None = not known.
     never_touched : bytes of the model file that are never read; None = not known.
-    cause : what limits the run; None where the trace does not tell.
+    cause : what limits the run; None where the trace does not state it.
     unknown : reasons by the names of `UNKNOWN_FIELDS`.
     frames : of a profile, the heaviest first; None for other traces.
     """

@@ -23,7 +23,7 @@ from ggscope.model.trace import Trace
 MAX_OPS = 1 << 17
 """Of more ops the last so many count."""
 MIN_ALIKE = 5
-"""So many ops of one name tell what is a delay."""
+"""So many ops of one name show what is a delay."""
 _MAX_BEYOND, _LEAST_ALIKE = 0.5, 0.5
 
 

@@ -313,7 +313,7 @@ def _record_text(counts: dict[str, int]) -> str:
     n_ops, n_graphs = counts["op_records"], counts["graph_records"]
     n_lists = counts["records"] - n_ops - n_graphs
     parts = _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
-    # A sidecar tells of graphs, which are no records of the file.
+    # A sidecar lists graphs, which are no records of the file.
     noun = "graph" if n_graphs == 1 else "graphs"
     of_graphs = f"sidecar: {format_count(n_graphs)} {noun}"
     return "; ".join(filter(None, (parts, of_graphs if n_graphs else "")))

@@ -118,7 +118,7 @@ def _slow_text(phase: dict[str, Any]) -> str:
 def engines_json(trace: Trace) -> list[dict[str, object]] | None:
     """Return how much of the extent each engine is busy and idle, in ticks.
 
-    None where there are too many spans to tell.
+    None where there are too many spans to decide.
     """
     from ggscope.analysis.statistics.engines import engine_times
 

@@ -253,7 +253,7 @@ class DataDialog(Dialog):
         self.say("")
 
     def say(self, text: str, level: str = "") -> None:
-        """Tell what became of the file."""
+        """Report what became of the file."""
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
         set_property(self.problem, "level", level)

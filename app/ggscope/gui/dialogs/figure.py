@@ -618,11 +618,11 @@ class FigureDialog(Dialog):
     # -- out of the program ------------------------------------------------------------
 
     def say_written(self, path: Path) -> None:
-        """Tell that the file is there."""
+        """Report that the file is there."""
         self._say(f"Saved {path}", "good")
 
     def say_failed(self, message: str) -> None:
-        """Tell why the file is not there."""
+        """Report why the file is not there."""
         self._say(message, "error")
 
     def _say(self, message: str, level: str = "") -> None:

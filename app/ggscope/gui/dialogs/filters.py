@@ -273,7 +273,7 @@ class FilterPopup(QFrame):
         self.resize(self.width(), min(height, max_height))
 
     def closeEvent(self, event: object) -> None:
-        """Tell that it is gone."""
+        """Report that it is gone."""
         self._session.tasks.cancel("filter-choices")
         self.closed.emit()
         super().closeEvent(event)  # type: ignore[arg-type]  # QCloseEvent

@@ -274,7 +274,7 @@ class PartsDialog(Dialog):
         asked = self._document.loader.shift_of(part.info.paths[0])
         if asked == part.info.options.get(SHIFT_OPTION, ""):
             return part.shift
-        # "": on its way to where the clocks tell, which is not known yet.
+        # "": on its way to where the clocks show, which is not known yet.
         return parsed_shift(asked, self._unit()) if asked else None
 
     def _on_grabbed(self) -> None:

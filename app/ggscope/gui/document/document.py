@@ -203,7 +203,7 @@ class Document(QWidget):
 
     @property
     def tab_name(self) -> TabName:
-        """Title of the tab, with what tells it from others of the same title."""
+        """Title of the tab, and what distinguishes it from others with that title."""
         if self.live is None:
             return TabName(self.title, self.path.parts[:-1])
         pid = "" if self.run is None else str(self.run.pid)
@@ -232,7 +232,7 @@ class Document(QWidget):
         return run is not None and run.is_running and run.parent() is self
 
     def set_options(self, text: str) -> None:
-        """Name the options that tell its program from other runs of it."""
+        """Name the options that distinguish its program from other runs of it."""
         self._options = text
 
     @property
@@ -375,7 +375,7 @@ class Document(QWidget):
             self.live.set_seen(False)
 
     def stop_reading(self) -> bool:
-        """Stop reading and keep what was read; tell whether anything was stopped."""
+        """Stop reading and keep what was read; return whether anything was stopped."""
         if self.loader.state is not LoadState.LOADING:
             return False
         self.loader.cancel()

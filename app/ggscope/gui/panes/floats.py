@@ -45,12 +45,12 @@ class FloatWindow(QWidget):
         self.closed.emit(self.view_id)
 
     def moveEvent(self, event: QMoveEvent) -> None:
-        """Tell that the place has changed."""
+        """Report that the place has changed."""
         super().moveEvent(event)
         self.moved.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell that the place has changed."""
+        """Report that the place has changed."""
         super().resizeEvent(event)
         self.moved.emit()
 

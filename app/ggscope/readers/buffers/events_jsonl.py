@@ -145,7 +145,7 @@ class _Lines:
         )
 
     def _take_value(self, value: object, number: int, offset: int) -> None:
-        """Take what a line holds; an event without an id is told as a lost one."""
+        """Take what a line holds; an event without an id counts as a lost one."""
         place = f"line {number:,}"
         if isinstance(value, dict) and _KEYS & value.keys():
             self.events.add(value, number, place)

@@ -254,7 +254,7 @@ class ListedBuffers:
         """Add to the events what only the list knows: backend, usage, layer, buffers.
 
         An entry describes the last life of its id; of earlier ones, which it
-        overwrote, only the events tell.
+        overwrote, only the events state.
         """
         last = {event.id: event for event in events.rows if event.is_alloc}
         for buffer_id, event in last.items():

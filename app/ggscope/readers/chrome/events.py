@@ -103,7 +103,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """The events of a file that tell something, in the order of the file.
+    """The events of a file that state something, in the order of the file.
 
     Attributes
     ----------

@@ -165,7 +165,7 @@ def _trace(
 
 
 def _clock(events: Events, origin: int) -> Clock:
-    """Return the clock: times since 1970 where the file tells so."""
+    """Return the clock: times since 1970 where the file states so."""
     base = events.facts.get("baseTimeNanoseconds")
     if isinstance(base, int) and not isinstance(base, bool) and 0 <= base < 1 << 62:
         return Clock("ns", origin, epoch=base)
@@ -284,7 +284,7 @@ def _warn(
         builder.warn(
             Severity.NOTICE,
             "too_many_ops",
-            "there are more names than are told apart as ops; the others count as "
+            "there are more names than are distinguished as ops; the others count as "
             "“other names”, and keep their names.",
             count=made.n_other_names,
         )

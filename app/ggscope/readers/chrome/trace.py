@@ -108,7 +108,7 @@ class _Process:
 
 
 class ChromeTrace:
-    """Fills a builder with what the events of a file tell.
+    """Fills a builder with what the events of a file state.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The head of a GGUF file: its metadata and its table of tensors.
 
 Source: ``docs/gguf.md`` of ggml (MIT), versions 1 to 3, either byte order. What can
-be read before a fault is kept, and each fault is told with its offset.
+be read before a fault is kept, and each fault is reported with its offset.
 
 Nothing is memory-mapped and no weight is read: windows of 1 MiB are enough, since
 the head of even a large vocabulary is some 10 MB.

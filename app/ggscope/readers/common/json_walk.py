@@ -271,7 +271,7 @@ def note_repeated(builder: TraceBuilder, place: str, offset: int, n: int = 1) ->
 
 
 def names_a_key_twice(block: Block, members: Sequence[object]) -> bool:
-    """Return whether an object of a block has a key twice, or is too deep to tell.
+    """Return whether an object of a block has a key twice, or is too deep to decide.
 
     Parameters
     ----------

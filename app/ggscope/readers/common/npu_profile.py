@@ -380,8 +380,8 @@ class NpuLanes:
             builder.warn(
                 Severity.NOTICE,
                 "counter_wraps",
-                "cycle counters wrapped while no line was written; the clock of the "
-                "log tells how often.",
+                "cycle counters wrapped while no line was written; how often is "
+                "inferred from the clock of the log.",
                 count=self._times.n_guessed,
             )
         if self._n_unpaired:
@@ -400,7 +400,7 @@ class NpuLanes:
             builder.warn(
                 Severity.DATA_LOSS,
                 "npu_events_lost",
-                "batches state more events of their threads than lines tell of.",
+                "batches state more events of their threads than lines list.",
                 count=stated - n_events,
                 remedy="A larger buffer: GGML_HEXAGON_OPTRACE.",
             )

@@ -38,7 +38,7 @@ _WIDTHS = {"text": TEXTS, "value": VALUES}
 
 
 class Kind(IntEnum):
-    """What a row tells, as in ``ops.c``: its texts; its values (-1 where not told)."""
+    """Kind of a row, as in ``ops.c``: its texts; its values (-1 = not stated)."""
 
     SPLIT = 1
     """backend; number, inputs."""
@@ -64,7 +64,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpLines:
-    """What lines tell of ops, in the order of the file.
+    """What lines state about ops, in the order of the file.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ def _flat(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
 
 
 def scan_op_lines(source: Source, context: ReadContext) -> OpLines:
-    """Return what the lines of a file tell of ops.
+    """Return what the lines of a file state about ops.
 
     Memory is that of a block and of the rows. A line that is longer than 64 MiB is cut
     there.

@@ -254,7 +254,7 @@ def _graphs(lines: OpLines) -> tuple[I64, int]:
 
 
 def _product(value: I64) -> I64:
-    """Return times × mean of rows, -1 where that is not told."""
+    """Return times × mean of rows, -1 where that is not stated."""
     count, mean = value[:, 0], value[:, 1]
     exact = count.astype(np.float64) * mean
     fits = (count >= 0) & (mean >= 0) & (exact < 1 << 61)
@@ -334,7 +334,7 @@ def ops_estimate(head: Head, row_bytes: int) -> Estimate | None:
 
 
 def warn_of_others(builder: TraceBuilder, lines: OpLines) -> None:
-    """Note lines that tell of no op."""
+    """Note lines without an op."""
     if lines.n_other:
         builder.warn(
             Severity.INFO,

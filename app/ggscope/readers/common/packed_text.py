@@ -141,7 +141,7 @@ def estimated_text_bytes(head: Head) -> int:
             return head.size
         n_packed = len(data) - len(engine.unconsumed_tail) - len(engine.unused_data)
     elif data.startswith(ZSTD):
-        # How much of them its packages have read is not told.
+        # How much of them its packages have read is not stated.
         n_text, n_packed = len(unpacked_head(data, _RATIO_BYTES) or b""), len(data)
     else:
         return head.size

@@ -92,7 +92,7 @@ class RocmEvents:
 
         Parameters
         ----------
-        to_host : bool[n], whether a copy is for the host; None: the agents tell.
+        to_host : bool[n], whether a copy is for the host; None: the agents state.
         """
         none = np.full(len(rows["start"]), NONE)
         target, origin = (rows.get(f"{side}_agent_id", none) for side in ("dst", "src"))

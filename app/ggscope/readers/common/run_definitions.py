@@ -1,6 +1,6 @@
 """What a traced program defines: nodes and what they read, models, buffers.
 
-While it runs its ring tells this, afterwards the sidecar of its recording.
+While it runs its ring states this, afterwards the sidecar of its recording.
 """
 
 from collections.abc import Sequence
@@ -173,7 +173,7 @@ class Definitions:
     def add_buffer(
         self, number: int, name: str, usage: int, address: int, size: int
     ) -> None:
-        """Add a buffer; when it was allocated is told by itself.
+        """Add a buffer; when it was allocated is determined by itself.
 
         `address` : 0 = none but its number.
         """

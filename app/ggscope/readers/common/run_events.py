@@ -1,6 +1,6 @@
 """What a traced program did besides its ops: graphs, ubatches, calls and copies.
 
-While it runs its ring tells this, afterwards the sidecar of its recording; both become
+While it runs its ring states this, afterwards the sidecar of its recording; both become
 the same spans.
 """
 
@@ -131,7 +131,7 @@ class RunEvents:
         return lane
 
     def thread(self, number: int, slot: int, index: int) -> int:
-        """Return the lane of a thread; `number` tells it from all others."""
+        """Return the lane of a thread; `number` distinguishes it from all others."""
         group = _group(slot)
         return self.lane("thread", number, f"thread {index}", LaneKind.THREAD, group)
 
@@ -166,7 +166,7 @@ class RunEvents:
         token : number of its ubatch; -1 where that is not known.
         phase : as a tracer numbers it; that of its ubatch goes before.
         split : number within a computation that is split between backends.
-        backend : number of the one that computes it; 0 = not told.
+        backend : number of the one that computes it; 0 = not stated.
         """
         self.count_graph(backend)
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
@@ -318,7 +318,7 @@ class RunEvents:
         self.add(begin, end, lane, name, flags, token, phase)
 
     def count_graph(self, backend: int) -> None:
-        """Count a graph for the one that computes it; 0 = not told."""
+        """Count a graph for the one that computes it; 0 = not stated."""
         self._n_graphs[backend] = self._n_graphs.get(backend, 0) + 1
 
     def add_backend(
@@ -338,7 +338,7 @@ class RunEvents:
         )
 
     def facts(self) -> dict[str, str]:
-        """Return what is told of the run as a whole, for `TraceInfo.producer`."""
+        """Return what is stated of the run as a whole, for `TraceInfo.producer`."""
         facts = {"self-test": self._self_test} if self._self_test else {}
         if self._backends:
             known = self._backends

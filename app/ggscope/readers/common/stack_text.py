@@ -63,8 +63,8 @@ class SampleLines:
     comm, event : int32[n], texts of `stacks`.
     pid, tid, cpu : int32[n], -1 none.
     node : int32[n], stack, -1 none.
-    n_other, n_deep, n_negative : lines that tell nothing; samples with too many frames;
-        weights below zero. With the place of the first one, -1 nowhere.
+    n_other, n_deep, n_negative : lines that state nothing; samples with too many
+        frames; weights below zero. With the place of the first one, -1 nowhere.
     """
 
     offset: I64

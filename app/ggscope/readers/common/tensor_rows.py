@@ -149,7 +149,7 @@ def shape_column(shapes: Sequence[Sequence[int]]) -> Array:
 
 
 def stated_size(type_number: int, shape: Sequence[int]) -> int:
-    """Return the bytes that type and shape tell; -1 where either is unknown."""
+    """Return the bytes that type and shape show; -1 where either is unknown."""
     return tensor_bytes(type_number, shape) if shape else -1
 
 

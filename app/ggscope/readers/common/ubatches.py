@@ -1,4 +1,4 @@
-"""The tokens of one ubatch, as a ring or a sidecar tells them."""
+"""The tokens of one ubatch, as a ring or a sidecar states them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class UbatchTokens:
 
     Attributes
     ----------
-    ids : int32[n], numbers in the vocabulary; -1 where they are not told.
+    ids : int32[n], numbers in the vocabulary; -1 where they are not stated.
     positions : int32[n], -1 likewise.
     phases : int8[n], `Phase` of each token; -1 likewise.
     outputs : int8[n], whether its output was asked for; -1 likewise.
     counts, sequences : int64[n], how many of the sequences, int32[m], each is of.
-    context : what tells contexts apart; 0 where nothing does.
+    context : what distinguishes contexts; 0 where nothing does.
     decode : number of the call that computes it, -1 where none is seen.
     """
 
@@ -111,7 +111,7 @@ def ubatch_tokens(
     phases : of each token, likewise; None where the tracer told nothing of single
         tokens. It called every ubatch of several a prompt then, so positions decide.
     outputs : bool[n]; None where they are not known.
-    counts : None where each token is of one of the `sequences`, or none is told.
+    counts : None where each token is of one of the `sequences`, or none is stated.
     """
     n = len(phases) if phases is not None else len(tokens) or len(positions)
     ids = np.full(n, -1, np.int32)

@@ -30,6 +30,6 @@ INFO = ReaderInfo(
 
 
 def is_cut_short(trace: Trace) -> bool:
-    """Tell whether ggscope's hook may go on writing the file of a trace."""
+    """Return whether ggscope's hook may go on writing the file of a trace."""
     is_of_calls = trace.info.reader_id == INFO.id
     return is_of_calls and any(w.code == CUT_SHORT for w in trace.warnings)

@@ -66,7 +66,7 @@ class RateCounter:
 
 
 class AllocatedCounter:
-    """Bytes in use, of allocations whose size and address the file tells."""
+    """Bytes in use, of allocations whose size and address the file states."""
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder

@@ -29,7 +29,7 @@ class Times:
     unit : of the times in lines of JSON, "s" or "ms"; of several, that of probes.
     is_guessed : whether `unit` follows from who writes such lines, not from durations.
     origin : ns of tick 0 in the clock of the file.
-    epoch : ns from 1970, UTC, to the zero of that clock; None where nothing tells.
+    epoch : ns from 1970, UTC, to the zero of that clock; None where unknown.
     n_back : new events that are earlier than the one of the same clock before them.
     newest : ns of the last event that has a time, in the clock of the file; None: none.
     """

@@ -44,7 +44,7 @@ _RESOLUTION_NS = 1_000_000
 
 
 class CallTrace:
-    """Fills a builder with what events tell: all of a file, or more and more of them.
+    """Fills a builder with what events state: all of a file, or more and more of them.
 
     A call is a span once its end has come. Where the file grows it lasts until then;
     where it does not, it is drawn up to the next event of its thread.
@@ -118,7 +118,7 @@ class CallTrace:
             self._held = self._lines.take(pairs.open) if len(pairs.open) else None
 
     def _sum_up(self) -> None:
-        """Count what these events tell."""
+        """Count what these events state."""
         lines, pairs, times, sums = self._lines, self._pairs, self._times, self.sums
         sums.n_calls += len(pairs.begin) + len(pairs.whole)
         sums.n_open = len(pairs.open)
@@ -521,7 +521,7 @@ class CallTrace:
         self._rates[name].add(start[calls], self._finish[calls], line, rate)
 
     def _add_allocated(self, function: I64, size: I64) -> None:
-        """Add bytes in use: of allocations whose size and address the file tells."""
+        """Add bytes in use: of allocations whose size and address the file states."""
         lines = self._lines
         texts = self._names.texts
         allocates = np.array(["MemAlloc" in t for t in texts])[function]

@@ -385,7 +385,7 @@ def _layout(source: Source) -> TableColumns:
 
 
 def _layout_with_names(head: bytes) -> TableColumns | None:
-    """Return the layout that a line of column names tells; None if there is none."""
+    """Return the layout that a line of column names shows; None if there is none."""
     start, n_before = len(BOM) if head.startswith(BOM) else 0, 0
     for line in head[start:].splitlines(keepends=True):
         match = _HEADER.match(line.rstrip(b"\n"))

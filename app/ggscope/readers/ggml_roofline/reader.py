@@ -103,7 +103,7 @@ def _warn(builder: TraceBuilder, rows: "_Rows") -> None:
         builder.warn(
             Severity.NOTICE,
             "experts_without_layer",
-            "counts of experts whose layer no name tells, or that are no counts, are "
+            "counts of experts whose layer is in no name, or that are no counts, are "
             "left out.",
             count=rows.counts.n_unplaced,
         )

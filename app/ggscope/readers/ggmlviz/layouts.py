@@ -1,7 +1,7 @@
 """Byte layouts of ``.ggmlviz`` events, and which of them a file has.
 
 Every writer puts version 1 into the header, whatever its C compiler made of the
-union in the middle of an event, so the layout has to be told from the content.
+union in the middle of an event, so the layout has to be derived from the content.
 """
 
 import struct
@@ -224,7 +224,7 @@ def walk(
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What the first bytes of a file tell.
+    """What the first bytes of a file state.
 
     Attributes
     ----------

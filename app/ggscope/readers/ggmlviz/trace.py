@@ -1,6 +1,6 @@
 """From the events of a ``.ggmlviz`` file to the lanes, spans and markers of a trace.
 
-Each thread of each backend has a lane; the op table is told by the names of ops.
+Each thread of each backend has a lane; the op table is determined by the names of ops.
 Single events are read again when somebody looks at one (`GgmlvizRecords`).
 
 Barrier and thread events have two numberings, both called version 1. The first
@@ -156,7 +156,7 @@ def add_intervals(
 ) -> None:
     """Add lanes, a span for each interval and a marker for each other instant.
 
-    Where it is sure which events tell of barriers and threads, these are bars.
+    Where it is sure which events are of barriers and threads, these are bars.
 
     Columns of events and intervals are released on the way: the two largest tables
     lie side by side here.
@@ -496,11 +496,11 @@ WAITS, LIVES = "Stalls", "Thread lives"
 def renumber(
     builder: TraceBuilder, events: Events, n_of_kind: I64, choice: str
 ) -> bool:
-    """Give barrier and thread events the numbers 8 to 10; tell whether they are sure.
+    """Give barrier and thread events the numbers 8 to 10; return whether they are sure.
 
-    With "auto", 9 or 10 in the file tell the numbering; else 6 and 7 that carry neither
-    a pointer nor a size are no buffers, so that 6 to 8 are meant. A file with 8 alone
-    does not tell.
+    With "auto", 9 or 10 in the file state the numbering; else 6 and 7 that carry
+    neither a pointer nor a size are no buffers, so that 6 to 8 are meant. A file with 8
+    alone does not tell.
     """
     low, middle = n_of_kind[_FIRST : _FIRST + 2].sum(), n_of_kind[_FIRST + 2]
     high = n_of_kind[_FIRST + 3 : _FIRST + 5].sum()

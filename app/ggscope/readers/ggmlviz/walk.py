@@ -551,7 +551,7 @@ class StreamScan:
         self._recent = np.append(self._recent, starts[-RECENT:])[-RECENT:]
 
     def _go_on(self, taker: Taker, context: ReadContext) -> bool:
-        """Leave out damage; tell whether events follow behind it."""
+        """Leave out damage; return whether events follow behind it."""
         if len(self.gaps) == MAX_GAPS:
             return False
         last_gap = self.gaps[-1].row if self.gaps else 0

@@ -429,7 +429,7 @@ def model_facts(header: GgufHeader) -> dict[str, str]:
     """Return metadata by key: the derived facts first, then the file's own keys.
 
     Derived are ``n_layers, n_vocab, n_embd, n_experts, n_experts_used, n_ctx`` and
-    ``file_type``, each only where the file tells it. Of long texts and arrays the
+    ``file_type``, each only where the file states it. Of long texts and arrays the
     begin stands, and their length.
     """
     facts: dict[str, str] = {}
@@ -510,8 +510,8 @@ def _scalar(value: Scalar) -> str:
 def places(header: GgufHeader, file_size: int) -> tuple[I64, I64, I64]:
     """Return offset, size and `SizeSource` of the tensors of one file, int64[n] each.
 
-    Offsets count from the start of the file; -1 where they cannot be told. What is
-    odd is noted in `header`.
+    Offsets count from the start of the file; -1 where they cannot be determined. What
+    is odd is noted in `header`.
     """
     n = len(header.tensors)
     offset = np.full(n, -1, np.int64)
@@ -619,7 +619,7 @@ class GgufReader:
         Raises
         ------
         CorruptError, TruncatedError, UnsupportedVersionError
-            If nothing can be told of the opened file.
+            If nothing can be determined of the opened file.
         """
         choice = INFO.option_values(context.options)[HEADER_OPTION]
         build = _Build(choice)
@@ -652,7 +652,7 @@ def _add_sibling(
     number: int,
     context: ReadContext,
 ) -> None:
-    """Read another part; what is wrong with it is told of the opened one."""
+    """Read another part; what is wrong with it is reported of the opened one."""
     try:
         with Source(path) as source:
             header = _header(source, context, build.choice)

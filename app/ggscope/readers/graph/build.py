@@ -304,7 +304,7 @@ def _pairs(node: Array, layer: Array) -> I64:
 
 
 def _shapes(nodes: list[Node], is_leaf: npt.NDArray[np.bool_]) -> I64:
-    """Return the dimensions, 0 where the file does not tell.
+    """Return the dimensions, 0 where the file does not state it.
 
     ggml prints two dimensions of a node that is a matrix and else three; of a leaf
     always two, however many it has.

@@ -268,7 +268,7 @@ class DotParser:
             self._skip_line()
 
     def _ggml_line(self, at: int) -> bool:
-        """Take a line exactly as ggml writes it; tell whether there was one."""
+        """Take a line exactly as ggml writes it; return whether there was one."""
         if not self._now.is_quoted:
             return False
         if edge := _GGML_EDGE.match(self._text, at):

@@ -52,7 +52,7 @@ class HexagonReader:
         Raises
         ------
         CorruptError
-            If no line tells of an op or an event.
+            If no line is of an op or an event.
         """
         context.progress(0, source.size)
         if context.wants_stages and source.size > 4 * _FIRST_BYTES:
@@ -62,7 +62,7 @@ class HexagonReader:
         lines = scan_op_lines(source, context)
         if not len(lines.rows(*_KINDS)):
             raise CorruptError(
-                "no line tells of an op or an event of the NPU.",
+                "no line is of an op or event of the NPU.",
                 offset=0,
                 hint="Set GGML_HEXAGON_PROFILE=1, and -v.",
             )

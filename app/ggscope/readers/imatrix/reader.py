@@ -82,7 +82,7 @@ class ImatrixReader:
             )
         context.progress(source.size, source.size)
         builder.importance = importance = entries.importance()
-        # So a matrix alone lists its tensors; where they lie only the model tells.
+        # So a matrix alone lists its tensors; where they lie only the model states.
         builder.tensors = _tensors(builder, importance)
         chunks = entries.chunks if entries.chunks >= 0 else None
         events = {"entries": len(entries.names), "chunks": chunks}

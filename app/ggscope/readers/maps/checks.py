@@ -86,7 +86,7 @@ def examine(rows: TensorRows) -> RepairedPlaces:
 
 
 def _ends(offset: I64, size: I64) -> I64:
-    """Return the first byte behind each tensor; -1 where it cannot be told."""
+    """Return the first byte behind each tensor; -1 where it cannot be determined."""
     known = (offset >= 0) & (size >= 0) & (offset <= np.iinfo(np.int64).max - size)
     return np.where(known, offset + np.where(known, size, 0), -1)
 

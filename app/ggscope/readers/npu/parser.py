@@ -115,7 +115,7 @@ class NpuParser:
             If the root is no object or the timeline no array.
         """
         if cursor.peek() != b"{":
-            # A text that is no JSON at all is told as such.
+            # A text that is no JSON at all is reported as such.
             self._shallow(*cursor.value())
             raise CorruptError(
                 "the root is not an object.",
@@ -475,7 +475,7 @@ class NpuParser:
         )
 
     def _is_header(self, value: dict[str, object], offset: int, line: int) -> bool:
-        """Take a line without a type that is no event; tell whether it was one."""
+        """Take a line without a type that is no event; return whether it was one."""
         if "type" in value:
             return False
         if "timeline_events" in value:

@@ -67,7 +67,7 @@ OP_TABLE_ID = "npu"
 PREFILL_DONE = "PREFILL_DONE"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _EXACT_CYCLES = 1 << 50
-"""Below it pictures, which count in floats, tell each cycle from the next."""
+"""Below it pictures, which count in floats, distinguish each cycle from the next."""
 _NO_KEY = -(1 << 62)
 _START, _END = COMMANDS.index("START"), COMMANDS.index("END")
 

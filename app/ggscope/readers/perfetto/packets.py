@@ -140,7 +140,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packets:
-    """What the packets of a file tell.
+    """What the packets of a file state.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Packets:
     primary_clock : the clock of the trace; -1 unknown.
     of_ops : of events that ggscope wrote: `OF_OWN`, and the first letter of their
         quality; a word is a text, -1 not there, -2 empty.
-    n_nameless : texts that events refer to and that were never told.
+    n_nameless : texts that events refer to and that were never stated.
     by_kind : number of packets by field of TracePacket, 0 those without content.
     attributes : what the trace says of itself.
     """
@@ -418,7 +418,7 @@ class PacketScan:
             self._text_of = more
         space = self._tables.interned_space[number]
         shown = np.flatnonzero((space < Interned.BOTH) | (text >= 0))[::-1]
-        # What was told first holds, within what a sequence knows.
+        # What was stated first holds, within what a sequence knows.
         shown = shown[self._text_of[number[shown]] < 0]
         self._text_of[number[shown]] = moved[text[shown]]
         notes = np.flatnonzero(space > Interned.BOTH)

@@ -334,7 +334,7 @@ def _warn_of_content(
         builder.warn(
             Severity.NOTICE,
             "too_many_ops",
-            "there are more names than are told apart as ops; the others count as "
+            "there are more names than are distinguished as ops; the others count as "
             "“other names”, and keep their names.",
             count=made.n_other_names,
         )

@@ -60,7 +60,7 @@ _OTHERS = "other tracks"
 
 
 class PerfettoTrace:
-    """Fills a builder with what the packets of a file tell.
+    """Fills a builder with what the packets of a file state.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ class Tracks:
 
     Attributes
     ----------
-    same : int64[k], the track that each one is: threads are told by their number.
+    same : int64[k], the track that each one is: threads are determined by their number.
     flags : int64[k], `Of`.
     pid, tid : int64[k], of processes and threads; -1 unknown.
     """
@@ -101,7 +101,7 @@ class Tracks:
     def _last(
         self, at: I64, values: Array, is_told: npt.NDArray[np.bool_], none: int = -1
     ) -> I64:
-        """Return what was told last of each track."""
+        """Return what was stated last of each track."""
         column = np.full(len(self.flags), none, np.int64)
         column[at[is_told]] = values[is_told]
         return column

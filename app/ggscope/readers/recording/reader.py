@@ -169,7 +169,7 @@ class SidecarReader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Whole:
-    """A build that is told whole; others say how they differ from it."""
+    """A build that is stated whole; others say how they differ from it."""
 
     n_nodes: int
     tensors: Any
@@ -549,7 +549,7 @@ class _Sidecar:
             self._slot_of[number] = slot or 0
             self._backend_of[number] = _whole(item.get("backend_number"), _U32) or 0
             self._graphs[number] = (graph, FAR)
-        for number, item in ubatches.items():  # their graphs are not told
+        for number, item in ubatches.items():  # their graphs are not stated
             self._ubatch(number, item)
         self._events.finish(last)
 
@@ -716,7 +716,7 @@ class _Sidecar:
 
 
 def _graph_text(account: RunAccount) -> str:
-    """Return "Graphs 6 to 59 lack records."; "" where none is told."""
+    """Return "Graphs 6 to 59 lack records."; "" where none is stated."""
     if not len(account.short):
         return ""
     cuts = np.flatnonzero(np.diff(account.short) != 1) + 1
@@ -764,7 +764,7 @@ def _with_facts(
 
 
 def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what is told of each token of a ubatch; None where that cannot be."""
+    """Return what is stated of each token of a ubatch; None where that cannot be."""
     phases, outputs = item["phases"], item.get("outputs")
     sequences, counts = item.get("sequences", []), item.get("sequence_counts")
     if not _are_numbers(phases, N_PHASES - 1):

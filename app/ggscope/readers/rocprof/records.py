@@ -121,7 +121,7 @@ class _Process:
 
     @property
     def pid(self) -> int:
-        """The number of the process; `NONE` where it is not told."""
+        """The number of the process; `NONE` where it is not stated."""
         pid = self.metadata.get("pid")
         if isinstance(pid, int) and 0 <= pid < 1 << 32:
             return int(pid)
@@ -439,7 +439,7 @@ def _kinds(value: object) -> list[tuple[str, list[str]]]:
 
 
 def _code(rows: Rows) -> I64:
-    """Return kind and operation as one number, -1 where one is not told."""
+    """Return kind and operation as one number, -1 where one is not stated."""
     kind, operation = rows["kind"], rows["operation"]
     is_known = (kind >= 0) & (kind < 1 << 30) & (operation >= 0)
     is_known &= operation < 1 << 32

@@ -164,7 +164,7 @@ class NsysExport:
         return facts
 
     def version(self) -> str:
-        """Return the version of the schema; "" where it is not told."""
+        """Return the version of the schema; "" where it is not stated."""
         for name, value in self._db.rows("META_DATA_EXPORT", ("name", "value")):
             if name == "EXPORT_SCHEMA_VERSION":
                 return str(value)[:64]

@@ -75,7 +75,7 @@ class RocpdDatabase:
         return facts
 
     def version(self) -> str:
-        """Return the version of the schema; "" where it is not told."""
+        """Return the version of the schema; "" where it is not stated."""
         for suffix in self._suffixes():
             for tag, value in self._db.rows(
                 "rocpd_metadata" + suffix, ("tag", "value")

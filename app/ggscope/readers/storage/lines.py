@@ -93,7 +93,7 @@ class Layout:
 
 
 def layout_of(head: bytes, forms: int = ALL_FORMS) -> Layout:
-    """Return the layout that the first lines of a file tell."""
+    """Return the layout that the first lines of a file state."""
     match = _HEADER.search(head.removeprefix(BOM))
     fields = match[0].split() if match else []
     if b"COMM" not in fields:

@@ -176,8 +176,8 @@ def _trace(
             builder.warn(
                 Severity.NOTICE,
                 "no_request_sizes",
-                "biosnoop of bpftrace tells neither the size of requests nor their "
-                "place; times are whole milliseconds.",
+                "biosnoop of bpftrace states neither size nor offset of "
+                "requests; times are whole milliseconds.",
                 remedy="Use biosnoop of bcc, or blktrace.",
             )
         n_lost = int(np.count_nonzero(~is_placed))
@@ -508,7 +508,7 @@ def _warn(
          "requests completed with another size than they were issued with."),
         (notes.n_failed, "failed_requests", "requests or calls failed."),
         (notes.n_unplaced, "reads_without_offset",
-         "reads or page faults do not tell where in a file they are."),
+         "reads or page faults have no file offset."),
         (notes.n_no_files, "reads_of_no_file",
          "reads are of pipes, sockets or terminals; they are left out."),
         (lines.n_hidden, "io_uring_hidden",

@@ -102,7 +102,7 @@ def requests_of(lines: IoLines, layout: Layout, time: I64) -> tuple[Requests, No
 
 
 def remaps(lines: IoLines) -> tuple[tuple[int, int], ...]:
-    """Return device and first sector of each partition that remapped requests tell."""
+    """Return device and first sector of each partition that remapped requests state."""
     rows = np.flatnonzero((lines.form == Form.BLKPARSE) & (lines.action == ord("A")))
     pairs = zip(
         lines.handle[rows].tolist(),

@@ -1,4 +1,4 @@
-"""Records that tell of one op: joined within a thread, marked between threads.
+"""Records of one op: joined within a thread, marked between threads.
 
 The first tracer wrote a record for each source of an op, one after the other and with
 one stamp. Each of them by itself is no op: the first would take no time, the last all

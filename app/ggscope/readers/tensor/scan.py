@@ -124,7 +124,7 @@ def _mixed(columns: Words) -> Words:
 
 
 def key_words(layout: RecordLayout) -> tuple[int, Words]:
-    """Return the first word that tells patterns apart, and masks from there on."""
+    """Return the first word that distinguishes patterns, and masks from there on."""
     mask = np.where(layout.key, np.uint8(0xFF), np.uint8(0)).view(_U64)
     used = np.flatnonzero(mask)
     return int(used[0]), mask[used[0] : used[-1] + 1]

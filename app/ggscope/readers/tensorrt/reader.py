@@ -111,7 +111,7 @@ class _Layers:
 
     Attributes
     ----------
-    n_runs : of the network that was profiled; 0 where the file does not tell.
+    n_runs : of the network that was profiled; 0 where the file does not state it.
     n_bad : elements that are no layers.
     has_times : whether these are times; else facts.
     """

@@ -165,7 +165,7 @@ def compose_timelines(scene: TimelinesScene) -> DisplayList:
 
 
 def _corner(scene: TimelinesScene, name: str, side: TimelineSide) -> DisplayList:
-    """Return which run it is, beside the axis; a line tells B from A."""
+    """Return which run it is, beside the axis; a line distinguishes B from A."""
     theme, ground, texts = scene.theme, RectList(), TextList()
     width, bottom = scene.header_width, AXIS_HEIGHT - 1 / scene.scale
     ground.add(0, width, 0, bottom, mix(theme.pane, theme.text, 0.06))

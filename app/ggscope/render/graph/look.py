@@ -68,7 +68,7 @@ class BoxLook:
     shares : float64[b, k], of closed layers the share of each kind in `legend`.
     legend : (word, colour) of each kind; empty for heat maps.
     scale, layer_scale : of the nodes and of the closed layers of a heat map, else None.
-        Layers have one of their own: a sum would leave nothing to tell nodes apart.
+        Layers have one of their own: a sum would leave nothing to distinguish nodes.
     """
 
     by: GraphColorBy

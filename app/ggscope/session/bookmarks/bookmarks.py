@@ -210,7 +210,7 @@ class BookmarkList:
         return self._redo[-1].text if self._redo else ""
 
     def change(self, bookmarks: Bookmarks, description: str) -> bool:
-        """Do something that can be undone; tell whether it changed anything."""
+        """Do something that can be undone; return whether it changed anything."""
         if bookmarks == self.now:
             return False
         self._undo.append(_Step(description, self.now, bookmarks))
@@ -220,7 +220,7 @@ class BookmarkList:
         return True
 
     def replace(self, bookmarks: Bookmarks, *, forgets_steps: bool = False) -> bool:
-        """Take what came from elsewhere; tell whether it changed anything.
+        """Take what came from elsewhere; return whether it changed anything.
 
         With `forgets_steps` nothing before it can be undone.
         """

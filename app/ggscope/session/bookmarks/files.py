@@ -501,7 +501,7 @@ def _name_in_folder(of: Fingerprint) -> str:
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells one state of a file from the next, None = no file."""
+    """Return what distinguishes one state of a file from the next, None = no file."""
     try:
         status = path.stat()
     except OSError:

@@ -118,7 +118,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
         ),
         (
             has_accesses,
-            # What the op moved of them is told by details and statistics.
+            # What the op moved of them is determined by details and statistics.
             Column(
                 "bytes",
                 "operand bytes",

@@ -191,7 +191,7 @@ def add_menu(menu: QMenu, text: str) -> QMenu:
 
 
 def ask_yes(parent: QWidget, question: str) -> bool:
-    """Ask a question whose safe answer is No; tell whether it was Yes."""
+    """Ask a question whose safe answer is No; return whether it was Yes."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Question)
     box.setTextFormat(Qt.TextFormat.PlainText)

@@ -31,7 +31,7 @@ SYNC_SPANS = 50_000
 
 
 class SummaryPanel(QWidget):
-    """Bottleneck, sections of figures, and what the trace does not tell.
+    """Bottleneck, sections of figures, and what the trace does not state.
 
     Parameters
     ----------

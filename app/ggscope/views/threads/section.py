@@ -50,7 +50,7 @@ class Query:
 
     @property
     def key(self) -> tuple[Scope, bool, int]:
-        """What tells it from others of the same trace."""
+        """What distinguishes it from others of the same trace."""
         return self.scope, self.absolute, self.window
 
 

@@ -52,7 +52,7 @@ _SWATCH_PX = 10
 _GAP_PX = 2
 _DESIGN_PX = 12
 _MAX_LETTERS, _HEAD_LETTERS = 22, 6
-"""Of a word, and of its begin where its end tells it from others."""
+"""Of a word, and of its begin where its end distinguishes it from others."""
 _KEY = "legend"
 
 WAITS = "waits"

@@ -57,7 +57,7 @@ def made(
 def test_the_two_figures_people_ask_for() -> None:
     count = np.full((48, 512), 10, np.int64)
     count.flat[: 24_576 - round(24_576 * 0.986)] = 0
-    count[47, 7] = 10 * 512  # so that its share can be told by hand
+    count[47, 7] = 10 * 512  # so that its share can be determined by hand
 
     figures = expert_figures(count)
 

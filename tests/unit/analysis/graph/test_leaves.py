@@ -1,4 +1,4 @@
-"""Nameless inputs are told by who reads them."""
+"""Nameless inputs are determined by who reads them."""
 
 from dataclasses import replace
 

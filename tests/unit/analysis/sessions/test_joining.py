@@ -31,7 +31,7 @@ def shifted(delta: int, reads=MAP):
 
 
 def stated_model(rows) -> Trace:
-    """Return a model file, whose own head tells its places."""
+    """Return a model file, whose own head states its places."""
     model = model_trace(rows)
     place = np.full(len(model.tensors), Place.STATED, np.uint8)
     return replace(model, tensors=replace(model.tensors, place=place))

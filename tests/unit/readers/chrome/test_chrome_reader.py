@@ -581,7 +581,7 @@ def test_names_beyond_the_numbers_of_ops_count_together(tmp_path):
 
 
 def _as_rows(trace: Trace) -> Counter[tuple[Any, ...]]:
-    """Return what tells spans apart, of each."""
+    """Return what distinguishes spans, of each."""
     s = trace.spans
     none = [-1] * len(s)
     wait = none if s.wait is None else np.where(s.wait == NO_WAIT, 0, s.wait).tolist()

@@ -243,7 +243,7 @@ def test_texts_without_ops_are_refused(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"ggml-hex: HTP0 profile-op x\nnothing\n")
 
-    with pytest.raises(ReadError, match="no line tells"):
+    with pytest.raises(ReadError, match="no line is of an op"):
         open_trace(path, reader_id="ggml-hexagon")
 
 

@@ -709,7 +709,7 @@ def test_configuration_without_memory_gives_no_utilisation(tmp_path: Path) -> No
 def test_times_are_the_cycles_of_the_file(
     tmp_path: Path, first: int, origin: int
 ) -> None:
-    """So large that pictures could not tell them apart, they count from the first."""
+    """So large that pictures could not distinguish them, they count from the first."""
     trace = read_document(
         tmp_path,
         events=[engine(first + 200, first + 300), token(first + 100, first + 250)],

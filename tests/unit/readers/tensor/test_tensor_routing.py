@@ -288,7 +288,7 @@ def extension(
 
 
 def with_extensions(n_tokens: int = 2) -> tuple[bytes, list[Rec]]:
-    """Return a file whose router and multiplications are told, and its op records."""
+    """Return a file whose router and multiplications are stated, and its op records."""
     records = [replace(r, experts=()) for r in moe_pass(10**12, n_tokens=n_tokens)]
     data = b""
     for r in records:

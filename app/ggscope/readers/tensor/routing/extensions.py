@@ -220,7 +220,7 @@ def _place_keys(choices: Array) -> I64:
 
 
 def _choice_keys(*tables: Array) -> list[I64]:
-    """Return what tells the choices of these tables apart: where, and which expert."""
+    """Return keys of the choices of these tables: where, and which expert."""
     parts = [_place_keys(table) for table in tables]
     _, _, place = ranked(np.concatenate(parts))
     key = place * MAX_EXPERT + np.concatenate([table["expert"] for table in tables])

@@ -53,7 +53,7 @@ def pass_of(draft: Draft, rows: I64) -> I64:
 
 
 def token_of(draft: Draft, rows: I64) -> npt.NDArray[np.int32]:
-    """Return the token of each row; the pass where tokens do not tell passes apart."""
+    """Return the token of each row; the pass where tokens do not distinguish passes."""
     tokens = draft.passes.token
     number = pass_of(draft, rows)
     if len(distinct(tokens)) < len(tokens) or (tokens < 0).any():

@@ -17,7 +17,7 @@ _ID_BYTES = 4
 
 
 class ExpertSizes:
-    """What the sizes of tensors tell about how many experts compute.
+    """What the sizes of tensors show about how many experts compute.
 
     ``ffn_moe_topk`` is a view of the sorted experts: k of E numbers for each of T
     tokens, (T - 1) * E + k numbers from end to end; or T * k where an op of its own

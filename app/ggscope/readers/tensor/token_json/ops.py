@@ -91,7 +91,7 @@ class Repair:
         table does not know the number either.
     printer : table that the names were printed with.
     writer : table of the program that was traced, inferred.
-    before, after : share of the records whose names tell their op that agree.
+    before, after : share of the records whose names show their op that agree.
     """
 
     names: Mapping[str, str]
@@ -106,7 +106,7 @@ def agreement(
 ) -> float | None:
     """Return the share of records whose fields imply an op and match its name.
 
-    None where no record tells its op. `names` says what printed names stand for;
+    None where no record states its op. `names` says what printed names stand for;
     themselves by default.
     """
     agreeing = speaking = 0
@@ -244,8 +244,8 @@ class PrintedOps:
     table : names for the numbers.
     of_pattern : number of each pattern's op.
     repair : how the printed names were put right; None where they stand.
-    before : share of the records whose names tell their op that agree with the
-        names as printed; None where no record tells it.
+    before : share of the records whose names show their op that agree with the
+        names as printed; None where no record states it.
     is_doubtful : the names are wrong, and nothing explains them.
     """
 
@@ -326,8 +326,8 @@ def _note_repair(builder: TraceBuilder, fixed: Repair) -> None:
         "ops_repaired",
         f"op names were printed with an outdated table ({fixed.printer.id}) and are "
         f"put right: {shown}{more}. {format_share(fixed.before)} of the entries "
-        f"that tell their op agreed with it; {format_share(fixed.after)} agree with "
-        f"the table of the traced program, {fixed.writer.id} (inferred, margin "
+        f"whose names imply an op agreed with it; {format_share(fixed.after)} agree "
+        f"with the table of the traced program, {fixed.writer.id} (inferred, margin "
         f"{margin}).",
         count=len(changed),
         remedy=f"See the names as printed with the option ops={AS_PRINTED}.",
@@ -453,7 +453,7 @@ def as_records(
     records = _records(
         layer_id=("<u2", [_layer(p.layer) for p in patterns]),
         operation_type=("u1", ops),
-        # What the entries claim is not told here: some of it may have been left out.
+        # What the entries claim is not stated here: some of it may have been left out.
         num_sources=("<i2", counts),
         num_experts=("u1", [p.lists_experts for p in patterns]),
         dst_name=(f"S{result_width}", [_raw(p.name) for p in patterns]),

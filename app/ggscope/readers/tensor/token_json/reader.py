@@ -208,7 +208,7 @@ def _by_first_op(threads: list[int], number: Array, time: I64) -> list[int]:
 def _pass_marks(
     patterns: list[Pattern], of_entry: Array, first: int
 ) -> npt.NDArray[np.bool_] | None:
-    """Return which entries may begin a pass; None where no name can tell.
+    """Return which entries may begin a pass; None where no name can show.
 
     It is the graph's first op where it occurs, else the op of entry `first`, the
     first one in time.
@@ -232,7 +232,7 @@ def _token_of_file(parser: TokenParser, path: Path) -> int:
 
 
 def _claims(claims: RawFileValues, patterns: list[Pattern]) -> RawFileValues:
-    """Return the claims with the number of sources that entries tell."""
+    """Return the claims with the number of sources that entries state."""
     n_sources = [min(p.n_sources, _MAX_SOURCES) for p in patterns]
     return replace(claims, n_sources=np.array(n_sources, np.int16))
 
