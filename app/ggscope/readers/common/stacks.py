@@ -444,7 +444,7 @@ def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.i
         builder.warn(
             Severity.NOTICE,
             "too_many_ops",
-            "there are more names of frames than are distinguished; the others count as "
+            "there are more names of frames than are distinguished; the others are "
             "“other names”, and keep their names.",
             count=ops.n_others,
         )
