@@ -165,7 +165,7 @@ def click(view: View, at: QPoint) -> None:
 
 def lit_spans(view: TimelineView) -> set[int]:
     """Return the spans that the timeline lights up."""
-    return set() if view.lit is None else set(view.lit.ids.tolist())
+    return set() if view.highlighted is None else set(view.highlighted.ids.tolist())
 
 
 def lit_bytes(view: HeatmapView) -> set[tuple[int, int]]:
@@ -189,7 +189,7 @@ def lit_experts(view: ExpertsView) -> set[int]:
     scene = view.scene(size.width(), size.height(), 1.0)
     assert scene is not None
     layers = scene.result.base.choices.layers.tolist()
-    cells = {*scene.lit, *scene.selected}
+    cells = {*scene.highlighted, *scene.selected}
     return {expert_key(layers[row], expert) for row, expert in cells}
 
 

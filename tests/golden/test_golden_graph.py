@@ -40,7 +40,9 @@ def test_path_in_a_heat_map_looks_as_before(check_golden: Check) -> None:
     nodes = predecessors(scene.table, np.array([12]))
 
     picture = compose_graph(
-        replace(scene, lit=nodes, lit_edges=edges_within(scene.table, nodes))
+        replace(
+            scene, highlighted=nodes, highlighted_edges=edges_within(scene.table, nodes)
+        )
     )
 
     check_golden(render_image(without_texts(picture)), "graph-path")

@@ -270,7 +270,7 @@ def test_critical_path_states_nodes_without_a_time(shown, qtbot) -> None:
     view = shown("graph", timed)
     view.paths.show_critical()
     settle_view(qtbot, view)
-    middle = int(view.paths.lit.steps[len(view.paths.lit.steps) // 2])
+    middle = int(view.paths.highlighted.steps[len(view.paths.highlighted.steps) // 2])
     name = timed.spans.name.copy()
     name[name == timed.graphs[0].name[middle]] = -1
     holed = replace(timed, spans=replace(timed.spans, name=name))

@@ -265,8 +265,8 @@ def test_click_on_an_expert_lights_its_slices_and_spans(
     begin, size = int(trace.tensors.offset[stack]), int(trace.tensors.size[stack])
     n = int(trace.tensors.n_experts[stack])
     slice_ = (begin + expert * size // n, begin + (expert + 1) * size // n)
-    lit = lit_bytes(pane(document, "heatmap"))
-    assert any(a <= slice_[0] and slice_[1] <= b for a, b in lit)
+    highlighted = lit_bytes(pane(document, "heatmap"))
+    assert any(a <= slice_[0] and slice_[1] <= b for a, b in highlighted)
     spans = lit_spans(pane(document, "timeline"))
     assert spans
     assert {int(trace.spans.layer[i]) for i in spans} == {layer}

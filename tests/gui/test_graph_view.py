@@ -426,20 +426,20 @@ def test_critical_path_is_lit_with_its_total_and_steps(
     view.paths.show_critical()
     settle(qtbot, view)
 
-    assert view.paths.lit is not None
+    assert view.paths.highlighted is not None
     assert view.path_bar.isVisible()
     text = view.path_bar.text()
     assert text.startswith("Critical path: ")
     assert "Qcur-0" in text or "Kcur-0" in text
-    assert view.path_bar.steps.count() == len(view.paths.lit.steps)
+    assert view.path_bar.steps.count() == len(view.paths.highlighted.steps)
 
     view.path_bar.steps.setCurrentRow(2)
     settle(qtbot, view)
-    assert view.selected_rows().tolist() == [int(view.paths.lit.steps[2])]
+    assert view.selected_rows().tolist() == [int(view.paths.highlighted.steps[2])]
 
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Escape)
-    assert view.paths.lit is None
+    assert view.paths.highlighted is None
     assert not view.path_bar.isVisible()
 
 

@@ -76,13 +76,13 @@ def test_click_selects_the_op_of_a_point_and_nothing_beside(
 
     assert session.selection.current.table == "spans"
     assert session.selection.current.ids == (span,)
-    lit = view.scene_now().is_lit
-    assert lit[point]
-    assert (view.placed.points.span[lit] == span).all()
+    highlighted = view.scene_now().is_highlighted
+    assert highlighted[point]
+    assert (view.placed.points.span[highlighted] == span).all()
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(3, 590))
     settle_view(qtbot, view)
     assert not session.selection.current
-    assert view.scene_now().is_lit is None
+    assert view.scene_now().is_highlighted is None
 
 
 def test_what_is_selected_elsewhere_is_lit(
@@ -94,10 +94,10 @@ def test_what_is_selected_elsewhere_is_lit(
     session.selection.select_tensor(tensor)
     settle_view(qtbot, view)
 
-    lit = view.scene_now().is_lit
-    assert lit.any()
-    assert set(points.tensor[lit].tolist()) == {tensor} or (
-        np.isin(points.span[lit], session.linking.linked.spans).all()
+    highlighted = view.scene_now().is_highlighted
+    assert highlighted.any()
+    assert set(points.tensor[highlighted].tolist()) == {tensor} or (
+        np.isin(points.span[highlighted], session.linking.linked.spans).all()
     )
 
 
@@ -113,8 +113,8 @@ def test_click_on_a_layer_selects_its_ops(
     spans = session.linking.linked.spans
     assert set(session.trace.spans.layer[spans].tolist()) == {layer}
     assert view.scene_now().layer == layer
-    lit = view.scene_now().is_lit
-    assert lit.tolist() == (view.placed.points.layer == layer).tolist()
+    highlighted = view.scene_now().is_highlighted
+    assert highlighted.tolist() == (view.placed.points.layer == layer).tolist()
     assert f"layer {layer}" in view.accessibleDescription()
     QTest.keyClick(view, Key.Key_PageUp)
     assert view.selected_layer == layer + 1

@@ -48,7 +48,7 @@ def place(view: RooflineView, point: int) -> QPoint:
     )
 
 
-def lit(session: Session) -> list[int]:
+def highlighted(session: Session) -> list[int]:
     group = session.selection.current.group
     return [] if group is None else list(group.ids)
 
@@ -63,7 +63,7 @@ def test_click_selects_the_ops_of_a_point_and_lights_their_spans(
     QTest.mouseClick(view.canvas, LEFT, NONE, at)
 
     expected = view.chart.spans_of(point).tolist()
-    assert lit(session) == expected
+    assert highlighted(session) == expected
     qtbot.waitUntil(lambda: session.linking.linked.n_spans == len(expected))
     assert view.table.selected_rows() == [point]
     assert view.scene_now().selected == point
@@ -85,7 +85,7 @@ def test_arrows_walk_through_points_by_intensity(
     QTest.keyClick(view, Qt.Key.Key_Right)
     assert view.scene_now().selected == order[-1]
     assert points[order[-1]].op in view.accessibleDescription()
-    assert lit(session) == view.chart.spans_of(order[-1]).tolist()
+    assert highlighted(session) == view.chart.spans_of(order[-1]).tolist()
 
 
 def test_rows_are_points_then_what_is_left_out(
@@ -96,7 +96,7 @@ def test_rows_are_points_then_what_is_left_out(
     assert view.model.rowCount() == n + len(chart.left_out)
 
     view.table.selectRow(1)
-    assert lit(session) == chart.spans_of(1).tolist()
+    assert highlighted(session) == chart.spans_of(1).tolist()
     before = session.selection.current
     view.table.selectRow(n)  # left out: there is nothing to light
     assert session.selection.current == before
@@ -118,7 +118,7 @@ def test_tooltip_and_menu_are_of_the_point(
     assert view.tooltip_at(3, 3) == ""
     menu = view.menu_at(at.x(), at.y())
     menu.actions()[0].trigger()
-    assert lit(session)
+    assert highlighted(session)
     assert view.menu_at(3, 3) is None
 
 

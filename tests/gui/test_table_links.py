@@ -154,14 +154,17 @@ def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
     assert trace is not None
     session.selection.select_tensor(1)
 
-    lit = [s for s in range(len(trace.spans)) if view.model.is_lit(s)]
+    highlighted = [s for s in range(len(trace.spans)) if view.model.is_highlighted(s)]
 
-    assert lit == session.linking.linked.spans.tolist()
+    assert highlighted == session.linking.linked.spans.tolist()
     order = view.model.order
     assert order is not None
     rows = {row: view.model.span_at(row) for row in range(len(order))}
     states = {row: view.grid.state_of(row) for row in rows}
-    assert sorted(rows[row] for row, state in states.items() if state.is_lit) == lit
+    assert (
+        sorted(rows[row] for row, state in states.items() if state.is_highlighted)
+        == highlighted
+    )
     assert not any(s.is_selected for s in states.values())
 
 
@@ -179,7 +182,7 @@ def test_lit_rows_look_different_and_selected_spans_are_not_lit(
     y = row * view.grid.rows.compact_height + view.grid.rows.compact_height // 2
     assert before.pixel(1, y) != after.pixel(1, y)
     assert after.pixelColor(0, y).rgb() == qcolor(theme("dark").selection).rgb()
-    assert not view.model.is_lit(1)
+    assert not view.model.is_highlighted(1)
 
 
 def test_step_to_a_linked_span_scrolls_its_row_into_view(

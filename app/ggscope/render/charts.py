@@ -527,14 +527,14 @@ class Bar:
     label : at the left, a name.
     value : its length; `text` says it at the right.
     color : 0xAARRGGBB.
-    is_lit : selected.
+    is_highlighted : selected.
     """
 
     label: str
     value: float
     text: str
     color: int
-    is_lit: bool = False
+    is_highlighted: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -591,9 +591,9 @@ def compose_bars(scene: BarScene) -> DisplayList:
     fill = np.array([b.color for b in shown], np.uint32)
     batches: list[Batch] = []
     for i, bar in enumerate(shown):
-        if bar.is_lit or i + scene.scroll == scene.hover:
+        if bar.is_highlighted or i + scene.scroll == scene.hover:
             ground = mix(
-                theme.pane, theme.selection if bar.is_lit else theme.text, 0.12
+                theme.pane, theme.selection if bar.is_highlighted else theme.text, 0.12
             )
             low = float(y0[i])
             batches.append(_box(0, scene.width, low, low + BAR_HEIGHT, ground))

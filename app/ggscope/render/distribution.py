@@ -89,14 +89,16 @@ def compose_distribution(scene: DistributionScene) -> DisplayList:
     edges = edges_px(scene, bars, geometry)
     has_group = scene.distribution.group is not None
     color = mix(theme.pane, theme.accent, 0.4) if has_group else theme.accent
-    marks = [_lit(scene, edges, geometry)]
+    marks = [_highlighted(scene, edges, geometry)]
     marks.append(_columns(edges, bars.counts, geometry, color))
     if has_group:
         marks.append(_columns(edges, bars.own, geometry, theme.accent))
     return compose_chart(chart, [mark for mark in marks if len(mark.x0)])
 
 
-def _lit(scene: DistributionScene, edges: F64, geometry: ChartGeometry) -> RectBatch:
+def _highlighted(
+    scene: DistributionScene, edges: F64, geometry: ChartGeometry
+) -> RectBatch:
     """Return the grounds of what is marked, pointed at and stood on."""
     theme, rows = scene.theme, list[tuple[int, int, int]]()
     n = len(edges) - 1

@@ -74,7 +74,7 @@ class ExpertsScene:
     Attributes
     ----------
     with_second : whether the second picture is drawn where there is room.
-    hover, cursor, selected, lit : cells (row of the layer, expert).
+    hover, cursor, selected, highlighted : cells (row of the layer, expert).
     is_figure : the frame of a figure has the colour bar of the matrix.
     hover_beside : cell of the second picture.
     """
@@ -92,7 +92,7 @@ class ExpertsScene:
     hover_beside: Cell | None = None
     cursor: Cell | None = None
     selected: tuple[Cell, ...] = field(default_factory=tuple)
-    lit: tuple[Cell, ...] = field(default_factory=tuple)
+    highlighted: tuple[Cell, ...] = field(default_factory=tuple)
     is_figure: bool = False
 
     @property
@@ -208,7 +208,7 @@ def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
         hover=scene.hover,
         cursor=scene.cursor,
         selected=scene.selected,
-        lit=scene.lit,
+        highlighted=scene.highlighted,
         show_bar=not scene.is_figure,
     )
 
@@ -347,7 +347,7 @@ def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedF
         hover=None, hover_beside=None, cursor=None, is_figure=True,
     )  # fmt: skip
     if not look.seen:
-        scene = replace(scene, selected=(), lit=())
+        scene = replace(scene, selected=(), highlighted=())
     grids = [main_grid(scene, frames(scene)[0])]
     if scene.with_second and scene.result.matrix is not None:
         grids.append(_second_grid(scene, frames(scene)[0]))

@@ -82,7 +82,7 @@ class GridScene:
     map_name : colour map.
     hover, cursor : cell under the mouse, and under the keys.
     selected : cells that are selected.
-    lit : cells that have to do with the selection.
+    highlighted : cells that have to do with the selection.
     show_bar : whether its colour bar is in the picture; a figure has one below.
     square : whether rows and columns are the same things (experts by experts).
     """
@@ -106,7 +106,7 @@ class GridScene:
     hover: Cell | None = None
     cursor: Cell | None = None
     selected: tuple[Cell, ...] = field(default_factory=tuple)
-    lit: tuple[Cell, ...] = field(default_factory=tuple)
+    highlighted: tuple[Cell, ...] = field(default_factory=tuple)
     show_bar: bool = True
 
 
@@ -274,11 +274,11 @@ def _columns_of(place: GridGeometry, n: int) -> tuple[I64, npt.NDArray[np.bool_]
 
 
 def _frames(place: GridGeometry) -> list[Batch]:
-    """Return outlines of the selected, lit and pointed cells, the latter on top."""
+    """Return outlines of selected, highlighted and pointed cells, the last on top."""
     scene, theme = place.scene, place.scene.theme
     batches: list[Batch] = []
     groups = (
-        (scene.lit, theme.accent),
+        (scene.highlighted, theme.accent),
         (scene.selected, theme.selection),
         (() if scene.cursor is None else (scene.cursor,), theme.text),
         (() if scene.hover is None else (scene.hover,), theme.text),

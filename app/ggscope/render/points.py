@@ -236,7 +236,8 @@ class PointsScene:
     Attributes
     ----------
     xyz : float32[n, 3], see `places`. colors : uint32[n].
-    is_lit : bool[n], which points belong to the selection; None = nothing is selected.
+    is_highlighted : bool[n], which points belong to the selection; None = nothing is
+        selected.
     activity : of the layers beside the box; None = no layers, or still computed.
     of : what the activity is of, such as "token 5".
     entries : legend of the colours, for figures.
@@ -257,7 +258,7 @@ class PointsScene:
     theme: Theme
     scale: float = 1.0
     camera: Camera = HOME
-    is_lit: npt.NDArray[np.bool_] | None = None
+    is_highlighted: npt.NDArray[np.bool_] | None = None
     activity: LayerActivity | None = None
     of: str = ""
     layer: int = -1
@@ -282,14 +283,18 @@ class PointsScene:
         return large * min(max(share, 0.5), 1.0)
 
     @property
-    def has_some_lit(self) -> bool:
+    def has_some_highlighted(self) -> bool:
         """Whether some points belong to the selection, and others do not."""
-        lit = self.is_lit
-        return lit is not None and bool(lit.any()) and not bool(lit.all())
+        highlighted = self.is_highlighted
+        return (
+            highlighted is not None
+            and bool(highlighted.any())
+            and not bool(highlighted.all())
+        )
 
     def shown_colors(self) -> U32:
         """Return uint32[n]; what does not belong to the selection steps back."""
-        if self.is_lit is None or not self.has_some_lit:
+        if self.is_highlighted is None or not self.has_some_highlighted:
             return self.colors
         ground = np.array([self.theme.pane >> s & 255 for s in (16, 8, 0)], np.uint32)
         out = np.full(len(self.colors), 0xFF000000, np.uint32)
@@ -298,7 +303,7 @@ class PointsScene:
             channel = (self.colors >> np.uint32(shift)) & np.uint32(255)
             mixed = (channel * np.uint32(keep) + np.uint32(base * (256 - keep))) >> 8
             out |= mixed << np.uint32(shift)
-        out[self.is_lit] = self.colors[self.is_lit]
+        out[self.is_highlighted] = self.colors[self.is_highlighted]
         return out
 
 
@@ -584,7 +589,7 @@ def _image(geometry: PointsGeometry) -> list[Batch]:
 def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     """Return uint32[height, width]; of the same points from the same place kept."""
     scene = geometry.scene
-    arrays = (scene.xyz, scene.colors, scene.is_lit)
+    arrays = (scene.xyz, scene.colors, scene.is_highlighted)
     key = (scene.camera, scene.n_shown, width, height, scene.theme.name)
     for old, old_key, pixels in scene.cache.pictures:
         if key == old_key and all(a is b for a, b in zip(arrays, old, strict=True)):
@@ -598,7 +603,7 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     matrix = product(fit, geometry.matrix)
     radius = scene.radius * scene.scale
     cells = _cells(scene.xyz[: scene.n_shown], matrix, width, height, radius)
-    if scene.has_some_lit:
+    if scene.has_some_highlighted:
         _draw_lit(scene, matrix, cells, radius * LIT_SIZE)
     pixels = np.empty((height, width), np.uint32)
     library().ggscope_points_resolve(
@@ -634,15 +639,17 @@ def _draw_lit(
     scene: PointsScene, matrix: F64, cells: npt.NDArray[np.uint64], radius: float
 ) -> None:
     """Draw the points of the selection over all others, larger."""
-    assert scene.is_lit is not None
-    lit = np.flatnonzero(scene.is_lit[: scene.n_shown])
+    assert scene.is_highlighted is not None
+    highlighted = np.flatnonzero(scene.is_highlighted[: scene.n_shown])
     height, width = cells.shape
     over = np.full_like(cells, _CELLS)
-    xyz = np.ascontiguousarray(scene.xyz[lit])
-    library().ggscope_points_draw(xyz, len(lit), 0, matrix, width, height, radius, over)
+    xyz = np.ascontiguousarray(scene.xyz[highlighted])
+    library().ggscope_points_draw(
+        xyz, len(highlighted), 0, matrix, width, height, radius, over
+    )
     is_set = over != np.uint64(_CELLS)
     number = (over[is_set] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    cells[is_set] = lit[number].astype(np.uint64)
+    cells[is_set] = highlighted[number].astype(np.uint64)
 
 
 def _ring(geometry: PointsGeometry) -> list[Batch]:
@@ -721,7 +728,7 @@ def draw_points(scene: PointsScene, look: FigureStyle, name: str) -> RenderedFig
     if not len(scene.points):
         raise NothingToDrawError(". ".join(why_no_points(scene.trace, scene.points)))
     if not look.seen:
-        scene = replace(scene, is_lit=None, layer=-1)
+        scene = replace(scene, is_highlighted=None, layer=-1)
     text = points_text(scene.trace, scene.points)
     return framed(
         look, f"{name} · 3D view",

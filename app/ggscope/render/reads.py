@@ -126,7 +126,7 @@ class HotScene:
     by: GroupBy = "tensor"
     measure: Measure = "bytes"
     only_file: bool = True
-    lit: frozenset[int] = frozenset()
+    highlighted: frozenset[int] = frozenset()
     """Rows of ``Trace.tensors`` that are selected."""
     scroll: int = 0
     hover: int = -1
@@ -177,9 +177,11 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
             text += f" · {format_share(value / total)}"
             if groups.unknown[i] and scene.measure != "accesses":
                 text += f" · ≤ {format_bytes(int(groups.unknown[i]))} not known"
-        is_lit = int(groups.tensor[i]) in scene.lit and int(groups.tensor[i]) >= 0
+        is_highlighted = (
+            int(groups.tensor[i]) in scene.highlighted and int(groups.tensor[i]) >= 0
+        )
         color = bar_color(groups.keys[i], scene.theme)
-        bars.append(Bar(groups.keys[i], value, text, color, is_lit))
+        bars.append(Bar(groups.keys[i], value, text, color, is_highlighted))
     return BarScene(
         scene.width, scene.height, scene.theme, tuple(bars), scene.title,
         scene.scale, scene.scroll, scene.hover, _value_title(scene, is_cold=is_cold),
@@ -409,7 +411,7 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
         title="", hover=-1, hover_at=None, hover_cell=None, is_figure=True,
     )  # fmt: skip
     if not look.seen:
-        scene = replace(scene, lit=frozenset(), scroll=0)
+        scene = replace(scene, highlighted=frozenset(), scroll=0)
     what = _HOT_TITLES[scene.picture]
     fact_texts = [
         f"{f.title}: {f.text}." for f in hot_facts(scene.trace, scene.hot_cold)

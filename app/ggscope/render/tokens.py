@@ -531,7 +531,7 @@ def _column_batches(
                       geometry.bottom - pixel)  # fmt: skip
     low = np.maximum(_snapped(geometry, geometry.py(columns.low)), high + pixel)
     fill, pattern = _fills(columns.kind, scene.theme)
-    pale = np.array(
+    dimmed = np.array(
         [mix(scene.theme.pane, int(color), _BODY_SHARE) for color in fill], np.uint32
     )
     of_column, mean_shares = _mean_shares(scene, column, rows)
@@ -545,7 +545,7 @@ def _column_batches(
         _add_stacks(
             boxes, scene, geometry, left, left + pixel, columns.high[split], shares
         )
-        boxes.add(x0[at], x0[at] + pixel, low[at], geometry.bottom, pale[at])
+        boxes.add(x0[at], x0[at] + pixel, low[at], geometry.bottom, dimmed[at])
         boxes.add(x0[at], x0[at] + pixel, high[at], low[at], fill[at],
                   pattern=pattern[at])  # fmt: skip
         batches += boxes.batch(clip=geometry.clip)

@@ -21,7 +21,8 @@ class DisplayOptions(QObject):
     absolute_time : whether times are shown on the file's own clock.
     shows_stalls : whether stalls are hatched over the lanes that they hold up.
     shows_waits : whether the waits behind ops are drawn.
-    shows_critical_path : whether the critical path of the selected span's token is lit.
+    shows_critical_path : whether the critical path of the selected span's token is
+        highlighted.
     shows_arrows : whether arrows lead to the selected op from what it reads, and from
         it to who reads its result.
     """

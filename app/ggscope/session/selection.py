@@ -100,5 +100,5 @@ class SelectionModel(QObject):
         self.select(Selection("buffers", (row,)))
 
     def select_group(self, group: SpanGroup) -> None:
-        """Select a row of statistics: its spans are lit, and one can step through."""
+        """Select a row of statistics: highlights its spans, for stepping through."""
         self.select(Selection("groups", (0,), group), is_listed=True)

@@ -53,7 +53,7 @@ _FEW_READS = 200_000
 """Up to so many reads the cells of a picture are computed when it is drawn."""
 _LOW_PX = 260
 """In a lower pane the answer is one line beside the choices."""
-_MAX_ROWS, _MAX_LIT = 2000, 100_000
+_MAX_ROWS, _MAX_HIGHLIGHTED = 2000, 100_000
 _BYTES = 2
 """Column by which rows come."""
 
@@ -366,7 +366,7 @@ class LoadView(PaintedView):
             self.select_read(number)
             return
         spans = load.rows.span[load.reads_of(number)]
-        spans = spans[spans >= 0][:_MAX_LIT]
+        spans = spans[spans >= 0][:_MAX_HIGHLIGHTED]
         if len(spans) and self._of is not None:
             name = self._of.strings[int(self._of.tensors.name[number])]
             group = SpanGroup("tensor", name, ids=tuple(spans.tolist()))

@@ -52,8 +52,8 @@ from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableMod
 from ggscope.views.base.widgets import ControlRow
 
 _KEY = "roofline"
-_MAX_LIT = 100_000
-"""Spans of a point that are lit; of more the first ones."""
+_MAX_HIGHLIGHTED = 100_000
+"""Spans of a point that are highlighted; of more the first ones."""
 _TIME = 5
 """Column by which rows come."""
 
@@ -236,13 +236,13 @@ class RooflineView(PaintedView):
             self.repaint_picture()
 
     def select(self, point: int) -> None:
-        """Select the ops of a point: their spans are lit, and one can step through."""
+        """Select the ops of a point: highlights their spans, for stepping through."""
         chart, trace = self.chart, self._of
         if chart is None or trace is None or not 0 <= point < len(chart.points):
             return
         if self._selected() == point:
             return
-        ids = tuple(chart.spans_of(point)[:_MAX_LIT].tolist())
+        ids = tuple(chart.spans_of(point)[:_MAX_HIGHLIGHTED].tolist())
         group = SpanGroup("op", chart.points[point].op, ids=ids)
         self._group = point, group
         self.session.selection.select_group(group)

@@ -154,10 +154,10 @@ def test_things_of_spans_are_those_of_a_plain_loop(seed: int, ids: set[int]) -> 
     for what, row in accesses:
         for first, stop in bytes_slow(trace, what, row):
             touched[first:stop] = True
-    lit = np.zeros(3000, np.bool_)
+    highlighted = np.zeros(3000, np.bool_)
     for first, stop in links.ranges.tolist():
-        lit[first:stop] = True
-    np.testing.assert_array_equal(lit, touched)
+        highlighted[first:stop] = True
+    np.testing.assert_array_equal(highlighted, touched)
 
 
 def bytes_slow(trace: Trace, what: AccessColumns, row: int) -> list[tuple[int, int]]:

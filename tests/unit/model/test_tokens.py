@@ -107,14 +107,14 @@ def test_token_strip_names_the_phase_and_lights_one_token(tmp_path: Path) -> Non
     assert [" ".join(text.split()[:2]) for text in strip] == [
         "prefill #0", "prefill #1", "decode #0", "decode #1",
     ]  # fmt: skip
-    lit = [
+    highlighted = [
         text.text
         for batch in picture.batches
         if isinstance(batch, TextBatch)
         for text in batch.texts
         if text.color == scene.theme.selection and "#" in text.text
     ]
-    assert [" ".join(text.split()[:2]) for text in lit] == ["prefill #0"]
+    assert [" ".join(text.split()[:2]) for text in highlighted] == ["prefill #0"]
 
 
 @pytest.mark.parametrize("passes", [0, 3])

@@ -142,9 +142,11 @@ def test_all_copies_of_a_repeated_input_are_lit(trace: Trace) -> None:
 def test_path_is_bright_and_the_rest_is_pale(trace: Trace) -> None:
     scene = graph_scene(trace, choice=ALL)
     nodes = predecessors(scene.table, np.array([5]))
-    lit = replace(scene, lit=nodes, lit_edges=edges_within(scene.table, nodes))
+    highlighted = replace(
+        scene, highlighted=nodes, highlighted_edges=edges_within(scene.table, nodes)
+    )
 
-    picture = compose_graph(lit)
+    picture = compose_graph(highlighted)
 
     lines = [b for b in picture.batches if isinstance(b, LineBatch)]
     bright = sum(

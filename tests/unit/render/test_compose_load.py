@@ -86,9 +86,11 @@ def test_few_marks_are_drawn_larger_and_many_are_not():
     scene = scene_of(paired(1)[0])
     cells = exact_cells(scene)
 
-    lit = np.count_nonzero(heat_of(scene).pixels)
+    highlighted = np.count_nonzero(heat_of(scene).pixels)
 
-    assert np.count_nonzero(cells.grid) < lit <= 4 * np.count_nonzero(cells.grid)
+    assert (
+        np.count_nonzero(cells.grid) < highlighted <= 4 * np.count_nonzero(cells.grid)
+    )
     full = replace(cells, grid=np.ones_like(cells.grid))
     assert (heat_of(replace(scene, cells=full)).pixels != 0).all()
 

@@ -165,15 +165,17 @@ def test_replay_draws_the_points_until_its_time() -> None:
 
 def test_points_beside_the_selection_step_back() -> None:
     scene = scene_of(moe_trace())
-    lit = scene.points.layer == 1
-    assert lit.any()
+    highlighted = scene.points.layer == 1
+    assert highlighted.any()
 
-    colors = replace(scene, is_lit=lit).shown_colors()
+    colors = replace(scene, is_highlighted=highlighted).shown_colors()
 
-    assert (colors[lit] == scene.colors[lit]).all()
-    assert (colors[~lit] != scene.colors[~lit]).all()
+    assert (colors[highlighted] == scene.colors[highlighted]).all()
+    assert (colors[~highlighted] != scene.colors[~highlighted]).all()
     assert (colors >> 24 == 255).all()
-    every = replace(scene, is_lit=np.ones(len(lit), np.bool_)).shown_colors()
+    every = replace(
+        scene, is_highlighted=np.ones(len(highlighted), np.bool_)
+    ).shown_colors()
     assert every is scene.colors
 
 

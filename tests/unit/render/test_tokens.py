@@ -265,11 +265,12 @@ def test_axis_of_times_fits_what_is_shown() -> None:
 def test_selected_bar_is_lit() -> None:
     scene = scene_of(generation(30))
     assert compose_tokens(replace(scene, selected=4)).batches != ()
-    lit = sum(len(b.fill) for b in compose_tokens(replace(scene, selected=4)).batches
+    highlighted = sum(len(b.fill)
+              for b in compose_tokens(replace(scene, selected=4)).batches
               if isinstance(b, RectBatch))  # fmt: skip
     plain = sum(len(b.fill) for b in compose_tokens(scene).batches
                 if isinstance(b, RectBatch))  # fmt: skip
-    assert lit == plain + 1
+    assert highlighted == plain + 1
 
 
 def test_options_are_checked_and_read(tmp_path: Path) -> None:

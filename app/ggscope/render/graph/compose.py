@@ -23,8 +23,8 @@ from ggscope.render.graph.scene import (
     GraphScene,
     box_texts,
     corners,
+    dimmed_boxes,
     in_view,
-    pale_boxes,
     to_picture,
     visible_boxes,
 )
@@ -70,10 +70,10 @@ def _lines(scene: GraphScene) -> list[Batch]:
     """Return the edges, those of a path on top in the colour of the selection."""
     layout, theme = scene.layout, scene.theme
     seen = in_view(scene, layout.segments)
-    lit = np.zeros(len(seen), np.bool_)
-    if scene.lit_edges is not None:
-        lit[layout.lines_of(scene.lit_edges)] = True
-    share = 0.5 if scene.lit is not None else 1.0
+    highlighted = np.zeros(len(seen), np.bool_)
+    if scene.highlighted_edges is not None:
+        highlighted[layout.lines_of(scene.highlighted_edges)] = True
+    share = 0.5 if scene.highlighted is not None else 1.0
     plain: list[Batch] = []
     # Of two lines one over the other the one of results is seen.
     for chosen, part in (
@@ -81,9 +81,11 @@ def _lines(scene: GraphScene) -> list[Batch]:
         (~layout.feeds, _EDGE_SHARE),
     ):
         color = mix(theme.pane, theme.faint, part * share)
-        lines = layout.segments[seen & ~lit & chosen]
+        lines = layout.segments[seen & ~highlighted & chosen]
         plain += _line_batches(scene, lines, color, 1.0)
-    bright = _line_batches(scene, layout.segments[seen & lit], theme.selection, 2.0)
+    bright = _line_batches(
+        scene, layout.segments[seen & highlighted], theme.selection, 2.0
+    )
     return [*plain, *bright]
 
 
@@ -160,7 +162,7 @@ def _stubs(scene: GraphScene) -> list[Batch]:
 
 
 def _boxes(scene: GraphScene, boxes: I64) -> list[Batch]:
-    """Return nodes and closed layers; those off a path are pale."""
+    """Return nodes and closed layers; those off a path are dimmed."""
     layout, look, theme = scene.layout, scene.look, scene.theme
     chosen = boxes[layout.kind[boxes] != BoxKind.FRAME]
     x0, y0, x1, y1 = corners(scene, chosen)
@@ -168,9 +170,9 @@ def _boxes(scene: GraphScene, boxes: I64) -> list[Batch]:
     border = np.zeros(len(chosen), np.uint32)
     is_layer = layout.kind[chosen] == BoxKind.LAYER
     border[is_layer] = theme.faint
-    pale = pale_boxes(scene, chosen)
-    for color in np.unique(fill[pale]).tolist():
-        fill[pale & (fill == color)] = mix(theme.pane, color, 0.25)
+    dimmed = dimmed_boxes(scene, chosen)
+    for color in np.unique(fill[dimmed]).tolist():
+        fill[dimmed & (fill == color)] = mix(theme.pane, color, 0.25)
     is_near = scene.zoom >= NEAR_ZOOM
     solid, hatched = RectList(), RectList()
     plain = pattern == Pattern.SOLID
@@ -201,7 +203,7 @@ def _stripes(scene: GraphScene, layers: I64) -> list[Batch]:
     bottom = y1 - inset
     edges = np.cumsum(shares, 1)
     rects = RectList()
-    alpha = np.where(pale_boxes(scene, layers), 0.25, 1.0)
+    alpha = np.where(dimmed_boxes(scene, layers), 0.25, 1.0)
     for number, (_, color) in enumerate(scene.look.legend):
         begin = x0 + inset + width * (edges[:, number] - shares[:, number])
         end = x0 + inset + width * edges[:, number]

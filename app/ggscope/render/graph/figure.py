@@ -134,7 +134,12 @@ def graph_scene_figure(
         chosen = replace(scene, hover=-1, band=None, show_minimap=False)
         if not look.seen:
             chosen = replace(
-                chosen, selected=None, linked=None, hits=None, lit=None, lit_edges=None
+                chosen,
+                selected=None,
+                linked=None,
+                hits=None,
+                highlighted=None,
+                highlighted_edges=None,
             )
         if look.theme != scene.theme.name:
             colors, by = theme_named(look.theme), scene.look.by
@@ -171,7 +176,7 @@ def _recipe_of(scene: GraphScene, *, is_whole: bool) -> ExportCommand:
             "The command draws the whole graph, with the layers closed that are so at "
             "first."
         )
-    marks = (scene.selected, scene.linked, scene.hits, scene.lit)
+    marks = (scene.selected, scene.linked, scene.hits, scene.highlighted)
     if any(mark is not None and mark.any() for mark in marks):
         lacks.append(NOT_MARKED)
     return _export_command(scene.trace, options, lacks)

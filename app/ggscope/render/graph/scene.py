@@ -50,8 +50,8 @@ class GraphScene:
     x, y, zoom : the layout's point (x, y) is at the top left of the picture, one unit
         is `zoom` pixels.
     selected, linked, hits : bool[n_nodes], nodes outlined as such; None = none.
-    lit : bool[n_nodes], nodes of a path; all others are pale. None = no path.
-    lit_edges : bool[n_edges], edges drawn in the colour of the selection.
+    highlighted : bool[n_nodes], nodes of a path; all others are dimmed. None = no path.
+    highlighted_edges : bool[n_edges], edges drawn in the colour of the selection.
     hover : box under the mouse, -1 = none.
     band : rubber band (x0, y0, x1, y1) in pixels of the picture.
     """
@@ -70,8 +70,8 @@ class GraphScene:
     selected: Flags | None = None
     linked: Flags | None = None
     hits: Flags | None = None
-    lit: Flags | None = None
-    lit_edges: Flags | None = None
+    highlighted: Flags | None = None
+    highlighted_edges: Flags | None = None
     hover: int = -1
     band: tuple[float, float, float, float] | None = None
     show_minimap: bool = True
@@ -136,12 +136,12 @@ def in_view(scene: GraphScene, segments: F64) -> Flags:
     return seen
 
 
-def pale_boxes(scene: GraphScene, boxes: I64) -> Flags:
-    """Return which boxes are not on the path that is lit, bool[len(boxes)]."""
-    if scene.lit is None:
+def dimmed_boxes(scene: GraphScene, boxes: I64) -> Flags:
+    """Return which boxes are not on the path that is highlighted, bool[len(boxes)]."""
+    if scene.highlighted is None:
         return np.zeros(len(boxes), np.bool_)
     shown = np.zeros(len(scene.layout), np.bool_)
-    shown[boxes_of(scene.layout, scene.lit)] = True
+    shown[boxes_of(scene.layout, scene.highlighted)] = True
     return ~shown[boxes]
 
 
@@ -183,14 +183,14 @@ def box_texts(scene: GraphScene, boxes: I64) -> list[Text]:
         return []
     layout, texts = scene.layout, list[Text]()
     x0, y0, x1, y1 = (values.tolist() for values in corners(scene, boxes))
-    pale = pale_boxes(scene, boxes).tolist()
+    dimmed = dimmed_boxes(scene, boxes).tolist()
     for i, box in enumerate(boxes.tolist()):
         place = (x0[i], y0[i], x1[i], y1[i])
         kind = layout.kind[box]
         if kind == BoxKind.LAYER:
-            texts += _layer(scene, box, place, is_pale=pale[i])
+            texts += _layer(scene, box, place, is_dimmed=dimmed[i])
         elif kind == BoxKind.NODE:
-            texts += _node(scene, box, place, is_pale=pale[i])
+            texts += _node(scene, box, place, is_dimmed=dimmed[i])
     if scene.zoom >= STUB_ZOOM:
         texts += _stub_texts(scene)
     return texts
@@ -201,11 +201,11 @@ def font_size(scene: GraphScene, px: float) -> float:
     return min(round(px * scene.zoom * 2) / 2, _MAX_PX)
 
 
-def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[Text]:
+def _node(scene: GraphScene, box: int, place: _Place, *, is_dimmed: bool) -> list[Text]:
     x0, y0, x1, y1 = place
     graph, trace = scene.table, scene.trace
     node = int(scene.layout.node[box])
-    color = _text_color(scene, box, is_pale=is_pale)
+    color = _text_color(scene, box, is_dimmed=is_dimmed)
     is_input = bool(scene.layout.layers.is_input[node])
     op, name = op_text(trace, graph, node), trace.strings[int(graph.name[node])]
     inset = 7 * scene.zoom
@@ -255,18 +255,20 @@ def _short_name(name: str) -> str:
     return _AROUND_NAME.sub("", name) or name
 
 
-def _text_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
+def _text_color(scene: GraphScene, box: int, *, is_dimmed: bool) -> int:
     theme, look = scene.theme, scene.look
     if look.pattern[box] != Pattern.SOLID:
-        return theme.faint if is_pale else theme.dim
+        return theme.faint if is_dimmed else theme.dim
     fill = int(look.fill[box])
-    return theme.faint if is_pale else label_color(fill)
+    return theme.faint if is_dimmed else label_color(fill)
 
 
-def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[Text]:
+def _layer(
+    scene: GraphScene, box: int, place: _Place, *, is_dimmed: bool
+) -> list[Text]:
     x0, y0, x1, y1 = place
     title, inside = layer_text(scene, int(scene.layout.layer[box]))
-    color = _text_color(scene, box, is_pale=is_pale)
+    color = _text_color(scene, box, is_dimmed=is_dimmed)
     inset = 10 * scene.zoom
     middle = (y0 + y1) / 2 - 2 * scene.zoom
     space = x1 - x0 - 2 * inset
@@ -278,7 +280,7 @@ def _layer(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list
         value = float(scene.look.values[box])
         inside = amount_text(value, scene.look.by, scene.trace)
     quiet = color
-    if scene.look.pattern[box] == Pattern.SOLID and not is_pale:
+    if scene.look.pattern[box] == Pattern.SOLID and not is_dimmed:
         quiet = mix(color, int(scene.look.fill[box]), 0.25)
     large, small = font_size(scene, _TITLE_PX), font_size(scene, _SMALL_PX)
     return [

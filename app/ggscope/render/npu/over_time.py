@@ -424,11 +424,11 @@ def boundaries(geometry: NpuGeometry) -> list[Batch]:
 
 def lights(geometry: NpuGeometry) -> list[Batch]:
     """Return what changes with mouse and selection: frames of rows, range, cursor."""
-    rows = _lit(geometry) if geometry.scene.chart == "time" else []
+    rows = _highlighted(geometry) if geometry.scene.chart == "time" else []
     return [*rows, *_hair(geometry)]
 
 
-def _lit(geometry: NpuGeometry) -> list[Batch]:
+def _highlighted(geometry: NpuGeometry) -> list[Batch]:
     """Return the frames of the rows under the mouse and selected."""
     scene, frames = geometry.scene, RectList()
     for row, color in (

@@ -53,7 +53,7 @@ def stall_bars(scene: NpuScene) -> BarScene:
             f"{format_duration(s.ticks, unit)} · {format_share(s.ticks / whole)} · "
             f"{len(s.spans):,}×",
             engine_color(engines.kinds[s.engine], theme),
-            is_lit=i == scene.selected,
+            is_highlighted=i == scene.selected,
         )
         for i, s in enumerate(scene.facts.stalls)
     )
@@ -161,9 +161,14 @@ def _bits_chart(scene: NpuScene, chart: ChartScene, value: Value) -> DisplayList
     for of, is_other in ((scene.facts.bits, False), (scene.others, True)):
         marks += _ties(scene, geometry, of, value)
         for i, point in enumerate(of):
-            is_lit = not is_other and i in (scene.hover, scene.selected)
+            is_highlighted = not is_other and i in (scene.hover, scene.selected)
             marks += _disc(
-                scene, geometry, point, value, is_lit=is_lit, is_other=is_other
+                scene,
+                geometry,
+                point,
+                value,
+                is_highlighted=is_highlighted,
+                is_other=is_other,
             )
     return compose_chart(chart, marks)
 
@@ -199,7 +204,7 @@ def _disc(
     point: OpBits,
     value: Value,
     *,
-    is_lit: bool,
+    is_highlighted: bool,
     is_other: bool,
 ) -> list[Batch]:
     """Return the disc of a point; of the run that is compared a ring."""
@@ -211,7 +216,7 @@ def _disc(
     discs = RectList()
     discs.add(x - r, x + r, y - r, y + r, fill or scene.theme.pane, color)
     batches = discs.batch(radius=r, clip=geometry.clip)
-    if is_lit:
+    if is_highlighted:
         ring = RectList()
         r += 3
         ring.add(x - r, x + r, y - r, y + r, 0, scene.theme.selection)

@@ -184,13 +184,13 @@ class ExpertsView(PaintedView):
             hover_beside=self._hover_beside,
             cursor=self._cursor if self.hasFocus() else None,
             selected=self._cells(self._selected_keys()),
-            lit=self._cells(self.session.linking.linked.experts.tolist()),
+            highlighted=self._cells(self.session.linking.linked.experts.tolist()),
         )
 
     def recipe(self, trace: Trace, scene: ExpertsScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
         result = scene.result
-        lacks = [NOT_MARKED] if scene.selected or scene.lit else []
+        lacks = [NOT_MARKED] if scene.selected or scene.highlighted else []
         if result.token is not None or result.layer is not None:
             lacks.append("The command draws all layers and tokens.")
         options = ExpertsOptions(

@@ -336,8 +336,8 @@ class PathBar(QWidget):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LitPath:
-    """What is lit.
+class HighlightedPath:
+    """What is highlighted.
 
     Attributes
     ----------
@@ -356,18 +356,18 @@ class Paths:
 
     Attributes
     ----------
-    lit : what is lit now, or None.
+    highlighted : what is highlighted now, or None.
     """
 
     def __init__(self, view: "GraphView") -> None:
         self._view = view
-        self.lit: LitPath | None = None
+        self.highlighted: HighlightedPath | None = None
 
     def bright_edges(self) -> Flags | None:
         """Return bool[m]: edges of the path, else those of the one selected node."""
         graph, rows = self._view.graph, self._view.selected_rows()
-        if self.lit is not None:
-            return self.lit.edges
+        if self.highlighted is not None:
+            return self.highlighted.edges
         if graph is None or len(rows) != 1:
             return None
         edges: Flags = (graph.source == rows[0]) | (graph.target == rows[0])
@@ -375,7 +375,7 @@ class Paths:
 
     def clear(self) -> None:
         """Light nothing."""
-        self.lit = None
+        self.highlighted = None
         self._view.path_bar.say("", ())
         self._view.repaint_picture()
 
@@ -399,7 +399,9 @@ class Paths:
         text = "{0} lead to {1}" if is_back else "{0} follow from {1}"
         n = int(nodes.sum()) - len(np.unique(rows))
         count = "1 node" if n == 1 else "{0} nodes"
-        self._light(LitPath(nodes, edges_within(graph, nodes), np.zeros(0, np.int64)))
+        self._light(
+            HighlightedPath(nodes, edges_within(graph, nodes), np.zeros(0, np.int64))
+        )
         view.path_bar.say(text.format(count.format(format_count(n)), name), ())
 
     def show_critical(self) -> None:
@@ -430,7 +432,7 @@ class Paths:
             return
         nodes = np.zeros(len(graph), np.bool_)
         nodes[path.nodes] = True
-        self._light(LitPath(nodes, path_edges(graph, path.nodes), path.nodes))
+        self._light(HighlightedPath(nodes, path_edges(graph, path.nodes), path.nodes))
         total = format_duration(round(path.total), unit)
         everything = format_duration(round(path.everything), unit)
         text = (
@@ -456,11 +458,11 @@ class Paths:
 
     def go_to_step(self, step: int) -> None:
         """Go to a step of the path."""
-        if self.lit is not None and step < len(self.lit.steps):
-            self._view.go_to(int(self.lit.steps[step]))
+        if self.highlighted is not None and step < len(self.highlighted.steps):
+            self._view.go_to(int(self.highlighted.steps[step]))
 
-    def _light(self, lit: LitPath) -> None:
-        self.lit = lit
+    def _light(self, highlighted: HighlightedPath) -> None:
+        self.highlighted = highlighted
         self._view.repaint_picture()
 
 

@@ -294,7 +294,7 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
     is_node = len(rows) == 1
     what = f"“{name}”" if is_node else f"Layer {layer}"
 
-    def lit(show: Callable[[], None]) -> None:
+    def highlighted(show: Callable[[], None]) -> None:
         view.select_rows(rows)
         show()
 
@@ -303,8 +303,8 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
     if is_node:
         add("Copy name", partial(copy_name, name))
     menu.addSeparator()
-    add("Predecessors", partial(lit, view.paths.show_sources))
-    add("Successors", partial(lit, view.paths.show_users))
+    add("Predecessors", partial(highlighted, view.paths.show_sources))
+    add("Successors", partial(highlighted, view.paths.show_users))
     if layer >= 0:
         menu.addSeparator()
         choice = shown.layout.choice

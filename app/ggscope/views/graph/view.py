@@ -69,8 +69,8 @@ class GraphView(PaintedView):
     ----------
     camera : where one looks from.
     head : controls in the head of the pane.
-    path_bar : what is lit, below the picture.
-    paths : the path that is lit.
+    path_bar : what is highlighted, below the picture.
+    paths : the path that is highlighted.
     hits : what the search found.
     """
 
@@ -487,7 +487,7 @@ class GraphView(PaintedView):
         elif self._size != (width, height):  # a line came or went below the picture
             self.camera.refit(shown.layout, width, height)
         self._size = (width, height)
-        lit = self.paths.lit
+        highlighted = self.paths.highlighted
         # A span or a tensor is its node: it has the colour of the selection here too.
         is_same = self._found.selection.table in ("spans", "tensors")
         return GraphScene(
@@ -505,8 +505,8 @@ class GraphView(PaintedView):
             selected=self._linked if is_same else mask_of(shown, self.selected_rows()),
             linked=None if is_same else self._linked,
             hits=mask_of(shown, self.hits.rows),
-            lit=None if lit is None else lit.nodes,
-            lit_edges=self.paths.bright_edges(),
+            highlighted=None if highlighted is None else highlighted.nodes,
+            highlighted_edges=self.paths.bright_edges(),
             hover=self._hover,
             band=self._band,
         )

@@ -155,7 +155,9 @@ def is_heatmap_key(view: "HeatmapView", event: QKeyEvent) -> bool:
     is_replaying = view.session.replay.tick is not None
     if key == _Key.Key_Space:
         return not mods
-    if key in _REPLAY_STEPS:  # else they step through what is lit, as everywhere
+    if (
+        key in _REPLAY_STEPS
+    ):  # else they step through what is highlighted, as everywhere
         return is_replaying and not mods
     if key in _ENTER or key == _Key.Key_Escape:
         has_end = key == _Key.Key_Escape and is_replaying

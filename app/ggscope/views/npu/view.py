@@ -64,8 +64,8 @@ from ggscope.views.npu.other_run import OtherRun
 from ggscope.views.npu.tables import TABLES, headings, listed_table, table_cell
 
 _KEY, _OTHER_KEY = "npu", "npu other"
-_MAX_LIT = 100_000
-"""Spans of a window or stall that are lit; of more the first ones."""
+_MAX_HIGHLIGHTED = 100_000
+"""Spans of a window or stall that are highlighted; of more the first ones."""
 _MAX_ROWS = 2000
 _CHARTS: tuple[tuple[str, NpuChart], ...] = (
     ("over time", "time"),
@@ -259,7 +259,7 @@ class NpuView(PaintedView):
             cursor_tick=session.viewport.cursor_tick,
             marked=None if marked is None else marked.time,
             hover=self._hover,
-            selected=self._lit(),
+            selected=self._highlighted(),
             others=self._other_bits,
             other_title=self._other.title,
             absolute=session.display.absolute_time,
@@ -277,7 +277,7 @@ class NpuView(PaintedView):
             self._still = values, compose_still(key)
         return compose_npu(scene, self._still[1])
 
-    def _lit(self) -> int:
+    def _highlighted(self) -> int:
         """Return what is selected of the things in the picture; -1 = none."""
         kinds = {
             "time": "row", "stalls": "stall", "bits": "bits", "traffic": "token",
@@ -361,7 +361,7 @@ class NpuView(PaintedView):
             self.repaint_picture()
 
     def click(self, x: float, y: float) -> None:
-        """Select what lies at a position: its spans are lit, the timeline moves."""
+        """Select what lies at a position: highlights its spans, moves the timeline."""
         scene = self.scene_now()
         if scene is None:
             return
@@ -439,7 +439,7 @@ class NpuView(PaintedView):
         if facts is None or trace is None or not 0 <= number < len(facts.bits):
             return
         point = facts.bits[number]
-        ids = tuple(point.spans[:_MAX_LIT].tolist())
+        ids = tuple(point.spans[:_MAX_HIGHLIGHTED].tolist())
         self.session.selection.select_group(SpanGroup("op", point.op, ids=ids))
         self._bring(int(point.spans[0]))
         self._remember("bits", number)
@@ -530,7 +530,7 @@ class NpuView(PaintedView):
         return SpanGroup("engine", lane_titles(trace.lanes)[lane])
 
     def _select_spans(self, ids: I64) -> None:
-        chosen = tuple(ids[:_MAX_LIT].tolist())
+        chosen = tuple(ids[:_MAX_HIGHLIGHTED].tolist())
         self.session.selection.select(
             Selection("spans", chosen) if chosen else Selection()
         )
@@ -635,7 +635,7 @@ class NpuView(PaintedView):
         scene = self.scene_now()
         if scene is None:
             return
-        things, now = self._things(scene), self._lit()
+        things, now = self._things(scene), self._highlighted()
         if not things:
             return
         outside = -1 if by > 0 else len(things)

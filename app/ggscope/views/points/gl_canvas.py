@@ -127,8 +127,8 @@ class PointsCanvas(GlCanvas):
 
     def _draw_points(self, scene: PointsScene) -> None:
         assert self._objects is not None
-        points, lit_points, array = self._objects
-        self._upload(scene, points, lit_points)
+        points, highlighted_points, array = self._objects
+        self._upload(scene, points, highlighted_points)
         geometry, scale = PointsGeometry(scene), scene.scale
         GL.glViewport(
             0, 0, max(round(geometry.box_width * scale), 1),
@@ -140,10 +140,12 @@ class PointsCanvas(GlCanvas):
         try:
             GL.glClear(GL.GL_DEPTH_BUFFER_BIT)
             points.draw(geometry.matrix, scene.n_shown, size)
-            if len(lit_points.pos):
-                n_lit = int(np.count_nonzero(_lit(scene)[: scene.n_shown]))
+            if len(highlighted_points.pos):
+                n_highlighted = int(
+                    np.count_nonzero(_highlighted(scene)[: scene.n_shown])
+                )
                 GL.glClear(GL.GL_DEPTH_BUFFER_BIT)
-                lit_points.draw(geometry.matrix, n_lit, size * LIT_SIZE)
+                highlighted_points.draw(geometry.matrix, n_highlighted, size * LIT_SIZE)
         finally:
             array.release()
             GL.glUseProgram(0)
@@ -154,25 +156,29 @@ class PointsCanvas(GlCanvas):
                 max(round(scene.height * scale), 1),
             )  # fmt: skip
 
-    def _upload(self, scene: PointsScene, points: _Points, lit_points: _Points) -> None:
+    def _upload(
+        self, scene: PointsScene, points: _Points, highlighted_points: _Points
+    ) -> None:
         """Hand over what is not on the card yet."""
-        uploaded = (scene.xyz, scene.colors, scene.is_lit, scene.theme)
+        uploaded = (scene.xyz, scene.colors, scene.is_highlighted, scene.theme)
         is_same = len(self._uploaded) == len(uploaded) and all(
             a is b for a, b in zip(uploaded, self._uploaded, strict=True)
         )
         if is_same:
             return
         points.setData(pos=scene.xyz, color=_channels(scene.shown_colors()))
-        lit = np.flatnonzero(_lit(scene))
-        lit_points.setData(pos=scene.xyz[lit], color=_channels(scene.colors[lit]))
+        highlighted = np.flatnonzero(_highlighted(scene))
+        highlighted_points.setData(
+            pos=scene.xyz[highlighted], color=_channels(scene.colors[highlighted])
+        )
         self._uploaded = uploaded
 
 
-def _lit(scene: PointsScene) -> npt.NDArray[np.bool_]:
+def _highlighted(scene: PointsScene) -> npt.NDArray[np.bool_]:
     """Return which points are drawn over all others, bool[n]."""
-    if scene.is_lit is None or not scene.has_some_lit:
+    if scene.is_highlighted is None or not scene.has_some_highlighted:
         return np.zeros(len(scene.xyz), np.bool_)
-    return scene.is_lit
+    return scene.is_highlighted
 
 
 def _channels(colors: U32) -> npt.NDArray[np.float32]:

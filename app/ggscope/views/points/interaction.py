@@ -141,7 +141,9 @@ def is_points_key(view: "PointsView", event: QKeyEvent) -> bool:
     is_replaying = view.session.replay.tick is not None
     if key == _Key.Key_Escape:
         return is_replaying and not mods
-    if key in _REPLAY_STEPS:  # else they step through what is lit, as everywhere
+    if (
+        key in _REPLAY_STEPS
+    ):  # else they step through what is highlighted, as everywhere
         return is_replaying and not mods
     if key in _POINT_STEPS and mods == _CONTROL:
         return True

@@ -1,4 +1,4 @@
-"""What the 3D view asks workers for: points, colours, what is lit, active layers."""
+"""Worker requests of the 3D view: points, colours, highlights, active layers."""
 
 from dataclasses import dataclass
 
@@ -71,7 +71,7 @@ def recolored(placed: PlacedPoints, by: str, watcher: Watcher) -> PointColors:
     return point_colors(placed.trace, placed.points, by)
 
 
-def lit_points(
+def highlighted_points(
     placed: PlacedPoints, linked: Linked, layer: int, watcher: Watcher
 ) -> npt.NDArray[np.bool_] | None:
     """Return which points belong to the selection; None where none does.
@@ -82,12 +82,12 @@ def lit_points(
     points = placed.points
     watcher.progress(0, len(points))
     if layer >= 0:
-        lit = points.layer == layer
+        highlighted = points.layer == layer
     else:
-        lit = np.isin(points.span, linked.spans)
-        if not lit.any():
-            lit = np.isin(points.tensor, linked.tensors)
-    return np.asarray(lit, np.bool_) if lit.any() else None
+        highlighted = np.isin(points.span, linked.spans)
+        if not highlighted.any():
+            highlighted = np.isin(points.tensor, linked.tensors)
+    return np.asarray(highlighted, np.bool_) if highlighted.any() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -47,7 +47,7 @@ from ggscope.views.points.request import (
     ActiveLayers,
     PlacedPoints,
     active_layers,
-    lit_points,
+    highlighted_points,
     placed_points,
     recolored,
     token_number,
@@ -98,7 +98,7 @@ class PointsView(PaintedView):
         self.placed: PlacedPoints | None = None
         self.layers: ActiveLayers | None = None
         self.camera = HOME
-        self._lit: npt.NDArray[np.bool_] | None = None
+        self._highlighted: npt.NDArray[np.bool_] | None = None
         self._colors: tuple[Theme, object, U32] | None = None
         self._by = ""
         self._cameras: list[Camera] = []
@@ -133,7 +133,7 @@ class PointsView(PaintedView):
 
     def forget(self) -> None:
         """Show no points."""
-        self.placed = self.layers = self._lit = self._colors = None
+        self.placed = self.layers = self._highlighted = self._colors = None
         self._cache = PointsCache()
         self._layers_of = ()
         self._hover = -1
@@ -177,7 +177,7 @@ class PointsView(PaintedView):
         if not self.is_of(placed.trace):
             return
         self.placed, self._by, self._hover = placed, by, -1
-        self._lit = self._colors = None
+        self._highlighted = self._colors = None
         self._cache = PointsCache()
         self._on_color_by()
         self._find_lit()
@@ -218,14 +218,14 @@ class PointsView(PaintedView):
             self.cancel(_LIT)
             self._on_lit(placed, None)
             return
-        request = partial(lit_points, placed, linked, self.selected_layer)
+        request = partial(highlighted_points, placed, linked, self.selected_layer)
         self.run(_LIT, request, partial(self._on_lit, placed), "3D view")
 
     def _on_lit(
-        self, placed: PlacedPoints | None, lit: npt.NDArray[np.bool_] | None
+        self, placed: PlacedPoints | None, highlighted: npt.NDArray[np.bool_] | None
     ) -> None:
         if placed is self.placed:
-            self._lit = lit
+            self._highlighted = highlighted
             self.repaint_picture()
 
     # -- picture -----------------------------------------------------------------
@@ -246,7 +246,7 @@ class PointsView(PaintedView):
         layers = self.layers
         return PointsScene(
             placed.trace, placed.points, placed.axis, placed.xyz, self._point_colors(),
-            width, height, self.theme, scale, self.camera, self._lit,
+            width, height, self.theme, scale, self.camera, self._highlighted,
             None if layers is None else layers.activity,
             "" if layers is None else layers.of, self.selected_layer,
             session.replay.tick,
@@ -268,7 +268,7 @@ class PointsView(PaintedView):
         lacks = []
         if self.session.queries.mask is not None:
             lacks.append("The command ignores the filter.")
-        if scene.is_lit is not None or scene.layer >= 0:
+        if scene.is_highlighted is not None or scene.layer >= 0:
             lacks.append(NOT_MARKED)
         if scene.tick is not None:
             lacks.append("The command shows all points, not those up to a time.")

@@ -93,7 +93,7 @@ class TraceTableModel(QAbstractTableModel):
         self._hits: SearchHits | None = None
         self.search_pattern: re.Pattern[str] | None = None
         self._correlation: Correlation | None = None
-        self._lit: I64 = empty(np.int64)
+        self._highlighted: I64 = empty(np.int64)
 
     # -- contents ----------------------------------------------------------
 
@@ -129,14 +129,14 @@ class TraceTableModel(QAbstractTableModel):
 
     def set_lit(self, spans: I64) -> None:
         """Light up these spans (ids, ascending)."""
-        if len(spans) or len(self._lit):
-            self._lit = spans
+        if len(spans) or len(self._highlighted):
+            self._highlighted = spans
             self._note_change()
 
-    def is_lit(self, span: int) -> bool:
+    def is_highlighted(self, span: int) -> bool:
         """Return whether `span` belongs to what is selected elsewhere."""
-        at = int(np.searchsorted(self._lit, span))
-        return at < len(self._lit) and int(self._lit[at]) == span
+        at = int(np.searchsorted(self._highlighted, span))
+        return at < len(self._highlighted) and int(self._highlighted[at]) == span
 
     def is_in_graph(self, row: int) -> bool:
         """Return whether the span in `row` was found in the graph."""
@@ -307,7 +307,7 @@ class RowState:
     is_selected: bool = False
     is_hovered: bool = False
     is_hit: bool = False
-    is_lit: bool = False
+    is_highlighted: bool = False
     has_focus: bool = False
 
 
@@ -523,7 +523,7 @@ class RowPainter:
         ground = theme.pane if row % 2 == 0 else mix(theme.pane, theme.raised, 0.35)
         if state.is_selected:
             ground = mix(ground, theme.selection, 0.2 if state.is_active else 0.11)
-        elif state.is_lit:
+        elif state.is_highlighted:
             ground = mix(ground, theme.selection, 0.06)
         elif state.is_hovered:
             ground = mix(ground, theme.accent, 0.08)
@@ -531,7 +531,7 @@ class RowPainter:
         if state.is_selected:
             bar = QRect(box.left(), box.top(), scaled(3), box.height())
             painter.fillRect(bar, qcolor(theme.selection))
-        elif state.is_lit:
+        elif state.is_highlighted:
             # Half as wide as that of a selected row, and broken: it only belongs.
             third = box.height() // 3
             mark = QRect(box.left(), box.top() + third, scaled(2), third)

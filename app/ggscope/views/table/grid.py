@@ -422,7 +422,7 @@ class VirtualTable(QAbstractScrollArea):
             is_selected=span == self._active or span in self._selected,
             is_hovered=row == self._hovered,
             is_hit=self.model.is_hit(span),
-            is_lit=self.model.is_lit(span),
+            is_highlighted=self.model.is_highlighted(span),
             has_focus=self.hasFocus(),
         )
 

@@ -159,7 +159,9 @@ def test_known_choices_light_only_the_chosen_slices() -> None:
     base = heat_base(trace, "token")
     files = base.files
 
-    lit = base.grid(np.arange(4)).between(files.offset, files.offset + files.size) > 0
+    highlighted = (
+        base.grid(np.arange(4)).between(files.offset, files.offset + files.size) > 0
+    )
 
     r = trace.routing
     for token in range(3):
@@ -171,7 +173,7 @@ def test_known_choices_light_only_the_chosen_slices() -> None:
         slices = files.expert >= 0
         pairs = {
             (int(files.layer[u]), int(files.expert[u]))
-            for u in np.flatnonzero(slices & lit[token])
+            for u in np.flatnonzero(slices & highlighted[token])
         }
         assert pairs == chosen
 

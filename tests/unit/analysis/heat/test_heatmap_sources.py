@@ -143,8 +143,8 @@ def test_choices_by_token_work_without_passes() -> None:
     base = heat_base(trace, "token")
 
     begin = base.files.offset
-    lit = base.grid(np.arange(3)).between(begin, begin + base.files.size)
-    assert lit.tolist() == [[20, 0, 0, 20], [0, 20, 0, 0]]
+    highlighted = base.grid(np.arange(3)).between(begin, begin + base.files.size)
+    assert highlighted.tolist() == [[20, 0, 0, 20], [0, 20, 0, 0]]
 
 
 def test_choice_of_an_expert_that_does_not_exist_loses_no_byte() -> None:
