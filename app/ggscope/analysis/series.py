@@ -5,9 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.model.tables import I64, CounterSeries, CounterShape
 
 F64 = npt.NDArray[np.float64]
+_ranges: DerivedCache[CounterSeries, tuple[float, float]] = DerivedCache(
+    "counter range"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +64,12 @@ def series_columns(series: CounterSeries, edges: I64) -> SeriesColumns:
 
 def series_range(series: CounterSeries) -> tuple[float, float]:
     """Return (low, high) of all known values and zero: the range of the y axis."""
-    known = series.value[~np.isnan(series.value)]
-    return float(known.min(initial=0.0)), float(known.max(initial=0.0))
+    ends = _ranges.get(series)
+    if ends is None:
+        low = np.fmin.reduce(series.value, initial=0.0)
+        high = np.fmax.reduce(series.value, initial=0.0)
+        ends = _ranges[series] = float(low), float(high)
+    return ends
 
 
 def value_at(series: CounterSeries, tick: int) -> float:
@@ -143,12 +151,17 @@ def _running(values: F64) -> F64:
 
 def _extremes(values: F64, first: I64, stop: I64) -> tuple[F64, F64]:
     """Return least and greatest known value of each range; NaN where empty."""
-    filled = np.flatnonzero(stop > first)
     low, high = np.full(len(first), np.nan), np.full(len(first), np.nan)
-    if len(filled):
-        # `reduceat` on pairs (first, stop): every second result is a gap.
-        padded = np.append(values, np.nan)
-        pairs = np.stack([first[filled], stop[filled]], axis=1).ravel()
-        low[filled] = np.fmin.reduceat(padded, pairs)[::2]
-        high[filled] = np.fmax.reduceat(padded, pairs)[::2]
+    # `reduceat` on pairs (first, stop): every second result is a gap. Only ranges to
+    # the very end need a value behind it, so that not all are copied for each picture.
+    filled, ends = stop > first, stop == len(values)
+    for chosen, to_end in ((filled & ~ends, False), (filled & ends, True)):
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            continue
+        begin = int(first[at].min()) if to_end else 0
+        known = np.append(values[begin:], np.nan) if to_end else values
+        pairs = np.stack([first[at], stop[at]], axis=1).ravel() - begin
+        low[at] = np.fmin.reduceat(known, pairs)[::2]
+        high[at] = np.fmax.reduceat(known, pairs)[::2]
     return low, high

@@ -803,7 +803,7 @@ class Accesses:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class CounterSeries:
     """Samples of one quantity.
 

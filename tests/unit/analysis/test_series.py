@@ -175,3 +175,14 @@ def test_value_at_follows_the_shape():
     assert same([value_at(level, t) for t in ticks], [NAN, 3, 3, 3, 5, 5])
     assert same([value_at(rate, t) for t in ticks], [NAN, 3, 3, NAN, 5, NAN])
     assert same([value_at(delta, t) for t in ticks], [NAN, 3, NAN, NAN, 5, NAN])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_range_is_of_all_known_values_and_zero(seed):
+    rng = np.random.default_rng(seed)
+    value = rng.normal(size=rng.integers(0, 30)) + rng.integers(-3, 4)
+    value[rng.random(len(value)) < 0.3] = NAN
+    level = series(CounterShape.LEVEL, np.arange(len(value)), value)
+    known = [0.0, *(v for v in value.tolist() if v == v)]
+    assert series_range(level) == (min(known), max(known))
+    assert series_range(level) == (min(known), max(known))
