@@ -91,10 +91,10 @@ def value_at(series: CounterSeries, tick: int) -> float:
 
 def _level(series: CounterSeries, edges: I64) -> SeriesColumns:
     n = np.searchsorted(series.time, edges, "left")
-    stop = _stops(series, edges)
+    stop = _stops(series, edges, n)
     # The sample before a column holds until the first one in it, unless that one
     # stands exactly at the column's edge.
-    at_edge = np.searchsorted(series.time, edges[:-1], "right") > n[:-1]
+    at_edge = series.time[np.minimum(n[:-1], len(series) - 1)] == edges[:-1]
     first = np.where(at_edge, n[:-1], n[:-1] - 1)
     low, high = _extremes(series.value, np.maximum(first, 0), stop)
     last = np.where(stop > 0, series.value[np.maximum(stop - 1, 0)], np.nan)
@@ -121,7 +121,7 @@ def _rate(series: CounterSeries, window: I64, edges: I64) -> SeriesColumns:
     )
     mean = np.full(len(total), np.nan)
     np.divide(weighted, covered, out=mean, where=covered > 0)
-    low, high = _extremes(value, n[:-1] - open_at_edge, _stops(series, edges))
+    low, high = _extremes(value, n[:-1] - open_at_edge, _stops(series, edges, n))
     # A column without width shows the window that it lies in.
     mean = np.where(edges[1:] == edges[:-1], high, mean)
     return SeriesColumns(low, high, mean, total, np.diff(n))
@@ -130,18 +130,23 @@ def _rate(series: CounterSeries, window: I64, edges: I64) -> SeriesColumns:
 def _delta(series: CounterSeries, edges: I64) -> SeriesColumns:
     n = np.searchsorted(series.time, edges, "left")
     total = np.diff(_running(np.where(np.isnan(series.value), 0.0, series.value))[n])
-    low, high = _extremes(series.value, n[:-1], _stops(series, edges))
+    low, high = _extremes(series.value, n[:-1], _stops(series, edges, n))
     value = np.where(np.isnan(low), np.nan, total)
     return SeriesColumns(low, high, value, total, np.diff(n))
 
 
-def _stops(series: CounterSeries, edges: I64) -> I64:
+def _stops(series: CounterSeries, edges: I64, n: I64) -> I64:
     """Return how many samples stand before the end of each column.
 
-    A column without width ends one tick after its begin.
+    A column without width ends one tick after its begin; `n` stand before each edge.
     """
-    ends = np.maximum(edges[1:], edges[:-1] + 1)
-    return np.searchsorted(series.time, ends, "left")
+    is_empty = edges[1:] <= edges[:-1]
+    if not is_empty.any():
+        return n[1:]
+    stop = n[1:].copy()
+    ends = edges[:-1][is_empty] + 1
+    stop[is_empty] = np.searchsorted(series.time, ends, "left")
+    return stop
 
 
 def _running(values: F64) -> F64:
