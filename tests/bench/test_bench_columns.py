@@ -95,7 +95,7 @@ def picture(rows: list[RowColumns], edges: np.ndarray, n_levels: int) -> int:
         COLORS,
         least=1,
     )
-    return int(texels[0][0, 0])
+    return int(texels[0, 0])
 
 
 @pytest.mark.slow

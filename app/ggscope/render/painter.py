@@ -64,6 +64,8 @@ DOT_SHADE = 0.55
 _LARGE_PICTURE = 1 << 16
 _MAX_STEP_PIXELS = 1 << 22
 _NEAR_PX = 0.01
+_FEW_SHAPES = 128
+"""Up to so many are told apart one by one sooner than by sorting them."""
 
 
 def paint(
@@ -242,8 +244,13 @@ def _groups(
     *columns: npt.NDArray[np.generic],
 ) -> Iterator[tuple[npt.NDArray[np.intp], tuple[int, ...]]]:
     """Yield (rows, values) for each distinct combination, in order of first use."""
-    if len(columns[0]) == 1:
-        yield np.zeros(1, np.intp), tuple(int(column[0]) for column in columns)
+    if len(columns[0]) <= _FEW_SHAPES:
+        groups: dict[tuple[int, ...], list[int]] = {}
+        looks = zip(*(column.tolist() for column in columns), strict=True)
+        for row, look in enumerate(looks):
+            groups.setdefault(look, []).append(row)
+        for look, some in groups.items():
+            yield np.array(some, np.intp), look
         return
     order = np.lexsort(columns[::-1])
     change = np.zeros(len(order), bool)
@@ -440,27 +447,20 @@ def _draw_image(
     pixels = np.ascontiguousarray(batch.pixels)
     rows, columns = pixels.shape
     # Nothing to mix where all texels are opaque: that is many times faster, but not
-    # worth the look at each of a small picture.
-    is_opaque = pixels.size >= _LARGE_PICTURE and bool(
-        np.bitwise_and.reduce(pixels, axis=None) >> 24 == 255
+    # worth the look at each of a small picture, or where a row says no.
+    is_opaque = pixels.size >= _LARGE_PICTURE and all(
+        np.bitwise_and.reduce(part, axis=None) >> 24 == 255
+        for part in (pixels[0], pixels)
     )
     form = QImage.Format.Format_RGB32 if is_opaque else QImage.Format.Format_ARGB32
     image = QImage(pixels.data, columns, rows, columns * 4, form)
     width = batch.x1 - batch.x0
-    if _is_pixel_for_pixel(batch, scale):
-        height = float(batch.y1[-1] - batch.y0[0])
-        painter.drawImage(
-            QRectF(batch.x0, float(batch.y0[0]), width, height),
-            image,
-            QRectF(0, 0, columns, rows),
-        )
-        return
     tops, bottoms = batch.y0.tolist(), batch.y1.tolist()
-    for row in np.flatnonzero(np.bitwise_or.reduce(pixels, axis=1)).tolist():
+    for first, stop in _blocks(batch, scale):
         painter.drawImage(
-            QRectF(batch.x0, tops[row], width, bottoms[row] - tops[row]),
+            QRectF(batch.x0, tops[first], width, bottoms[stop - 1] - tops[first]),
             image,
-            QRectF(0, row, columns, 1),
+            QRectF(0, first, columns, stop - first),
         )
 
 
@@ -510,15 +510,27 @@ def _draw_boxes(batch: ImageBatch, painter: QPainter) -> None:
         _fill(painter, place, QBrush(color_of(color)))
 
 
-def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:
-    """Return whether every row is one device pixel high, right below the last."""
-    n = len(batch.y0)
-    if n < 2 or abs(float(batch.y1[-1] - batch.y0[0]) * scale - n) > _NEAR_PX:
-        return False
-    # Rows as high as a pixel, none of which begins before the last one ends.
-    steps = batch.y0[1:] - batch.y0[:-1]
-    smallest = min(float(steps.min()), float((batch.y1 - batch.y0).min()))
-    return smallest * scale > 1 - _NEAR_PX
+def _blocks(batch: ImageBatch, scale: float) -> list[tuple[int, int]]:
+    """Return the runs of rows that one call draws, half-open, without empty rows.
+
+    Rows one device pixel high, each right below the last, are one run; any other row
+    is a run of its own.
+    """
+    near = _NEAR_PX / scale
+    step = batch.y0[1:] - batch.y0[:-1]
+    is_pixel = np.abs(batch.y1 - batch.y0 - 1 / scale) < near
+    goes_on = is_pixel[1:] & is_pixel[:-1] & (np.abs(step - 1 / scale) < near)
+    begins = np.append(0, np.flatnonzero(~goes_on) + 1)
+    ends = np.append(begins[1:], len(batch.y0))
+    is_single = ends - begins == 1
+    if is_single.any():
+        # A look at each texel of whole blocks would take longer than drawing them.
+        single = begins[is_single]
+        rows = batch.pixels if is_single.all() else batch.pixels[single]
+        is_drawn = np.ones(len(begins), np.bool_)
+        is_drawn[is_single] = np.bitwise_or.reduce(rows, axis=1) != 0
+        begins, ends = begins[is_drawn], ends[is_drawn]
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
 
 
 def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> None:
@@ -653,10 +665,9 @@ def _step_image(
     """
     low, high = int(top.min()), int(bottom.max())
     n = int(width.sum())
-    rows = np.arange(low, high)[:, None]
-    inside = (rows >= np.repeat(top[: len(width)], width)) & (
-        rows < np.repeat(bottom[: len(width)], width)
-    )
+    rows = np.arange(low, high, dtype=np.int32)[:, None]
+    first, stop = (np.repeat(ends, width).astype(np.int32) for ends in (top, bottom))
+    inside = (rows >= first) & (rows < stop)
     alpha = color >> 24
     parts = [(color >> shift & 0xFF) * alpha // 255 for shift in (16, 8, 0)]
     fill = alpha << 24 | parts[0] << 16 | parts[1] << 8 | parts[2]

@@ -6,7 +6,6 @@ with. Between the two the one fades into the other.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +127,10 @@ def stack_texels(
     around: Sequence[tuple[bool, bool] | None] | None = None,
     tone: int = 0,
     waiting: int = 0,
-) -> list[U32]:
-    """Return the picture of each row, uint32[n_levels, px], from the top down.
+) -> U32:
+    """Return the pictures of rows one below the other, uint32[Σ n_levels, px].
+
+    That of each row has a row of texels for each of its levels, from the top down.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ def stack_texels(
         table, look, at, n, np.append(foot, top), weights, flat,
         np.empty((n_threads, 1 << 16), np.uint32), out, n_threads,
     )  # fmt: skip
-    return [out[a:b] for a, b in pairwise(top.tolist())]
+    return out
 
 
 def footed(

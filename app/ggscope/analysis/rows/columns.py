@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ class Columns:
 
         Computed on first use: pictures of folded columns do without.
         """
-        return self._longest.get() if self.count.max(initial=0) > 1 else self.first
+        return self._longest.get()
 
 
 def table_of(rows: Sequence[Columns]) -> tuple[ColumnTable, I64]:
@@ -364,15 +365,23 @@ class RowColumns:
             local = dominant.query(begin[shared], stop[shared])
             columns.category[shared] = names[local]
 
-    def longest(self, edges: I64) -> I64:
-        """Return the id of the span that covers most of each column, int64[px]."""
-        if self._filter is not None:
-            return self._plain().longest(edges)
-        row, size = self._row, LENGTH_BUCKET
-        result = np.full(max(len(edges) - 1, 0), -1, np.int64)
-        if not len(row):
-            return result
+    def longest(self, edges: I64, count: I64, first: I64) -> I64:
+        """Return the id of the span that covers most of each column, int64[px].
+
+        `count` and `first` are those of `Columns`.
+        """
+        several = np.flatnonzero(count > 1)
+        if not len(several):
+            return first
         left, right = _ends(edges)
+        result = first.copy()
+        result[several] = self._plain()._longest_in(left[several], right[several])
+        return result
+
+    def _longest_in(self, left: I64, right: I64) -> I64:
+        """Return the id of the span that covers most from left to right of each."""
+        row, size = self._row, LENGTH_BUCKET
+        result = np.full(len(left), -1, np.int64)
         first, stop = (np.searchsorted(row.start, at, "left") for at in (left, right))
         # The last span before a column touches it if it goes on.
         first -= (first > 0) & (row.end[np.maximum(first - 1, 0)] > left)
@@ -460,10 +469,11 @@ def query_many(
     of common ones.
     """
     px = max(len(edges) - 1, 0)
-    asked = [row for row in rows if px and row.n_spans]
-    levels = [n for row, n in zip(rows, n_levels, strict=bool(n_levels)) if row.n_spans]
+    has_spans = [px > 0 and row.n_spans > 0 for row in rows]
+    asked = list(compress(rows, has_spans))
+    levels = list(compress(n_levels, has_spans))
     answers = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), levels))
-    return [next(answers) if px and row.n_spans else _idle(px) for row in rows]
+    return [next(answers) if has else _idle(px) for has in has_spans]
 
 
 def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, int]]:
@@ -554,7 +564,7 @@ def _asked(
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],
-            Once(partial(row.longest, edges)),
+            Once(partial(row.longest, edges, count[at], first[at])),
             None if waited is None or row.waits is None else waited[at],
             levels[level_at[at] * px : level_at[at + 1] * px].reshape(px, -1)
             if n_levels and n_levels[at] else None,

@@ -658,6 +658,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     fixed = LanesDraft(geometry, geometry.fixed_clip)
     for box, y in boxes:
         (fixed if box.fixed else body).add_box(box, y)
+    body.query_with(fixed)
     # What is marked on spans needs the rows of their lanes.
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     heads, lines = head_batches(geometry, boxes)

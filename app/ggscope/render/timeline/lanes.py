@@ -174,10 +174,9 @@ class LanesDraft:
 
     def _draw_rows(self) -> None:
         """Ask for the columns of all rows at once, and hand the rows on."""
-        rows, waiting, self._waiting = self._rows, self._waiting, []
-        queried = [(row.shown, row.n_levels) for row in waiting]
-        queried += [(x.ghost, x.n_levels) for x in waiting if x.ghost is not None]
-        columns = self._query(queried)
+        rows, waiting = self._rows, self._waiting
+        columns = self._query(self._queried())
+        self._waiting = []
         for row in waiting:
             rows.add(
                 RowPicture(
@@ -189,6 +188,17 @@ class LanesDraft:
                     row.around,
                 )
             )
+
+    def _queried(self) -> list[tuple[RowColumns, int]]:
+        """Return the rows to draw and how many levels each has, those of ghosts too."""
+        waiting = self._waiting
+        queried = [(row.shown, row.n_levels) for row in waiting]
+        queried += [(x.ghost, x.n_levels) for x in waiting if x.ghost is not None]
+        return queried
+
+    def query_with(self, other: "LanesDraft") -> None:
+        """Ask for the columns of two regions at once, before either is drawn."""
+        self._query(self._queried() + other._queried())
 
     def _query(
         self, rows: list[tuple[RowColumns, int]]

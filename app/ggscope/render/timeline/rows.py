@@ -121,6 +121,9 @@ class WideSpans:
     y1: npt.NDArray[np.float64]
     quality: Array
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     def take(self, chosen: Array) -> "WideSpans":
         """Return the chosen ones (indices or bool)."""
         return WideSpans(*(getattr(self, name)[chosen] for name in self.__slots__))
@@ -201,10 +204,9 @@ class RowsDraft:
         tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
         plain, boxed = wide.take(~tokens), wide.take(tokens)
         fill = self._fills(plain)
-        labels = [
-            *self._labels(plain, fill),
-            *token_labels(self._geometry, self._clip, boxed),
-        ]
+        labels = self._labels(plain, fill) if len(plain) else []
+        if len(boxed):
+            labels += token_labels(self._geometry, self._clip, boxed)
         labels.sort(key=lambda item: -item[0])
         texts = TextList(text for _, text in labels[:MAX_LABELS])
         return [
@@ -212,9 +214,9 @@ class RowsDraft:
             *self._waits(y0, y1),
             *self._image(y0, y1, plain, fill, boxed),
             *self._hatch(gaps, y0, y1),
-            *self._boxes(plain, fill),
+            *(self._boxes(plain, fill) if len(plain) else ()),
             *self._doubts(plain),
-            *token_boxes(self._geometry, self._clip, boxed),
+            *(token_boxes(self._geometry, self._clip, boxed) if len(boxed) else ()),
             *texts.batch(),
         ]
 
@@ -236,12 +238,15 @@ class RowsDraft:
         for picture in pictures:
             # Two rows of texels per row of spans: columns, and their feet.
             texels = picture.pixels
-            row, column, color = self._whole_columns(plain, fill)
-            texels[2 * row + 1, column] = color
-            row, column = self._under_tokens(tokens)
-            texels[2 * row, column] = texels[2 * row + 1, column] = 0
-            row, column, color = self._edge_columns(plain, fill)
-            texels[2 * row, column] = texels[2 * row + 1, column] = color
+            if len(plain):
+                row, column, color = self._whole_columns(plain, fill)
+                texels[2 * row + 1, column] = color
+            if len(tokens):
+                row, column = self._under_tokens(tokens)
+                texels[2 * row, column] = texels[2 * row + 1, column] = 0
+            if len(plain):
+                row, column, color = self._edge_columns(plain, fill)
+                texels[2 * row, column] = texels[2 * row + 1, column] = color
         return [
             batch
             for picture in pictures
@@ -290,21 +295,27 @@ class RowsDraft:
             tone=idle_color(self._theme),
             waiting=0 if foot is None else waiting,
         )
+        # All of them as one picture, whose rows are a device pixel high.
+        n_levels = [row.n_levels for row in stacks]
+        level = np.concatenate([np.arange(n) for n in n_levels])
+        tops = np.repeat(y0[numbers[chosen]], n_levels)
+        stacked = replace(
+            picture,
+            pixels=texels,
+            y0=(tops + level / scale).astype(np.float32),
+            y1=(tops + (level + 1) / scale).astype(np.float32),
+        )
         plain = np.ones(len(picture.pixels), np.bool_)
         plain[at] = False
+        if not plain.any():
+            return [stacked]
         rest = replace(
             picture,
             pixels=picture.pixels[plain],
             y0=picture.y0[plain],
             y1=picture.y1[plain],
         )
-        highest = max(len(pixels) for pixels in texels)
-        steps = np.arange(highest + 1) / scale
-        stacked = [rest] if plain.any() else []
-        for pixels, top in zip(texels, y0[numbers[chosen]].tolist(), strict=True):
-            edges = (top + steps[: len(pixels) + 1]).astype(np.float32)
-            stacked.append(replace(picture, pixels=pixels, y0=edges[:-1], y1=edges[1:]))
-        return stacked
+        return [rest, stacked]
 
     def _weights(self, rows: Sequence[Columns]) -> npt.NDArray[np.uint8]:
         """Return how far the columns of rows are stacks, see `stack_weights`."""
@@ -337,8 +348,6 @@ class RowsDraft:
         another token, which is narrow.
         """
         row, column, owner = self._whole_columns(tokens, tokens.ids)
-        if not len(row):
-            return row, column
         spans, edges = self._spans, self._time.edges
         # A column more at either side, which has no token.
         numbers = np.unique(row)
@@ -484,8 +493,10 @@ class RowsDraft:
         """
         used = columns.count > 0
         texels = np.zeros(len(used), np.uint32)
-        ids = columns.longest[used]
-        texels[used] = token_colors(self._geometry, ids)
+        if token_share(self._geometry):
+            texels[used] = token_colors(self._geometry, columns.longest[used])
+        else:  # which token it is makes no difference
+            texels[used] = neutral_color(self._theme)
         return texels
 
     def _foot_hues(self, hues: U32) -> U32:
@@ -765,12 +776,16 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list
 def token_colors(geometry: TimelineGeometry, ids: Array) -> U32:
     """Return the colours of tokens: by latency where they are narrow, else grey."""
     index, theme = geometry.scene.index, geometry.scene.theme
-    typical = token_latency_of(index)
-    share = colored_share(geometry.time, typical) if len(ids) else 0.0
+    share = token_share(geometry)
     if not share:
         return np.full(len(ids), neutral_color(theme), np.uint32)
-    slow = slowness(index.trace, ids, typical)
+    slow = slowness(index.trace, ids, token_latency_of(index))
     return latency_colors(slow, neutral_color(theme), share, theme)
+
+
+def token_share(geometry: TimelineGeometry) -> float:
+    """Return how far tokens are coloured by latency, see `colored_share`."""
+    return colored_share(geometry.time, token_latency_of(geometry.scene.index))
 
 
 def token_labels(
