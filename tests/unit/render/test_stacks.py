@@ -1,6 +1,7 @@
 """Stacked columns in pictures: every category within a pixel of its true share."""
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.texels import WHOLE, stack_weights
 from ggscope.render.theme import LEAST_CONTRAST, THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.lanes import LanesDraft
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.rows import ALONE_PX
 from ggscope.render.timeline.scene import (
@@ -29,7 +31,7 @@ from ggscope.render.timeline.scene import (
 from ggscope.render.timeline.waits import wait_color
 from oracles.stacks import ticks_slow
 from oracles.waits import waits_slow
-from scenes import make_scene
+from scenes import busy_scene, make_scene, npu_scene, stack_scene, wait_scene
 from short_spans import best_contrast, colors_of
 from support import ROOT, need_corpus
 from wait_traces import random_waits
@@ -235,3 +237,19 @@ def test_low_lanes_keep_one_hue_for_each_column() -> None:
     assert [
         len(b.pixels) for b in compose_timeline(tall).batches if hasattr(b, "pixels")
     ] == [18]
+
+
+@pytest.mark.parametrize("make", [busy_scene, npu_scene, wait_scene, stack_scene])
+def test_pictures_are_let_go_of_without_the_garbage_collector(
+    make: Callable[[], TimelineScene],
+) -> None:
+    # The window looks for garbage once a second: until then it would pile up.
+    scene = make()
+    gc.collect()
+    gc.disable()
+    try:
+        compose_timeline(scene)
+
+        assert not [x for x in gc.get_objects() if isinstance(x, LanesDraft)]
+    finally:
+        gc.enable()

@@ -119,9 +119,12 @@ class LanesDraft:
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
         self._draw_rows()
+        # They refer to this draft: with them the columns of each picture, some 5 MB,
+        # would stay until garbage is looked for, and the next one take new memory.
+        areas, self._areas = self._areas, []
         return [
             *self._rows.batches(),
-            *(batch for make in self._areas for batch in make()),
+            *(batch for make in areas for batch in make()),
             *self._overlay.batch(clip=self.clip),
             *self._texts.batch(),
         ]
