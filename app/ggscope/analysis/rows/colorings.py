@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ggscope.analysis.rows.categories import Categories
+    from ggscope.model.tables import Array
     from ggscope.model.trace import Trace
 
 
@@ -101,7 +102,12 @@ def default_coloring(trace: "Trace") -> str:
     """
     import numpy as np
 
+    from ggscope.analysis.workers import chunks
     from ggscope.model.ggml.ops import family_of
+
+    def is_any_known(values: "Array") -> bool:
+        # The main thread asks: the first rows mostly answer it, of millions.
+        return any((values[part] >= 0).any() for part in chunks(len(values)))
 
     first, by_call = PLAIN_COLORINGS[0], "category"
     category, op = trace.spans.category, trace.spans.op
@@ -109,8 +115,8 @@ def default_coloring(trace: "Trace") -> str:
     if not len(op):
         return first
     phase = trace.spans.phase
-    has_families = (op >= 0).any() or trace.lanes.is_engine.any()
-    if phase is not None and not has_families and (phase >= 0).any():
+    has_families = trace.lanes.is_engine.any() or is_any_known(op)
+    if phase is not None and not has_families and is_any_known(phase):
         return "phase"
     if category is None and not names_any:
         return first
