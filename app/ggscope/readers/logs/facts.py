@@ -183,17 +183,23 @@ _CALL = re.compile(
     r"(?P<method>[A-Z]+)\s+\"(?P<path>[^\"]*)\""
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+_MAX_CALL_NS = 1 << 55
 _UNITS = {
     "h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1.0,
 }  # fmt: skip
 
 
 def http_call(text: str) -> tuple[str, int] | None:
-    """Return method, path and status, and the ns of a call that gin logs; or None."""
+    """Return method, path and status, and the ns of a call that gin logs.
+
+    None for other lines, and for a call that is longer than times can be.
+    """
     match = _CALL.search(text)
     if match is None:
         return None
     parts = _PART.findall(match["time"])
     ns = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if ns >= _MAX_CALL_NS:
+        return None
     path = match["path"].partition("?")[0]  # what is asked for is private
     return f"{match['method']} {path} · {match['status']}", round(ns)
