@@ -4,6 +4,8 @@ from ggscope.readers.api import ReaderInfo
 from ggscope.readers.common.weight_units import WEIGHTS_OPTION
 
 GZIP = b"\x1f\x8b"
+SAMPLE_TYPE = b"\n"
+"""Tag of a profile's first field; protobuf's libraries write fields in order."""
 INFO = ReaderInfo(
     "pprof",
     "pprof profile",
@@ -11,6 +13,5 @@ INFO = ReaderInfo(
     "Profiles in pprof's protobuf format, plain or packed by gzip: what Go, "
     "gperftools, Parca, Pyroscope and JAX's memory profiler write.",
     (WEIGHTS_OPTION,),
-    magic=(GZIP,),
-    is_binary=True,
+    magic=(GZIP, SAMPLE_TYPE),
 )
