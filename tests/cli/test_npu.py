@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli.arguments import NPU_TABLES
-from ggscope.exporters import npu_json
+from ggscope.descriptions.npu import TABLES
 from npu_files import access, document, engine, sample, stall, token
 from support import need_corpus
 
@@ -112,8 +112,8 @@ def test_text_shows_every_table_and_what_is_not_recorded(run, path):
     assert run("npu", path, "--limit", "1").out.count("more; --limit") >= 2
 
 
-def test_names_of_tables_are_those_of_the_exporter():
-    assert NPU_TABLES == npu_json.TABLES
+def test_names_of_tables_are_those_of_all_tables():
+    assert tuple(TABLES) == NPU_TABLES
 
 
 def test_trace_without_engines_is_refused_with_what_it_holds(run, built):

@@ -68,7 +68,7 @@ NPU_TABLES = (
     "claims", "engines", "stalls", "windows", "banks", "bits", "traffic",
     "configuration",
 )  # fmt: skip
-"""As ``exporters.npu_json``, which takes long to import."""
+"""As ``descriptions.npu.TABLES``, which takes long to import."""
 PIVOT_CELLS = ("total", "share", "mean", "count", "ops", "bytes")
 """As ``analysis.statistics.pivot``, which takes long to import."""
 

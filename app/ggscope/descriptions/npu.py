@@ -1,6 +1,6 @@
 """What an NPU does as text: claims beside what is computed, engines, windows, banks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ggscope.analysis.npu.bandwidth import Bandwidth
@@ -533,3 +533,16 @@ def unit_of(trace: Trace, title: str) -> str:
     if title in _BYTES:
         return "bytes"
     return f"bytes/{trace.clock.unit}" if title.endswith(_RATE) else ""
+
+
+TABLES: dict[str, Callable[[Trace, NpuFacts], ListedTable]] = {
+    "claims": lambda trace, _: claims_table(trace),
+    "engines": engines_table,
+    "stalls": lambda _, facts: stalls_table(facts),
+    "windows": lambda _, facts: windows_table(facts),
+    "banks": lambda _, facts: banks_table(facts),
+    "bits": lambda _, facts: bits_table(facts),
+    "traffic": lambda _, facts: traffic_table(facts),
+    "configuration": lambda trace, _: config_table(trace),
+}
+"""All tables, by the name that ``ggscope npu --csv`` takes, in the view's order."""

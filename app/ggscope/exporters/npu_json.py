@@ -6,31 +6,17 @@ from ggscope.analysis.npu.bandwidth import Bandwidth
 from ggscope.analysis.npu.facts import NpuFacts
 from ggscope.analysis.npu.traffic import PARTS, TokenTraffic
 from ggscope.descriptions.npu import (
+    TABLES,
     ListedTable,
     banks_table,
     bits_table,
     claim_difference,
     claims_table,
-    config_table,
     engines_table,
     not_recorded,
     stalls_table,
-    traffic_table,
-    windows_table,
 )
 from ggscope.model.trace import Trace
-
-TABLES = (
-    "claims",
-    "engines",
-    "stalls",
-    "windows",
-    "banks",
-    "bits",
-    "traffic",
-    "configuration",
-)
-"""Tables by the name that ``ggscope npu --csv`` takes."""
 
 
 def npu_json(trace: Trace, facts: NpuFacts) -> dict[str, Any]:
@@ -83,17 +69,7 @@ def npu_table(name: str, trace: Trace, facts: NpuFacts) -> ListedTable:
             for c, row in zip(trace.info.stated, listed.rows, strict=True)
         )
         return ListedTable(name, listed.head, rows)
-    if name == "engines":
-        return engines_table(trace, facts)
-    if name == "stalls":
-        return stalls_table(facts)
-    if name == "windows":
-        return windows_table(facts)
-    if name == "banks":
-        return banks_table(facts)
-    if name == "traffic":
-        return traffic_table(facts)
-    return bits_table(facts) if name == "bits" else config_table(trace)
+    return TABLES[name](trace, facts)
 
 
 def _traffic(traffic: TokenTraffic) -> list[dict[str, Any]]:

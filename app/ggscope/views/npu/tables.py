@@ -1,37 +1,13 @@
 """The tables beside the pictures of an NPU: headings and cells."""
 
-from collections.abc import Callable
-
 from ggscope.analysis.npu.facts import NpuFacts
-from ggscope.descriptions.npu import (
-    ListedTable,
-    banks_table,
-    bits_table,
-    cell_text,
-    claims_table,
-    config_table,
-    engines_table,
-    stalls_table,
-    traffic_table,
-    unit_of,
-    windows_table,
-)
+from ggscope.descriptions.npu import ListedTable, cell_text, unit_of
 from ggscope.model.npu import HIGH_UTILISATION
 from ggscope.model.trace import Trace
 from ggscope.render.npu.over_time import engine_color
 from ggscope.render.theme import Theme
 from ggscope.views.base.text_table import Cell, Heading
 
-TABLES = (
-    "claims",
-    "engines",
-    "stalls",
-    "windows",
-    "banks",
-    "bits",
-    "traffic",
-    "configuration",
-)
 _WORDS = (
     "claim",
     "verdict",
@@ -46,21 +22,6 @@ _WORDS = (
 )
 _FIGURES = ("stated", "computed", "difference")
 _WIDE = ("claim", "name", "op")
-
-
-def listed_table(name: str, trace: Trace, facts: NpuFacts) -> ListedTable:
-    """Return one of `TABLES`."""
-    made: dict[str, Callable[[], ListedTable]] = {
-        "claims": lambda: claims_table(trace),
-        "engines": lambda: engines_table(trace, facts),
-        "stalls": lambda: stalls_table(facts),
-        "windows": lambda: windows_table(facts),
-        "banks": lambda: banks_table(facts),
-        "bits": lambda: bits_table(facts),
-        "traffic": lambda: traffic_table(facts),
-        "configuration": lambda: config_table(trace),
-    }
-    return made[name]()
 
 
 def table_cell(

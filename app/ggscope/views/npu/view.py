@@ -13,6 +13,7 @@ from ggscope.analysis.npu.facts import NpuFacts, npu_facts
 from ggscope.analysis.npu.quantisation import OpBits, op_bits
 from ggscope.analysis.npu.traffic import traffic_spans
 from ggscope.descriptions.npu import (
+    TABLES,
     about_text,
     banks_table,
     bits_lines,
@@ -61,7 +62,7 @@ from ggscope.views.base.text_table import Heading, TextTable, TextTableModel
 from ggscope.views.base.widgets import ControlRow, combo_box, lay_out
 from ggscope.views.npu.gestures import NpuGestures
 from ggscope.views.npu.other_run import OtherRun
-from ggscope.views.npu.tables import TABLES, headings, listed_table, table_cell
+from ggscope.views.npu.tables import headings, table_cell
 
 _KEY, _OTHER_KEY = "npu", "npu other"
 _MAX_HIGHLIGHTED = 100_000
@@ -556,7 +557,7 @@ class NpuView(PaintedView):
         if facts is None or trace is None:
             self.model.set_rows(())
             return
-        listed = listed_table(self.table_box.currentData(), trace, facts)
+        listed = TABLES[self.table_box.currentData()](trace, facts)
         if not listed.rows:
             self.model.set_headings((Heading("not recorded", stretch=True),))
             self.model.set_rows(())
