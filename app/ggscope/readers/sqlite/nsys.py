@@ -7,7 +7,6 @@ from the start of the session; names are rows of ``StringIds``; a ``globalTid`` 
 """
 
 import re
-from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -24,7 +23,8 @@ from ggscope.readers.common.gathered import (
     Track,
     combined,
 )
-from ggscope.readers.sqlite.database import Database, begin_of_last
+from ggscope.readers.sqlite.database import Database
+from ggscope.readers.sqlite.export import DatabaseExport
 
 STRINGS = "StringIds"
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
@@ -77,30 +77,15 @@ _MAX_NAME = 512
 _LARGEST = 1 << 50
 
 
-class NsysExport:
-    """Fills a builder from an export.
-
-    Parameters
-    ----------
-    most_blocks : of each table; for an early look at a large file.
-
-    Attributes
-    ----------
-    read_until : time up to which such a look shows all; None = all of it.
-    into : what the tables fill.
-    counts : rows read of each table.
-    """
+class NsysExport(DatabaseExport):
+    """Fills a builder from an export of Nsight Systems."""
 
     def __init__(
         self, database: Database, gathered: Gathered, most_blocks: int | None = None
     ) -> None:
-        self._db, self.into = database, gathered
-        self._most_blocks = most_blocks
-        self.read_until: int | None = None
+        super().__init__(database, gathered, most_blocks)
         self._strings = gathered.builder.strings
         self._texts: dict[int, str] = {}
-        self._tables = sorted(database.tables)
-        self.counts: dict[str, int] = {}
         self._processes: dict[int, str] = {}
         self._threads: dict[int, str] = {}
         self._gpus: dict[int, str] = {}
@@ -279,22 +264,6 @@ class NsysExport:
 
     # -- tables --------------------------------------------------------------
 
-    def _blocks(self, table: str, columns: tuple[str, ...]) -> Iterator[I64]:
-        return islice(self._db.integers(table, columns), self._most_blocks)
-
-    def _whole(self, table: str, columns: tuple[str, ...]) -> dict[str, I64]:
-        """Return columns of a table and "record"; count its rows."""
-        blocks = list(self._blocks(table, columns))
-        data = np.concatenate([np.empty((0, 1 + len(columns)), np.int64), *blocks])
-        self.counts[table] = len(data)
-        if self._most_blocks is not None:
-            last = begin_of_last(data, columns, self._most_blocks)
-            if last is not None:
-                self.read_until = min(last, self.read_until or last)
-        rows = {name: data[:, i + 1] for i, name in enumerate(columns)}
-        rows["record"] = self.into.numbering.of(table, data[:, 0])
-        return rows
-
     def _launch(self, process: I64, correlation: I64) -> I64:
         """Return what joins calls and work: a process, and a number of it."""
         for pid in ranked(process)[0].tolist():
@@ -309,7 +278,7 @@ class NsysExport:
         if not self._db.has(table, "start", "end"):
             return
         place = ("globalPid", "deviceId", "contextId", "streamId")
-        rows = self._whole(table, ("start", "end", "correlationId", *place, *columns))
+        rows = self.whole(table, ("start", "end", "correlationId", *place, *columns))
         good = self.into.usable(table, rows["start"], rows["end"])
         rows = {name: column[good] for name, column in rows.items()}
         if not len(rows["start"]):
@@ -364,7 +333,7 @@ class NsysExport:
         if not self._db.has(_SYNC, "start", "end"):
             return
         place = ("globalPid", "deviceId", "contextId", "streamId")
-        rows = self._whole(_SYNC, ("start", "end", "correlationId", "syncType", *place))
+        rows = self.whole(_SYNC, ("start", "end", "correlationId", "syncType", *place))
         good = self.into.usable(_SYNC, rows["start"], rows["end"])
         rows = {name: column[good] for name, column in rows.items()}
         if not len(rows["start"]):
@@ -400,7 +369,7 @@ class NsysExport:
             "start", "end", "globalTid", "globalPid", "correlationId", "overheadType",
             name,
         )  # fmt: skip
-        rows = self._whole(table, columns)
+        rows = self.whole(table, columns)
         good = self.into.usable(table, rows["start"], rows["end"])
         rows = {key: column[good] for key, column in rows.items()}
         if not len(rows["start"]):
@@ -444,7 +413,7 @@ class NsysExport:
         if not self._db.has(_NVTX, "start"):
             return
         columns = ("start", "end", "eventType", "globalTid", "textId", "domainId")
-        rows = self._whole(_NVTX, columns)
+        rows = self.whole(_NVTX, columns)
         name = self._nvtx_names(rows["textId"])
         # The default domain has the number 0; older exports have no domains.
         domain = np.maximum(rows["domainId"], 0)
@@ -522,7 +491,7 @@ class NsysExport:
         """Read which thread each core ran, from switches of the scheduler."""
         if not self._db.has(_SWITCHES, "start", "cpu", "isSchedIn", "globalTid"):
             return
-        rows = self._whole(_SWITCHES, ("start", "cpu", "isSchedIn", "globalTid"))
+        rows = self.whole(_SWITCHES, ("start", "cpu", "isSchedIn", "globalTid"))
         good = self.into.usable(_SWITCHES, rows["start"])
         order = np.flatnonzero(good)
         order = order[np.lexsort((rows["start"][order], rows["cpu"][order]))]
@@ -569,7 +538,7 @@ class NsysExport:
         if not self._db.has(_MEMORY, "start", "bytes", "memoryOperationType"):
             return
         columns = ("start", "bytes", "memoryOperationType", "deviceId", "memKind")
-        rows = self._whole(_MEMORY, columns)
+        rows = self.whole(_MEMORY, columns)
         good = self.into.usable(_MEMORY, rows["start"])
         good &= (rows["bytes"] >= 0) & (rows["bytes"] < _LARGEST)
         rows = {name: column[good] for name, column in rows.items()}
@@ -590,7 +559,7 @@ class NsysExport:
         time = "timestamp" if self._db.has(_METRICS, "timestamp") else "start"
         if not self._db.has(_METRICS, time, "typeId", "metricId", "value"):
             return
-        rows = self._whole(_METRICS, (time, "typeId", "metricId", "value"))
+        rows = self.whole(_METRICS, (time, "typeId", "metricId", "value"))
         good = self.into.usable(_METRICS, rows[time]) & (rows["value"] != NONE)
         rows = {name: column[good] for name, column in rows.items()}
         if not len(rows[time]):

@@ -7,13 +7,11 @@ several sets of tables. Begin and end are columns, or in other builds rows of
 both are read. Calls and the work that they launched have one ``stack_id``.
 """
 
-from itertools import islice
-
 import numpy as np
 
 from ggscope.model.tables import I64
 from ggscope.model.units import Clock
-from ggscope.readers.common.gathered import NONE, Gathered, Series
+from ggscope.readers.common.gathered import NONE, Series
 from ggscope.readers.common.rocm import (
     COPY,
     KERNEL,
@@ -24,26 +22,15 @@ from ggscope.readers.common.rocm import (
     RocmNames,
     agent_title,
 )
-from ggscope.readers.sqlite.database import Database, begin_of_last
+from ggscope.readers.sqlite.database import Database
+from ggscope.readers.sqlite.export import DatabaseExport
 
 _STRING = "rocpd_string"
 _MAX_SETS = 256
 
 
-class RocpdDatabase:
-    """Fills a builder from a database of rocprofv3.
-
-    Parameters and attributes are those of `NsysExport`.
-    """
-
-    def __init__(
-        self, database: Database, gathered: Gathered, most_blocks: int | None = None
-    ) -> None:
-        self._db, self.into = database, gathered
-        self._most_blocks = most_blocks
-        self.read_until: int | None = None
-        self._tables = sorted(database.tables)
-        self.counts: dict[str, int] = {}
+class RocpdDatabase(DatabaseExport):
+    """Fills a builder from a database of rocprofv3."""
 
     @staticmethod
     def is_one(database: Database) -> bool:
@@ -105,19 +92,6 @@ class RocpdDatabase:
     def database(self) -> Database:
         """The database."""
         return self._db
-
-    def whole(self, table: str, columns: tuple[str, ...]) -> dict[str, I64]:
-        """Return columns of a table and "record"; count its rows."""
-        blocks = list(islice(self._db.integers(table, columns), self._most_blocks))
-        data = np.concatenate([np.empty((0, 1 + len(columns)), np.int64), *blocks])
-        self.counts[table] = len(data)
-        if self._most_blocks is not None:
-            last = begin_of_last(data, columns, self._most_blocks)
-            if last is not None:
-                self.read_until = min(last, self.read_until or last)
-        rows = {name: data[:, i + 1] for i, name in enumerate(columns)}
-        rows["record"] = self.into.numbering.of(table, data[:, 0])
-        return rows
 
 
 class _TableSet:
