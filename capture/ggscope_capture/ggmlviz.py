@@ -80,13 +80,13 @@ def to_ggmlviz(contents: RingContents, *, has_names: bool = True) -> bytes:
 
 
 def ggmlviz_pieces(
-    contents: RingContents, *, has_names: bool = True, size: int = CHUNK
+    contents: RingContents, *, has_names: bool = True
 ) -> Iterator[bytes]:
     """Yield the event stream in chunks."""
     yield b"GGMLVIZ1" + struct.pack("<I", 1)
     labels = _Labels()
     waiting, n_before = _others(contents).ordered(), 0
-    chunks = contents.records.chunks_by_time(size)
+    chunks = contents.records.chunks_by_time(CHUNK)
     chunk = next(chunks, None)
     while chunk is not None:
         following = next(chunks, None)

@@ -95,22 +95,6 @@ def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -
     assert main(["check", str(path)]) == 0
 
 
-def test_graph_has_the_nodes_and_edges_of_the_build(
-    moe: Traced, tmp_path: Path
-) -> None:
-    path = tmp_path / "graph.dot"
-    report = moe.told()
-    build = report.builds[0]
-    path.write_text(record.to_dot(report, build))
-
-    read = info(path)
-
-    assert read["counts"]["records"] == len(build.tensors)
-    n = len(build.tensors)
-    edges = int(np.count_nonzero(build.tensors["sources"] < n))
-    assert path.read_text().count("->") == edges
-
-
 def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
     facts = json.loads(json.dumps(plain_sidecar(moe.told(), moe.control)))
 

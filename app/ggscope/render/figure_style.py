@@ -146,16 +146,16 @@ class FigureStyle:
         return self.width_or(width), self.height_or(height)
 
 
-def _mm(width: float, font: float) -> FigureStyle:
-    return FigureStyle(width=Length(width, "mm"), dpi=300, font=font)
+def _mm(width: float) -> FigureStyle:
+    return FigureStyle(width=Length(width, "mm"), dpi=300, font=7)
 
 
 PRESETS: Mapping[str, FigureStyle] = MappingProxyType(
     {
         name: replace(look, preset=name)
         for name, look in {
-            "single": _mm(88, 7),
-            "double": _mm(180, 7),
+            "single": _mm(88),
+            "double": _mm(180),
             "slide": FigureStyle(
                 width=Length(1920, "px"), height=Length(1080, "px"), dpi=144, font=14
             ),

@@ -61,21 +61,14 @@ _STRINGS_PER_LOOK = 1 << 12
 """Strings that are matched between two looks at the watcher."""
 
 
-def access_test(
-    trace: Trace, marks: Callable[[AccessColumns], Bools], more: Array | None = None
-) -> Test:
+def access_test(trace: Trace, marks: Callable[[AccessColumns], Bools]) -> Test:
     """Return a test for "has an access that `marks` marks".
 
-    Parameters
-    ----------
-    marks : gets access columns of n rows and returns bool[n].
-    more : ids of spans that pass in any case.
+    `marks` gets access columns of n rows and returns bool[n].
     """
     accesses = trace.accesses
     hit = patterns_with(trace, marks(accesses.patterns))
     loose = accesses.loose.span[marks(accesses.loose.what)]
-    if more is not None:
-        loose = np.concatenate([loose, more])
     loose = np.unique(loose[loose >= 0])
 
     def test(rows: slice) -> Bools:

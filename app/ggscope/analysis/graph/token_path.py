@@ -99,9 +99,6 @@ class TokenPath:
         return int(self.slack[at[0]]) if len(at) and self.unknown is None else None
 
 
-NO_PATH = TokenPath(unknown=NoPath.NO_SELECTION)
-
-
 def token_path(
     trace: Trace,
     span: int,

@@ -92,12 +92,11 @@ class CsvTable:
         del self.strays[_MAX_STRAYS:]
 
 
-def read_table(source: Source, header: re.Pattern[str], name_column: str) -> CsvTable:
-    """Return the table of a file whose header line matches `header`.
+_NAME = "tensor_name"
 
-    Parameters
-    ----------
-    name_column : takes the surplus where a line has too many commas.
+
+def read_table(source: Source, header: re.Pattern[str]) -> CsvTable:
+    """Return the table of a file whose header line matches `header`.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Csv
         if len(text) > _MAX_LINE:
             table.skip(number, offset, text)
             continue
-        values = _fields(text, table.columns, name_column)
+        values = _fields(text, table.columns)
         if values is None or header.match(text):
             table.skip(number, offset, text)
         elif len(table.lines) < MAX_ROWS:
@@ -221,16 +220,17 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
         offset += len(line) + 1
 
 
-def _fields(
-    text: str, columns: tuple[str, ...], name_column: str
-) -> dict[str, str] | None:
-    """Return the fields of a line by column; None where there are too few."""
+def _fields(text: str, columns: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the fields of a line by column; None where there are too few.
+
+    Commas too many are part of the tensor's name.
+    """
     parts = text.split(",")
     surplus = len(parts) - len(columns)
     if surplus < 0:
         return None
     if surplus:
-        at = columns.index(name_column) if name_column in columns else 0
+        at = columns.index(_NAME) if _NAME in columns else 0
         parts[at : at + surplus + 1] = [",".join(parts[at : at + surplus + 1])]
     return dict(zip(columns, parts, strict=True))
 
@@ -264,7 +264,7 @@ class StructureCsvReader:
         LimitExceededError
             If the file is larger than such tables are.
         """
-        table = read_table(source, _STRUCTURE_HEADER, "tensor_name")
+        table = read_table(source, _STRUCTURE_HEADER)
         rows, components = _structure_rows(table)
         context.progress(source.size, source.size)
         builder = TraceBuilder()
@@ -349,7 +349,7 @@ class RegistryCsvReader:
         LimitExceededError
             If the file is larger than such tables are.
         """
-        table = read_table(source, _REGISTRY_HEADER, "tensor_name")
+        table = read_table(source, _REGISTRY_HEADER)
         builder = TraceBuilder()
         rows = _registry_rows(table, builder)
         context.progress(source.size, source.size)

@@ -142,13 +142,16 @@ def check_count(n: int, n_words: int) -> None:
         )
 
 
+_FIRST_PATTERNS = 4096
+
+
 class PatternTable:
     """The hash table that the compiled kernel numbers patterns with.
 
     Compares whole keys, so nothing can collide.
     """
 
-    def __init__(self, layout: RecordLayout, capacity: int = 4096) -> None:
+    def __init__(self, layout: RecordLayout) -> None:
         self._n_words = layout.size // 8
         self.struct = RecordPatterns(count=0, last=-1)
         self._next = np.zeros(0, np.int32)
@@ -156,7 +159,7 @@ class PatternTable:
         self._exemplars = np.zeros((0, self._n_words), _U64)
         self._first_record = np.zeros(0, np.int64)
         self._slots = np.zeros(0, np.int32)
-        self._resize(capacity)
+        self._resize(_FIRST_PATTERNS)
 
     def __len__(self) -> int:
         return int(self.struct.count)

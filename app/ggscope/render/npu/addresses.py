@@ -33,7 +33,6 @@ U32 = npt.NDArray[np.uint32]
 _HEAD = 18.0
 _GAP = 6.0
 _MIN_LABEL_PX = 12.0
-_SPM_SHARE = 0.5
 _DOT = 2
 """Device pixels that an access is wide and high."""
 

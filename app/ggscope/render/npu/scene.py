@@ -25,7 +25,6 @@ TIMED: tuple[NpuChart, ...] = ("time", "addresses")
 LEFT = 132.0
 """Width of the labels at the left; the time axis begins there."""
 AXIS_HEIGHT = 30.0
-HEAD_HEIGHT = 20.0
 LABEL_SIZE = 10.5
 MAX_ROWS = 256
 """Engines and banks that have a row each; of more the first ones."""

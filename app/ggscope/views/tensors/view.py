@@ -538,7 +538,7 @@ class TensorsView(PaintedView):
         """Show a tensor in the heatmap, where there is one."""
         trace, tensor = self._of, self.model.payload(row)
         if isinstance(tensor, int) and trace is not None and len(trace.accesses):
-            _select_and_show(self.session, Selection("tensors", (tensor,)), "heatmap")
+            _show_in_heatmap(self.session, Selection("tensors", (tensor,)))
 
     def _on_menu(self, menu: QMenu, row: int) -> None:
         tensors = self._tensors_of(row) if row >= 0 else ()
@@ -568,7 +568,7 @@ class TensorsView(PaintedView):
             add_action(
                 menu, "Show in file heatmap",
                 partial(
-                    _select_and_show, session, Selection("tensors", tensors), "heatmap"
+                    _show_in_heatmap, session, Selection("tensors", tensors)
                 ),
             )  # fmt: skip
 
@@ -654,6 +654,6 @@ class TensorsView(PaintedView):
         (self.metadata if self.switch.isChecked() else self.table).copy_markdown()
 
 
-def _select_and_show(session: Session, chosen: Selection, view_id: str) -> None:
+def _show_in_heatmap(session: Session, chosen: Selection) -> None:
     session.selection.select(chosen)
-    session.navigator.view_requested.emit(view_id)
+    session.navigator.view_requested.emit("heatmap")

@@ -119,10 +119,10 @@ class Section(ABC):
         """Show what a chosen row stands for."""
 
 
-def time_heading(title: str, tip: str, clock: Clock, width: int = 76) -> Heading:
+def time_heading(title: str, tip: str, clock: Clock) -> Heading:
     """Return the heading of a column of durations."""
     copied = f"{title} ({clock.unit_name})"
-    return Heading(title, tip, width, right=True, copied=copied, largest_first=True)
+    return Heading(title, tip, 76, right=True, copied=copied, largest_first=True)
 
 
 def number_heading(title: str, tip: str, width: int = 60) -> Heading:
@@ -130,11 +130,9 @@ def number_heading(title: str, tip: str, width: int = 60) -> Heading:
     return Heading(title, tip, width, right=True, largest_first=True)
 
 
-def time_cell(ticks: int, unit: Unit, tip: str = "") -> Cell:
+def time_cell(ticks: int, unit: Unit) -> Cell:
     """Return a duration."""
-    exact = format_exact(ticks, unit)
-    about = f"{exact}; {tip}" if tip else exact
-    return Cell(format_duration(ticks, unit), ticks, ticks, about, caution=bool(tip))
+    return Cell(format_duration(ticks, unit), ticks, ticks, format_exact(ticks, unit))
 
 
 def unknown_cell(reason: str) -> Cell:
