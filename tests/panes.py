@@ -165,7 +165,7 @@ def click(view: View, at: QPoint) -> None:
 
 def lit_spans(view: TimelineView) -> set[int]:
     """Return the spans that the timeline lights up."""
-    return set() if view.highlighted is None else set(view.highlighted.ids.tolist())
+    return set() if view.lit is None else set(view.lit.ids.tolist())
 
 
 def lit_bytes(view: HeatmapView) -> set[tuple[int, int]]:

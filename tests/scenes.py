@@ -112,7 +112,7 @@ def chain_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     return make_scene(
         trace, look=look, scale=scale, width=900, height=260,
         visible=TimeRange(20, 880), selection=Selection("spans", (int(chain[2]),)),
-        highlighted=LitSpans(np.sort(chain), chain=chain),
+        lit=LitSpans(np.sort(chain), chain=chain),
     )  # fmt: skip
 
 

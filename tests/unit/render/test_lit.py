@@ -34,14 +34,14 @@ def lit_boxes(scene: TimelineScene) -> list[Box]:
     return sorted(boxs)
 
 
-def highlighted(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
+def lit(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
     spans = LitSpans(np.array(sorted(ids), np.int64))
-    return make_scene(trace, height=4000, highlighted=spans, **values)  # type: ignore[arg-type]
+    return make_scene(trace, height=4000, lit=spans, **values)  # type: ignore[arg-type]
 
 
 def test_span_is_lit_on_each_lane_that_shows_it() -> None:
     trace = builders.llama_like_trace(tokens=2, layers=2, threads=1)
-    scene = highlighted(trace, [3, 40])
+    scene = lit(trace, [3, 40])
     time = TimelineGeometry(scene).time
 
     boxes = lit_boxes(scene)
@@ -60,18 +60,16 @@ def test_nothing_is_lit_without_spans_or_out_of_view() -> None:
     trace = builders.llama_like_trace()
 
     assert lit_boxes(make_scene(trace)) == []
-    assert lit_boxes(highlighted(trace, [])) == []
+    assert lit_boxes(lit(trace, [])) == []
     late = int(trace.spans.start[0]) + 10_000_000
-    assert (
-        lit_boxes(highlighted(trace, [0], visible=TimeRange(late, late + 1000))) == []
-    )
-    assert lit_boxes(highlighted(trace, [10**6])) == []
+    assert lit_boxes(lit(trace, [0], visible=TimeRange(late, late + 1000))) == []
+    assert lit_boxes(lit(trace, [10**6])) == []
 
 
 def test_long_span_that_began_before_the_view_is_lit() -> None:
     trace = builders.spans_trace([0, 10, 200], [9, 190, 201], op=1)
 
-    boxes = lit_boxes(highlighted(trace, [1, 2], visible=TimeRange(100, 150)))
+    boxes = lit_boxes(lit(trace, [1, 2], visible=TimeRange(100, 150)))
 
     assert len(boxes) == 1
 
@@ -80,14 +78,14 @@ def test_spans_without_length_at_one_tick_are_all_found() -> None:
     trace = builders.spans_trace([0, 5, 5, 5, 9], [5, 5, 5, 5, 12], op=1)
 
     for span in range(5):
-        assert len(lit_boxes(highlighted(trace, [span]))) >= 1
+        assert len(lit_boxes(lit(trace, [span]))) >= 1
 
 
 def test_very_many_spans_cost_few_boxes_and_every_column_stays_lit() -> None:
     n = 50_000
     trace = builders.spans_trace(np.arange(n) * 10, np.arange(n) * 10 + 5, op=1)
 
-    boxes = lit_boxes(highlighted(trace, list(range(n))))
+    boxes = lit_boxes(lit(trace, list(range(n))))
 
     assert len(boxes) <= 2
     time = TimelineGeometry(make_scene(trace)).time
@@ -97,8 +95,8 @@ def test_very_many_spans_cost_few_boxes_and_every_column_stays_lit() -> None:
 
 def test_span_that_is_looked_at_has_a_frame_of_its_own() -> None:
     trace = builders.llama_like_trace(tokens=1, layers=1, threads=1)
-    plain = make_scene(trace, highlighted=LitSpans(np.array([3])))
-    framed = make_scene(trace, highlighted=LitSpans(np.array([3]), looked_at=3))
+    plain = make_scene(trace, lit=LitSpans(np.array([3])))
+    framed = make_scene(trace, lit=LitSpans(np.array([3]), looked_at=3))
 
     def n_yellow(scene: TimelineScene) -> int:
         batches = compose_timeline(scene).batches
@@ -122,7 +120,7 @@ def test_lit_pixels_are_those_of_the_spans_in_view(
     trace = builders.random_trace(seed, 120, lanes=3, layers=0)
     visible = TimeRange(begin, begin + width)
 
-    boxes = lit_boxes(highlighted(trace, sorted(ids), visible=visible))
+    boxes = lit_boxes(lit(trace, sorted(ids), visible=visible))
 
     time = TimelineGeometry(make_scene(trace, visible=visible)).time
     expected, covered = np.zeros(1000, np.bool_), np.zeros(1000, np.bool_)
