@@ -1,12 +1,13 @@
 """Which experts a router chose."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, Column, Table
+from ggscope.model.tables import I64, Array, Column, Phase, Table
 
 EXPERT_KEY = 1 << 16
 """An expert of a layer as one number: ``layer * EXPERT_KEY + expert``."""
@@ -14,6 +15,15 @@ EXPERT_KEY = 1 << 16
 
 UNKNOWN_MORE = -1
 """Of a list of experts: how many further ones there are is not known."""
+
+
+class ExpertResidency(IntEnum):
+    """Whether the weights of an expert were in memory when it was chosen."""
+
+    MISS = 0
+    HIT = 1
+    PREFETCH_HIT = 2
+    """They had been read ahead, and this is their first use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +97,19 @@ class Routing(Table):
             "tokens, or in the last layers those whose output is asked for",
             -1,
             high=1 << 31,
+        ),
+    ] = None
+    phase: Annotated[
+        Array | None, Column("int8", "phase of inference", -1, code=Phase, high=3)
+    ] = None
+    residency: Annotated[
+        Array | None,
+        Column(
+            "int8",
+            "whether its weights were in memory, as the program that chose it says",
+            -1,
+            code=ExpertResidency,
+            high=3,
         ),
     ] = None
     n_experts: int = 0

@@ -51,12 +51,16 @@ _COLUMNS = {
     "rank": ("rank", "slot", "expert_rank"),
     "score": ("score", "weight", "prob", "routing_score"),
     "dropped": ("dropped",),
+    "phase": ("phase",),
+    "residency": ("residency",),
 }
 _DTYPES: dict[str, npt.DTypeLike] = {
     "token": np.int32,
     "turn": np.int32,
     **dict.fromkeys(("layer", "expert", "rank", "dropped"), np.int16),
     "score": np.float32,
+    "phase": np.int8,
+    "residency": np.int8,
 }
 _LIMITS = {
     "layer": 1 << 15,
@@ -65,6 +69,8 @@ _LIMITS = {
     "turn": 1 << 31,
     "rank": 1 << 15,
     "dropped": 1 << 15,
+    "phase": 2,
+    "residency": 3,
 }
 _RESIDENCY = ("phase", "residency", "expert_bytes")
 _MAX_BYTES = 1 << 36
@@ -75,7 +81,7 @@ _LAYER = re.compile(
     rb"^# layer=\d{1,9} expert_bytes=(\d{1,18}) dense_bytes=(\d{1,18})\r?$",
     re.MULTILINE,
 )
-_ROW_BYTES = 33
+_ROW_BYTES = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +249,7 @@ class _RoutingTable:
     n_bad_scores: int = 0
     first_bad_score: int = -1
     has_open_end: bool = False
+    unread: set[str] = field(default_factory=set)
     residency: _Residency = field(init=False)
     _columns: ChunkedTable = field(init=False)
 
@@ -275,6 +282,13 @@ class _RoutingTable:
                 return self._columns.pop(name)
             return np.full(n, missing, _DTYPES[name])
 
+        def coded(name: str) -> Array | None:
+            values = column(name) if name in self.layout.position else None
+            if values is None or (values >= 0).any():
+                return values
+            self.unread.add(name)  # words or codes of another program
+            return None
+
         return Routing(
             time=np.full(n, -1, np.int64),
             span=np.full(n, -1, np.int64),
@@ -284,6 +298,8 @@ class _RoutingTable:
             rank=column("rank"),
             score=column("score", np.nan),
             is_used=column("dropped", 0) <= 0,
+            phase=coded("phase"),
+            residency=coded("residency"),
         )
 
     def _tokens(self, token: Array, turn: Array) -> Array:
@@ -329,7 +345,7 @@ class _RoutingTable:
                 count=self.layout.n_before,
                 place="line 1",
             )
-        known = set(self.layout.position.values())
+        known = {p for n, p in self.layout.position.items() if n not in self.unread}
         if self.residency.counts.any():
             known.update(self.residency.position.values())
         ignored = [n for i, n in enumerate(self.layout.names) if i not in known]

@@ -57,6 +57,7 @@ def test_more_columns_are_found_by_name(tmp_path) -> None:
     assert pairs(trace) == [(1, 9), (1, 3), (1, 4)]
     assert r.token.tolist() == [7, 8, 9]
     assert r.rank.tolist() == [0, 1, 1]
+    assert (r.phase, r.residency) == (None, None)
     assert r.score.tolist()[0] == 0.75
     assert np.isnan(r.score[1:]).all()
     assert codes(trace) == {"unknown_column": 2}
@@ -80,6 +81,8 @@ def test_residency_of_a_route_trace_is_counted(tmp_path) -> None:
     assert facts["generation_experts"] == "3 chosen: 1 hit, 1 prefetch hit, 1 miss"
     assert facts["generation_experts_read"] == "3.0 KiB"
     assert len(trace.routing) == 7
+    assert trace.routing.phase.tolist() == [0, 0, 1, 1, 1, 1, -1]
+    assert trace.routing.residency.tolist() == [0, 0, 1, 2, 0, -1, 1]
     assert codes(trace) == {}
 
 
