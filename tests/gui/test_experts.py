@@ -467,3 +467,31 @@ def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> No
         xs = range(0, int(view.canvas_size().width()), 3)
 
         assert any(text in view.tooltip_at(x, 34) for x in xs)
+
+
+def test_choices_of_a_phase_are_counted_alone(
+    view: ExpertsView, session: Session, qtbot: QtBot
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    assert view.bar.phase.isHidden()
+    phase = (trace.routing.token >= 10).astype(np.int8)
+    session.set_trace(replace(trace, routing=replace(trace.routing, phase=phase)))
+    settled(qtbot, view)
+    assert not view.bar.phase.isHidden()
+
+    for name, n_tokens in (("prompt", 10), ("generation", 20), ("all phases", 30)):
+        view.bar.phase.setCurrentText(name)
+        settled(qtbot, view)
+
+        assert view.result is not None
+        assert len(view.result.base.choices.tokens) == n_tokens
+        assert view.result.grid.count.sum() == n_tokens * 6 * 2
+
+    view.bar.phase.setCurrentText("prompt")
+    session.set_trace(trace)
+    settled(qtbot, view)
+
+    assert view.bar.phase.isHidden()
+    assert view.result is not None
+    assert len(view.result.base.choices.tokens) == 30

@@ -114,6 +114,18 @@ class Routing(Table):
     ] = None
     n_experts: int = 0
 
+    def phases(self) -> tuple[int, ...]:
+        """Return the phases that choices are stated to be of, ascending."""
+        if self.phase is None:
+            return ()
+        return tuple(np.unique(self.phase[self.phase >= 0]).tolist())
+
+    def of_phase(self, phase: int) -> "Routing":
+        """Return the choices of a phase; none where phases are not recorded."""
+        if self.phase is None:
+            return self.take(np.zeros(0, np.int64))
+        return self.take(np.flatnonzero(self.phase == phase))
+
     def listed(self) -> "Routing":
         """Return the choices that lists name, without those that sizes imply."""
         if self.is_implied is None or not self.is_implied.any():

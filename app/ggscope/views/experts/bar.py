@@ -1,6 +1,6 @@
 """The header of the experts view with its choices, and the panel of what to pin."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt, Signal
@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.experts.experts import Choices, ExpertSource
 from ggscope.analysis.experts.figures import Beside, Cover, ExpertsResult
+from ggscope.model.tables import Phase
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -53,11 +54,12 @@ class ExpertsBar(QWidget):
     Attributes
     ----------
     about : the summary.
-    measure, kind, token, beside, layer : choices; `token` and `layer` hold rows,
-        None = all.
+    measure, kind, phase, token, beside, layer : choices; `token` and `layer` hold
+        rows, None = all.
     """
 
     changed = Signal()
+    phase_changed = Signal()
     drawn_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -75,6 +77,12 @@ class ExpertsBar(QWidget):
             (("linear", ScaleKind.LINEAR), ("log", ScaleKind.LOG),
              ("percentile", ScaleKind.PERCENTILE)),
         )  # fmt: skip
+        self.phase = self._combo(
+            "Phase",
+            (("all phases", None), ("prompt", Phase.PROMPT),
+             ("generation", Phase.GENERATE)),
+        )  # fmt: skip
+        self.phase.hide()
         self.token = self._combo("Token", (("all tokens", None),))
         self.beside = self._combo(
             "Second chart",
@@ -85,11 +93,12 @@ class ExpertsBar(QWidget):
              ("coverage", Beside.COVER)),
         )  # fmt: skip
         self.layer = self._combo("Layer of the second chart", (("all layers", None),))
-        self._combos = (self.measure, self.kind, self.token, self.beside, self.layer)
+        first = (self.measure, self.kind, self.phase, self.token)
+        self._combos = (*first, self.beside, self.layer)
         self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._tail)
         parts = [
             lay_out(QHBoxLayout(), *combos, spacing=_GAP_PX)
-            for combos in (self._combos[:3], self._combos[3:])
+            for combos in (first, self._combos[len(first) :])
         ]
         lay_out(self._rows, *parts, None, spacing=_GAP_PX)
         for part in parts:  # as wide as their choices, one above the other too
@@ -100,6 +109,7 @@ class ExpertsBar(QWidget):
             combo.currentIndexChanged.connect(self.drawn_changed)
         for combo in (self.token, self.beside, self.layer):
             combo.currentIndexChanged.connect(self.changed)
+        self.phase.currentIndexChanged.connect(self.phase_changed)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, 4, 8, 2)
         self._grid.setHorizontalSpacing(12)
@@ -117,6 +127,15 @@ class ExpertsBar(QWidget):
         longest = max(len(text) for text, _ in entries)
         combo.setMinimumContentsLength(round(longest * 0.75))
         return combo
+
+    def offer_phases(self, phases: Collection[int]) -> None:
+        """Offer the choice of a phase where there are several; else choose all."""
+        if len(phases) < 2:
+            self.phase.blockSignals(True)
+            self.phase.setCurrentIndex(0)
+            self.phase.blockSignals(False)
+        self.phase.setVisible(len(phases) > 1)
+        self._arrange()
 
     def set_rows(
         self, tokens: Sequence[int], layers: Sequence[int], noun: str = "token"
@@ -162,9 +181,8 @@ class ExpertsBar(QWidget):
         margins = self._grid.contentsMargins()
         for combo in self._combos:
             combo.setMinimumWidth(_width_of_choice(combo))
-        min_width = (
-            sum(combo.minimumWidth() + _GAP_PX for combo in self._combos) - _GAP_PX
-        )
+        shown = [combo for combo in self._combos if not combo.isHidden()]
+        min_width = sum(combo.minimumWidth() + _GAP_PX for combo in shown) - _GAP_PX
         is_narrow = self.width() - margins.left() - margins.right() < min_width
         self._rows.setDirection(
             QBoxLayout.Direction.TopToBottom

@@ -81,6 +81,7 @@ class ExpertsView(PaintedView):
         self._cursor: Cell | None = None
         self.bar = ExpertsBar(self)
         self.bar.changed.connect(self.refresh)
+        self.bar.phase_changed.connect(self._on_phase)
         self.bar.drawn_changed.connect(self.repaint_picture)
         self.cover = CoverPanel(self)
         self.cover.share_changed.connect(self.refresh)
@@ -108,12 +109,15 @@ class ExpertsView(PaintedView):
         """Count on a worker the charts chosen in the bar."""
         if trace is not self._of:
             self.forget()
+            self.bar.offer_phases(trace.routing.phases())
         self.cover.setVisible(self.beside is Beside.COVER)
         self._of = trace
-        base = self._base
+        base, phase = self._base, self.bar.phase.currentData()
         request = partial(
             experts_result,
-            trace,
+            trace
+            if phase is None
+            else replace(trace, routing=trace.routing.of_phase(phase)),
             base,
             None if base is None else self.bar.token.currentData(),
             None if base is None else self.bar.layer.currentData(),
@@ -121,6 +125,11 @@ class ExpertsView(PaintedView):
             self.cover.share,
         )
         self.run(_KEY, request, self._show, "Counting experts")
+
+    def _on_phase(self) -> None:
+        """Count the choices of another phase."""
+        self._base = None
+        self.refresh()
 
     def forget(self) -> None:
         """Show no experts."""
@@ -191,8 +200,9 @@ class ExpertsView(PaintedView):
         """Return the command line that makes the figure of a scene."""
         result = scene.result
         lacks = [NOT_MARKED] if scene.selected or scene.highlighted else []
-        if result.token is not None or result.layer is not None:
-            lacks.append("The command draws all layers and tokens.")
+        is_part = result.token is not None or result.layer is not None
+        if is_part or self.bar.phase.currentData() is not None:
+            lacks.append("The command draws all layers, tokens and phases.")
         options = ExpertsOptions(
             measure=scene.measure, kind=scene.kind, beside=result.beside
         )
