@@ -64,7 +64,7 @@ def test_bench_of_panes_without_accesses_is_an_error(shell):
     )
 
     assert (answer.code, answer.out) == (1, "")
-    assert "no place in a model file" in answer.err
+    assert "no offset in a model file" in answer.err
 
 
 @pytest.mark.nightly

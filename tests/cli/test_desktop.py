@@ -224,9 +224,9 @@ def test_half_installed_desktop_is_told(
     assert main(["--install-desktop"]) == 0
 
     err = capsys.readouterr().err
-    assert "update-mime-database is not there" in err
-    assert "It is in the package shared-mime-info" in err
-    assert "update-desktop-database is not there" in err
+    assert "update-mime-database is not installed" in err
+    assert "Install the package shared-mime-info" in err
+    assert "update-desktop-database is not installed" in err
 
 
 def test_half_installed_desktop_is_told_what_stays_when_files_go(
@@ -246,7 +246,7 @@ def test_half_installed_desktop_is_told_what_stays_when_files_go(
 
     assert new_statements(with_types, without)
     assert "update-desktop-database" not in with_types
-    assert "is not there" not in without
+    assert "is not installed" not in without
     assert "call this again" not in with_types
 
 

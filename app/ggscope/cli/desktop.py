@@ -197,8 +197,8 @@ def _update(data: Path, *, is_gone: bool = False) -> Iterator[str]:
         if program is None and is_gone:
             if (data / folder / made).exists():
                 yield (
-                    f"{tool} is not there: what it made of these files stays until it "
-                    f"runs for {data / folder}. It is in the package {package}."
+                    f"{tool} is not installed: its entries for these files stay until "
+                    f"it runs for {data / folder}. It is in the package {package}."
                 )
             continue
         if program is None:
