@@ -178,11 +178,15 @@ static const uint8_t *clock_time(const uint8_t *at, const uint8_t *end, int64_t 
     return at;
 }
 
+/* A trace holds times below 2^62 ns, which end in 2116; later ones are no clock. */
+enum { MAX_YEAR = 2115 };
+static const int64_t MAX_SECONDS = 4600000000;
+
 /* YYYY-MM-DD and a time, with or without a zone; NULL where it is none. */
 static const uint8_t *date_time(const uint8_t *at, const uint8_t *end, Line *line)
 {
     int64_t y = digits(at, end, 4), ns;
-    if (y < 1970 || y > 2200 || end - at < 19 || (at[4] != '-' && at[4] != '/'))
+    if (y < 1970 || y > MAX_YEAR || end - at < 19 || (at[4] != '-' && at[4] != '/'))
         return NULL;
     int64_t m = digits(at + 5, end, 2), d = digits(at + 8, end, 2);
     if (at[7] != at[4] || m < 1 || m > 12 || d < 1 || d > 31)
@@ -215,7 +219,7 @@ static const uint8_t *own_clock(const uint8_t *at, const uint8_t *end, Line *lin
 {
     const uint8_t *p = at;
     int64_t minutes = 0;
-    while (p < end && is_digit(*p) && p - at < 8)
+    while (p < end && is_digit(*p) && p - at < 7)
         minutes = minutes * 10 + (*p++ - '0');
     if (p == at || end - p < 13 || p[0] != '.' || p[3] != '.' || p[7] != '.' ||
         p[11] != ' ')
@@ -362,7 +366,7 @@ static void numbered(Line *line, int is_json)
     pair(line, is_json ? "\"id_task\":" : "id_task=", &task);
     pair(line, is_json ? "\"task_id\":" : "task_id=", &task);
     pair(line, is_json ? "\"p0\":" : " p0=", &line->p0);
-    if (seconds > 0 && seconds < (int64_t)1 << 33 && line->clock == NO_CLOCK)
+    if (seconds > 0 && seconds < MAX_SECONDS && line->clock == NO_CLOCK)
         line->time = seconds * 1000000000, line->clock = WALL;
     if (slot >= -1 && slot < 1 << 30)
         line->slot = (int32_t)slot;
@@ -630,7 +634,7 @@ static uint8_t classify(Line *line, const uint8_t **behind)
     if (begins(at, end, "[GIN] ") && end - at > 30) {
         int64_t y = digits(at + 6, end, 4), m = digits(at + 11, end, 2), ns;
         int64_t d = digits(at + 14, end, 2);
-        if (y > 1970 && y < 2200 && m > 0 && m < 13 && d > 0 && clock_time(at + 19, end, &ns)) {
+        if (y > 1970 && y <= MAX_YEAR && m > 0 && m < 13 && d > 0 && clock_time(at + 19, end, &ns)) {
             if (line->clock == NO_CLOCK) {
                 line->time = days_of(y, m, d) * 86400000000000 + ns;
                 line->clock = LOCAL;
