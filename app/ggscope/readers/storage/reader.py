@@ -65,6 +65,8 @@ _MAX_PLACES = 256
 _MAX_LANES = 1024
 _MAX_NAMES = 20_000
 _FURTHEST = 1 << 61
+_LONGEST = 1 << 60
+"""Shorter requests, of times below `_FURTHEST`, lie within 2^62 ns of each other."""
 _SURE, _LIKELY = 85, 82
 _OPS = tuple(kind.name for kind in IoKind)
 
@@ -149,7 +151,10 @@ def _trace(
         time[:], is_placed[:] = np.arange(len(time)), True
     context.check_cancelled()
     requests, notes = requests_of(lines, layout, time)
-    requests = _taken(requests, np.flatnonzero(is_placed[requests.row]))
+    took = requests.end - requests.start  # wrapped where the sum was beyond int64
+    is_endless = is_placed[requests.row] & ((took < 0) | (took >= _LONGEST))
+    n_endless = int(np.count_nonzero(is_endless))
+    requests = _taken(requests, np.flatnonzero(is_placed[requests.row] & ~is_endless))
     context.check_cancelled()
     start = requests.start
     requests = _taken(requests, np.argsort(start, kind="stable"))
@@ -180,12 +185,13 @@ def _trace(
                 "requests; times are whole milliseconds.",
                 remedy="Use biosnoop of bcc, or blktrace.",
             )
-        n_lost = int(np.count_nonzero(~is_placed))
+        n_lost = int(np.count_nonzero(~is_placed)) + n_endless
         if n_lost:
             builder.warn(
                 Severity.DATA_LOSS,
                 "bad_event_time",
-                "lines have no time, or one beyond all bounds; they are left out.",
+                "lines have no time, or a time or duration beyond all bounds; they "
+                "are left out.",
                 count=n_lost,
             )
         n_back = n_backwards(lines.clock[is_placed], time[is_placed])

@@ -314,6 +314,20 @@ def test_plain_reads_go_on_where_the_file_was_sought_to(tmp_path):
     ]  # fmt: skip
 
 
+def test_calls_that_last_longer_than_times_can_be_are_listed(tmp_path):
+    lines = storage_files.strace(random_reads(3, 20)).decode().splitlines()
+    endless = "1732000000.000682 read(3</m>, 0x7f, 4096) = 4096 <4294967296.000001>"
+
+    trace = opened(tmp_path, "\n".join([*lines, endless, ""]).encode())
+    without = opened(tmp_path, "\n".join([*lines, ""]).encode(), "y.txt")
+
+    (lost,) = (w for w in trace.warnings if w.code == "bad_event_time")
+    assert lost.count == 1
+    assert "bad_event_time" not in codes(without)
+    assert len(table(trace)) == len(table(without)) > 0
+    assert table(trace).end.tolist() == table(without).end.tolist()
+
+
 def test_strace_of_other_calls_is_of_another_reader(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("20:43:21.123456 ioctl(3, 0x46, 0x7ffd5b0e2f40) = 0 <0.000034>\n")
