@@ -193,6 +193,7 @@ CONDITIONS = {
     "packed_cut": "a packed file is damaged, cut, or unpacks to too much",
     "stacks_left_out": "a trace has sampled stacks",
     "too_many_counters": "a trace has more counters than are shown",
+    "too_many_calls": "a log has more HTTP calls than are shown",
     # -- Perfetto traces -------------------------------------------------------
     "broken_bundle": "packets that are packed together cannot be unpacked",
     "broken_packet": "a packet is damaged",

@@ -192,14 +192,13 @@ _UNITS = {
 def http_call(text: str) -> tuple[str, int] | None:
     """Return method, path and status, and the ns of a call that gin logs.
 
-    None for other lines, and for a call that is longer than times can be.
+    None for other lines; -1 ns for a call that is longer than times can be.
     """
     match = _CALL.search(text)
     if match is None:
         return None
     parts = _PART.findall(match["time"])
     ns = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if ns >= _MAX_CALL_NS:
-        return None
     path = match["path"].partition("?")[0]  # what is asked for is private
-    return f"{match['method']} {path} · {match['status']}", round(ns)
+    name = f"{match['method']} {path} · {match['status']}"
+    return name, round(ns) if ns < _MAX_CALL_NS else -1

@@ -120,6 +120,7 @@ class LogTrace:
         self._table: dict[str, Growing] = {}
         self._count_names: dict[str, npt.NDArray[np.int32]] = {}
         self._n_requests = self._n_texts = self._n_calls = 0
+        self._n_endless_calls = self._n_unread_calls = 0
         self._lanes: dict[str, int] = {}
         self._series: dict[str, tuple[int, Growing, Growing]] = {}
         self._sums = dict.fromkeys(
@@ -619,9 +620,13 @@ class LogTrace:
         """Add the calls of a web server (gin) that say how long they took."""
         rows, names, durations = [], [], []
         limit = _MAX_CALLS - self._n_calls
-        for row in lines.rows(Kind.HTTP)[:limit].tolist():
+        http = lines.rows(Kind.HTTP)
+        self._n_unread_calls += max(len(http) - limit, 0)
+        for row in http[:limit].tolist():
             call = http_call(lines.text(text, row))
-            if call is not None:
+            if call is not None and call[1] < 0:
+                self._n_endless_calls += 1
+            elif call is not None:
                 rows.append(row)
                 names.append(call[0])
                 durations.append(call[1])
@@ -794,6 +799,21 @@ class LogTrace:
         if not self._n_requests and not builder.n_spans:
             builder.warn(
                 Severity.INFO, "no_requests", "no line of the log tells of a request."
+            )
+        if self._n_endless_calls:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "bad_event_time",
+                "HTTP calls lasted longer than times can be; they are left out.",
+                count=self._n_endless_calls,
+            )
+        if self._n_unread_calls:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "too_many_calls",
+                f"lines of HTTP calls behind the first {_MAX_CALLS:,} calls are not "
+                "shown.",
+                count=self._n_unread_calls,
             )
         if strange := self.n_lines - self.n_known:
             builder.warn(

@@ -480,6 +480,26 @@ def test_impossible_times_are_none(tmp_path):
     assert not trace.log.has_clock
 
 
+def gin_call(seconds: str) -> bytes:
+    head = b"[GIN] 2025/12/12 - 01:00:04 | 200 | "
+    return head + seconds.encode() + b's | 127.0.0.1 | POST "/x"\n'
+
+
+def test_endless_http_calls_are_listed(tmp_path):
+    trace = opened(tmp_path, gin_call("1.5") + gin_call("9" * 300) + gin_call("2"))
+
+    durations = trace.spans.end - trace.spans.start
+    assert sorted(durations.tolist()) == [1_500_000_000, 2_000_000_000]
+    assert {w.code: w.count for w in trace.warnings}["bad_event_time"] == 1
+
+
+def test_http_calls_beyond_the_limit_are_listed(tmp_path):
+    trace = opened(tmp_path, gin_call("0.001") * 200_003)
+
+    assert len(trace.spans) == 200_000
+    assert {w.code: w.count for w in trace.warnings}["too_many_calls"] == 3
+
+
 def test_log_without_requests_says_so(tmp_path):
     text = "\n".join([*log_files.HEAD, ""]).encode()
 
