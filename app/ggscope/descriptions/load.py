@@ -92,12 +92,12 @@ def _limit(trace: Trace, facts: LoadFacts) -> str:
     each = _took(trace, facts.latency[0]) if facts.latency else ""
     if busy < 1 - _MOST:
         return (
-            f"Nothing was in flight for {format_share(1 - busy)} of the time: loading "
-            "waited for something else than storage."
+            f"No timed read was in flight for {format_share(1 - busy)} of the time: "
+            "the time went into something else than these reads."
         )
     idle = ""
     if busy < _MOST:
-        idle = f" Nothing was in flight for {format_share(1 - busy)} of the time."
+        idle = f" No timed read was in flight for {format_share(1 - busy)} of the time."
     if alone >= _MOST and facts.common_size < _SMALL and facts.common_share >= _MOST:
         return (
             f"{format_share(facts.common_share)} have "

@@ -341,12 +341,12 @@ def test_single_small_requests_are_named_only_where_they_are():
     half_idle = text(steady(1000, 4096, 16_000, 16_000))
     assert "one at a time" in half_idle
     assert "single small" not in half_idle
-    assert "Nothing was in flight for 50.0 %" in half_idle
+    assert "No timed read was in flight for 50.0 %" in half_idle
     assert "One request at a time" in text(steady(1000, 1 << 20, 16_000, 600))
     deep = text(steady(1000, 4096, 16_000, 0, depth=8))
     assert "at a time" not in deep
     assert "Queue depth 7.94 on average, 8 at most" in deep
-    assert "something else than storage" in text(steady(1000, 4096, 100, 9900))
+    assert "something else than these reads" in text(steady(1000, 4096, 100, 9900))
 
 
 def test_faults_are_told_by_kind():
