@@ -14,15 +14,15 @@
 
 static unsigned long long seen_adds, seen_subs;
 
-#define MAX_KEPT 16
+#define MAX_NAMES 16
 
 struct search {
     struct symbol *symbols;
     size_t n;
     bool redirects;
     // Objects that functions are called in from here: they must not go away.
-    const char *kept[MAX_KEPT];
-    int n_kept;
+    const char *names[MAX_NAMES];
+    int n_names;
 };
 
 static bool is_ours(const char *name)
@@ -52,8 +52,8 @@ static void find_definitions(const struct object *object, struct search *search)
         *wanted->found = (void *)(object->base + symbol->st_value);
         is_used = true;
     }
-    if (is_used && object->name[0] != '\0' && search->n_kept < MAX_KEPT)
-        search->kept[search->n_kept++] = object->name;
+    if (is_used && object->name[0] != '\0' && search->n_names < MAX_NAMES)
+        search->names[search->n_names++] = object->name;
 }
 
 static void redirect(const struct object *object, const struct search *search)
@@ -99,8 +99,8 @@ void objects_attach(struct symbol *symbols, size_t n)
 {
     struct search search = {.symbols = symbols, .n = n};
     dl_iterate_phdr(visit, &search);
-    for (int i = 0; i < search.n_kept; i++) {
-        void *handle = dlopen(search.kept[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    for (int i = 0; i < search.n_names; i++) {
+        void *handle = dlopen(search.names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         if (handle != NULL)
             dlclose(handle);
     }

@@ -16,9 +16,9 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.native.library import library
 
-LEAST_SPANS = 1 << 16
+MIN_SPANS = 1 << 16
 """Fewer spans are merged anew each time."""
-LEAST_SHARED = 1 << 19
+MIN_SHARED = 1 << 19
 """Fewer spans are for one worker."""
 MAX_SHARED_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
@@ -52,7 +52,7 @@ def turns_of(trace: Trace) -> Turns | None:
     None where they do not lie in a few sorted runs, are so few that it is not worth
     it, or the trace still grows.
     """
-    if trace.is_partial or trace.is_running or len(trace.spans) < LEAST_SPANS:
+    if trace.is_partial or trace.is_running or len(trace.spans) < MIN_SPANS:
         return None
     edges = TimeRuns(trace).edges
     if edges is None or not 2 < len(edges) <= MAX_SHARED_RUNS + 1:
@@ -72,7 +72,7 @@ def time_cuts(start: I64, first: I64, stop: I64) -> I64:
     -----
     Times are those that share the longest run out evenly.
     """
-    if (stop - first).sum() < LEAST_SHARED or len(first) > MAX_SHARED_RUNS:
+    if (stop - first).sum() < MIN_SHARED or len(first) > MAX_SHARED_RUNS:
         return np.stack([first, stop])
     n_parts, longest = n_workers(), int(np.argmax(stop - first))
     share = np.arange(1, n_parts) * int(stop[longest] - first[longest]) // n_parts

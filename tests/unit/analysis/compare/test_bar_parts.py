@@ -109,10 +109,10 @@ def test_workers_share_the_time_out_without_a_loss(
         expected = bar_parts(trace)
     for module in (turns, workers):
         monkeypatch.setattr(module, "n_workers", lambda: n_workers)
-    monkeypatch.setattr(turns, "LEAST_SHARED", 32)
+    monkeypatch.setattr(turns, "MIN_SHARED", 32)
     monkeypatch.setattr(scan, "_CALL_ROWS", 50)
     if keeps_order:
-        monkeypatch.setattr(turns, "LEAST_SPANS", 1)
+        monkeypatch.setattr(turns, "MIN_SPANS", 1)
 
     result = bar_parts(trace)
 

@@ -22,8 +22,8 @@ def runs_trace(seed: int, n_lanes: int, n: int = 3_000) -> Trace:
 
 @pytest.fixture(autouse=True)
 def few_spans_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LEAST_SPANS", 1)
-    monkeypatch.setattr(turns, "LEAST_SHARED", 500)
+    monkeypatch.setattr(turns, "MIN_SPANS", 1)
+    monkeypatch.setattr(turns, "MIN_SHARED", 500)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -68,7 +68,7 @@ def test_one_run_and_many_and_unsorted_spans_have_no_turns() -> None:
 
 def test_few_spans_are_merged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = runs_trace(1, 4)
-    monkeypatch.setattr(turns, "LEAST_SPANS", 3_001)
+    monkeypatch.setattr(turns, "MIN_SPANS", 3_001)
 
     assert turns_of(trace) is None
 

@@ -190,7 +190,7 @@ def share_out_among(monkeypatch, n_workers):
         monkeypatch.setattr(module, "n_workers", lambda: n_workers)
     monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
     monkeypatch.setattr(scan, "_CALL_ROWS", 32)
-    monkeypatch.setattr(turns, "LEAST_SHARED", 32)
+    monkeypatch.setattr(turns, "MIN_SHARED", 32)
 
 
 def by_hand(monkeypatch):
@@ -250,7 +250,7 @@ def test_time_that_workers_share_out_adds_up(
     )  # fmt: skip
     share_out_among(monkeypatch, n_workers)
     if keeps in ("order", "both"):
-        monkeypatch.setattr(turns, "LEAST_SPANS", 1)
+        monkeypatch.setattr(turns, "MIN_SPANS", 1)
     if keeps in ("order", "nothing"):
         monkeypatch.setattr(scan, "MAX_KEYS", 0)
     ranges = (None, TimeRange(4_000, 4_300), TimeRange(0, 50), TimeRange(8_999, 9_999))
