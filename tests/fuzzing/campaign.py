@@ -605,7 +605,10 @@ def _counted(what: str, tally: Tally) -> dict[str, int]:
         for name, attribute in _COUNTS.items():
             done[name] += getattr(tally, attribute)
         done["next"] = max(done["next"], tally.next_number)
-        path.write_text(json.dumps(counts, indent=1), "utf-8")
+        # At once: whoever looks meanwhile finds a whole file.
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(counts, indent=1), "utf-8")
+        written.replace(path)
     return done
 
 

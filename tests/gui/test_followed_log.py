@@ -162,7 +162,7 @@ def test_selection_sort_and_place_stay_while_requests_come(
 
     order = sorted(REQUESTS, key=lambda r: -r.n_generated)
     at = titles.index("generated")
-    amounts = [table.rows.row(i)[at].sort for i in range(30)]
+    amounts = [table.rows.row(i)[at].raw for i in range(30)]
     assert amounts == [float(r.n_generated) for r in order]
     (row,) = table.selected_rows()
     assert listed(table)[row] == str(chosen)

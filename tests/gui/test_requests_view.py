@@ -87,6 +87,31 @@ def test_click_selects_the_spans_of_a_request(
     assert visible.duration < session.trace.extent.duration
 
 
+def test_every_request_is_listed_and_sorted(
+    opened: Opened, tmp_path: Path, qtbot: QtBot
+) -> None:
+    requests = log_files.random_requests(3, 6_000)
+    path = tmp_path / "server.log"
+    path.write_bytes(log_files.log(requests))
+    document = opened(path)
+    settle(qtbot, document)
+    table = table_of(document, "requests")
+    qtbot.waitUntil(lambda: table.rows.rowCount() == len(requests))
+    titles = [heading.title for heading in table.rows.headings]
+
+    table.sortByColumn(titles.index("generated"), Qt.SortOrder.DescendingOrder)
+
+    by_size = sorted(requests, key=lambda r: -r.n_generated)
+    assert column(table, "task") == [str(r.task) for r in by_size]
+    table.selectRow(5_999)
+    assert document.session.trace is not None
+    assert document.session.trace.log is not None
+    rows = document.session.trace.log.requests
+    row = rows.task.tolist().index(by_size[-1].task)
+    chosen = document.session.selection.current.ids
+    assert int(rows.generated_span[row]) in chosen
+
+
 def test_results_of_a_benchmark_fill_the_window(
     opened: Opened, tmp_path: Path, qtbot: QtBot
 ) -> None:

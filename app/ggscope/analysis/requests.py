@@ -25,6 +25,7 @@ class RequestTimes:
     prompt_per_s, generated_per_s : tokens per second of time that the log states.
     per_token_ms : generated time over tokens.
     acceptance : share of drafted tokens that were accepted.
+    accepted_per_draft : tokens that were accepted, per draft.
     """
 
     queued_ms: F64
@@ -33,6 +34,7 @@ class RequestTimes:
     generated_per_s: F64
     per_token_ms: F64
     acceptance: F64
+    accepted_per_draft: F64
 
 
 def request_times(requests: Requests) -> RequestTimes:
@@ -48,6 +50,7 @@ def request_times(requests: Requests) -> RequestTimes:
         generated_per_s=_ratio(n_generated * 1e3, generated),
         per_token_ms=_ratio(generated, n_generated),
         acceptance=_ratio(known(requests.n_accepted), known(requests.n_drafted)),
+        accepted_per_draft=_ratio(known(requests.n_accepted), known(requests.n_rounds)),
     )
 
 

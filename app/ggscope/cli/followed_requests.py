@@ -15,7 +15,7 @@ import numpy as np
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.requests import MAX_SHOWN, print_sums
-from ggscope.descriptions.requests import REQUEST_COLUMNS, request_cells
+from ggscope.descriptions.requests import REQUEST_HEAD, request_cells
 from ggscope.errors import QueryError, UsageError
 from ggscope.exporters.requests_json import percentiles_json, request_rows
 from ggscope.live.log_file import LogSource
@@ -128,9 +128,7 @@ class _Lines:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._table = output.GrowingTable(
-            REQUEST_COLUMNS, left=(len(REQUEST_COLUMNS) - 1,)
-        )
+        self._table = output.GrowingTable(REQUEST_HEAD, left=(len(REQUEST_HEAD) - 1,))
         self._has_begun = False
 
     def rows(self, trace: Trace, rows: I64) -> None:
@@ -143,7 +141,7 @@ class _Lines:
             output.emit(f"… {earlier}; --limit N lists more")
             rows = rows[n_before:]
         self._has_begun = True
-        cells = [request_cells(trace, row) for row in rows.tolist()]
+        cells = request_cells(trace, rows)
         output.emit(self._table.lines(cells))
 
     def end(self, trace: Trace, n_unfinished: int) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.analysis.requests import PERCENTILES, known, percentiles, request_times
+from ggscope.analysis.sorting import sorted_rows
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.requests import (
-    REQUEST_COLUMNS,
+    REQUEST_HEAD,
     memory_table,
     memory_title,
     request_cells,
@@ -18,6 +19,7 @@ from ggscope.descriptions.requests import (
 )
 from ggscope.errors import QueryError, UsageError
 from ggscope.exporters.requests_json import requests_json
+from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 from ggscope.sanitize import one_line
@@ -63,10 +65,8 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
         rows = np.arange(min(n, limit))
         if arguments.sort:
             rows = _sorted(trace, arguments.sort)[:limit]
-        cells = [request_cells(trace, row) for row in rows.tolist()]
-        output.emit(
-            output.table(REQUEST_COLUMNS, cells, left=(len(REQUEST_COLUMNS) - 1,))
-        )
+        cells = request_cells(trace, rows)
+        output.emit(output.table(REQUEST_HEAD, cells, left=(len(REQUEST_HEAD) - 1,)))
         if n > limit:
             left = format_count(n - limit)
             output.emit(f"… and {left} more; --limit N lists more, --json all of them")
@@ -81,10 +81,10 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
         )
 
 
-def _sorted(trace: Trace, column: str) -> np.ndarray:
+def _sorted(trace: Trace, column: str) -> I64:
     assert trace.log is not None
     values = getattr(request_times(trace.log.requests), column)
-    return np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")
+    return sorted_rows(values, is_down=True)
 
 
 def print_sums(trace: Trace) -> None:

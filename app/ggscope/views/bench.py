@@ -180,9 +180,7 @@ class BenchView(PaintedView):
         self.table.setAccessibleName("Tests of llama-bench")
         self.table.selectionModel().selectionChanged.connect(self._on_rows)
         self.table.menu_requested.connect(self._on_table_menu)
-        # A header looks at every row of a selection for each column that it draws.
-        unselected = QItemSelectionModel(self.model, self.table)
-        self.table.horizontalHeader().setSelectionModel(unselected)
+        self.table.keep_selection_from_header()
         self.compared = Label(parent=self)
         self.compared.setObjectName("bench_comparison")
         self.compared.setFont(words_font(12))

@@ -1,33 +1,40 @@
 """Requests: a table of what the log of a server tells of each of them."""
 
-from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
-from PySide6.QtWidgets import QWidget
 
 from ggscope.analysis.requests import percentiles, request_times
+from ggscope.analysis.sorting import sorted_rows
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.requests import (
     REQUEST_COLUMNS,
-    REQUEST_TIPS,
-    request_cells,
+    RequestRows,
     request_totals,
 )
-from ggscope.model.requests import Requests
 from ggscope.model.selection import Selection
-from ggscope.model.tables import schema_of
+from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
-from ggscope.render.theme import Theme
-from ggscope.session.session import Session
-from ggscope.views.base.table_pane import MAX_ROWS, TableContents, TablePane
+from ggscope.views.base.lazy_table import LazyTableModel
+from ggscope.views.base.table_pane import LazyContents, TablePane
 from ggscope.views.base.text_table import Cell, Heading
 
-_TEXTS = {"reason", "drafts"}
 _WIDTHS = {
     "reason": 160, "drafts": 120, "first token": 88, "generated ms": 104,
     "prompt ms": 92,
 }  # fmt: skip
+_HEADINGS = tuple(
+    Heading(
+        column.title,
+        column.tip,
+        width=_WIDTHS.get(column.title, 72),
+        right=not column.is_text,
+        is_text=column.is_text,
+        stretch=column.title == "reason",
+        largest_first=column.title != "reason",
+    )
+    for column in REQUEST_COLUMNS
+)
 
 
 class RequestsView(TablePane):
@@ -37,57 +44,15 @@ class RequestsView(TablePane):
     nothing = "No requests in this file."
     nothing_yet = "No request yet."
 
-    def __init__(
-        self, session: Session, theme: Theme, parent: QWidget | None = None
-    ) -> None:
-        self._last: tuple[Requests, dict[int, tuple[Cell, ...]]] = Requests.blank(), {}
-        super().__init__(session, theme, parent)
+    model_class = LazyTableModel
 
-    def contents(self, trace: Trace, watcher: Watcher) -> TableContents | None:
-        """Return a row per request, in the order of the log.
-
-        Of a log that grows the newest ones, and only those are made anew that the log
-        tells more of.
-        """
+    def contents(self, trace: Trace, watcher: Watcher) -> LazyContents | None:
+        """Return a row per request, in the order of the log."""
         if trace.log is None:
             return None
-        requests = trace.log.requests
-        n = len(requests)
-        is_followed = self.session.follower is not None
-        first = max(n - MAX_ROWS, 0) if is_followed else 0
-        shown = range(first, min(first + MAX_ROWS, n))
-        same = self._same_rows(requests) if is_followed else {}
-        rows = []
-        for row in shown:
-            if not row % 500:
-                watcher.progress(row - first, len(shown))
-            rows.append(same.get(row) or _cells(trace, row))
-        if is_followed:
-            self._last = requests, dict(zip(shown, rows, strict=True))
-        headings = tuple(
-            Heading(
-                name,
-                REQUEST_TIPS.get(name, ""),
-                width=_WIDTHS.get(name, 72),
-                right=name not in _TEXTS,
-                is_text=name in _TEXTS,
-                stretch=name == "reason",
-                largest_first=name not in _TEXTS,
-            )
-            for name in REQUEST_COLUMNS
-        )
-        which = "last" if is_followed else "first"
-        about = _about(trace, n, len(rows), which)
-        return TableContents(headings, tuple(rows), shown, n, about)
-
-    def _same_rows(self, requests: Requests) -> Mapping[int, tuple[Cell, ...]]:
-        """Return the cells of rows that are as they were, by row."""
-        before, cells = self._last
-        n = min(len(before), len(requests))
-        is_same = np.ones(n, np.bool_)
-        for name in schema_of(Requests):
-            is_same &= getattr(before, name)[:n] == getattr(requests, name)[:n]
-        return {row: c for row, c in cells.items() if row < n and is_same[row]}
+        n = len(trace.log.requests)
+        order = _Order(trace)
+        return LazyContents(_HEADINGS, n, partial(_cells, trace), order, _about(trace))
 
     def choose(self, payload: object) -> None:
         """Select the spans of a request."""
@@ -109,19 +74,30 @@ class RequestsView(TablePane):
         return spans or None
 
 
+class _Order:
+    """Sorts the requests of a trace by a column."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __call__(self, column: int, is_down: bool) -> I64:
+        rows = RequestRows(self._trace)
+        if column < 0:
+            return np.arange(len(rows.requests))
+        return sorted_rows(REQUEST_COLUMNS[column].values(rows), is_down=is_down)
+
+
 def _cells(trace: Trace, row: int) -> tuple[Cell, ...]:
-    texts = request_cells(trace, row)
+    rows = RequestRows(trace, np.array([row]))
     cells = []
-    for name, text in zip(REQUEST_COLUMNS, texts, strict=True):
-        if name in _TEXTS:
-            cells.append(Cell(text, sort=text or None))
-            continue
-        number = float(text.replace(",", "")) if text else None
-        cells.append(Cell(text, sort=number, raw=number))
+    for column in REQUEST_COLUMNS:
+        (text,) = column.texts(rows)
+        raw = float(text.replace(",", "")) if text and not column.is_text else None
+        cells.append(Cell(text, raw=raw))
     return tuple(cells)
 
 
-def _about(trace: Trace, n: int, n_shown: int, which: str) -> str:
+def _about(trace: Trace) -> str:
     assert trace.log is not None
     times = request_times(trace.log.requests)
     parts = [request_totals(trace)]
@@ -132,6 +108,4 @@ def _about(trace: Trace, n: int, n_shown: int, which: str) -> str:
         at = percentiles(np.asarray(values))
         if at:
             parts.append(f"{title} p50 {at[50]:,.1f} ms, p99 {at[99]:,.1f} ms")
-    if n_shown < n:
-        parts.append(f"the {which} {format_count(n_shown)} are listed")
     return " · ".join(parts)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.bench.comparison import Speed, speed_of
 from ggscope.analysis.bench.intervals import mean_intervals
+from ggscope.analysis.sorting import sorted_rows
 from ggscope.analysis.workers import Watcher
 from ggscope.errors import QueryError
 from ggscope.model.bench import RESULTS, BenchRuns
@@ -128,17 +129,12 @@ class BenchTable:
         Raises KeyError for an unknown key; speeds are `SPEED`, ``±`` and ``range``.
         """
         if key in self.columns:
-            values = self.columns[key].code.astype(np.float64)
-            values[values < 0] = np.nan
-        else:
-            values = {
-                SPEED: self.mean, "±": self.stddev, "range": self.extremes[0],
-                "95 %": self.intervals[0],
-            }[key]  # fmt: skip
-        known = np.flatnonzero(~np.isnan(values))
-        by = -values[known] if is_down else values[known]
-        rest = np.flatnonzero(np.isnan(values))
-        return np.concatenate([known[np.argsort(by, kind="stable")], rest])
+            return sorted_rows(self.columns[key].code, is_down=is_down)
+        values = {
+            SPEED: self.mean, "±": self.stddev, "range": self.extremes[0],
+            "95 %": self.intervals[0],
+        }[key]  # fmt: skip
+        return sorted_rows(values, is_down=is_down)
 
     def matches(self, text: str) -> Bools:
         """Return which tests a filter lets through.

@@ -90,6 +90,14 @@ class LazyTableModel(TextTableModel):
         """Return the position of a row."""
         return int(self.shown[row]) if row < len(self.shown) else None
 
+    def rows_of(self, payloads: Sequence[object]) -> dict[object, int]:
+        """Return the rows of positions, of those that are shown."""
+        row = np.full(len(self._mask), -1)
+        row[self.shown] = np.arange(len(self.shown))
+        n = len(row)
+        rows = {p: int(row[p]) for p in payloads if isinstance(p, int) and p < n}
+        return {position: at for position, at in rows.items() if at >= 0}
+
     def row_of(self, position: int) -> int:
         """Return the row of a position; -1 where it is not shown."""
         at = np.flatnonzero(self.shown == position)

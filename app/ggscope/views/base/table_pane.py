@@ -1,11 +1,12 @@
 """TablePane: a view that is a table of what a file holds, made on a worker."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+import numpy as np
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QSignalBlocker
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -15,10 +16,12 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
+from ggscope.views.base.lazy_table import LazyTableModel
 from ggscope.views.base.safe_text import ElidedLabel
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View
@@ -55,6 +58,30 @@ class TableContents:
     about: str
     nothing: str = ""
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows are shown."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LazyContents:
+    """What a table of any number of rows shows, each made when it is seen.
+
+    Attributes
+    ----------
+    make : returns the cells of a row, of `n_rows`.
+    order : returns all rows by a column (-1 = as they come), down or up.
+    about : what the head says.
+    """
+
+    headings: tuple[Heading, ...]
+    n_rows: int
+    make: Callable[[int], tuple[Cell, ...]]
+    order: Callable[[int, bool], I64]
+    about: str
+    nothing: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -74,7 +101,10 @@ class _Place:
 
 
 class TablePane(View):
-    """A table with a head of one line; a row can be chosen and opened."""
+    """A table with a head of one line; a row can be chosen and opened.
+
+    Rows of `LazyContents` stand for their number.
+    """
 
     name = ""
     """Of the pane, for assistive technology and file names."""
@@ -84,6 +114,8 @@ class TablePane(View):
     """What it says as long as some may come."""
     parts: tuple[tuple[str, str], ...] = ()
     """Tables to choose from, (words, value); none where there is one alone."""
+    model_class: type[TextTableModel] = TextTableModel
+    """`LazyTableModel` for `LazyContents`."""
 
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
@@ -94,9 +126,10 @@ class TablePane(View):
         self._is_same = False
         """Whether rows that are listed anew are those of before, and others."""
         self.setAccessibleName(self.name)
-        self.model = TextTableModel((), self)
+        self.model = self.model_class((), self)
         self.table = TextTable(self.model, self, self.name, keeps_first=True)
         self.table.setAccessibleName(self.name)
+        self.table.keep_selection_from_header()
         self.table.clicked.connect(self._on_chosen)
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
         self.table.row_opened.connect(self._on_opened)
@@ -129,7 +162,9 @@ class TablePane(View):
         self._on_trace_changed(TraceChange.REPLACED)
 
     @abstractmethod
-    def contents(self, trace: Trace, watcher: Watcher) -> TableContents | None:
+    def contents(
+        self, trace: Trace, watcher: Watcher
+    ) -> TableContents | LazyContents | None:
         """Return the rows of a trace, on a worker; None where it has none."""
 
     def choose(self, payload: object) -> None:
@@ -175,26 +210,37 @@ class TablePane(View):
     def _on_failed(self, failure: TaskFailure) -> None:
         self.session.problem_reported.emit(failure.message)
 
-    def _on_contents(self, trace: Trace, contents: TableContents | None) -> None:
+    def _on_contents(
+        self, trace: Trace, contents: TableContents | LazyContents | None
+    ) -> None:
         self._shown = trace
-        if contents is None or not contents.rows:
+        if contents is None or not contents.n_rows:
             is_waiting = trace.is_partial or trace.is_running
             nothing = self.nothing if contents is None else contents.nothing
             self._say(self.nothing_yet if is_waiting else nothing or self.nothing)
             return
-        self.model.set_headings(contents.headings)
         place = self._place() if self._is_same else None
-        self.model.set_rows(
-            contents.rows,
-            payloads=contents.payloads,
-            n_left_out=contents.n_all - len(contents.rows),
-        )
+        self._fill(contents)
         self.table.what = self.name
         self.table.fit_columns()
         if place is not None:
             self._go_back(place)
         self.about.setText(contents.about)
         self._stack.setCurrentWidget(self.table)
+
+    def _fill(self, contents: TableContents | LazyContents) -> None:
+        model = self.model
+        if isinstance(contents, LazyContents):
+            assert isinstance(model, LazyTableModel)
+            rows = np.ones(contents.n_rows, np.bool_)
+            model.set_source(contents.headings, contents.make, contents.order, rows)
+            return
+        model.set_headings(contents.headings)
+        model.set_rows(
+            contents.rows,
+            payloads=contents.payloads,
+            n_left_out=contents.n_all - len(contents.rows),
+        )
 
     def _place(self) -> "_Place":
         """Return what is selected, and where the table is scrolled to."""
@@ -211,7 +257,7 @@ class TablePane(View):
     def _go_back(self, place: "_Place") -> None:
         """Select and show what was before; at the end, the newest rows."""
         model, table = self.model, self.table
-        rows = {model.payload(i): i for i in range(model.rowCount())}
+        rows = model.rows_of((*place.selected, place.current))
         selection = QItemSelection()
         for payload in place.selected:
             if (row := rows.get(payload)) is not None:

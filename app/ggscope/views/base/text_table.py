@@ -8,6 +8,7 @@ from typing import Any, Literal
 from PySide6.QtCore import (
     QAbstractTableModel,
     QEvent,
+    QItemSelectionModel,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -216,6 +217,11 @@ class TextTableModel(QAbstractTableModel):
     def payload(self, row: int) -> object:
         """Return what a row stands for; None for the totals."""
         return self._payloads[row] if row < len(self._payloads) else None
+
+    def rows_of(self, payloads: Sequence[object]) -> dict[object, int]:
+        """Return the rows of what rows stand for, of those that are shown."""
+        rows = {payload: row for row, payload in enumerate(self._payloads)}
+        return {payload: rows[payload] for payload in payloads if payload in rows}
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own
         """Return the number of rows, totals included."""
@@ -427,6 +433,14 @@ class TextTable(QTableView):
         self.doubleClicked.connect(self._on_opened)
         model.modelAboutToBeReset.connect(self._keep_widths)
         model.modelReset.connect(self._on_reset)
+
+    def keep_selection_from_header(self) -> None:
+        """Let the header not mark columns, for tables of many rows.
+
+        It would look at every row of a selection for each column that it draws.
+        """
+        unselected = QItemSelectionModel(self.rows, self)
+        self.horizontalHeader().setSelectionModel(unselected)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
