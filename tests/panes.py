@@ -160,22 +160,22 @@ def click(view: View, at: QPoint) -> None:
     QTest.mouseClick(canvas, LEFT, NONE, at)
 
 
-# -- what is lit -------------------------------------------------------------
+# -- what is highlighted -------------------------------------------------------------
 
 
-def lit_spans(view: TimelineView) -> set[int]:
-    """Return the spans that the timeline lights up."""
-    return set() if view.lit is None else set(view.lit.ids.tolist())
+def highlighted_spans(view: TimelineView) -> set[int]:
+    """Return the spans that the timeline highlights."""
+    return set() if view.highlighted is None else set(view.highlighted.ids.tolist())
 
 
-def lit_bytes(view: HeatmapView) -> set[tuple[int, int]]:
-    """Return the bytes of the file that the heatmap lights up."""
+def highlighted_bytes(view: HeatmapView) -> set[tuple[int, int]]:
+    """Return the bytes of the file that the heatmap highlights."""
     scene = view.scene_now()
     assert scene is not None
     return {(int(a), int(b)) for a, b in scene.linked.tolist()}
 
 
-def lit_nodes(view: GraphView) -> set[int]:
+def highlighted_nodes(view: GraphView) -> set[int]:
     """Return the rows of the drawn graph that are outlined, as linked or selected."""
     scene = view.scene_now()
     assert scene is not None
@@ -183,7 +183,7 @@ def lit_nodes(view: GraphView) -> set[int]:
     return {int(row) for mask in masks for row in np.flatnonzero(mask)}
 
 
-def lit_experts(view: ExpertsView) -> set[int]:
+def highlighted_experts(view: ExpertsView) -> set[int]:
     """Return the keys of experts that are outlined, as linked or selected."""
     size = view.canvas_size()
     scene = view.scene(size.width(), size.height(), 1.0)
@@ -193,8 +193,8 @@ def lit_experts(view: ExpertsView) -> set[int]:
     return {expert_key(layers[row], expert) for row, expert in cells}
 
 
-def lit_buffers(view: BuffersView) -> set[int]:
-    """Return the buffers that are lit as accessed."""
+def highlighted_buffers(view: BuffersView) -> set[int]:
+    """Return the buffers that are highlighted as accessed."""
     place = view.geometry_now()
     assert place is not None
     return set(place.scene.accessed)

@@ -16,7 +16,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, TextBatch
 from ggscope.render.theme import theme
-from ggscope.render.timeline.scene import LitSpans, OverviewScene, TimelineScene
+from ggscope.render.timeline.scene import HighlightedSpans, OverviewScene, TimelineScene
 from wait_traces import random_waits
 
 
@@ -112,7 +112,7 @@ def chain_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     return make_scene(
         trace, look=look, scale=scale, width=900, height=260,
         visible=TimeRange(20, 880), selection=Selection("spans", (int(chain[2]),)),
-        lit=LitSpans(np.sort(chain), chain=chain),
+        highlighted=HighlightedSpans(np.sort(chain), chain=chain),
     )  # fmt: skip
 
 

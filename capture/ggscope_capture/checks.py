@@ -89,7 +89,7 @@ def _rings() -> MachineCheck:
         return MachineCheck(name, False, f"{folder} is not writable")
     free = shutil.disk_usage(folder).free
     text = f"{folder} is writable, {free >> 20:,} MiB free"
-    if free < launcher.LEAST_BYTES:
+    if free < launcher.MIN_BYTES:
         advice = "free some, or set GGSCOPE_RINGS to another folder"
         return MachineCheck(name, False, f"{text}: too little for a ring; {advice}")
     return MachineCheck(name, True, text)

@@ -40,7 +40,7 @@ from ggscope_capture.ring_format import DEFS_SUFFIX, RING_PAGE, RingError
 _SCAN_INTERVAL_S = 0.2
 """Between looks for new rings and a changed settings file."""
 _SILENCE_S = 5.0
-LEAST_BYTES = 4 << 20
+MIN_BYTES = 4 << 20
 """A ring of a megabyte, its definitions, and some room for others."""
 Say = Callable[[str, str], None]
 """Takes a level (DEBUG, INFO, WARN, ERROR) and a line."""
@@ -62,7 +62,7 @@ def ring_folder() -> Path:
     if (
         sys.platform.startswith("linux")
         and os.access(memory, os.W_OK)
-        and shutil.disk_usage(memory).free >= LEAST_BYTES
+        and shutil.disk_usage(memory).free >= MIN_BYTES
     ):
         return memory
     return Path(tempfile.gettempdir())
@@ -351,7 +351,7 @@ def _signal(number: int) -> str:
 def _is_full(folder: Path) -> bool:
     """Return whether a folder lacks space for a ring, or does not exist."""
     try:
-        return shutil.disk_usage(folder).free < LEAST_BYTES
+        return shutil.disk_usage(folder).free < MIN_BYTES
     except OSError:
         return True
 

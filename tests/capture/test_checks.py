@@ -61,7 +61,7 @@ def test_tracer_that_is_missing_or_none_is_told(tmp_path, monkeypatch):
 
 
 def test_folder_for_rings_must_be_there_and_have_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "LEAST_BYTES", 1 << 62)
+    monkeypatch.setattr(launcher, "MIN_BYTES", 1 << 62)
     full = checked()["rings"]
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path / "none"))
 

@@ -9,7 +9,7 @@ from ggscope.render.batch import DisplayList
 from ggscope.render.export import render_image
 from ggscope.render.gl.base import current_renderer, is_software
 from ggscope.render.gl.painter import GlPainter
-from ggscope.render.theme import LEAST_CONTRAST
+from ggscope.render.theme import MIN_CONTRAST
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimeScale
@@ -194,5 +194,5 @@ def test_short_spans_stand_out(gl_context: QOpenGLContext, look: str) -> None:
     columns = round(time.x0) + time.column_of(trace.spans.start[:-2])
     for column in columns.tolist():
         lane = pixels[top : top + round(box.height)]
-        assert best_contrast(lane, column) >= LEAST_CONTRAST
+        assert best_contrast(lane, column) >= MIN_CONTRAST
     painter.release()

@@ -329,13 +329,13 @@ def test_a_row_lights_its_spans_in_both(desk: Desk, qtbot: QtBot) -> None:
     table = desk.view.table
     table.selectRow(0)
     desk.view.page_box.setCurrentIndex(desk.view.page_box.findData("timelines"))
-    qtbot.waitUntil(lambda: page.scene_now().b.lit is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: page.scene_now().b.highlighted is not None, timeout=20_000)
 
     key = desk.view.model.row(0)[0].text
     for side, trace in ((page.scene_now().a, A), (page.scene_now().b, B)):
         ops = [i for i in range(len(trace.spans)) if trace.spans.op[i] >= 0]
         own = [i for i in ops if trace.op_name(int(trace.spans.op[i])) == key]
-        assert side.lit.ids.tolist() == own
+        assert side.highlighted.ids.tolist() == own
 
 
 # -- steps and durations ---------------------------------------------------------------

@@ -28,11 +28,11 @@ from panes import (
     click_row,
     experiment,
     expert_place,
-    lit_buffers,
-    lit_bytes,
-    lit_experts,
-    lit_nodes,
-    lit_spans,
+    highlighted_buffers,
+    highlighted_bytes,
+    highlighted_experts,
+    highlighted_nodes,
+    highlighted_spans,
     node_place,
     pane,
     row_named,
@@ -134,11 +134,11 @@ def test_table_row_lights_file_graph_and_details(
     settle(qtbot, document)
 
     assert session.selection.current == Selection("spans", (span,))
-    assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
+    assert place_of(trace, weight) in highlighted_bytes(pane(document, "heatmap"))
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert len(nodes) == 1
     graph = pane(document, "graph")
-    assert nodes <= lit_nodes(graph)
+    assert nodes <= highlighted_nodes(graph)
     assert graph.canvas.rect().contains(node_place(graph, nodes.pop()))
     cards = pane(document, "details").sources.accesses
     assert WEIGHT in [card.name for card in cards]
@@ -156,9 +156,9 @@ def test_row_of_another_pass_brings_that_graph_to_the_front(
     node = int(session.linking.linked.nodes[0])
     graph = pane(document, "graph")
     assert graph.number == int(node >= first_node(trace.graphs, 1))
-    assert nodes_of_shown_graph(document, session.linking.linked.nodes) <= lit_nodes(
-        graph
-    )
+    assert nodes_of_shown_graph(
+        document, session.linking.linked.nodes
+    ) <= highlighted_nodes(graph)
 
 
 def test_back_and_forward_walk_through_what_was_selected(
@@ -199,10 +199,10 @@ def test_click_in_the_file_map_lights_the_spans_that_read_there(
 
     assert session.selection.current == Selection("tensors", (weight,))
     expected = spans_reading(trace, weight)
-    assert lit_spans(pane(document, "timeline")) == expected
+    assert highlighted_spans(pane(document, "timeline")) == expected
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert nodes
-    assert nodes <= lit_nodes(pane(document, "graph"))
+    assert nodes <= highlighted_nodes(pane(document, "graph"))
     assert WEIGHT in pane(document, "details").markdown()
 
 
@@ -243,8 +243,8 @@ def test_click_on_a_node_lights_its_spans_and_bytes(
     settle(qtbot, document)
 
     assert session.selection.current == Selection("nodes", (int(node),))
-    assert span in lit_spans(pane(document, "timeline"))
-    assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
+    assert span in highlighted_spans(pane(document, "timeline"))
+    assert place_of(trace, weight) in highlighted_bytes(pane(document, "heatmap"))
 
 
 def test_click_on_an_expert_lights_its_slices_and_spans(
@@ -260,14 +260,14 @@ def test_click_on_an_expert_lights_its_slices_and_spans(
     assert session.selection.current == Selection(
         "experts", (expert_key(layer, expert),)
     )
-    assert lit_experts(experts) == {expert_key(layer, expert)}
+    assert highlighted_experts(experts) == {expert_key(layer, expert)}
     stack = row_named(trace, STACK)
     begin, size = int(trace.tensors.offset[stack]), int(trace.tensors.size[stack])
     n = int(trace.tensors.n_experts[stack])
     slice_ = (begin + expert * size // n, begin + (expert + 1) * size // n)
-    highlighted = lit_bytes(pane(document, "heatmap"))
+    highlighted = highlighted_bytes(pane(document, "heatmap"))
     assert any(a <= slice_[0] and slice_[1] <= b for a, b in highlighted)
-    spans = lit_spans(pane(document, "timeline"))
+    spans = highlighted_spans(pane(document, "timeline"))
     assert spans
     assert {int(trace.spans.layer[i]) for i in spans} == {layer}
 
@@ -284,8 +284,8 @@ def test_span_that_reads_experts_lights_their_cells(
 
     chosen = trace.routing.expert[trace.routing.span == span]
     expected = {expert_key(2, int(expert)) for expert in chosen}
-    assert expected <= lit_experts(experts)
-    assert {of_expert_key(key)[0] for key in lit_experts(experts)} == {2}
+    assert expected <= highlighted_experts(experts)
+    assert {of_expert_key(key)[0] for key in highlighted_experts(experts)} == {2}
 
 
 def test_click_on_a_buffer_selects_it_and_a_span_lights_those_alive(
@@ -326,10 +326,10 @@ def test_click_on_a_buffer_lights_its_spans_and_a_span_its_buffer(
     click(buffers, buffer_place(buffers, 1))
     qtbot.waitUntil(lambda: session.linking.linked.selection.table == "buffers")
 
-    assert lit_spans(timeline) == {1, 2}
+    assert highlighted_spans(timeline) == {1, 2}
     session.selection.select_span(2)
     qtbot.waitUntil(lambda: session.linking.linked.selection.table == "spans")
-    assert lit_buffers(buffers) == {0, 1}
+    assert highlighted_buffers(buffers) == {0, 1}
 
 
 def test_details_link_shows_the_node_where_no_graph_was_in_sight(
@@ -351,7 +351,7 @@ def test_details_link_shows_the_node_where_no_graph_was_in_sight(
     assert graph.isVisible()
     assert session.selection.current.table == "nodes"
     (row,) = nodes_of_shown_graph(document, np.array(session.selection.current.ids))
-    assert row in lit_nodes(graph)
+    assert row in highlighted_nodes(graph)
     assert graph.canvas.rect().contains(node_place(graph, row))
 
 
@@ -372,9 +372,9 @@ def test_corpus_experiment_walks_from_row_to_node_to_bytes(
     click_row(pane(document, "table"), span)
     settle(qtbot, document)
 
-    assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
+    assert place_of(trace, weight) in highlighted_bytes(pane(document, "heatmap"))
     nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert nodes
-    assert nodes <= lit_nodes(pane(document, "graph"))
+    assert nodes <= highlighted_nodes(pane(document, "graph"))
     assert session.linking.correlation.n_found == session.linking.correlation.n_all
     assert broken(document) == []

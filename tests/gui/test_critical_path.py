@@ -1,4 +1,4 @@
-"""The critical path in the window: its switch, what is lit, what Details says."""
+"""The critical path: its switch, the highlighted spans, what Details shows."""
 
 from collections.abc import Iterator
 
@@ -54,24 +54,24 @@ def show(session: Session, qtbot: QtBot, span: int) -> None:
     qtbot.waitUntil(lambda: session.critical_path.path is not None)
 
 
-def lit(view: TimelineView) -> list[int]:
+def highlighted(view: TimelineView) -> list[int]:
     scene = view.scene(800, 400, 1.0)
     assert scene is not None
-    return [] if scene.lit is None else scene.lit.ids.tolist()
+    return [] if scene.highlighted is None else scene.highlighted.ids.tolist()
 
 
-def test_path_of_the_selected_token_is_lit(view, session, trace, qtbot):
+def test_path_of_the_selected_token_is_highlighted(view, session, trace, qtbot):
     span = span_named(trace, "b", 1)
     with qtbot.waitSignal(session.status_message) as messages:
         show(session, qtbot, span)
 
-    shown = lit(view)
+    shown = highlighted(view)
     session.display.set_shows_critical_path(False)
 
     assert shown == sorted(token_path(trace, span, None).path.tolist())
     assert [trace.span_name(i) for i in shown] == ["a", "c", "d"]
     assert "90 " in messages.args[0]
-    assert lit(view) == []
+    assert highlighted(view) == []
 
 
 def test_path_stays_within_a_token_and_follows_to_another(session, trace, qtbot):
@@ -150,10 +150,10 @@ def test_figure_as_seen_lights_the_path(trace, qapp):
         batches = figure.draw(figure.look).picture.batches
         return sum(len(b.x0) for b in batches if isinstance(b, LineBatch))
 
-    plain, lit = n_boxes(seen=True, shown=False), n_boxes(seen=True, shown=True)
+    plain, highlighted = n_boxes(seen=True, shown=False), n_boxes(seen=True, shown=True)
 
     # A tint or a line above and below for each of three spans, at least.
-    assert lit >= plain + 3
+    assert highlighted >= plain + 3
     # From "a" to "c" and back to "d", each with its casing.
     assert n_lines(shown=True) >= n_lines(shown=False) + 4
     assert n_boxes(seen=False, shown=True) == n_boxes(seen=False, shown=False)

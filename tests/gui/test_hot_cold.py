@@ -200,7 +200,7 @@ def test_layers_by_tokens_tell_each_cell(view, measure):
     assert view.compose(900, 300, 1.0) is not None
 
 
-def test_selected_tensor_is_lit(view, session):
+def test_selected_tensor_is_highlighted(view, session):
     before = view.canvas.grab().toImage()
 
     names = [name_of(session, row) for row in range(len(session.trace.tensors))]

@@ -79,7 +79,7 @@ def click(view: NpuView, title: str, tick: int | None = None) -> None:
     QTest.mouseClick(view.canvas, LEFT, NONE, place(view, title, tick))
 
 
-def lit_ops(session: Session, trace: Trace) -> set[str]:
+def highlighted_ops(session: Session, trace: Trace) -> set[str]:
     """Return the names of the reasons or ops of the selected spans."""
     spans = trace.spans
     return {
@@ -103,7 +103,7 @@ def test_click_in_a_stall_selects_it(
 ) -> None:
     click(view, "TE 0", 625)
 
-    assert lit_ops(session, trace) == {"throttle"}
+    assert highlighted_ops(session, trace) == {"throttle"}
 
 
 def test_click_at_a_name_selects_all_spans_of_the_engine(
@@ -178,7 +178,7 @@ def test_click_in_a_bank_selects_the_transfer(
 ) -> None:
     click(view, "bank 2", 100)
 
-    assert lit_ops(session, trace) == {"LOAD"}
+    assert highlighted_ops(session, trace) == {"LOAD"}
 
 
 def test_stalls_are_selected_by_click_and_arrow(
@@ -188,7 +188,7 @@ def test_stalls_are_selected_by_click_and_arrow(
     settle_view(qtbot, view)
 
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(300, 36))
-    assert lit_ops(session, trace) == {"throttle"}
+    assert highlighted_ops(session, trace) == {"throttle"}
     assert view.table_box.currentData() == "stalls"
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Down)
@@ -255,7 +255,7 @@ def test_access_selects_its_engine_span(
 
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(round(x), round(y)))
 
-    assert lit_ops(session, trace) == {"LOAD"}
+    assert highlighted_ops(session, trace) == {"LOAD"}
     assert "0x1000" in view.tooltip_at(x, y)
 
 

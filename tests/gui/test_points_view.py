@@ -85,7 +85,7 @@ def test_click_selects_the_op_of_a_point_and_nothing_beside(
     assert view.scene_now().is_highlighted is None
 
 
-def test_what_is_selected_elsewhere_is_lit(
+def test_what_is_selected_elsewhere_is_highlighted(
     view: PointsView, session: Session, qtbot: QtBot
 ) -> None:
     points = view.placed.points

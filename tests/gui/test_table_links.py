@@ -1,4 +1,4 @@
-"""The table's dots: found in the graph or not; and rows lit by other selections."""
+"""The table's dots: in the graph or not; rows highlighted by other selections."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -147,7 +147,7 @@ def test_row_reads_whether_it_is_in_the_graph(
     assert "not in the graph" in view.model.row_text(row_called(view, session, MISSING))
 
 
-def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
+def test_rows_of_a_selected_tensor_are_highlighted_and_none_is_selected(
     view: TableView, session: Session
 ) -> None:
     trace = session.trace
@@ -168,7 +168,7 @@ def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
     assert not any(s.is_selected for s in states.values())
 
 
-def test_lit_rows_look_different_and_selected_spans_are_not_lit(
+def test_highlighted_rows_look_different_and_selected_spans_are_not_highlighted(
     view: TableView, session: Session
 ) -> None:
     view.grid.show_row(0)

@@ -112,7 +112,7 @@ def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypatch):
     for module in (growth, dominant_category):
-        monkeypatch.setattr(module, "LEAST_SUMMED", 40)  # so that small rows have sums
+        monkeypatch.setattr(module, "MIN_SUMMED", 40)  # so that small rows have sums
     columns, rng = growing.arrivals(seed, N), np.random.default_rng(seed)
     filters = (Filter(ops=frozenset(("ADD", "ROPE"))), Filter(layers=frozenset((1, 2))))
     before, grown, used = None, None, None

@@ -22,7 +22,7 @@ from support import ROOT
 from touching import PATIENCE_MS, Hand
 
 SAMPLES = ROOT / "resources" / "samples"
-LEAST_PIXELS = 24
+MIN_PIXELS = 24
 """A frame around anything has more; lines of one pixel by chance have fewer."""
 Opened = Callable[[Path], Document]
 
@@ -90,7 +90,7 @@ def test_span_chosen_in_the_timeline_is_framed_in_other_panes(
     assert session.selection.current.ids == (span,)
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=PATIENCE_MS)
     qtbot.waitUntil(
-        lambda: n_pixels(view, color) >= before + LEAST_PIXELS, timeout=PATIENCE_MS
+        lambda: n_pixels(view, color) >= before + MIN_PIXELS, timeout=PATIENCE_MS
     )
 
 

@@ -220,7 +220,7 @@ class Selecting:
 
     Parameters
     ----------
-    canvases : of the panes that light up what belongs to a selection; that of the
+    canvases : of the panes that highlight what belongs to a selection; that of the
         timeline comes first.
     """
 

@@ -19,7 +19,7 @@ from ggscope.sanitize import json_text, one_line
 _POLLS_PER_SECOND = 60
 _LOOK_S = 0.1
 """Between looks for something to follow: each looks at processes and folders."""
-_LEAST_S = 0.05
+_MIN_S = 0.05
 """Shorter times have no rate."""
 
 
@@ -163,7 +163,7 @@ def _rates(
     """Return the rates since `then`; a moment alone has none."""
     took = now - then.time
     records_per_s = tokens_per_s = -1.0
-    if took >= _LEAST_S:
+    if took >= _MIN_S:
         records_per_s = (status.records - then.records) / took
         if status.tokens >= 0:
             tokens_per_s = (status.tokens - max(then.tokens, 0)) / took

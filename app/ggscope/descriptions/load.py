@@ -35,7 +35,7 @@ CAUSES = {
 }
 _SMALL = 64 << 10
 """Requests below are small: a disk needs as long for them as for larger ones."""
-_MOST, _FEW = 0.9, 0.1
+_MOST_SHARE, _FEW_SHARE = 0.9, 0.1
 _AGAIN = 1.05
 _WAITS = ": time goes into waiting for single small requests."
 COLUMNS_NOTE = "bytes count in the column in which their read was complete"
@@ -90,22 +90,26 @@ def _limit(trace: Trace, facts: LoadFacts) -> str:
     alone, busy = facts.alone_share, facts.busy_share
     size = _usual_size(facts)
     each = _took(trace, facts.latency[0]) if facts.latency else ""
-    if busy < 1 - _MOST:
+    if busy < 1 - _MOST_SHARE:
         return (
             f"No timed read was in flight for {format_share(1 - busy)} of the time: "
             "the time went into something else than these reads."
         )
     idle = ""
-    if busy < _MOST:
+    if busy < _MOST_SHARE:
         idle = f" No timed read was in flight for {format_share(1 - busy)} of the time."
-    if alone >= _MOST and facts.common_size < _SMALL and facts.common_share >= _MOST:
+    if (
+        alone >= _MOST_SHARE
+        and facts.common_size < _SMALL
+        and facts.common_share >= _MOST_SHARE
+    ):
         return (
             f"{format_share(facts.common_share)} have "
             f"{format_bytes(facts.common_size)}, one at a time (queue "
             f"depth 1 for {format_share(alone)} of the busy time), {each} each"
             + (f".{idle}" if idle else _WAITS)
         )
-    if alone >= _MOST:
+    if alone >= _MOST_SHARE:
         return (
             f"One request at a time (queue depth 1 for {format_share(alone)} of the "
             f"busy time), {size}, {each} each: the next one waits for the one "
@@ -113,7 +117,7 @@ def _limit(trace: Trace, facts: LoadFacts) -> str:
         )
     text = f"Queue depth {facts.mean_depth:.3g} on average, {facts.max_depth} at most"
     text += f"; {size}, half took {each} or less." if each else "."
-    if not math.isnan(facts.sequential) and facts.sequential < _FEW:
+    if not math.isnan(facts.sequential) and facts.sequential < _FEW_SHARE:
         text += (
             f" {format_share(1 - facts.sequential)} do not go on where the one before "
             "ended."

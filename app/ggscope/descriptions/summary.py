@@ -49,7 +49,7 @@ _MODEL_PARTS: tuple[tuple[str, Literal["type", "component"]], ...] = (
     ("Types", "type"),
     ("Components", "component"),
 )
-_MOST = 0.5
+_MOST_SHARE = 0.5
 """Share from which one of several is named."""
 
 
@@ -133,7 +133,7 @@ def bottleneck_text(facts: Summary) -> str:
             name, part = seen.waited_for
             text += f", {format_share(part)} of it for {name}"
             op, share = seen.waited_op or ("", 0.0)
-            if share >= _MOST:
+            if share >= _MOST_SHARE:
                 text += f" ({format_share(share)} of that at {op})"
         return f"{text}."
     if cause is Cause.IDLE_THREADS:

@@ -29,7 +29,7 @@ from ggscope.sanitize import caption
 from ggscope.views.base.safe_text import add_action, set_tab_tip
 from ggscope.views.base.view import guarded
 
-_LEAST_LETTERS = 20
+_MIN_LETTERS = 20
 """So much of its name a tab keeps; where that is not enough room, tabs scroll."""
 _MAX_LETTERS = 40
 _MAX_OPTIONS = 24
@@ -151,7 +151,7 @@ class TabBar(QTabBar):
         whole = self.tabSizeHint(index)
         if index == self.currentIndex():
             return whole
-        letters = _LEAST_LETTERS * self.fontMetrics().averageCharWidth()
+        letters = _MIN_LETTERS * self.fontMetrics().averageCharWidth()
         name = self.fontMetrics().horizontalAdvance(self.tabText(index))
         return QSize(whole.width() - max(0, name - letters), whole.height())
 

@@ -11,7 +11,7 @@ from ggscope.render.batch import DisplayList, RectBatch
 from ggscope.render.charts import F64, Axis, ChartGeometry, ChartScene, compose_chart
 from ggscope.render.theme import Theme, mix, with_alpha
 
-_LEAST_LOG = 0.5
+_MIN_LOG = 0.5
 """Where 0 stands on a logarithmic axis: below 1, the next amount that there is."""
 _GAP_FROM_PX = 4.0
 _MIN_BAR_PX = 1.5
@@ -52,7 +52,7 @@ def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
     of, trace = scene.distribution.of, scene.trace
     low, high = float(bars.edges[0]), float(bars.edges[-1])
     if scene.is_log:
-        low = max(low, _LEAST_LOG)
+        low = max(low, _MIN_LOG)
     x = Axis(
         low, high, f"{AMOUNT_NAMES[of]} per {noun_of(scene.distribution, 1)}",
         lambda value: amount_text(trace, of, value), scene.is_log, of != "duration",
@@ -67,7 +67,7 @@ def distribution_chart(scene: DistributionScene, bars: Bars) -> ChartScene:
 
 def edges_px(scene: DistributionScene, bars: Bars, geometry: ChartGeometry) -> F64:
     """Return where the edges of the bars are."""
-    lowest = _LEAST_LOG if scene.is_log else 0
+    lowest = _MIN_LOG if scene.is_log else 0
     return geometry.px(np.maximum(bars.edges, lowest))
 
 

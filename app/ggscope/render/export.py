@@ -51,7 +51,7 @@ from ggscope.render.painter import paint
 from ggscope.render.text_metrics import END_ISOLATE, ISOLATE, font
 from ggscope.sanitize import json_text, one_line, plain
 
-_LEAST_WIDTH, _LEAST_HEIGHT = 80, 32
+_MIN_WIDTH, _MIN_HEIGHT = 80, 32
 """In pixels of the design: a word beside a picture, and two lines of them."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
@@ -303,8 +303,8 @@ def check_size(look: FigureStyle) -> None:
     if max(width or 0, height or 0) > MAX_PIXELS:
         _refuse_size(width, height)
     for side, pixels, min_px in (
-        ("width", width, _LEAST_WIDTH),
-        ("height", height, _LEAST_HEIGHT),
+        ("width", width, _MIN_WIDTH),
+        ("height", height, _MIN_HEIGHT),
     ):
         if pixels is not None and pixels < round(min_px * look.scale):
             points = DESIGN_PX * look.zoom * 72 / CSS_DPI

@@ -81,7 +81,7 @@ _SIDE_PX, _NARROW_PX = 300.0, 720.0
 _PANEL_PX, _LOWEST_PX, _FLAT_PX = 104.0, 250.0, 360.0
 _MESSAGE_PX = 24.0
 _MAX_BUCKETS = 24
-_LEAST_SHARE = 0.3
+_MIN_SHARE = 0.3
 """Of the scale, where the least amount lies."""
 _MARK_PX, _SPARSE_SHARE = 2.0, 0.03
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -254,7 +254,7 @@ def heat_scale(cells: LoadCells) -> ColorScale:
     It begins below the least amount, whose colour would hardly differ from the ground.
     """
     scale = color_scale(cells.grid, ScaleKind.LOG)
-    low = scale.high * min(scale.low / scale.high, 0.5) ** (1 / (1 - _LEAST_SHARE))
+    low = scale.high * min(scale.low / scale.high, 0.5) ** (1 / (1 - _MIN_SHARE))
     return replace(scale, low=low)
 
 

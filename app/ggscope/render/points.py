@@ -48,7 +48,7 @@ F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
 HALF = np.array([1.3, 0.9, 0.8], np.float64)
 """Half the sides of the box: time, layer, file offset."""
-LEAST_DISTANCE, MAX_DISTANCE = 0.05, 20.0
+MIN_DISTANCE, MAX_DISTANCE = 0.05, 20.0
 _FIELD_OF_VIEW = 32.0
 _NEAR, _FAR = 0.01, 60.0
 _LABEL_SIZE = 10.5
@@ -65,11 +65,11 @@ _DIM_SHARE = 0.78
 _RADII = ((1_000, 3.0), (20_000, 2.2), (200_000, 1.4))
 _SMALLEST = 0.9
 _LARGE_PX = 480.0
-_LEAST_PART = 100_000
+_MIN_PART = 100_000
 """Fewer points are not worth another picture."""
 _CELLS = (1 << 64) - 1
 _ELEVATION = 89.9
-LIT_SIZE = 1.6
+HIGHLIGHT_SIZE = 1.6
 """Points of the selection are so many times as large."""
 
 
@@ -99,7 +99,7 @@ class Camera:
 
     def zoomed(self, factor: float) -> "Camera":
         """Return the camera so many times as far away."""
-        distance = min(max(self.distance * factor, LEAST_DISTANCE), MAX_DISTANCE)
+        distance = min(max(self.distance * factor, MIN_DISTANCE), MAX_DISTANCE)
         return replace(self, distance=distance)
 
     def panned(self, right: float, up: float) -> "Camera":
@@ -604,7 +604,7 @@ def _pixels(geometry: PointsGeometry, width: int, height: int) -> U32:
     radius = scene.radius * scene.scale
     cells = _cells(scene.xyz[: scene.n_shown], matrix, width, height, radius)
     if scene.has_some_highlighted:
-        _draw_lit(scene, matrix, cells, radius * LIT_SIZE)
+        _draw_highlighted(scene, matrix, cells, radius * HIGHLIGHT_SIZE)
     pixels = np.empty((height, width), np.uint32)
     library().ggscope_points_resolve(
         cells, cells.size, np.ascontiguousarray(scene.shown_colors()), pixels
@@ -627,7 +627,7 @@ def _cells(
         )
         parts.append(cells)
 
-    size = max(-(-len(xyz) // n_workers()), _LEAST_PART)
+    size = max(-(-len(xyz) // n_workers()), _MIN_PART)
     share_out(draw, chunks(max(len(xyz), 1), size))
     cells = parts[0]
     for part in parts[1:]:
@@ -635,7 +635,7 @@ def _cells(
     return cells
 
 
-def _draw_lit(
+def _draw_highlighted(
     scene: PointsScene, matrix: F64, cells: npt.NDArray[np.uint64], radius: float
 ) -> None:
     """Draw the points of the selection over all others, larger."""

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from ggscope import assets
 
 THEMES = ("dark", "light", "print")
-LEAST_CONTRAST = 3.0
+MIN_CONTRAST = 3.0
 """Of marks that must be seen, as WCAG 2 asks of graphics."""
 _CONTRAST_STEPS = 32
 
@@ -94,7 +94,7 @@ def visible_on(color: int, *grounds: int) -> int:
     far = 0xFFFFFFFF if luminance(grounds[0]) < 0.2 else 0xFF000000
     for step in range(_CONTRAST_STEPS + 1):
         mixed = mix(color, far, step / _CONTRAST_STEPS)
-        if all(contrast(mixed, ground) >= LEAST_CONTRAST for ground in grounds):
+        if all(contrast(mixed, ground) >= MIN_CONTRAST for ground in grounds):
             break
     return mixed
 

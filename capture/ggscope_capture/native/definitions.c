@@ -19,8 +19,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define LEAST_GENERATION ((uint64_t)1 << 20)
-#define LEAST_HELD ((uint64_t)4 << 20)
+#define MIN_GENERATION ((uint64_t)1 << 20)
+#define MIN_HELD ((uint64_t)4 << 20)
 #define MAX_HELD ((uint64_t)64 << 20)
 #define MAX_LASTING ((size_t)64 << 20)
 #define FIRST_PLACE ((uint64_t)sizeof(struct defs_header))
@@ -158,7 +158,7 @@ static void give_back(uint64_t until)
 
 void definitions_renew(void)
 {
-    if (end_of_all() - generation_at < LEAST_GENERATION + 2 * whole_bytes)
+    if (end_of_all() - generation_at < MIN_GENERATION + 2 * whole_bytes)
         return;
     uint64_t taken = __atomic_load_n(&control->defs_tail, __ATOMIC_ACQUIRE);
     if (!(control->flags & RING_OVERWRITE) && taken < generation_at)
@@ -185,11 +185,11 @@ bool definitions_begin(const char *ring_path, struct ring_control *of)
     }
     // Where nobody reads the ring nothing is given back: then they may take half of what
     // the ring takes, and of what is free.
-    most_held = control->file_size / 2 < LEAST_HELD  ? LEAST_HELD
+    most_held = control->file_size / 2 < MIN_HELD  ? MIN_HELD
                 : control->file_size / 2 > MAX_HELD ? MAX_HELD
                                                      : control->file_size / 2;
     struct statvfs room;
-    uint64_t least = lasting.size + LEAST_GENERATION;
+    uint64_t least = lasting.size + MIN_GENERATION;
     if (fstatvfs(file, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize / 2 < most_held)
         most_held = (uint64_t)room.f_bavail * room.f_frsize / 2;
     most_held = most_held < least ? least : most_held;

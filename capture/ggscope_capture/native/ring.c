@@ -20,7 +20,7 @@
 
 #define USUAL_BYTES ((uint64_t)64 << 20)
 #define MAX_BYTES ((uint64_t)8 << 30)
-#define LEAST_BYTES ((uint64_t)1 << 20)
+#define MIN_BYTES ((uint64_t)1 << 20)
 #define MAX_LANES 1024
 
 struct ring *_Atomic the_ring;
@@ -340,7 +340,7 @@ struct ring *ring_make(uint32_t n_threads)
     bytes = longest_file() < bytes ? longest_file() : bytes;
     struct ring_control planned = {0};
     uint8_t *map = MAP_FAILED;
-    for (bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes; bytes >= LEAST_BYTES;
+    for (bytes = bytes < MIN_BYTES ? MIN_BYTES : bytes; bytes >= MIN_BYTES;
          bytes /= 2) {
         plan(&planned, bytes, n_threads);
         if (planned.file_size <= longest_file() && allocate(file, planned.file_size)) {

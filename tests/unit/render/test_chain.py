@@ -10,7 +10,11 @@ from dependency_traces import Op, dependency_trace, span_named
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import LineBatch
 from ggscope.render.timeline.chain import chain_batches
-from ggscope.render.timeline.scene import LitSpans, TimelineGeometry, TimelineScene
+from ggscope.render.timeline.scene import (
+    HighlightedSpans,
+    TimelineGeometry,
+    TimelineScene,
+)
 from scenes import chain_scene, make_scene
 
 
@@ -27,8 +31,8 @@ def expected(scene: TimelineScene) -> set[tuple[int, int, int]]:
     """Return pixel column, top and bottom of each turn, one span after the other."""
     geometry, index = TimelineGeometry(scene), scene.index
     spans, names = index.trace.spans, set()
-    assert scene.lit is not None
-    chain = scene.lit.chain.tolist()
+    assert scene.highlighted is not None
+    chain = scene.highlighted.chain.tolist()
     for a, b in pairwise(chain):
         edges = []
         for span in (a, b):
@@ -79,8 +83,10 @@ def test_spans_of_one_row_have_no_line():
     trace = dependency_trace([ops])
     chain = np.array([span_named(trace, n) for n in "ab"], np.int64)
 
-    assert not len(lines(make_scene(trace, lit=LitSpans(chain, chain=chain))))
-    assert not len(lines(make_scene(trace, lit=LitSpans(chain))))
+    assert not len(
+        lines(make_scene(trace, highlighted=HighlightedSpans(chain, chain=chain)))
+    )
+    assert not len(lines(make_scene(trace, highlighted=HighlightedSpans(chain))))
     assert not len(lines(make_scene(trace)))
 
 
@@ -89,7 +95,7 @@ def test_a_long_chain_has_at_most_one_line_per_column_and_pair_of_rows():
     ops: list[Op] = [(f"n{i}", []) for i in range(n)]
     trace = dependency_trace([ops], lanes=[[i % 3 for i in range(n)]])
     chain = np.array([span_named(trace, name) for name, _ in ops], np.int64)
-    scene = make_scene(trace, lit=LitSpans(np.sort(chain), chain=chain))
+    scene = make_scene(trace, highlighted=HighlightedSpans(np.sort(chain), chain=chain))
 
     time = TimelineGeometry(scene).time
     width = time.x1 - time.x0
@@ -99,8 +105,8 @@ def test_a_long_chain_has_at_most_one_line_per_column_and_pair_of_rows():
 
 def test_a_hidden_lane_has_no_lines():
     scene = chain_scene()
-    assert scene.lit is not None
-    key = scene.index.lane_of_span(int(scene.lit.chain[2]))
+    assert scene.highlighted is not None
+    key = scene.index.lane_of_span(int(scene.highlighted.chain[2]))
     waiting = replace(scene, waiting=frozenset({key}))
 
     assert len(lines(waiting)) < len(lines(scene))

@@ -128,7 +128,7 @@ def test_selection_in_a_closed_layer_lights_its_box(trace: Trace) -> None:
     assert scene.layout.kind[boxes].tolist() == [BoxKind.LAYER]
 
 
-def test_all_copies_of_a_repeated_input_are_lit(trace: Trace) -> None:
+def test_all_copies_of_a_repeated_input_are_highlighted(trace: Trace) -> None:
     scene = graph_scene(trace, choice=GraphChoice(None, None, repeats_inputs=True))
     shared = scene.layout.layers.is_shared
     first = np.arange(len(shared)) == np.flatnonzero(shared)[0]

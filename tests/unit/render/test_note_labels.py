@@ -10,7 +10,7 @@ import pytest
 from ggscope.model.notes import NOTE_COLORS, Note
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, RectBatch
-from ggscope.render.theme import LEAST_CONTRAST, contrast, theme
+from ggscope.render.theme import MIN_CONTRAST, contrast, theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.notes import (
     label_at,
@@ -120,7 +120,7 @@ def test_color_of_a_note_is_seen_on_every_theme_and_unknown_is_the_first() -> No
         colors = {note_color(color.key, shown) for color in NOTE_COLORS}
         assert len(colors) == len(NOTE_COLORS)
         for color in colors:
-            assert contrast(color, shown.lane) >= LEAST_CONTRAST
+            assert contrast(color, shown.lane) >= MIN_CONTRAST
         assert note_color("chartreuse", shown) == shown.caution
 
 

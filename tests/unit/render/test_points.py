@@ -21,8 +21,8 @@ from ggscope.render.painter import paint
 from ggscope.render.points import (
     HALF,
     HOME,
-    LEAST_DISTANCE,
     MAX_DISTANCE,
+    MIN_DISTANCE,
     Camera,
     PointsCache,
     PointsGeometry,
@@ -197,7 +197,7 @@ def test_wheel_and_drag_stay_within_bounds() -> None:
     for _ in range(100):
         camera = camera.zoomed(0.5).orbited(77.0, 40.0).panned(3.0, -2.0)
 
-    assert camera.distance == LEAST_DISTANCE
+    assert camera.distance == MIN_DISTANCE
     assert camera.elevation < 90
     assert -180 <= camera.azimuth < 180
     assert (np.abs(camera.centre) <= 3 * HALF + 1e-9).all()

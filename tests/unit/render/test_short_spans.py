@@ -12,7 +12,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.colors import category_color
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.texels import FLOOR
-from ggscope.render.theme import LEAST_CONTRAST, THEMES, contrast, mix, theme
+from ggscope.render.theme import MIN_CONTRAST, THEMES, contrast, mix, theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.figure import timeline_figure
 from ggscope.render.timeline.overview import compose_overview, compose_thumbnail
@@ -53,7 +53,7 @@ def test_one_nanosecond_in_ten_seconds_stands_out_from_its_lane(
             if key.startswith("layer") and key != f"layer:{layer}":
                 continue
             column = round(time.x0) + int(time.column_of(np.array([start]))[0])
-            assert best_contrast(pixels, column) >= LEAST_CONTRAST, (key, start)
+            assert best_contrast(pixels, column) >= MIN_CONTRAST, (key, start)
 
 
 @pytest.mark.parametrize("look", THEMES)
@@ -72,7 +72,7 @@ def test_short_spans_stand_out_in_overview_and_thumbnail(look: str) -> None:
     ):
         pixels = colors_of(render_image(picture))
         for column in columns:
-            assert best_contrast(pixels, column) >= LEAST_CONTRAST
+            assert best_contrast(pixels, column) >= MIN_CONTRAST
 
 
 def test_short_spans_stand_out_in_the_overview_of_very_many_lanes() -> None:
@@ -88,7 +88,7 @@ def test_short_spans_stand_out_in_the_overview_of_very_many_lanes() -> None:
 
     time = TimeScale(trace.extent, 0, 8 * n, 1.0)
     for column in time.column_of(trace.spans.start[20:-1]).tolist():
-        assert best_contrast(pixels[10:], column) >= LEAST_CONTRAST
+        assert best_contrast(pixels[10:], column) >= MIN_CONTRAST
 
 
 @pytest.mark.parametrize("look", THEMES)
@@ -102,7 +102,7 @@ def test_short_spans_stand_out_in_figures(look: str) -> None:
     ground = theme(look).lane
     is_ground = row == ground
     clear = np.array([contrast(int(c), ground) for c in np.unique(row)])
-    seen = np.isin(row, np.unique(row)[clear >= LEAST_CONTRAST])
+    seen = np.isin(row, np.unique(row)[clear >= MIN_CONTRAST])
     # Three lanes of layers, each with spans whose columns stand out from the lane.
     assert (seen & np.roll(is_ground, 1, axis=1)).any(axis=1).sum() >= 12
 

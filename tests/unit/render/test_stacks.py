@@ -17,7 +17,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.colors import lut
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.texels import WHOLE, stack_weights
-from ggscope.render.theme import LEAST_CONTRAST, THEMES, theme
+from ggscope.render.theme import MIN_CONTRAST, THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.lanes import LanesDraft
 from ggscope.render.timeline.overview import compose_overview
@@ -189,7 +189,7 @@ def test_few_columns_in_an_empty_row_are_marks_as_single_spans_are() -> None:
     pixels = colors_of(render_image(compose_timeline(scene)))[top : top + 22]
 
     at = 168 + int(TimelineGeometry(scene).time.column_of(np.array([5_020]))[0])
-    assert best_contrast(pixels, at) >= LEAST_CONTRAST
+    assert best_contrast(pixels, at) >= MIN_CONTRAST
     assert (pixels[12:18, at] != scene.theme.lane).all()
 
 

@@ -262,7 +262,7 @@ def test_axis_of_times_fits_what_is_shown() -> None:
     assert int(scene.latency.bars.duration[10:21].max()) < part
 
 
-def test_selected_bar_is_lit() -> None:
+def test_selected_bar_is_highlighted() -> None:
     scene = scene_of(generation(30))
     assert compose_tokens(replace(scene, selected=4)).batches != ()
     highlighted = sum(len(b.fill)

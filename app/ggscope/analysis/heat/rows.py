@@ -23,8 +23,8 @@ _WIDEST_TABLE = 1 << 24
 AxisKind = Literal["offset", "equal"]
 UNIT_WIDTH = 1 << 20
 """Positions per unit on the equal axis: enough for any zoom into one."""
-_LEAST_BYTES = 16
-_LEAST_POSITIONS = 256
+_MIN_BYTES = 16
+_MIN_POSITIONS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,7 +304,7 @@ class HeatAxis:
     @property
     def min_extent(self) -> int:
         """Fewest positions that a view shows."""
-        min_extent = _LEAST_BYTES if self.kind == "offset" else _LEAST_POSITIONS
+        min_extent = _MIN_BYTES if self.kind == "offset" else _MIN_POSITIONS
         return min(min_extent, self.extent)
 
     def offsets(self, positions: I64) -> I64:

@@ -32,7 +32,7 @@ MAX_EXACT = 256
 
 _MERGE_FACTOR = 3
 _FAN_OUT = 8
-LEAST_SUMMED = RAW_ELEMENTS * _FAN_OUT + 1
+MIN_SUMMED = RAW_ELEMENTS * _FAN_OUT + 1
 """Rows with fewer elements have no running sums."""
 _DENSE_CELLS = 1 << 18
 _MAX_GROUP = 64
@@ -126,7 +126,7 @@ class Dominant:
         self.sums = sums
         self._levels: list[tuple[Array, I64]] | None = None
         if sums is None and elements.n_names <= MAX_EXACT:
-            self.sums = RunningSums(elements) if len(elements) >= LEAST_SUMMED else None
+            self.sums = RunningSums(elements) if len(elements) >= MIN_SUMMED else None
 
     def query(self, begin: I64, stop: I64) -> I64:
         """Return the dominant category of columns ``[begin, stop)``, int64[m].
@@ -177,7 +177,7 @@ class Dominant:
         """Return the finest level at which a column has at most 64 buckets.
 
         0 where the answer is to be exact: a row of few categories without running
-        sums has fewer than `LEAST_SUMMED` elements, which are counted one by one.
+        sums has fewer than `MIN_SUMMED` elements, which are counted one by one.
         """
         level = np.zeros(len(n_elements), np.int64)
         is_exact = self.elements.n_names <= MAX_EXACT

@@ -22,8 +22,8 @@ from ggscope.analysis.rows.categories import Categories
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns, make_waits
 from ggscope.analysis.rows.dominant_category import (
-    LEAST_SUMMED,
     MAX_EXACT,
+    MIN_SUMMED,
     Dominant,
     Elements,
     RunningSums,
@@ -441,7 +441,7 @@ class _Colors:
         category = self._category.view()
         elements = Elements(row, category, number, len(names))
         sums = None
-        if len(row) >= LEAST_SUMMED:
+        if len(row) >= MIN_SUMMED:
             if self._sums is None or not self._sums.fits(elements):
                 self._sums, valid = _Sums(elements), 0
             sums = self._sums.extended_to(elements, valid)

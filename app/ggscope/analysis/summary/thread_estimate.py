@@ -24,7 +24,7 @@ MAX_OPS = 1 << 17
 """Of more ops the last so many count."""
 MIN_ALIKE = 5
 """So many ops of one name show what is a delay."""
-_MAX_BEYOND, _LEAST_ALIKE = 0.5, 0.5
+_MAX_BEYOND, _MIN_ALIKE = 0.5, 0.5
 
 
 class Reason(Enum):
@@ -121,7 +121,7 @@ def thread_estimate(
     if not elapsed:
         return NoEstimate(Reason.NO_SHARED_OPS)
     usual, n_alike = _usual_times(trace, ops)
-    if n_alike < _LEAST_ALIKE * elapsed:
+    if n_alike < _MIN_ALIKE * elapsed:
         return NoEstimate(Reason.FEW_ALIKE)
     beyond = 1 - usual / elapsed
     if beyond > _MAX_BEYOND:

@@ -8,7 +8,7 @@ from ggscope.gui.widgets import GlyphButton, label, set_property
 from ggscope.model.units import format_count
 from ggscope.views.base.view import guarded
 
-_MOST = 10_000
+_MAX_MATCHES = 10_000
 """More places are not marked, those behind what is seen before others; a letter alone
 has that many in a long text."""
 _MARK_ALPHA = 70
@@ -101,8 +101,8 @@ class FindLine(QFrame):
         if not is_same_search:
             self._begin = self._browser.cursorForPosition(QPoint(1, 1)).position()
         self._text, here = text, self._begin
-        below = self._places(text, here, _MOST)
-        above = self._places(text, 0, _MOST - len(below), until=here)
+        below = self._places(text, here, _MAX_MATCHES)
+        above = self._places(text, 0, _MAX_MATCHES - len(below), until=here)
         self.places = [*above, *below]
         self.at = -1
         self._mark()
@@ -150,7 +150,7 @@ class FindLine(QFrame):
     def _show(self) -> None:
         text = ""
         if self.places:
-            more = "+" if len(self.places) == _MOST else ""
+            more = "+" if len(self.places) == _MAX_MATCHES else ""
             of = format_count(len(self.places)) + more
             text = f"{format_count(self.at + 1)} of {of}"
         elif self.edit.text().strip():

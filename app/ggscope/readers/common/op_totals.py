@@ -14,7 +14,7 @@ from ggscope.model.backend_ops import (
 )
 from ggscope.model.tables import I64
 
-_MOST = (1 << 62) - 1
+_MAX_SUM = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +48,8 @@ def listed_totals(texts: Sequence[str], totals: OpTotals) -> BackendOps:
         op=table[totals.op],
         name=table[totals.name],
         backend=table[totals.backend],
-        count=np.clip(totals.count, 0, _MOST),
-        time=np.clip(totals.time, -1, _MOST),
+        count=np.clip(totals.count, 0, _MAX_SUM),
+        time=np.clip(totals.time, -1, _MAX_SUM),
     )
     return BackendOps(
         tuple(numbers), ops, OpSources.blank(), Splits.blank(), SplitInputs.blank(), 1

@@ -45,7 +45,7 @@ _UNITS: dict[str, tuple[str, int]] = {
     "sample": ("sample", 1),
 }
 _KINDS = {"ns": "time", "byte": "bytes"}
-_MOST = 1 << 61
+_MAX_TIME = 1 << 61
 
 
 def unit_of(word: str) -> "tuple[Unit, int]":
@@ -79,7 +79,7 @@ def ticks_of(value: object, factor: int) -> int | None:
         return None
     if isinstance(value, Decimal) and not value.is_finite():
         return None
-    if not -_MOST < value < _MOST:
+    if not -_MAX_TIME < value < _MAX_TIME:
         return None
     ticks = round(value * factor)
-    return ticks if -_MOST < ticks < _MOST else None
+    return ticks if -_MAX_TIME < ticks < _MAX_TIME else None

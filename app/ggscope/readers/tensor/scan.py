@@ -77,14 +77,14 @@ _WAIT_WORD, _EXTRA_WORD = 96 // 8, 252 // 8
 PEAK_BYTES = 44
 """What a record costs in memory at the worst moment of reading, about."""
 STRETCH_BYTES = 4 << 20
-"""What one reader of blocks takes at first; see `_LEAST_S`."""
+"""What one reader of blocks takes at first; see `_MIN_S`."""
 FIRST_NAME = b"inp_embd"
 """The first op of llama.cpp's graphs; begins a pass."""
 _SEGMENTS, _SEGMENT_ROWS = 8, 1 << 14
 _ALIKE = 0.6
 """Share of addresses that passes found by one of them have in common."""
 _MAX_STRETCH_BYTES = 64 << 20
-_LEAST_S, _MAX_S = 0.006, 0.02
+_MIN_S, _MAX_S = 0.006, 0.02
 """A stretch that takes less time is doubled, one that takes more is halved: a
 person who cancels waits for one, and so does whoever options the interpreter."""
 
@@ -595,7 +595,7 @@ class RecordScan:
 
     def adapt(self, seconds: float) -> None:
         """Choose the next stretch by what the last one took."""
-        if seconds < _LEAST_S:
+        if seconds < _MIN_S:
             self.stretch = min(2 * self.stretch, self._most)
         elif seconds > _MAX_S:
             self.stretch = max(self.stretch // 2, 1)

@@ -22,7 +22,7 @@ from ggscope.readers.tensor.layouts import (
 WAIT, NODE, GRAPH, EXTRA = range(4)
 """Places of the spare numbers."""
 _N_BLOCKS, _BLOCK_RECORDS = 6, 512
-_LEAST_SHARE = 0.95
+_MIN_SHARE = 0.95
 """Of the pairs of records that follow each other in a thread."""
 
 
@@ -43,7 +43,7 @@ def has_waits(source: Source, layout: RecordLayout, ranges: Ranges) -> bool:
     n_pairs = 0
     for first in _blocks(ranges):
         pairs, good = _judged(source, first)
-        if good < _LEAST_SHARE * pairs:
+        if good < _MIN_SHARE * pairs:
             return False  # mostly the first block tells
         n_pairs += pairs
     return n_pairs > 0

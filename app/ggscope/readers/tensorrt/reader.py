@@ -36,7 +36,7 @@ _LAYER_BYTES = 1 << 20
 _MAX_NAME = 4096
 _MAX_RUNS = 1 << 40
 _MAX_MS = Decimal(10) ** 12
-_LEAST_MS = 1 / _MAX_MS
+_MIN_MS = 1 / _MAX_MS
 _BACKEND = "TensorRT"
 _LAYERS = re.compile(rb'\s*\{\s*"Layers"\s*:\s*\[')
 
@@ -179,7 +179,7 @@ class _Layers:
             return 1
         if self.n_runs:
             return self.n_runs
-        if mean is None or mean < _LEAST_MS:
+        if mean is None or mean < _MIN_MS:
             return 1
         return min(max(round(total / mean), 1), _MAX_RUNS)
 

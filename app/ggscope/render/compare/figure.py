@@ -50,7 +50,7 @@ from ggscope.render.compare.charts import (
     compose_waterfall,
     histogram_chart,
 )
-from ggscope.render.compare.rows_chart import LEAST_ROW_PX, natural_height
+from ggscope.render.compare.rows_chart import MIN_ROW_PX, natural_height
 from ggscope.render.compare.timelines import (
     STRIP_PX,
     TimelineSide,
@@ -269,7 +269,7 @@ def _waterfall(
 
 def _note_rows(height: float, n_rows: int, left_out: list[str]) -> None:
     """Say how many rows a height leaves out."""
-    fits = int((height - natural_height(0) + 1e-6) / LEAST_ROW_PX)
+    fits = int((height - natural_height(0) + 1e-6) / MIN_ROW_PX)
     if (more := n_rows - max(fits, 0)) > 0:
         left_out.append(f"Not drawn for lack of space: {format_counted(more, 'row')}.")
 

@@ -19,7 +19,7 @@ from ggscope.render.theme import Theme, mix, with_alpha
 _FOOT_PX, _LOW_FOOT_PX, _TOP_PX, _PAD = 34.0, 18.0, 6.0, 10.0
 _LOW_PX = 130.0
 """Lower pictures on the screen have no title of the axis."""
-_MAX_ROW_PX, LEAST_ROW_PX = 26.0, 15.0
+_MAX_ROW_PX, MIN_ROW_PX = 26.0, 15.0
 _CHARACTER = 0.602 * LABEL_SIZE
 _TICK_PX = 90.0
 _MIN_BAR_PX = 2.0
@@ -57,7 +57,7 @@ class RowsScene:
     axis : of all bars; its label says what they measure.
     connects : whether a thin line leads from the end of a bar to the next row.
     scroll : rows that are scrolled away.
-    hover, lit : row under the mouse and selected row, -1 = none.
+    hover : row under the mouse, -1 = none.
     """
 
     width: float
@@ -69,7 +69,6 @@ class RowsScene:
     connects: bool = False
     scroll: int = 0
     hover: int = -1
-    lit: int = -1
     is_figure: bool = False
 
 
@@ -86,7 +85,7 @@ class RowsGeometry:
         self.words_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
         self.right = max(scene.width - self.words_px, self.left + 20)
         n_shown, n = self.content_height, len(scene.rows)
-        self.row_px = min(max(n_shown / max(n, 1), LEAST_ROW_PX), _MAX_ROW_PX)
+        self.row_px = min(max(n_shown / max(n, 1), MIN_ROW_PX), _MAX_ROW_PX)
         self.n = min(int((n_shown + 1e-6) / self.row_px), n)
         self.first = min(max(scene.scroll, 0), n - self.n)
 
@@ -140,12 +139,9 @@ def compose_rows(scene: RowsScene) -> DisplayList:
     _add_axis(g, grid, texts)
     for number in range(g.first, g.first + g.n):
         row, y = scene.rows[number], g.y(number)
-        for is_on, color in (
-            (number == scene.hover, theme.text), (number == scene.lit, theme.selection),
-        ):  # fmt: skip
-            if is_on:
-                tint = mix(theme.pane, color, 0.12)
-                grounds.add(0, scene.width, y, y + g.row_px, tint)
+        if number == scene.hover:
+            tint = mix(theme.pane, theme.text, 0.12)
+            grounds.add(0, scene.width, y, y + g.row_px, tint)
         _add_bar(g, row, y, boxes, lines)
         if scene.connects and number + 1 < g.first + g.n:
             x = g.px(row.high)

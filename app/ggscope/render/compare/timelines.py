@@ -16,7 +16,7 @@ from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     HEADER_WIDTH,
-    LitSpans,
+    HighlightedSpans,
     TimelineScene,
     TimeScale,
     time_scale,
@@ -25,7 +25,7 @@ from ggscope.render.timeline.scene import (
 STRIP_PX = 20.0
 """Height of the line above each timeline of a figure that says which run it is; on the
 screen that stands beside the axis."""
-_LEAST_PX = AXIS_HEIGHT + 24.0
+_MIN_PX = AXIS_HEIGHT + 24.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class TimelineSide:
     ----------
     title : name of the run.
     scroll_y : how far its lanes are scrolled.
-    selection, lit, hover_span, waiting : as of a `TimelineScene`.
+    selection, highlighted, hover_span, waiting : as of a `TimelineScene`.
     """
 
     index: TraceIndex
@@ -44,7 +44,7 @@ class TimelineSide:
     title: str
     scroll_y: float = 0.0
     selection: Selection = field(default_factory=Selection)
-    lit: LitSpans | None = None
+    highlighted: HighlightedSpans | None = None
     hover_span: int = -1
     waiting: frozenset[str] = frozenset()
 
@@ -121,7 +121,7 @@ def side_places(scene: TimelinesScene) -> tuple[SidePlace, SidePlace]:
     ]
     half = scene.height / 2
     first = min(needs[0], max(half, scene.height - needs[1]))
-    first = min(max(first, _LEAST_PX), max(scene.height - _LEAST_PX, half))
+    first = min(max(first, _MIN_PX), max(scene.height - _MIN_PX, half))
     first = round(first * scene.scale) / scene.scale
     rest = max(scene.height - first, 1.0)
     first = max(first, 1.0)
@@ -142,7 +142,8 @@ def side_scenes(scene: TimelinesScene) -> tuple[TimelineScene, TimelineScene]:
                 width=scene.width, height=max(place.height - place.strip, 1.0),
                 theme=scene.theme, scale=scene.scale, scroll_y=side.scroll_y,
                 header_width=scene.header_width, color_by=scene.color_by,
-                selection=side.selection, lit=side.lit, hover_span=side.hover_span,
+                selection=side.selection, highlighted=side.highlighted,
+                hover_span=side.hover_span,
                 cursor_tick=None if cursor is None else cursor + shift,
                 show_waits=scene.shows_waits, is_figure=scene.is_figure,
                 waiting=side.waiting,

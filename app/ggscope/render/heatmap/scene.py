@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 _LOW = 220.0
 """Pictures lower than this do without curve and bands."""
 _NAME_PX = 60.0
-_LEAST_HEAT = 24.0
+_MIN_HEAT = 24.0
 """Height of the heat that the strip of buffers gives way to."""
 _N_KEYS = 1 << 16
 _FRACTION_BITS = 15
@@ -197,7 +197,7 @@ class HeatGeometry:
         self.held = self._below(self.disk[1], held)
         foot = scene.height - foot_height
         self.foot = (foot, scene.height)
-        has_place = foot - self.held[1] >= 2 * STRIP_HEIGHT + _LEAST_HEAT
+        has_place = foot - self.held[1] >= 2 * STRIP_HEIGHT + _MIN_HEAT
         self.buffer = self._above(foot - 2, STRIP_HEIGHT if has_place else 0)
         has_names = not is_low and (not scene.is_figure or self._is_name_wide())
         self.names = self._above(self.buffer[0] - GAP, BAND_HEIGHT if has_names else 0)
@@ -216,7 +216,7 @@ class HeatGeometry:
         held = 0.0 if scene.held is None else HELD_HEIGHT
         if scene.is_figure:
             return disk, held, _AXIS_TITLE
-        space = scene.height - self.curve[1] - 2 - 3 * GAP - _LEAST_HEAT
+        space = scene.height - self.curve[1] - 2 - 3 * GAP - _MIN_HEAT
         heights = [disk, held, FOOT_HEIGHT]
         for strip in (2, 1, 0):
             if sum(heights) > space:

@@ -35,7 +35,7 @@ _LEAD_PX = 7.0
 """Of an arrow before it turns."""
 _GAP_PX = 1.5
 """How far beside its row an arrow to another row runs."""
-_LEAST_PX = 4.0
+_MIN_PX = 4.0
 """An arrow along a row that is shorter is not drawn: nobody could see it."""
 _PLATE_PX = 15.0
 _TEXT_SIZE = 10.0
@@ -119,7 +119,7 @@ def arrow_batches(geometry: TimelineGeometry) -> list[Batch]:
     if own is None or area.height <= _PLATE_PX or not _touches(own, area):
         return []
     theme = scene.theme
-    # On white the selection's colour is that of some ops; see `lit_batches`.
+    # On white the selection's colour is that of some ops; see `highlight_batches`.
     colors = outline_pair(theme.selection if theme.is_dark else theme.text)
     drawing = _Drawing(LineList(_CASING_PX), LineList(_LINE_PX), colors)
     for is_input, ends in ((True, links.inputs), (False, links.consumers)):
@@ -215,7 +215,7 @@ def _add_along_row(
     snap = geometry.time.snap
     x0 = snap(max(source.x1 - _LEAD_PX, (source.x0 + source.x1) / 2))
     x1 = snap(min(target.x0 + _LEAD_PX, (target.x0 + target.x1) / 2))
-    if x1 - x0 < _LEAST_PX:
+    if x1 - x0 < _MIN_PX:
         return
     away = _HEAD_PX + 3 + drawing.n_in_row % 4 * _STEP_PX
     drawing.n_in_row += 1

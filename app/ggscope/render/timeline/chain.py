@@ -1,7 +1,7 @@
 """Lines from span to span of the critical path, where it goes to another row.
 
 Each leaves a span at its end, along the edge of its row, and goes up or down where the
-next one begins. Within a row the lit spans follow each other, and no line is needed.
+next one begins. Highlighted spans of one row follow each other and need no line.
 """
 
 import numpy as np
@@ -15,15 +15,15 @@ _LINE_PX, _CASING_PX = 1.0, 3.0
 
 
 def chain_batches(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the lines between spans of the chain that is lit, if there is one.
+    """Return the lines between spans of the chain that is highlighted, if there is one.
 
     Of many that begin in one pixel column between the same rows, one is drawn.
     """
     scene, time = geometry.scene, geometry.time
-    lit, theme = scene.lit, scene.theme
-    if lit is None or len(lit.chain) < 2:
+    highlighted, theme = scene.highlighted, scene.theme
+    if highlighted is None or len(highlighted.chain) < 2:
         return []
-    chain, row_numbers, rows = lit.chain_rows(scene.index)
+    chain, row_numbers, rows = highlighted.chain_rows(scene.index)
     spans = scene.index.trace.spans
     leaves, begins = spans.end[chain[:-1]], spans.start[chain[1:]]
     early, late = np.minimum(leaves, begins), np.maximum(leaves, begins)
@@ -48,7 +48,7 @@ def chain_batches(geometry: TimelineGeometry) -> list[Batch]:
     left, right = np.minimum(x0, x1), np.maximum(x0, x1)
     left, right = np.clip(left, time.x0, time.x1), np.clip(right, time.x0, time.x1)
     is_long, turns = right - left >= 1, (x1 >= time.x0) & (x1 <= time.x1)
-    # On white the selection's colour is that of some ops; see `lit_batches`.
+    # On white the selection's colour is that of some ops; see `highlight_batches`.
     line, casing = outline_pair(theme.selection if theme.is_dark else theme.text)
     far = (_CASING_PX - _LINE_PX) / 2
     batches: list[Batch] = []

@@ -87,7 +87,7 @@ _GROUP_INDENT = 26.0
 _NUMBER_SIZE, _LANE_SIZE = 10.0, 12.0
 _AXIS_GAP_PX = 5.0
 """Between the labels of a lane's own axis and the lane."""
-_LEAST_NAME_PX = 40.0
+_MIN_NAME_PX = 40.0
 """So much of its name a lane shows beside them."""
 _WORD_PX = 6.8
 _DIGIT_PX = 6.1
@@ -224,17 +224,17 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
             )
         )
     if time.x0 > 60 or geometry.scene.is_figure:
-        words = axis.base
+        label = axis.base
         unit = geometry.scene.index.trace.clock.axis_word
-        words = words or unit
+        label = label or unit
         if geometry.scene.is_figure and not unit:
-            words = f"time {words}".rstrip()
-        if words:
+            label = f"time {label}".rstrip()
+        if label:
             texts.append(
                 Text(
                     HEAD_PAD,
                     top + _LABEL_Y,
-                    words,
+                    label,
                     theme.dim,
                     _NUMBER_SIZE,
                     Face.NUMBERS,
@@ -324,16 +324,16 @@ def figure_header_width(
     widest, text_width = 24.0, measurer.width
     for box in layout.boxes_between(0.0, _TALLEST):
         if box.lane is None:
-            words = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
+            width_px = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
         else:
-            words = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
+            width_px = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
             if labels := track_of(box.lane).axis_labels(trace):
                 ends = [text_width(x, Face.NUMBERS, _NUMBER_SIZE) for x in labels]
                 # In high lanes they stand above and below the name.
-                beside = words + max(ends) + _LABEL_GAP_PX
-                words = beside if _is_low(box) else max(words, *ends)
-            words += _FIGURE_INDENT - HEAD_PAD
-        widest = max(widest, words)
+                beside = width_px + max(ends) + _LABEL_GAP_PX
+                width_px = beside if _is_low(box) else max(width_px, *ends)
+            width_px += _FIGURE_INDENT - HEAD_PAD
+        widest = max(widest, width_px)
     return float(min(ceil(HEAD_PAD + widest + 8), width * 0.3))
 
 
@@ -356,14 +356,14 @@ def _add_figure_head(
     rows = len(box.row_y) * box.row_height if has_rows else box.height
     size = min(_FIGURE_SIZE, box.height - 1)
     first = y + rows / 2
-    room = edge - _FIGURE_INDENT - 4
+    width = edge - _FIGURE_INDENT - 4
     labels_px = _add_axis_labels(box, y, edge, None, texts, geometry)
-    room -= labels_px if _is_low(box) else 0.0
-    texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=room))
+    width -= labels_px if _is_low(box) else 0.0
+    texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=width))
     if rows >= 28 and (deeper := _deeper_levels(geometry, box)):
         note = f"+ {deeper:,} deeper levels"
         texts.append(
-            Text(_FIGURE_INDENT, first + 13, note, theme.dim, _NUMBER_SIZE, width=room)
+            Text(_FIGURE_INDENT, first + 13, note, theme.dim, _NUMBER_SIZE, width=width)
         )
 
 
@@ -394,7 +394,7 @@ def _add_axis_labels(
     indent = _FIGURE_INDENT if scene.is_figure else _LANE_INDENT
     size = _FIGURE_SIZE if scene.is_figure else _LANE_SIZE
     name = scene.measurer.width(box.title, Face.WORDS, size)
-    beside = min(name, _LEAST_NAME_PX) if _is_low(box) else 0.0
+    beside = min(name, _MIN_NAME_PX) if _is_low(box) else 0.0
     if indent + beside + width + HEAD_PAD > edge:
         return 0.0
     top, foot = axis_ends(y, y + box.height)
@@ -446,7 +446,7 @@ def _add_lane(
         if lane.track.has_rows
         else min(box.height, 24) / 2
     )
-    note, room = "", edge - indent - HEAD_PAD
+    note, width = "", edge - indent - HEAD_PAD
     is_ready = lane.key not in geometry.scene.waiting
     if is_ready:  # else nobody knows how busy it is
         track = track_of(lane)
@@ -456,10 +456,10 @@ def _add_lane(
         if labels_px and not _is_low(box):
             middle = y + box.height / 2  # between the labels
         else:
-            room -= labels_px
-    if not _has_room_for(note, box.title, room):
+            width -= labels_px
+    if not _both_fit(note, box.title, width):
         note = ""  # where both do not fit, the name matters more
-    room -= len(note) * _DIGIT_PX + (8 if note else 0)
+    width -= len(note) * _DIGIT_PX + (8 if note else 0)
     texts.append(
         Text(
             indent,
@@ -468,7 +468,7 @@ def _add_lane(
             theme.text,
             min(_LANE_SIZE, box.row_height - 3),
             Face.HEADING if leads else Face.WORDS,
-            width=room,
+            width=width,
             clip=clip,
         )
     )
@@ -497,9 +497,9 @@ def _note_text(
     return Text(x, middle, note, theme.dim, size, face, right, clip=clip)
 
 
-def _has_room_for(note: str, title: str, room: float) -> bool:
+def _both_fit(note: str, title: str, width: float) -> bool:
     gap = 8 if note else 0
-    return len(title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= room
+    return len(title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= width
 
 
 def use_batches(
@@ -529,7 +529,7 @@ def use_batches(
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for (lane, box, y), use in zip(shown, cached[1], strict=True):
         indent = _GROUP_INDENT if lane.title == lane.group else _LANE_INDENT
-        if _has_room_for(_LONGEST_USE, box.title, edge - indent - HEAD_PAD):
+        if _both_fit(_LONGEST_USE, box.title, edge - indent - HEAD_PAD):
             middle = y + box.row_y[0] + box.row_height / 2
             clip, note = fixed if box.fixed else scrolled, format_share(use.busy)
             texts.append(_note_text(note, box, edge, middle, clip, scene.theme))
@@ -627,11 +627,11 @@ def _unknown_label(
     trace: Trace, theme: Theme, size: float, x: float, y: float, ground: int
 ) -> list[Batch]:
     """Return the words in the middle of the cover, on a plate that calms the hatch."""
-    words = unknown_text(trace)
-    half, high = len(words) * size * 0.28 + _PLATE_PX, size * 0.75 + 2
+    message = unknown_text(trace)
+    half, high = len(message) * size * 0.28 + _PLATE_PX, size * 0.75 + 2
     plate = RectList()
     plate.add(x - half, x + half, y - high, y + high, ground)
-    text = Text(x, y, words, theme.text, size, Face.WORDS, Align.CENTER)
+    text = Text(x, y, message, theme.text, size, Face.WORDS, Align.CENTER)
     return [*plate.batch(radius=4.0), TextBatch((text,))]
 
 
@@ -823,7 +823,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
         colors = {note_color(note.color, theme) for note in scene.bookmarks}
         color = colors.pop() if len(colors) == 1 else theme.dim
         entries.append(Entry("notes", color, Sign.DASHES))
-    if scene.lit is not None:
+    if scene.highlighted is not None:
         entries.append(Entry("critical path", theme.selection, Sign.LINE))
     if scene.selection:
         entries.append(Entry("selected", theme.selection, Sign.FRAME))

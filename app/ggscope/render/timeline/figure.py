@@ -57,7 +57,7 @@ from ggscope.render.timeline.compose import (
     figure_legend,
     is_empty,
 )
-from ggscope.render.timeline.scene import LitSpans, TimelineScene, head_height
+from ggscope.render.timeline.scene import HighlightedSpans, TimelineScene, head_height
 from ggscope.render.timeline.tracks.track import track_of
 
 _WIDTH, _HEIGHT = 1600.0, 900.0
@@ -90,7 +90,7 @@ class TimelineOptions:
     stalls : whether stalls are hatched over the lanes.
     waits : whether the waits behind ops are drawn.
     arrows : whether arrows of the selected op are; where the figure is drawn as seen.
-    critical_path : whether that of the selected span's token is lit; likewise.
+    critical_path : whether that of the selected span's token is highlighted; likewise.
     absolute : whether times are those of the file's own clock.
     """
 
@@ -172,7 +172,9 @@ def _drawn(
             selection=options.selection,
             marked=options.marked,
             links=_links(trace, options.selection) if options.arrows else None,
-            lit=_path(trace, options.selection) if options.critical_path else None,
+            highlighted=_path(trace, options.selection)
+            if options.critical_path
+            else None,
         )
     if options.mask is not None:
         left_out += ("Spans outside the filter are pale.",)
@@ -203,13 +205,13 @@ def _links(trace: Trace, selection: Selection) -> OpLinks | None:
     return op_links(trace, selection.ids[0], correlate(trace))
 
 
-def _path(trace: Trace, selection: Selection) -> LitSpans | None:
+def _path(trace: Trace, selection: Selection) -> HighlightedSpans | None:
     """Return the critical path of the token of a selected span; None = none."""
     active = selection.active
     if selection.table != "spans" or active is None:
         return None
     path = token_path(trace, active, correlate(trace)).path
-    return LitSpans(np.sort(path), chain=path) if len(path) else None
+    return HighlightedSpans(np.sort(path), chain=path) if len(path) else None
 
 
 def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:

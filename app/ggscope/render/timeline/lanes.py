@@ -240,8 +240,8 @@ class LanesDraft:
             ids, x0, x1 = self._merged(row)
             self._overlay.add(x0, x1, y0, y1, color, pattern=int(Pattern.HATCH))
             self._overlay.add(x0, x1, y1 - 2, y1, color)
-            roomy = np.flatnonzero(x1 - x0 >= 2 * LABEL_PX)[:_MAX_REASONS]
-            for i in roomy.tolist():
+            labelled = np.flatnonzero(x1 - x0 >= 2 * LABEL_PX)[:_MAX_REASONS]
+            for i in labelled.tolist():
                 middle, width = float(x0[i] + x1[i]) / 2, float(x1[i] - x0[i])
                 reason = self._index.trace.span_name(int(ids[i]))
                 plate = min(len(reason) * 6.0 + 8, width) / 2

@@ -1,6 +1,6 @@
 """What lies over the lanes: selection, marked range, markers, hits, the hair line.
 
-Spans that belong to what is selected elsewhere are lit quietly on their lanes. The
+Spans of what is selected elsewhere are highlighted quietly on their lanes. The
 labels of notes stand on the axis and below it, see `notes`.
 """
 
@@ -40,7 +40,7 @@ from ggscope.render.timeline.notes import (
 )
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
-    LitSpans,
+    HighlightedSpans,
     SortedSpans,
     TimelineGeometry,
     TimeScale,
@@ -53,8 +53,8 @@ MIN_OUTLINE_PX = 3.0
 _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 _INVALID_PX = 3.0
-LIT_SHARE = 0.3
-"""How much of the selection's colour lies over a lit span."""
+HIGHLIGHT_SHARE = 0.3
+"""How much of the selection's colour lies over a highlighted span."""
 NARROW_SHARE = 0.85
 """The same for one that is too narrow for its own colour to matter."""
 _MIN_PX = 3.0
@@ -80,13 +80,13 @@ _invalid_times: DerivedCache[TraceIndex, Array] = DerivedCache(
 """Times of the markers that call a trace invalid, int64[n]."""
 
 
-def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
-    """Return a tint and a thin frame for each lit span in view, at least 3 px wide.
+def highlight_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
+    """Return a tint and a thin frame, at least 3 px wide, for each highlighted span.
 
     Only spans in view; of very many on a lane, one per pixel column.
     """
-    lit, theme = geometry.scene.lit, geometry.scene.theme
-    if lit is None or not len(lit.ids):
+    highlighted, theme = geometry.scene.highlighted, geometry.scene.theme
+    if highlighted is None or not len(highlighted.ids):
         return []
     line = max(1.0, 1 / geometry.time.scale)
     # On white the selection's colour is that of some ops: dark lines tell it apart.
@@ -97,7 +97,7 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         lane = box.lane
         if lane is None or not lane.track.has_rows or not box.row_y:
             continue
-        for row, x0, x1 in _lit_places(geometry, box, lane, lit):
+        for row, x0, x1 in _highlighted_places(geometry, box, lane, highlighted):
             inset = 0.0 if lane.track.is_thin else 1.0
             top = geometry.time.snap(y + box.row_y[row] + inset)
             bottom = geometry.time.snap(y + box.row_y[row] + box.row_height - inset)
@@ -106,7 +106,9 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             wide = x0[~narrow], x1[~narrow]
             target = tints[box.fixed], frames[box.fixed]
             target[0].add(*thin, top, bottom, with_alpha(color, NARROW_SHARE))
-            target[0].add(*wide, top, bottom, with_alpha(theme.selection, LIT_SHARE))
+            target[0].add(
+                *wide, top, bottom, with_alpha(theme.selection, HIGHLIGHT_SHARE)
+            )
             # Shape and not only colour: a line above and below.
             target[1].add(*wide, top, top + line, color)
             target[1].add(*wide, bottom - line, bottom, color)
@@ -165,12 +167,15 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     ]
 
 
-def _lit_places(
-    geometry: TimelineGeometry, box: LaneBox, lane: TimelineLane, lit: LitSpans
+def _highlighted_places(
+    geometry: TimelineGeometry,
+    box: LaneBox,
+    lane: TimelineLane,
+    highlighted: HighlightedSpans,
 ) -> list[tuple[int, Array, Array]]:
-    """Return (row, x0, x1) of the lit spans of a box that are in view."""
+    """Return (row, x0, x1) of the highlighted spans of a box that are in view."""
     index, time = geometry.scene.index, geometry.time
-    ids, ends = _in_view(time, lit.on(index.trace.spans, lane))
+    ids, ends = _in_view(time, highlighted.on(index.trace.spans, lane))
     if not len(ids):
         return []
     places = []
@@ -251,7 +256,7 @@ def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list
         *_invalid_lines(geometry),
         *note_lines(geometry, _lane_clip(geometry)),
         *_marked_range(geometry, boxes),
-        *lit_batches(geometry, ready),
+        *highlight_batches(geometry, ready),
         *chain_batches(geometry),
         *_outlines(geometry, ready),
         *arrow_batches(geometry),
@@ -394,8 +399,8 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     x0, x1 = max(x0, time.x0), min(x1, time.x1)
     if x1 < x0:
         return []
-    words = format_duration(span.duration, scene.index.trace.clock.unit)
-    half = estimated_width(words, PILL_SIZE) / 2 + 9
+    duration = format_duration(span.duration, scene.index.trace.clock.unit)
+    half = estimated_width(duration, PILL_SIZE) / 2 + 9
     x = max(min((x0 + x1) / 2, time.x1 - half - 2), time.x0 + half + 2)
     y = min(max(bands[0][0] + 13, geometry.lanes_y + 13), geometry.bottom - 10)
     pill, texts = RectList(), TextList()
@@ -405,7 +410,7 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         Text(
             x,
             y,
-            words,
+            duration,
             label_color(scene.theme.accent),
             PILL_SIZE,
             Face.NUMBERS,
@@ -443,8 +448,8 @@ def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         batches += _pause_frames(geometry, boxes, hovered, 1.0, theme.text)
     elif scene.hover_span >= 0:
         batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
-    if scene.lit is not None and scene.lit.looked_at >= 0:
-        looked_at = (scene.lit.looked_at,)
+    if scene.highlighted is not None and scene.highlighted.looked_at >= 0:
+        looked_at = (scene.highlighted.looked_at,)
         batches += _frames(geometry, boxes, looked_at, 2.0, theme.selection)
     if scene.selection.table == "spans":
         ids = scene.selection.ids[:MAX_OUTLINES]
@@ -594,10 +599,10 @@ def time_label_place(geometry: TimelineGeometry) -> tuple[str, float, float] | N
     if tick is None or not time.visible.start <= tick <= time.visible.end:
         return None
     clock = scene.index.trace.clock
-    words = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
-    half = estimated_width(words, PILL_SIZE) / 2 + 6
+    text = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
+    half = estimated_width(text, PILL_SIZE) / 2 + 6
     x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
-    return words, x - half, x + half
+    return text, x - half, x + half
 
 
 def _time_label(geometry: TimelineGeometry) -> list[Batch]:
@@ -606,7 +611,7 @@ def _time_label(geometry: TimelineGeometry) -> list[Batch]:
     label = time_label_place(geometry)
     if label is None:
         return []
-    words, x0, x1 = label
+    text, x0, x1 = label
     x = (x0 + x1) / 2
     y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
     plate, texts = RectList(), TextList()
@@ -619,7 +624,7 @@ def _time_label(geometry: TimelineGeometry) -> list[Batch]:
         scene.theme.line,
     )
     texts.append(
-        Text(x, y, words, scene.theme.text, PILL_SIZE, Face.NUMBERS, Align.CENTER)
+        Text(x, y, text, scene.theme.text, PILL_SIZE, Face.NUMBERS, Align.CENTER)
     )
     return [*plate.batch(radius=4.0), *texts.batch()]
 

@@ -123,9 +123,9 @@ def note_labels(notes: Sequence[Note], time: TimeScale) -> tuple[NoteLabel, ...]
     )
     rows = [_LabelRow() for _ in range(note_rows(len(notes)))]
     for x, position in places:
-        roomy = (row for row in rows if row.full_end + LABEL_GAP_PX <= x)
+        full_rows = (row for row in rows if row.full_end + LABEL_GAP_PX <= x)
         cut = (row for row in rows if row.least_end + LABEL_GAP_PX <= x)
-        row = next(roomy, None) or next(cut, None) or rows[-1]
+        row = next(full_rows, None) or next(cut, None) or rows[-1]
         row.add(notes, x, position)
     return tuple(
         label
@@ -237,11 +237,11 @@ def note_plates(
         bar = label.right - width if label.is_before else label.left
         bars.add(bar, bar + width, y0, y1, color)
         left = label.left + (2 if label.is_before else _BAR_PX + 2)
-        room = label.right - label.left - _PADDING_PX + 2
-        if room >= _LETTER_PX:
+        text_px = label.right - label.left - _PADDING_PX + 2
+        if text_px >= _LETTER_PX:
             texts.append(
                 Text(left, y, label.text, theme.text, LABEL_SIZE, Face.NUMBERS,
-                     width=room)
+                     width=text_px)
             )  # fmt: skip
     return plates, bars, texts
 

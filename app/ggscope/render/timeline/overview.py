@@ -293,18 +293,16 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
     plates, texts = RectList(), TextList()
     bands = scene.index.phase_bands()
     left, right = time.xs(bands.start), time.xs(bands.end)
-    roomy = np.flatnonzero(right - left >= _NAME_PX)[:_MAX_NAMES]
+    labelled = np.flatnonzero(right - left >= _NAME_PX)[:_MAX_NAMES]
     taken = -np.inf
-    for i in roomy.tolist():
-        x0, x1, words = float(left[i]), float(right[i]), bands.text(i)
+    for i in labelled.tolist():
+        x0, x1, text = float(left[i]), float(right[i]), bands.text(i)
         if x0 < taken:
             continue
-        taken = x0 + min(len(words) * 6.0 + 8, x1 - x0)
+        taken = x0 + min(len(text) * 6.0 + 8, x1 - x0)
         plates.add(x0, taken, y - 7, y + 7, with_alpha(theme.pane, 0.72))
         texts.append(
-            Text(
-                x0 + 4, y, words, theme.text, _TEXT_SIZE, Face.WORDS, width=x1 - x0 - 6
-            )
+            Text(x0 + 4, y, text, theme.text, _TEXT_SIZE, Face.WORDS, width=x1 - x0 - 6)
         )
     return [*plates.batch(), *texts.batch()]
 

@@ -673,24 +673,24 @@ class RowsDraft:
 
     def _labels(self, wide: WideSpans, fill: U32) -> list[tuple[float, Text]]:
         width = wide.x1 - wide.x0
-        roomy = np.flatnonzero((width >= LABEL_PX) & (wide.y1 - wide.y0 >= 9.5))
-        if len(roomy) > MAX_LABELS:
-            widest = np.argpartition(-width[roomy], MAX_LABELS)
-            roomy = np.sort(roomy[widest[:MAX_LABELS]])
-        middle = ((wide.y0 + wide.y1) / 2)[roomy]
-        size = np.minimum(LABEL_SIZE, wide.y1 - wide.y0 - 1.5)[roomy]
+        labelled = np.flatnonzero((width >= LABEL_PX) & (wide.y1 - wide.y0 >= 9.5))
+        if len(labelled) > MAX_LABELS:
+            widest = np.argpartition(-width[labelled], MAX_LABELS)
+            labelled = np.sort(labelled[widest[:MAX_LABELS]])
+        middle = ((wide.y0 + wide.y1) / 2)[labelled]
+        size = np.minimum(LABEL_SIZE, wide.y1 - wide.y0 - 1.5)[labelled]
         columns = (
-            wide.ids[roomy],
-            wide.x0[roomy],
-            width[roomy],
+            wide.ids[labelled],
+            wide.x0[labelled],
+            width[labelled],
             middle,
             size,
-            fill[roomy],
-            wide.at_left[roomy],
+            fill[labelled],
+            wide.at_left[labelled],
         )
         return [
             (
-                room,
+                span_px,
                 Text(
                     x + 5,
                     y,
@@ -698,12 +698,12 @@ class RowsDraft:
                     label_color(ground),
                     height,
                     Face.WORDS,
-                    width=room - 8,
+                    width=span_px - 8,
                     clip=self._clip,
                     keeps_left=is_cut,
                 ),
             )
-            for span, x, room, y, height, ground, is_cut in zip(
+            for span, x, span_px, y, height, ground, is_cut in zip(
                 *(column.tolist() for column in columns), strict=True
             )
         ]
@@ -800,36 +800,36 @@ def token_labels(
     theme, spans, text_width = scene.theme, trace.spans, scene.measurer.width
     marked = _is_selected(scene, wide.ids)
     is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
-    lit = theme.selection if is_readable else theme.text
+    selected_color = theme.selection if is_readable else theme.text
     fill = token_colors(geometry, wide.ids).tolist()
-    roomy = np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX)
-    room = (wide.x1 - wide.x0)[roomy] - _LABEL_MARGINS
-    names = [_token_names(trace, span) for span in wide.ids[roomy].tolist()]
-    is_whole = ~(wide.at_left | wide.at_right)[roomy]
+    labelled = np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX)
+    label_px = (wide.x1 - wide.x0)[labelled] - _LABEL_MARGINS
+    names = [_token_names(trace, span) for span in wide.ids[labelled].tolist()]
+    is_whole = ~(wide.at_left | wide.at_right)[labelled]
     form = int(
         all(
             text_width(whole, Face.WORDS, LABEL_SIZE) <= px
-            for (_, whole), px, counts in zip(names, room, is_whole, strict=True)
+            for (_, whole), px, counts in zip(names, label_px, is_whole, strict=True)
             if counts
         )
     )
     labels = []
-    for i, width, name in zip(roomy.tolist(), room.tolist(), names, strict=True):
+    for i, width, name in zip(labelled.tolist(), label_px.tolist(), names, strict=True):
         span = int(wide.ids[i])
         took = format_duration(
             int(spans.end[span] - spans.start[span]), trace.clock.unit
         )
-        words, longer = name[form], [f"{name[form]} {took}"]
+        label, longer = name[form], [f"{name[form]} {took}"]
         if inputs := _token_inputs(trace, span):
-            longer += [f"{words} · {inputs}", f"{words} {took} · {inputs}"]
+            longer += [f"{label} · {inputs}", f"{label} {took} · {inputs}"]
         for more in longer:
             if text_width(more, Face.WORDS, LABEL_SIZE) <= width:
-                words = more
+                label = more
         text = Text(
             float(wide.x0[i]) + 7,
             float(wide.y0[i] + wide.y1[i]) / 2,
-            words,
-            _readable(lit if marked[i] else theme.text, fill[i]),
+            label,
+            _readable(selected_color if marked[i] else theme.text, fill[i]),
             LABEL_SIZE,
             Face.WORDS,
             width=width,

@@ -31,8 +31,8 @@ SortedSpans = tuple[I64, I64, I64, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LitSpans:
-    """Spans to light up, and which lane shows which; made once per selection.
+class HighlightedSpans:
+    """Spans to highlight, and which lane shows which; made once per selection.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class TimelineScene:
     flash_lane : key of a lane to frame because it was gone to, "" = none.
     is_figure : nothing of the interface is drawn: no triangles, counts or shares in
         the headers of lanes.
-    lit : spans that belong to a selection which is no span; None = none.
+    highlighted : spans that belong to a selection which is no span; None = none.
     links : of the selected op; arrows are drawn for them. None = no arrows.
     ruler : what is measured, None = nothing.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
@@ -160,7 +160,7 @@ class TimelineScene:
     show_waits: bool = True
     flash_lane: str = ""
     is_figure: bool = False
-    lit: LitSpans | None = None
+    highlighted: HighlightedSpans | None = None
     links: OpLinks | None = None
     ruler: RulerMark | None = None
     waiting: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from ggscope.render.theme import Theme, mix
 
 _BAND_SHARE = 0.4
 """How much of a row's height waits take."""
-_LEAST_BAND_PX = 3.0
+_MIN_BAND_PX = 3.0
 _COLOR_SHARE = 0.42
 
 
@@ -30,7 +30,7 @@ def wait_band(y0: Array, y1: Array, scale: float) -> tuple[Array, Array]:
     Low rows are filled, for there is no room to be lower.
     """
     height = np.rint((y1 - y0) * scale)
-    band = np.maximum(np.rint(height * _BAND_SHARE), round(_LEAST_BAND_PX * scale))
+    band = np.maximum(np.rint(height * _BAND_SHARE), round(_MIN_BAND_PX * scale))
     band = np.minimum(band, height)
     above = np.floor((height - band) / 2) / scale
     return y0 + above, y0 + above + band / scale

@@ -39,7 +39,7 @@ from ggscope.views.base.widgets import (
 )
 
 _SPARK_HEIGHT = 40
-_LEAST_BAR = 0.01
+_MIN_BAR = 0.01
 """A bar of a smaller share would be a dot."""
 _COLUMN_PX = 300
 """Sections stand side by side where each has so much width."""
@@ -279,7 +279,7 @@ class SummaryList(QWidget):
     def _paint_line(
         self, painter: QPainter, rect: QRect, line: SummaryLine, theme: Theme
     ) -> None:
-        if line.share is not None and line.share >= _LEAST_BAR:
+        if line.share is not None and line.share >= _MIN_BAR:
             px = rect.width() * min(max(line.share, 0), 1)
             bar = QRectF(rect.x(), rect.y() + scaled(20), px, scaled(2))
             painter.fillRect(bar, qcolor(theme.accent))

@@ -72,7 +72,7 @@ def steps_of(
 
 
 class StepsPane(PaintedView):
-    """Steps from A's time per token to B's; a click lights a step's spans.
+    """Steps from A's time per token to B's; a click highlights a step's spans.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ from ggscope.render.compare.timelines import (
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.hit_test import Hit, hit_in_lane, row_at
 from ggscope.render.timeline.prepare import Prepared, PrepareRequest
-from ggscope.render.timeline.scene import HEADER_WIDTH, LitSpans
+from ggscope.render.timeline.scene import HEADER_WIDTH, HighlightedSpans
 from ggscope.render.timeline.tracks.track import TooltipContext, track_of
 from ggscope.sanitize import Html, html, join_html
 from ggscope.session import time_ranges
@@ -46,7 +46,7 @@ from ggscope.views.base.safe_text import add_action
 from ggscope.views.base.widgets import ControlRow, keeps_key
 from ggscope.views.compare.compared import Compared
 
-_KEY, _LIT_KEY = "compare-timelines", "compare-lit"
+_KEY, _HIGHLIGHT_KEY = "compare-timelines", "compare-highlighted"
 _ZOOM_STEP, _KEY_ZOOM, _KEY_PAN = 1.25, 1.5, 0.15
 _NUDGE = 0.02
 """Share of the visible range by which a key moves B."""
@@ -90,11 +90,13 @@ class BothRequest:
         return BothPrepared((a, b), tokens)
 
 
-def _lit(
+def _highlighted(
     indexes: tuple[TraceIndex, TraceIndex], group: SpanGroup, context: TaskContext
-) -> tuple[LitSpans, LitSpans]:
+) -> tuple[HighlightedSpans, HighlightedSpans]:
     """Return the spans of a group on both sides."""
-    a, b = (LitSpans(spans_of_group(index, group, context)) for index in indexes)
+    a, b = (
+        HighlightedSpans(spans_of_group(index, group, context)) for index in indexes
+    )
     return a, b
 
 
@@ -125,7 +127,7 @@ class TimelinesPane(PaintedView):
         self._prepared: BothPrepared | None = None
         self._lane_state = LaneState()
         self._layouts: tuple[LaneLayout, ...] = ()
-        self._lit: tuple[LitSpans, LitSpans] | None = None
+        self._highlighted: tuple[HighlightedSpans, HighlightedSpans] | None = None
         self._scroll = [0.0, 0.0]
         self._cursor: int | None = None
         self._hover = (-1, -1)
@@ -182,8 +184,8 @@ class TimelinesPane(PaintedView):
         if runs == shown and self._indexes is not None:
             return
         self.cancel(_KEY)
-        self.cancel(_LIT_KEY)
-        self._indexes, self._prepared, self._lit = None, None, None
+        self.cancel(_HIGHLIGHT_KEY)
+        self._indexes, self._prepared, self._highlighted = None, None, None
         self._selected_b, self._hover, self._cursor = Selection(), (-1, -1), None
         self._scroll, self._is_new, self.token = [0.0, 0.0], True, 0
         with QSignalBlocker(self.anchor_box):
@@ -245,15 +247,24 @@ class TimelinesPane(PaintedView):
     def _on_selection(self, _: object = None) -> None:
         """Light the spans of a selected group in both."""
         group = self.session.selection.current.group
-        self._lit = None
-        self.cancel(_LIT_KEY)
+        self._highlighted = None
+        self.cancel(_HIGHLIGHT_KEY)
         if group is not None and self._indexes is not None and self.isVisible():
-            request = partial(_lit, self._indexes, SpanGroup(group.by, group.key))
-            self.run(_LIT_KEY, request, self._on_lit, "Finding spans of both runs")
+            request = partial(
+                _highlighted, self._indexes, SpanGroup(group.by, group.key)
+            )
+            self.run(
+                _HIGHLIGHT_KEY,
+                request,
+                self._on_highlighted,
+                "Finding spans of both runs",
+            )
         self.repaint_picture()
 
-    def _on_lit(self, lit: tuple[LitSpans, LitSpans]) -> None:
-        self._lit = lit
+    def _on_highlighted(
+        self, highlighted: tuple[HighlightedSpans, HighlightedSpans]
+    ) -> None:
+        self._highlighted = highlighted
         self.repaint_picture()
 
     # -- alignment ---------------------------------------------------------
@@ -397,10 +408,11 @@ class TimelinesPane(PaintedView):
         # Ids of another trace than that of the tab say nothing here.
         is_own = prepared.sides[_A].index is self.session.index
         own = chosen if is_own and chosen.table == "spans" else Selection()
-        lit, layouts = self._lit or (None, None), self._layouts
+        highlighted, layouts = self._highlighted or (None, None), self._layouts
         a, b = (
             TimelineSide(
-                one.index, layouts[i], title, self._scroll[i], selection, lit[i],
+                one.index, layouts[i], title, self._scroll[i], selection,
+                highlighted[i],
                 self._hover[1] if self._hover[0] == i else -1, one.waiting,
             )
             for i, one, title, selection in (

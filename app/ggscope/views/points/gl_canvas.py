@@ -17,7 +17,7 @@ from ggscope.render.gl.base import gl_module
 from ggscope.render.painter import paint
 from ggscope.render.points import (
     F64,
-    LIT_SIZE,
+    HIGHLIGHT_SIZE,
     PointsGeometry,
     PointsScene,
     points_overlay,
@@ -145,7 +145,9 @@ class PointsCanvas(GlCanvas):
                     np.count_nonzero(_highlighted(scene)[: scene.n_shown])
                 )
                 GL.glClear(GL.GL_DEPTH_BUFFER_BIT)
-                highlighted_points.draw(geometry.matrix, n_highlighted, size * LIT_SIZE)
+                highlighted_points.draw(
+                    geometry.matrix, n_highlighted, size * HIGHLIGHT_SIZE
+                )
         finally:
             array.release()
             GL.glUseProgram(0)

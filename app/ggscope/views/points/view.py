@@ -55,7 +55,7 @@ from ggscope.views.points.request import (
 
 _GL_MODULE = "ggscope.views.points.gl_canvas"
 _IMPORT = "opengl"
-_POINTS, _COLORS, _LIT, _LAYERS = "points", "colors", "lit", "layers"
+_POINTS, _COLORS, _HIGHLIGHTED, _LAYERS = "points", "colors", "highlighted", "layers"
 _BURST_S = 0.6
 """Turns of a wheel within so many seconds are undone together."""
 _MAX_CAMERAS = 100
@@ -180,7 +180,7 @@ class PointsView(PaintedView):
         self._highlighted = self._colors = None
         self._cache = PointsCache()
         self._on_color_by()
-        self._find_lit()
+        self._find_highlighted()
         self._show_renderer()
         self.repaint_picture()
 
@@ -206,22 +206,24 @@ class PointsView(PaintedView):
             self._compute_layers(self.session.trace)
 
     def _on_linked(self, _: object) -> None:
-        self._find_lit()
+        self._find_highlighted()
         if self.session.trace is not None and self.isVisible():
             self._compute_layers(self.session.trace)
 
-    def _find_lit(self) -> None:
+    def _find_highlighted(self) -> None:
         """Look for the points of the selection."""
         placed, linked = self.placed, self.session.linking.linked
         current = self.session.selection.current
         if placed is None or not current or linked.selection != current:
-            self.cancel(_LIT)
-            self._on_lit(placed, None)
+            self.cancel(_HIGHLIGHTED)
+            self._on_highlighted(placed, None)
             return
         request = partial(highlighted_points, placed, linked, self.selected_layer)
-        self.run(_LIT, request, partial(self._on_lit, placed), "3D view")
+        self.run(
+            _HIGHLIGHTED, request, partial(self._on_highlighted, placed), "3D view"
+        )
 
-    def _on_lit(
+    def _on_highlighted(
         self, placed: PlacedPoints | None, highlighted: npt.NDArray[np.bool_] | None
     ) -> None:
         if placed is self.placed:

@@ -68,7 +68,7 @@ from ggscope.views.statistics.tables import (
 _KEY = "statistics"
 _BESIDE_PX, _BELOW_PX = 900, 420
 """In a narrower pane, if it is so high, the histogram lies below the table."""
-_LEAST_FIGURE_PX = 480.0
+_MIN_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
 _STALE_MS = 150
@@ -216,7 +216,7 @@ class StatisticsView(View):
             lacks = (*recipe.lacks, "The command counts all lanes.")
             recipe = replace(recipe, lacks=lacks)
         look = FigureStyle(
-            width=css_px(max(self.width(), scaled(_LEAST_FIGURE_PX))),
+            width=css_px(max(self.width(), scaled(_MIN_FIGURE_PX))),
             theme=self.theme.name,
             seen=True,
         )

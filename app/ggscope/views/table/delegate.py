@@ -127,7 +127,7 @@ class TraceTableModel(QAbstractTableModel):
         self.texts = self._make_texts()
         self._note_change()
 
-    def set_lit(self, spans: I64) -> None:
+    def set_highlighted(self, spans: I64) -> None:
         """Light up these spans (ids, ascending)."""
         if len(spans) or len(self._highlighted):
             self._highlighted = spans

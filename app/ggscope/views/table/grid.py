@@ -415,7 +415,7 @@ class VirtualTable(QAbstractScrollArea):
                     self.rows.paint(painter, box, row, cells, self.state_of(row))
 
     def state_of(self, row: int) -> RowState:
-        """Return how a row is marked: selected, lit, hovered."""
+        """Return how a row is marked: selected, highlighted, hovered."""
         span = self.model.span_at(row)
         return RowState(
             is_active=span == self._active,

@@ -368,7 +368,7 @@ class TableView(View):
     def _on_linked_changed(self, linked: Linked) -> None:
         # Spans that are selected themselves stand out already.
         is_other = linked.selection.table != "spans"
-        self.model.set_lit(linked.spans if is_other else linked.spans[:0])
+        self.model.set_highlighted(linked.spans if is_other else linked.spans[:0])
 
     def _on_reveal_requested(self, span: int) -> None:
         row = self.model.row_of(int(span))

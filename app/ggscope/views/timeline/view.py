@@ -33,7 +33,7 @@ from ggscope.render.timeline.notes import label_at
 from ggscope.render.timeline.prepare import Prepared, PrepareRequest
 from ggscope.render.timeline.scene import (
     HEADER_WIDTH,
-    LitSpans,
+    HighlightedSpans,
     RulerMark,
     TimelineScene,
     TimeScale,
@@ -81,7 +81,7 @@ class TimelineView(PaintedView):
         self._scroll_y = 0.0
         self._hover_span = -1
         self._hovers_wait = False
-        self.lit: LitSpans | None = None
+        self.highlighted: HighlightedSpans | None = None
         self._cursor_tick: int | None = None
         self._zoom_band: TimeRange | None = None
         self._mask_number = 0
@@ -166,12 +166,12 @@ class TimelineView(PaintedView):
         """
         session = self.session
         path = session.critical_path.path
-        self.lit = None
+        self.highlighted = None
         if path is not None:
-            self.lit = LitSpans(np.sort(path.path), chain=path.path)
+            self.highlighted = HighlightedSpans(np.sort(path.path), chain=path.path)
         elif session.linking.linked.selection.table != "spans":
             looked_at = session.linking.current_span
-            self.lit = LitSpans(
+            self.highlighted = HighlightedSpans(
                 session.linking.linked.spans, -1 if looked_at is None else looked_at
             )
         self._canvas.update()
@@ -327,7 +327,7 @@ class TimelineView(PaintedView):
             show_stalls=session.display.shows_stalls,
             show_waits=session.display.shows_waits,
             flash_lane=self._flash_lane,
-            lit=None if self._is_behind else self.lit,
+            highlighted=None if self._is_behind else self.highlighted,
             links=self._drawn_links,
             ruler=self._ruler(),
             waiting=prepared.waiting,

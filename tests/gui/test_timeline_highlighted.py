@@ -1,4 +1,4 @@
-"""Spans of what is selected elsewhere are lit on the timeline."""
+"""Spans of what is selected elsewhere are highlighted on the timeline."""
 
 from collections.abc import Iterator
 
@@ -34,20 +34,20 @@ def view(qtbot: QtBot, session: Session) -> Iterator[TimelineView]:
     view.release()
 
 
-def lit(view: TimelineView) -> list[int]:
+def highlighted(view: TimelineView) -> list[int]:
     scene = view.scene(1000, 500, 1.0)
     assert scene is not None
-    return [] if scene.lit is None else scene.lit.ids.tolist()
+    return [] if scene.highlighted is None else scene.highlighted.ids.tolist()
 
 
 def test_tensor_lights_its_spans_and_a_span_lights_none(
     view: TimelineView, session: Session
 ) -> None:
     session.selection.select_tensor(1)
-    assert lit(view) == session.linking.linked.spans.tolist() != []
+    assert highlighted(view) == session.linking.linked.spans.tolist() != []
 
     session.selection.select_span(1)
-    assert lit(view) == []
+    assert highlighted(view) == []
 
 
 def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -> None:
@@ -55,7 +55,7 @@ def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -
     view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
 
-    assert lit(view) == session.linking.linked.spans.tolist()
+    assert highlighted(view) == session.linking.linked.spans.tolist()
     view.release()
 
 
@@ -68,11 +68,11 @@ def test_step_frames_the_span_that_is_looked_at(
 
     scene = view.scene(1000, 500, 1.0)
     assert scene is not None
-    assert scene.lit is not None
-    assert scene.lit.looked_at == session.linking.current_span
+    assert scene.highlighted is not None
+    assert scene.highlighted.looked_at == session.linking.current_span
 
 
-def test_click_on_a_lit_span_selects_it_and_ends_the_light(
+def test_click_on_a_highlighted_span_selects_it_and_ends_the_light(
     view: TimelineView, session: Session
 ) -> None:
     session.selection.select_tensor(1)
@@ -93,4 +93,4 @@ def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     QTest.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=place)
 
     assert session.selection.current == Selection("spans", (span,))
-    assert lit(view) == []
+    assert highlighted(view) == []

@@ -1,4 +1,4 @@
-"""Lit spans are where they are drawn, whatever the zoom, and cost what is in view."""
+"""Highlighted spans lie at the right places at any zoom and cost what is in view."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -10,20 +10,28 @@ from ggscope.model.units import TimeRange
 from ggscope.render.batch import RectBatch
 from ggscope.render.theme import theme, with_alpha
 from ggscope.render.timeline.compose import compose_timeline
-from ggscope.render.timeline.marks import LIT_SHARE, NARROW_SHARE, lit_batches
-from ggscope.render.timeline.scene import LitSpans, TimelineGeometry, TimelineScene
+from ggscope.render.timeline.marks import (
+    HIGHLIGHT_SHARE,
+    NARROW_SHARE,
+    highlight_batches,
+)
+from ggscope.render.timeline.scene import (
+    HighlightedSpans,
+    TimelineGeometry,
+    TimelineScene,
+)
 from scenes import make_scene
 
 YELLOW = theme("dark").selection
-TINTS = tuple(with_alpha(YELLOW, share) for share in (LIT_SHARE, NARROW_SHARE))
+TINTS = tuple(with_alpha(YELLOW, share) for share in (HIGHLIGHT_SHARE, NARROW_SHARE))
 Box = tuple[float, float]
 
 
-def lit_boxes(scene: TimelineScene) -> list[Box]:
+def highlighted_boxes(scene: TimelineScene) -> list[Box]:
     """Return x0 and x1 of every tint, rounded to a hundredth of a pixel."""
     geometry = TimelineGeometry(scene)
     boxs: list[Box] = []
-    for batch in lit_batches(geometry, geometry.visible_boxes()):
+    for batch in highlight_batches(geometry, geometry.visible_boxes()):
         assert isinstance(batch, RectBatch)
         some = np.isin(batch.fill, np.array(TINTS, np.uint32))
         boxs += zip(
@@ -34,17 +42,17 @@ def lit_boxes(scene: TimelineScene) -> list[Box]:
     return sorted(boxs)
 
 
-def lit(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
-    spans = LitSpans(np.array(sorted(ids), np.int64))
-    return make_scene(trace, height=4000, lit=spans, **values)  # type: ignore[arg-type]
+def highlighted(trace: Trace, ids: list[int], **values: object) -> TimelineScene:
+    spans = HighlightedSpans(np.array(sorted(ids), np.int64))
+    return make_scene(trace, height=4000, highlighted=spans, **values)  # type: ignore[arg-type]
 
 
-def test_span_is_lit_on_each_lane_that_shows_it() -> None:
+def test_span_is_highlighted_on_each_lane_that_shows_it() -> None:
     trace = builders.llama_like_trace(tokens=2, layers=2, threads=1)
-    scene = lit(trace, [3, 40])
+    scene = highlighted(trace, [3, 40])
     time = TimelineGeometry(scene).time
 
-    boxes = lit_boxes(scene)
+    boxes = highlighted_boxes(scene)
 
     for span in (3, 40):
         ends = np.array([trace.spans.start[span], trace.spans.end[span]])
@@ -56,20 +64,23 @@ def test_span_is_lit_on_each_lane_that_shows_it() -> None:
     assert len(boxes) == 4
 
 
-def test_nothing_is_lit_without_spans_or_out_of_view() -> None:
+def test_nothing_is_highlighted_without_spans_or_out_of_view() -> None:
     trace = builders.llama_like_trace()
 
-    assert lit_boxes(make_scene(trace)) == []
-    assert lit_boxes(lit(trace, [])) == []
+    assert highlighted_boxes(make_scene(trace)) == []
+    assert highlighted_boxes(highlighted(trace, [])) == []
     late = int(trace.spans.start[0]) + 10_000_000
-    assert lit_boxes(lit(trace, [0], visible=TimeRange(late, late + 1000))) == []
-    assert lit_boxes(lit(trace, [10**6])) == []
+    assert (
+        highlighted_boxes(highlighted(trace, [0], visible=TimeRange(late, late + 1000)))
+        == []
+    )
+    assert highlighted_boxes(highlighted(trace, [10**6])) == []
 
 
-def test_long_span_that_began_before_the_view_is_lit() -> None:
+def test_long_span_that_began_before_the_view_is_highlighted() -> None:
     trace = builders.spans_trace([0, 10, 200], [9, 190, 201], op=1)
 
-    boxes = lit_boxes(lit(trace, [1, 2], visible=TimeRange(100, 150)))
+    boxes = highlighted_boxes(highlighted(trace, [1, 2], visible=TimeRange(100, 150)))
 
     assert len(boxes) == 1
 
@@ -78,14 +89,14 @@ def test_spans_without_length_at_one_tick_are_all_found() -> None:
     trace = builders.spans_trace([0, 5, 5, 5, 9], [5, 5, 5, 5, 12], op=1)
 
     for span in range(5):
-        assert len(lit_boxes(lit(trace, [span]))) >= 1
+        assert len(highlighted_boxes(highlighted(trace, [span]))) >= 1
 
 
-def test_very_many_spans_cost_few_boxes_and_every_column_stays_lit() -> None:
+def test_very_many_spans_cost_few_boxes_and_every_column_stays_highlighted() -> None:
     n = 50_000
     trace = builders.spans_trace(np.arange(n) * 10, np.arange(n) * 10 + 5, op=1)
 
-    boxes = lit_boxes(lit(trace, list(range(n))))
+    boxes = highlighted_boxes(highlighted(trace, list(range(n))))
 
     assert len(boxes) <= 2
     time = TimelineGeometry(make_scene(trace)).time
@@ -95,8 +106,8 @@ def test_very_many_spans_cost_few_boxes_and_every_column_stays_lit() -> None:
 
 def test_span_that_is_looked_at_has_a_frame_of_its_own() -> None:
     trace = builders.llama_like_trace(tokens=1, layers=1, threads=1)
-    plain = make_scene(trace, lit=LitSpans(np.array([3])))
-    framed = make_scene(trace, lit=LitSpans(np.array([3]), looked_at=3))
+    plain = make_scene(trace, highlighted=HighlightedSpans(np.array([3])))
+    framed = make_scene(trace, highlighted=HighlightedSpans(np.array([3]), looked_at=3))
 
     def n_yellow(scene: TimelineScene) -> int:
         batches = compose_timeline(scene).batches
@@ -114,13 +125,13 @@ def test_span_that_is_looked_at_has_a_frame_of_its_own() -> None:
     begin=st.integers(0, 20_000),
     width=st.integers(20, 40_000),
 )
-def test_lit_pixels_are_those_of_the_spans_in_view(
+def test_highlighted_pixels_are_those_of_the_spans_in_view(
     seed: int, ids: set[int], begin: int, width: int
 ) -> None:
     trace = builders.random_trace(seed, 120, lanes=3, layers=0)
     visible = TimeRange(begin, begin + width)
 
-    boxes = lit_boxes(lit(trace, sorted(ids), visible=visible))
+    boxes = highlighted_boxes(highlighted(trace, sorted(ids), visible=visible))
 
     time = TimelineGeometry(make_scene(trace, visible=visible)).time
     expected, covered = np.zeros(1000, np.bool_), np.zeros(1000, np.bool_)
