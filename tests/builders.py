@@ -448,9 +448,9 @@ def npu_like_trace(tiles: int = 20) -> Trace:
     return finished(builder, name="run.nputrace.json", format="npu")
 
 
-def statistics(trace: Trace, by: By = "op", **wanted: Any) -> list[StatRow]:
+def statistics(trace: Trace, by: By = "op", **options: Any) -> list[StatRow]:
     """Return the rows of `stat_table`, longest total first."""
-    return list(stat_table(trace, by, **wanted).rows)
+    return list(stat_table(trace, by, **options).rows)
 
 
 def token_trace(tokens: Sequence[tuple[int, int, int]]) -> Trace:

@@ -81,7 +81,7 @@ def find_events(
     window_bytes: int = 0,
     max_label: int = 4096,
     missing: int = 0,
-    wanted: EventOptions | None = None,
+    options: EventOptions | None = None,
     context: ReadContext | None = None,
 ) -> Found:
     """Scan a whole file in memory.
@@ -92,20 +92,20 @@ def find_events(
     compiled_bytes : not 0: bytes per block of the compiled collector.
     missing : so many bytes are cut off as soon as the size is known.
     """
-    wanted, capacity = wanted or EventOptions(), 3
+    options, capacity = options or EventOptions(), 3
     collector: EventCollector | NumpyCollector
     if compiled_bytes:
         collector = EventCollector(
-            wanted, capacity, LAYOUT_BY_ID[layout], window_bytes=compiled_bytes
+            options, capacity, LAYOUT_BY_ID[layout], window_bytes=compiled_bytes
         )
     else:
-        collector = NumpyCollector(wanted, capacity, walker_bytes=walker_bytes)
+        collector = NumpyCollector(options, capacity, walker_bytes=walker_bytes)
     noting = _Noting(collector)
-    least = window_bytes or collector.window_bytes + 2 * max_label
+    window_size = window_bytes or collector.window_bytes + 2 * max_label
     source = viz.InMemory(data[: len(data) - missing])
-    window = Window(source, len(data), least)
+    window = Window(source, len(data), window_size)
     walk = Walk(window, LAYOUT_BY_ID[layout], max_label)
-    scan = StreamScan(walk, noting, HEADER_BYTES, stop_row=wanted.stop)
+    scan = StreamScan(walk, noting, HEADER_BYTES, stop_row=options.stop)
     for _ in scan.stretches(context or ReadContext()):
         pass
     offsets = np.append(noting.starts, scan.position)

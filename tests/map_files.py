@@ -79,6 +79,6 @@ def codes(trace: Trace) -> dict[str, int]:
     return {w.code: w.count for w in trace.warnings}
 
 
-def told(trace: Trace, code: str) -> str:
+def message_of(trace: Trace, code: str) -> str:
     """Return the message of a warning."""
     return next(w.message for w in trace.warnings if w.code == code)

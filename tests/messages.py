@@ -14,7 +14,7 @@ def toast(page: Page, key: str = "") -> Toast:
     return shown[-1]
 
 
-def said(page: Page, key: str = "") -> str:
+def newest_message(page: Page, key: str = "") -> str:
     """Return the text of the newest message; "" = nothing is said."""
     shown = [t for t in page.messages.toasts if key in ("", t.message.key)]
     return shown[-1].text.text() if shown else ""

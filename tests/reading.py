@@ -19,7 +19,7 @@ class Reading:
     def __init__(self) -> None:
         self.go = threading.Event()
         self.go.set()
-        self.asked: list[tuple[Path, str | None, dict[str, str]]] = []
+        self.requests: list[tuple[Path, str | None, dict[str, str]]] = []
         self.early: list[object] = []
         self.estimate: Estimate | None = None
         self.result: object = llama_like_trace(tokens=2, layers=2)
@@ -33,7 +33,7 @@ class Reading:
         admit: Callable[[Estimate], None] | None = None,
     ) -> object:
         assert context is not None
-        self.asked.append((path, reader_id, dict(context.options)))
+        self.requests.append((path, reader_id, dict(context.options)))
         if admit is not None and self.estimate is not None:
             admit(self.estimate)
         context.progress(10, 100)
@@ -44,9 +44,9 @@ class Reading:
         context.check_cancelled()
         if isinstance(self.result, Exception):
             raise self.result
-        asked = context.options.get("range", "0:")
-        if asked != "0:" and isinstance(self.result, Trace):
-            note = ReadWarning(Severity.INFO, "range_read", f"Records {asked}.")
+        chosen_range = context.options.get("range", "0:")
+        if chosen_range != "0:" and isinstance(self.result, Trace):
+            note = ReadWarning(Severity.INFO, "range_read", f"Records {chosen_range}.")
             return replace(self.result, warnings=(*self.result.warnings, note))
         return self.result
 

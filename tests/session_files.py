@@ -52,14 +52,14 @@ def reading_trace(
     tensor = np.array([names.index(text) for text, _, _ in reads], np.int32)
     offset = np.array([o for _, o, _ in reads], np.int64)
     size = np.array([s for _, _, s in reads], np.int64)
-    least = np.full(len(names), -1, np.int64)
+    first_offset = np.full(len(names), -1, np.int64)
     for row, at in zip(tensor.tolist(), offset.tolist(), strict=True):
-        least[row] = at if least[row] < 0 else min(least[row], at)
+        first_offset[row] = at if first_offset[row] < 0 else min(first_offset[row], at)
     largest = np.full(len(names), -1, np.int64)
     np.maximum.at(largest, tensor, size)
     builder.tensors = Tensors(
         name=builder.strings.intern_many(names),
-        offset=least,
+        offset=first_offset,
         size=largest,
         layer=np.full(len(names), -1, np.int16),
         expert=np.full(len(names), -1, np.int16),

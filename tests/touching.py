@@ -40,8 +40,8 @@ class Hand:
 
     def __init__(self) -> None:
         self._arrivals = _Arrivals()
-        asked = ["xdotool", "getmouselocation", "--shell"]
-        result = subprocess.run(asked, check=True, capture_output=True, text=True)
+        command = ["xdotool", "getmouselocation", "--shell"]
+        result = subprocess.run(command, check=True, capture_output=True, text=True)
         values = dict(line.split("=") for line in result.stdout.split())
         self._at: tuple[int, int] = int(values["X"]), int(values["Y"])
         app = QApplication.instance()

@@ -143,7 +143,7 @@ def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         ("false", "false exited with code 1"),
         ("no-such-llama", "cannot be started"),
@@ -152,10 +152,10 @@ def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_what_fails_is_named(
-    command: str, told: str, capsys: pytest.CaptureFixture[str]
+    command: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ab", "-a", "true", "-b", command, "--rounds", "1"]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n", [1, 5, 6])

@@ -45,7 +45,7 @@ def captured(out: Path) -> list[str]:
     return [*run, "-o", str(out), "--"]
 
 
-def told(line: list[str]) -> subprocess.CompletedProcess[bytes]:
+def run_passive(line: list[str]) -> subprocess.CompletedProcess[bytes]:
     calm = os.environ | {"OMP_WAIT_POLICY": "passive"}  # the cores are shared
     return subprocess.run(
         line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60,
@@ -92,8 +92,8 @@ def test_completion_is_traced_as_it_is(
     line = command(built(kind), tiny_models[model], threads)
     out = tmp_path / "out.bin"
 
-    plain = [told(line) for _ in range(2)]
-    traced = told(captured(out) + line)
+    plain = [run_passive(line) for _ in range(2)]
+    traced = run_passive(captured(out) + line)
 
     assert traced.returncode == 0, traced.stderr
     # By itself, too, this program often ends before it has printed its last words.
@@ -139,7 +139,7 @@ def test_library_that_calls_itself_directly_tells_begins(
     line = command(program, tiny_models["nano-moe"], threads)
     env = ["env", f"LD_LIBRARY_PATH={tmp_path}", "OMP_WAIT_POLICY=passive"]
 
-    done = told([*env, *captured(out), *line])
+    done = run_passive([*env, *captured(out), *line])
 
     assert done.returncode == 0, done.stderr
     sidecar = facts_of(out)
@@ -177,7 +177,7 @@ def served(line: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
             child.communicate(timeout=30)
 
 
-def asked(port: int, prompt: str) -> str:
+def completed(port: int, prompt: str) -> str:
     question = {"prompt": prompt, "n_predict": TOKENS, "temperature": 0, "seed": 1}
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/completion", json.dumps(question).encode(),
@@ -201,9 +201,9 @@ def test_server_is_traced_while_it_answers(
     line += ["-t", "1", "-np", "2", "-c", "256", "--no-warmup", "--port", str(port)]
 
     with served(line, port):
-        plain = [asked(port, prompt) for prompt in PROMPTS]
+        plain = [completed(port, prompt) for prompt in PROMPTS]
     with served(captured(out) + line, port) as child, ThreadPoolExecutor(2) as pool:
-        traced = list(pool.map(lambda prompt: asked(port, prompt), PROMPTS))
+        traced = list(pool.map(lambda prompt: completed(port, prompt), PROMPTS))
 
     assert child.returncode == 0
     assert traced == plain
@@ -227,7 +227,7 @@ def test_server_with_a_draft_model_lacks_no_op(
         served([*captured(out), *line, "--port", str(port)], port) as child,
         ThreadPoolExecutor(2) as pool,
     ):
-        list(pool.map(lambda prompt: asked(port, prompt), PROMPTS))
+        list(pool.map(lambda prompt: completed(port, prompt), PROMPTS))
 
     assert child.returncode == 0
     sidecar = check_trace(out, 1)
@@ -273,7 +273,7 @@ def test_two_backends_tell_their_splits_and_copies(
     line += ["--rpc", f"127.0.0.1:{port}", "-ngl", str(n_layers)]
 
     with remote_backend(port):
-        done = told(captured(out) + line)
+        done = run_passive(captured(out) + line)
 
     assert done.returncode == 0, done.stderr
     sidecar = facts_of(out)
@@ -343,8 +343,8 @@ def test_static_program_runs_untraced_and_learns_why(
     out = tmp_path / "out.bin"
 
     report = doctor.examine(program)
-    required = told(captured(out) + line)
-    lax = told([word for word in captured(out) if word != "--require"] + line)
+    required = run_passive(captured(out) + line)
+    lax = run_passive([word for word in captured(out) if word != "--require"] + line)
 
     assert (report.linkage, report.works) == ("static", False)
     assert "ggscope-capture codemod" in report.advice

@@ -212,7 +212,7 @@ def test_missing_file_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "message"),
     [
         ({"logging": 1}, "logging must be an object"),
         ('{"instrumentation": {"layers": 3}, "ui": {}, "ui": {}}', "has ui twice"),
@@ -230,7 +230,7 @@ def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_value_is_told_and_the_others_count(
-    document: Any, told: str, tmp_path: Path
+    document: Any, message: str, tmp_path: Path
 ) -> None:
     if isinstance(document, dict):
         document = {
@@ -244,7 +244,7 @@ def test_wrong_value_is_told_and_the_others_count(
 
     (problem,) = settings.problems
     assert str(path) in problem
-    assert told in problem
+    assert message in problem
     assert settings.is_read
     assert settings.settings.layers == (3,)
     assert settings.settings.verbose is isinstance(document, dict)
@@ -323,15 +323,15 @@ def test_command_explains_origins(
 
 
 @pytest.mark.parametrize("width", [72, 80, 110, 200])
-@pytest.mark.parametrize("words", [["config"], ["config", "--explain"]])
+@pytest.mark.parametrize("arguments", [["config"], ["config", "--explain"]])
 def test_table_fits_the_terminal(
-    words: list[str], width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("COLUMNS", str(width))
     path = written(tmp_path / ("c" * 60 + ".json"), SEED)
 
-    assert main([*words, "--config", str(path)]) == 0
+    assert main([*arguments, "--config", str(path)]) == 0
 
     place, *lines = capsys.readouterr().out.splitlines()
     assert place == f"file: {path}"

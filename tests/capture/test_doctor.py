@@ -51,7 +51,7 @@ def linked(folder: Path, lib: str, function: str) -> Path:
     return compiled(folder / "llama-completion", main, *flags)
 
 
-def told(program: Path) -> str:
+def report_text(program: Path) -> str:
     """Return what is said of a file that may be damaged."""
     try:
         report = doctor.examine(program)
@@ -243,7 +243,7 @@ def test_every_cut_of_a_program_is_told_in_words(tmp_path: Path) -> None:
 
     for cut in range(0, len(content), 311):
         program.write_bytes(content[:cut])
-        assert str(program) in told(program)
+        assert str(program) in report_text(program)
 
 
 def test_every_changed_byte_of_the_heads_is_told_in_words(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_every_changed_byte_of_the_heads_is_told_in_words(tmp_path: Path) -> Non
         changed = bytearray(content)
         changed[place] ^= 0xFF
         program.write_bytes(changed)
-        assert str(program) in told(program)
+        assert str(program) in report_text(program)
 
 
 def test_command_prints_the_contract(

@@ -182,15 +182,15 @@ def test_launcher_says_that_there_is_no_room(
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("most", "is_traced"), [(600 << 10, False), (3 << 20, True)])
+@pytest.mark.parametrize(("limit", "is_traced"), [(600 << 10, False), (3 << 20, True)])
 def test_limit_of_file_sizes_ends_no_program(
-    most: int, is_traced: bool, program: Path, variables: Variables, rings: Path
+    limit: int, is_traced: bool, program: Path, variables: Variables, rings: Path
 ) -> None:
     """The system would end it by a signal where a file grows beyond."""
     done = subprocess.run(
         [str(program), str(NODES), "20"],
         env=direct(variables, rings / "ring"), capture_output=True, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
 
     assert done.returncode == 0
@@ -347,7 +347,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
     (report,) = recording.ring_statuses(rings)
     viewer, saved = ProgramSource(report.path), tmp_path / "saved.bin"
 
-    def heard(n: int) -> bool:
+    def is_received(n: int) -> bool:
         viewer.poll()
         return viewer.status().records == n
 
@@ -359,15 +359,15 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
     try:
         child.stdin.write(b"\n" * 4)
         child.stdin.flush()
-        wait_for(lambda: heard(5 * NODES))
+        wait_for(lambda: is_received(5 * NODES))
         child.kill()
         child.wait()
         if goes_on:
             wait_for(is_kept_here)
         with child.stdin:
             child.stdin.write(b"\n" * 16)  # the program goes on to its end
-        wait_for(lambda: heard(20 * NODES))
-        wait_for(lambda: not heard(0) and viewer.status().state is State.ENDED)
+        wait_for(lambda: is_received(20 * NODES))
+        wait_for(lambda: not is_received(0) and viewer.status().state is State.ENDED)
         entries = viewer.status().recording
         made = save_recording(entries, saved, lambda *_: None, lambda: None)
     finally:

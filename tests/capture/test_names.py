@@ -21,7 +21,7 @@ LONG_TEXT = 1_000
 """Longer lines say nothing that a person reads."""
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     code = main([*map(str, arguments)])
     return code, capsys.readouterr().err
 
@@ -40,7 +40,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 def test_names_that_are_too_long_are_told_so(
     command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, report = said(capsys, *(word.format(name) for word in command))
+    code, report = run_command(capsys, *(word.format(name) for word in command))
 
     assert code == 1
     assert "the name is too long" in report
@@ -119,7 +119,7 @@ def test_ring_that_is_not_there_is_told_by_name(
 ) -> None:
     path = str(tmp_path / "nothing")
 
-    code, report = said(capsys, command, path, "-o", str(tmp_path / "out.bin"))
+    code, report = run_command(capsys, command, path, "-o", str(tmp_path / "out.bin"))
 
     assert code == 1
     assert report == f"ggscope-capture: {path}: No such file or directory\n"

@@ -57,12 +57,12 @@ def runs(
     return Runs()
 
 
-@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize(("package", "entry_point"), TARGETS)
 @pytest.mark.parametrize("model", ["nano", "nano-moe"])
 def test_every_computed_node_has_a_record(
-    package: str, door: str, model: str, runs: dict[tuple[str, str, str], Traced]
+    package: str, entry_point: str, model: str, runs: dict[tuple[str, str, str], Traced]
 ) -> None:
-    traced = runs[package, door, model]
+    traced = runs[package, entry_point, model]
     steps = traced.facts["steps"][0]
 
     check_records(traced, lanes=1, graphs=len(steps))
@@ -72,11 +72,11 @@ def test_every_computed_node_has_a_record(
     assert traced.control["state"] == RingState.ENDED
 
 
-@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize(("package", "entry_point"), TARGETS)
 def test_tokens_and_positions_are_those_of_the_program(
-    package: str, door: str, runs: dict[tuple[str, str, str], Traced]
+    package: str, entry_point: str, runs: dict[tuple[str, str, str], Traced]
 ) -> None:
-    traced = runs[package, door, "nano"]
+    traced = runs[package, entry_point, "nano"]
     steps = traced.facts["steps"][0]
     at = 0
 
@@ -88,16 +88,16 @@ def test_tokens_and_positions_are_those_of_the_program(
         at += len(tokens)
 
 
-@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize(("package", "entry_point"), TARGETS)
 @pytest.mark.parametrize("model", ["nano", "nano-moe"])
 def test_weights_lie_where_the_gguf_package_says(
     package: str,
-    door: str,
+    entry_point: str,
     model: str,
     runs: dict[tuple[str, str, str], Traced],
     tiny_models: dict[str, Path],
 ) -> None:
-    traced = runs[package, door, model]
+    traced = runs[package, entry_point, model]
     tensors = gguf.GGUFReader(tiny_models[model]).tensors
     expected = {t.name: (int(t.data_offset), int(t.n_bytes)) for t in tensors}
 
@@ -126,11 +126,11 @@ def test_weights_lie_where_the_gguf_package_says(
     assert used == set(expected)
 
 
-@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize(("package", "entry_point"), TARGETS)
 def test_experts_of_the_router_are_those_that_were_computed(
-    package: str, door: str, runs: dict[tuple[str, str, str], Traced]
+    package: str, entry_point: str, runs: dict[tuple[str, str, str], Traced]
 ) -> None:
-    traced = runs[package, door, "nano-moe"]
+    traced = runs[package, entry_point, "nano-moe"]
 
     messages: list[dict[tuple[int, int], np.ndarray]] = []
     for kind in (FrameType.EXPERTS, FrameType.ROUTER):
@@ -153,10 +153,10 @@ def test_experts_of_the_router_are_those_that_were_computed(
     assert all(np.array_equal(computed[key], routed[key]) for key in computed)
 
 
-@pytest.mark.parametrize(("package", "door"), TARGETS)
+@pytest.mark.parametrize(("package", "entry_point"), TARGETS)
 def test_output_is_the_same_without_the_tracer(
     package: str,
-    door: str,
+    entry_point: str,
     runs: dict[tuple[str, str, str], Traced],
     request: pytest.FixtureRequest,
     tiny_models: dict[str, Path],
@@ -168,7 +168,7 @@ def test_output_is_the_same_without_the_tracer(
 
     plain = subprocess.run(line, capture_output=True, check=True).stdout
 
-    assert runs[package, door, "nano"].stdout == plain
+    assert runs[package, entry_point, "nano"].stdout == plain
 
 
 def test_all_doors_tell_the_same(runs: dict[tuple[str, str, str], Traced]) -> None:

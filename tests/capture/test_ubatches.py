@@ -63,13 +63,13 @@ class Program:
     """A program that computes batches: each call in ubatches of some of its rows."""
 
     library: ctypes.CDLL
-    _kept: list[object] = field(default_factory=list)
+    _referenced: list[object] = field(default_factory=list)
 
     def numbers(self, values: Sequence[int] | None) -> ctypes.Array | None:
         if values is None:
             return None
         made = (ctypes.c_int32 * max(len(values), 1))(*values)
-        self._kept.append(made)
+        self._referenced.append(made)
         return made
 
     def decode(
@@ -99,7 +99,7 @@ class Program:
         lists = [self.numbers(row[2]) for row in rows]
         pointers = (ctypes.c_void_p * len(rows))(*map(ctypes.addressof, lists))
         outputs = (ctypes.c_int8 * len(rows))(*(row[3] for row in rows))
-        self._kept += [pointers, outputs]
+        self._referenced += [pointers, outputs]
         columns = [
             self.numbers([row[0] for row in rows]),
             self.numbers([row[1] for row in rows]) if positions else None,
@@ -180,9 +180,14 @@ def rows(
     first: int, n: int, sequence: int = 0, *, output: str = "last", token: int = 100
 ) -> list[Row]:
     """Return tokens of one sequence that follow each other."""
-    asked = {"last": [False] * (n - 1) + [True], "all": [True] * n, "none": [False] * n}
+    outputs = {
+        "last": [False] * (n - 1) + [True],
+        "all": [True] * n,
+        "none": [False] * n,
+    }
     return [
-        (token + first + i, first + i, (sequence,), asked[output][i]) for i in range(n)
+        (token + first + i, first + i, (sequence,), outputs[output][i])
+        for i in range(n)
     ]
 
 

@@ -199,10 +199,10 @@ def test_a_terminal_shows_how_far_a_batch_is(monkeypatch, tmp_path: Path) -> Non
     paths = [tmp_path / name for name in ("a.bin", "b.bin")]
     for path in paths:
         path.write_text("junk")
-    words = [*map(str, paths), "-o", str(tmp_path / "out")]
+    forwarded = [*map(str, paths), "-o", str(tmp_path / "out")]
 
     def run(files: list[Path], *, quiet: bool) -> jobs.Results:
-        values = {"files": files, "command": "export", "forwarded": words}
+        values = {"files": files, "command": "export", "forwarded": forwarded}
         return jobs.run_files(arguments(jobs=1, quiet=quiet, **values), files)
 
     assert len(run(paths[:1], quiet=True).objects) == 1

@@ -58,11 +58,11 @@ def test_ten_gigabytes_of_zeros_take_little_memory(name, zeros, tmp_path: Path) 
 
     peak = int(done.stderr.rpartition("peak ")[2])
     assert peak < _MAX_MB << 10
-    told = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode in (0, 1, 3)
     if name in ("chrome", "pprof"):
-        assert "400 times its size" in told
-        assert "gzip -d" in told
+        assert "400 times its size" in output
+        assert "gzip -d" in output
     else:
-        assert path.name in told
-        assert "unknown file format" in told
+        assert path.name in output
+        assert "unknown file format" in output

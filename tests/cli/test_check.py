@@ -121,9 +121,14 @@ def test_report_says_how_complete_a_file_is(run, built, tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [".md", ".html"])
 def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
     report, file = tmp_path / f"report{suffix}", tmp_path / "lying.json"
-    lie = {"cycles_total": 100, "te": {"per_engine": [{"id": 0, "utilization": 0.5}]}}
+    wrong_metrics = {
+        "cycles_total": 100,
+        "te": {"per_engine": [{"id": 0, "utilization": 0.5}]},
+    }
     spans = npu_files.engine(0, 80), npu_files.engine(80, 100, engine="VE")
-    file.write_text(json.dumps(npu_files.document(*spans, summary_metrics=lie)))
+    file.write_text(
+        json.dumps(npu_files.document(*spans, summary_metrics=wrong_metrics))
+    )
 
     answer = run("check", file, "--report", report)
 

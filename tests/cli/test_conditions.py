@@ -61,16 +61,16 @@ def test_unfinished_kinds_of_models_are_told_apart(run, tmp_path) -> None:
 
 
 def test_slices_of_experts_are_counted_where_they_are_listed(run, tmp_path) -> None:
-    def said(*names: str) -> str:
+    def shown(*names: str) -> str:
         rows = [map_files.row(name, 700 * i, 700) for i, name in enumerate(names)]
         path = tmp_path / "memory-map.json"
         path.write_text(map_files.document(*rows))
         return run("info", path).out
 
     stack = "blk.0.ffn_up_exps.weight"
-    slices = said(f"{stack}[0]", f"{stack}[1]")
+    slices = shown(f"{stack}[0]", f"{stack}[1]")
     assert "(2 slices of experts listed)" in slices
-    assert "slices of experts" not in said(stack)
+    assert "slices of experts" not in shown(stack)
 
 
 @pytest.mark.parametrize("command", [("open",), ("bench",)])
@@ -89,7 +89,7 @@ def test_paths_that_lead_nowhere_are_told(run, monkeypatch, tmp_path, command) -
 
 
 def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> None:
-    def said(*steps: tuple[int, int, int]) -> str:
+    def shown(*steps: tuple[int, int, int]) -> str:
         events = [
             ggmlviz_files.Event(kind, 1000 + 10 * i, pointer, 0, size)
             for i, (kind, pointer, size) in enumerate(steps)
@@ -99,7 +99,7 @@ def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> No
 
     first = [(4, 10, 100), (5, 10, 0)]
 
-    assert new_statements(said(*first, (4, 10, 50)), said(*first, (4, 11, 50)))
+    assert new_statements(shown(*first, (4, 10, 50)), shown(*first, (4, 11, 50)))
 
 
 def test_ops_that_no_record_tells_of_have_rows_without_figures(
@@ -177,13 +177,13 @@ def test_self_test_as_json_names_the_samples_and_what_failed(run, monkeypatch) -
 
 
 def test_probe_of_the_graphics_card_that_dies_is_told(run, monkeypatch) -> None:
-    def said(code: int) -> str:
+    def shown(code: int) -> str:
         done = subprocess.CompletedProcess([], code, '{"OpenGL": "4.6"}', "")
         monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
         return run("info", "--system").out
 
     monkeypatch.setenv("DISPLAY", ":1")
-    assert new_statement(said(3), said(0))
+    assert new_statement(shown(3), shown(0))
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="rings need Linux")

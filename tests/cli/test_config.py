@@ -129,12 +129,12 @@ def test_settings_of_the_window_are_listed_too(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [80, 100, 180])
-@pytest.mark.parametrize("words", [["config"], ["config", "--explain"]])
-def test_table_fits_the_terminal(run, tmp_path, monkeypatch, width, words):
+@pytest.mark.parametrize("arguments", [["config"], ["config", "--explain"]])
+def test_table_fits_the_terminal(run, tmp_path, monkeypatch, width, arguments):
     monkeypatch.setenv("COLUMNS", str(width))
     path = written(tmp_path / "c.json", SEED)
 
-    _, *lines = run(*words, "-c", path).out.splitlines()
+    _, *lines = run(*arguments, "-c", path).out.splitlines()
 
     assert max(map(len, lines)) <= width
     assert lines[0].split()[0] == "setting"
@@ -158,14 +158,14 @@ def test_wrong_value_is_told_and_the_command_goes_on(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("level", "said"),
+    ("level", "is_logged"),
     [("DEBUG", True), ("debug", True), ("Warn", False), ("ERROR", False)],
 )
-def test_levels_are_taken_in_any_case(shell, level, said):
+def test_levels_are_taken_in_any_case(shell, level, is_logged):
     answer = shell("info", SAMPLE, "--log-level", level)
 
     assert answer.code == 0
-    assert ("DEBUG ggscope." in answer.err) is said
+    assert ("DEBUG ggscope." in answer.err) is is_logged
 
 
 def test_log_lines_have_what_the_file_says(shell, tmp_path):

@@ -113,7 +113,7 @@ def test_part_of_a_trace_is_converted(run, trace, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--to", "token-json"),
         ("-o", "x"),
@@ -121,8 +121,8 @@ def test_part_of_a_trace_is_converted(run, trace, tmp_path) -> None:
         ("--to", "token-json", "-o", "x", "--schema", "64"),
     ],
 )
-def test_missing_and_unknown_words_are_usage_errors(run, trace, words) -> None:
-    assert run("convert", trace, *words).code == 2
+def test_missing_and_unknown_words_are_usage_errors(run, trace, arguments) -> None:
+    assert run("convert", trace, *arguments).code == 2
 
 
 def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:

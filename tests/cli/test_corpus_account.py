@@ -84,7 +84,7 @@ class Sums:
     open_by_op: Counter = field(default_factory=Counter)
     file: int = 0
     file_open: int = 0
-    asked: int = 0
+    requested: int = 0
     cache_read: int = 0
     cache_read_open: int = 0
     cache_written_open: int = 0
@@ -132,7 +132,7 @@ def sums_of(records: list[Rec], names: dict[int, str], layout: str) -> Sums:
             if in_file:
                 sums.file += known
                 sums.file_open += open_
-                sums.asked += known if op != "GET_ROWS" else 0
+                sums.requested += known if op != "GET_ROWS" else 0
             elif s.name.startswith("cache_"):
                 if op == "SET_ROWS":
                     sums.cache_written_open += open_
@@ -157,7 +157,7 @@ def case(request) -> tuple[Path, Sums]:
     return path, sums_of(decode(path.read_bytes(), layout), names, layout)
 
 
-def asked(run, *text: object) -> dict:
+def json_of(run, *text: object) -> dict:
     answer = run(*text, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
@@ -167,7 +167,7 @@ def asked(run, *text: object) -> dict:
 def test_statistics_by_anything_add_up_to_the_records(run, case, by) -> None:
     path, truth = case
 
-    rows = asked(run, "stats", "--by", by, "--limit", 100_000, path)["rows"]
+    rows = json_of(run, "stats", "--by", by, "--limit", 100_000, path)["rows"]
 
     assert sum(row["bytes"] for row in rows) == truth.known
     assert sum(row["bytes_unknown"] for row in rows) == truth.unknown
@@ -196,7 +196,7 @@ def test_records_of_one_multiplication_are_one_op_with_all_of_its_time(run, name
         if own == next_one
     )
 
-    (row,) = asked(run, "stats", "--by", "op", path)["rows"]
+    (row,) = json_of(run, "stats", "--by", "op", path)["rows"]
 
     assert (row["key"], row["count"]) == ("MUL_MAT", len(begins)) == ("MUL_MAT", 105)
     assert {len(rows) for rows in begins.values()} == {2}
@@ -207,7 +207,7 @@ def test_records_of_one_multiplication_are_one_op_with_all_of_its_time(run, name
 def test_info_hot_cache_and_heatmap_agree_with_the_records(run, case) -> None:
     path, truth = case
 
-    info, hot, cache = (asked(run, word, path) for word in ("info", "hot", "cache"))
+    info, hot, cache = (json_of(run, word, path) for word in ("info", "hot", "cache"))
 
     assert info["counts"]["accesses"] == truth.accesses
     assert sum(part["count"] for part in hot["accesses"].values()) == truth.accesses
@@ -217,7 +217,7 @@ def test_info_hot_cache_and_heatmap_agree_with_the_records(run, case) -> None:
     assert spaces["weights"]["bytes"] == truth.file
     assert hot["model_bytes"]["read"] == truth.file
     assert hot["model_bytes"]["unknown"] == truth.file_open
-    assert cache["bytes_asked"] == truth.asked
+    assert cache["bytes_asked"] == truth.requested
     totals = heat_base(open_trace(path), "pass").totals
     assert (totals.file_bytes, totals.unknown_file_bytes) == (
         truth.file,
@@ -229,7 +229,7 @@ def test_kv_cache_and_buffers_agree_with_the_records(run, case) -> None:
     path, truth = case
     trace = open_trace(path)
 
-    kv = asked(run, "hot", path)["kv_cache"]
+    kv = json_of(run, "hot", path)["kv_cache"]
     use = buffer_use(trace)
 
     read = kv["read"]["bytes"] if kv["read"] else 0
@@ -246,7 +246,7 @@ def test_kv_cache_and_buffers_agree_with_the_records(run, case) -> None:
 def test_statistics_by_expert_are_those_of_the_stacks(run, case) -> None:
     path, _ = case
 
-    rows = asked(run, "stats", "--by", "expert", "--limit", 100_000, path)["rows"]
+    rows = json_of(run, "stats", "--by", "expert", "--limit", 100_000, path)["rows"]
 
     stacks = sum(row["bytes"] for row in rows if row["key"].isdecimal())
     records = decode(path.read_bytes(), "1024") if "1024" in path.name else []
@@ -275,17 +275,17 @@ def test_ops_that_threads_share_count_once(run, case, tmp_path, n_threads) -> No
         )
     )
 
-    hot, cache = asked(run, "hot", copy), asked(run, "cache", copy)
-    info = asked(run, "info", copy)
-    rows = asked(run, "stats", "--by", "op", "--limit", 100_000, copy)["rows"]
-    lanes = asked(run, "stats", "--by", "thread", copy)["rows"]
+    hot, cache = json_of(run, "hot", copy), json_of(run, "cache", copy)
+    info = json_of(run, "info", copy)
+    rows = json_of(run, "stats", "--by", "op", "--limit", 100_000, copy)["rows"]
+    lanes = json_of(run, "stats", "--by", "thread", copy)["rows"]
 
     assert info["counts"]["accesses"] == truth.accesses
     assert sum(info["accesses_by_space"].values()) == truth.accesses
     assert info["counts"]["records"] == n_threads * truth.ops
     assert hot["model_bytes"]["read"] == truth.file
     assert sum(part["count"] for part in hot["accesses"].values()) == truth.accesses
-    assert cache["bytes_asked"] == truth.asked
+    assert cache["bytes_asked"] == truth.requested
     assert {row["key"]: row["bytes"] for row in rows} == dict(truth.by_op)
     assert sum(row["ops"] for row in rows) == truth.ops
     assert sum(row["count"] for row in rows) == n_threads * truth.ops

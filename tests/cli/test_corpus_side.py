@@ -25,7 +25,7 @@ def warned(facts: Facts, code: str) -> int:
     return sum(w["count"] for w in facts["warnings"] if w["code"] == code)
 
 
-def said(facts: Facts, code: str) -> str:
+def message_of(facts: Facts, code: str) -> str:
     return " ".join(w["message"] for w in facts["warnings"] if w["code"] == code)
 
 
@@ -51,7 +51,7 @@ def check_map_end(facts: Facts, value: int, _: dict[str, Any]) -> None:
 def check_sum(facts: Facts, value: int, expect: dict[str, Any]) -> None:
     """Sizes that overlap are repaired; the warning keeps the sum of the stated ones."""
     if expect["overlaps"]:
-        assert format_bytes(value) in said(facts, "map_overlaps")
+        assert format_bytes(value) in message_of(facts, "map_overlaps")
         assert facts["model"]["bytes"] < value
     else:
         assert facts["model"]["bytes"] == value
@@ -73,7 +73,7 @@ def check_categories(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> 
 
 def n_beyond(facts: Facts) -> int:
     """Return how many rows a map has beyond its tensors: slices after the first."""
-    report = said(facts, "map_slices")
+    report = message_of(facts, "map_slices")
     match = re.search(r"rows are slices .*, of ([\d,]+) tensors", report)
     if match is None:
         return 0
@@ -89,7 +89,7 @@ def check_tensors(facts: Facts, value: int, _: dict[str, Any]) -> None:
 
 
 def check_slices(facts: Facts, value: int, _: dict[str, Any]) -> None:
-    message = said(facts, "map_slices")
+    message = message_of(facts, "map_slices")
     assert f"{value:,} rows are slices" in message if value else not message
     assert facts["model"]["slices"] == facts["counts"]["tensor_slices"] == value
 
@@ -157,7 +157,9 @@ def check_layers(facts: Facts, value: int, _: dict[str, Any]) -> None:
     """Early files count node_677 as layer 677; the claim is kept in a warning."""
     graph = graph_of(facts)["layers"]
     if warned(facts, "layers_mismatch"):
-        assert f"file says {value:,}, found {graph}" in said(facts, "layers_mismatch")
+        assert f"file says {value:,}, found {graph}" in message_of(
+            facts, "layers_mismatch"
+        )
     else:
         assert graph == value
 

@@ -28,7 +28,7 @@ def is_whole(expect: dict) -> bool:
     return not (expect.get("error") or expect.get("verdict") in ("error", "warn"))
 
 
-def asked(run, *text: object) -> dict:
+def json_of(run, *text: object) -> dict:
     answer = run(*text, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
@@ -66,9 +66,9 @@ def test_event_streams_add_up(run, entry) -> None:
     begun = Counter(fields[1] for kind, _, fields in events if kind == 2)
     memory = [(kind, fields) for kind, _, fields in events if 4 <= kind < 8]
 
-    info = asked(run, "info", path)
+    info = json_of(run, "info", path)
     tables = {
-        by: asked(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
+        by: json_of(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
         for by in BY
     }
 
@@ -166,9 +166,9 @@ def test_npu_traces_add_up(run, entry) -> None:
         counts[event["op"]] += 1
     reads = [e for e in events if e["type"] == "MEM_ACCESS_EVENT"]
 
-    info = asked(run, "info", path)
+    info = json_of(run, "info", path)
     op, engine, lane, layer, token = (
-        asked(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
+        json_of(run, "stats", "--by", by, "--limit", 10_000, path)["rows"]
         for by in ("op", "engine", "lane", "layer", "token")
     )
 
@@ -222,7 +222,7 @@ def test_buffers_add_up(run, entry) -> None:
         if sum(held.values()) > peak:
             peak, peak_at, alive = sum(held.values()), time, len(held)
 
-    answer = asked(run, "info", path)["buffers"]
+    answer = json_of(run, "info", path)["buffers"]
 
     assert (answer["peak_bytes"], answer["alive_at_peak"]) == (peak, alive)
     # Times of JSON are milliseconds as floats: microseconds are left of them.

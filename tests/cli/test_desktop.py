@@ -376,7 +376,7 @@ def test_relative_data_folder_is_ignored(
 
 
 @pytest.mark.parametrize(
-    ("frozen", "appimage", "words"),
+    ("frozen", "appimage", "command"),
     [
         (False, "", (sys.executable, "-m", "ggscope")),
         (True, "", (sys.executable,)),
@@ -386,13 +386,13 @@ def test_relative_data_folder_is_ignored(
 def test_program_is_named_as_it_was_installed(
     frozen: bool,
     appimage: str,
-    words: tuple[str, ...],
+    command: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     monkeypatch.setenv("APPIMAGE", appimage)
 
-    assert assets.program() == words
+    assert assets.program() == command
 
 
 def test_installed_command_is_named_by_its_path(

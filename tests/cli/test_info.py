@@ -148,14 +148,14 @@ def test_files_that_spell_their_ops_declare_no_op_table(run, tmp_path, reader):
 
 
 @pytest.mark.parametrize(
-    ("first", "words"),
+    ("first", "text"),
     [
         (0, "the first event is at 1,000\n"),
         (-28, "time 0 is at 1,000; the first event is 28 ns before it, at 972\n"),
         (5, "time 0 is at 1,000; the first event is 5 ns after it, at 1,005\n"),
     ],
 )
-def test_info_says_where_the_first_event_is(first, words):
+def test_info_says_where_the_first_event_is(first, text):
     builder = TraceBuilder()
     lane = builder.add_lane("thread 0", LaneKind.THREAD)
     builder.clock = Clock("ns", 1000)
@@ -164,7 +164,7 @@ def test_info_says_where_the_first_event_is(first, words):
     )
     trace = finished(builder)
 
-    assert words in info_text(trace, describe(trace, Path("x")))
+    assert text in info_text(trace, describe(trace, Path("x")))
 
 
 def test_info_json_of_an_empty_trace_is_zeros(run, built):
@@ -604,9 +604,13 @@ def test_stated_figures_are_listed_with_their_verdicts(run, tmp_path):
 
     by_name = {figure["name"]: figure for figure in facts["stated"]}
     assert by_name["cycles total"]["agrees"] is True
-    lie = by_name["TE 0 utilization"]
-    assert (lie["stated"], lie["computed"], lie["agrees"]) == (0.5, 0.8, False)
-    assert lie["place"] == "summary_metrics.te.per_engine[0].utilization"
+    contradicted = by_name["TE 0 utilization"]
+    assert (
+        contradicted["stated"],
+        contradicted["computed"],
+        contradicted["agrees"],
+    ) == (0.5, 0.8, False)
+    assert contradicted["place"] == "summary_metrics.te.per_engine[0].utilization"
     assert "50.0 %      80.0 %  contradicts" in text
     assert "good, but what it says of itself is not what it holds" in check.out
     assert check.code == 0

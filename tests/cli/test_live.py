@@ -233,7 +233,7 @@ def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("command_line", "expected"),
     [
         (["--live"], ""),
         (["-l", "1234"], "1234"),
@@ -241,8 +241,8 @@ def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
         (["run.bin"], None),
     ],
 )
-def test_option_of_the_window_names_what_is_followed(words, expected):
-    arguments = parse(words)
+def test_option_of_the_window_names_what_is_followed(command_line, expected):
+    arguments = parse(command_line)
 
     assert arguments.command == "open"
     assert arguments.live == expected
@@ -274,11 +274,11 @@ def test_log_is_followed_by_lines_and_requests(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "command_line",
     [["--follow", "a.log"], ["a.log", "--follow"], ["open", "a.log", "--follow"]],
 )
-def test_option_follows_the_file_named(words):
-    arguments = parse(words)
+def test_option_follows_the_file_named(command_line):
+    arguments = parse(command_line)
     arguments.configuration = None
     follow_where_configured(arguments)
 

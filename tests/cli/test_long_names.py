@@ -76,7 +76,7 @@ def test_part_with_a_long_name_leaves_the_trace_readable(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("export", "{trace}", "-o", "{long}.png"),
         ("export", "{trace}", "-o", "{long}"),
@@ -91,12 +91,12 @@ def test_part_with_a_long_name_leaves_the_trace_readable(
     ids=lambda text: f"{text[0]}{text[-2]}",
 )
 def test_nothing_is_written_to_a_long_name(
-    run: Run, trace: Path, long: Path, tmp_path: Path, words: tuple[str, ...]
+    run: Run, trace: Path, long: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     places = {"trace": trace, "long": long, "folder": tmp_path}
 
-    answer = run(*(word.format_map(places) for word in words))
+    answer = run(*(word.format_map(places) for word in arguments))
 
     assert answer.code == 1
     assert "the name is too long" in answer.err

@@ -174,7 +174,7 @@ def test_window_without_a_display_is_refused_with_advice(shell, built):
 
 
 def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
-    def said(module):
+    def result_with(module):
         monkeypatch.setitem(sys.modules, "ggscope.gui.app", module)
         return run()
 
@@ -183,7 +183,7 @@ def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
 
     there = ModuleType("ggscope.gui.app")
     there.run = lambda *_: 0
-    none, whole = said(None), said(there)
+    none, whole = result_with(None), result_with(there)
 
     assert (none.code, whole.code) == (1, 0)
     assert new_statements(none.err, whole.err)

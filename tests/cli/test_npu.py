@@ -53,9 +53,13 @@ def test_claims_stand_beside_computed_figures(run, path):
         c["claim"]: c for c in json.loads(run("npu", path, "--json").out)["claims"]
     }
 
-    lie = claims["dram bytes write"]
-    assert (lie["stated"], lie["computed"], lie["difference"]) == (2048, 1024, 1024)
-    assert lie["agrees"] is False
+    contradicted = claims["dram bytes write"]
+    assert (
+        contradicted["stated"],
+        contradicted["computed"],
+        contradicted["difference"],
+    ) == (2048, 1024, 1024)
+    assert contradicted["agrees"] is False
     assert claims["dram bytes read"]["agrees"] is True
     te = claims["TE 0 active cycles"]
     assert (te["stated"], te["computed"], te["difference"]) == (90, 50, 40)

@@ -114,14 +114,14 @@ def test_range_that_holds_all_records_leaves_nothing_out(
     def codes(values: dict) -> set[str]:
         return {w["code"] for w in values["warnings"]}
 
-    whole, asked, part = (
+    whole, by_option, part = (
         facts(),
         facts("--records", "0:9999999"),
         facts("--records", "0:99"),
     )
 
-    assert codes(asked) == codes(whole)
-    assert asked["completeness"] == whole["completeness"]
+    assert codes(by_option) == codes(whole)
+    assert by_option["completeness"] == whole["completeness"]
     assert codes(part) & RANGE_CODES
     n = whole["counts"]["records"]
     assert facts("--records", f"0:{n}")["warnings"] == whole["warnings"]

@@ -161,7 +161,7 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "words"),
+    ("options", "code", "message"),
     [
         (("--range", "5:1"), 2, "ends before it starts"),
         (("--range", "1us"), 2, "has no colon"),
@@ -174,18 +174,18 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
     ],
 )
 def test_export_with_a_wrong_option_says_which(
-    run, built, tmp_path, options, code, words
+    run, built, tmp_path, options, code, message
 ):
     answer = run("export", built(), "-o", tmp_path / "x.png", *options)
 
     assert (answer.code, answer.out) == (code, "")
-    assert words in answer.err
+    assert message in answer.err
     assert "internal error" not in answer.err
     assert not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize(
-    ("target", "code", "words"),
+    ("target", "code", "message"),
     [
         ("", 2, "the name is empty"),
         ("x.jpg", 2, "a figure can be"),
@@ -194,7 +194,7 @@ def test_export_with_a_wrong_option_says_which(
     ],
 )
 def test_export_to_an_impossible_target_says_why(
-    run, built, tmp_path, monkeypatch, target, code, words
+    run, built, tmp_path, monkeypatch, target, code, message
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("not a folder")
@@ -202,7 +202,7 @@ def test_export_to_an_impossible_target_says_why(
     answer = run("export", built(), "-o", target)
 
     assert (answer.code, answer.out) == (code, "")
-    assert words in answer.err
+    assert message in answer.err
 
 
 @pytest.mark.parametrize("command", ["info", "check", "stats", "show"])
@@ -287,7 +287,7 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("--width 10mm", "A width of 38 pixels has no room for letters of 8.25 pt"),
         ("--height 2mm", "A height of 8 pixels has no room for letters of 8.25 pt"),
@@ -295,11 +295,11 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
     ],
 )
 def test_export_too_small_to_be_read_is_refused_with_what_it_needs(
-    run, built, tmp_path, words, message
+    run, built, tmp_path, arguments, message
 ):
     target = tmp_path / "a.png"
 
-    answer = run("export", built(), *words.split(), "-o", target)
+    answer = run("export", built(), *arguments.split(), "-o", target)
 
     assert answer.code == 1
     assert message in answer.err
@@ -387,11 +387,11 @@ def test_all_views_leave_out_what_shows_nothing_without_a_fault(run, tmp_path) -
     file = SAMPLES / "tinyllama-256.bin"  # its buffers are of no known allocation
 
     whole = run("export", "--view", "all", file, "-o", tmp_path / "a")
-    asked = run("export", "--view", "buffers", file, "-o", tmp_path / "b")
+    by_view = run("export", "--view", "buffers", file, "-o", tmp_path / "b")
 
     assert whole.code == 0
-    assert asked.code == 1
-    assert new_statements(whole.err, asked.err)
+    assert by_view.code == 1
+    assert new_statements(whole.err, by_view.err)
     assert "buffers is left out: No allocation of a buffer is recorded" in whole.err
     assert not (tmp_path / "a" / "tinyllama-256.buffers.png").exists()
 
@@ -418,14 +418,14 @@ def test_option_that_a_view_does_not_take_is_not_passed_over(run, tmp_path) -> N
 
 
 def test_figure_of_nothing_says_so(run, built, tmp_path) -> None:
-    def said(*text: str) -> str:
+    def error_of(*text: str) -> str:
         answer = run("export", built(), *text, "-o", tmp_path / "a.png", "--force")
         assert answer.code == 0
         return answer.err
 
-    far, here = said("--range", "5s:6s"), said("--range", ":1ms")
+    far, here = error_of("--range", "5s:6s"), error_of("--range", ":1ms")
     assert new_statement(far, here)
-    none, some = said("--where", "layer=9999"), said("--where", "layer=0")
+    none, some = error_of("--where", "layer=9999"), error_of("--where", "layer=0")
     assert new_statement(none, some)
 
 

@@ -407,16 +407,16 @@ def test_what_is_no_page_or_there_already_is_refused(run, built, tmp_path) -> No
 def test_claims_of_a_report_are_made_where_they_are_true(run, built, tmp_path) -> None:
     target = tmp_path / "r.html"
 
-    def said(path: Path) -> str:
+    def shown(path: Path) -> str:
         run("report", path, "-o", target, "--force", "--view", "timeline")
         texts = page_of(target).texts
         return "\n".join(texts["td"] + texts.get("p", []))
 
     sample, unfinished = SAMPLES / "llama.ggmlviz", SAMPLES / "tinyllama-256.bin"
-    assert "unfinished spans" in said(unfinished)
-    assert "unfinished spans" not in said(built())
-    assert "size and date unknown" in said(built()), "a built trace names no file"
-    assert "size and date unknown" not in said(sample)
+    assert "unfinished spans" in shown(unfinished)
+    assert "unfinished spans" not in shown(built())
+    assert "size and date unknown" in shown(built()), "a built trace names no file"
+    assert "size and date unknown" not in shown(sample)
 
 
 def test_json_tells_what_was_written(run, built, tmp_path) -> None:
@@ -442,14 +442,14 @@ def test_trace_without_spans_has_a_report_too(run, tmp_path) -> None:
 def test_report_above_the_limit_is_written_and_says_so(
     run, tmp_path, monkeypatch
 ) -> None:
-    def said(limit: int) -> str:
+    def shown(limit: int) -> str:
         monkeypatch.setattr(made, "MAX_BYTES", limit)
         sample = SAMPLES / "llama-demo.ggmlviz"
         answer = run("report", sample, "-o", tmp_path / f"{limit}.html")
         assert answer.code == 0
         return answer.err
 
-    assert new_statements(said(1000), said(5_000_000))
+    assert new_statements(shown(1000), shown(5_000_000))
 
 
 def log_with_secrets(folder: Path) -> Path:

@@ -49,10 +49,10 @@ def test_sample_has_no_problems_but_what_it_is_to_show(run, facts):
 
 
 def test_no_note_asks_for_the_model_that_is_there(facts):
-    asked = [w["remedy"] for w in facts["warnings"] if "GGUF" in w["remedy"]]
+    remedies = [w["remedy"] for w in facts["warnings"] if "GGUF" in w["remedy"]]
 
     assert facts["model"] is not None
-    assert asked == []
+    assert remedies == []
 
 
 def test_map_without_its_model_asks_for_the_model(run):
@@ -105,9 +105,9 @@ def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read
     assert f"{format_bytes(chosen)} read; up to 243.0 KiB more unknown" in hot
     assert f"({of_chosen}; " in hot
     assert f"({format_count(chosen)} bytes), {of_chosen}." in picture
-    asked = f"{format_bytes(sums[2])} ({of_chosen}, without row look-ups)"
-    assert f"The run asks for {asked}; " in cache
-    assert f"of {asked}." in sized
+    requested = f"{format_bytes(sums[2])} ({of_chosen}, without row look-ups)"
+    assert f"The run asks for {requested}; " in cache
+    assert f"of {requested}." in sized
     whole = run("cache", FOLDER, "--with-row-reads").out
     assert f"{format_bytes(sums[2] + looked_up)} ({of_chosen}); " in whole
 

@@ -288,16 +288,16 @@ def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, buil
 
 
 def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
-    def said(by: str, *, is_shared: bool) -> str:
+    def shown(by: str, *, is_shared: bool) -> str:
         op = f"Op(0,(Read(0,64),),thread=1,repeated={is_shared})"
         made = f"reads_trace([TensorRow('a',0,64)],[Op(0,(Read(0,64),)),{op}])"
         answer = run("stats", built(made), "--by", by)
         return answer.out + answer.err
 
-    apart = said("op", is_shared=False) + said("thread", is_shared=False)
-    assert new_statements(said("op", is_shared=True), apart)
-    shared = said("op", is_shared=True)
-    assert new_statements(said("thread", is_shared=True), apart + shared)
+    apart = shown("op", is_shared=False) + shown("thread", is_shared=False)
+    assert new_statements(shown("op", is_shared=True), apart)
+    shared = shown("op", is_shared=True)
+    assert new_statements(shown("thread", is_shared=True), apart + shared)
 
 
 def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):

@@ -127,10 +127,10 @@ EVERY = [
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("is_buffered", [True, False])
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
 def test_every_command_tells_that_it_cannot_print(
     trace: Path,
-    words: list[str],
+    arguments: list[str],
     is_buffered: bool,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -140,7 +140,7 @@ def test_every_command_tells_that_it_cannot_print(
     monkeypatch.setattr("ggscope.cli.bench._measure", lambda _: figures)
     monkeypatch.setattr("ggscope.cli.self_test._try_sample", lambda _: None)
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    filled = [word.replace("{}", str(trace)) for word in words]
+    filled = [word.replace("{}", str(trace)) for word in arguments]
 
     def code_with(stdout: io.FileIO) -> int:
         # Without a buffer it is the print that fails, else the last flush.
@@ -159,7 +159,7 @@ def test_every_command_tells_that_it_cannot_print(
     os.close(reader)
     assert code_with(io.FileIO(writer, "w")) == 0
     assert "cannot be written" not in capsys.readouterr().err
-    if words[0] == "export":  # the figure is there all the same, whole
+    if arguments[0] == "export":  # the figure is there all the same, whole
         assert Path(f"{trace}.png").read_bytes().endswith(b"IEND\xaeB`\x82")
         assert not list(trace.parent.glob(".ggscope-*"))
 

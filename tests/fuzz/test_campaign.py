@@ -124,12 +124,12 @@ def test_cases_are_run_for_each_reader_and_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(campaigns, "FOLDER", tmp_path)
-    words = ["--cases", "5", "--processes", "2"]
-    words += ["--reader", "folded", "--reader", "llama-bench"]
+    arguments = ["--cases", "5", "--processes", "2"]
+    arguments += ["--reader", "folded", "--reader", "llama-bench"]
 
     tables = []
     for _ in range(2):
-        assert campaigns.main(words) == 0
+        assert campaigns.main(arguments) == 0
         rows = capsys.readouterr().out.splitlines()[1:]
         tables.append([[*row.split()[:3], *row.split()[-2:]] for row in rows])
 
@@ -145,13 +145,13 @@ def test_counts_of_cases_with_other_numbers_are_earlier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaigns, "FOLDER", tmp_path)
-    words = ["--cases", "5", "--processes", "1", "--reader", "folded"]
-    assert campaigns.main(words) == 0
+    arguments = ["--cases", "5", "--processes", "1", "--reader", "folded"]
+    assert campaigns.main(arguments) == 0
     path = tmp_path / "counts.json"
     (first,) = json.loads(path.read_text()).values()
 
     path.write_text(json.dumps({"folded plain": first | {"generation": 1}}))
-    assert campaigns.main(words) == 0
+    assert campaigns.main(arguments) == 0
 
     (second,) = json.loads(path.read_text()).values()
     assert second == first | {"earlier": 5, "earlier_mutations": first["mutations"]}

@@ -336,8 +336,8 @@ class Campaign:
         target = self.keeper.keep(case, kind, detail, number)
         if target is not None:
             last = detail.strip().splitlines()[-1:] or [""]
-            tell(f"FOUND {case.reader}: {kind}: {last[0]}")
-            tell(f'  make fuzz ARGS="--replay {_shown(target)}"')
+            write_line(f"FOUND {case.reader}: {kind}: {last[0]}")
+            write_line(f'  make fuzz ARGS="--replay {_shown(target)}"')
 
 
 def work(
@@ -499,7 +499,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin = _counted(f"{reader} {mode}", Tally())["next"]
         limits = [f"{arguments.cases:,} cases"] if arguments.cases else []
         limits += [f"{share:.0f} s"] if math.isfinite(share) else []
-        tell(f"{reader}, {mode}, {' or '.join(limits)}, from case {begin:,} on")
+        write_line(f"{reader}, {mode}, {' or '.join(limits)}, from case {begin:,} on")
         tally = campaign.run(reader, begin, n_cases=n_cases, seconds=share)
         counts[reader] = _counted(f"{reader} {mode}", tally)
     print(_HEADINGS)
@@ -536,7 +536,7 @@ def replay(folder: Path) -> int:
     return 0
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     """Print a message."""
     print(f"fuzz: {text}", file=sys.stderr, flush=True)
 

@@ -382,7 +382,7 @@ def test_key_file_is_read_with_care(
 
 
 @pytest.mark.parametrize(
-    ("claim", "said", "like"),
+    ("claim", "shown", "like"),
     [
         ("*: unknown command *.", '{"zoom.inn": ["Z"]}', '{"zoom.in": ["Z"]}'),
         (
@@ -393,10 +393,10 @@ def test_key_file_is_read_with_care(
     ],
 )
 def test_entry_of_the_key_file_that_is_ignored_is_told(
-    tmp_path: Path, claim: str, said: str, like: str
+    tmp_path: Path, claim: str, shown: str, like: str
 ) -> None:
     items = []
-    for text in (said, like):
+    for text in (shown, like):
         (tmp_path / "keys.json").write_text(text)
         items.append("\n".join(load_overrides(tmp_path / "keys.json")[1]))
 

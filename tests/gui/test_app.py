@@ -27,7 +27,7 @@ from ggscope.gui.single_instance.client import OpenOptions, open_options
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
-from messages import said
+from messages import newest_message
 
 START = """
 import sys
@@ -355,7 +355,7 @@ def test_bad_range_is_reported(window: MainWindow, qtbot: QtBot) -> None:
     document = window.open_path(samples()[0], OpenOptions(time_range="soon"))
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
 
-    assert said(window)
+    assert newest_message(window)
 
 
 def test_exception_that_nobody_catches_keeps_nothing_alive(
@@ -373,7 +373,7 @@ def test_exception_that_nobody_catches_keeps_nothing_alive(
 
     monkeypatch.setattr(sys, "excepthook", ExceptionHook(window))
     QTimer.singleShot(0, fail)
-    qtbot.waitUntil(lambda: "a fault of a slot" in said(window))
+    qtbot.waitUntil(lambda: "a fault of a slot" in newest_message(window))
     gc.collect()
 
     assert [watch() for watch in watched] == [None]

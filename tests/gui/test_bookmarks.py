@@ -26,7 +26,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
-from messages import clear, said, toast
+from messages import clear, newest_message, toast
 from pages import Page
 from statements import new_statements
 from support import ROOT
@@ -80,8 +80,8 @@ def editor_of(view: BookmarksView) -> QLineEdit:
     return values[-1]
 
 
-def fill(session: Session, *wanted: str) -> None:
-    for number, name in enumerate(wanted):
+def fill(session: Session, *names: str) -> None:
+    for number, name in enumerate(names):
         time = TimeRange(number * 1_000_000, number * 1_000_000 + 500_000)
         session.bookmarks.add(name, time)
 
@@ -433,19 +433,19 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     fill(document.session, "a")
     wait_kept(qtbot, document)
     assert not side_car(trace).exists()
-    asked = said(document)
+    question = newest_message(document)
 
     toast(document).buttons[0].click()
     wait_kept(qtbot, document)
     clear(document)
     fill(document.session, "b")
     wait_kept(qtbot, document)
-    assert new_statements(asked, said(document))
+    assert new_statements(question, newest_message(document))
 
     assert settings.bookmarks.place == "beside"
     assert side_car(trace).exists()
     assert list((settings.data_folder / "bookmarks").iterdir()) == []
-    assert not said(document)
+    assert not newest_message(document)
     assert side_car(trace).name in document.session.bookmarks.location
 
 
@@ -456,22 +456,22 @@ def test_why_nothing_lies_beside_the_trace_is_told(
     qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def said(name: str) -> str:
+    def shown_name(name: str) -> str:
         fill(document.session, name)
         wait_kept(qtbot, document)
         return document.session.bookmarks.location
 
     settings.change("bookmarks", place="data")
-    expected = said("a")
+    expected = shown_name("a")
     settings.change("bookmarks", place="beside")
     side_car(trace).write_text("notes of somebody")
-    taken = said("b")
+    taken = shown_name("b")
     assert side_car(trace).read_text() == "notes of somebody"
     side_car(trace).unlink()
     monkeypatch.setattr(files, "can_lie_beside", lambda _: False)
-    refused = said("c")
+    refused = shown_name("c")
     monkeypatch.undo()
-    beside = said("d")
+    beside = shown_name("d")
 
     assert new_statements(refused, expected + taken + beside)
     assert new_statements(taken, expected + refused + beside)
@@ -486,7 +486,7 @@ def test_closed_question_means_the_data_folder(
     wait_kept(qtbot, document)
 
     assert settings.bookmarks.place == "data"
-    assert not said(document)
+    assert not newest_message(document)
     assert not side_car(trace).exists()
 
 
@@ -571,7 +571,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     window.close_document(document)
     again = opened(trace)
     qtbot.waitUntil(lambda: bool(again.session.bookmarks.items))
-    of_own = said(again, "bookmarks")
+    of_own = newest_message(again, "bookmarks")
     window.close_document(again)
     other = Path(
         shutil.copy(ROOT / "resources/samples/tinyllama-256.bin", trace.parent)
@@ -580,9 +580,9 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     result = opened(other)
 
-    qtbot.waitUntil(lambda: bool(said(result, "bookmarks")))
+    qtbot.waitUntil(lambda: bool(newest_message(result, "bookmarks")))
     assert result.session.bookmarks.items == ()
-    assert new_statements(said(result, "bookmarks"), of_own)
+    assert new_statements(newest_message(result, "bookmarks"), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.details.histogram import DurationHistogram
 from ggscope.views.timeline.tooltips import tooltip_for
-from messages import clear, said
+from messages import clear, newest_message
 from pages import DetailsPage
 from panes import placeholder_text, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -444,11 +444,11 @@ def test_bookmarks_that_cannot_be_written_are_reported(
     path = tmp_path / "a.ggmlviz"
     shutil.copy(SAMPLES / "llama.ggmlviz", path)
     document = opened(path)
-    assert "the disk is full" not in said(document)
+    assert "the disk is full" not in newest_message(document)
     monkeypatch.setattr(BookmarkStorage, "store", fail)
     document.session.bookmarks.add("b", TimeRange(50, 60))
 
-    qtbot.waitUntil(lambda: "the disk is full" in said(document))
+    qtbot.waitUntil(lambda: "the disk is full" in newest_message(document))
 
 
 def test_files_beside_a_trace_are_offered_in_singular_and_plural(opened) -> None:
@@ -461,7 +461,7 @@ def test_files_beside_a_trace_are_offered_in_singular_and_plural(opened) -> None
     def offered(n: int) -> str:
         clear(document)
         document.loader.beside_found.emit(whole.without(paths[n:]))
-        return said(document)
+        return newest_message(document)
 
     assert "file in" in offered(1)
     assert "files in" in offered(2)

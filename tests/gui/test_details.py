@@ -490,10 +490,10 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
     assert DetailsPage(view).title == "Summary"
     lines = {name: value for _, name, value in view.summary.rows()}
     assert lines["metadata check"].startswith("1 of 2 match")
-    first, lie, truth = view.metadata_facts.facts
+    first, contradicted, truth = view.metadata_facts.facts
     assert first.value == "1 of 2 values does not match the data"
-    assert (lie.label, lie.caution) == ("TE 0 utilization", True)
-    assert lie.value == "says 72.0 %, computed 30.5 % (its spans)"
+    assert (contradicted.label, contradicted.caution) == ("TE 0 utilization", True)
+    assert contradicted.value == "says 72.0 %, computed 30.5 % (its spans)"
     assert (truth.value, truth.caution) == ("4", False)
     assert not view.zoom_link.isVisibleTo(view)
 

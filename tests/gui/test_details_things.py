@@ -51,7 +51,7 @@ def facts(view: DetailsView) -> dict[str, str]:
     return {fact.label: fact.value for fact in view.facts.facts}
 
 
-def asked(session: Session) -> list[str]:
+def requested_ranges(session: Session) -> list[str]:
     views: list[str] = []
     session.navigator.view_requested.connect(views.append)
     return views
@@ -117,7 +117,7 @@ def test_links_lead_from_a_span_to_other_views(
     trace = trace_of(session)
     correlation = session.linking.correlation
     assert correlation is not None
-    views = asked(session)
+    views = requested_ranges(session)
     span = int(correlation.spans_of(0)[0])
     session.selection.select_span(span)
     nodes = session.linking.linked.nodes.tolist()
@@ -137,7 +137,7 @@ def test_links_lead_from_a_span_to_other_views(
 def test_links_to_other_views_keep_a_thing_that_is_theirs(
     view: DetailsView, session: Session
 ) -> None:
-    views = asked(session)
+    views = requested_ranges(session)
     for selection, link, view_id in (
         (Selection("tensors", (EXPS,)), view.show_links.file_map, "heatmap"),
         (Selection("buffers", (1,)), view.show_links.buffers, "buffers"),

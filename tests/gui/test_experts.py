@@ -244,12 +244,12 @@ def test_pairs_of_experts_are_told_as_what_they_are() -> None:
     trace = routed([[[0, 2]], [[0, 1]], [[0, 2]]])
     alone, both = ((0, 0),), ((0, 2),)
 
-    def said(beside: Beside, cells: tuple[Cell, ...]) -> str:
+    def shown(beside: Beside, cells: tuple[Cell, ...]) -> str:
         return beside_words_of(trace, beside, *cells)
 
-    same = said(Beside.TOGETHER, alone)
-    together, then = said(Beside.TOGETHER, both), said(Beside.TRANSITION, both)
-    again = said(Beside.TRANSITION, alone)  # it may work for two tokens in turn
+    same = shown(Beside.TOGETHER, alone)
+    together, then = shown(Beside.TOGETHER, both), shown(Beside.TRANSITION, both)
+    again = shown(Beside.TRANSITION, alone)  # it may work for two tokens in turn
     assert new_statement(same, together + then + again)
     assert new_statement(together, same + then + again)
     assert new_statement(then, same + together)
@@ -375,7 +375,7 @@ def test_another_trace_is_counted_anew(
 
 
 @pytest.mark.parametrize(
-    ("trace", "words"),
+    ("trace", "text"),
     [
         (builders.llama_like_trace(tokens=2, layers=2), "No experts in this trace"),
         (
@@ -386,11 +386,11 @@ def test_another_trace_is_counted_anew(
     ],
 )  # fmt: skip
 def test_it_says_why_there_is_nothing(
-    qtbot: QtBot, view: ExpertsView, session: Session, trace: object, words: str
+    qtbot: QtBot, view: ExpertsView, session: Session, trace: object, text: str
 ) -> None:
     session.set_trace(trace)  # type: ignore[arg-type]
 
-    qtbot.waitUntil(lambda: words in shown(view))
+    qtbot.waitUntil(lambda: text in shown(view))
     assert view.tooltip_at(100, 100) == ""
 
 

@@ -23,7 +23,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import TimeRange
 from ggscope.session.tasks import TaskContext
-from messages import clear, said
+from messages import clear, newest_message
 from ring_writer import Writer
 from statements import new_statement
 
@@ -33,7 +33,7 @@ Asked = Callable[..., tuple[DataDialog, Document]]
 
 
 @pytest.fixture
-def asked(window: MainWindow, opened: Callable[[Path], Document]) -> Asked:
+def open_dialog(window: MainWindow, opened: Callable[[Path], Document]) -> Asked:
     """Return a function that opens the dialog on a sample."""
 
     def ask() -> tuple[DataDialog, Document]:
@@ -55,9 +55,9 @@ def saved(dialog: DataDialog, path: Path, qtbot: QtBot, monkeypatch) -> str:
 
 
 def test_range_and_filter_choose_the_rows(
-    asked: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
+    open_dialog: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
 ) -> None:
-    dialog, document = asked()
+    dialog, document = open_dialog()
     session = document.session
     assert session.trace is not None
     s = session.trace.spans
@@ -84,9 +84,9 @@ def test_range_and_filter_choose_the_rows(
 
 
 def test_all_is_all_and_losses_are_told(
-    asked: Asked, window, qtbot: QtBot, tmp_path: Path, monkeypatch
+    open_dialog: Asked, window, qtbot: QtBot, tmp_path: Path, monkeypatch
 ) -> None:
-    dialog, document = asked()
+    dialog, document = open_dialog()
     trace = document.session.trace
     assert trace is not None
     dialog.part.setCurrentIndex(1)
@@ -98,7 +98,7 @@ def test_all_is_all_and_losses_are_told(
     kinds = Counter(e["ph"] for e in data)
     assert kinds["X"] + kinds["B"] + kinds["i"] == len(trace.spans)
     assert "Not supported by the format" in text
-    assert said(window) == text
+    assert newest_message(window) == text
     dialog.form.setCurrentIndex(dialog.form.findData("csv"))
     refused = saved(dialog, tmp_path / "missing" / "a.csv", qtbot, monkeypatch)
     assert text.startswith("Saved a.trace.json: ")
@@ -107,9 +107,9 @@ def test_all_is_all_and_losses_are_told(
 
 
 def test_packed_file_is_offered_for_texts(
-    asked: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
+    open_dialog: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
 ) -> None:
-    dialog, _ = asked()
+    dialog, _ = open_dialog()
     offers: list[str] = []
 
     def choose(*arguments: object) -> tuple[str, str]:
@@ -131,9 +131,9 @@ def test_packed_file_is_offered_for_texts(
 
 
 def test_filter_can_only_be_asked_for_where_there_is_one(
-    asked: Asked, qtbot: QtBot
+    open_dialog: Asked, qtbot: QtBot
 ) -> None:
-    dialog, document = asked()
+    dialog, document = open_dialog()
     session = document.session
     assert session.trace is not None
     assert not dialog.filtered.isEnabled()
@@ -147,8 +147,10 @@ def test_filter_can_only_be_asked_for_where_there_is_one(
     assert dialog.message.text() != before
 
 
-def test_dialog_goes_with_its_tab(asked: Asked, window: MainWindow, qtbot) -> None:
-    _, document = asked()
+def test_dialog_goes_with_its_tab(
+    open_dialog: Asked, window: MainWindow, qtbot
+) -> None:
+    _, document = open_dialog()
 
     window.close_document(document)
 
@@ -171,7 +173,7 @@ def test_report_is_what_the_command_line_writes(
 
     window.actions_["file.report"].trigger()
     qtbot.waitUntil(target.exists, timeout=60_000)
-    qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
+    qtbot.waitUntil(lambda: newest_message(window) == "Saved page.html.")
 
     text = target.read_text()
     assert "Content-Security-Policy" in text
@@ -189,14 +191,14 @@ def test_report_of_a_program_that_runs_waits_for_its_recording(
     qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
 
     window.dialogs.save_report()
-    refused = said(window)
+    refused = newest_message(window)
     clear(window)
     opened(SAMPLE)
     window.dialogs.save_report()
     qtbot.waitUntil(target.exists, timeout=60_000)
-    qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
+    qtbot.waitUntil(lambda: newest_message(window) == "Saved page.html.")
 
-    assert new_statement(refused, said(window))
+    assert new_statement(refused, newest_message(window))
 
 
 def test_report_that_cannot_be_written_says_why(
@@ -206,7 +208,7 @@ def test_report_that_cannot_be_written_says_why(
     opened(SAMPLE)
 
     window.actions_["file.report"].trigger()
-    qtbot.waitUntil(lambda: "no such folder" in said(window), timeout=60_000)
+    qtbot.waitUntil(lambda: "no such folder" in newest_message(window), timeout=60_000)
 
 
 def test_report_ends_with_its_tab(

@@ -21,7 +21,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import PRESETS
-from messages import clear, said
+from messages import clear, newest_message
 from pages import is_settled
 from statements import new_statement, new_statements
 
@@ -298,12 +298,12 @@ def test_repeated_export_of_a_view_that_shows_nothing_says_so(
     clear(window)
 
     window.actions_["file.export_again"].trigger()
-    qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
-    drawn = said(window)
+    qtbot.waitUntil(lambda: bool(newest_message(window)), timeout=20_000)
+    drawn = newest_message(window)
     monkeypatch.setattr(window.dialogs, "_figure_of", lambda *_: None)
     window.actions_["file.export_again"].trigger()
 
-    assert new_statement(said(window), drawn)
+    assert new_statement(newest_message(window), drawn)
 
 
 @pytest.mark.parametrize("view", ["hot_cold", "statistics"])
@@ -367,7 +367,9 @@ def test_dialog_may_be_closed_before_its_file_is_there(
     studio.close()
     qtbot.waitUntil(lambda: not shiboken6.isValid(studio))
     may_write.set()
-    qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(newest_message(window)), timeout=20_000)
 
     assert path.exists() == (folder == ".")
-    assert path.name in said(window) or "no such folder" in (said(window))
+    assert path.name in newest_message(window) or "no such folder" in (
+        newest_message(window)
+    )

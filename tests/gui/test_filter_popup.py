@@ -57,7 +57,7 @@ def pick(popup: FilterPopup, field: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "wanted"),
+    ("field", "text", "requested"),
     [
         ("tensor", "t2", Filter(tensors=frozenset({"t2"}))),
         ("expert", "expert 3", Filter(experts=frozenset({3}))),
@@ -65,13 +65,13 @@ def pick(popup: FilterPopup, field: str, text: str) -> None:
     ],
 )
 def test_picking_a_thing_filters_by_it(
-    popup: FilterPopup, session: Session, field: str, text: str, wanted: Filter
+    popup: FilterPopup, session: Session, field: str, text: str, requested: Filter
 ) -> None:
     pick(popup, field, text)
 
-    assert session.queries.filter == wanted
+    assert session.queries.filter == requested
     assert session.trace is not None
-    expected = filter_mask(session.trace, wanted)
+    expected = filter_mask(session.trace, requested)
     assert session.queries.mask is not None
     assert expected is not None
     assert session.queries.mask.tolist() == expected.tolist()
@@ -110,7 +110,7 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
 ) -> None:
     session.queries.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
 
-    def said(width: int) -> str:
+    def shown(width: int) -> str:
         chips = ChipRow(session)
         qtbot.addWidget(chips)
         chips.resize(width, 28)
@@ -118,8 +118,8 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
         qtbot.waitExposed(chips)
         return "\n".join(texts_of_widgets(chips))
 
-    several, none = said(60), said(900)
-    one = next(text for w in range(80, 900, 20) if "1 more" in (text := said(w)))
+    several, none = shown(60), shown(900)
+    one = next(text for w in range(80, 900, 20) if "1 more" in (text := shown(w)))
     assert new_statement(several, none + one)
     assert new_statement(one, none + several)
 

@@ -161,10 +161,10 @@ def test_dialog_that_closes_looks_no_more(dialog, qtbot):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "age"),
     [(3, "3 s ago"), (90, "1 min ago"), (7_300, "2 h ago"), (86_400, "1 day ago"),
      (200_000, "2 days ago"), (-5, "0 s ago")],
 )  # fmt: skip
-def test_start_of_a_program_reads_as_its_age(seconds, words):
-    assert started(time.time() - seconds - 0.2) == words
+def test_start_of_a_program_reads_as_its_age(seconds, age):
+    assert started(time.time() - seconds - 0.2) == age
     assert started(None) == ""

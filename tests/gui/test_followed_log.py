@@ -42,7 +42,7 @@ class Server:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
@@ -112,23 +112,23 @@ def test_window_first_then_the_server_that_is_killed(
 
     server = started(path)
     n = end_of(1)
-    server.tell(str(n // 2))
-    server.tell(str(n - n // 2))
+    server.send(str(n // 2))
+    server.send(str(n - n // 2))
     wait(qtbot, lambda: n_requests(document) == 1)
     settle(qtbot, document)
     table = table_of(document)
     wait(qtbot, lambda: listed(table) == ["0"])
     rest = end_of(6) - n
     for part in (7, 1000, rest - 1007):
-        server.tell(str(part))
+        server.send(str(part))
     wait(qtbot, lambda: listed(table) == [str(r.task) for r in REQUESTS[:6]])
     # The last line of what is written next has no end when the server is killed.
-    server.tell(str(end_of(7) - end_of(6) - 4))
+    server.send(str(end_of(7) - end_of(6) - 4))
     server.process.kill()
     wait(qtbot, lambda: live.metrics.phase.value == "writer gone")
     assert "has no end yet" in live.metrics.status.message
     again = started(path, b"\n" + TEXT[end_of(7) :])
-    again.tell(str(len(TEXT)))
+    again.send(str(len(TEXT)))
     wait(qtbot, lambda: len(listed(table)) == 30)
     assert listed(table) == [str(r.task) for r in REQUESTS]
 
@@ -138,7 +138,7 @@ def test_selection_sort_and_place_stay_while_requests_come(
 ) -> None:
     path = tmp_path / "server.log"
     server = started(path)
-    server.tell(str(end_of(10)))
+    server.send(str(end_of(10)))
     document = window.follow(str(path))
     wait(qtbot, lambda: n_requests(document) == 10)
     settle(qtbot, document)
@@ -157,7 +157,7 @@ def test_selection_sort_and_place_stay_while_requests_come(
     spans = document.session.selection.current.ids
     assert spans
 
-    server.tell(str(end_of(30) - end_of(10)))
+    server.send(str(end_of(30) - end_of(10)))
     wait(qtbot, lambda: len(listed(table)) == 30)
 
     order = sorted(REQUESTS, key=lambda r: -r.n_generated)
@@ -176,11 +176,11 @@ def test_log_that_is_cut_goes_on_in_the_same_tab(
 ) -> None:
     path = tmp_path / "server.log"
     server = started(path)
-    server.tell(str(end_of(10)))
+    server.send(str(end_of(10)))
     document = window.follow(str(path))
     wait(qtbot, lambda: n_requests(document) == 10)
-    server.tell("cut")
-    server.tell(str(end_of(20) - end_of(10)))
+    server.send("cut")
+    server.send(str(end_of(20) - end_of(10)))
     wait(qtbot, lambda: n_requests(document) == 20)
 
     trace = document.session.trace
@@ -195,7 +195,7 @@ def test_opened_log_is_followed_from_the_menu(
 ) -> None:
     path = tmp_path / "server.txt"
     server = started(path)
-    server.tell(str(end_of(3)))
+    server.send(str(end_of(3)))
     opened = window.open_path(path)
     settle(qtbot, opened)
     action = window.actions_["file.follow_file"]
@@ -205,7 +205,7 @@ def test_opened_log_is_followed_from_the_menu(
     assert document is not None
     assert document is not opened
     wait(qtbot, lambda: n_requests(document) == 3)
-    server.tell(str(end_of(5) - end_of(3)))
+    server.send(str(end_of(5) - end_of(3)))
     wait(qtbot, lambda: n_requests(document) == 5)
     assert not window.actions_["file.follow_file"].isEnabled()
 

@@ -46,36 +46,36 @@ class Noted(CanvasGestures):
     def __init__(self, pointed: Pointed) -> None:
         super().__init__(pointed)
         self.is_ready = True
-        self.said: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def _is_ready(self) -> bool:
         return self.is_ready
 
     def _leave(self) -> None:
-        self.said.append(("leave",))
+        self.calls.append(("leave",))
 
     def _press(self, event: QMouseEvent, at: QPointF) -> bool:
-        self.said.append(("press", at))
+        self.calls.append(("press", at))
         return True
 
     def _move(self, event: QMouseEvent, at: QPointF) -> bool:
-        self.said.append(("move", at))
+        self.calls.append(("move", at))
         return True
 
     def _release(self, event: QMouseEvent, at: QPointF) -> bool:
-        self.said.append(("release", at))
+        self.calls.append(("release", at))
         return True
 
     def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
-        self.said.append(("double", at))
+        self.calls.append(("double", at))
         return True
 
     def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
-        self.said.append(("wheel", turn, at))
+        self.calls.append(("wheel", turn, at))
         return True
 
     def _pinch(self, factor: float, at: QPointF) -> bool:
-        self.said.append(("pinch", factor, at))
+        self.calls.append(("pinch", factor, at))
         return True
 
 
@@ -96,7 +96,7 @@ class Canvas:
             phase, False,
         )  # fmt: skip
         assert self.gestures.handle(event)
-        name, turn, at = self.gestures.said[-1]
+        name, turn, at = self.gestures.calls[-1]
         assert (name, at) == ("wheel", AT / 2)
         assert isinstance(turn, WheelDelta)
         return turn
@@ -124,9 +124,9 @@ def test_each_event_goes_to_the_one_method_that_is_about_it(canvas: Canvas) -> N
     assert not gestures.handle(QEvent(QEvent.Type.Leave))
     assert not gestures.handle(QEvent(QEvent.Type.ToolTip))
 
-    names = [text[0] for text in gestures.said]
+    names = [text[0] for text in gestures.calls]
     assert names == ["press", "move", "release", "double", "leave"]
-    assert all(text[1] == AT / 2 for text in gestures.said[:4])
+    assert all(text[1] == AT / 2 for text in gestures.calls[:4])
 
 
 def test_without_a_picture_only_leaving_is_heard(canvas: Canvas) -> None:
@@ -135,7 +135,7 @@ def test_without_a_picture_only_leaving_is_heard(canvas: Canvas) -> None:
     assert not canvas.gestures.handle(mouse(QEvent.Type.MouseButtonPress))
     canvas.gestures.handle(QEvent(QEvent.Type.Leave))
 
-    assert canvas.gestures.said == [("leave",)]
+    assert canvas.gestures.calls == [("leave",)]
 
 
 def test_a_notch_is_worth_as_much_by_wheel_as_by_fingers(canvas: Canvas) -> None:
@@ -192,7 +192,7 @@ def test_a_pinch_is_a_factor_above_zero(
     )
 
     assert canvas.gestures.handle(event)
-    assert canvas.gestures.said[-1] == ("pinch", pytest.approx(factor), AT / 2)
+    assert canvas.gestures.calls[-1] == ("pinch", pytest.approx(factor), AT / 2)
 
 
 @pytest.mark.parametrize(

@@ -141,14 +141,14 @@ def test_name_of_a_span_that_is_cut_at_the_left_keeps_to_the_edge(
     assert texts
     text = texts[0]
 
-    def words() -> np.ndarray:
+    def visible() -> np.ndarray:
         row = round(text.y) + np.arange(-5, 6)
         return pixels(view)[row][:, round(text.x) : round(text.x) + 16]
 
-    first = words()
+    first = visible()
     assert len(np.unique(first)) > 2
     clock.now += 0.03
-    assert np.array_equal(words(), first)
+    assert np.array_equal(visible(), first)
 
 
 def test_picture_goes_on_from_where_it_was_however_unevenly_snapshots_come(

@@ -205,10 +205,10 @@ class Caller(QObject):
 
     def __init__(self, items: list[str]) -> None:
         super().__init__()
-        self.heard = items
+        self.items = items
 
     def say(self, what: str = "said") -> None:
-        self.heard.append(what)
+        self.items.append(what)
 
 
 @pytest.mark.parametrize("is_bound", [True, False])

@@ -142,8 +142,8 @@ def rest(widget: QWidget, place: QPoint) -> None:
     button = Qt.MouseButton.NoButton
     move = QMouseEvent(QEvent.Type.MouseMove, QPointF(place), at, button, button, none)
     QApplication.sendEvent(widget, move)
-    asked = QHelpEvent(QEvent.Type.ToolTip, place, at.toPoint())
-    QApplication.sendEvent(widget, asked)
+    help_event = QHelpEvent(QEvent.Type.ToolTip, place, at.toPoint())
+    QApplication.sendEvent(widget, help_event)
 
 
 @pytest.fixture

@@ -37,12 +37,12 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tab_is_imported_a_module_a_turn_on_the_main_thread(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, threading.Thread]] = []
+    imported: list[tuple[str, threading.Thread]] = []
     turns: list[int] = []
     owner = QObject()
 
     def one(name: str) -> bool:
-        asked.append((name, threading.current_thread()))
+        imported.append((name, threading.current_thread()))
         return import_one(name)
 
     def in_later_turn(whose: QObject, call: Callable[[], object], ms: int) -> None:
@@ -53,12 +53,12 @@ def test_tab_is_imported_a_module_a_turn_on_the_main_thread(
     monkeypatch.setattr(imports, "later", in_later_turn)
     done: list[bool] = []
     import_tab(owner, lambda: done.append(True))
-    begun = [name for name, _ in asked]
+    begun = [name for name, _ in imported]
     qtbot.waitUntil(lambda: bool(done))
     gc.unfreeze()
 
     assert begun == ["json.tool"]
-    assert asked == [(name, threading.main_thread()) for name in LIGHT]
+    assert imported == [(name, threading.main_thread()) for name in LIGHT]
     assert turns == [0, 0, 0]
 
 
@@ -99,7 +99,7 @@ def test_panes_and_readers_are_imported_ahead(
     expected = [*TAB, *(entry.module for entry in VIEWS)]
     expected += [path.partition(":")[0] for path in READERS]
     was_there = frozenset(sys.modules)
-    asked: list[str] = []
+    imported: list[str] = []
 
     class Empty(dict[str, object]):
         """Modules of which none is there."""
@@ -109,13 +109,13 @@ def test_panes_and_readers_are_imported_ahead(
 
     monkeypatch.setattr(imports, "sys", Sys)
     monkeypatch.setattr(imports, "REST_MS", 0)
-    monkeypatch.setattr(imports, "import_one", lambda name: asked.append(name))
+    monkeypatch.setattr(imports, "import_one", lambda name: imported.append(name))
     owner = QObject()
     import_ahead(owner, lambda: True)
-    qtbot.waitUntil(lambda: asked[-1:] == expected[-1:])
+    qtbot.waitUntil(lambda: imported[-1:] == expected[-1:])
     qtbot.wait(20)  # the list of plug-ins
 
-    assert set(expected) <= set(asked)
+    assert set(expected) <= set(imported)
     assert was_there <= set(sys.modules)
 
 
@@ -124,17 +124,17 @@ def test_what_a_closed_tab_left_is_never_set_apart(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, *, had_tabs: bool
 ) -> None:
     frozen: list[bool] = []
-    asked: list[bool] = []
+    imported: list[bool] = []
     monkeypatch.setattr(imports.gc, "freeze", lambda: frozen.append(True))
     monkeypatch.setattr(imports, "import_one", lambda _: None)
 
     def answer() -> bool:
-        asked.append(True)
+        imported.append(True)
         return had_tabs
 
     owner = QObject()
     import_ahead(owner, answer)
-    qtbot.waitUntil(lambda: bool(asked), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(imported), timeout=20_000)
 
     assert bool(frozen) is not had_tabs
 
@@ -159,14 +159,14 @@ def test_what_a_pane_imports_comes_in_parts_and_itself_at_last(
         modules = known
 
     monkeypatch.setattr(imports, "sys", Sys)
-    asked = []
+    imported = []
     while name := next_part(module):
-        asked.append(name)
+        imported.append(name)
         known[name] = None
 
-    assert asked[-1] == module
-    assert len(set(asked)) == len(asked)
-    assert all(import_one(name) for name in asked)
+    assert imported[-1] == module
+    assert len(set(imported)) == len(imported)
+    assert all(import_one(name) for name in imported)
 
 
 @pytest.mark.parametrize("name", [*TAB, "ggscope.session_loading"])

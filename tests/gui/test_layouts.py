@@ -136,8 +136,8 @@ def test_height_of_the_drawer_is_the_persons_and_is_kept(
 def test_view_without_data_offers_to_add_files(
     workspace: Workspace, session: Session, qtbot: QtBot
 ) -> None:
-    asked: list[bool] = []
-    workspace.add_requested.connect(lambda: asked.append(True))
+    requests: list[bool] = []
+    workspace.add_requested.connect(lambda: requests.append(True))
 
     def shown() -> list[QPushButton]:
         result = workspace.drawer.front.findChildren(QPushButton)
@@ -151,7 +151,7 @@ def test_view_without_data_offers_to_add_files(
 
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
-    assert asked == [True]
+    assert requests == [True]
     workspace.show_view("hot_cold")  # it has accesses
     QTest.qWait(10)
     assert shown() == []
@@ -202,12 +202,12 @@ def test_table_stands_in_for_a_view_without_data(
     workspace.release()
 
 
-@pytest.mark.parametrize("asked", ["graph", "heatmap", "experts"])
+@pytest.mark.parametrize("view_id", ["graph", "heatmap", "experts"])
 def test_view_asked_for_never_takes_the_timeline(
-    workspace: Workspace, asked: str
+    workspace: Workspace, view_id: str
 ) -> None:
     workspace.cells[1].setFocus()  # the table is the active pane
-    workspace.show_view(asked)
+    workspace.show_view(view_id)
     assert "timeline" in ids(workspace)
 
     workspace.set_layout_name("single")

@@ -34,7 +34,7 @@ from ggscope.session.tasks import TaskState
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring_format import FrameType
-from messages import said
+from messages import newest_message
 from panes import pane, texts_of_widgets
 from ring_writer import Writer
 from scenes import texts_of
@@ -207,7 +207,7 @@ def test_lack_of_memory_ends_following_in_words(
         return not document.live.is_on
 
     qtbot.waitUntil(is_over, timeout=10_000)
-    assert "There is not enough memory to go on." in said(document)
+    assert "There is not enough memory to go on." in newest_message(document)
     (tmp_path / "none").write_bytes(b"something else entirely")
     other = window.follow(str(tmp_path / "none"))
     qtbot.waitUntil(
@@ -384,7 +384,7 @@ def test_memory_limit_ends_following_with_a_notice(
 
     (warning,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
     assert "following stopped at the memory limit" in warning.message
-    assert "Following stopped" in said(document)
+    assert "Following stopped" in newest_message(document)
     strip = document.findChild(LiveStrip)
     assert "stopped: memory limit" in strip.state.text()
     assert not document.session.trace.pending
@@ -397,7 +397,7 @@ def test_killed_program_is_told(followed, writer, qtbot):
         pass
 
     assert document.live.metrics.phase is FollowState.KILLED
-    assert "killed or crashed" in said(document)
+    assert "killed or crashed" in newest_message(document)
     assert not document.session.trace.pending
 
 
@@ -485,9 +485,11 @@ def test_name_of_a_file_keeps_its_letters(window, qtbot, tmp_path, monkeypatch):
 
 def test_lag_by_stamps_of_another_clock_is_a_least_one():
     status = SourceStatus(State.RUNNING, 5, tokens=7, fill=0.5)
-    least = LiveMetrics(FollowState.LIVE, status, Rates(1.0, 1.0, 2_000_000, True))
+    lower_bound = LiveMetrics(
+        FollowState.LIVE, status, Rates(1.0, 1.0, 2_000_000, True)
+    )
 
-    assert "delay ≥ 2.000 ms" in metrics_text(least)
+    assert "delay ≥ 2.000 ms" in metrics_text(lower_bound)
 
 
 def test_writer_that_is_gone_is_told_while_the_tab_follows_on(
@@ -1016,14 +1018,14 @@ def test_message_of_an_end_goes_when_the_program_is_followed_again(
     document = followed(writer)
     writer.control["pid"] = 1 << 30
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
-    assert "killed or crashed" in said(document)
+    assert "killed or crashed" in newest_message(document)
     writer.control["pid"] = os.getpid()
     strip = document.findChild(LiveStrip)
     assert strip.again.isVisible()
 
     strip.again.click()
 
-    assert said(document) == ""
+    assert newest_message(document) == ""
     qtbot.waitUntil(lambda: document.session.trace.is_running, timeout=10_000)
     assert not strip.again.isVisible()
 

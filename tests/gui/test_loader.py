@@ -27,7 +27,7 @@ from ggscope.session import loader as loader_module
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
-from messages import said, toast
+from messages import newest_message, toast
 from reading import Reading, wait_for, workers
 from statements import new_statement, new_statements
 
@@ -51,7 +51,7 @@ def test_file_is_read_and_fitted(
 
     assert session.trace is reading.result
     assert changes == [TraceChange.REPLACED]
-    assert reading.asked == [(session.path, "npu-json", {"ops": "x"})]
+    assert reading.requests == [(session.path, "npu-json", {"ops": "x"})]
 
 
 def test_early_snapshot_is_shown_and_the_whole_trace_grows_it(
@@ -82,7 +82,7 @@ def test_cancelling_is_a_state_of_its_own(
     reading.go.clear()
     loader = Loader(session)
     loader.open()
-    qtbot.waitUntil(lambda: bool(reading.asked))
+    qtbot.waitUntil(lambda: bool(reading.requests))
 
     loader.cancel()
     wait_for(qtbot, loader, LoadState.CANCELLED)
@@ -117,12 +117,12 @@ def test_reload_keeps_reader_and_options(
     session.reload({"ops": ""})
     wait_for(qtbot, loader, LoadState.READY)
 
-    assert [options for _, _, options in reading.asked] == [
+    assert [options for _, _, options in reading.requests] == [
         {"end": "inclusive"},
         {"end": "inclusive", "ops": "ggml-x"},
         {"end": "inclusive"},
     ]
-    assert {reader for _, reader, _ in reading.asked} == {"npu-json"}
+    assert {reader for _, reader, _ in reading.requests} == {"npu-json"}
 
 
 def test_change_on_disk_is_noticed_while_the_window_is_active(
@@ -166,7 +166,7 @@ def test_closing_while_reading_ends_the_thread(
 ) -> None:
     reading.go.clear()
     Loader(session).open()
-    qtbot.waitUntil(lambda: bool(reading.asked))
+    qtbot.waitUntil(lambda: bool(reading.requests))
 
     session.close()
 
@@ -196,17 +196,19 @@ def test_page_says_why_nothing_was_read(qtbot: QtBot) -> None:
     page = ProblemPage(Path("/x/a.bin"))
     qtbot.addWidget(page)
 
-    def said(error: Exception | None, report: str = "") -> str:
+    def page_text(error: Exception | None, report: str = "") -> str:
         failure = TaskFailure("load", "", str(error), error, report)
         page.show_failure(None if error is None else failure, [("b", "B")])
         return "\n".join((page.head.text(), page.message.text(), page.hint.text()))
 
-    cancelled = said(None)
-    fault = said(KeyError(3), "Traceback: here")
-    several = said(AmbiguousFormatError("several claim it.", candidates=["b", "c"]))
-    unknown = said(UnknownFormatError("none claims it."))
-    damaged = said(CorruptError("record 3 is damaged."))
-    lack = said(MemoryError("not enough memory"))
+    cancelled = page_text(None)
+    fault = page_text(KeyError(3), "Traceback: here")
+    several = page_text(
+        AmbiguousFormatError("several claim it.", candidates=["b", "c"])
+    )
+    unknown = page_text(UnknownFormatError("none claims it."))
+    damaged = page_text(CorruptError("record 3 is damaged."))
+    lack = page_text(MemoryError("not enough memory"))
     for bad in (damaged, lack):
         others = cancelled + fault + several + unknown
         assert new_statements(bad, others)
@@ -312,15 +314,15 @@ def test_tab_offers_reload_when_the_file_changed(
     wait_for(qtbot, document.loader, LoadState.READY)
 
     document.loader.check_file()
-    same = said(document)
+    same = newest_message(document)
     document.loader.file_changed.emit(True)
-    assert said(document)
-    assert new_statement(said(document), same)
+    assert newest_message(document)
+    assert new_statement(newest_message(document), same)
     QTest.mouseClick(toast(document).buttons[0], Qt.MouseButton.LeftButton)
     wait_for(qtbot, document.loader, LoadState.READY)
 
-    assert len(reading.asked) == 2
-    assert not said(document)
+    assert len(reading.requests) == 2
+    assert not newest_message(document)
 
 
 def test_failed_reload_keeps_what_was_readable(
@@ -335,7 +337,7 @@ def test_failed_reload_keeps_what_was_readable(
 
     assert document.session.trace is not None
     assert document.workspace.isVisible()
-    assert "nothing is left" in said(document)
+    assert "nothing is left" in newest_message(document)
 
 
 def test_guess_is_offered_once_per_format(
@@ -345,7 +347,7 @@ def test_guess_is_offered_once_per_format(
     reading.result = replace(reading.result, warnings=(notice,))
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.READY)
-    assert said(document)
+    assert newest_message(document)
     QTest.mouseClick(toast(document).close_button, Qt.MouseButton.LeftButton)
     other = tmp_path / "b.bin"
     other.write_bytes(b"1")
@@ -353,7 +355,7 @@ def test_guess_is_offered_once_per_format(
     second = window.open_path(other)
     wait_for(qtbot, second.loader, LoadState.READY)
 
-    assert not said(second)
+    assert not newest_message(second)
 
 
 def test_cancelled_tab_says_so_and_reloads(

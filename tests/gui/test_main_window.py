@@ -39,7 +39,7 @@ from ggscope.model.units import Clock, TimeRange
 from ggscope.session.loader import LoadState, read_error
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
-from messages import clear, said, toast
+from messages import clear, newest_message, toast
 from pages import filter_popup
 from panes import titles_of
 from statements import new_statement, new_statements
@@ -194,7 +194,7 @@ def test_failure_shows_in_the_window_and_not_on_stderr(
     with caplog.at_level(logging.INFO):
         window.report("out.png cannot be written")
 
-    assert said(window)
+    assert newest_message(window)
     assert [r.levelno for r in caplog.records if "out.png" in r.message] == [
         logging.INFO
     ]
@@ -342,8 +342,8 @@ def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
 ) -> None:
     def after(error: Exception) -> str:
         ExceptionHook(window)(type(error), error, error.__traceback__)
-        qtbot.waitUntil(lambda: bool(said(window)))
-        return said(window)
+        qtbot.waitUntil(lambda: bool(newest_message(window)))
+        return newest_message(window)
 
     lack = after(MemoryError())
     clear(window)
@@ -650,12 +650,12 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Names without a suffix get that of the chosen filter."""
-    asked: list[tuple[str, str]] = []
+    proposed: list[tuple[str, str]] = []
 
     def ask(
         _parent: QWidget, _title: str, name: str, filters: str, *_: object
     ) -> tuple[str, str]:
-        asked.append((Path(name).name, filters))
+        proposed.append((Path(name).name, filters))
         return str(tmp_path / "my figure"), "DOT graph (*.dot)"
 
     monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
@@ -670,12 +670,12 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     assert dialog.view.currentText() == "Graph"
     qtbot.waitUntil(lambda: dialog.preview is not None)
     QTest.mouseClick(dialog.export, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: said(window) == "Saved my figure.dot.")
+    qtbot.waitUntil(lambda: newest_message(window) == "Saved my figure.dot.")
     dialog.close()
 
     assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
-    assert asked[0][0] == f"{folder.stem}.graph.png"
-    assert "PNG picture (*.png)" in asked[0][1]
+    assert proposed[0][0] == f"{folder.stem}.graph.png"
+    assert "PNG picture (*.png)" in proposed[0][1]
 
 
 def test_picture_of_the_view_used_last_is_copied(
@@ -688,13 +688,13 @@ def test_picture_of_the_view_used_last_is_copied(
 
     titles = titles_of(document.session, monkeypatch)
     document.session.navigator.step_token(1)
-    before, without = said(window), "\n".join(titles)
+    before, without = newest_message(window), "\n".join(titles)
     window.actions_["edit.copy_picture"].trigger()
-    while_drawn = said(window)
-    qtbot.waitUntil(lambda: "Copied the picture" in said(window))
+    while_drawn = newest_message(window)
+    qtbot.waitUntil(lambda: "Copied the picture" in newest_message(window))
 
     assert QGuiApplication.clipboard().image() == figure.image()
-    assert new_statement(said(window), before + while_drawn)
+    assert new_statement(newest_message(window), before + while_drawn)
     assert new_statement("\n".join(titles), without)
 
 
@@ -703,34 +703,34 @@ def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
 ) -> None:
     document = opened(sample)
     (view,) = document.workspace.views("timeline")
-    figure, asked = view.figure(), []
+    figure, questions = view.figure(), []
     chosen = str(tmp_path / "picture"), "PNG picture (*.png)"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: chosen)
     monkeypatch.setattr(
-        window_dialogs, "ask_yes", lambda _, text: bool(asked.append(text))
+        window_dialogs, "ask_yes", lambda _, text: bool(questions.append(text))
     )
 
-    def said() -> str:
-        asked.clear()
+    def question() -> str:
+        questions.clear()
         window_dialogs.ask_path(figure, document, window.settings, window)
-        return "\n".join(asked)
+        return "\n".join(questions)
 
-    free = said()
+    free = question()
     (tmp_path / "picture.png").write_bytes(b"precious")
-    assert new_statements(said(), free)
+    assert new_statements(question(), free)
 
 
 def test_dialogs_for_files_delete_and_rename_nothing(
     qtbot: QtBot, window: MainWindow, opened: Opened, sample: Path
 ) -> None:
     opened(sample)
-    asked: list[tuple[str, bool]] = []
+    dialogs: list[tuple[str, bool]] = []
 
     def look() -> None:
         dialog = QApplication.activeModalWidget()
         if isinstance(dialog, QFileDialog):
             is_read_only = dialog.testOption(QFileDialog.Option.ReadOnly)
-            asked.append((dialog.windowTitle(), is_read_only))
+            dialogs.append((dialog.windowTitle(), is_read_only))
             dialog.reject()
 
     timer = QTimer()
@@ -746,7 +746,7 @@ def test_dialogs_for_files_delete_and_rename_nothing(
     figure.close()
 
     titles = ["Open traces", "Open folder", "Add to session", "Export figure"]
-    assert asked == [(title, True) for title in titles]
+    assert dialogs == [(title, True) for title in titles]
 
 
 def test_tabs_leave_no_references_to_the_dialogs_of_the_window(

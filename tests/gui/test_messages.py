@@ -16,7 +16,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.messages import MAX_SHOWN, Action
 from ggscope.session.settings import Settings
-from messages import clear, said, toast
+from messages import clear, newest_message, toast
 from session_files import write_experiment
 from support import ROOT
 
@@ -85,7 +85,7 @@ def test_message_leaves_by_itself_but_not_under_the_mouse_or_the_focus(
     QTest.qWait(120)
     assert [t.message.text for t in document.messages.toasts] == ["Stays.", "Is read."]
     document.focus_views()
-    qtbot.waitUntil(lambda: said(document) == "Stays.")
+    qtbot.waitUntil(lambda: newest_message(document) == "Stays.")
 
 
 def test_message_waits_for_its_tab_to_be_seen(
@@ -96,11 +96,11 @@ def test_message_waits_for_its_tab_to_be_seen(
     document.messages.say("Saved in the other tab.")
     QTest.qWait(120)
 
-    assert said(other) == ""
-    assert said(document) == "Saved in the other tab."
+    assert newest_message(other) == ""
+    assert newest_message(document) == "Saved in the other tab."
     window.step_tab(1)
     assert window.document is document
-    qtbot.waitUntil(lambda: said(document) == "")
+    qtbot.waitUntil(lambda: newest_message(document) == "")
 
 
 def test_newer_message_of_a_key_takes_the_place_of_the_older(
@@ -118,7 +118,7 @@ def test_newer_message_of_a_key_takes_the_place_of_the_older(
     for number in range(MAX_SHOWN + 2):
         document.messages.say(f"Message {number}.")
     assert len(document.messages.toasts) == MAX_SHOWN
-    assert said(document) == f"Message {MAX_SHOWN + 1}."
+    assert newest_message(document) == f"Message {MAX_SHOWN + 1}."
 
 
 def test_saved_file_can_be_opened_and_shown_in_its_folder(
@@ -135,7 +135,7 @@ def test_saved_file_can_be_opened_and_shown_in_its_folder(
     path = tmp_path / "a picture.pdf"
 
     document.messages.say_saved(path)
-    assert said(document) == "Saved a picture.pdf."
+    assert newest_message(document) == "Saved a picture.pdf."
     QTest.mouseClick(toast(document).buttons[0], LEFT)
     document.messages.say_saved(path)
     QTest.mouseClick(toast(document).buttons[0], LEFT)
@@ -153,9 +153,11 @@ def test_file_manager_is_asked_to_mark_the_file(
     qapp: QApplication, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, qtbot: QtBot,
     answer: int,
 ) -> None:  # fmt: skip
-    asked, opened = tmp_path / "asked", []
+    arguments_file, opened = tmp_path / "asked", []
     tool = tmp_path / "dbus-send"
-    tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{asked}"\nexit {answer}\n')
+    tool.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > "{arguments_file}"\nexit {answer}\n'
+    )
     tool.chmod(0o755)
     monkeypatch.setattr(open_file.shutil, "which", lambda _: str(tool))
     monkeypatch.setattr(open_file.sys, "platform", "linux")
@@ -164,8 +166,8 @@ def test_file_manager_is_asked_to_mark_the_file(
 
     open_file.show_in_folder(tmp_path / "ä, b.pdf", owner)
 
-    qtbot.waitUntil(lambda: asked.exists() and not owner.children())
-    text = asked.read_text().splitlines()
+    qtbot.waitUntil(lambda: arguments_file.exists() and not owner.children())
+    text = arguments_file.read_text().splitlines()
     assert text[-2:] == [
         f"array:string:file://{tmp_path}/%C3%A4%2C%20b.pdf",
         "string:",
@@ -184,7 +186,9 @@ def test_related_files_are_offered_in_the_status_bar_for_good(
     place = timeline.mapTo(document, timeline.rect().topLeft())
     related = document.status.related
     qtbot.waitUntil(related.isVisible)
-    qtbot.waitUntil(lambda: said(document, "offer") == "")  # its message has left
+    qtbot.waitUntil(
+        lambda: newest_message(document, "offer") == ""
+    )  # its message has left
 
     assert timeline.mapTo(document, timeline.rect().topLeft()) == place
     assert related.text() == "1 related file"
@@ -201,15 +205,15 @@ def test_guess_is_told_of_other_peoples_files_only_and_once(
     window.activateWindow()
     QTest.qWaitForWindowActive(window)
     sample = opened(SAMPLES / "tinyllama-256.bin")
-    assert said(sample, "guess") == ""
+    assert newest_message(sample, "guess") == ""
     copy = tmp_path / "run.bin"
     copy.write_bytes((SAMPLES / "tinyllama-256.bin").read_bytes())
 
     document = opened(copy)
-    assert settings.files.trusted == () or said(document, "guess") == ""
+    assert settings.files.trusted == () or newest_message(document, "guess") == ""
     qtbot.waitUntil(lambda: bool(settings.files.trusted))  # it has been told
 
-    assert said(document, "guess") == ""
+    assert newest_message(document, "guess") == ""
 
 
 def test_messages_of_all_tabs_can_be_read_again(

@@ -154,14 +154,14 @@ def test_sound_file_says_so(view: ProblemsView, session: Session) -> None:
 def test_trace_that_is_still_being_read_may_get_problems(
     view: ProblemsView, session: Session
 ) -> None:
-    def said(trace: Trace) -> tuple[str, str]:
+    def shown(trace: Trace) -> tuple[str, str]:
         session.set_trace(replace(trace, pending=frozenset({"names"})))
         reading = f"{ProblemsPage(view).note}\n{ProblemsPage(view).placeholder}"
         session.set_trace(trace)
         return reading, f"{ProblemsPage(view).note}\n{ProblemsPage(view).placeholder}"
 
-    assert new_statement(*said(troubled()))
-    assert new_statements(*said(builders.llama_like_trace()))
+    assert new_statement(*shown(troubled()))
+    assert new_statements(*shown(builders.llama_like_trace()))
 
 
 def test_failure_of_the_program_is_added_with_its_time(

@@ -28,7 +28,7 @@ from ggscope.session import live_pace
 from ggscope.session import run as run_module
 from ggscope.session.tasks import Tasks
 from ggscope_capture import models
-from messages import said, toast
+from messages import newest_message, toast
 from pages import end_pause, is_settled, tab_row, waiting_console
 from panes import pane, texts_of_widgets, titles_of
 from statements import new_statement, new_statements
@@ -60,8 +60,8 @@ def rings(tmp_path):
 
 @pytest.fixture
 def traced(monkeypatch, built, rings):
-    def call(**wanted):
-        traced_program.set_up(monkeypatch, built, rings, **wanted)
+    def call(**options):
+        traced_program.set_up(monkeypatch, built, rings, **options)
 
     return call
 
@@ -461,7 +461,7 @@ def test_lack_of_the_tool_is_told(window, qtbot, monkeypatch):
     monkeypatch.setattr(launcher.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(launcher.shutil, "which", lambda *_, **__: None)
     window.live_demo()
-    assert "ggscope-capture is not installed" in said(window)
+    assert "ggscope-capture is not installed" in newest_message(window)
     with pytest.raises(LiveError, match="is not installed"):
         launcher.targets(lambda: None)
 
@@ -554,11 +554,11 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     assert page.hint.text() == "Ops appear here as soon as the model runs."
     assert "to stderr" in text_of(document.run) or document.run.is_running
 
-    def told():
+    def steps_text():
         return "\n".join(texts_of_widgets(page.steps))
 
-    qtbot.waitUntil(lambda: "The tracer is loaded." in told(), timeout=PATIENCE)
-    seen = told()
+    qtbot.waitUntil(lambda: "The tracer is loaded." in steps_text(), timeout=PATIENCE)
+    seen = steps_text()
     assert f"process {psutil.Process(document.run.pid).children()[0].pid}" in seen
     assert "ggml is loaded." in seen
     assert "No graph computed yet" in seen
@@ -616,7 +616,7 @@ def test_failure_of_the_program_is_told(run, qtbot, traced, monkeypatch):
     ended(document, qtbot)
     assert console_of(document, qtbot).state.text() == "● exited with code 3"
     assert document.run.has_failed
-    assert said(document) == "llama-completion exited with code 3."
+    assert newest_message(document) == "llama-completion exited with code 3."
     document.workspace.drawer.show_tab("statistics")
     press(document, "Console")
     assert document.workspace.drawer.tab == "console"
@@ -697,11 +697,11 @@ def test_recording_is_saved_while_the_program_runs(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     qtbot.waitUntil(strip_of(document).save.isEnabled, timeout=PATIENCE)
     strip_of(document).save.click()
-    qtbot.waitUntil(lambda: "Saved as" in said(document), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "Saved as" in newest_message(document), timeout=PATIENCE)
 
     assert document.run.is_running
-    assert said(document).startswith(f"Saved as {target}: ")
-    assert said(document).endswith(" ops, none lost.")
+    assert newest_message(document).startswith(f"Saved as {target}: ")
+    assert newest_message(document).endswith(" ops, none lost.")
     press(document, "Open")
     assert window.document.path == target
     assert (tmp_path / "so-far.json").exists()
@@ -946,11 +946,11 @@ def test_closing_a_tab_asks_about_a_program_that_runs(
         else:
             window.actions_["file.quit" if way == "quit" else "file.close"].trigger()
 
-    asked = answer("Cancel")
+    questions = answer("Cancel")
     close()
     assert process.is_running()
     assert window.document is document
-    assert asked[0][1] == "Keep running"  # Enter ends nothing
+    assert questions[0][1] == "Keep running"  # Enter ends nothing
     answer("Stop program")
     close()
     qtbot.waitUntil(lambda: not process.is_running(), timeout=PATIENCE)
@@ -986,7 +986,7 @@ def is_over(process):
 @pytest.fixture
 def answer(monkeypatch):
     """Return a function that presses a button of the next question."""
-    asked = []
+    questions = []
 
     def press(name):
         def look():
@@ -995,34 +995,34 @@ def answer(monkeypatch):
                 QTimer.singleShot(20, look)
                 return
             buttons = {each.text(): each for each in box.buttons()}
-            asked.append((box.text(), box.defaultButton().text(), tuple(buttons)))
+            questions.append((box.text(), box.defaultButton().text(), tuple(buttons)))
             buttons[name].click()
 
         QTimer.singleShot(20, look)
-        return asked
+        return questions
 
     return press
 
 
 def test_demo_that_is_cancelled_starts_nothing(window, answer):
-    asked = answer("Cancel")
+    questions = answer("Cancel")
     window.actions_["help.demo"].trigger()
 
-    assert [(default, set(names)) for _, default, names in asked] == [
+    assert [(default, set(names)) for _, default, names in questions] == [
         ("Start demo", {"Start demo", "Cancel"})
     ]
     assert window.document is None
 
 
 def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch, answer):
-    asked = answer("Start demo")
+    questions = answer("Start demo")
     texts = "import sys; print('told:', *sys.argv[1:])"
     monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", texts])
     window.actions_["help.demo"].trigger()
     document = window.document
     ended(document, qtbot)
 
-    assert "small model with random weights" in asked[0][0]
+    assert "small model with random weights" in questions[0][0]
     text = text_of(document.run)
     assert text.startswith("told: demo ")
     assert "--model moe" in text

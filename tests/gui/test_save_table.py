@@ -21,7 +21,7 @@ from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableMod
 from ggscope.views.base.view import Copyable
 from ggscope.views.statistics import counting
 from ggscope.views.table.view import TableView
-from messages import clear, said
+from messages import clear, newest_message
 from panes import LEFT, click_row, experiment, pane, settle
 from statements import new_statement, new_statements
 from support import ROOT
@@ -42,8 +42,8 @@ def saved(
         monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
         clear(window)
         run()
-        qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
-        return path.read_text("utf-8"), said(window)
+        qtbot.waitUntil(lambda: bool(newest_message(window)), timeout=20_000)
+        return path.read_text("utf-8"), newest_message(window)
 
     return save
 
@@ -92,19 +92,19 @@ def test_every_form_holds_the_figures_of_the_statistics(
 
 def answering(qtbot: QtBot, role_text: str) -> list[str]:
     """Press a button of the next question; return what will be asked."""
-    asked: list[str] = []
+    question: list[str] = []
 
     def answer() -> None:
         box = QApplication.activeModalWidget()
         if not isinstance(box, QMessageBox):
             QTimer.singleShot(5, answer)
             return
-        asked.extend(box.text().split("\n\n"))
+        question.extend(box.text().split("\n\n"))
         (value,) = [b for b in box.buttons() if role_text in b.text()]
         qtbot.mouseClick(value, LEFT)
 
     QTimer.singleShot(0, answer)
-    return asked
+    return question
 
 
 def test_one_selected_row_is_no_choice_and_all_rows_are_saved(
@@ -138,14 +138,14 @@ def test_of_several_selected_rows_it_is_asked_which_are_meant(
     table.selectionModel().select(
         table.rows.index(2, 0), down.Select | down.Rows
     )  # as Ctrl+click does
-    asked = answering(qtbot, button)
+    question = answering(qtbot, button)
 
     text, _ = saved(table.save, "a.csv")
 
     keys = [line.split(",")[0] for line in text.splitlines()[1:]]
     expected = [table.rows.row(r)[0].text for r in range(table.rows.rowCount())]
     assert keys == ([expected[0], expected[2]] if n else expected)
-    assert asked[0] == f"{table.rows.rowCount()} rows · 2 selected"
+    assert question[0] == f"{table.rows.rowCount()} rows · 2 selected"
 
 
 def test_cancelled_question_saves_nothing(
@@ -292,11 +292,11 @@ def test_command_says_so_where_there_is_no_table(
     monkeypatch.setattr(window, "copying", list)
     window.actions_["file.save_table"].trigger()
 
-    none = said(window)
+    none = newest_message(window)
     problems = table_of(document, "problems")
     problems.rows.set_rows([])
     problems.save()
-    empty = said(window)
+    empty = newest_message(window)
 
     assert new_statement(none, written)
     assert new_statement(empty, none)

@@ -28,7 +28,7 @@ from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
-from messages import said, toast
+from messages import newest_message, toast
 from panes import texts_of_widgets
 from recordings import recording
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
@@ -107,7 +107,7 @@ def test_folder_opens_as_one_tab_named_after_the_folder(
     assert document.title == folder.name
     assert document.session.trace.joins[0].delta == 4096
     assert settings.files.recent == (str(folder),)
-    assert not said(document)
+    assert not newest_message(document)
 
 
 def test_folder_is_read_again_as_a_whole(
@@ -133,7 +133,7 @@ def test_recording_opens_with_its_sidecar_which_can_be_taken_out(
         "trace", "recording",
     ]  # fmt: skip
     assert document.session.trace.spans.core is not None
-    assert not said(document)  # nothing is offered that is there
+    assert not newest_message(document)  # nothing is offered that is there
     dialog = PartsDialog(document, lambda: None, document)
     assert "sidecar" in texts_of_widgets(dialog)
     document.loader.remove(path.with_suffix(".json"))
@@ -159,12 +159,12 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     qtbot: QtBot, opened: Opened, folder: Path
 ) -> None:
     document = opened(tokens_of(folder))
-    qtbot.waitUntil(lambda: bool(said(document)))
+    qtbot.waitUntil(lambda: bool(newest_message(document)))
     changes: list[TraceChange] = []
     document.session.trace_changed.connect(changes.append)
     document.session.selection.select_span(2, reveal=False)
 
-    assert "memory-map.json" in said(document)
+    assert "memory-map.json" in newest_message(document)
     assert n_parts(document) == 0
     button = toast(document).buttons[0]
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
@@ -173,7 +173,7 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     assert changes == [TraceChange.GREW]
     assert document.session.selection.current.active == 2
     assert document.title == "token-00000.json +1"
-    assert "delta 4,096" in said(document)
+    assert "delta 4,096" in newest_message(document)
 
 
 def test_files_beside_a_trace_are_counted(
@@ -181,8 +181,8 @@ def test_files_beside_a_trace_are_counted(
 ) -> None:
     def offered() -> str:
         document = opened(tokens_of(folder))
-        qtbot.waitUntil(lambda: bool(said(document)))
-        text = said(document)
+        qtbot.waitUntil(lambda: bool(newest_message(document)))
+        text = newest_message(document)
         window.close_document(document)
         return text
 
@@ -206,7 +206,7 @@ def test_model_beside_an_npu_trace_is_not_offered(
     qtbot.waitUntil(lambda: document.session.tasks.is_idle)
 
     assert items == []
-    assert said(document) == ""
+    assert newest_message(document) == ""
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_only_files_that_tell_more_of_a_trace_are_offered(
     qtbot.waitUntil(lambda: document.session.trace is not None)
     qtbot.waitUntil(lambda: document.session.tasks.is_idle)
 
-    assert all(other in said(document) for other in offered)
-    assert "imatrix" not in said(document)
-    assert bool(said(document)) == bool(offered)
+    assert all(other in newest_message(document) for other in offered)
+    assert "imatrix" not in newest_message(document)
+    assert bool(newest_message(document)) == bool(offered)
 
 
 def test_adding_is_undone_by_one_click(
@@ -270,7 +270,7 @@ def test_side_file_that_does_not_fit_says_so(
     document.parts.add([other])
     qtbot.waitUntil(lambda: n_parts(document) == 2)
 
-    assert "does not match this trace" in said(document)
+    assert "does not match this trace" in newest_message(document)
 
 
 def test_mixed_drop_of_one_experiment_opens_one_tab(
@@ -383,7 +383,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
     trace = document.session.trace
     assert trace is not None
 
-    def said(parts: tuple[JoinedFile, ...]) -> str:
+    def shown(parts: tuple[JoinedFile, ...]) -> str:
         document.session.set_trace(replace(trace, parts=parts))
         dialog = PartsDialog(document, lambda: None, window)
         qtbot.addWidget(dialog)
@@ -391,7 +391,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
 
     *others, last = trace.parts
     chosen = (*others, replace(last, role="experts"))
-    assert new_statement(said(chosen), said(trace.parts))
+    assert new_statement(shown(chosen), shown(trace.parts))
 
 
 def test_add_command_asks_for_files(
@@ -447,7 +447,7 @@ def test_folder_that_nobody_changed_is_not_stale(
     document.loader.check_file()
 
     assert not document.loader.is_stale
-    assert not said(document)
+    assert not newest_message(document)
 
 
 def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> None:
@@ -550,7 +550,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     moved = before - 2_500_000 + step
     qtbot.waitUntil(lambda: first_alloc() == moved, timeout=20_000)
 
-    by_hand = said(document)
+    by_hand = newest_message(document)
     assert f"{step - 2_500_000:+,} ns" in by_hand
     toast(document).buttons[0].click()
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
@@ -565,7 +565,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
-    as_told = said(again)
+    as_told = newest_message(again)
     assert new_statement(by_hand, as_told)
 
 
@@ -625,7 +625,7 @@ def test_quick_clicks_move_a_file_once_each(
 
     assert int(session.trace.buffers.allocated.min()) == before + 4 * step
     assert shifts == [(str(step), ""), (str(4 * step), str(step))]
-    assert f"{4 * step:+,} ns" in said(document)
+    assert f"{4 * step:+,} ns" in newest_message(document)
 
 
 def test_change_of_the_files_that_waits_for_a_picture_outlives_a_new_snapshot(

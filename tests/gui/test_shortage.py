@@ -26,7 +26,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
 from ggscope.session.tasks import NO_MEMORY, TaskContext, TaskFailure, Tasks
-from messages import said
+from messages import newest_message
 from reading import Reading, wait_for
 
 needs_limits = pytest.mark.skipif(
@@ -187,12 +187,12 @@ def test_job_without_memory_is_a_message_and_the_next_one_runs(
     wait_for(qtbot, document.loader, LoadState.READY)
 
     document.session.tasks.run("analysis", request, lambda _: None)
-    qtbot.waitUntil(lambda: bool(said(window)))
+    qtbot.waitUntil(lambda: bool(newest_message(window)))
     done: list[int] = []
     document.session.tasks.run("analysis", lambda _: 1, done.append)
     qtbot.waitUntil(lambda: done == [1])
 
-    assert said(window) == NO_MEMORY
+    assert newest_message(window) == NO_MEMORY
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base.safe_text import Label
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import TimelineView
-from messages import said, toast
+from messages import newest_message, toast
 from panes import texts_of_widgets
 from reading import Reading, wait_for
 from staged import stages
@@ -99,7 +99,7 @@ def test_escape_stops_the_reading_and_keeps_what_is_there(
     assert "stopped" in partial.title
     assert "stopped" in window.windowTitle()
     assert "stopped" in partial.status.file.full_text
-    assert "stopped" in said(partial)
+    assert "stopped" in newest_message(partial)
     assert [w.code for w in partial.session.trace.warnings] == ["reading_stopped"]
 
 
@@ -139,7 +139,7 @@ def test_failure_in_the_middle_keeps_what_was_read(
     assert trace is not None
     assert not trace.pending
     assert trace.warnings[0].code == "reading_failed"
-    assert "shrank" in said(partial)
+    assert "shrank" in newest_message(partial)
     assert partial.workspace.isVisible()
 
 
@@ -216,7 +216,7 @@ def test_enter_reads_the_part_that_fits(
     QTest.keyClick(refused.too_large_page.records, Qt.Key.Key_Return)
     wait_for(qtbot, refused.loader, LoadState.READY)
 
-    chosen = reading.asked[-1][2]["range"]
+    chosen = reading.requests[-1][2]["range"]
     assert chosen == "0:100000"
     assert refused.workspace.isVisible()
     assert "records 0–100 k of 1 M" in refused.title
@@ -233,7 +233,7 @@ def test_last_part_and_fewer_names_can_be_read(
     QTest.mouseClick(page.read_button, Qt.MouseButton.LeftButton)
     wait_for(qtbot, refused.loader, LoadState.READY)
 
-    assert reading.asked[-1][2] == {"range": "900000:1000000", "names": "none"}
+    assert reading.requests[-1][2] == {"range": "900000:1000000", "names": "none"}
 
 
 def test_part_is_remembered_for_reload(
@@ -245,7 +245,7 @@ def test_part_is_remembered_for_reload(
     refused.session.reload()
     wait_for(qtbot, refused.loader, LoadState.READY)
 
-    assert reading.asked[-1][2] == {"range": "0:100000"}
+    assert reading.requests[-1][2] == {"range": "0:100000"}
 
 
 def test_banner_offers_the_rest_and_the_page_asks_again(
@@ -279,7 +279,7 @@ def test_all_can_be_read_anyway(
     refused.session.reload()
     wait_for(qtbot, refused.loader, LoadState.READY)
 
-    assert reading.asked[-1][2] == {}
+    assert reading.requests[-1][2] == {}
     assert refused.title == refused.path.name
 
 

@@ -122,10 +122,10 @@ def test_sample_opens_from_the_window(window: MainWindow, qtbot: QtBot) -> None:
 def test_open_button_asks_for_files(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[str] = []
+    filters: list[str] = []
 
     def answer(*arguments: object) -> tuple[list[str], str]:
-        asked.append(str(arguments[3]))
+        filters.append(str(arguments[3]))
         return [str(tmp_path / "a.bin"), str(tmp_path / "b.bin")], ""
 
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", answer)
@@ -133,7 +133,7 @@ def test_open_button_asks_for_files(
     QTest.mouseClick(window.start_page.open_button, Qt.MouseButton.LeftButton)
 
     assert window.n_documents == 2
-    assert "*.ggmlviz" in asked[0]
+    assert "*.ggmlviz" in filters[0]
 
 
 def test_filters_name_all_readers_and_all_files() -> None:
@@ -165,13 +165,13 @@ def test_event_stream_that_the_settings_name_is_offered(
     monkeypatch.setattr(OPTIONS, "output_source", "GGML_VIZ_OUTPUT")
     page.refresh()
 
-    with qtbot.waitSignal(page.follow_requested) as asked:
+    with qtbot.waitSignal(page.follow_requested) as requested:
         page.follow_button.click()
 
     assert page.follow_button.isVisible()
     assert page.follow_button.text() == "Follow a && b.ggmlviz"
     assert "GGML_VIZ_OUTPUT" in page.follow_button.toolTip()
-    assert asked.args == ["/tmp/a & b.ggmlviz"]
+    assert requested.args == ["/tmp/a & b.ggmlviz"]
 
 
 def test_offered_stream_opens_in_a_tab_that_follows(

@@ -435,13 +435,13 @@ def test_range_without_spans_says_so(
 def test_ops_without_a_record_are_told_as_the_graph_tells_them(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    def said(trace: Trace) -> str:
+    def shown(trace: Trace) -> str:
         session.set_trace(trace)
         counted(qtbot, view)
         return "\n".join(texts_of_widgets(view))
 
-    silent = said(joined())
-    assert new_statements(silent, said(joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))))
+    silent = shown(joined())
+    assert new_statements(silent, shown(joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))))
 
 
 def test_extra_column_is_in_the_table_and_its_figure(
@@ -563,7 +563,7 @@ def test_cancelled_count_keeps_the_old_figures(
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "text"),
     [
         ((0, SpanFlag.ESTIMATED), "Include estimated spans (1)"),
         ((0, SpanFlag.UNFINISHED), "Include unfinished spans (1)"),
@@ -579,14 +579,14 @@ def test_box_names_what_it_includes(
     view: StatisticsView,
     session: Session,
     flags: tuple[int, int],
-    words: str,
+    text: str,
 ) -> None:
     session.set_trace(
         builders.spans_trace([0, 10], [5, 15], op=1, flags=np.array(flags, np.uint16))
     )
     counted(qtbot, view)
 
-    assert view.estimated.text() == words
+    assert view.estimated.text() == text
 
 
 def test_narrow_pane_takes_more_lines_and_elides_with_a_tooltip(

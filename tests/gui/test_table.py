@@ -930,14 +930,14 @@ def test_search_hits_are_known_row_by_row(
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [("attn", ["attn"]), ("/q.*t/", ["q.weight"]), ("/(/", []), ("", [])],
 )
-def test_search_pattern_marks_what_matches(text: str, found: list[str]) -> None:
+def test_search_pattern_marks_what_matches(text: str, expected: list[str]) -> None:
     pattern = search_pattern(text)
 
     matches = [] if pattern is None else pattern.findall("blk.0.attn_q.weight")
-    assert matches == found
+    assert matches == expected
 
 
 def test_absolute_time_changes_the_time_column(

@@ -36,7 +36,7 @@ from ggscope.views.tensors.rows import (
 )
 from ggscope.views.tensors.view import TensorsView
 from gguf_files import TENSORS, read_gguf
-from messages import said, toast
+from messages import newest_message, toast
 from panes import click, experiment, settle, texts_of_widgets
 
 Opened = Callable[[Path], Document]
@@ -283,7 +283,7 @@ def test_trace_beside_a_model_is_offered_and_added(
 ) -> None:
     model, run = pair
     document = opened(model)
-    qtbot.waitUntil(lambda: run.name in said(document))
+    qtbot.waitUntil(lambda: run.name in newest_message(document))
     changes: list[TraceChange] = []
     document.session.trace_changed.connect(changes.append)
 
@@ -309,7 +309,7 @@ def test_trace_added_to_a_model_is_taken_back(
     model, run = pair
     document = opened(model)
     document.parts.add([run])
-    qtbot.waitUntil(lambda: "Added run.bin" in said(document))
+    qtbot.waitUntil(lambda: "Added run.bin" in newest_message(document))
 
     QTest.mouseClick(toast(document).buttons[0], LEFT)
     qtbot.waitUntil(lambda: document.title == "model.gguf")

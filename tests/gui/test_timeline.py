@@ -443,12 +443,12 @@ def test_lanes_and_groups_are_called_as_the_person_wants(
 ) -> None:
     key = view.prepared().layout.boxes  # type: ignore[union-attr]
     lane = next(b.lane for b in key if b.lane is not None and b.group == "Threads")
-    asked: list[str] = []
-    session.lanes.name_requested.connect(asked.append)
+    requests: list[str] = []
+    session.lanes.name_requested.connect(requests.append)
     take(view, head_of(view, "Threads"), "Rename")
     box = view.prepared().layout.box_of(lane.key)  # type: ignore[union-attr]
     take(view, QPoint(30, round(AXIS_HEIGHT + box.y + 8)), "Rename")
-    assert asked == ["group:Threads", lane.key]
+    assert requests == ["group:Threads", lane.key]
 
     session.lanes.set_title("group:Threads", "Cores")
     session.lanes.set_title(lane.key, "main\nthread")
@@ -651,7 +651,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     assert prepared is not None
     (box,) = (b for b in prepared.layout.boxes if b.lane and not b.lane.track.has_rows)
 
-    def said(tick: int) -> str:
+    def shown(tick: int) -> str:
         scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
         assert scene is not None
         x = TimelineGeometry(scene).time.x(tick)
@@ -659,9 +659,9 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
         assert abs(hit.tick - tick) < 100
         return unescape(str(tooltip_for(prepared, session, hit, view.ticks_per_px())))
 
-    assert "93.0 % (0.929688)" in said(500)
-    assert "125.0 % (1.25)" in said(7_500)
-    assert ("unknown" in said(4_000), "sample at" in said(4_000)) == (True, False)
+    assert "93.0 % (0.929688)" in shown(500)
+    assert "125.0 % (1.25)" in shown(7_500)
+    assert ("unknown" in shown(4_000), "sample at" in shown(4_000)) == (True, False)
     assert box.lane is not None
     assert track_of(box.lane).axis_labels(session.trace) == ("125.0 %", "0.0 %")
 
@@ -943,11 +943,11 @@ def test_driver_is_asked_only_where_there_may_be_a_graphics_card(
         assert has_graphics_card(tmp_path), name
         (tmp_path / name).unlink()
 
-    asked: list[str] = []
+    composed: list[str] = []
 
     class Context(QOpenGLContext):
         def create(self) -> bool:
-            asked.append("")
+            composed.append("")
             return False
 
     monkeypatch.setattr(painted_module, "QOpenGLContext", Context)
@@ -958,7 +958,7 @@ def test_driver_is_asked_only_where_there_may_be_a_graphics_card(
             painted_module, "has_graphics_card", lambda _, has_card=has_card: has_card
         )
         assert hardware_renderer.__wrapped__() is None
-        assert len(asked) == n_asked
+        assert len(composed) == n_asked
 
 
 CTRL_SHIFT = CTRL | Qt.KeyboardModifier.ShiftModifier

@@ -22,8 +22,8 @@ from oracles.tensor_blocks import NumpyBlocks
 def ggmlviz(patch: pytest.MonkeyPatch) -> None:
     """Read `.ggmlviz` files without compiled code."""
 
-    def collector(wanted: EventOptions, value: int, _: EventLayout) -> NumpyCollector:
-        return NumpyCollector(wanted, value)
+    def collector(options: EventOptions, value: int, _: EventLayout) -> NumpyCollector:
+        return NumpyCollector(options, value)
 
     patch.setattr(ggmlviz_reader, "EventCollector", collector)
     patch.setattr(pairing, "pair_ops", pair_ops)

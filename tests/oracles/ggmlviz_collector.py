@@ -148,12 +148,12 @@ def _digests(data: Bytes, at: I64, length: I64) -> npt.NDArray[np.uint64]:
     digest = (length.astype(np.uint64) + np.uint64(1)) * _MIX
     for k in range(0, int(length.max()), 8):
         rows = np.flatnonzero(length > k)
-        mixed = (digest[rows] ^ _words(data, at[rows] + k, length[rows] - k)) * _MIX
+        mixed = (digest[rows] ^ _uint64s(data, at[rows] + k, length[rows] - k)) * _MIX
         digest[rows] = mixed ^ (mixed >> np.uint64(29))
     return digest
 
 
-def _words(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
+def _uint64s(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
     """Return 8 bytes of each label, zeros where `rest` bytes end before."""
     array: npt.NDArray[np.uint64] = unaligned(data, 8)[at].view("<u8")
     unused = (8 - np.minimum(rest, 8)).astype(np.uint64) * np.uint64(8)
@@ -171,7 +171,7 @@ def _are_equal(
         rows = np.flatnonzero(length > k)
         rest = length[rows] - k
         if not np.array_equal(
-            _words(data, at[rows] + k, rest), _words(data, other[rows] + k, rest)
+            _uint64s(data, at[rows] + k, rest), _uint64s(data, other[rows] + k, rest)
         ):
             return False
     return True
@@ -201,14 +201,14 @@ class NumpyCollector:
     """Fills columns with numpy alone."""
 
     def __init__(
-        self, wanted: EventOptions, capacity: int, *, walker_bytes: int = WALKER_BYTES
+        self, options: EventOptions, capacity: int, *, walker_bytes: int = WALKER_BYTES
     ) -> None:
-        self.columns = StreamColumns(capacity, wanted.memory_bytes)
+        self.columns = StreamColumns(capacity, options.memory_bytes)
         self.places = ThreadPlaces()
         self.labels = Labels()
         self.row = 0
         self.window_bytes = walker_bytes * N_WALKERS
-        self._wanted = wanted
+        self._options = options
         self._walker_bytes = walker_bytes
         self._at_once = self.window_bytes
         self._place_codes: dict[tuple[int, int], int] = {}
@@ -223,7 +223,7 @@ class NumpyCollector:
         # Where there is damage, more of it is likely: walkers beyond it are wasted.
         more = 2 * self._at_once if stop is Stop.END else _BYTES_AT_DAMAGE
         self._at_once = min(more, self.window_bytes)
-        last = self._wanted.stop
+        last = self._options.stop
         if last is not None and self.row + len(result) >= last:
             # Faults behind what is wanted are none.
             result, rest = np.split(result, [last - self.row])
@@ -234,11 +234,11 @@ class NumpyCollector:
 
     def drop(self, n: int) -> None:
         """Forget the last `n` events."""
-        self.columns.drop(min(n, max(self.row - self._wanted.first, 0)))
+        self.columns.drop(min(n, max(self.row - self._options.first, 0)))
         self.row -= n
 
     def _keep(self, walk: Walk, result: I64) -> None:
-        first = max(self._wanted.first - self.row, 0)
+        first = max(self._options.first - self.row, 0)
         for at in range(first, len(result), _ROWS_AT_ONCE):
             self._keep_some(walk, result[at : at + _ROWS_AT_ONCE])
 
@@ -290,9 +290,9 @@ class NumpyCollector:
         body = walk.body[kind]
         ids = np.full(len(at), -1, np.int32)
         has_label = data[at + body - 1] == 1
-        every = self._wanted.names_every
+        every = self._options.names_every
         if every != 1:
-            block = (self._wanted.first + n + np.arange(len(at))) // NAME_BLOCK
+            block = (self._options.first + n + np.arange(len(at))) // NAME_BLOCK
             has_label &= (block % every == 0) if every else False
         rows = np.flatnonzero(has_label)
         if not len(rows):

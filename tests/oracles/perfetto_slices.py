@@ -31,7 +31,7 @@ class Slice:
 
 
 @dataclass
-class Told:
+class Contents:
     """All that a file states."""
 
     slices: list[Slice] = field(default_factory=list)
@@ -68,14 +68,14 @@ class _Event:
     category: str
 
 
-def told(data: bytes) -> Told:
+def read(data: bytes) -> Contents:
     """Return what a trace states."""
-    return _Reading(data).told
+    return _Reading(data).contents
 
 
 class _Reading:
     def __init__(self, data: bytes) -> None:
-        self.told = Told()
+        self.contents = Contents()
         self._sequences: dict[int, _Sequence] = defaultdict(_Sequence)
         self._threads: dict[int, tuple[int, int]] = {}
         self._counters: dict[int, Any] = {}
@@ -84,7 +84,7 @@ class _Reading:
         self._events: list[_Event] = []
         packets = list(_packets(data))
         kinds = Counter(packet.WhichOneof("data") or "" for packet in packets)
-        self.told.kinds = dict(kinds)
+        self.contents.kinds = dict(kinds)
         for packet in packets:
             self._note_clocks(packet)
         for packet in packets:
@@ -185,7 +185,7 @@ class _Reading:
         if about.counter.is_incremental:
             state.sums[uuid] += value
             value = state.sums[uuid]
-        self.told.samples[about.name].append((time, float(value)))
+        self.contents.samples[about.name].append((time, float(value)))
 
     def _pair(self) -> None:
         stacks: dict[Key, list[_Event]] = defaultdict(list)
@@ -207,7 +207,7 @@ class _Reading:
                 end = e.time + e.event.legacy_event.duration_us * 1000
                 self._slice(e, end, e.name)
             elif kind == "i":
-                self.told.instants.append((e.time, e.name))
+                self.contents.instants.append((e.time, e.name))
                 if stack:
                     owner[e.number] = stack[-1]
         for stack in stacks.values():
@@ -216,7 +216,7 @@ class _Reading:
         self._lead(owner)
 
     def _slice(self, begin: _Event, end: int, name: str) -> None:
-        self.told.slices.append(
+        self.contents.slices.append(
             Slice(begin.track, begin.time, end, name, begin.category)
         )
 
@@ -234,7 +234,7 @@ class _Reading:
                     continue
                 if before is not None and before is not own:
                     pair = sorted([before.time, own.time])
-                    self.told.flows.add((pair[0], pair[1]))
+                    self.contents.flows.add((pair[0], pair[1]))
                 if is_last:
                     active.pop(flow, None)
                 else:

@@ -236,9 +236,9 @@ def test_every_view_agrees_with_the_others_and_with_a_plain_twin(run):
     assert never.n_cold == part
     assert never.n_unknown == len([u for u in units if not touched[u] and perhaps[u]])
     sequence = read_sequence(trace, places)
-    asked = int(sequence.size[sequence.unit].sum())
+    sequence_bytes = int(sequence.size[sequence.unit].sum())
     of_rows = sum(m[3] for op in ops if op.is_row for m in op.moves if m[0] == EMBD)
-    assert asked == file_bytes - of_rows
+    assert sequence_bytes == file_bytes - of_rows
     assert sequence.unknown_bytes == sum(m[4] for m in on_file)
 
     # Runtime tensors: spaces, KV cache and buffers.

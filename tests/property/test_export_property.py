@@ -41,7 +41,7 @@ texts = st.text(max_size=8) | st.sampled_from(
         "",
     ]
 )
-words = texts.filter(bool)
+nonempty_texts = texts.filter(bool)
 times = st.integers(0, 60) | st.integers(-_FAR, _FAR)
 floats = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -52,12 +52,12 @@ def traces(draw: st.DrawFn) -> Trace:
     builder = TraceBuilder()
     n_lanes = draw(st.integers(1, 3))
     for _ in range(n_lanes):
-        group = tuple(draw(st.lists(words, max_size=2)))
+        group = tuple(draw(st.lists(nonempty_texts, max_size=2)))
         builder.add_lane(
-            draw(words), draw(st.sampled_from(_KINDS)), group,
+            draw(nonempty_texts), draw(st.sampled_from(_KINDS)), group,
             (draw(st.integers(0, 3)),),
         )  # fmt: skip
-    op_names = tuple(draw(st.lists(words, max_size=3, unique=True)))
+    op_names = tuple(draw(st.lists(nonempty_texts, max_size=3, unique=True)))
     builder.ops = OpTable("x", op_names, source="spelled")
     n = draw(st.integers(0, 12))
     if n:
@@ -81,7 +81,7 @@ def traces(draw: st.DrawFn) -> Trace:
         value = draw(st.lists(floats, min_size=len(at), max_size=len(at)))
         lane = draw(st.none() | st.integers(0, n_lanes - 1))
         builder.add_counter(
-            draw(words), draw(st.sampled_from(["", "B", "%", "a (b)"])),
+            draw(nonempty_texts), draw(st.sampled_from(["", "B", "%", "a (b)"])),
             CounterShape.LEVEL, at, value, lane=lane,
         )  # fmt: skip
     m = draw(st.integers(0, 3))

@@ -61,7 +61,7 @@ def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
             assert np.array_equal(a.prefix, b.prefix)
             assert np.array_equal(a.coarse, b.coarse)
         n = len(colors.labels)
-        asked = grown.row_columns(lane.key, by)
+        requested = grown.row_columns(lane.key, by)
         waits = fresh.waits(lane.key) or [None] * len(expected)
         plain = [
             RowColumns(row, colors.index, n, waits=own)
@@ -72,7 +72,7 @@ def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
             for visible in (extent, TimeRange(int(low), int(high) + 1)):
                 edges = column_edges(visible, px)
                 for a, b in zip(
-                    query_many(asked, edges), query_many(plain, edges), strict=True
+                    query_many(requested, edges), query_many(plain, edges), strict=True
                 ):
                     same_columns(a, b)
                     same_waits(a, b)
@@ -127,18 +127,20 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
         by, fresh = "family" if seed % 2 else "layer", TraceIndex(trace)
         n_names = len(before.categories(by).labels)
         for lane in before.lanes:
-            asked = before.filtered_columns(lane.key, by, mask, number)
+            requested = before.filtered_columns(lane.key, by, mask, number)
             plain = [
                 RowColumns(row.select(mask), before.categories(by).index, n_names)
                 for row in before.rows(lane.key)
             ]
             edges = column_edges(trace.extent, int(rng.choice([1, 7, 300])))
-            pairs = zip(query_many(asked, edges), query_many(plain, edges), strict=True)
+            pairs = zip(
+                query_many(requested, edges), query_many(plain, edges), strict=True
+            )
             for a, b in pairs:
                 same_columns(a, b)
             whole = fresh.filtered_columns(lane.key, by, mask, number)
             for a, b in zip(
-                query_many(asked, edges), query_many(whole, edges), strict=True
+                query_many(requested, edges), query_many(whole, edges), strict=True
             ):
                 same_waits(a, b)
 

@@ -42,11 +42,11 @@ def test_query_many_equals_one_at_a_time_and_brute_force(rows, origin, widths):
         numbers += names
         made.append(row)
     category = np.array(numbers, np.uint8)
-    asked = [RowColumns(row, category, 5) for row in made]
+    requested = [RowColumns(row, category, 5) for row in made]
 
-    results = query_many(asked, edges)
+    results = query_many(requested, edges)
 
-    for row, columns, one in zip(made, results, asked, strict=True):
+    for row, columns, one in zip(made, results, requested, strict=True):
         assert_same(columns, one.query(edges))
         assert_same(columns, columns_by_numpy(row, edges, category))
         assert_same(columns, columns_slow(row, edges, category))

@@ -46,11 +46,13 @@ def window_manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with log.open("wb") as out:
         process = subprocess.Popen(["openbox", "--sm-disable"], stdout=out, stderr=out)
         # Answers only once the window manager has taken the display over.
-        asked = ["xdotool", "get_desktop"]
+        command = ["xdotool", "get_desktop"]
         for _ in range(PATIENCE_MS // 20):
             # While the window manager starts, xdotool may wait for ever.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                if not subprocess.run(asked, capture_output=True, timeout=2).returncode:
+                if not subprocess.run(
+                    command, capture_output=True, timeout=2
+                ).returncode:
                     break
             time.sleep(0.02)
         yield

@@ -20,7 +20,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
-from messages import said, toast
+from messages import newest_message, toast
 from pages import tab_row
 from support import ROOT
 from touching import PATIENCE_MS, Hand, answer_file_dialog, focused
@@ -105,7 +105,7 @@ def test_after_every_way_of_opening(
 
 
 def text_of(document: Document) -> str:
-    return said(document)
+    return newest_message(document)
 
 
 def test_after_recent_files_reload_and_adding(

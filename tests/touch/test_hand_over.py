@@ -57,9 +57,9 @@ def start(window_manager: None, environment: dict[str, str]) -> Iterator[Start]:
 
 def titles(process: "subprocess.Popen[str] | _Running") -> list[str]:
     """Return the titles of a process's windows."""
-    asked = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(process.pid)]
+    command = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(process.pid)]
     result = subprocess.run(
-        [*asked, "--name", "ggscope"],
+        [*command, "--name", "ggscope"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     lines = [
@@ -88,8 +88,8 @@ def _wait(
 
 def active_pid() -> int:
     """Return the process of the window that has the keys; 0 = none."""
-    asked = ["xdotool", "getactivewindow", "getwindowpid"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    command = ["xdotool", "getactivewindow", "getwindowpid"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.stdout.strip() else 0
 
 
@@ -191,8 +191,10 @@ def test_double_click_opens_a_window_and_the_next_lands_in_it(
     shutil.copy(LLAMA, named)
     shutil.copy(DEMO, nameless)
     for path in (named, nameless):
-        asked = ["xdg-mime", "query", "filetype", path]
-        result = subprocess.run(asked, env=environment, capture_output=True, text=True)
+        command = ["xdg-mime", "query", "filetype", path]
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True
+        )
         if result.stdout.strip() != "application/x-ggmlviz":
             pytest.skip("xdg-mime knows no types of this person; no File::MimeInfo?")
 
@@ -225,8 +227,8 @@ class _Running:
 
     def is_of(self, application: str) -> bool:
         """Return whether its windows say that they belong to an application."""
-        asked = ["xdotool", "search", "--onlyvisible", "--pid", str(self.pid)]
-        result = subprocess.run(asked, capture_output=True, text=True, check=False)
+        command = ["xdotool", "search", "--onlyvisible", "--pid", str(self.pid)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
         message = subprocess.run(
             ["xprop", "-id", result.stdout.split()[-1], "_KDE_NET_WM_DESKTOP_FILE"],
             capture_output=True, text=True, check=False,

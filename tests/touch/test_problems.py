@@ -20,7 +20,7 @@ from touching import Hand
 EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
 
 
-def _tells(view: ProblemsView, message: str) -> bool:
+def _shows(view: ProblemsView, message: str) -> bool:
     return ProblemsPage(view).full_text.text().startswith(message)
 
 
@@ -42,7 +42,7 @@ def test_whole_text_of_a_problem_is_shown_and_copied(
         else:
             hand.press("Down")
 
-        qtbot.waitUntil(partial(_tells, view, problem.message))
+        qtbot.waitUntil(partial(_shows, view, problem.message))
         hand.settle()
         full = ProblemsPage(view).full_text
         assert full.isVisible()

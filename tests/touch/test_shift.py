@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.dialogs.parts import PartsDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from messages import said, toast
+from messages import newest_message, toast
 from support import ROOT
 from touching import Hand
 
@@ -47,6 +47,6 @@ def test_buffers_are_dragged_against_the_trace(
     step = shown // timeline.width() + 1  # the screen's pixels may be finer
     qtbot.waitUntil(lambda: abs(first_alloc() - before - moved) <= step)
     assert session.trace.check() == []
-    assert said(document)
+    assert newest_message(document)
     toast(document).buttons[0].click()
     qtbot.waitUntil(lambda: abs(first_alloc() - before - moved) > step)

@@ -15,7 +15,7 @@ FRAMES = Figure(key="bin1.fps", label="frames", unit="/s", more_is_better=True)
 MEMORY = Figure(key="bin1.peak_mb", label="peak", unit="MB")
 
 
-def found(figure, now, before):
+def regressions_of(figure, now, before):
     key = figure.key
     return regressions([figure], {key: now}, {key: before})
 
@@ -34,7 +34,7 @@ def found(figure, now, before):
     ],
 )
 def test_regression_begins_at_thirty_per_cent(figure, now, before, is_regression):
-    assert bool(found(figure, now, before)) is is_regression
+    assert bool(regressions_of(figure, now, before)) is is_regression
 
 
 def test_difference_within_the_resolution_is_none():
@@ -71,10 +71,10 @@ class Again:
     """Measures once more, with figures made up in advance."""
 
     def __init__(self, *tries):
-        self.tries, self.asked = list(tries), []
+        self.tries, self.calls = list(tries), []
 
     def __call__(self, source):
-        self.asked.append(source)
+        self.calls.append(source)
         return self.tries.pop(0)
 
 
@@ -92,7 +92,7 @@ def test_regression_that_a_second_run_does_not_show_is_dropped():
 
     assert confirmed(look, now, again, QUICK) == []
     assert now["bin1.open_s"] == 1.1
-    assert again.asked == ["bin1"]
+    assert again.calls == ["bin1"]
 
 
 def test_regression_that_two_more_runs_show_stays_with_its_best_figure():
@@ -103,7 +103,7 @@ def test_regression_that_two_more_runs_show_stays_with_its_best_figure():
 
     assert stays.now == 1.6
     assert stays.is_confirmed
-    assert again.asked == ["bin1", "bin1"]
+    assert again.calls == ["bin1", "bin1"]
 
 
 def test_second_run_changes_only_what_looked_worse():
@@ -118,7 +118,7 @@ def test_good_figures_are_not_measured_again():
     again = Again()
 
     assert confirmed(look, {"bin1.open_s": 1.0}, again, QUICK) == []
-    assert again.asked == []
+    assert again.calls == []
 
 
 def test_what_takes_too_long_again_stays_unconfirmed():
@@ -126,7 +126,7 @@ def test_what_takes_too_long_again_stays_unconfirmed():
 
     (stays,) = confirmed(look, now, again, {"bin1": 60.0, "moe10": 100.0})
 
-    assert again.asked == []
+    assert again.calls == []
     assert not stays.is_confirmed
     assert "measured once" in str(stays)
 
@@ -137,7 +137,7 @@ def test_measuring_again_takes_a_quarter_of_the_time_at_most():
 
     confirmed(look, now, again, {"bin1": 30.0, "moe10": 100.0})
 
-    assert again.asked == ["bin1"]
+    assert again.calls == ["bin1"]
 
 
 class Measured:

@@ -102,13 +102,13 @@ def test_recordings_of_buffers_are_told_apart(
 
 
 def test_accesses_of_a_buffer_are_not_known_where_none_names_one() -> None:
-    def said(accessed: list[list[int]], *pending: str) -> str:
+    def caption(accessed: list[list[int]], *pending: str) -> str:
         trace = buffers_trace([LOADED], accessed=accessed)
         trace = replace(trace, pending=frozenset(pending))
         return buffers.buffer_text(trace, 0, buffer_use(trace), absolute=False)
 
-    none = said([[]])
-    unsaid = [said([[0]]), said([[]], "accesses")]
+    none = caption([[]])
+    unsaid = [caption([[0]]), caption([[]], "accesses")]
     for other in unsaid:
         assert new_statement(none, other)
 

@@ -67,14 +67,14 @@ def test_facts_say_how_many_accesses_have_no_place():
 def test_embedding_rows_are_named_where_accesses_tell_them():
     table = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
 
-    def said(*offsets: int) -> str:
+    def shown(*offsets: int) -> str:
         looks = [(Read(0, 10, offset=offset),) for offset in offsets]
         ops = [Op(i, look, "GET_ROWS") for i, look in enumerate(looks)]
         return words_of(reads_trace([table], ops))["Embedding rows"]
 
-    text = said(1040, 1090, 1040)
+    text = shown(1040, 1090, 1040)
     assert text.startswith("3 look-ups in token_embd.weight; 2 different rows of 800")
-    unknown = said(-1, -1, -1)
+    unknown = shown(-1, -1, -1)
     assert new_statements(text, unknown)
     assert unknown.startswith("looked up in token_embd.weight by")
 
@@ -106,16 +106,16 @@ def test_limits_that_would_look_alike_are_told_in_bytes(size: int) -> None:
     ops = [Op(0, (Read(0, 8000),), "GET_ROWS"), Op(20, (Read(1, size),))]
     trace = reads_trace((rows, weight), ops)
     totals = space_totals(trace)
-    least = totals.bytes["weights"]
-    weights = least + totals.unknown_bytes["weights"]
+    known_bytes = totals.bytes["weights"]
+    weights = known_bytes + totals.unknown_bytes["weights"]
 
     texts = words_of(trace)["Accesses"]
 
-    assert size <= least < weights <= size + 8000
-    alike = format_bytes(least) == format_bytes(weights)
+    assert size <= known_bytes < weights <= size + 8000
+    alike = format_bytes(known_bytes) == format_bytes(weights)
     assert alike == (size == 3 << 20)
-    assert (f"{least:,} to {weights:,} bytes" in texts) == alike
-    assert (f"{format_bytes(least)} to {format_bytes(weights)}" in texts) != alike
+    assert (f"{known_bytes:,} to {weights:,} bytes" in texts) == alike
+    assert (f"{format_bytes(known_bytes)} to {format_bytes(weights)}" in texts) != alike
 
 
 @pytest.mark.parametrize("chosen", [1, 2])

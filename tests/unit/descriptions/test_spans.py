@@ -106,7 +106,7 @@ def test_measured_duration_says_so_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "word", "words"),
+    ("flag", "word", "text"),
     [
         (
             SpanFlag.INFERRED_END,
@@ -119,16 +119,16 @@ def test_measured_duration_says_so_in_words() -> None:
     ],
 )
 def test_uncertain_duration_gives_reason_and_caution(
-    flag: SpanFlag, word: str, words: str
+    flag: SpanFlag, word: str, text: str
 ) -> None:
     trace = flagged(flag)
 
     fact = by_label(span_facts(trace, 0))["duration"]
 
     assert quality_word(trace, 0) == word
-    assert quality_text(trace, 0) == words
-    assert fact.value.endswith(words)
-    assert fact.qualifier == words
+    assert quality_text(trace, 0) == text
+    assert fact.value.endswith(text)
+    assert fact.qualifier == text
     assert new_statement(quality_text(trace, 0), quality_text(flagged(0), 0))
     assert fact.caution
 

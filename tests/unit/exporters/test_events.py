@@ -35,7 +35,7 @@ pairs = st.lists(
 )
 
 
-def told(made: Events) -> list[Slice]:
+def finished_slices(made: Events) -> list[Slice]:
     """Return (begin, duration, name) of the spans that are meant and have an end."""
     s, trace = made.trace.spans, made.trace
     finished = (s.flags[made.spans] & int(SpanFlag.UNFINISHED)) == 0
@@ -57,7 +57,7 @@ def n_unfinished(made: Events) -> tuple[int, int]:
     return n_open, n - n_open
 
 
-def said(writer: ModuleType, made: Events) -> str:
+def loss_text(writer: ModuleType, made: Events) -> str:
     """Return what a writer says that its file does not hold."""
     return "\n".join(writer.losses(made))
 
@@ -103,7 +103,7 @@ def test_chrome_events_hold_every_span_to_the_nanosecond(name: str) -> None:
         for e in data
         if e["ph"] == "X"
     )
-    assert slices == told(made)
+    assert slices == finished_slices(made)
     assert slices == sorted(
         (nanos(e["ts"]), nanos(e["dur"]), e["name"])
         for e in json.loads(text)["traceEvents"]
@@ -126,7 +126,7 @@ def test_packets_hold_what_chrome_events_hold(name: str) -> None:
     slices, markers, samples, n_begun = unpacked(b"".join(perfetto.chunks(made)))
 
     n_open, n_instants = n_unfinished(made)
-    assert sorted(slices) == told(made)
+    assert sorted(slices) == finished_slices(made)
     assert markers == len(made.trace.markers) + n_instants
     assert n_begun == n_open
     assert samples == sum(len(series) for series in made.trace.counters)
@@ -177,7 +177,7 @@ def test_parts_below_a_limit_hold_everything_once(name: str, monkeypatch) -> Non
     assert len(files) > 1
     assert all(len(data) <= limit for data in files)
     result = [unpacked(data) for data in files]
-    assert sorted(s for slices, *_ in result for s in slices) == told(made)
+    assert sorted(s for slices, *_ in result for s in slices) == finished_slices(made)
     assert [sum(column) for column in list(zip(*result, strict=True))[1:]] == list(
         unpacked(whole)[1:]
     )
@@ -307,8 +307,10 @@ def test_times_before_zero_are_moved_and_that_is_said() -> None:
 
     assert ts == [0.0, 0.010]
     later = Events(spans_trace([3], [4]))
-    assert new_statements(said(chrome, made), said(chrome, later) + said(folded, made))
-    assert "shifted by 7 ns" in said(chrome, made)
+    assert new_statements(
+        loss_text(chrome, made), loss_text(chrome, later) + loss_text(folded, made)
+    )
+    assert "shifted by 7 ns" in loss_text(chrome, made)
 
 
 def test_range_takes_what_reaches_into_it() -> None:
@@ -334,9 +336,9 @@ def test_parts_that_do_not_nest_lie_on_further_tracks_of_one_name() -> None:
     assert len(made.tracks) == 2
     assert len({track.name for track in made.tracks}) == 1
     assert new_statements(
-        said(chrome, made), said(chrome, Events(spans_trace([0], [9])))
+        loss_text(chrome, made), loss_text(chrome, Events(spans_trace([0], [9])))
     )
-    assert "1 additional track of" in said(chrome, made)
+    assert "1 additional track of" in loss_text(chrome, made)
 
 
 def test_mask_leaves_markers_and_counters_out_and_says_so() -> None:
@@ -346,18 +348,18 @@ def test_mask_leaves_markers_and_counters_out_and_says_so() -> None:
     kinds = Counter(e["ph"] for e in chrome_of(made)["traceEvents"])
 
     assert (kinds["X"], kinds["i"], kinds["C"]) == (3, 0, 0)
-    assert new_statements(said(chrome, made), said(chrome, Events(trace)))
+    assert new_statements(loss_text(chrome, made), loss_text(chrome, Events(trace)))
 
 
 def test_what_a_file_does_not_hold_is_said_where_it_was_there() -> None:
     traces = {name: open_trace(SAMPLES / name) for name in NAMES}
-    llama, tensors, npu = (said(chrome, Events(traces[name])) for name in NAMES)
+    llama, tensors, npu = (loss_text(chrome, Events(traces[name])) for name in NAMES)
 
     assert new_statements(npu, llama + tensors)
     assert new_statements(tensors, llama)
     assert "omitted: tensor accesses, buffers" in tensors
     made = Events(traces[NAMES[0]])
-    assert new_statements(said(folded, made), said(chrome, made))
+    assert new_statements(loss_text(folded, made), loss_text(chrome, made))
 
 
 def test_gaps_between_windows_are_counted() -> None:
@@ -370,8 +372,8 @@ def test_gaps_between_windows_are_counted() -> None:
         trace, counters=(replace(series, window=window), *trace.counters[1:])
     )
 
-    assert "Counters have 1 gap" in said(chrome, Events(gapped))
-    assert "no value" not in said(chrome, Events(trace))
+    assert "Counters have 1 gap" in loss_text(chrome, Events(gapped))
+    assert "no value" not in loss_text(chrome, Events(trace))
 
 
 def test_sample_without_a_value_is_left_out_and_counted() -> None:
@@ -385,8 +387,8 @@ def test_sample_without_a_value_is_left_out_and_counted() -> None:
     made = Events(broken)
 
     assert b"nan" not in b"".join(chrome.chunks(made)).lower()
-    assert "Counters have 1 gap" in said(chrome, made)
-    assert "no value" not in said(chrome, Events(trace))
+    assert "Counters have 1 gap" in loss_text(chrome, made)
+    assert "no value" not in loss_text(chrome, Events(trace))
 
 
 def test_tracks_that_nest_need_no_look_at_each_span(monkeypatch) -> None:

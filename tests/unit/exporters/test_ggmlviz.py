@@ -57,7 +57,7 @@ def plain(data: bytes) -> list[Event]:
     return events
 
 
-def told(trace: Trace) -> Counter:
+def counted_spans(trace: Trace) -> Counter:
     s = trace.spans
     return Counter(
         (
@@ -78,7 +78,7 @@ def test_trace_of_the_format_comes_back_as_it_was(name: str, tmp_path: Path) -> 
 
     back = again(Events(trace), tmp_path)
 
-    assert told(back) == told(trace)
+    assert counted_spans(back) == counted_spans(trace)
     # Memory is determined by counters, which are left out.
     assert back.warnings == tuple(w for w in trace.warnings if w.code != "never_freed")
     for column in ("layer", "tensor"):
@@ -106,7 +106,7 @@ def test_graph_whose_ops_share_its_time_does_so_again(tmp_path: Path) -> None:
     back = again(made, tmp_path)
 
     assert (quality_of(trace.spans.flags) == Quality.ESTIMATED).sum() == 3
-    assert told(back) == told(trace)
+    assert counted_spans(back) == counted_spans(trace)
     assert "estimated" not in "\n".join(ggmlviz.losses(made))
 
 

@@ -221,22 +221,26 @@ def test_narrow_schema_has_one_entry_per_source_and_says_what_is_lost(
 
 
 def test_losses_are_told_where_the_schema_has_no_room(tmp_path: Path) -> None:
-    def said(records: list[Rec], layout: str, schema: str) -> str:
+    def loss_text(records: list[Rec], layout: str, schema: str) -> str:
         trace = read_records(tmp_path, records, layout)
         return "\n".join(TokenJson(trace, schema).losses)
 
     plain, bare = llama_trace(1), [*llama_trace(1), Rec(5, "none")]
     chosen = [*plain[:-1], replace(plain[-1], experts=(1, 2))]
 
-    assert new_statement(said(plain, "256", "128"), said(plain, "256", "256"))
-    lost = said(bare, "256", "128")
-    assert new_statement(lost, said(plain, "256", "128") + said(bare, "256", "256"))
+    assert new_statement(loss_text(plain, "256", "128"), loss_text(plain, "256", "256"))
+    lost = loss_text(bare, "256", "128")
     assert new_statement(
-        said(chosen, "1024", "256"),
-        said(chosen, "1024", "1024") + said(plain, "1024", "256"),
+        lost, loss_text(plain, "256", "128") + loss_text(bare, "256", "256")
+    )
+    assert new_statement(
+        loss_text(chosen, "1024", "256"),
+        loss_text(chosen, "1024", "1024") + loss_text(plain, "1024", "256"),
     )
     measured = llama_trace(duration=400)
-    assert new_statement(said(measured, "256", "256"), said(plain, "256", "256"))
+    assert new_statement(
+        loss_text(measured, "256", "256"), loss_text(plain, "256", "256")
+    )
 
 
 def test_short_records_cannot_become_a_schema_that_knows_more(tmp_path: Path) -> None:

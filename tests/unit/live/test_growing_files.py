@@ -34,7 +34,7 @@ def rows(trace) -> list[tuple]:
     return sorted(row for row, is_one in zip(actual, of_threads, strict=True) if is_one)
 
 
-def told(source, data: bytes, cuts: list[int]):
+def snapshots(source, data: bytes, cuts: list[int]):
     """Write `data` in pieces, poll after each; return the snapshots."""
     messages, before = [], 0
     for cut in [*cuts, len(data)]:
@@ -55,7 +55,7 @@ def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, op
     source = GgmlvizSource(tmp_path / "growing.ggmlviz")
     cuts = sorted(np.random.default_rng(1).integers(0, len(data), 9).tolist())
 
-    last = told(source, data, [5, *cuts, len(data) - 7])[-1]
+    last = snapshots(source, data, [5, *cuts, len(data) - 7])[-1]
 
     whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
     assert source.status().records == len(events)
@@ -86,7 +86,7 @@ def test_ops_of_a_growing_stream_have_the_names_that_its_labels_speak_for(tmp_pa
     data = viz.packed(events)
     source = GgmlvizSource(tmp_path / "growing.ggmlviz")
 
-    *_, last = told(source, data, [len(data) // 2])
+    *_, last = snapshots(source, data, [len(data) // 2])
 
     whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
     assert last.ops.margin == whole.ops.margin > 0
@@ -99,7 +99,7 @@ def test_graph_that_has_begun_is_open_until_it_ends(tmp_path):
     events = [*viz.run(4, 2), viz.Event(viz.GRAPH_BEGIN, viz.T0 + 99_000, 0x9)]
     source = GgmlvizSource(tmp_path / "a.ggmlviz")
 
-    (trace,) = told(source, viz.packed(events), [])
+    (trace,) = snapshots(source, viz.packed(events), [])
 
     assert trace.open_spans.start.tolist() == [99_000]
     assert trace.is_running
@@ -109,7 +109,7 @@ def test_graph_that_has_begun_is_open_until_it_ends(tmp_path):
 def test_stream_that_begins_anew_begins_another_trace(tmp_path):
     path = tmp_path / "a.ggmlviz"
     source = GgmlvizSource(path)
-    told(source, viz.packed(viz.run(8, 2)), [])
+    snapshots(source, viz.packed(viz.run(8, 2)), [])
     before = source.status().records
     viz.write(path, viz.run(5, 2))
 
@@ -202,7 +202,7 @@ def test_pause_between_passes_of_one_token_is_no_time_of_an_op(tmp_path):
     records = [replace(r, token=0) for r in tensor.llama_trace(3)]
     source = RecordsSource(path)
 
-    trace = told(source, tensor.encode(records, "256"), [5120, 7680])[-1]
+    trace = snapshots(source, tensor.encode(records, "256"), [5120, 7680])[-1]
 
     (begins,) = np.nonzero([r.dst == "inp_embd" for r in records])
     assert len(begins) == 3
@@ -223,7 +223,7 @@ def test_measured_durations_and_names_are_those_of_the_records(tmp_path):
     records = tensor.llama_trace(3, duration=123)
     source = RecordsSource(path)
 
-    trace = told(source, tensor.encode(records, "256"), [5120, 7680])[-1]
+    trace = snapshots(source, tensor.encode(records, "256"), [5120, 7680])[-1]
 
     assert set((trace.spans.end - trace.spans.start).tolist()) == {123}
     assert trace.quality_counts()["measured"] == len(trace.spans)
@@ -402,7 +402,7 @@ def test_file_that_is_appended_to_has_no_fill_and_prompts_no_tokens(tmp_path):
     records = [replace(r, phase=0) for r in tensor.llama_trace(2)]
     source = RecordsSource(path)
 
-    told(source, tensor.encode(records, "256"), [5120])
+    snapshots(source, tensor.encode(records, "256"), [5120])
 
     assert source.status().fill == -1
     assert source.status().tokens == -1

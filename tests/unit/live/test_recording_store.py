@@ -539,11 +539,11 @@ def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("is_folder", "said"),
+    ("is_folder", "message"),
     [(True, "not a recording"), (False, "shorter than the first page")],
 )
 def test_what_is_no_ring_is_not_recommended_for_recovery(
-    tmp_path, capsys, is_folder, said
+    tmp_path, capsys, is_folder, message
 ):
     path = tmp_path / "other"
     path.mkdir() if is_folder else path.write_text("words")
@@ -551,7 +551,7 @@ def test_what_is_no_ring_is_not_recommended_for_recovery(
     assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
 
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert "recover" not in err
 
 

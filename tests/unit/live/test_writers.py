@@ -46,7 +46,7 @@ def start() -> Iterator[Start]:
         each.communicate()
 
 
-def tell(program: subprocess.Popen[str], text: str) -> None:
+def send(program: subprocess.Popen[str], text: str) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
     program.stdin.write(f"{text}\n")
@@ -115,7 +115,7 @@ def test_writer_that_closes_the_file_runs_on(start, path):
     program = start("close", path)
     watch = polled(WriterWatch(path), Writing.OPEN)
 
-    tell(program, "close")
+    send(program, "close")
 
     assert polled(watch, Writing.CLOSED).writer is not None
 

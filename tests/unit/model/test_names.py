@@ -128,8 +128,8 @@ def test_head_number_is_parsed() -> None:
     st.text("abQKV_-.0123456789", max_size=20),
     st.lists(st.sampled_from(SUFFIXES), max_size=4),
 )
-def test_appended_suffixes_are_removed_again(base: str, words: list[str]) -> None:
-    name = base + "".join(f" ({word})" for word in words)
+def test_appended_suffixes_are_removed_again(base: str, suffixes: list[str]) -> None:
+    name = base + "".join(f" ({word})" for word in suffixes)
 
     assert normalise(name) == base
     assert layer_of(name) == layer_of(base)

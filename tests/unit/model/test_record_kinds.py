@@ -6,7 +6,7 @@ from ggscope.model.record_kinds import counted_text, record_unit
 
 
 @pytest.mark.parametrize(
-    ("n", "by_kind", "words", "unit"),
+    ("n", "by_kind", "text", "unit"),
     [
         (5_000, {}, "5,000 records", "records"),
         (1, {}, "1 record", "records"),
@@ -19,6 +19,6 @@ from ggscope.model.record_kinds import counted_text, record_unit
         (0, {"ops": 0, "graphs": 0}, "0 ops", "ops"),
     ],
 )  # fmt: skip
-def test_records_are_counted_by_kind(n, by_kind, words, unit):
-    assert counted_text(n, by_kind) == words
+def test_records_are_counted_by_kind(n, by_kind, text, unit):
+    assert counted_text(n, by_kind) == text
     assert record_unit(by_kind) == unit

@@ -71,7 +71,7 @@ def test_stacked_tables_fill_what_one_of_them_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "message"),
     [
         ({"name": np.array([0, 5], np.int32)}, "values 0..5 outside [-1, 5)"),
         ({"name": np.zeros(3, np.int32)}, "things.name has shape (3,), expected (2,)"),
@@ -80,11 +80,11 @@ def test_stacked_tables_fill_what_one_of_them_lacks() -> None:
     ],
 )
 def test_broken_column_is_told_in_a_sentence(
-    columns: dict[str, Array], words: str
+    columns: dict[str, Array], message: str
 ) -> None:
     result = broken_columns("things", things(2, **columns), {"": 2}, {"strings": 5})
 
-    assert any(words in sentence for sentence in result)
+    assert any(message in sentence for sentence in result)
 
 
 def test_builder_takes_every_column_of_spans_and_no_other() -> None:

@@ -32,9 +32,9 @@ def test_names_known_to_be_distinct_are_found_like_others():
 def test_many_questions_are_answered_the_same_as_few(n_walks):
     table = filled()
     n = len(table)
-    asked = [f"blk-{i * 3}" for i in range(n_walks)]
+    queries = [f"blk-{i * 3}" for i in range(n_walks)]
 
-    assert [table.find(text) for text in asked] == [3 * i for i in range(n_walks)]
+    assert [table.find(text) for text in queries] == [3 * i for i in range(n_walks)]
     result = table.intern_many(["blk-1", "x", "blk-2", "x", "y"])
     assert result.tolist() == [1, n, 2, n, n + 1]
     assert table.texts()[n:] == ["x", "y"]

@@ -238,7 +238,7 @@ def frozen(values: object, dtype: object = np.int64) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "message"),
     [
         ({"end": frozen([-1, 15, 25, 35, 45])}, "ends before it starts"),
         ({"lane": frozen([0, 0, 0, 0, 1])}, "spans.lane has values"),
@@ -250,9 +250,9 @@ def frozen(values: object, dtype: object = np.int64) -> np.ndarray:
     ],
 )
 def test_check_names_a_broken_span_column(
-    columns: dict[str, object], words: str
+    columns: dict[str, object], message: str
 ) -> None:
-    assert any(words in line for line in spans_with(**columns).check())
+    assert any(message in line for line in spans_with(**columns).check())
 
 
 def test_check_names_broken_accesses() -> None:

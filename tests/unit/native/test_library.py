@@ -54,7 +54,7 @@ def build_of_a_copy(folder: Path, old: str, new: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('("number", In.u16), ("names"', '("number", In.i32), ("names"', "Row.number"),
         ('("ids", In.void), ("category"', '("category"', "Row.category"),
@@ -74,11 +74,11 @@ def build_of_a_copy(folder: Path, old: str, new: str) -> str:
     ],
 )
 def test_what_is_declared_otherwise_does_not_build(
-    tmp_path: Path, old: str, new: str, told: str
+    tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     text = build_of_a_copy(tmp_path, old, new)
 
-    assert re.search(f"error: .*{told}", text)
+    assert re.search(f"error: .*{message}", text)
 
 
 def loaded_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -11,7 +11,7 @@ from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_text
 from oracles.op_lines import Row, rows_of
 
 
-def found(lines: OpLines) -> list[Row]:
+def scanned_rows(lines: OpLines) -> list[Row]:
     texts = [
         tuple(lines.texts[n] if n >= 0 else None for n in row)
         for row in lines.text.tolist()
@@ -44,7 +44,7 @@ def test_whole_lines_tell_the_same(seed):
         expected = rows_of(data.decode())
 
         assert len(expected) > 0
-        assert found(scan_op_text(data)) == expected
+        assert scanned_rows(scan_op_text(data)) == expected
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -60,7 +60,7 @@ def test_lines_between_others_and_in_colours_tell_the_same(seed):
             made.append(b"\x1b[31m" + line[:-1] + b"\x1b[0m\n" if is_red else line)
         text = b"".join(made)
 
-        assert found(scan_op_text(text)) == rows_of(text.decode())
+        assert scanned_rows(scan_op_text(text)) == rows_of(text.decode())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -71,7 +71,7 @@ def test_lines_that_are_cut_tell_the_same(seed):
         cut = [line[: int(rng.integers(len(line) + 1))] for line in lines]
         text = b"".join(line + b"\n" for line in cut)
 
-        assert found(scan_op_text(text)) == rows_of(text.decode())
+        assert scanned_rows(scan_op_text(text)) == rows_of(text.decode())
 
 
 def test_rows_that_fill_several_tables_are_one_list(monkeypatch):
@@ -81,5 +81,5 @@ def test_rows_that_fill_several_tables_are_one_list(monkeypatch):
     lines = op_lines.scan_op_text(data)
 
     assert len(lines) > 3000
-    assert found(lines) == rows_of(data.decode())
+    assert scanned_rows(lines) == rows_of(data.decode())
     assert lines.n_broken == 0

@@ -70,7 +70,7 @@ def test_vanished_file_counts_as_changed(ten_bytes: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda p: p.mkdir(), "folder"),
         (lambda p: None, "does not exist"),
@@ -78,12 +78,12 @@ def test_vanished_file_counts_as_changed(ten_bytes: Path) -> None:
     ],
 )
 def test_what_is_no_file_is_refused_in_words(
-    tmp_path: Path, make: object, words: str
+    tmp_path: Path, make: object, message: str
 ) -> None:
     path = tmp_path / "thing"
     make(path)  # type: ignore[operator]
 
-    with pytest.raises(ReadError, match=words) as caught:
+    with pytest.raises(ReadError, match=message) as caught:
         Source(path)
 
     assert "thing" in str(caught.value)

@@ -109,14 +109,16 @@ def test_least_figure_says_so_where_it_contradicts_nothing():
 
 
 def test_lost_content_contradicts_nothing():
-    lie = DeclaredMetric(name="x", stated=1, computed=2, basis="its rows", agrees=False)
+    metric = DeclaredMetric(
+        name="x", stated=1, computed=2, basis="its rows", agrees=False
+    )
     truth = DeclaredMetric(name="x", stated=1, computed=1, agrees=True)
 
-    assert without_verdict(lie).agrees is None
-    judged = without_verdict(lie).basis
+    assert without_verdict(metric).agrees is None
+    judged = without_verdict(metric).basis
     assert judged.startswith("its rows, of")
     assert new_statement(
-        judged, without_verdict(replace(lie, computed=1, agrees=True)).basis
+        judged, without_verdict(replace(metric, computed=1, agrees=True)).basis
     )
     assert without_verdict(truth) is truth
 
@@ -149,7 +151,7 @@ def verdicts(trace: Trace) -> dict[str, bool | None]:
     return {figure.name: figure.agrees for figure in trace.info.stated}
 
 
-def told(trace: Trace) -> str:
+def contradiction_text(trace: Trace) -> str:
     """Return the message of the only problem that tells a contradiction."""
     (warning,) = [w for w in trace.warnings if w.code == "stated_figures"]
     assert warning.severity == Severity.NOTICE
@@ -181,7 +183,7 @@ def test_token_trace_that_tells_the_truth(tmp_path):
 def test_token_trace_that_lies(tmp_path, key, value, name):
     trace = opened(tmp_path, "token-00000.json", tokens(**{key: value}))
 
-    assert f"{name}: " in told(trace)
+    assert f"{name}: " in contradiction_text(trace)
     assert [n for n, agrees in verdicts(trace).items() if agrees is False] == [name]
 
 
@@ -212,14 +214,18 @@ def test_buffer_timeline_is_held_against_its_events(tmp_path):
             usage_breakdown={"ANY": 9, "WEIGHTS": 10, "COMPUTE": 10},
         ),
     )
-    lie = opened(
+    contradicted = opened(
         tmp_path, "c.json", timeline(duration_ms=5, usage_breakdown={"WEIGHTS": 3})
     )
 
     assert set(verdicts(true).values()) == {True}
     assert len(true.info.stated) == 7
-    assert "duration: 5 ms stated, 28 ms by its events" in told(lie)
-    assert "WEIGHTS buffers: 3 stated, 10 by its list of buffers" in told(lie)
+    assert "duration: 5 ms stated, 28 ms by its events" in contradiction_text(
+        contradicted
+    )
+    assert "WEIGHTS buffers: 3 stated, 10 by its list of buffers" in contradiction_text(
+        contradicted
+    )
 
 
 def test_graph_counts_are_figures(tmp_path):
@@ -244,7 +250,9 @@ def test_map_totals_are_figures(tmp_path):
     assert set(verdicts(whole).values()) == {True}
     assert verdicts(data_only)["total size"] is True
     assert verdicts(overlapping)["sizes of all tensors"] is False
-    assert "layers: 2 stated, 3 by" in told(opened(tmp_path, "d.json", document(*more)))
+    assert "layers: 2 stated, 3 by" in contradiction_text(
+        opened(tmp_path, "d.json", document(*more))
+    )
 
 
 def test_model_with_more_layers_than_it_says(tmp_path):
@@ -266,7 +274,9 @@ def test_graphs_say_how_many_ops_they_have(tmp_path):
     fewer = open_trace(write(tmp_path / "b.ggmlviz", events))
 
     assert verdicts(sound) == {"nodes of graphs": True}
-    assert "nodes of graphs: 5 stated, 15 by ops that began" in told(fewer)
+    assert "nodes of graphs: 5 stated, 15 by ops that began" in contradiction_text(
+        fewer
+    )
 
 
 @pytest.mark.parametrize(("n_threads", "n_nodes"), [(1, 3), (2, 3), (4, 3), (4, 2)])

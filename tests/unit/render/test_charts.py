@@ -28,7 +28,7 @@ from ggscope.render.theme import theme
 DARK = theme("dark")
 
 
-def words(picture: DisplayList) -> list[str]:
+def texts_of(picture: DisplayList) -> list[str]:
     return [
         text.text
         for batch in picture.batches
@@ -75,13 +75,13 @@ def test_label_of_a_rule_hides_no_curve_where_there_is_room(height, is_step) -> 
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12), st.integers(2, 20))
-def test_axis_values_are_round_inside_and_not_too_many(low, width, most):
+def test_axis_values_are_round_inside_and_not_too_many(low, width, max_ticks):
     axis = Axis(low, low + width)
 
-    result = axis_values(axis, most)
+    result = axis_values(axis, max_ticks)
 
     value = 1e-6 * max(abs(low), width)
-    assert len(result) <= most + 2
+    assert len(result) <= max_ticks + 2
     assert all(low - value <= v <= low + width + value for v in result)
     assert result == sorted(result)
 
@@ -98,17 +98,17 @@ def test_axis_values_of_a_logarithm_are_decades():
 
 @given(st.floats(0.01, 1e6), st.floats(1.01, 1e6), st.integers(2, 20), st.booleans())
 def test_axis_values_of_a_logarithm_are_all_powers_inside_where_they_fit(
-    low, ratio, most, is_binary
+    low, ratio, max_ticks, is_binary
 ):
     axis = Axis(low, low * ratio, is_log=True, is_binary=is_binary)
     base = 2.0 if is_binary else 10.0
     powers = [base**k for k in range(-80, 80)]
     inside = [v for v in powers if low * 0.999 < v < low * ratio * 1.001]
 
-    result = axis_values(axis, most)
+    result = axis_values(axis, max_ticks)
 
-    assert len(result) <= most
-    if 0 < len(inside) <= most:
+    assert len(result) <= max_ticks
+    if 0 < len(inside) <= max_ticks:
         assert result == pytest.approx(inside)
 
 
@@ -143,7 +143,7 @@ def test_chart_draws_curve_area_rule_and_labels():
         chart(curve, title="Misses", rules=(Rule("6 GiB", x=50.0),))
     )
 
-    assert {"Misses", "LRU", "6 GiB", "size", "share", "40 %"} <= set(words(picture))
+    assert {"Misses", "LRU", "6 GiB", "size", "share", "40 %"} <= set(texts_of(picture))
     areas = [b for b in picture.batches if isinstance(b, AreaBatch)]
     assert len(areas) == 1
     middle = len(areas[0].y) // 2
@@ -195,9 +195,9 @@ def test_bars_are_as_long_as_their_values():
 def test_bars_below_the_edge_are_scrolled_to():
     first, later = compose_bars(bars(40)), compose_bars(bars(40, scroll=10))
 
-    assert "tensor 0" in words(first)
-    assert "tensor 12" not in words(first)
-    assert "tensor 10" in words(later)
+    assert "tensor 0" in texts_of(first)
+    assert "tensor 12" not in texts_of(first)
+    assert "tensor 10" in texts_of(later)
 
 
 def test_bar_at_a_height_is_the_one_that_is_drawn_there():

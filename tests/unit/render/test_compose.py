@@ -587,11 +587,11 @@ def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:
 
 
 def test_empty_timeline_waits_for_graphs_of_a_program_that_runs() -> None:
-    def said(*pending: str) -> str:
+    def shown(*pending: str) -> str:
         trace = replace(empty_trace(), pending=frozenset(pending))
         return "\n".join(texts_of(compose_timeline(make_scene(trace))))
 
-    assert len({said(RUNNING), said(), said("names")}) == 3
+    assert len({shown(RUNNING), shown(), shown("names")}) == 3
 
 
 def test_legend_of_a_figure_names_what_is_in_view() -> None:

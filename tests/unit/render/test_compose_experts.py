@@ -150,7 +150,7 @@ def test_figure_of_a_trace_without_experts_is_refused(tmp_path: Path) -> None:
 def test_bytes_that_only_unnamed_choices_read_lack_no_sizes() -> None:
     """Without a size there are no bytes, without a choice that is known neither."""
 
-    def said(n_bytes: int) -> str:
+    def shown(n_bytes: int) -> str:
         scene = make(measure=Measure.BYTES)
         count = np.zeros_like(scene.result.grid.count)
         more = np.ones_like(scene.result.grid.more)
@@ -158,6 +158,6 @@ def test_bytes_that_only_unnamed_choices_read_lack_no_sizes() -> None:
         result = replace(scene.result, grid=grid)
         return "\n".join(texts_of(compose_experts(replace(scene, result=result))))
 
-    sized, unsized = said(0), said(-1)
+    sized, unsized = shown(0), shown(-1)
     assert new_statement(sized, unsized)
     assert new_statement(unsized, sized)

@@ -43,7 +43,7 @@ def covers(picture: DisplayList) -> list[tuple[float, float]]:
     ]
 
 
-def words(picture: DisplayList) -> list[str]:
+def texts_of(picture: DisplayList) -> list[str]:
     return [
         text.text
         for batch in picture.batches
@@ -66,7 +66,7 @@ def test_timeline_is_covered_from_what_is_read_to_the_end(
     ((x0, x1),) = covers(picture)
     assert x0 == pytest.approx(left + 0.4 * width, abs=1)
     assert x1 == pytest.approx(scene.width, abs=1)
-    assert words(picture) == ["still reading …"]
+    assert texts_of(picture) == ["still reading …"]
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
@@ -76,7 +76,7 @@ def test_overview_is_covered_too(partial: Trace, scale: float) -> None:
     ((x0, x1),) = covers(picture)
     assert x0 == pytest.approx(320, abs=1)
     assert x1 == pytest.approx(800, abs=1)
-    assert words(picture) == ["still reading …"]
+    assert texts_of(picture) == ["still reading …"]
 
 
 def test_nothing_of_the_spans_is_drawn_above_the_cover(partial: Trace) -> None:
@@ -112,13 +112,13 @@ def test_zoomed_into_what_is_unknown_all_is_covered(partial: Trace) -> None:
 def test_stopped_trace_says_that_it_was_not_read(partial: Trace) -> None:
     stopped = replace(partial, pending=frozenset())
 
-    assert words(compose_timeline(make_scene(stopped))) == ["not read"]
+    assert texts_of(compose_timeline(make_scene(stopped))) == ["not read"]
 
 
 def test_narrow_cover_has_no_words(partial: Trace) -> None:
     scene = make_scene(partial, width=260)
 
-    assert words(compose_timeline(scene)) == []
+    assert texts_of(compose_timeline(scene)) == []
 
 
 def test_whole_trace_has_no_unknown_time(partial: Trace) -> None:

@@ -107,12 +107,12 @@ def test_texels_of_rows_are_those_of_each_row(
         assert bodies[i].tolist() == body.tolist()
 
 
-def runs_of(marks: list[object], least: int) -> list[tuple[object, int, int]]:
+def runs_of(marks: list[object], min_length: int) -> list[tuple[object, int, int]]:
     """Return (mark, first, stop) of what follows each other; None ends a run."""
     runs, first = [], 0
     for k in range(1, len(marks) + 1):
         if k == len(marks) or marks[k] != marks[first]:
-            if marks[first] is not None and k - first >= least:
+            if marks[first] is not None and k - first >= min_length:
                 runs.append((marks[first], first, k))
             first = k
     return runs
@@ -123,11 +123,11 @@ def runs_of(marks: list[object], least: int) -> list[tuple[object, int, int]]:
     seed=st.integers(0, 10_000),
     n_rows=st.integers(1, 6),
     px=st.integers(1, 60),
-    least=st.integers(1, 70),
+    min_length=st.integers(1, 70),
     at_once=st.booleans(),
 )
 def test_runs_are_those_of_brute_force(
-    seed: int, n_rows: int, px: int, least: int, at_once: bool
+    seed: int, n_rows: int, px: int, min_length: int, at_once: bool
 ) -> None:
     columns = some_columns(seed, n_rows, px, at_once=at_once)
     numbers = 5 + 3 * np.arange(n_rows)
@@ -138,11 +138,11 @@ def test_runs_are_those_of_brute_force(
             int(i) if yes else None for i, yes in zip(one.first, alone, strict=True)
         ]
         empty = [-1 if yes else None for yes in is_empty(one).tolist()]
-        full += [(mark, number, a, b) for mark, a, b in runs_of(owner, least)]
-        gaps += [(mark, number, a, b) for mark, a, b in runs_of(empty, least)]
+        full += [(mark, number, a, b) for mark, a, b in runs_of(owner, min_length)]
+        gaps += [(mark, number, a, b) for mark, a, b in runs_of(empty, min_length)]
 
     for find, expected in ((filled_runs, full), (empty_runs, gaps)):
-        result = find(columns, numbers, least)
+        result = find(columns, numbers, min_length)
         fields = result.owner, result.row, result.first, result.stop
         assert list(zip(*(field.tolist() for field in fields), strict=True)) == expected
 

@@ -72,15 +72,15 @@ def test_color_is_written_where_it_is_not_the_first_and_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("color", "kept"),
+    ("color", "stored"),
     [("teal", "teal"), ("", ""), (None, ""), (5, ""), ("x" * 99, ""), ("<b>", "")],
 )
 def test_color_of_a_newer_version_is_kept_and_nonsense_is_none(
-    color: object, kept: str
+    color: object, stored: str
 ) -> None:
     (result,) = parsed(content(bookmarks=[{**GOOD, "color": color}])).bookmarks.entries
 
-    assert result.bookmark.color == kept
+    assert result.bookmark.color == stored
 
 
 def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:

@@ -44,14 +44,14 @@ def session(qapp: QApplication) -> Iterator[Session]:
     session.close()
 
 
-def heard(session: Session) -> list[Linked]:
+def recorded(session: Session) -> list[Linked]:
     linkeds: list[Linked] = []
     session.linking.linked_changed.connect(linkeds.append)
     return linkeds
 
 
 def test_links_follow_the_selection(session: Session) -> None:
-    result = heard(session)
+    result = recorded(session)
     changes: list[str] = []
     session.selection.changed.connect(lambda _: changes.append("selection"))
     session.linking.linked_changed.connect(lambda _: changes.append("linked"))
@@ -66,7 +66,7 @@ def test_links_follow_the_selection(session: Session) -> None:
 
 def test_same_selection_says_nothing(session: Session) -> None:
     session.selection.select_tensor(1)
-    result = heard(session)
+    result = recorded(session)
 
     session.selection.select_tensor(1)
 
@@ -108,7 +108,7 @@ def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> 
     trace = builders.random_trace(3, 200_001)
     session.set_trace(with_graph(trace, ["tensor-1"], [2]))
     qtbot.waitUntil(lambda: session.linking.correlation is not None)
-    result = heard(session)
+    result = recorded(session)
 
     with qtbot.waitSignal(session.linking.linked_changed):
         session.selection.select(Selection("nodes", (0,)))
@@ -222,7 +222,7 @@ def test_what_takes_long_is_done_by_a_task_of_that_name(
 ) -> None:
     trace = with_graph(builders.llama_like_trace(), ["a", "b"], [3, 3])
 
-    def said() -> str:
+    def task_titles() -> str:
         session = Session()
         titles = titles_of(session, monkeypatch)
         session.set_trace(trace)
@@ -231,10 +231,10 @@ def test_what_takes_long_is_done_by_a_task_of_that_name(
         session.close()
         return "\n".join(titles)
 
-    at_once = said()
+    at_once = task_titles()
     monkeypatch.setattr(where, len(trace.spans) - 1)
 
-    assert new_statement(said(), at_once)
+    assert new_statement(task_titles(), at_once)
 
 
 def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:

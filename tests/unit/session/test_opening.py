@@ -151,7 +151,7 @@ def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
 ):
     read = registry.open_trace
 
-    def said(hint: str | None) -> str:
+    def message_of(hint: str | None) -> str:
         def fail(path: Path, **how: object) -> Trace:
             if hint is not None and path.name == "memory-map.json":
                 raise ReadError("it is broken.", hint=hint)
@@ -160,7 +160,9 @@ def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
         monkeypatch.setattr(registry, "open_trace", fail)
         return "\n".join(w.remedy for w in open_bundle(survey([folder])).warnings)
 
-    assert new_statement(said(""), said("Ask its author.") + said(None))
+    assert new_statement(
+        message_of(""), message_of("Ask its author.") + message_of(None)
+    )
 
 
 def test_last_file_that_cannot_be_read_is_an_error(tmp_path):
@@ -173,10 +175,10 @@ def test_last_file_that_cannot_be_read_is_an_error(tmp_path):
 
 
 def test_traces_are_admitted_and_what_is_too_large_is_told(folder):
-    asked: list[Estimate] = []
+    estimates: list[Estimate] = []
 
     def refuse(estimate: Estimate) -> None:
-        asked.append(estimate)
+        estimates.append(estimate)
         raise too_large(Fit(estimate, 1, 1.0, 0), folder)
 
     trace = need_corpus() / "tracer" / "trace_256_3584a339.bin"
@@ -184,7 +186,7 @@ def test_traces_are_admitted_and_what_is_too_large_is_told(folder):
 
     with pytest.raises(TooLargeError):
         open_bundle(bundle, admit=refuse)
-    assert len(asked) == 1
+    assert len(estimates) == 1
 
 
 def test_sides_alone_make_a_session(tmp_path):
@@ -342,12 +344,12 @@ def test_shift_of_a_name_that_several_files_have_is_refused(tmp_path):
         write_map(tmp_path / run / "map.json", [("x", 0, 64)])
     bundle = survey([tmp_path / "a" / "map.json", tmp_path / "b" / "map.json"])
 
-    def said(name: str) -> str:
+    def message_of(name: str) -> str:
         try:
             named_shifts(bundle, [(name, "1ms")])
         except QueryError as error:
             return str(error)
         return ""
 
-    like = said("a/map.json") + said("c.json")
-    assert new_statement(said("map.json"), like)
+    like = message_of("a/map.json") + message_of("c.json")
+    assert new_statement(message_of("map.json"), like)

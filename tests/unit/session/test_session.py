@@ -30,15 +30,15 @@ class Recorder:
     )  # fmt: skip
 
     def __init__(self, session: Session) -> None:
-        self.said: list[tuple[str, object]] = []
+        self.emitted: list[tuple[str, object]] = []
         for name in self.NAMES:
             attrgetter(name)(session).connect(self._slot(name))
 
     def _slot(self, name: str):
-        return lambda value: self.said.append((name, value))
+        return lambda value: self.emitted.append((name, value))
 
     def of(self, name: str) -> list[object]:
-        return [value for text, value in self.said if text == name]
+        return [value for text, value in self.emitted if text == name]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_setting_the_same_value_twice_says_nothing(
 
     setter(value)
 
-    assert recorder.said == []
+    assert recorder.emitted == []
 
 
 def test_visible_range_is_clamped_to_padded_extent(session: Session) -> None:
@@ -177,7 +177,7 @@ def test_filter_says_filter_then_mask(session: Session, trace: Trace) -> None:
 
     session.queries.set_filter(Filter(layers=frozenset({1})))
 
-    names = [name for name, _ in recorder.said]
+    names = [name for name, _ in recorder.emitted]
     assert names == ["queries.filter_changed", "queries.mask_changed"]
     assert np.array_equal(session.queries.mask, trace.spans.layer == 1)
 
@@ -295,18 +295,18 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
     noted: list[str] = []
     session.status_message.connect(noted.append)
 
-    def said(by: int) -> str:
+    def message_of(by: int) -> str:
         noted.clear()
         session.navigator.step_token(by)
         return "\n".join(noted)
 
-    to_last = [said(1) for _ in tokens[2:]]
+    to_last = [message_of(1) for _ in tokens[2:]]
     assert session.selection.current.active == tokens[-1]
-    beyond = said(1)
+    beyond = message_of(1)
     assert session.selection.current.active == tokens[-1]
-    to_first = [said(-1) for _ in tokens[1:]]
+    to_first = [message_of(-1) for _ in tokens[1:]]
     assert session.selection.current.active == tokens[0]
-    before = said(-1)
+    before = message_of(-1)
     assert session.selection.current.active == tokens[0]
     steps = "\n".join(to_last + to_first)
     assert new_statement(before, steps + beyond)

@@ -75,11 +75,11 @@ def test_unknown_key_is_reported() -> None:
     ["invalid value for setting *: *", "; the default is used."],
 )
 def test_value_is_said_not_to_fit_where_it_does_not(claim: str) -> None:
-    def said(size: int) -> str:
+    def message_of(size: int) -> str:
         settings = Settings(MemoryStore({"appearance/font_scale": str(size)}))
         return "\n".join(settings.problems)
 
-    assert new_statements(said(401), said(150))
+    assert new_statements(message_of(401), message_of(150))
 
 
 def test_safe_mode_neither_reads_nor_writes() -> None:

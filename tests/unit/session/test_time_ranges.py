@@ -31,12 +31,12 @@ def test_clamped_lies_in_bounds_and_is_wide_enough(
 
 @given(ranges(), ranges())
 def test_clamped_keeps_the_width_where_it_fits(
-    wanted: TimeRange, extent: TimeRange
+    requested: TimeRange, extent: TimeRange
 ) -> None:
     limits = time_ranges.bounds(extent)
-    got = time_ranges.clamped(wanted, limits)
+    got = time_ranges.clamped(requested, limits)
 
-    expected = max(time_ranges.MIN_TICKS, min(wanted.duration, limits.duration))
+    expected = max(time_ranges.MIN_TICKS, min(requested.duration, limits.duration))
     assert got.duration == expected
 
 

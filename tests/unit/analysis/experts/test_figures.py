@@ -321,14 +321,14 @@ def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
 def test_experts_that_only_sizes_tell_are_derived() -> None:
     trace = routed([[[0, 1], [0, 1]]])
 
-    def said(n_implied: int) -> str:
+    def caption(n_implied: int) -> str:
         is_implied = np.arange(4) < n_implied
         routing = replace(trace.routing, is_implied=is_implied)
         return texts.source_text(
             result_of(replace(trace, routing=routing)).base.choices
         )
 
-    assert new_statement(said(4), said(3) + said(0))
+    assert new_statement(caption(4), caption(3) + caption(0))
 
 
 def test_number_of_experts_is_told_with_what_tells_it() -> None:
@@ -357,7 +357,7 @@ def test_number_of_experts_is_told_with_what_tells_it() -> None:
 
 
 def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
-    def said(size: int) -> str:
+    def caption(size: int) -> str:
         builder = TraceBuilder()
         rows = [("blk.0.ffn_up_exps.weight", -1, size, 0, -1, 4)]
         builder.tensors = tensors(builder, rows)
@@ -365,4 +365,4 @@ def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
         return texts.cell_text(result_of(builders.finished(builder)), (0, 1))
 
     accessed = texts.cell_text(result_of(stacks(2)), (0, 2))
-    assert new_statements(said(4096), said(-1) + accessed)
+    assert new_statements(caption(4096), caption(-1) + accessed)

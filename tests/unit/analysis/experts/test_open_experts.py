@@ -72,21 +72,21 @@ def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
     assert perhaps["output.weight"] == 0
 
 
-@pytest.mark.parametrize(("more", "most"), [(0, 0), (1, 200), (2, 400), (-1, 400)])
+@pytest.mark.parametrize(("more", "max_bytes"), [(0, 0), (1, 200), (2, 400), (-1, 400)])
 def test_bytes_that_may_come_on_top_are_told_with_their_most(
-    more: int, most: int
+    more: int, max_bytes: int
 ) -> None:
     trace = run_of(more)
 
     text, _ = facts_of(trace)["Bytes of the model"]
 
     assert text.startswith("600 B read")
-    assert text.endswith(f"up to {most} B more unknown") == (most > 0)
+    assert text.endswith(f"up to {max_bytes} B more unknown") == (max_bytes > 0)
     result = what_if(trace)
     assert result.curve.bytes_asked == 600
     left_out = [line for line in rests_on(result) if "expert stacks" in line]
     assert len(left_out) == (more != 0)
-    assert all(f"up to {most} B" in line for line in left_out)
+    assert all(f"up to {max_bytes} B" in line for line in left_out)
 
 
 @pytest.mark.parametrize("more", [0, 3, UNKNOWN_MORE])

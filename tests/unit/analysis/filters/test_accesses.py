@@ -33,8 +33,10 @@ def names_slow(trace: Trace, span: int) -> set[str]:
     return {trace.strings[int(trace.tensors.name[r])] for r in rows if r >= 0}
 
 
-def in_range_slow(trace: Trace, what: AccessColumns, row: int, wanted: Filter) -> bool:
-    assert wanted.offsets is not None
+def in_range_slow(
+    trace: Trace, what: AccessColumns, row: int, requested: Filter
+) -> bool:
+    assert requested.offsets is not None
     offset, size = int(what.offset[row]), int(what.size[row])
     tensor = int(what.tensor[row])
     if offset < 0 and tensor >= 0:
@@ -42,7 +44,7 @@ def in_range_slow(trace: Trace, what: AccessColumns, row: int, wanted: Filter) -
             int(trace.tensors.offset[tensor]),
             int(trace.tensors.size[tensor]),
         )
-    touched = range(max(offset, wanted.offsets[0]), wanted.offsets[1])
+    touched = range(max(offset, requested.offsets[0]), requested.offsets[1])
     return (
         int(what.space[row]) == Space.FILE
         and offset >= 0
@@ -50,21 +52,23 @@ def in_range_slow(trace: Trace, what: AccessColumns, row: int, wanted: Filter) -
     )
 
 
-def matches_slow(trace: Trace, span: int, wanted: Filter) -> bool:
+def matches_slow(trace: Trace, span: int, requested: Filter) -> bool:
     accesses = accesses_slow(trace, span)
-    if wanted.tensors is not None and not (names_slow(trace, span) & wanted.tensors):
-        return False
-    if wanted.offsets is not None and not any(
-        in_range_slow(trace, what, row, wanted) for what, row in accesses
+    if requested.tensors is not None and not (
+        names_slow(trace, span) & requested.tensors
     ):
         return False
-    if wanted.buffers is not None:
+    if requested.offsets is not None and not any(
+        in_range_slow(trace, what, row, requested) for what, row in accesses
+    ):
+        return False
+    if requested.buffers is not None:
         ids = {
             int(trace.buffers.address[what.buffer[row]])
             for what, row in accesses
             if what.buffer[row] >= 0
         }
-        if not ids & wanted.buffers:
+        if not ids & requested.buffers:
             return False
     return True
 
@@ -79,7 +83,7 @@ def some(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 5000),
-    wanted=st.builds(
+    requested=st.builds(
         Filter,
         tensors=some(st.sampled_from(NAMES)),
         offsets=st.none()
@@ -87,12 +91,12 @@ def some(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
         buffers=some(st.sampled_from([0xA0, 0xB0, 0, 7])),
     ),
 )
-def test_mask_of_things_equals_a_plain_loop(seed: int, wanted: Filter) -> None:
+def test_mask_of_things_equals_a_plain_loop(seed: int, requested: Filter) -> None:
     trace = random_links_trace(seed)
 
-    mask = filter_mask(trace, wanted)
+    mask = filter_mask(trace, requested)
 
-    expected = [matches_slow(trace, s, wanted) for s in range(len(trace.spans))]
+    expected = [matches_slow(trace, s, requested) for s in range(len(trace.spans))]
     assert ([True] * len(expected) if mask is None else mask.tolist()) == expected
 
 
@@ -170,11 +174,11 @@ def test_suffixes_do_not_matter_and_nameless_tensors_stay_apart() -> None:
     )
     trace = builders.finished(builder)
 
-    def found(name: str) -> list[int]:
+    def matching(name: str) -> list[int]:
         mask = filter_mask(trace, Filter(tensors=frozenset({name})))
         assert mask is not None
         return np.flatnonzero(mask).tolist()
 
-    assert found("Qcur-0") == found("Qcur-0 (view)") == [0, 1]
+    assert matching("Qcur-0") == matching("Qcur-0 (view)") == [0, 1]
     assert normalise(" (copy)") == ""
-    assert found(" (copy)") == [2]
+    assert matching(" (copy)") == [2]

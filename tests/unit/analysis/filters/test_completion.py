@@ -24,7 +24,7 @@ def completed(text: str, cursor: int | None = None) -> tuple[str, tuple[str, ...
 
 
 @pytest.mark.parametrize(
-    ("text", "begun", "words"),
+    ("text", "begun", "expected"),
     [
         ("o", "o", ("op=", "offset=")),
         ("la", "la", ("layer=",)),
@@ -47,12 +47,12 @@ def completed(text: str, cursor: int | None = None) -> tuple[str, tuple[str, ...
     ],
 )
 def test_field_or_value_that_is_begun_is_completed(
-    text: str, begun: str, words: tuple[str, ...]
+    text: str, begun: str, expected: tuple[str, ...]
 ) -> None:
     found_begun, result = completed(text)
 
     assert found_begun == begun
-    assert result[: len(words)] == words or set(words) <= set(result)
+    assert result[: len(expected)] == expected or set(expected) <= set(result)
 
 
 def test_fields_are_offered_where_nothing_is_typed() -> None:

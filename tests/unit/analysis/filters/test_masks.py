@@ -41,15 +41,15 @@ LLAMA = llama_like_trace()
 RANDOM = random_trace(7, 500, shuffled=True)
 
 
-def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
+def matching_slow(trace: Trace, requested: Filter) -> list[int]:
     """Return the ids that match, asking each span by itself."""
     s, ids = trace.spans, []
     left_out = [
-        set(matching_slow(trace, c.of)) for c in wanted.clauses if isinstance(c, Not)
+        set(matching_slow(trace, c.of)) for c in requested.clauses if isinstance(c, Not)
     ]
     alternatives = [
         {i for one in c.of for i in matching_slow(trace, one)}
-        for c in wanted.clauses
+        for c in requested.clauses
         if isinstance(c, AnyOf)
     ]
     for i in range(len(s)):
@@ -64,22 +64,24 @@ def matching_slow(trace: Trace, wanted: Filter) -> list[int]:
         ]
         quality = 1 if s.flags[i] & 3 else 0
         known = [size for size in what.size.tolist() if size >= 0]
-        t = wanted.time
+        t = requested.time
         parts = [
-            wanted.ops is None or op in wanted.ops,
-            wanted.families is None or (op and family_of(op) in wanted.families),
-            wanted.layers is None or int(s.layer[i]) in wanted.layers,
-            wanted.tokens is None or int(s.token[i]) in wanted.tokens,
-            wanted.threads is None or trace.lanes[s.lane[i]].name in wanted.threads,
-            wanted.phases is None or int(s.phase[i]) in wanted.phases,
-            wanted.spaces is None or bool(set(what.space.tolist()) & wanted.spaces),
-            wanted.qualities is None or quality in wanted.qualities,
-            wanted.text == "" or any(wanted.text in n.lower() for n in names),
-            wanted.min_duration is None or end - start >= wanted.min_duration,
-            wanted.max_duration is None or end - start <= wanted.max_duration,
+            requested.ops is None or op in requested.ops,
+            requested.families is None or (op and family_of(op) in requested.families),
+            requested.layers is None or int(s.layer[i]) in requested.layers,
+            requested.tokens is None or int(s.token[i]) in requested.tokens,
+            requested.threads is None
+            or trace.lanes[s.lane[i]].name in requested.threads,
+            requested.phases is None or int(s.phase[i]) in requested.phases,
+            requested.spaces is None
+            or bool(set(what.space.tolist()) & requested.spaces),
+            requested.qualities is None or quality in requested.qualities,
+            requested.text == "" or any(requested.text in n.lower() for n in names),
+            requested.min_duration is None or end - start >= requested.min_duration,
+            requested.max_duration is None or end - start <= requested.max_duration,
             t is None or (start < t.end and (end > t.start or start >= t.start)),
-            wanted.min_size is None or (known and sum(known) >= wanted.min_size),
-            wanted.max_size is None or (known and sum(known) <= wanted.max_size),
+            requested.min_size is None or (known and sum(known) >= requested.min_size),
+            requested.max_size is None or (known and sum(known) <= requested.max_size),
         ]
         parts += [i not in ids_of for ids_of in left_out]
         parts += [i in ids_of for ids_of in alternatives]
@@ -131,30 +133,30 @@ COMBINED = st.recursive(
 
 @pytest.mark.parametrize("trace", [LLAMA, RANDOM], ids=["llama", "random"])
 @settings(max_examples=60, deadline=None)
-@given(wanted=FILTERS)
-def test_mask_of_any_filter_equals_asking_each_span(trace, wanted):
-    mask = filter_mask(trace, wanted)
+@given(requested=FILTERS)
+def test_mask_of_any_filter_equals_asking_each_span(trace, requested):
+    mask = filter_mask(trace, requested)
 
     if mask is None:
-        assert not wanted
+        assert not requested
     else:
         assert mask.dtype == np.bool_
-        assert np.flatnonzero(mask).tolist() == matching_slow(trace, wanted)
+        assert np.flatnonzero(mask).tolist() == matching_slow(trace, requested)
 
 
 @pytest.mark.parametrize("trace", [LLAMA, RANDOM], ids=["llama", "random"])
 @settings(max_examples=40, deadline=None)
-@given(wanted=COMBINED)
-def test_not_or_and_parentheses_mean_what_they_say(trace, wanted):
-    expected = set(matching_slow(trace, wanted))
+@given(requested=COMBINED)
+def test_not_or_and_parentheses_mean_what_they_say(trace, requested):
+    expected = set(matching_slow(trace, requested))
 
-    for one in (wanted, parse_filter(format_filter(wanted))):
+    for one in (requested, parse_filter(format_filter(requested))):
         mask = filter_mask(trace, one)
         assert set(np.flatnonzero(mask).tolist()) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"),
+    ("requested", "shown"),
     [
         ("thread=0", {"thread 0"}),
         ("thread=0-1", {"thread 0", "thread 1"}),
@@ -167,7 +169,7 @@ def test_not_or_and_parentheses_mean_what_they_say(trace, wanted):
         ("thread!=0", {"thread 1", "thread 7", "graphs"}),
     ],
 )
-def test_threads_are_named_by_shown_or_raw_numbers(wanted, shown):
+def test_threads_are_named_by_shown_or_raw_numbers(requested, shown):
     builder = TraceBuilder()
     for name, raw in (("thread 0", "24576"), ("thread 1", "24832"), ("thread 7", "1")):
         builder.add_lane(name, LaneKind.THREAD, raw=raw)
@@ -176,7 +178,7 @@ def test_threads_are_named_by_shown_or_raw_numbers(wanted, shown):
     builder.add_spans(start=start, end=start + 5, lane=np.arange(4))
     trace = finished(builder)
 
-    mask = filter_mask(trace, parse_filter(wanted))
+    mask = filter_mask(trace, parse_filter(requested))
 
     assert {trace.lanes[i].name for i in np.flatnonzero(mask)} == shown
 

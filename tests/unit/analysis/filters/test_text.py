@@ -307,8 +307,8 @@ PLAIN_FILTERS = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(PLAIN_FILTERS)
-def test_written_filter_is_read_back_the_same(wanted):
-    assert parse_filter(format_filter(wanted)) == wanted
+def test_written_filter_is_read_back_the_same(requested):
+    assert parse_filter(format_filter(requested)) == requested
 
 
 def test_clauses_are_chips_that_can_be_taken_off():

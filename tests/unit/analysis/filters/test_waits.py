@@ -14,7 +14,7 @@ WAIT = recorded_wait(TRACE)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("wait>10", WAIT > 10),
         ("wait>=10", WAIT >= 10),
@@ -28,10 +28,10 @@ WAIT = recorded_wait(TRACE)
         ("wait>5s", np.zeros(len(WAIT), bool)),
     ],
 )
-def test_mask_is_that_of_the_recorded_waits(text, wanted):
+def test_mask_is_that_of_the_recorded_waits(text, expected):
     mask = filter_mask(TRACE, parse_filter(text))
 
-    assert np.array_equal(mask, wanted)
+    assert np.array_equal(mask, expected)
 
 
 @pytest.mark.parametrize("text", ["wait>=10", "wait<=7", "wait>=3 wait<=7"])

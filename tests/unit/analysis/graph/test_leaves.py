@@ -52,7 +52,7 @@ def trace_of(*ops: tuple[str, str, tuple[str, ...]]) -> Trace:
     return replace(made, ops=OPS, spans=spans, accesses=accesses)
 
 
-def words(trace: Trace) -> dict[str, str]:
+def leaf_texts(trace: Trace) -> dict[str, str]:
     return {
         trace.strings[int(trace.tensors.name[row])]: text
         for row, text in input_purposes(trace).items()
@@ -60,7 +60,7 @@ def words(trace: Trace) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("op", "result", "sources", "said"),
+    ("op", "result", "sources", "expected"),
     [
         ("GET_ROWS", "inp_embd", ("token_embd.weight", "leaf_2"), "token ids"),
         ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2"), "output rows"),
@@ -71,8 +71,8 @@ def words(trace: Trace) -> dict[str, str]:
         ("SOFT_MAX", "kq_soft_max-0", ("kq-0", "leaf_2"), "attention mask"),
     ],
 )
-def test_leaf_is_told_by_its_reader(op, result, sources, said):
-    assert words(trace_of((op, result, sources))) == {"leaf_2": said}
+def test_leaf_is_told_by_its_reader(op, result, sources, expected):
+    assert leaf_texts(trace_of((op, result, sources))) == {"leaf_2": expected}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_leaf_is_told_by_its_reader(op, result, sources, said):
 )
 def test_leaf_is_told_by_no_other_reader(claim, reader, other):
     message, unsaid = (
-        "\n".join(words(trace_of(op)).values()) for op in (reader, other)
+        "\n".join(leaf_texts(trace_of(op)).values()) for op in (reader, other)
     )
 
     assert new_statement(message, unsaid)
@@ -115,7 +115,7 @@ def test_mask_that_is_copied_first_is_told_by_the_copy():
         ("FLASH_ATTN_EXT", "__fattn__-0", ("q", "k", "v", "(copy)")),
     )
 
-    assert words(trace) == {"leaf_11": "attention mask"}
+    assert leaf_texts(trace) == {"leaf_11": "attention mask"}
 
 
 def test_leaf_whose_readers_disagree_or_say_nothing_is_left_out():
@@ -125,7 +125,7 @@ def test_leaf_whose_readers_disagree_or_say_nothing_is_left_out():
         ("ADD", "sum", ("a", "leaf_3")),
     )
 
-    assert words(trace) == {}
+    assert leaf_texts(trace) == {}
 
 
 def test_named_tensors_are_never_renamed():
@@ -139,7 +139,7 @@ def test_graph_tells_leaves_that_accesses_do_not():
     nodes = [("leaf_4", ""), ("Qcur-0", "ADD"), ("Qcur-0", "ROPE")]
     graph = graph_trace(nodes, [(1, 2, 0), (0, 2, 1)])
 
-    assert words(join(plain, [SideFile(graph, "graph")])) == {
+    assert leaf_texts(join(plain, [SideFile(graph, "graph")])) == {
         "leaf_4": "RoPE positions"
     }
 
@@ -150,7 +150,7 @@ def test_graph_tells_leaves_that_accesses_do_not():
 def test_leaves_of_a_real_run_are_all_told(name):
     trace = open_trace(need_corpus() / "tracer" / name)
 
-    assert words(trace) == {
+    assert leaf_texts(trace) == {
         "leaf_2": "token ids",
         "leaf_4": "RoPE positions",
         "leaf_7": "K cache rows",

@@ -69,16 +69,16 @@ def test_filter_leaves_out_the_reads_of_other_spans() -> None:
 
 
 @pytest.mark.parametrize("name", ["moe", "threads"])
-@pytest.mark.parametrize("most", [1, 20, 60, 150])
-def test_points_of_many_reads_count_each_of_them_once(name: str, most: int) -> None:
+@pytest.mark.parametrize("limit", [1, 20, 60, 150])
+def test_points_of_many_reads_count_each_of_them_once(name: str, limit: int) -> None:
     trace = TRACES[name]()
     reads = reads_of(trace)
-    most = min(most, len(reads) - 1)
+    limit = min(limit, len(reads) - 1)
 
-    points = access_points(trace, limit=most)
+    points = access_points(trace, limit=limit)
 
     n_layers = len({layer for _, layer, *_ in reads})
-    assert len(points) <= max(most, most // 4 + n_layers)
+    assert len(points) <= max(limit, limit // 4 + n_layers)
     assert points.n_accesses == len(reads)
     assert int(points.size.sum()) == sum(read[4] for read in reads)
     # Each point stands at a read that there is, and counts reads of its layer alone.

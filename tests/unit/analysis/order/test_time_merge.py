@@ -73,15 +73,15 @@ def test_trace_out_of_order_has_too_many_runs_and_is_sorted() -> None:
 
 def test_given_time_order_is_used_where_there_are_too_many_runs() -> None:
     trace = random_trace(5, 600, lanes=2, shuffled=True)
-    asked: list[bool] = []
+    calls: list[bool] = []
 
     def time_order() -> np.ndarray:
-        asked.append(True)
+        calls.append(True)
         return np.array(plain(trace), np.int32)
 
     merge = TimeRuns(trace).merge(time_order=time_order)
 
-    assert asked == [True]
+    assert calls == [True]
     assert merge.slice(0, 600).tolist() == plain(trace)
 
 

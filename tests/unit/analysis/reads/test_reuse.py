@@ -138,11 +138,11 @@ def fewest_pages(units: list[int], sizes: list[int], capacity: int) -> int:
     """Return the fewest pages that any cache of pages can read, by trying all."""
     states: dict[frozenset[tuple[int, int]], int] = {frozenset(): 0}
     for u in units:
-        asked = frozenset((u, page) for page in range(sizes[u]))
+        requested = frozenset((u, page) for page in range(sizes[u]))
         best: dict[frozenset[tuple[int, int]], int] = {}
         for held, read in states.items():
-            cost = read + len(asked - held)
-            pages = sorted(held | asked)
+            cost = read + len(requested - held)
+            pages = sorted(held | requested)
             for n in range(min(capacity, len(pages)) + 1):
                 for combination in combinations(pages, n):
                     key = frozenset(combination)

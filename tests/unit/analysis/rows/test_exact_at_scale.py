@@ -87,10 +87,10 @@ def views(row: Row) -> list[np.ndarray]:
 @pytest.mark.parametrize("n", [FEW, MANY])
 def test_every_column_of_10m_spans_equals_a_plain_sum(rows, numbers, n):
     category = numbers % np.uint8(n)
-    asked = [RowColumns(row, category, n) for row in rows]
+    requested = [RowColumns(row, category, n) for row in rows]
 
     for edges in views(rows[0]):
-        results = query_many(asked, edges)
+        results = query_many(requested, edges)
         for k in range(N_ROWS):
             names = category[k * PER_ROW : (k + 1) * PER_ROW]
             check(results[k], rows[k], edges, names, n)

@@ -33,7 +33,7 @@ def random_row(seed: int, n: int, **limits: int) -> tuple[Row, Array]:
     return make_row(start, end, ids), wait
 
 
-def asked(row: Row, wait: Array, edges: Array, category: Array | None = None):
+def queried(row: Row, wait: Array, edges: Array, category: Array | None = None):
     n = 1 if category is None else int(category.max()) + 1
     columns = RowColumns(row, category, n, waits=make_waits(row, wait)).query(edges)
     assert columns.waited_ticks is not None
@@ -55,7 +55,7 @@ def test_waits_equal_brute_force(n, px):
 
     for visible in (extent, *VIEWS):
         edges = column_edges(visible, px)
-        assert asked(row, wait, edges).tolist() == waits_slow(row, edges, wait)
+        assert queried(row, wait, edges).tolist() == waits_slow(row, edges, wait)
 
 
 @pytest.mark.parametrize("n_categories", [1, 5, 200])
@@ -67,7 +67,7 @@ def test_waits_of_looked_up_columns_equal_brute_force(px, n_categories):
 
     for share in (1, 2, 5):
         edges = column_edges(TimeRange(-20, int(row.end[-1]) // share), px)
-        answer = asked(row, wait, edges, category)
+        answer = queried(row, wait, edges, category)
         assert answer.tolist() == waits_slow(row, edges, wait)
 
 
@@ -124,7 +124,7 @@ def test_longest_wait_is_drawn_as_long_as_is_known():
     row = make_row(np.array([0, 10**10]), np.array([10, 10**10 + 5]), SpanIds(0, 2))
     wait = np.array([LONGEST_WAIT, LONGEST_WAIT], np.uint32)
 
-    answer = asked(row, wait, np.array([0, 10**10, 10**11]))
+    answer = queried(row, wait, np.array([0, 10**10, 10**11]))
 
     assert answer.tolist() == [LONGEST_WAIT, LONGEST_WAIT]
 

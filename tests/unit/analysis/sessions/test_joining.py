@@ -64,14 +64,14 @@ def test_map_of_relative_offsets_is_calibrated_by_the_trace():
 
 
 def test_places_are_those_of_the_trace_only_where_there_is_one():
-    def told(trace: Trace) -> str:
+    def message_of(trace: Trace) -> str:
         return next(w.message for w in trace.warnings if w.code == "offsets_moved")
 
     of_trace = mapped(shifted(4096), model_trace(MAP))
     of_model = join(stated_model(shifted(4096)), [SideFile(model_trace(MAP), "map")])
 
-    assert told(of_trace).endswith("offsets in the trace.")
-    assert new_statements(told(of_model), told(of_trace))
+    assert message_of(of_trace).endswith("offsets in the trace.")
+    assert new_statements(message_of(of_model), message_of(of_trace))
 
 
 def test_map_of_absolute_offsets_needs_no_delta():

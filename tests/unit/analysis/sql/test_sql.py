@@ -164,9 +164,9 @@ def test_whatever_is_no_query_of_the_tables_is_refused(sql, database, tmp_path):
     assert database.query("select count(*) from spans").rows[0][0] > 0
 
 
-@pytest.mark.parametrize("words", ["explain", "EXPLAIN ANALYZE", "-- x\nexplain"])
-def test_queries_are_explained(words, database):
-    rows = database.query(f"{words} select count(*) from spans").rows
+@pytest.mark.parametrize("prefix", ["explain", "EXPLAIN ANALYZE", "-- x\nexplain"])
+def test_queries_are_explained(prefix, database):
+    rows = database.query(f"{prefix} select count(*) from spans").rows
     assert "Scan" in rows[0][1] or "SCAN" in rows[0][1].upper()
 
 

@@ -25,7 +25,7 @@ def summed(trace: Trace, label_of) -> dict[str, tuple[int, int]]:
     return dict(sums)
 
 
-def found(trace: Trace, by: str) -> dict[str, tuple[int, int]]:
+def counts_and_times(trace: Trace, by: str) -> dict[str, tuple[int, int]]:
     return {row.key: (row.count, row.total) for row in statistics(trace, by)}  # type: ignore[arg-type]  # one of `By`
 
 
@@ -47,13 +47,13 @@ def without_layer(trace: Trace, span: int) -> str:
 def test_names_are_alike_in_all_layers(trace):
     expected = summed(trace, lambda i: without_layer(trace, i))
 
-    assert found(trace, "name") == expected
+    assert counts_and_times(trace, "name") == expected
 
 
 def test_a_span_without_a_name_has_a_group_of_its_own():
     trace = spans_trace([0, 10], [5, 20], op=1, name=[-1, -1])
 
-    assert found(trace, "name") == {"none": (2, 15)}
+    assert counts_and_times(trace, "name") == {"none": (2, 15)}
 
 
 def typed() -> Trace:
@@ -93,7 +93,7 @@ def test_types_and_shapes_are_those_of_the_weight_that_is_read(by):
     trace = typed()
     tensor = weight_of(trace)
 
-    result = found(trace, by)
+    result = counts_and_times(trace, by)
 
     assert result == summed(trace, lambda i: label(trace, tensor[i], by))
     assert len(result) > 2
@@ -105,7 +105,7 @@ def test_backends_are_what_encloses_lanes():
 
     expected = summed(trace, lambda i: trace.lanes[int(s.lane[i])].group[0])
 
-    assert found(trace, "backend") == expected
+    assert counts_and_times(trace, "backend") == expected
 
 
 @pytest.mark.parametrize("seed", range(4))

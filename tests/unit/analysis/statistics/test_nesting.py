@@ -296,16 +296,16 @@ def test_graphs_around_ops_take_nothing_from_them(monkeypatch, n_workers, inside
     only_graphs = np.ones(len(order), np.bool_)
     only_graphs[order >= len(order) - 2] = False
     share_out_among(monkeypatch, n_workers)
-    asked = [
+    requested = [
         {"by": by, "mask": mask, "time": time}
         for by in ("op", "lane", "thread")
         for mask in (None, only_graphs)
         for time in (None, TimeRange(4_000, 5_000))
     ]
-    compiled = [times(stat_table(trace, **one)) for one in asked]
+    compiled = [times(stat_table(trace, **one)) for one in requested]
     by_hand(monkeypatch)
 
-    assert compiled == [times(stat_table(trace, **one)) for one in asked]
+    assert compiled == [times(stat_table(trace, **one)) for one in requested]
 
 
 def test_graphs_alone_hold_spans_so_self_times_are_totals():

@@ -195,9 +195,9 @@ def test_of_many_the_longest_are_kept_and_the_sums_are_of_all(trace: Trace) -> N
     assert part.n_rows == len(whole.rows)
     assert part.n_columns == len(whole.columns)
     assert part.total[-1, -1] == whole.total[-1, -1]
-    least = min(whole.total[-1, whole.columns.index(key)] for key in part.columns)
+    smallest = min(whole.total[-1, whole.columns.index(key)] for key in part.columns)
     left = set(whole.columns) - set(part.columns)
-    assert all(whole.total[-1, whole.columns.index(key)] <= least for key in left)
+    assert all(whole.total[-1, whole.columns.index(key)] <= smallest for key in left)
     for r, row in enumerate(part.rows):
         at = whole.rows.index(row)
         assert part.total[r, -1] == whole.total[at, -1]

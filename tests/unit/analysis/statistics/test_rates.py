@@ -277,10 +277,10 @@ def test_compiled_scan_and_numpy_tell_the_same_rate(by: By, in_step: bool) -> No
         patch.setattr(scan, "can_scan", lambda *_: False)
         sorted_ = stat_table(trace, by).rows
 
-    def told(row: StatRow) -> tuple[object, ...]:
+    def rate_columns(row: StatRow) -> tuple[object, ...]:
         return row.op_ticks, row.open_ops, row.op_bytes, row.rate, row.bytes
 
-    assert list(map(told, scanned)) == list(map(told, sorted_))
+    assert list(map(rate_columns, scanned)) == list(map(rate_columns, sorted_))
 
 
 def test_trace_that_is_too_long_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:

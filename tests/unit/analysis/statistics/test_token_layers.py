@@ -91,14 +91,14 @@ def test_token_layers_stop_when_cancelled():
         token_layers(llama_like_trace(), watcher=CancelAfter(0))
 
 
-@pytest.mark.parametrize("most", [1, 17, 40, 1000])
-def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, most):
+@pytest.mark.parametrize("max_cells", [1, 17, 40, 1000])
+def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, max_cells):
     trace = llama_like_trace(tokens=9, layers=3)
     token = trace.spans.token.copy()
     token[::7] = -1  # some ops are of no token
     trace = replace(trace, spans=replace(trace.spans, token=token))
     each = token_layers(trace)
-    monkeypatch.setattr(module, "_MAX_CELLS", most)
+    monkeypatch.setattr(module, "_MAX_CELLS", max_cells)
 
     layers = token_layers(trace)
 
@@ -112,5 +112,5 @@ def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, most)
     assert layers.names[-1] == each.names[-1] == "none"
     last = each.names[-2]
     wide = {1: f"0–{last}", 1000: last}
-    assert layers.names[-2] == wide.get(most, layers.names[-2])
+    assert layers.names[-2] == wide.get(max_cells, layers.names[-2])
     assert len(layers.tokens) == len(set(held.tolist()))

@@ -43,7 +43,7 @@ def looped(trace: Trace, by: By, chosen: list[int]) -> dict[str, tuple[int, int]
     return sums
 
 
-def found(table: StatTable, none: str = "none") -> dict[str, tuple[int, int]]:
+def waits_by_key(table: StatTable, none: str = "none") -> dict[str, tuple[int, int]]:
     # A token of a trace whose phases count apart is "decode 3".
     return {
         row.key.split()[-1] if row.key != none else "": (row.wait or 0, row.waits)
@@ -58,7 +58,7 @@ def test_waits_are_the_sums_of_a_plain_loop(name, by):
     every = list(range(len(trace.spans)))
 
     for table in (stat_table(trace, by), plainly(trace, by)):
-        assert found(table) == looped(trace, by, every)
+        assert waits_by_key(table) == looped(trace, by, every)
         wait = recorded_wait(trace)
         assert table.all.wait == int(wait[wait >= 0].sum())
         assert table.all.waits == int((wait >= 0).sum())
@@ -74,7 +74,7 @@ def test_waits_of_a_range_are_those_of_the_spans_that_touch_it(name):
     chosen = np.flatnonzero(touched & mask).tolist()
 
     for make in (stat_table, plainly):
-        assert found(make(trace, "op", mask=mask, time=time)) == looped(
+        assert waits_by_key(make(trace, "op", mask=mask, time=time)) == looped(
             trace, "op", chosen
         )
 

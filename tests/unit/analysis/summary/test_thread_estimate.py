@@ -126,7 +126,8 @@ def plain_estimate(trace: Trace, n: int) -> tuple[Fraction, ...]:
     now = sum(t for _, t in ticks)
     limit = {k: Fraction(median(v)) if len(v) >= 5 else None for k, v in alike.items()}
     usual = sum(
-        Fraction(t) if (most := limit[k]) is None else min(t, most) for k, t in ticks
+        Fraction(t) if (max_ticks := limit[k]) is None else min(t, max_ticks)
+        for k, t in ticks
     )
     late, delays = now - longest, now - usual
 
@@ -218,13 +219,13 @@ def test_delays_widen_the_limits_until_they_are_no_evidence() -> None:
     ticks[-1, ::5] += 30_000_000
     start = np.tile(np.cumsum(ticks.max(axis=0)) - ticks.max(axis=0), (2, 1))
 
-    most = thread_times(barrier_trace(start, start + ticks)).estimate
+    result = thread_times(barrier_trace(start, start + ticks)).estimate
 
     assert smooth.beyond < 0.01 < some.beyond
     assert some.fewer.low < smooth.fewer.low
-    assert isinstance(most, NoEstimate)
-    assert most.reason is Reason.DELAYS
-    assert most.delays > 0.5
+    assert isinstance(result, NoEstimate)
+    assert result.reason is Reason.DELAYS
+    assert result.delays > 0.5
 
 
 def test_json_of_a_summary_has_the_estimate() -> None:
@@ -233,10 +234,10 @@ def test_json_of_a_summary_has_the_estimate() -> None:
 
     data = summary_json(trace, summary(trace))
 
-    found = data["thread_estimate"]
-    assert (found["threads"], found["ops"]) == (4, e.n_ops)
-    assert found["one_fewer"] == {
+    estimate = data["thread_estimate"]
+    assert (estimate["threads"], estimate["ops"]) == (4, e.n_ops)
+    assert estimate["one_fewer"] == {
         "threads": 3, "time_low": e.fewer.low, "time_high": e.fewer.high,
     }  # fmt: skip
-    assert found["one_more"]["threads"] == 5
+    assert estimate["one_more"]["threads"] == 5
     assert "thread_estimate" not in data["unknown"]

@@ -188,7 +188,7 @@ def test_numbers_of_iostream_are_read_to_the_nanosecond(text, ns):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "parts"),
     [
         ("MUL_MAT_ID q4_K m=1 n=2 k=3 n_expert=8",
          ("MUL_MAT_ID", "m=1 n=2 k=3 n_expert=8", "q4_K")),
@@ -199,8 +199,8 @@ def test_numbers_of_iostream_are_read_to_the_nanosecond(text, ns):
         ("made up", ("made up", "", "")),
     ],
 )  # fmt: skip
-def test_names_of_vulkan_tell_op_shape_and_type(name, words):
-    assert vulkan_parts(name) == words
+def test_names_of_vulkan_tell_op_shape_and_type(name, parts):
+    assert vulkan_parts(name) == parts
 
 
 @pytest.mark.parametrize("form", ["scheduler", "vulkan"])

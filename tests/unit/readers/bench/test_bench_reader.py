@@ -33,7 +33,7 @@ def test_rows_are_those_that_were_written(form, tmp_path):
     assert (len(runs), runs.form) == (len(tests), form)
     for i, test in enumerate(tests):
         row = runs.row(i)
-        expected = {key: _kept(value, form) for key, value in test.items()}
+        expected = {key: _stored(value, form) for key, value in test.items()}
         for key in row.keys() & expected.keys():
             if form == "md" and key in ("avg_ts", "stddev_ts"):
                 assert row[key] == pytest.approx(expected[key], abs=0.005)
@@ -50,7 +50,7 @@ def test_rows_are_those_that_were_written(form, tmp_path):
     assert runs.n_repetitions == n_samples
 
 
-def _kept(value: object, form: str) -> object:
+def _stored(value: object, form: str) -> object:
     if isinstance(value, list):
         return tuple(value)
     return int(value) if isinstance(value, bool) and form in ("csv", "sql") else value

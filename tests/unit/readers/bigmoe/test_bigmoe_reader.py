@@ -92,17 +92,17 @@ def test_read_amplification_is_by_pass_and_in_all(tmp_path):
     trace = opened(tmp_path / "x.csv", data)
 
     by_name = {series.name: series for series in trace.counters}
-    asked = [sum(rows[i]["req_bytes"] for i in part) for part in passes(rows)]
+    requested = [sum(rows[i]["req_bytes"] for i in part) for part in passes(rows)]
     read = [sum(rows[i]["read_bytes"] for i in part) for part in passes(rows)]
-    assert by_name["bytes requested"].value.tolist() == asked
+    assert by_name["bytes requested"].value.tolist() == requested
     assert by_name["bytes read"].value.tolist() == read
     ratio = by_name["read amplification"]
     assert ratio.value.tolist() == pytest.approx(
-        [b / a for a, b in zip(asked, read, strict=True)]
+        [b / a for a, b in zip(requested, read, strict=True)]
     )
     assert ratio.time.tolist() == trace.spans.start[len(rows) :].tolist()
     stated = trace.info.producer["read amplification"]
-    assert stated.startswith(f"{sum(read) / sum(asked):.3f} ")
+    assert stated.startswith(f"{sum(read) / sum(requested):.3f} ")
 
 
 def test_without_requested_bytes_there_is_no_amplification(tmp_path):

@@ -46,7 +46,7 @@ def codes(trace: Trace) -> dict[str, int]:
     return {w.code: w.count for w in trace.warnings}
 
 
-def told(trace: Trace) -> Counter[Call]:
+def thread_calls(trace: Trace) -> Counter[Call]:
     """Return the spans on threads as the calls that they were."""
     s = trace.spans
     origin = trace.clock.origin
@@ -76,7 +76,7 @@ def test_complete_events_keep_their_nanoseconds(form, is_list, tmp_path):
 
     trace = opened(tmp_path / "x.txt", data)
 
-    assert told(trace) == Counter(calls)
+    assert thread_calls(trace) == Counter(calls)
     assert trace.info.summary["events"] == {"X": 300}
     assert codes(trace) == {}
     assert set(quality_of(trace.spans.flags).tolist()) == {Quality.MEASURED}
@@ -88,7 +88,7 @@ def test_begins_and_ends_are_paired_as_they_were_made(seed, tmp_path):
 
     trace = opened(tmp_path / "x.json", chrome_files.text(pairs(calls), is_list=True))
 
-    assert told(trace) == Counter(calls)
+    assert thread_calls(trace) == Counter(calls)
     assert trace.info.summary["events"] == {"B": 300, "E": 300}
     assert codes(trace) == {}
 
@@ -100,7 +100,7 @@ def test_events_come_in_any_order(tmp_path):
 
     trace = opened(tmp_path / "x.json", chrome_files.text(events))
 
-    assert told(trace) == Counter(calls)
+    assert thread_calls(trace) == Counter(calls)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("_way")
-@pytest.mark.parametrize(("text", "found"), CASES)
+@pytest.mark.parametrize(("text", "expected"), CASES)
 def test_repeated_keys_are_counted_and_the_first_is_named(
-    text: str, found: Repeats | None
+    text: str, expected: Repeats | None
 ) -> None:
-    assert repeats_in(text.encode()) == found
+    assert repeats_in(text.encode()) == expected
 
 
 @pytest.mark.usefixtures("_way")

@@ -42,9 +42,9 @@ def test_ops_are_the_innermost_around_their_calls(made, random) -> None:
 
 
 @given(intervals, st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 45))))
-def test_ranges_are_the_last_begun_that_are_open(made, asked) -> None:
+def test_ranges_are_the_last_begun_that_are_open(made, queries) -> None:
     thread, start, length = (np.array([m[i] for m in made], np.int64) for i in range(3))
-    of, time = (np.array([a[i] for a in asked], np.int64) for i in range(2))
+    of, time = (np.array([a[i] for a in queries], np.int64) for i in range(2))
 
     result = ranges_around(of, time, thread, start, start + length)
 

@@ -284,10 +284,10 @@ def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
         return registry.open_trace(viz.write(tmp_path / "labels.ggmlviz", events)).ops
 
     silent = [f"blk-{i:04}" for i in range(40)]
-    telling = [*silent, "kq_soft_max-1"]
-    quiet, trace = read(silent), read(telling)
+    with_name = [*silent, "kq_soft_max-1"]
+    quiet, trace = read(silent), read(with_name)
     monkeypatch.setattr(op_table, "_MAX_ALIKE", 1 << 20)
-    assert (quiet, trace) == (read(silent), read(telling))
+    assert (quiet, trace) == (read(silent), read(with_name))
     assert quiet is not None
     assert trace is not None
     assert quiet.margin == 0.0 < trace.margin

@@ -29,7 +29,7 @@ def read_events(folder: Path, events: list[Event]) -> Trace:
     return trace
 
 
-def found(trace: Trace) -> tuple[list[viz.Expected], list[int]]:
+def spans_and_strays(trace: Trace) -> tuple[list[viz.Expected], list[int]]:
     """Return spans and strays as the reference does."""
     spans, markers = trace.spans, trace.markers
     origin = trace.clock.origin
@@ -211,7 +211,7 @@ def test_slices_of_a_century_do_not_overflow(tmp_path: Path) -> None:
 
     trace = read_events(tmp_path, events)
 
-    assert found(trace) == viz.reference(events)
+    assert spans_and_strays(trace) == viz.reference(events)
 
 
 SPECS = st.lists(
@@ -244,7 +244,7 @@ def test_any_events_pair_as_the_reference_does(
 
     trace = read_events(tmp_path_factory.mktemp("viz"), events)
 
-    assert found(trace) == viz.reference(events)
+    assert spans_and_strays(trace) == viz.reference(events)
 
 
 @given(
@@ -274,7 +274,7 @@ def test_wrapped_graphs_with_losses_pair_as_the_reference_does(
 
     trace = read_events(tmp_path_factory.mktemp("viz"), events)
 
-    assert found(trace) == viz.reference(events)
+    assert spans_and_strays(trace) == viz.reference(events)
 
 
 def test_match_levels_count_open_brackets() -> None:

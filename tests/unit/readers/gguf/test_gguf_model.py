@@ -127,7 +127,7 @@ def test_scalar_tensor_and_model_without_tensors_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "least", "most"),
+    ("data", "low", "high"),
     [
         (encode(), 100, 100),
         (encode(big=True), 100, 100),
@@ -138,8 +138,8 @@ def test_scalar_tensor_and_model_without_tensors_are_read(tmp_path):
         (b"", 0, 0),
     ],
 )
-def test_sniff_goes_by_magic_and_version(data, least, most):
-    assert least <= sniffed(data) <= most
+def test_sniff_goes_by_magic_and_version(data, low, high):
+    assert low <= sniffed(data) <= high
 
 
 def test_thirty_gib_with_a_large_vocabulary_reads_only_the_head(tmp_path):

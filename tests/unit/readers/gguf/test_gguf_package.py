@@ -174,13 +174,13 @@ def test_package_refuses_what_it_cannot_read_with_a_clear_error(tmp_path):
     ids=["cut", "count", "text"],
 )  # fmt: skip
 def test_damaged_head_never_reaches_the_package(tmp_path, monkeypatch, damage):
-    asked = []
-    monkeypatch.setattr(gguf_reader, "_read", asked.append)
+    calls = []
+    monkeypatch.setattr(gguf_reader, "_read", calls.append)
 
     with pytest.raises(ReadError):
         read_gguf(tmp_path, damage(encode()), header="package")
 
-    assert asked == []
+    assert calls == []
 
 
 def test_package_that_does_not_return_is_a_read_error(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from ggscope.readers.api import HEAD_BYTES, Head
 from ggscope.readers.common.tensor_rows import TensorRows
 from ggscope.readers.maps.checks import examine
 from ggscope.readers.maps.memory_map import MemoryMapReader
-from map_files import codes, document, listed, read_at, read_side, row, told
+from map_files import codes, document, listed, message_of, read_at, read_side, row
 from support import corpus_path, need_corpus
 
 
@@ -104,14 +104,14 @@ def test_total_of_the_data_section_is_recognised(tmp_path):
     trace = read(tmp_path, document(row("a", 100, 50), row("b", 150, 30), total=80))
 
     assert codes(trace) == {"map_beyond_total": 1}
-    assert "100 bytes beyond" in told(trace, "map_beyond_total")
-    assert "data section only" in told(trace, "map_beyond_total")
+    assert "100 bytes beyond" in message_of(trace, "map_beyond_total")
+    assert "data section only" in message_of(trace, "map_beyond_total")
 
 
 def test_total_that_is_simply_too_small_is_not_explained_away(tmp_path):
     trace = read(tmp_path, document(row("a", 100, 50), total=90))
 
-    assert "data section" not in told(trace, "map_beyond_total")
+    assert "data section" not in message_of(trace, "map_beyond_total")
 
 
 def test_relative_offsets_and_a_wrong_count_are_told(tmp_path):
@@ -130,7 +130,7 @@ def test_stated_size_stays_visible_where_it_is_repaired(tmp_path):
         SizeSource.REPAIRED,
         SizeSource.LISTED,
     ]
-    message = told(trace, "map_overlaps")
+    message = message_of(trace, "map_overlaps")
     assert message.startswith("1 overlaps: 1 of 2 tensors")
     assert "stated 400 bytes, now 100" in message
     assert "1 of them have 4 bytes per element" in message

@@ -7,7 +7,7 @@ from ggscope.model.tensors import Place, SizeSource
 from ggscope.readers.api import HEAD_BYTES, Head
 from ggscope.readers.maps import csv as maps_csv
 from ggscope.readers.maps.csv import MAX_BYTES, StructureCsvReader, whole
-from map_files import STRUCTURE, codes, listed, read_at, read_side, table, told
+from map_files import STRUCTURE, codes, listed, message_of, read_at, read_side, table
 from support import need_corpus
 
 DECEMBER = "tensor_name,offset_bytes,size_bytes,type,layer,component"
@@ -119,7 +119,7 @@ def test_stray_line_is_skipped_and_told_with_its_number(tmp_path, stray):
 def test_many_stray_lines_are_counted_and_the_first_ones_numbered(tmp_path):
     trace = read(tmp_path, table(STRUCTURE, ["noise"] * 9 + [ROWS[0]]))
 
-    message = told(trace, "csv_stray_line")
+    message = message_of(trace, "csv_stray_line")
     assert message.startswith("Lines 2, 3, 4, 5 … are")
     assert codes(trace)["csv_stray_line"] == 9
 
@@ -218,4 +218,4 @@ def test_of_very_many_rows_and_strays_only_some_are_kept(tmp_path, monkeypatch):
     assert len(trace.tensors) == 2
     assert result["csv_too_many"] == 3
     assert result["csv_stray_line"] == 31
-    assert told(trace, "csv_stray_line").startswith("Lines 2, 3, 4, 5 … are")
+    assert message_of(trace, "csv_stray_line").startswith("Lines 2, 3, 4, 5 … are")

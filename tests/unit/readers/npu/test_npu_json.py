@@ -607,9 +607,9 @@ def test_utilisation_ends_with_its_window(tmp_path: Path) -> None:
     (held,) = [c for c in trace.counters if c.name == "DRAM utilisation"]
     assert held.time.tolist() == [0, 64, 128, 200, 264, 390]
     assert str(held.value.tolist()) == "[0.5, 0.5, nan, 0.5, nan, 0.5]"
-    asked = [0, 127, 128, 199, 200, 263, 264, 389, 390, 399]
-    known = [value_at(held, tick) == 0.5 for tick in asked]
-    of_read = [not np.isnan(value_at(trace.counters[0], tick)) for tick in asked]
+    ticks = [0, 127, 128, 199, 200, 263, 264, 389, 390, 399]
+    known = [value_at(held, tick) == 0.5 for tick in ticks]
+    of_read = [not np.isnan(value_at(trace.counters[0], tick)) for tick in ticks]
     assert known == of_read
     assert known == [True, True, False, False, True, True, False, False, True, True]
 
@@ -668,7 +668,7 @@ def test_more_than_the_peak_is_noted_with_its_sample(tmp_path: Path) -> None:
 
 
 def test_eighty_per_cent_of_the_peak_is_no_bottleneck_and_more_is(tmp_path) -> None:
-    def said(n_bytes: int) -> str:
+    def message_of(n_bytes: int) -> str:
         trace = read_document(
             tmp_path,
             events=[engine(0, 100)],
@@ -682,8 +682,8 @@ def test_eighty_per_cent_of_the_peak_is_no_bottleneck_and_more_is(tmp_path) -> N
         return "\n".join(w.message for w in trace.warnings)
 
     claim = "of its peak; above 80 % counts as a bandwidth bottleneck"
-    assert claim in said(8_001)
-    assert said(8_000) == ""
+    assert claim in message_of(8_001)
+    assert message_of(8_000) == ""
 
 
 @pytest.mark.parametrize("peak", [0, -1, "64", None, True])
@@ -830,7 +830,7 @@ def test_share_of_another_whole_agrees_and_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "lie", "name", "words"),
+    ("part", "wrong_value", "name", "message"),
     [
         ("te", {"per_engine": [{"id": 0, "utilization": 0.72}]}, "TE 0 utilization",
          "72.0 % stated, 80.0 % by its spans"),
@@ -849,13 +849,13 @@ def test_share_of_another_whole_agrees_and_names_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_summary_that_lies_is_a_problem(
-    tmp_path: Path, part: str, lie: object, name: str, words: str
+    tmp_path: Path, part: str, wrong_value: object, name: str, message: str
 ) -> None:
-    trace, figures = stated(tmp_path, {**TRUE_SUMMARY, part: lie})
+    trace, figures = stated(tmp_path, {**TRUE_SUMMARY, part: wrong_value})
 
     warning = only_warning(trace)
     assert (warning.code, warning.severity) == ("stated_figures", Severity.NOTICE)
-    assert f"{name}: {words}" in warning.message
+    assert f"{name}: {message}" in warning.message
     assert [n for n, f in figures.items() if f.agrees is False] == [name]
 
 

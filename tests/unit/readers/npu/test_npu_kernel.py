@@ -448,15 +448,15 @@ def test_random_damage_gives_what_the_twin_gives(
     assert_twins_agree(folder, bytes(data) or b" ", "t.json", strict="true")
 
 
-@pytest.mark.parametrize("room", [(1, 5, 300), (3, 9, 400), (50, 60, 4000)])
-def test_little_room_gives_the_same_columns(room: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("capacity", [(1, 5, 300), (3, 9, 400), (50, 60, 4000)])
+def test_little_room_gives_the_same_columns(capacity: tuple[int, int, int]) -> None:
     events = [
         event | ({"tile_id": f"tile {i}"} if "tile_id" in event else {})
         for i in range(8)
         for event in EVENTS_OF_EVERY_KIND[:-2]
     ]
     text = json.dumps(events).encode()
-    n_rows, n_texts, n_bytes = room
+    n_rows, n_texts, n_bytes = capacity
     small = Scanner(n_rows=n_rows, n_texts=n_texts, n_bytes=n_bytes)
     columns = EventColumns(StringTable(), small.texts)
     rules = Rules(Problems(TraceBuilder()))

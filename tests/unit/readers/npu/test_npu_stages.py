@@ -283,9 +283,9 @@ def test_problems_outside_the_range_are_not_noted(tmp_path: Path) -> None:
     assert len(part.spans) == 2
 
 
-@pytest.mark.parametrize("wanted", ["50:", ":10", "50%:"])
-def test_range_may_be_open_or_a_share(tmp_path: Path, wanted: str) -> None:
-    part = read_text(tmp_path, TEXT, range=wanted)
+@pytest.mark.parametrize("requested", ["50:", ":10", "50%:"])
+def test_range_may_be_open_or_a_share(tmp_path: Path, requested: str) -> None:
+    part = read_text(tmp_path, TEXT, range=requested)
 
     n = part.info.n_records
     assert 0 < len(part.spans) <= n
@@ -296,10 +296,10 @@ def test_range_that_holds_all_events_leaves_none_out(tmp_path: Path) -> None:
     assert not read_text(tmp_path, TEXT, range="0:1_000_000").warnings
 
 
-@pytest.mark.parametrize("wanted", ["x", "5", "9:3", "5:5", "200%:", "1.5:2"])
-def test_range_that_is_none_is_refused(tmp_path: Path, wanted: str) -> None:
+@pytest.mark.parametrize("requested", ["x", "5", "9:3", "5:5", "200%:", "1.5:2"])
+def test_range_that_is_none_is_refused(tmp_path: Path, requested: str) -> None:
     with pytest.raises(ReadError, match="option range"):
-        read_text(tmp_path, TEXT, range=wanted)
+        read_text(tmp_path, TEXT, range=requested)
 
 
 def test_range_beyond_the_last_event_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_real_traces_have_the_slices_and_packets_that_they_tell(name, tmp_path):
 
     trace = open_trace(path)
 
-    report = oracle.told(data)
+    report = oracle.read(data)
     assert trace.check() == []
     assert trace.info.reader_id == "perfetto"
     assert len(trace.spans) == len(report.slices)

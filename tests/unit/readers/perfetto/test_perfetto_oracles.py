@@ -75,7 +75,7 @@ def test_everything_is_as_the_packets_tell(seed, tmp_path):
 
     trace = open_trace(path)
 
-    report = oracle.told(data)
+    report = oracle.read(data)
     assert trace.check() == []
     assert slices(trace) == Counter(
         (one.start, one.end, one.name, one.category) for one in report.slices
@@ -96,7 +96,7 @@ def test_lanes_of_threads_hold_their_slices(tmp_path):
     for lane, n in Counter(trace.spans.lane.tolist()).items():
         about = trace.lanes[lane].attributes
         per_lane["thread", int(about["pid"]), int(about["tid"])] = n
-    assert per_lane == Counter(one.track for one in oracle.told(data).slices)
+    assert per_lane == Counter(one.track for one in oracle.read(data).slices)
 
 
 def test_names_of_kinds_are_those_of_perfetto():

@@ -55,7 +55,7 @@ def codes(trace: Trace) -> dict[str, int]:
     return {w.code: w.count for w in trace.warnings}
 
 
-def told(trace: Trace) -> Counter[Span]:
+def thread_spans(trace: Trace) -> Counter[Span]:
     """Return the spans on threads as they were made."""
     s, origin = trace.spans, trace.clock.origin
     is_open = quality_of(s.flags) == Quality.UNFINISHED
@@ -92,7 +92,7 @@ def test_spans_keep_their_nanoseconds(clock, has_gaps, tmp_path):
 
     trace = opened(tmp_path / "x.txt", data)
 
-    assert told(trace) == Counter(made)
+    assert thread_spans(trace) == Counter(made)
     n_open = sum(span.end < 0 for span in made)
     assert codes(trace) == ({"begin_without_end": n_open} if n_open else {})
     assert trace.clock.epoch is not None
@@ -184,7 +184,7 @@ def test_packed_traces_are_as_plain_ones(wrap, tmp_path):
 
     trace = opened(tmp_path / "x.txt", wrap(data))
 
-    assert told(trace) == Counter(made)
+    assert thread_spans(trace) == Counter(made)
 
 
 def test_bundles_may_lie_between_packets(tmp_path):
@@ -197,7 +197,7 @@ def test_bundles_may_lie_between_packets(tmp_path):
     )
     trace = opened(tmp_path / "x.txt", mixed)
 
-    assert told(trace) == Counter(made)
+    assert thread_spans(trace) == Counter(made)
     assert trace.records is not None
     for record in trace.spans.record.tolist():
         fields = dict(f[:2] for f in trace.records.view(record).fields)
@@ -233,7 +233,7 @@ def test_sequences_texts_and_tracks_beyond_the_first_room(tmp_path):
 
     trace = opened(tmp_path / "x.txt", b"".join(parts))
 
-    assert told(trace) == Counter(
+    assert thread_spans(trace) == Counter(
         Span(7, i + 1, f"name {i}", "", 10 * i, 10 * i + 5) for i in range(n)
     )
     assert trace.lanes.names[:2] == ("t0", "t1")
@@ -365,7 +365,7 @@ def test_old_times_are_differences_of_a_thread(tmp_path):
 
     trace = opened(tmp_path / "x.txt", data)
 
-    assert told(trace) == {Span(7, 8, "a", "", 42_000, 45_000): 1}
+    assert thread_spans(trace) == {Span(7, 8, "a", "", 42_000, 45_000): 1}
     assert (trace.markers.time + trace.clock.origin).tolist() == [50_000]
     assert trace.lanes.names == ("old",)
 

@@ -78,7 +78,7 @@ def test_recording_that_states_nothing_is_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "changes", "cause", "told"),
+    ("settings", "changes", "cause", "expected"),
     [
         ({"ops": ["MUL_MAT", "ADD"]}, {}, Cause.OPS_FILTERED, (9, "MUL_MAT, ADD")),
         ({"layers": [0, 1, 2, 7]}, {}, Cause.LAYERS_FILTERED, (9, "0-2, 7")),
@@ -95,7 +95,7 @@ def test_what_the_tracer_was_told_to_leave_out_hides_reads(
     settings: dict[str, Any],
     changes: dict[str, Any],
     cause: Cause,
-    told: tuple[int | None, str],
+    expected: tuple[int | None, str],
     tmp_path: Path,
 ) -> None:
     own = account(left_out=9, computed=N + 9)
@@ -103,7 +103,7 @@ def test_what_the_tracer_was_told_to_leave_out_hides_reads(
 
     coverage = trace_coverage(trace)
 
-    assert causes(coverage) == {cause: told}
+    assert causes(coverage) == {cause: expected}
     assert coverage.may_hide_reads
     assert (completeness(trace).n_missing, coverage.is_whole) == (0, False)
     assert "left_out" in codes(with_completeness(trace, completeness(trace)))
@@ -209,7 +209,7 @@ def test_what_a_file_holds_less_than_was_written_is_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("end", "interrupted", "told", "hides"),
+    ("end", "interrupted", "expected", "hides"),
     [
         ({"state": "killed", "signal": "SIGILL"}, [3], (1, "by SIGILL"), True),
         ({"state": "killed", "signal": "SIGTERM"}, [], (None, "by SIGTERM"), False),
@@ -220,7 +220,7 @@ def test_what_a_file_holds_less_than_was_written_is_missing(tmp_path: Path) -> N
 def test_program_that_died_says_so(
     end: dict[str, Any],
     interrupted: list[int],
-    told: tuple[int | None, str],
+    expected: tuple[int | None, str],
     hides: bool,
     tmp_path: Path,
 ) -> None:
@@ -229,7 +229,7 @@ def test_program_that_died_says_so(
 
     coverage = trace_coverage(trace)
 
-    assert causes(coverage) == {Cause.KILLED: told}
+    assert causes(coverage) == {Cause.KILLED: expected}
     assert coverage.may_hide_reads is hides
     assert completeness(trace).n_missing == 0
 

@@ -304,7 +304,7 @@ def test_sidecar_of_another_run_is_no_file_of_a_trace_beside_it(tmp_path):
     assert [m.path.name for m in survey((path,)).sides] == ["run.json"]
 
 
-def said(trace: Trace) -> str:
+def message_of(trace: Trace) -> str:
     """Return the warnings of a trace, and how well its files fit."""
     fits = [join_text(join) for join in trace.joins]
     return "\n".join([*(w.message for w in trace.warnings), *fits])
@@ -312,8 +312,8 @@ def said(trace: Trace) -> str:
 
 def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
     path = recording(tmp_path)
-    fitting = said(opened(path))
-    assert new_statements(fitting, said(open_trace(path)))
+    fitting = message_of(opened(path))
+    assert new_statements(fitting, message_of(open_trace(path)))
     assert "records with a node of run.json: 24 of 24 (100.0 %)" in fitting
 
     def refused(expected: str, later: int = 0, **changes: Any) -> str:
@@ -340,7 +340,7 @@ def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
 
 
 def test_sidecar_named_with_records_of_other_sizes_is_refused(tmp_path):
-    fitting = said(opened(recording(tmp_path)))
+    fitting = message_of(opened(recording(tmp_path)))
     path = tmp_path / "other.bin"
     path.write_bytes(encode(llama_pass(0), "1024"))
 
@@ -488,7 +488,7 @@ def test_keys_that_are_not_known_are_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "words"),
+    ("content", "error", "message"),
     [
         ('{"format": "ggscope-capture", "version": 3}', UnsupportedVersionError,
          r"unsupported sidecar version 3 \(supported: 1 and 2\)."),
@@ -506,12 +506,12 @@ def test_keys_that_are_not_known_are_passed_over(tmp_path):
     ],
 )  # fmt: skip
 def test_sidecar_that_cannot_be_read_leaves_the_records(
-    content: str, error: type[Exception], words: str, tmp_path: Path
+    content: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     path = recording(tmp_path)
     path.with_suffix(".json").write_text(content)
 
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=message):
         open_trace(path.with_suffix(".json"))
     trace = opened(path)
 
@@ -541,7 +541,7 @@ def test_build_that_is_missing_leaves_the_names_of_the_records(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("checks", "told"),
+    ("checks", "expected"),
     [
         (
             [
@@ -557,7 +557,7 @@ def test_build_that_is_missing_leaves_the_names_of_the_records(tmp_path):
     ],
 )
 def test_what_the_self_test_found_is_told(
-    checks: object, told: str | None, tmp_path: Path
+    checks: object, expected: str | None, tmp_path: Path
 ) -> None:
     path = recording(tmp_path)
     side = path.with_suffix(".json")
@@ -566,11 +566,11 @@ def test_what_the_self_test_found_is_told(
     producer = opened(path).info.producer
 
     assert producer["command"] == "llama -m x"
-    assert producer.get("self-test") == told
+    assert producer.get("self-test") == expected
 
 
 @pytest.mark.parametrize(
-    ("backends", "numbers", "told"),
+    ("backends", "numbers", "expected"),
     [
         ([], [0, 0, 0, 0], None),
         ([{"backend": 1, "name": "CPU", "device": "CPU", "description": "Zen"}],
@@ -584,7 +584,7 @@ def test_what_the_self_test_found_is_told(
     ],
 )  # fmt: skip
 def test_backends_are_told_with_their_graphs(
-    backends: object, numbers: list[int | None], told: str | None, tmp_path: Path
+    backends: object, numbers: list[int | None], expected: str | None, tmp_path: Path
 ) -> None:
     path = recording(tmp_path)
     side = path.with_suffix(".json")
@@ -593,4 +593,4 @@ def test_backends_are_told_with_their_graphs(
         graph["backend_number"] = number
     side.write_text(json.dumps(facts))
 
-    assert opened(path).info.producer.get("backends") == told
+    assert opened(path).info.producer.get("backends") == expected

@@ -40,7 +40,7 @@ VARIANTS = (
 )  # fmt: skip
 
 
-def found(path: Path) -> str | None:
+def layout_of(path: Path) -> str | None:
     """Return the layout that the whole file and its head give."""
     with Source(path) as source:
         begin, end = data_bounds(source, ReadContext())
@@ -87,7 +87,7 @@ def test_layout_of_made_records_is_found(
     path = tmp_path / "t.bin"
     path.write_bytes(varied(records, layout, variant))
 
-    assert found(path) == layout
+    assert layout_of(path) == layout
 
 
 @cache
@@ -107,7 +107,7 @@ def test_layout_of_real_records_is_found_in_every_encoding(
     path = tmp_path / "t.bin"
     for layout in ("64p", "64a", "128") if single else LAYOUTS:
         path.write_bytes(varied(as_layout(records, layout), layout, variant))
-        assert found(path) == layout
+        assert layout_of(path) == layout
 
 
 def test_durations_and_extension_records_do_not_hide_the_layout(
@@ -119,7 +119,7 @@ def test_durations_and_extension_records_do_not_hide_the_layout(
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records, "256"))
 
-    assert found(path) == "256"
+    assert layout_of(path) == "256"
 
 
 @pytest.mark.parametrize("n", [1, 10, 600])
@@ -128,7 +128,7 @@ def test_buffer_events_are_told_from_128_byte_records(tmp_path: Path, n: int) ->
     events = [buffer_event(10**12 + k, k % 2, 0x7000 + k, 1 << 20) for k in range(n)]
     path.write_bytes(b"".join(events))
 
-    assert found(path) == "buffer128"
+    assert layout_of(path) == "buffer128"
 
 
 def other_contents() -> dict[str, bytes]:
@@ -172,7 +172,7 @@ def test_other_content_is_not_claimed(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(other_contents()[kind])
 
-    assert found(path) is None
+    assert layout_of(path) is None
 
 
 @pytest.mark.parametrize("seed", range(30))

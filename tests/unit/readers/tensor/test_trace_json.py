@@ -403,7 +403,7 @@ def test_unknown_op_table_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "least"),
+    ("text", "min_confidence"),
     [
         (json.dumps(document([Rec(1, "a")])), 50),
         (json.dumps(document([])), 50),
@@ -413,12 +413,14 @@ def test_unknown_op_table_is_refused(tmp_path: Path) -> None:
         ("[1, 2]", 0),
     ],
 )
-def test_sniff_knows_token_traces_from_other_json(text: str, least: int) -> None:
+def test_sniff_knows_token_traces_from_other_json(
+    text: str, min_confidence: int
+) -> None:
     data = text.encode()
 
     confidence = TraceJsonReader().sniff(Head("x.json", len(data), data)).confidence
 
-    assert confidence >= least if least else confidence == 0
+    assert confidence >= min_confidence if min_confidence else confidence == 0
 
 
 @pytest.mark.parametrize("version", ["256-byte", "1024-byte v4", "128-byte"])
