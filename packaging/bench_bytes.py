@@ -133,7 +133,7 @@ def _heatmap(opened: Opened, rounds: int) -> Figures:
 
 def _cache(opened: Opened, rounds: int) -> Figures:
     answer = what_if(opened.trace, None, with_row_reads=False)
-    size = np.asarray(answer.places.size, np.int64)
+    size = np.asarray(answer.units.size, np.int64)
     # As many reads as asked, over and over where the run is shorter.
     unit = np.resize(answer.sequence.unit, N_CURVE)
     return {

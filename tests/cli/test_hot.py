@@ -173,5 +173,5 @@ def test_export_of_what_a_trace_does_not_have_says_so(run, built, tmp_path):
     )
 
     assert answer.code == 1
-    assert "no reads of a model file" in answer.err
+    assert "No accesses" in answer.err
     assert not target.exists()

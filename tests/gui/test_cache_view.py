@@ -12,11 +12,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from expert_traces import routed
 from ggscope.analysis.reads.what_if import what_if
 from ggscope.descriptions.reads import rests_on
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
+from ggscope.views.registry import entry
 from pages import Page, is_settled
 from panes import placeholder_text, titles_of
 from reads_builder import moe_reads
@@ -61,6 +63,32 @@ def test_view_begins_with_half_the_working_set(view, session):
 
     assert view.capacity == result.working_set // 2
     assert "this run reads" in view.message.text()
+
+
+def test_choices_of_experts_alone_have_a_curve(view, qtbot, session):
+    trace = routed([[[1, 2], [3, 4]], [[1, 5], [3, 0]], [[1, 2], [4, 0]]])
+    sizes = replace(trace.routing, expert_bytes=((0, 1 << 20), (1, 1 << 21)))
+
+    session.set_trace(replace(trace, routing=sizes))
+    answered(qtbot, view)
+
+    assert view.what_if.working_set == (3 << 20) + (3 << 21)
+    assert "of experts from disk" in view.message.text()
+
+
+def test_choices_without_sizes_ask_for_the_model(view, qtbot, session):
+    session.set_trace(routed([[[1, 2], [3, 4]]]))
+    qtbot.waitUntil(lambda: is_settled(view) and session.tasks.is_idle)
+
+    assert view.placeholder_text()[0] == "No sizes of experts"
+
+
+@pytest.mark.parametrize(("sizes", "has_curve"), [((), False), (((0, 10),), True)])
+def test_pane_of_a_routing_table_is_there_where_sizes_are_known(sizes, has_curve):
+    trace = routed([[[1, 2]]])
+    trace = replace(trace, routing=replace(trace.routing, expert_bytes=sizes))
+
+    assert entry("cache").has_data(trace) == has_curve
 
 
 def test_press_in_the_chart_chooses_the_size(view, qtbot, session):

@@ -9,7 +9,13 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
-from ggscope.descriptions.reads import answer_text, question_text, rests_on
+from ggscope.descriptions.reads import (
+    answer_text,
+    no_reads_text,
+    question_text,
+    rests_on,
+)
+from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.sanitize import one_line
 
@@ -31,7 +37,7 @@ def run(arguments: Namespace) -> int:
             for size in _sizes(reads, arguments)
         ]
         if not arguments.json:
-            _print(path, reads, given, arguments)
+            _print(path, trace, reads, given, arguments)
         return GOOD, _json(path, reads, given)
 
     results = for_each_file(arguments, work)
@@ -48,12 +54,16 @@ def _sizes(reads: WhatIf, arguments: Namespace) -> list[int]:
 
 
 def _print(
-    path: Path, reads: WhatIf, given: list[Answer], arguments: Namespace
+    path: Path,
+    trace: Trace,
+    reads: WhatIf,
+    given: list[Answer],
+    arguments: Namespace,
 ) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
     if not reads.curve.n_reads:
-        output.emit("This trace has no reads of a model file.")
+        output.emit(one_line(". ".join(no_reads_text(trace))))
     elif arguments.cache_size:
         for one in given:
             for line in answer_text(reads, one):
@@ -96,9 +106,13 @@ def _json(path: Path, reads: WhatIf, given: list[Answer]) -> dict[str, object]:
         "bytes_asked": curve.bytes_asked,
         "cold_misses": curve.cold_misses,
         "cold_bytes": curve.cold_bytes,
+        "reads_from": "accesses" if reads.chosen is None else "expert_choices",
         "left_out": {
             "row_reads": reads.sequence.n_row_reads,
             "without_place": reads.sequence.n_lost,
+            "other_tensors_bytes": 0
+            if reads.chosen is None
+            else (reads.chosen.other_size or None),
             "unknown_experts": reads.sequence.n_maybe,
             "unknown_expert_bytes": reads.sequence.unknown_bytes,
             "not_recorded_units": reads.n_unrecorded,
@@ -130,10 +144,12 @@ def _answer_json(reads: WhatIf, one: Answer) -> dict[str, object]:
         else {
             "slices": [
                 {
-                    "layer": int(reads.places.layer[u]),
-                    "expert": int(reads.places.expert[u]),
-                    "offset": int(reads.places.offset[u]),
-                    "size": int(reads.places.size[u]),
+                    "layer": int(reads.units.layer[u]),
+                    "expert": int(reads.units.expert[u]),
+                    "offset": int(reads.units.offset[u])
+                    if reads.units.offset[u] >= 0
+                    else None,
+                    "size": int(reads.units.size[u]),
                 }
                 for u in pins.units.tolist()
             ],

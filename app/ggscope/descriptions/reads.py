@@ -11,6 +11,7 @@ from ggscope.analysis.completeness.coverage import (
     Cause,
     TraceCoverage,
 )
+from ggscope.analysis.reads.expert_reads import ExpertReads, implies_reads
 from ggscope.analysis.reads.hot_cold import HotCold
 from ggscope.analysis.reads.hotness import (
     DiskOrder,
@@ -33,7 +34,7 @@ from ggscope.descriptions.counting import (
 from ggscope.descriptions.coverage import coverage_text, left_out_text
 from ggscope.model.ggml.rules import MAX_SOURCES
 from ggscope.model.storage import Storage
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_bytes,
@@ -124,6 +125,34 @@ def no_accesses_text(trace: Trace) -> tuple[str, str]:
         "This trace does not record which tensors its ops read. Add a tensor-access "
         "trace of the same run: File › Add to session.",
     )
+
+
+def no_reads_text(trace: Trace) -> tuple[str, str]:
+    """Return why no read of the model can be counted: a headline, and what to do."""
+    if trace.importance is not None and not len(trace.spans):
+        return (
+            "Counts have no order",
+            "An importance matrix counts choices of experts; what a cache would hit "
+            "depends on their order. What pinning serves follows from counts alone: "
+            "Experts, chart “coverage”.",
+        )
+    if implies_reads(trace):
+        return (
+            "No sizes of experts",
+            "The model lists none of the chosen experts. Add the one that the run used."
+            if trace.models
+            else "The trace lists the experts that were chosen, not their bytes. Add "
+            "the model (.gguf): File › Add to session.",
+        )
+    accesses = trace.accesses
+    parts = (accesses.patterns, accesses.loose.what)
+    if any((part.space == Space.FILE).any() for part in parts):
+        return (
+            "No reads to count",
+            "Accesses to a model file are recorded, but no read can be counted. Add "
+            "its GGUF or memory map for sizes.",
+        )
+    return no_accesses_text(trace)
 
 
 def _storage_text(storage: Storage) -> tuple[str, str]:
@@ -403,9 +432,10 @@ def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
         return ("This trace has no reads of a model file.",)
     share = given.bytes_read / max(curve.bytes_asked, 1)
     run = "this run reads" if reads.has_all else "the recorded part of this run reads"
+    what = " of experts" if reads.chosen is not None else ""
     lines = [
         f"With {format_bytes(given.capacity)} of page cache {run} "
-        f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of "
+        f"{format_bytes(given.bytes_read)}{what} from disk: {format_share(share)} of "
         f"{question_text(reads)}.",
         f"Compulsory misses (first reads): {format_bytes(curve.cold_bytes)}. "
         f"A cache of {format_bytes(reads.working_set)} reads nothing twice.",
@@ -420,28 +450,41 @@ def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
             f"{format_count(given.misses)} ({format_count(abs(saved))} "
             f"{'fewer' if saved >= 0 else 'more'})."
         )
-    lines += _pin_text(given)
+    elif given.k:
+        lines.append(
+            "Read-ahead is not simulated: where experts lie in the file is unknown. "
+            "Add the model (.gguf)."
+        )
+    lines += _pin_text(reads, given)
     return tuple(lines)
 
 
 def question_text(reads: WhatIf) -> str:
     """Return the bytes that the run requests, with what they count."""
     sequence = reads.sequence
-    rule = counting_rule(
-        sequence.passed_bytes, sequence.n_row_reads, is_once=sequence.is_once
-    )
+    rule = "experts chosen, each once per layer of a batch"
+    if reads.chosen is None:
+        rule = counting_rule(
+            sequence.passed_bytes, sequence.n_row_reads, is_once=sequence.is_once
+        )
     return f"{format_bytes(reads.curve.bytes_asked)} ({rule})"
 
 
-def _pin_text(given: Answer) -> list[str]:
-    pins = given.pins
+def _units_text(reads: WhatIf) -> str:
+    """Return what is pinned: slices of a model file, or whole experts."""
+    has_slices = reads.chosen is None or reads.chosen.has_slices
+    return "expert slices" if has_slices else "experts"
+
+
+def _pin_text(reads: WhatIf, given: Answer) -> list[str]:
+    pins, units = given.pins, _units_text(reads)
     if pins is None:
         return ["This trace names no experts, so there are none to pin."]
     if not pins.all_hits:
-        return ["No expert slice is read twice: nothing to pin."]
+        return [f"None of the {units} is read twice: nothing to pin."]
     text = (
         f"Pin {format_count(len(pins.units))} of {format_count(pins.n_candidates)} "
-        f"expert slices ({format_bytes(pins.size)}) for {format_share(pins.share)} of "
+        f"{units} ({format_bytes(pins.size)}) for {format_share(pins.share)} of "
         "the repeated expert reads"
     )
     if given.bytes_pinned is None:
@@ -462,6 +505,8 @@ def rests_on(reads: WhatIf) -> tuple[str, ...]:
             f"Not counted: {format_count(reads.n_unrecorded)} tensors and expert "
             f"slices ({format_bytes(reads.unrecorded_size)}) {READ_UNRECORDED}."
         )
+    if reads.chosen is not None:
+        return (*lines, *_rests_on_choices(reads, reads.chosen))
     if reads.curve.n_reads:
         lines.append(
             "Derived: LRU over whole tensors and expert slices in trace order. Other "
@@ -484,3 +529,33 @@ def rests_on(reads: WhatIf) -> tuple[str, ...]:
             "unknown file offset."
         )
     return tuple(lines)
+
+
+def _rests_on_choices(reads: WhatIf, chosen: ExpertReads) -> list[str]:
+    """Return what reads that follow from choices of experts assume and leave out."""
+    lines = []
+    n_lost, n_layers = reads.sequence.n_lost, chosen.n_other_layers
+    if reads.curve.n_reads:
+        sizes = "of the model file" if chosen.has_slices else "that the trace states"
+        lines += [
+            f"Derived: LRU over {_units_text(reads)} in the order of the choices, with "
+            f"sizes {sizes}. No access is recorded: each chosen expert counts as one "
+            "read per layer and token, for the tokens of a prompt batch together.",
+            "Not counted: weights that are not of routed experts"
+            + (
+                f" ({format_bytes(chosen.other_size)} of the model)"
+                if chosen.other_size
+                else ""
+            )
+            + ", other files, memory pressure and the kernel's read-ahead.",
+        ]
+    if n_layers:
+        lines.append(
+            f"The model and the trace state different sizes of experts in {n_layers} "
+            "layers: the run may have used another quantisation."
+        )
+    if n_lost and reads.curve.n_reads:
+        lines.append(
+            f"Not counted: {format_count(n_lost)} reads of experts of unknown size."
+        )
+    return lines

@@ -33,6 +33,8 @@ class Routing(Table):
     Attributes
     ----------
     n_experts : experts that the router chose from, as sizes of tensors show; 0 unknown.
+    expert_bytes : pairs of a layer and the bytes of one of its experts, as the file
+        states them; () where it does not.
     """
 
     time: Annotated[
@@ -113,6 +115,7 @@ class Routing(Table):
         ),
     ] = None
     n_experts: int = 0
+    expert_bytes: tuple[tuple[int, int], ...] = ()
 
     def phases(self) -> tuple[int, ...]:
         """Return the phases that choices are stated to be of, ascending."""

@@ -53,6 +53,18 @@ def has_experts(trace: "Trace") -> bool:
     return trace.importance is not None and bool(trace.importance.is_split.any())
 
 
+def has_ordered_reads(trace: "Trace") -> bool:
+    """Return whether a trace holds accesses, or choices of experts of known size."""
+    if has_accesses(trace):
+        return True
+    if not len(trace.routing):
+        return False
+    tensors = trace.tensors
+    has_stacks = tensors.n_experts is not None and bool((tensors.n_experts > 0).any())
+    has_slices = has_stacks or bool((tensors.expert >= 0).any())
+    return has_slices or bool(trace.routing.expert_bytes)
+
+
 _GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "kernel_dispatch", "memory_copy")
 
 
@@ -148,7 +160,7 @@ FIGURES: dict[str, FigureSpec] = {
     "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),
     "load": FigureSpec("Load timeline", "ggscope.render.load", "load_figure", "LoadOptions", has_reads),
     "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),
-    "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),
+    "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_ordered_reads),
     "experts": FigureSpec("Experts", "ggscope.render.experts", "experts_figure", "ExpertsOptions", has_experts),
     "bench": FigureSpec("Benchmarks", "ggscope.render.bench", "bench_figure", "BenchOptions", has_bench),
     "npu": FigureSpec("NPU", "ggscope.render.npu.figure", "npu_figure", "NpuOptions", has_npu),

@@ -28,6 +28,7 @@ from ggscope.descriptions.reads import (
     hot_facts,
     names_tensors,
     no_accesses_text,
+    no_reads_text,
     rests_on,
 )
 from ggscope.errors import ExportError, NothingToDrawError
@@ -585,7 +586,7 @@ def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure
     def draw(look: FigureStyle) -> RenderedFigure:
         result = what_if(trace, options.visible, with_row_reads=options.with_row_reads)
         if not result.curve.n_reads:
-            raise NothingToDrawError("The trace records no reads of a model file.")
+            raise NothingToDrawError(": ".join(no_reads_text(trace)))
         capacity = -1 if options.capacity is None else int(options.capacity)
         scene = CacheScene(
             result, 1200.0, 520.0, theme_named(look.theme), look.scale,

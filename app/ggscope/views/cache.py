@@ -15,8 +15,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
-from ggscope.descriptions.reads import answer_text, no_accesses_text, rests_on
-from ggscope.model.tables import Space
+from ggscope.descriptions.reads import answer_text, no_reads_text, rests_on
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
@@ -257,26 +256,7 @@ class CacheView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if trace.is_unread or self.is_computing("cache"):
             return "Reading accesses…", ""
-        if trace.importance is not None and not len(trace.spans):
-            return (
-                "Counts have no order",
-                (
-                    "An importance matrix counts choices of experts; what a cache "
-                    "would hit depends on their order. What pinning serves follows "
-                    "from counts alone: Experts, chart “coverage”."
-                ),
-            )
-        accesses = trace.accesses
-        parts = (accesses.patterns, accesses.loose.what)
-        if any((part.space == Space.FILE).any() for part in parts):
-            return (
-                "No reads to count",
-                (
-                    "Accesses to a model file are recorded, but no read can be "
-                    "counted. Add its GGUF or memory map for sizes."
-                ),
-            )
-        return no_accesses_text(trace)
+        return no_reads_text(trace)
 
     def _copy(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)

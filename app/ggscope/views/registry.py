@@ -91,8 +91,9 @@ def _has_summary(trace: "Trace") -> bool:
 
 def _has_flags(trace: "Trace") -> bool:
     """Tell whether anything of a trace can be evidence for a flag of llama.cpp."""
-    counts = trace.importance is not None or trace.expert_counts is not None
-    return bool(trace.lanes.is_thread.any()) or bool(trace.models) or counts
+    experts = trace.importance is not None or trace.expert_counts is not None
+    experts |= len(trace.routing) > 0
+    return bool(trace.lanes.is_thread.any()) or bool(trace.models) or experts
 
 
 _TIMELINE_GESTURES = (

@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import TraceCoverage, shown_coverage
-from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.reads.expert_reads import (
+    ExpertReads,
+    ReadUnits,
+    expert_reads,
+    implies_reads,
+)
 from ggscope.analysis.reads.file_blocks import ReadSequence, read_sequence
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.sessions.join import refused_models
@@ -297,9 +303,11 @@ class WhatIf:
     n_unrecorded, unrecorded_size : units without a read in the sequence that are read
         without a record, as the graphs show, and their bytes.
     refused : why models and maps that were given are not used.
+    chosen : how the reads follow from a router's choices, where no access is
+        recorded; else None.
     """
 
-    places: FileMap
+    units: ReadUnits
     sequence: ReadSequence
     curve: MissCurve
     working_set: int
@@ -307,10 +315,14 @@ class WhatIf:
     n_unrecorded: int
     unrecorded_size: int
     refused: tuple[str, ...]
+    chosen: ExpertReads | None = None
 
     @property
     def has_all(self) -> bool:
-        """Whether no read of the run is known or likely to be without a record."""
+        """Whether no read of the run is known or likely to be without a record.
+
+        Of reads that follow from choices: no read of an expert.
+        """
         return not (self.coverage.may_hide_reads or self.n_unrecorded)
 
 
@@ -337,7 +349,8 @@ class Answer:
     capacity : bytes.
     bytes_read, misses : LRU, without read-ahead.
     best : Belady's rule at this size.
-    ahead : LRU with read-ahead of `k` units; None for k = 0.
+    ahead : LRU with read-ahead of `k` units; None for k = 0, and where the places of
+        units in the file are unknown.
     pins : the expert slices to pin; None where no expert can be determined.
     bytes_pinned : read from disk with these pinned; None where they do not fit.
     """
@@ -367,6 +380,15 @@ def what_if(
         From the watcher.
     """
     places = file_map(trace)
+    refused = tuple(refused_models(trace).values())
+    coverage = shown_coverage(trace, time)
+    if implies_reads(trace):
+        chosen = expert_reads(trace, places, time)
+        curve = miss_curve(chosen.sequence.unit, chosen.sequence.size, watcher)
+        return WhatIf(
+            chosen.units, chosen.sequence, curve, curve.cold_bytes, coverage, 0, 0,
+            refused, chosen,
+        )  # fmt: skip
     sequence = read_sequence(
         trace, places, time=time, with_row_reads=with_row_reads, watcher=watcher
     )
@@ -374,14 +396,14 @@ def what_if(
     is_unrecorded = unrecorded_tensors(trace)[places.tensor]
     is_unrecorded[sequence.unit] = False
     return WhatIf(
-        places,
+        ReadUnits(places.size, places.offset, places.layer, places.expert),
         sequence,
         curve,
         curve.cold_bytes,
-        shown_coverage(trace, time),
+        coverage,
         int(np.count_nonzero(is_unrecorded)),
         int(places.size[is_unrecorded].sum()),
-        tuple(refused_models(trace).values()),
+        refused,
     )
 
 
@@ -424,8 +446,13 @@ def answer(
     unit, size = sequence.unit, sequence.size
     read, misses = reads.curve.at(capacity)
     best, _ = optimum(unit, size, np.array([capacity]), watcher)
-    ahead = with_read_ahead(unit, size, sequence.follow, k, capacity) if k else None
-    is_expert = reads.places.expert >= 0
+    has_places = k > 0 and reads.units.is_placed
+    ahead = (
+        with_read_ahead(unit, size, sequence.follow, k, capacity)
+        if has_places
+        else None
+    )
+    is_expert = reads.units.expert >= 0
     pins = pinned(unit, size, is_expert, pin_share) if is_expert.any() else None
     fits = pins is not None and 0 < pins.size <= capacity
     return Answer(

@@ -171,7 +171,10 @@ def moved_counters(
 def joined_routing(a: Routing, b: Routing) -> Routing:
     """Return the choices of `a`, then those of `b`."""
     n_experts = max(a.n_experts, b.n_experts)
-    return replace(stacked(a, b), n_experts=n_experts)
+    sizes = dict(b.expert_bytes) | dict(a.expert_bytes)
+    return replace(
+        stacked(a, b), n_experts=n_experts, expert_bytes=tuple(sorted(sizes.items()))
+    )
 
 
 def joined_ops(

@@ -8,7 +8,7 @@ was in memory when it was chosen, what was read for it, and whether it was dropp
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ _HEADER = re.compile(rb"^[ \t]*([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)+)[ \t]
 _PAIR = re.compile(rb"[ \t]*\d{1,5}[ \t]*,[ \t]*\d{1,5}[ \t]*\r?")
 _FITTING_NAME = re.compile(r"moe|expert|rout", re.IGNORECASE)
 _LAYER = re.compile(
-    rb"^# layer=\d{1,9} expert_bytes=(\d{1,18}) dense_bytes=(\d{1,18})\r?$",
+    rb"^# layer=(\d{1,9}) expert_bytes=(\d{1,18}) dense_bytes=(\d{1,18})\r?$",
     re.MULTILINE,
 )
 _ROW_BYTES = 35
@@ -150,7 +150,9 @@ class MoeCsvReader:
                 hint="Is this a routing table?",
             )
         builder = TraceBuilder()
-        builder.routing = table.routing()
+        builder.routing = replace(
+            table.routing(), expert_bytes=_expert_bytes(source, layout)
+        )
         table.note(builder)
         return builder.snapshot(
             trace_info(
@@ -174,13 +176,24 @@ def _layer_facts(head: bytes) -> dict[str, str]:
     layers = _LAYER.findall(head)
     if not layers:
         return {}
-    expert, dense = ([int(n) for n in sizes] for sizes in zip(*layers, strict=True))
+    _, expert, dense = ([int(n) for n in sizes] for sizes in zip(*layers, strict=True))
     least, largest = format_bytes(min(expert)), format_bytes(max(expert))
     return {
         "bytes_of_an_expert": least if least == largest else f"{least} to {largest}",
         "dense_bytes": f"{format_bytes(sum(dense))} in {format_count(len(dense))} "
         "layers",
     }
+
+
+def _expert_bytes(source: Source, layout: TableColumns) -> tuple[tuple[int, int], ...]:
+    """Return layers and the bytes of one of their experts, as comments state them."""
+    head = source.head(min(layout.start, HEAD_BYTES))
+    stated = {int(layer): int(size) for layer, size, _ in _LAYER.findall(head)}
+    return tuple(
+        (layer, size)
+        for layer, size in sorted(stated.items())
+        if layer < _LIMITS["layer"] and 0 < size < _MAX_BYTES
+    )
 
 
 @dataclass(slots=True)
