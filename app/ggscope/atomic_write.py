@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggscope.errors import WriteError
+from ggscope.errors import ExportError, WriteError
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,26 @@ class _Destination:
     path: Path
     status: os.stat_result | None
     is_stream: bool = False
+
+
+def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over a file that is read.
+
+    Raises
+    ------
+    ExportError
+        If `target` is one of the inputs, by this or another name.
+    """
+    for path in inputs:
+        try:
+            is_same = target.samefile(path)
+        except OSError:
+            continue
+        if is_same:
+            raise ExportError(
+                f"{target} is the trace itself; writing would destroy it. Choose "
+                "another name."
+            )
 
 
 def write_file(

@@ -8,11 +8,11 @@ from typing import Any
 
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
-from ggscope.atomic_write import check_target, write_file
+from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
 from ggscope.cli.info.facts import completeness_json, warning_json
 from ggscope.cli.info.text import problems_text
-from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, refuse_inputs
+from ggscope.cli.output import DATA_LOSS, ERROR, GOOD
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.descriptions.completeness import completeness_text, with_completeness
 from ggscope.errors import ReadError, SuffixError, TraceError

@@ -8,9 +8,15 @@ from pathlib import Path
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.filters.text import parse_range
-from ggscope.atomic_write import check_folder, check_target, write_file, write_files
+from ggscope.atomic_write import (
+    check_folder,
+    check_target,
+    refuse_inputs,
+    write_file,
+    write_files,
+)
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, USAGE, refuse_inputs
+from ggscope.cli.output import GOOD, USAGE
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
 from ggscope.exporters import forms, perfetto

@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.text import parse_range
-from ggscope.atomic_write import check_folder, check_target, make_folder, write_file
+from ggscope.atomic_write import (
+    check_folder,
+    check_target,
+    make_folder,
+    refuse_inputs,
+    write_file,
+)
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, USAGE, code_of, refuse_inputs
+from ggscope.cli.output import GOOD, USAGE, code_of
 from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.units import format_duration

@@ -4,10 +4,10 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.atomic_write import check_folder, check_target, make_folder
+from ggscope.atomic_write import check_folder, check_target, make_folder, refuse_inputs
 from ggscope.cli import output
 from ggscope.cli.export import make_figure, need_no_display, style_of, write_captions
-from ggscope.cli.output import GOOD, USAGE, code_of, message_of, refuse_inputs
+from ggscope.cli.output import GOOD, USAGE, code_of, message_of
 from ggscope.cli.reading import load
 from ggscope.errors import TraceError
 from ggscope.readers.discovery import runs_of_side

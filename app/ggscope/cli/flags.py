@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
 from ggscope.analysis.summary.thread_estimate import NoEstimate
-from ggscope.atomic_write import check_target, write_file
+from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, refuse_inputs
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.flags import flag_texts, reason_text, unknown_lines

@@ -13,12 +13,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TextIO, cast
 
 from ggscope.errors import (
     AmbiguousFormatError,
-    ExportError,
     QueryError,
     ReadError,
     TraceError,
@@ -400,23 +398,3 @@ def code_of(error: TraceError) -> int:
     if isinstance(error, QueryError | UsageError):
         return USAGE
     return ERROR
-
-
-def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write over a file that is read.
-
-    Raises
-    ------
-    ExportError
-        If `target` is one of the inputs, by this or another name.
-    """
-    for path in inputs:
-        try:
-            is_same = target.samefile(path)
-        except OSError:
-            continue
-        if is_same:
-            raise ExportError(
-                f"{target} is the trace itself; writing would destroy it. Choose "
-                "another name."
-            )

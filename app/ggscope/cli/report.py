@@ -24,12 +24,12 @@ from ggscope.analysis.statistics.columns import stat_facts
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import summary
-from ggscope.atomic_write import check_target, write_file
+from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.facts import describe
 from ggscope.cli.info.text import info_text
-from ggscope.cli.output import GOOD, refuse_inputs
+from ggscope.cli.output import GOOD
 from ggscope.cli.reading import failure_json, load, reading_text
 from ggscope.cli.stats import stalled_lines
 from ggscope.descriptions.completeness import completeness_text, with_completeness

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ggscope.atomic_write import check_target, write_file
+from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
-from ggscope.cli.output import GOOD, refuse_inputs
+from ggscope.cli.output import GOOD
 from ggscope.errors import Cancelled, ExportError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext

@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
@@ -19,10 +20,12 @@ from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.flags import NAMES, FlagText, flag_texts, reason_text
 from ggscope.model.trace import Trace
+from ggscope.model.units import format_counted
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_markdown, to_tsv
+from ggscope.views.base.output_file import OutputFile
 from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text, set_tip
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
@@ -39,7 +42,7 @@ _GIB = 1 << 30
 _MAX_GIB = 1 << 20
 _TITLES = ("flag", "effect", "quality", "rests on")
 _NUMBERS = count()
-_PROFILE_HINT = "Command for the file: ggscope flags TRACE -o FILE.csv"
+_PROFILE = "moe_cache_profile"
 _MEMORY_TIP = (
     "Memory of the device for weights; KV cache and compute buffers need memory in "
     "addition. 0 = not given"
@@ -53,6 +56,7 @@ class FlagCard(QWidget):
     ----------
     argument : flag and value; the name of the flag where it has no value.
     copy_button : copies it; hidden where there is no value.
+    save_button : asks for the file that the flag names; hidden where there is none.
     """
 
     def __init__(self, parent: QWidget) -> None:
@@ -61,12 +65,16 @@ class FlagCard(QWidget):
         self.argument.setFont(mono_font(13, bold=True))
         self.copy_button = LinkButton("Copy", "Copy flag and value", self)
         self.copy_button.clicked.connect(self._copy)
+        self.save_button = LinkButton(
+            "Save profile…", "Save the file that the flag names", self
+        )
         self._effect, self._rests_on = Label(parent=self), Label(parent=self)
         for text in (self._effect, self._rests_on):
             text.setFont(words_font(12))
             text.setWordWrap(True)
         head = QHBoxLayout()
-        lay_out(head, self.argument, self.copy_button, spacing=8, wide=self.argument)
+        buttons = self.save_button, self.copy_button
+        lay_out(head, self.argument, *buttons, spacing=8, wide=self.argument)
         lay_out(QVBoxLayout(self), head, self._effect, self._rests_on, spacing=2)
 
     def set_theme(self, theme: Theme) -> None:
@@ -75,15 +83,16 @@ class FlagCard(QWidget):
         set_label_color(self._effect, theme.text)
         set_label_color(self._rests_on, theme.dim)
         self.copy_button.set_theme(theme)
+        self.save_button.set_theme(theme)
 
-    def show_flag(self, flag: FlagText, hint: str = "") -> None:
-        """Show a flag with its value; a hint says what else it needs."""
+    def show_flag(self, flag: FlagText) -> None:
+        """Show a flag with its value."""
         self.argument.setText(flag.argument)
-        effect = f"{flag.effect[:1].upper()}{flag.effect[1:]}. {hint}"
-        self._effect.setText(effect.strip())
+        self._effect.setText(f"{flag.effect[:1].upper()}{flag.effect[1:]}.")
         self._rests_on.setText(f"{flag.quality.word}: {flag.rests_on}")
         self._effect.setVisible(True)
         self.copy_button.setVisible(True)
+        self.save_button.setVisible(flag.key == _PROFILE)
 
     def show_reason(self, name: str, reason: str) -> None:
         """Show why a flag has no value."""
@@ -91,6 +100,7 @@ class FlagCard(QWidget):
         self._effect.setVisible(False)
         self._rests_on.setText(f"No value: {reason}.")
         self.copy_button.setVisible(False)
+        self.save_button.setVisible(False)
 
     def _copy(self) -> None:
         copy_text(self.argument.full_text)
@@ -104,6 +114,7 @@ class FlagsView(View):
     result : what is shown; None while nothing is.
     cards : by the names of ``ggscope flags --json``.
     memory_box : GiB of the device; 0 = not given.
+    profile : where the cache profile of this trace was saved; None = not yet.
     """
 
     def __init__(
@@ -111,6 +122,7 @@ class FlagsView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self.result: Flags | None = None
+        self.profile: Path | None = None
         self._of: tuple[Trace, int | None] | None = None
         self._task = f"flags-{next(_NUMBERS)}"
         self.setAccessibleName("Flags")
@@ -129,6 +141,7 @@ class FlagsView(View):
         content = QWidget(self)
         content.setObjectName("flags_content")
         self.cards = {name: FlagCard(content) for name in UNKNOWN_FLAGS}
+        self.cards[_PROFILE].save_button.clicked.connect(self.save_profile)
         self._box = QVBoxLayout(content)
         lay_out(
             self._box, *self.cards.values(), None,
@@ -179,7 +192,7 @@ class FlagsView(View):
 
     def _on_trace_changed(self, _: TraceChange) -> None:
         # Also in a hidden pane, which else would keep the trace.
-        self._of = self.result = None
+        self._of = self.result = self.profile = None
         self._recompute()
 
     def _recompute(self, _: object = None) -> None:
@@ -220,29 +233,58 @@ class FlagsView(View):
 
     def _show(self, result: Flags) -> None:
         self.result = result
-        texts = {text.key: text for text in flag_texts(result)}
+        texts = {text.key: text for text in self._texts()}
         # Those with a value come first: a low pane shows few.
         order = sorted(self.cards, key=lambda name: name not in texts)
         for place, name in enumerate(order):
             card = self.cards[name]
             self._box.insertWidget(place, card)
             if name in texts:
-                hint = _PROFILE_HINT if name == "moe_cache_profile" else ""
-                card.show_flag(texts[name], hint)
+                card.show_flag(texts[name])
             else:
                 reason = reason_text(result.unknown[name], in_window=True)
                 card.show_reason(NAMES[name], reason)
         self._stack.setCurrentIndex(1)
 
-    # -- copying -----------------------------------------------------------
+    def _texts(self) -> list[FlagText]:
+        """Return the flags with a value, as they can be pasted."""
+        if self.result is None:
+            return []
+        if self.profile is None:
+            return flag_texts(self.result)
+        return flag_texts(self.result, str(self.profile))
+
+    # -- saving and copying -----------------------------------------------------------
+
+    def save_profile(self) -> None:
+        """Ask for a file and write the cache profile to it."""
+        profile = None if self.result is None else self.result.profile
+        if profile is None or self._of is None:
+            return
+        n = len(profile.expert)
+        self.file_requested.emit(
+            OutputFile(
+                title="Save cache profile",
+                suffix=".experts.csv",
+                kind="Cache profile",
+                lines=profile.lines,
+                what=format_counted(n, "choice"),
+                on_saved=partial(self._on_saved, self._of[0]),
+            )
+        )
+
+    def _on_saved(self, trace: Trace, path: Path) -> None:
+        """Name the file in the flag."""
+        if self.is_released or self.session.trace is not trace or self.result is None:
+            return
+        self.profile = path
+        self._show(self.result)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return flag, effect, quality and what it rests on, of those with a value."""
-        if self.result is None:
-            return []
         return [
             (text.argument, text.effect, text.quality.word, text.rests_on)
-            for text in flag_texts(self.result)
+            for text in self._texts()
         ]
 
     def copy_tsv(self) -> None:

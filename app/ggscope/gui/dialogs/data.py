@@ -32,6 +32,7 @@ from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.cells import CopyForm, TableFile
+from ggscope.views.base.output_file import OutputFile
 from ggscope.views.base.safe_text import set_tip, set_title
 
 _WIDTH = 520
@@ -106,6 +107,25 @@ class TableRequest:
             return f"{saved_text(self.path, rows)} {table.rest}"
         rows = "1 row" if table.n == 1 else "{0} rows"
         return saved_text(self.path, rows.format(format_count(table.n)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRequest:
+    """Write a file for another program, on a worker."""
+
+    file: OutputFile
+    path: Path
+
+    def __call__(self, context: TaskContext) -> str:
+        """Return what was written, in a sentence; raises ExportError."""
+
+        def with_checks() -> Iterator[bytes]:
+            for line in self.file.lines():
+                context.check_cancelled()
+                yield line
+
+        write_file(self.path, with_checks())
+        return saved_text(self.path, self.file.what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
+from ggscope.atomic_write import refuse_inputs
+from ggscope.errors import ExportError
 from ggscope.gui.commands.go_to import FEW, GoToRequest, GoToTargets
 from ggscope.gui.commands.panes import pane_entries
 from ggscope.gui.context import WindowContext
@@ -24,12 +26,13 @@ from ggscope.model.selection import Selection
 from ggscope.model.units import format_count
 from ggscope.render.export import SUFFIXES, Figure
 from ggscope.render.figure_style import FigureStyle, css_px
-from ggscope.sanitize import file_name
+from ggscope.sanitize import file_name, one_line
 from ggscope.session.bookmarks.bookmarks import Subject
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.views.base.cells import TableFile
+from ggscope.views.base.output_file import OutputFile
 from ggscope.views.base.safe_text import ask_choice, ask_yes, copy_image, copy_text
 from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
@@ -189,9 +192,11 @@ class WindowDialogs(QObject):
         self._last_export: tuple[Path, str, FigureStyle] | None = None
 
     def export(self, what: object) -> None:
-        """Ask for a name and write a figure or rows; None = the view used last."""
+        """Ask for a name and write a figure, rows or a file; None = the view in use."""
         if isinstance(what, TableFile):
             self.save_table(what)
+        elif isinstance(what, OutputFile):
+            self.save_file(what)
         else:
             self.export_figure(what if isinstance(what, Figure) else None)
 
@@ -295,11 +300,10 @@ class WindowDialogs(QObject):
         session, form = document.session, FORMS[name]
         if session.trace is None:
             return
-        folder = self._context.settings.files.folder or str(document.path.parent)
-        path = ask_target(
-            dialog,
+        path = self._ask_target(
+            document,
             "Export data",
-            Path(folder) / file_name(document.path.stem, form.suffix),
+            form.suffix,
             {
                 f"{title} (*{suffix})": suffix
                 for title, suffix in (
@@ -308,6 +312,7 @@ class WindowDialogs(QObject):
                 )
                 if form.is_packed or suffix == form.suffix
             },
+            dialog,
         )
         if path is None:
             return
@@ -350,11 +355,10 @@ class WindowDialogs(QObject):
         table = meant
         from ggscope.gui.dialogs.data import TABLE_FORMS, TableRequest
 
-        folder = context.settings.files.folder or str(document.path.parent)
-        path = ask_target(
-            self._window,
+        path = self._ask_target(
+            document,
             "Save table",
-            Path(folder) / file_name(document.path.stem, f".{table.name}.csv"),
+            f".{table.name}.csv",
             {
                 f"{title} (*{suffix})": suffix
                 for suffix, (title, _) in TABLE_FORMS.items()
@@ -369,6 +373,56 @@ class WindowDialogs(QObject):
             on_error=lambda failure: document.messages.fail(failure.message),
             title=f"Writing {path.name}",
         )
+
+    def save_file(self, file: OutputFile) -> None:
+        """Ask for a name and write a file for another program."""
+        document = self._context.document
+        if document is None:
+            return
+        from ggscope.gui.dialogs.data import FileRequest
+
+        last = Path(file.suffix).suffix
+        filters = {f"{file.kind} (*{last})": last}
+        path = self._ask_target(document, file.title, file.suffix, filters)
+        if path is None:
+            return
+
+        def on_done(text: str) -> None:
+            document.messages.say_saved(path, text)
+            file.on_saved(path)
+
+        document.session.tasks.run(
+            "save-file",
+            FileRequest(file, path),
+            on_done,
+            on_error=lambda failure: document.messages.fail(failure.message),
+            title=f"Writing {path.name}",
+        )
+
+    def _ask_target(
+        self,
+        document: Document,
+        title: str,
+        suffix: str,
+        filters: Mapping[str, str],
+        parent: QWidget | None = None,
+    ) -> Path | None:
+        """Ask where a file goes; None if cancelled, or if it would replace the trace.
+
+        Parameters
+        ----------
+        suffix : what the proposed name adds to that of the trace.
+        """
+        folder = self._context.settings.files.folder or str(document.path.parent)
+        default = Path(folder) / file_name(document.path.stem, suffix)
+        path = ask_target(parent or self._window, title, default, filters)
+        try:
+            if path is not None:
+                refuse_inputs(path, document.parts.inputs)
+        except ExportError as error:
+            document.messages.fail(one_line(str(error)))
+            return None
+        return path
 
     def _rows_meant(self, table: TableFile) -> TableFile | None:
         """Return all rows, or the selected ones if the user wants those alone."""
@@ -397,12 +451,8 @@ class WindowDialogs(QObject):
             return
         from ggscope.gui.dialogs.data import ReportRequest
 
-        folder = self._context.settings.files.folder or str(document.path.parent)
-        target = ask_target(
-            self._window,
-            "Save report",
-            Path(folder) / file_name(document.path.stem, ".html"),
-            {"Report (*.html)": ".html"},
+        target = self._ask_target(
+            document, "Save report", ".html", {"Report (*.html)": ".html"}
         )
         if target is None:
             return

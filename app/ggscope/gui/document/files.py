@@ -65,6 +65,15 @@ class DocumentFiles(QObject):
         """What was opened: a file or folder, and the files that were added to it."""
         return (self._document.path, *self._document.loader.more)
 
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """All files that were read: those of a folder and those beside a trace too."""
+        trace = self._document.session.trace
+        if trace is None:
+            return self.opened_as
+        read = (trace.info, *(part.info for part in trace.parts))
+        return (*self.opened_as, *(path for info in read for path in info.paths))
+
     def add(self, paths: Sequence[Path]) -> None:
         """Read further files into the session."""
         if paths:

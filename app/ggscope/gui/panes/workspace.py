@@ -115,7 +115,7 @@ class Workspace(QWidget):
     full_screen_changed = Signal(bool)
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
-    export_requested = Signal(object)  # Figure or TableFile
+    export_requested = Signal(object)  # Figure, TableFile or OutputFile
     add_requested = Signal()  # files for a view that has nothing to show
 
     def __init__(
@@ -781,6 +781,7 @@ class Workspace(QWidget):
         view.renderer_failed.connect(self.renderer_failed)
         view.figure_requested.connect(self.export_requested)
         view.table_requested.connect(self.export_requested)
+        view.file_requested.connect(self.export_requested)
         view.set_zoom(self._zoom())
         view.use_settings(self._settings)
         view.set_drawing(self._settings.drawing)

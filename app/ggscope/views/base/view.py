@@ -185,6 +185,7 @@ class View(QWidget):
     renderer_failed = Signal(str)
     figure_requested = Signal(object)  # Figure, for which the window asks for a file
     table_requested = Signal(object)  # TableFile, for which it does so as well
+    file_requested = Signal(object)  # OutputFile, likewise
 
     def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)
