@@ -103,7 +103,7 @@ def test_summary_is_what_info_says_and_problems_are_those_of_check(
     target = tmp_path / "r.html"
     info = run("info", path).out.partition("\nProblems")[0].strip()
 
-    run("report", path, "-o", target, "--view", "timeline")
+    run("report", path, "-o", target, "--view", "timeline", "--with-folders")
 
     page = page_of(target)
     assert page.texts["pre"] == [info]
@@ -187,7 +187,8 @@ def test_tables_and_notes_are_those_of_stats(run, tmp_path, sample) -> None:
 def test_report_tells_how_it_was_made(run, tmp_path) -> None:
     target, path = tmp_path / "it's.html", tmp_path / "x.ggmlviz"
     shutil.copy(SAMPLES / "llama.ggmlviz", path)
-    run("report", path, "-o", target, "--view", "timeline", "--ops", "auto")
+    run("report", path, "-o", target, "--view", "timeline", "--ops", "auto",
+        "--with-folders")  # fmt: skip
 
     text = " ".join(page_of(target).texts["td"])
 
@@ -491,6 +492,30 @@ def test_report_of_a_log_names_no_person_and_no_prompt(run, tmp_path) -> None:
     page = target.read_text("utf-8")
     assert "/home/SECRET/models/tiny.gguf" in page
     assert "tell me" not in page
+
+
+def test_report_of_a_route_trace_names_no_person(run, tmp_path) -> None:
+    folder = tmp_path / "SECRET"
+    folder.mkdir()
+    path, target = folder / "route.csv", folder / "r.html"
+    path.write_text(
+        "# route_trace v1\n# model=/home/SECRET/models/tiny.gguf n_layer=1\n"
+        "turn,phase,step,layer,slot,expert,weight\n0,0,0,0,0,1,0.5\n"
+    )
+    report = ("report", path, "-o", target, "--view", "experts", "--force")
+
+    assert run(*report).code == 0
+
+    page = target.read_text("utf-8")
+    assert "SECRET" not in page
+    assert "tiny.gguf" in page
+    assert "size and date unknown" not in page
+
+    assert run(*report, "--with-folders").code == 0
+
+    page = target.read_text("utf-8")
+    assert "/home/SECRET/models/tiny.gguf" in page
+    assert str(path) in page
 
 
 @pytest.mark.parametrize(

@@ -1158,7 +1158,7 @@ def _add_report(parser: _Parser) -> None:
     parser.add_argument(
         "--with-folders",
         action="store_true",
-        help="of a log, name the folders of its files too: they may contain user names",
+        help="name the folders of files too: they may contain user names",
     )
 
 

@@ -4,7 +4,6 @@ It begins with what took the time; the rest follows from large to small.
 """
 
 import math
-import re
 import shlex
 import time
 from argparse import Namespace
@@ -47,6 +46,7 @@ from ggscope.descriptions.statistics import (
 from ggscope.descriptions.summary import bottleneck_text
 from ggscope.descriptions.times import time_notes
 from ggscope.errors import ExportError, SuffixError, TraceError
+from ggscope.exporters.folders import without_folders
 from ggscope.exporters.report import (
     MAX_BYTES,
     Bar,
@@ -81,10 +81,6 @@ if TYPE_CHECKING:
     from ggscope.render.export import Figure
 
 _MAX_TEXT = 200_000
-_FOLDERS = re.compile(
-    r"""(?<![\w.])(?:[A-Za-z]:|~)?[/\\](?=\S)(?:[^/\\"'|]*[/\\])*(?=[^/\\"'\s])"""
-)
-"""What stands before the name of a file."""
 _MAX_ENGINES = 4
 _MAX_ROWS, _MAX_BARS, _MAX_LONGEST = 40, 16, 25
 _MAX_PROBLEMS = 200
@@ -116,11 +112,11 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             output.emit_json(failure_json(path, error))
         raise
-    hides = trace.log is not None and not arguments.with_folders
+    with_folders = arguments.with_folders
     content = report(
-        without_folders(trace) if hides else trace,
-        Path(path.name) if hides else path,
-        command_of(arguments, with_folders=not hides),
+        trace if with_folders else without_folders(trace),
+        path if with_folders else Path(path.name),
+        command_of(arguments, with_folders=with_folders),
         views=arguments.view,
         sources=trace.info.paths,
     )
@@ -141,28 +137,14 @@ def command_of(arguments: Namespace, *, with_folders: bool = True) -> str:
     def shown(path: Path) -> str:
         return str(path) if with_folders else path.name
 
-    command = ["ggscope", "report", *reading_text(arguments)]
+    reading = Namespace(**vars(arguments))
+    reading.beside = [Path(shown(path)) for path in arguments.beside]
+    reading.shift = [(shown(Path(name)), by) for name, by in arguments.shift]
+    command = ["ggscope", "report", *reading_text(reading)]
     if arguments.view is not None:
         command += ["--view", ",".join(arguments.view)]
     command += ["-o", shown(arguments.output), "--", shown(arguments.files[0])]
     return shlex.join(command)
-
-
-def without_folders(trace: Trace) -> Trace:
-    """Return the trace of a log without the folders of files, which name people."""
-
-    def shown(key: str, value: str) -> str:
-        name = re.split(r"[/\\]", value)[-1] if key == "model" else value
-        return _FOLDERS.sub("", name)
-
-    producer = {key: shown(key, value) for key, value in trace.info.producer.items()}
-    paths = tuple(Path(path.name) for path in trace.info.paths)
-    info = replace(trace.info, producer=producer, paths=paths, folder=None)
-    log = trace.log
-    if log is not None:
-        facts = tuple((key, shown(key, value)) for key, value in log.facts)
-        log = replace(log, facts=facts)
-    return replace(trace, info=info, log=log)
 
 
 def report(
