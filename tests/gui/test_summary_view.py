@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 import gguf_files
 from builders import empty_trace, llama_like_trace
 from ggscope.analysis.summary.summary import summary
+from ggscope.descriptions.summary import bottleneck_name, bottleneck_text
 from ggscope.readers.discovery import survey
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
@@ -53,6 +54,22 @@ def test_lines_hold_the_facts_of_the_trace(view: SummaryView, session: Session) 
     assert result.tokens.generated == summary(session.trace).tokens.generated == 7
     titles = [title for _, title, _ in view.panel.rows()]
     assert {"MUL_MAT", "median token", "slowest token", "spans"} <= set(titles)
+
+
+def test_sentence_under_the_name_does_not_repeat_it(
+    view: SummaryView, session: Session
+) -> None:
+    assert session.trace is not None
+    facts = summary(session.trace)
+    name, text = bottleneck_name(facts), bottleneck_text(facts)
+
+    _, heading, sentence = view.panel.rows()[0]
+
+    assert name is not None
+    assert text.startswith(f"{name} ")
+    assert heading == name
+    assert name not in sentence
+    assert sentence.lower() in text.lower()
 
 
 def test_a_click_on_the_slowest_token_goes_there(

@@ -108,8 +108,22 @@ def bottleneck_name(facts: Summary) -> str | None:
     return None if facts.cause is None else facts.cause.value
 
 
-def bottleneck_text(facts: Summary) -> str:
-    """Return the evidence of what limits the run, in a sentence."""
+def bottleneck_text(facts: Summary, *, under_name: bool = False) -> str:
+    """Return the evidence of what limits the run, in a sentence.
+
+    Parameters
+    ----------
+    under_name : whether `bottleneck_name` stands right above: a sentence that would
+        begin with it goes on from there.
+    """
+    text, name = _evidence_text(facts), bottleneck_name(facts)
+    if not under_name or name is None or not text.startswith(f"{name} "):
+        return text
+    rest = text.removeprefix(f"{name} ").removeprefix("is ")
+    return f"{rest[:1].upper()}{rest[1:]}"
+
+
+def _evidence_text(facts: Summary) -> str:
     seen, cause = facts.evidence, facts.cause
     if cause is None:
         return f"Not in the trace: {facts.unknown['bottleneck']}."

@@ -107,7 +107,7 @@ class SummaryPanel(QWidget):
         self.lines.set_summary(
             trace,
             f"{name[:1].upper()}{name[1:]}" if is_cause else name,
-            bottleneck_text(facts),
+            bottleneck_text(facts, under_name=True),
             sections,
             facts.tokens.bars,
         )

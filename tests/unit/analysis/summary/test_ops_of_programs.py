@@ -100,3 +100,24 @@ def test_a_device_that_waits_for_launches_is_told() -> None:
     assert facts.cause is Cause.HOST
     assert bottleneck_name(facts) == Cause.HOST.value
     assert "GPU 0" in bottleneck_text(facts)
+
+
+def test_a_busy_device_is_named_once() -> None:
+    builder = TraceBuilder()
+    builder.ops = OpTable("t", ("call", "kernel"), "spelled")
+    builder.add_lane("thread", LaneKind.THREAD)
+    builder.add_lane("stream 7", LaneKind.ENGINE, ("GPU 0",))
+    codes = builder.strings.intern_many(["cuda_runtime", "kernel"])
+    kind = np.array([0, 0, 1, 1])
+    start = np.array([0, 90, 10, 100])
+    builder.add_spans(
+        start=start, end=start + 5 + 80 * kind, lane=kind.astype(np.int32),
+        op=kind.astype(np.int16), category=codes[kind].astype(np.int32),
+    )  # fmt: skip
+
+    facts = summary(finished(builder))
+
+    assert facts.cause is Cause.DEVICE
+    assert bottleneck_name(facts) == "GPU 0"
+    assert bottleneck_text(facts).startswith("GPU 0 is busy")
+    assert bottleneck_text(facts, under_name=True).startswith("Busy")
