@@ -15,6 +15,7 @@ from builders import (
     spans_trace,
     token_trace,
 )
+from ggscope.analysis.summary import gaps as gaps_module
 from ggscope.analysis.summary.barriers import barriers, shared_ops
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text, token_bars
 from ggscope.analysis.summary.bottleneck import (
@@ -185,6 +186,47 @@ def test_gaps_of_a_range_are_cut_by_it(trace, seed):
     assert sorted(rows) == sorted(run_times.clipped_gaps(trace, time))
     assert sum(result.end - result.start) == result.total
     assert len(result) == result.n_all
+
+
+@pytest.mark.parametrize("limit", [0, 6, 10_000])
+@pytest.mark.parametrize("rows", [1, 50])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_longest_of_many_parts_are_the_longest_of_all(
+    trace, limit, rows, is_cut, monkeypatch
+):
+    monkeypatch.setattr(gaps_module, "PART_ROWS", rows)
+    extent = trace.extent
+    time = TimeRange(extent.start + extent.duration // 3, extent.end)
+    expected = run_times.clipped_gaps(trace, time if is_cut else extent)
+    expected.sort(key=lambda gap: (gap[1] - gap[2], gap[1], gap[0]))
+
+    result = gaps(trace, time if is_cut else None, limit=limit)
+
+    columns = result.lane.tolist(), result.start.tolist(), result.end.tolist()
+    assert list(zip(*columns, strict=True)) == expected[:limit]
+    assert result.n_all == len(expected)
+    assert result.total == sum(end - start for _, start, end in expected)
+    s = trace.spans
+    for spans in (result.before, result.after):
+        assert s.lane[spans].tolist() == result.lane.tolist()
+    assert (s.end[result.before] <= result.start).all()
+    assert (s.start[result.after] >= result.end).all()
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_of_equally_long_gaps_the_earliest_are_listed(lanes, monkeypatch):
+    monkeypatch.setattr(gaps_module, "PART_ROWS", 8)
+    n = 100
+    start = np.concatenate([np.arange(n) * 10 + lane for lane in range(lanes)])
+    trace = spans_trace(start, start + 5, np.repeat(np.arange(lanes), n), op=1)
+    expected = run_times.gaps(trace)
+    expected.sort(key=lambda gap: (gap[1] - gap[2], gap[1], gap[0]))
+
+    result = gaps(trace, limit=20)
+
+    columns = result.lane.tolist(), result.start.tolist(), result.end.tolist()
+    assert list(zip(*columns, strict=True)) == expected[:20]
+    assert result.n_all == lanes * (n - 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
