@@ -15,7 +15,7 @@ from ggscope.analysis.flags import cache_profile
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.views.flags import FlagCard, FlagsView
-from messages import clear, said, toast
+from messages import clear, newest_message, toast
 from support import ROOT, small_files
 from touching import Hand, answer_file_dialog
 
@@ -62,13 +62,13 @@ def test_profile_is_saved_and_named_in_the_flag(
 
     answer_file_dialog(hand, target, qtbot)
     hand.click(card.save_button)
-    qtbot.waitUntil(lambda: "hot.csv" in said(document))
+    qtbot.waitUntil(lambda: "hot.csv" in newest_message(document))
     hand.click(card.copy_button)
 
     assert target.read_bytes() == expected(document)
     pasted = shlex.split(QGuiApplication.clipboard().text())
     assert pasted == ["--moe-cache-profile", str(target)]
-    assert "choices" in said(document)
+    assert "choices" in newest_message(document)
 
 
 @pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)
@@ -101,7 +101,7 @@ def test_name_without_suffix_replaces_a_file_only_after_a_question(
     (question,) = questions
     assert target.name in question
     assert target.read_text() == OLD
-    assert not said(document)
+    assert not newest_message(document)
     assert card.argument.full_text.endswith("FILE.csv")
 
 
@@ -124,9 +124,9 @@ def test_failed_write_says_why_and_keeps_the_old_file(
 
     with small_files(16):
         hand.click(card.save_button)
-        qtbot.waitUntil(lambda: "hot.csv" in said(document))
+        qtbot.waitUntil(lambda: "hot.csv" in newest_message(document))
 
-    assert "size limit" in said(document)
+    assert "size limit" in newest_message(document)
     assert toast(document).message.level == "error"
     assert [p.name for p in tmp_path.iterdir()] == ["hot.csv"]
     assert target.read_text() == OLD
@@ -156,9 +156,9 @@ def test_file_that_is_open_is_never_replaced(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
 
     hand.click(card.save_button)
-    qtbot.waitUntil(lambda: bool(said(document)))
+    qtbot.waitUntil(lambda: bool(newest_message(document)))
 
-    assert alias.name in said(document)
+    assert alias.name in newest_message(document)
     assert toast(document).message.level == "error"
     assert part.read_bytes() == before
     assert card.argument.full_text.endswith("FILE.csv")
