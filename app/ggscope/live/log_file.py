@@ -16,11 +16,13 @@ from ggscope.model.tables import I64, Spans
 from ggscope.model.trace import Severity, Trace, TraceInfo
 from ggscope.model.units import format_bytes, format_counted
 from ggscope.readers.logs import INFO
-from ggscope.readers.logs.lines import scan_text
+from ggscope.readers.logs.lines import lines_done, scan_text
 from ggscope.readers.logs.trace import ClockAppeared, LogTrace
 
 _QUIET_NS = NANO // 2
 _HOLE_BYTES = 1 << 16
+MAX_PIECES_BYTES = 4 << 20
+"""So much of a line that Kubernetes has cut waits for its end, and is read then."""
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -58,6 +60,7 @@ class LogSource(GrowingText):
         self._tail = b""
         self._n_earlier = 0
         self._is_behind = self._has_settled = False
+        self._waits_for_pieces = True
 
     @property
     def unfinished_requests(self) -> I64:
@@ -100,6 +103,14 @@ class LogSource(GrowingText):
         self._at = self._looked = _first_written(file)
 
     def _add(self, data: bytes, begin: int) -> None:
+        end = begin + len(data)
+        if self._waits_for_pieces and len(data) < MAX_PIECES_BYTES:
+            data = data[: lines_done(np.frombuffer(data, np.uint8), True)]
+        if data:
+            self._add_lines(data, begin)
+        self._looked = end
+
+    def _add_lines(self, data: bytes, begin: int) -> None:
         n_skipped = len(_MARK) if not begin and data.startswith(_MARK) else 0
         lines = scan_text(
             np.frombuffer(data, np.uint8)[n_skipped:],
@@ -121,7 +132,7 @@ class LogSource(GrowingText):
     def _begin_anew(self) -> None:
         """Go on with the file that has the name now."""
         if self._file is not None:  # what was written to it before it was renamed
-            before = -1
+            before, self._looked, self._waits_for_pieces = -1, self._at, False
             while self._at != before:
                 before = self._at
                 self._read(self._file, now_ns())
@@ -134,6 +145,7 @@ class LogSource(GrowingText):
         self._n_earlier = len(self._log)
         self._at = self._looked = 0
         self._tail = b""
+        self._waits_for_pieces = True
         self._log.begin_file()
         self._builder.warn(
             Severity.INFO,

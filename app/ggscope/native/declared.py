@@ -915,6 +915,7 @@ SOURCES = {
             "ggscope_scan_log": (
                 i64, In.u8, i64, i64, i64, _in(LogRows), _out(LogTally),
             ),
+            "ggscope_log_lines_done": (i64, In.u8, i64, i64),
             "ggscope_number_tasks": (
                 i64, In.i64, In.i64, i64, u64, Out.i32, i64, Out.i64, Out.i64,
             ),

@@ -769,6 +769,31 @@ static int64_t joined(const uint8_t *text, const uint8_t *line_end, const uint8_
     return n;
 }
 
+/* How many bytes of whole lines end where no line of CRI goes on behind them; 0 where
+ * none of their ends is known to be one. `is_start`: no line goes on at their begin. */
+EXPORT int64_t ggscope_log_lines_done(const uint8_t *data, int64_t n, int64_t is_start)
+{
+    const uint8_t *at = data, *stop = data + n;
+    int64_t done = 0;
+    int is_open[2] = {0, 0}, is_known[2] = {is_start != 0, is_start != 0};
+    for (int64_t i = 1; at < stop; i++) {
+        const uint8_t *feed = memchr(at, '\n', (size_t)(stop - at));
+        const uint8_t *line_end = feed == NULL ? stop : feed;
+        Line line;
+        int stream, is_piece;
+        if (cri_prefix(at, line_end, &line, &stream, &is_piece) != NULL) {
+            is_open[stream] = is_piece;
+            is_known[stream] |= !is_piece;
+        }
+        for (int s = 0; s < 2; s++) /* pieces that are not near are not joined */
+            is_known[s] |= i >= NEAR && !is_open[s];
+        at = line_end + (feed != NULL);
+        if (is_known[0] && is_known[1] && !is_open[0] && !is_open[1])
+            done = at - data;
+    }
+    return done;
+}
+
 /* Scans whole lines of `data`; the rest after the last line end is one, too, where
  * `is_last`. Stops where the rows are full: `consumed` tells how far it came. */
 EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,

@@ -165,6 +165,31 @@ TEXT = log_files.log(REQUESTS)
 TASKS = [r.task for r in REQUESTS]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_that_kubernetes_has_cut_are_whole_between_two_readings(tmp_path, seed):
+    data = log_files.cut_by_cri(random_requests(seed, 12), seed)
+    rng = np.random.default_rng(seed)
+    ends = [i + 1 for i in range(len(data)) if data[i : i + 1] == b"\n"]
+    cuts = sorted({*ends, *rng.integers(0, len(data), 50).tolist()})
+    path = tmp_path / "x.log"
+    path.write_bytes(b"")
+    with closing(LogSource(path)) as source:
+        with_parts = followed(source, data, cuts)
+
+    assert facts(with_parts) == facts(open_trace(path))
+
+
+def test_piece_without_a_rest_is_read_when_it_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_file, "MAX_PIECES_BYTES", 2000)
+    path = tmp_path / "x.log"
+    path.write_bytes(b"")
+    piece = b"2026-11-26T12:00:00.123456789Z stderr P x\n"
+    with closing(LogSource(path)) as source:
+        trace = followed(source, piece * 60, [len(piece) * i for i in range(1, 60)])
+
+    assert trace.info.n_records >= 40
+
+
 def test_source_says_what_it_waits_for(tmp_path):
     path = tmp_path / "server.log"
     with closing(LogSource(path)) as source:

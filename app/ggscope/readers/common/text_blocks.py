@@ -21,13 +21,20 @@ _Part = TypeVar("_Part")
 Bytes = npt.NDArray[np.uint8]
 BLOCK_BYTES = 4 << 20
 LONGEST_LINE = 64 << 20
+LinesDone = Callable[[Bytes, bool], int]
+"""Returns how many bytes of whole lines end where nothing goes on in the lines behind
+them, 0 where no such end is known; called with the lines, and whether nothing goes on
+at their begin."""
 _TAIL_BYTES = 1 << 16
 """Of a block, in which its last line mostly begins."""
 _MAX_THREADS = 4
 
 
 def scanned(
-    source: Source, context: ReadContext, scan: Callable[[Bytes, bool], _Part]
+    source: Source,
+    context: ReadContext,
+    scan: Callable[[Bytes, bool], _Part],
+    done: LinesDone | None = None,
 ) -> Iterator[tuple[int, _Part]]:
     """Yield offset and result of each block of lines, in the order of the file.
 
@@ -38,6 +45,7 @@ def scanned(
     ----------
     scan : called on several threads with the lines, and whether they end the file. The
         bytes are overwritten when it has returned.
+    done : where a block may end, if not behind any line.
 
     Raises
     ------
@@ -63,7 +71,7 @@ def scanned(
 
     with ThreadPoolExecutor(n_threads) as pool:
         try:
-            for block in _blocks(source):
+            for block in _blocks(source, done):
                 pending.append((block.begin, pool.submit(work, block)))
                 if len(pending) > n_threads:
                     first, future = pending.popleft()
@@ -113,7 +121,7 @@ class LineBlock:
         return buffer[:n], self.is_last or n < n_bytes
 
 
-def _blocks(source: Source) -> Iterator[LineBlock]:
+def _blocks(source: Source, done: LinesDone | None = None) -> Iterator[LineBlock]:
     """Yield where blocks of lines are; reads what stands around their ends alone."""
     offset = 3 if source.size >= 3 and source.read(0, 3) == BOM else 0
     size = BLOCK_BYTES
@@ -122,7 +130,7 @@ def _blocks(source: Source) -> Iterator[LineBlock]:
         n = min(size, source.size - offset)
         # Nothing at its end: the file was cut meanwhile.
         is_last = offset + n >= source.size or not _bytes(source, offset + n - 1, 1)
-        stop = n if is_last else _end_of_lines(source, offset, n)
+        stop = n if is_last else _end_of_lines(source, offset, n, done)
         if not stop and n < LONGEST_LINE:
             size *= 2
             continue
@@ -139,14 +147,27 @@ def _blocks(source: Source) -> Iterator[LineBlock]:
         offset += stop or n
 
 
-def _end_of_lines(source: Source, offset: int, n_bytes: int) -> int:
-    """Return where the last whole line of a block ends; 0 where there is none."""
+def _end_of_lines(
+    source: Source, offset: int, n_bytes: int, done: LinesDone | None
+) -> int:
+    """Return where the last whole line of a block ends; 0 where there is none.
+
+    Where `done` knows no end in all of the block it is that of any line.
+    """
+    last = 0
     for first in (max(n_bytes - _TAIL_BYTES, 0), 0):
         tail = _bytes(source, offset + first, n_bytes - first)
         stop = tail.rfind(b"\n") + 1
-        if stop:
-            return first + stop
-    return 0
+        if not stop:
+            continue
+        last = first + stop
+        if done is None:
+            break
+        begin = tail.find(b"\n") + 1 if first else 0
+        lines = np.frombuffer(tail, np.uint8)[begin:stop]
+        if n_done := done(lines, not first):
+            return first + begin + n_done
+    return last
 
 
 def _bytes(source: Source, offset: int, n_bytes: int) -> bytes:

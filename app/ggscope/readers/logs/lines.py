@@ -207,12 +207,26 @@ def scan_parts(
         If that was asked for.
     """
     part, n_lines = LineTable(_FORM), 0
-    for offset, block in scanned(source, context, _scan):
+    for offset, block in scanned(source, context, _scan, lines_done):
         part.add(offset, block)
         if part.n_rows >= n_rows():
             yield (lines := _lines(part, n_lines))
             part, n_lines = LineTable(_FORM), n_lines + lines.n_lines
     yield _lines(part, n_lines)
+
+
+def lines_done(data: Bytes, is_start: bool) -> int:
+    """Return how many bytes of whole lines end with a line that is not cut by CRI.
+
+    Kubernetes writes a line of more than 16 KiB as pieces; they are scanned at once.
+
+    Parameters
+    ----------
+    is_start : whether the first line is known to be no rest of another one; else 0 is
+        returned where that is not clear.
+    """
+    n: int = library().ggscope_log_lines_done(data, len(data), int(is_start))
+    return n
 
 
 def scan_text(

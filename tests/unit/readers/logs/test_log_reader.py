@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import log_files
 import people
@@ -13,7 +15,8 @@ from ggscope.errors import CorruptError
 from ggscope.model.tables import Phase, Quality, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.logs.lines import Kind, scan_text
+from ggscope.readers.common import text_blocks
+from ggscope.readers.logs.lines import Kind, lines_done, scan_text
 from ggscope.readers.logs.reader import LogReader
 from ggscope.readers.registry import open_trace, sniff_all
 from ggscope.readers.source import Source
@@ -100,6 +103,66 @@ def test_lines_that_a_runtime_of_kubernetes_has_cut_are_whole(seed, tmp_path):
         for t in (trace, whole)
     ]
     assert values[0] == values[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cut_lines_are_whole_at_every_border_of_blocks(seed, tmp_path, monkeypatch):
+    data = log_files.cut_by_cri(random_requests(seed, 12), seed)
+    expected = opened(tmp_path, data)
+    counters = {c.name: c.value.tolist() for c in expected.counters}
+    for size in range(2000, 6000, 61):  # borders fall on pieces, and within them
+        monkeypatch.setattr(text_blocks, "BLOCK_BYTES", size)
+
+        trace = opened(tmp_path, data)
+
+        assert rows_of(trace) == rows_of(expected)
+        assert len(trace.markers) == len(expected.markers)
+        assert {c.name: c.value.tolist() for c in trace.counters} == counters
+
+
+def lines_done_slow(lines: list[bytes]) -> list[bool]:
+    """Return after which lines no line of a stream goes on."""
+    is_open, result = {}, []
+    for line in lines:
+        words = line.split(b" ")
+        is_open[words[1]] = words[2] == b"P"
+        result.append(not any(is_open.values()))
+    return result
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12))
+def test_lines_are_done_where_no_piece_waits_for_its_rest(tags):
+    time = b"2026-11-26T12:00:00.123456789Z"
+    lines = [
+        time + b" " + (b"stdout", b"stderr")[s] + b" " + b"FP"[p : p + 1] + b" x\n"
+        for s, p in tags
+    ]
+    data = np.frombuffer(b"".join(lines), np.uint8)
+    ends = np.cumsum([len(line) for line in lines])
+    expected = max(
+        (int(e) for e, d in zip(ends, lines_done_slow(lines), strict=True) if d),
+        default=0,
+    )
+
+    assert lines_done(data, True) == expected
+    # Of lines in the middle of a log an end is known less often, and never elsewhere.
+    assert lines_done(data, False) in {0, expected} | set(ends[:-1].tolist())
+
+
+def test_end_within_a_log_is_known_behind_whole_lines_of_both_streams():
+    time = b"2026-11-26T12:00:00.123456789Z"
+    whole = time + b" stderr F a\n", time + b" stdout F a\n"
+    piece = time + b" stderr P a\n"
+
+    def done(*lines: bytes) -> int:
+        return lines_done(np.frombuffer(b"".join(lines), np.uint8), False)
+
+    assert done(*whole) == 2 * len(whole[0])
+    assert done(whole[0]) == 0  # a line of the other stream may go on
+    assert done(*whole, piece) == 2 * len(whole[0])
+    assert done(piece, whole[1]) == 0
+    assert done(*[whole[0]] * 64) == 64 * len(whole[0])
+    assert done(*[b"no prefix\n"] * 64) == 640
 
 
 def test_piece_of_a_line_is_no_line(tmp_path):
