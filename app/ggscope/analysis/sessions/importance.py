@@ -25,18 +25,22 @@ def checked_importance(trace: Trace) -> Trace:
         for row, name in enumerate(tensors.name.tolist())
         if name >= 0
     }
-    n_fitting = 0
+    unknown: list[str] = []
+    unlike: list[tuple[str, int, int]] = []
     for i, name in enumerate(importance.names):
         row = rows.get(name)
         if row is None:
+            unknown.append(name)
             continue
         width = (
             None if tensors.shape is None else int(np.asarray(tensors.shape)[row, 0])
         )
         known = importance.is_split[i] or "_exps." not in name
         stated = int(importance.n_values[i]) // int(importance.n_matrices[i])
-        n_fitting += not width or not known or width == stated
+        if width and known and width != stated:
+            unlike.append((name, stated, width))
+    n_fitting = len(importance) - len(unknown) - len(unlike)
     if n_fitting >= _FITS_FROM * len(importance):
         return trace
-    warning = imatrix_misfit(n_fitting, len(importance))
+    warning = imatrix_misfit(n_fitting, len(importance), unknown, unlike)
     return replace(trace, importance=None, warnings=(*trace.warnings, warning))

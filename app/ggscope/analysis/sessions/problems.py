@@ -1,5 +1,7 @@
 """Problems of joining files, made from facts: the only module with their texts."""
 
+from collections.abc import Sequence
+
 from ggscope.model.storage import Device
 from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
 from ggscope.model.units import UNITS, format_count
@@ -8,6 +10,8 @@ MISFIT = "part_does_not_fit"
 NODES_NOT_RECORDED = "nodes_not_recorded"
 _MAX_OPS = 6
 """Ops that a text lists."""
+_MAX_NAME = 80
+"""Characters of a name in a text."""
 
 
 # -- clocks --------------------------------------------------------------------
@@ -109,15 +113,43 @@ def model_misfit(name: str, evidence: str) -> ReadWarning:
     )
 
 
-def imatrix_misfit(n_fitting: int, n_entries: int) -> ReadWarning:
-    """Return that an importance matrix is of another model."""
+def imatrix_misfit(
+    n_fitting: int,
+    n_entries: int,
+    unknown: Sequence[str] = (),
+    unlike: Sequence[tuple[str, int, int]] = (),
+) -> ReadWarning:
+    """Return that an importance matrix is of another model.
+
+    Parameters
+    ----------
+    unknown : names of entries without a tensor in the model.
+    unlike : name, width in the matrix and width in the model of entries that have one
+        of another width.
+    """
+    parts = [
+        f"The importance matrix is of another model: {n_fitting:,} of {n_entries:,} "
+        "entries have a tensor of their name and width."
+    ]
+    if unknown:
+        name = _shortened(unknown[0])
+        parts.append(f"The model lacks {len(unknown):,} of them, such as {name}.")
+    if unlike:
+        name, stated, width = unlike[0]
+        parts.append(
+            f"{len(unlike):,} have another width, such as {_shortened(name)}: "
+            f"{stated:,} in the matrix, {width:,} in the model."
+        )
     return ReadWarning(
         Severity.NOTICE,
         "imatrix_misfit",
-        f"The importance matrix is of another model: {n_fitting:,} of "
-        f"{n_entries:,} entries have a tensor of their name and width. It is "
-        "not used.",
+        " ".join([*parts, "It is not used."]),
+        remedy="Open it with the model that it was made of, or alone.",
     )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
 
 
 def routing_not_added(name: str, n_choices: int) -> ReadWarning:

@@ -154,6 +154,22 @@ def test_matrix_of_another_model_is_not_used(form, width, fits, tmp_path):
         assert expert_choices(trace).source is ExpertSource.COUNTS
 
 
+def test_problem_of_another_model_names_entries_that_do_not_match(tmp_path):
+    entries = imatrix_files.entries(layers=6)
+    (tmp_path / "model.gguf").write_bytes(_model(96))
+    (tmp_path / "imatrix.data").write_bytes(imatrix_files.gguf(entries))
+
+    trace = open_bundle(survey((tmp_path / "model.gguf", tmp_path / "imatrix.data")))
+
+    (problem,) = (w for w in trace.warnings if w.code == "imatrix_misfit")
+    # Layers 0 to 2 are there: of four entries each, three have another width.
+    assert "3 of 24 entries" in problem.message
+    assert "lacks 12 of them, such as blk.3.attn_q.weight" in problem.message
+    assert "9 have another width, such as blk.0.attn_q.weight: 64" in problem.message
+    assert "96 in the model" in problem.message
+    assert "model that it was made of" in problem.remedy
+
+
 def test_numbers_that_are_none_are_unknown(tmp_path):
     some = imatrix_files.entries(1, 1)
     data = bytearray(imatrix_files.legacy(some))
