@@ -49,6 +49,28 @@ def sample(locations, values) -> bytes:
     return block(1, packed(locations)) + block(2, packed(values))
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("first", range(1, 7))
+def test_fields_in_another_order_are_the_same_profile(first, is_packed, tmp_path):
+    samples = [sample([1, 2], [5]), sample([2], [3])]
+    fields = [
+        block(n, value) for n, _, value in message.fields(profile(*samples)) if value
+        or n == 6
+    ]  # fmt: skip
+    # A stable order: what begins with `first`, then all others as they were.
+    tag = bytes([first << 3 | 2])
+    data = b"".join(sorted(fields, key=lambda field: field[:1] != tag))
+    expected = weights_of(read(tmp_path, profile(*samples)), 0)
+
+    if first in (4, 5) and not is_packed:  # tags that are letters of any text
+        (tmp_path / "x.pprof").write_bytes(data)
+        trace = open_trace(tmp_path / "x.pprof")
+    else:
+        trace = read(tmp_path, gzip.compress(data) if is_packed else data)
+
+    assert weights_of(trace, 0) == expected
+
+
 @people.each("pprof")
 def test_real_profile_has_its_samples(name, tmp_path):
     data = people.content(name)
