@@ -117,6 +117,11 @@ def frame_name(name: str) -> str:
     return one_line(name).replace(";", ",") or NAMELESS
 
 
+def n_spans(events: Events) -> int:
+    """Return of how many spans the file has the time: those with a recorded end."""
+    return int(np.count_nonzero(~events.is_unfinished))
+
+
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
     messages = events.losses(has_times=False, has_only_spans=True)

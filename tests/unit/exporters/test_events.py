@@ -254,6 +254,16 @@ def test_stacks_sum_up_to_the_time_in_which_a_track_is_busy(
     assert all(time > 0 for time in stacks.values())
 
 
+def test_stacks_count_spans_with_a_recorded_end() -> None:
+    trace = spans_trace([0, 2, 20], [10, 5, 24], op=3)
+    flags = np.array([0, 0, SpanFlag.UNFINISHED], np.uint8)
+    unfinished = Events(replace(trace, spans=replace(trace.spans, flags=flags)))
+
+    assert forms.n_spans(Events(trace), "folded") == 3
+    assert forms.n_spans(unfinished, "folded") == 2
+    assert sum(folded.stacks(unfinished).values()) == 10
+
+
 def test_stacks_name_process_track_and_nested_ops() -> None:
     trace = spans_trace([0, 2, 20], [10, 5, 24], op=[3, 4, 3])
     outer, inner = trace.op_name(3), trace.op_name(4)
