@@ -552,6 +552,8 @@ def test_status_counts_notes_where_there_is_nothing_worse(
         code="a_note", message="Something to know.", severity=Severity.INFO
     )
 
+    session.set_trace(replace(trace, pending=frozenset({"spans"})))
+    assert strip.problems.text() == "no problems yet"
     session.set_trace(trace)
     assert strip.problems.text() == "no problems"
     session.set_trace(replace(trace, warnings=(note,)))

@@ -240,7 +240,9 @@ class StatusStrip(QFrame):
         """Show the number of problems by severity; notes only without worse ones."""
         counts = problem_counts(trace)
         worst = max(counts, default=Severity.INFO)
-        description = "no problems" if trace is not None else ""
+        description = ""
+        if trace is not None:
+            description = "no problems yet" if trace.is_unread else "no problems"
         if counts:
             description = ", ".join(s.counted(n) for s, n in counts.items())
         text = description
