@@ -221,17 +221,30 @@ def set_aside(path: Path) -> Path:
     WriteError
         If the folder may not be written.
     """
+    aside = _free_aside(path)
+    with _write_errors(aside):
+        path.rename(aside)
+    return aside
+
+
+def copy_aside(path: Path) -> Path:
+    """Copy a file that is about to be replaced to such a name; raises WriteError."""
+    aside = _free_aside(path)
+    with _write_errors(aside):
+        content = path.read_bytes()
+    write_file(aside, content, overwrite=False)
+    return aside
+
+
+def _free_aside(path: Path) -> Path:
     number = 1
     while True:
         aside = path.with_name(
             f"{path.name}.broken{f'-{number}' if number > 1 else ''}"
         )
         if not os.path.lexists(aside):
-            break
+            return aside
         number += 1
-    with _write_errors(aside):
-        path.rename(aside)
-    return aside
 
 
 def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) -> None:

@@ -1,5 +1,6 @@
 """Where bookmarks are kept: two places, one truth, and what is never overwritten."""
 
+import json
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ggscope.session.bookmarks.files import (
     side_car,
 )
 from statements import new_statements
+from support import small_files
 
 
 @pytest.fixture
@@ -168,6 +170,62 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
     assert new_statements(result.problem, shelf(other).find().problem)
 
 
+@pytest.mark.parametrize(
+    "content", ["[", "{}", '{"ggscope": "bookmarks", "version": 9}']
+)
+def test_unread_file_in_the_profile_is_reported_and_kept(
+    trace: Path, content: str
+) -> None:
+    place = shelf(trace).store(kept_of("a")).place
+    assert place is not None
+    place.write_text(content)
+
+    result = shelf(trace).find()
+    first = shelf(trace).store(kept_of("b"))
+    second = shelf(trace).store(kept_of("c"))
+
+    assert str(place) in result.problem
+    assert place.read_text() == content
+    assert first.place == second.place != place
+    assert sorted(names(shelf(trace).find())) == ["b", "c"]
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_entries_that_are_left_out_stay_in_a_copy(trace: Path, is_beside: bool) -> None:
+    place = shelf(trace, is_beside=is_beside).store(kept_of("a")).place
+    assert place is not None
+    content = json.loads(place.read_text())
+    content["bookmarks"].append({"name": "by hand", "start": "5 ms"})
+    place.write_text(json.dumps(content))
+    before = place.read_bytes()
+
+    result = shelf(trace).find()
+    shelf(trace, is_beside=is_beside).store(kept_of("b"))
+    shelf(trace, is_beside=is_beside).store(kept_of("c"))
+
+    assert place.name in result.problem
+    assert names(result) == ["a"]
+    copies = [path for path in place.parent.iterdir() if "broken" in path.name]
+    assert [path.read_bytes() for path in copies] == [before]
+    assert sorted(names(shelf(trace).find())) == ["a", "b", "c"]
+    assert not shelf(trace).find().problem
+
+
+def test_side_car_that_cannot_be_written_is_reported_and_kept(trace: Path) -> None:
+    place = shelf(trace, is_beside=True).store(kept_of("a")).place
+    assert place is not None
+    before = place.read_bytes()
+    many = kept_of(*(f"mark {number}" for number in range(9)))
+
+    with small_files(len(before) + 9):
+        result = shelf(trace, is_beside=True)
+        with pytest.raises(WriteError):  # the profile is on the same full disk
+            result.store(many)
+
+    assert place.read_bytes() == before
+    assert names(shelf(trace).find()) == ["a"]
+
+
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
     shelf(trace, is_beside=True).store(kept_of("a"))
 
@@ -185,6 +243,8 @@ def test_folder_that_cannot_be_written_leaves_the_data_folder(
     store = shelf(trace, is_beside=True).store(kept_of("a"))
 
     assert store.is_elsewhere
+    assert side_car(trace).name in store.problem
+    assert not shelf(trace).store(kept_of("a")).problem
     assert not side_car(trace).exists()
     place = trace.parents[1] / "data"
     assert [read_bookmarks(p).bookmarks for p in place.iterdir()] == [store.bookmarks]  # type: ignore[union-attr]  # it is there

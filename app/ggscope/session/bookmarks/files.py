@@ -27,13 +27,13 @@ import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
-from ggscope.atomic_write import locked, make_folder, write_file
+from ggscope.atomic_write import copy_aside, locked, make_folder, write_file
 from ggscope.errors import TraceError, WriteError
 from ggscope.model.notes import color_key
-from ggscope.model.units import UNITS, TimeRange, Unit
+from ggscope.model.units import UNITS, TimeRange, Unit, format_counted
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
 from ggscope.session.bookmarks.fingerprint import Fingerprint, fingerprint, is_of
@@ -359,6 +359,8 @@ class SaveResult:
     stamp : of that file; see `stamp_of`.
     is_elsewhere : whether they should lie beside the trace and cannot.
     is_taken : whether that is for a file that lies there and is not theirs.
+    problem : a sentence on why they are not beside the trace, "" = they are, or a
+        file of that name is there, which `Found` reports.
     """
 
     bookmarks: BookmarkSet
@@ -367,6 +369,7 @@ class SaveResult:
     stamp: tuple[int, int, int] | None = None
     is_elsewhere: bool = False
     is_taken: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,13 +399,15 @@ class BookmarkStorage:
         except OSError:
             return Found()
         beside, foreign, problem = self._beside()
-        files = beside | self._in_folder(of)
-        n_bad = sum(file.n_bad for file in files.values())
-        if n_bad and not problem:
-            word = "entry" if n_bad == 1 else "entries"
+        in_folder, problem_in_folder = self._in_folder(of)
+        files = beside | in_folder
+        problem = problem or problem_in_folder
+        bad = next((path for path, file in files.items() if file.n_bad), None)
+        if bad is not None and not problem:
             problem = (
-                f"{n_bad} {word} of its bookmark file left out: they make no sense, or "
-                "are more than fit."
+                f"{format_counted(files[bad].n_bad, 'invalid bookmark')} of "
+                f"{one_line(bad.name)} not shown. The file is copied to "
+                f"{one_line(bad.name)}.broken before bookmarks are saved."
             )
         bookmarks = merged(BookmarkSet(), *(file.bookmarks for file in files.values()))
         return Found(bookmarks, of, next(iter(files), None), foreign, problem)
@@ -427,29 +432,48 @@ class BookmarkStorage:
         beside = side_car(self.path)
         can_write = self.is_beside and can_lie_beside(self.path)
         is_taken = can_write and os.path.lexists(beside) and not self._beside()[0]
+        problem = ""
         if can_write and not is_taken:
             try:
                 return self._write(beside, of, ours)
-            except WriteError:
+            except WriteError as error:
                 if self.folder is None:
                     raise
+                problem = str(error)
+        elif self.is_beside and not is_taken:
+            problem = f"{beside} cannot be written."
         if self.folder is None or not (os.path.exists(self.folder) or ours):
             return SaveResult(ours, of, None, None, self.is_beside, is_taken)
         make_folder(self.folder)
-        result = self._write(self.folder / _name_in_folder(of), of, ours)
-        return replace(result, is_elsewhere=self.is_beside, is_taken=is_taken)
+        result = self._write(None, of, ours)
+        if problem:
+            problem = f"Bookmarks are saved in your profile: {one_line(problem)}"
+        return replace(
+            result, is_elsewhere=self.is_beside, is_taken=is_taken, problem=problem
+        )
 
-    def _write(self, target: Path, of: Fingerprint, ours: BookmarkSet) -> SaveResult:
-        with locked(target.parent):
-            in_folder = self._in_folder(of)
+    def _write(
+        self, beside: Path | None, of: Fingerprint, ours: BookmarkSet
+    ) -> SaveResult:
+        """Write the file beside the trace; None = that in the user's folder."""
+        parent = self.folder if beside is None else beside.parent
+        assert parent is not None
+        with locked(parent):
+            in_folder, _ = self._in_folder(of)
+            target = beside or self._free_place(of, in_folder)
             files = self._beside()[0] | in_folder
             bookmarks = merged(ours, *(file.bookmarks for file in files.values()))
             current = files.get(target)
             is_same = current and (current.bookmarks, current.of) == (bookmarks, of)
             if not is_same and (bookmarks or current):
+                if current and current.n_bad:
+                    copy_aside(target)
                 write_file(target, to_bytes(bookmarks, of, self.unit, self.path.name))
-        for path in in_folder:  # from before the trace grew, or they lay beside it
+        for path, file in in_folder.items():
+            # From before the trace grew, or they lay beside it.
             if path != target:
+                if file.n_bad:
+                    copy_aside(path)
                 path.unlink(missing_ok=True)
         return SaveResult(bookmarks, of, target, stamp_of(target))
 
@@ -467,37 +491,52 @@ class BookmarkStorage:
             if file is None or self._matches(file):
                 return ({} if file is None else {path: file}), None, ""
         except BookmarkFileError as error:
-            reason = f"is not read as bookmarks: {error}. It stays as it is."
-            return {}, None, f"{path.name} {reason}"
+            return {}, None, _not_read(path.name, error)
         except OSError:
             return {}, None, ""
         return {}, file, ""
 
-    def _in_folder(self, of: Fingerprint) -> dict[Path, BookmarkFile]:
-        """Return the files of the user's folder about this trace.
+    def _in_folder(self, of: Fingerprint) -> tuple[dict[Path, BookmarkFile], str]:
+        """Return the files of the user's folder about this trace, and a problem.
 
         The same content comes first; a trace that has grown is found by its head.
         """
         if self.folder is None:
-            return {}
+            return {}, ""
         try:
-            names = [n for n in os.listdir(self.folder) if n.startswith(of.head + "-")]
+            names = [
+                n for n in os.listdir(self.folder)
+                if n.startswith(of.head + "-") and n.endswith(".json")
+            ]  # fmt: skip
         except OSError:
-            return {}
+            return {}, ""
         files: dict[Path, BookmarkFile] = {}
+        problem = ""
         names = [_name_in_folder(of), *sorted(names)]
         for name in islice(dict.fromkeys(names), _MAX_CANDIDATES):
             try:
                 file = read_bookmarks(self.folder / name)
                 if file is not None and self._matches(file):
                     files[self.folder / name] = file
-            except (BookmarkFileError, OSError):
+            except BookmarkFileError as error:
+                problem = problem or _not_read(str(self.folder / name), error)
+            except OSError:
                 continue
-        return files
+        return files, problem
+
+    def _free_place(self, of: Fingerprint, files: Mapping[Path, BookmarkFile]) -> Path:
+        """Return the file in the user's folder to write: none that cannot be read."""
+        assert self.folder is not None
+        paths = (self.folder / _name_in_folder(of, number) for number in count(1))
+        return next(p for p in paths if p in files or not os.path.lexists(p))
 
 
-def _name_in_folder(of: Fingerprint) -> str:
-    return f"{of.head}-{of.digest}.json"
+def _name_in_folder(of: Fingerprint, number: int = 1) -> str:
+    return f"{of.head}-{of.digest}{f'-{number}' if number > 1 else ''}.json"
+
+
+def _not_read(name: str, error: BookmarkFileError) -> str:
+    return f"{one_line(name)} is not read as bookmarks: {error}. It stays as it is."
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:

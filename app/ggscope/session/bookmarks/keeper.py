@@ -77,6 +77,8 @@ class BookmarkKeeper(QObject):
         self._stamp: tuple[int, int, int] | None = None
         self._is_found = self._is_taking = self._is_keeping = self._is_due = False
         self._is_lost = False
+        self._problem = ""
+        """Why bookmarks are not beside the trace, as it was shown last."""
         self._has_asked = False
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -143,7 +145,7 @@ class BookmarkKeeper(QObject):
             if is_taken:
                 text += "; another file next to the trace has their name"
             elif is_elsewhere:
-                text += "; the folder of the trace is not writable"
+                text += "; the file next to the trace cannot be written"
         self._session.bookmarks.set_location(text if self._known else "")
 
     # -- finding -------------------------------------------------------------
@@ -332,6 +334,9 @@ class BookmarkKeeper(QObject):
             self._watch.start()
         self._take(merged(self._ours(), result.bookmarks))
         self._say_place(result.is_elsewhere, result.is_taken)
+        if result.problem and result.problem != self._problem:
+            self.message_requested.emit(result.problem, "", None)
+        self._problem = result.problem
         self._keep_again()
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
