@@ -25,7 +25,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
-from ggscope.model.units import Clock
+from ggscope.model.units import Clock, TimeRange
 
 OPS = OpTable(
     "test-12",
@@ -201,12 +201,13 @@ def overlapping_trace(seed: int = 0, n: int = 100, *, span: int = 1000) -> Trace
 
 
 def slowed(trace: Trace, factor: int) -> Trace:
-    """Return a trace all of whose times are multiplied."""
-    s = trace.spans
+    """Return a trace all of whose spans and waits are multiplied, and its extent."""
+    s, extent = trace.spans, trace.extent
     wait = None if s.wait is None else (s.wait * factor).astype(np.uint32)
     spans = replace(s, start=s.start * factor, end=s.end * factor, wait=wait)
     freeze(spans)
-    return replace(trace, spans=spans)
+    whole = TimeRange(extent.start * factor, extent.end * factor)
+    return replace(trace, spans=spans, extent=whole)
 
 
 def llama_like_trace(tokens: int = 4, layers: int = 4, threads: int = 2) -> Trace:

@@ -55,11 +55,12 @@ class Side:
 
     Attributes
     ----------
-    ticks : of each run; None where a run has no known time for the group.
+    ticks : of each run, means over threads with a fraction; None where a run has no
+        known time for the group.
     rates : bytes per tick of each run; None where not known.
     """
 
-    ticks: tuple[int | None, ...]
+    ticks: tuple[float | None, ...]
     rates: tuple[float | None, ...]
 
     @property
@@ -69,7 +70,7 @@ class Side:
 
     @property
     def value(self) -> float | None:
-        """Median over the runs that have the group; a whole number of one run."""
+        """Median over the runs that have the group; of one run its own time."""
         known = [ticks for ticks in self.ticks if ticks is not None]
         if len(known) < 2:
             return known[0] if known else None
@@ -77,7 +78,7 @@ class Side:
         return int(middle) if middle.is_integer() else middle
 
     @property
-    def spread(self) -> tuple[int, int] | None:
+    def spread(self) -> tuple[float, float] | None:
         """Least and most over at least two runs; None of fewer."""
         known = [ticks for ticks in self.ticks if ticks is not None]
         return (min(known), max(known)) if len(known) > 1 else None
@@ -351,7 +352,7 @@ def _measure(tables: Sequence[dict[str, StatRow]], by: By) -> Measure:
 
 
 def _of_times(
-    key: str, ticks: Sequence[int | None], n_a: int, tolerance: Tolerance
+    key: str, ticks: Sequence[float | None], n_a: int, tolerance: Tolerance
 ) -> CompareRow:
     no_rates = (None,) * len(ticks)
     a = Side(tuple(ticks[:n_a]), no_rates[:n_a])
@@ -390,31 +391,37 @@ def _parts(
     )
 
 
-def _parts_of_run(trace: Trace, blocks: SpanBlocks) -> dict[str, int]:
+def _parts_of_run(trace: Trace, blocks: SpanBlocks) -> dict[str, float]:
     times = thread_times(trace, blocks=blocks)
     n = len(times.lanes)
     known = [lane for lane in times.lanes if lane.busy is not None]
-    mine: dict[str, int] = {}
+    mine: dict[str, float] = {}
     if n and len(known) == n:
-        mine["work"] = sum(lane.busy or 0 for lane in known) // n
+        mine["work"] = _mean(sum(lane.busy or 0 for lane in known), n)
         if all(lane.wait is not None for lane in known):
-            mine["waiting at barriers"] = sum(lane.wait or 0 for lane in known) // n
+            waits = sum(lane.wait or 0 for lane in known)
+            mine["waiting at barriers"] = _mean(waits, n)
         if all(lane.is_measured and lane.idle is not None for lane in known):
-            mine["idle"] = sum(lane.idle or 0 for lane in known) // n
+            mine["idle"] = _mean(sum(lane.idle or 0 for lane in known), n)
     return mine
 
 
-def _parts_of_tokens(trace: Trace, run: AlignedRun) -> dict[str, int]:
+def _parts_of_tokens(trace: Trace, run: AlignedRun) -> dict[str, float]:
     times = thread_parts(trace, run, run.is_matched & run.bars.is_timed)
     if times is None:
         return {}
     n = times.n_lanes
-    mine = {"work": times.work // n}
+    mine = {"work": _mean(times.work, n)}
     if times.wait is not None:
-        mine["waiting at barriers"] = times.wait // n
+        mine["waiting at barriers"] = _mean(times.wait, n)
     if times.tells_idle:
-        mine["idle"] = times.idle // n
+        mine["idle"] = _mean(times.idle, n)
     return mine
+
+
+def _mean(total: int, n: int) -> float:
+    """Return a mean, a whole number where it is one; of twice the total, twice it."""
+    return total // n if total % n == 0 else total / n
 
 
 def _is_noise(a: Side, b: Side, tolerance: Tolerance) -> bool | None:

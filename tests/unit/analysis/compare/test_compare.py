@@ -55,6 +55,7 @@ def test_twice_the_durations_are_exactly_100_percent_more(name, by):
         assert timed
         assert comparison.whole.relative == 1.0
     assert comparison.elapsed.relative == 1.0
+    assert all(part.relative == 1.0 for part in comparison.parts if part.a.value)
 
 
 def test_the_largest_effect_comes_first():
