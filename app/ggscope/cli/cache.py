@@ -63,7 +63,7 @@ def _print(
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
     if not reads.curve.n_reads:
-        output.emit(one_line(". ".join(no_reads_text(trace))))
+        output.emit(one_line(". ".join(no_reads_text(trace, reads))))
     elif arguments.cache_size:
         for one in given:
             for line in answer_text(reads, one):

@@ -127,14 +127,25 @@ def no_accesses_text(trace: Trace) -> tuple[str, str]:
     )
 
 
-def no_reads_text(trace: Trace) -> tuple[str, str]:
-    """Return why no read of the model can be counted: a headline, and what to do."""
+def no_reads_text(trace: Trace, reads: WhatIf | None = None) -> tuple[str, str]:
+    """Return why no read of the model can be counted: a headline, and what to do.
+
+    Parameters
+    ----------
+    reads : the answer without a read; None = not there yet.
+    """
     if trace.importance is not None and not len(trace.spans):
         return (
             "Counts have no order",
             "An importance matrix counts choices of experts; what a cache would hit "
             "depends on their order. What pinning serves follows from counts alone: "
             "Experts, chart “coverage”.",
+        )
+    chosen = None if reads is None else reads.chosen
+    if chosen is not None and not chosen.sequence.n_lost:
+        return (
+            "No choices of experts",
+            "None that was used lies in this range; choices without times lie in none.",
         )
     if implies_reads(trace):
         return (

@@ -586,7 +586,7 @@ def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure
     def draw(look: FigureStyle) -> RenderedFigure:
         result = what_if(trace, options.visible, with_row_reads=options.with_row_reads)
         if not result.curve.n_reads:
-            raise NothingToDrawError(": ".join(no_reads_text(trace)))
+            raise NothingToDrawError(": ".join(no_reads_text(trace, result)))
         capacity = -1 if options.capacity is None else int(options.capacity)
         scene = CacheScene(
             result, 1200.0, 520.0, theme_named(look.theme), look.scale,

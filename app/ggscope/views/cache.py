@@ -256,7 +256,7 @@ class CacheView(PaintedView):
         """Return why there is no chart: a title and a hint."""
         if trace.is_unread or self.is_computing("cache"):
             return "Reading accesses…", ""
-        return no_reads_text(trace)
+        return no_reads_text(trace, self.what_if)
 
     def _copy(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)

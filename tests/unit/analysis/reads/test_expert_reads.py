@@ -17,6 +17,7 @@ from ggscope.analysis.reads.what_if import WhatIf, answer, what_if
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.descriptions.reads import answer_text, no_reads_text, rests_on
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.experts.moe_csv import MoeCsvReader
 from reads_builder import moe_reads
 from side_files import read_text
@@ -184,6 +185,15 @@ def test_choices_without_sizes_ask_for_the_model(tmp_path):
     title, hint = no_reads_text(trace)
     assert title == "No sizes of experts"
     assert "Add the model" in hint
+
+
+def test_choices_without_times_lie_in_no_range(tmp_path):
+    trace = route_trace(tmp_path, choices(1), {0: 10, 1: 10, 2: 10})
+
+    result = what_if(trace, TimeRange(0, 1 << 60))
+
+    assert result.curve.n_reads == result.sequence.n_lost == 0
+    assert no_reads_text(trace, result)[0] == "No choices of experts"
 
 
 def test_sizes_of_some_layers_only_count_the_rest_as_lost(tmp_path):

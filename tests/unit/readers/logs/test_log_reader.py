@@ -149,6 +149,27 @@ def test_lines_are_done_where_no_piece_waits_for_its_rest(tags):
     assert lines_done(data, False) in {0, expected} | set(ends[:-1].tolist())
 
 
+@given(
+    st.lists(
+        st.binary(max_size=40)
+        | st.sampled_from([
+            b"2026-11-26T12:00:00.123456789Z stderr P x\n", b" stdout P", b"\n",
+            b"2026-11-26T12:00:00.123456789+01:00 stdout F:P:F\n",
+        ]),
+        max_size=8,
+    ),
+    st.booleans(),
+)  # fmt: skip
+def test_end_of_lines_in_any_bytes_is_one(parts, is_start):
+    data = b"".join(parts)
+    data = data[: data.rfind(b"\n") + 1]
+
+    n = lines_done(np.frombuffer(data, np.uint8), is_start)
+
+    assert 0 <= n <= len(data)
+    assert not n or data[n - 1 : n] == b"\n"
+
+
 def test_end_within_a_log_is_known_behind_whole_lines_of_both_streams():
     time = b"2026-11-26T12:00:00.123456789Z"
     whole = time + b" stderr F a\n", time + b" stdout F a\n"
