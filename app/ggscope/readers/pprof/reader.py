@@ -22,7 +22,7 @@ from ggscope.readers.common.stacks import (
     warn_of_depth,
 )
 from ggscope.readers.common.weight_units import WEIGHTS, kind_of, ticks_of, unit_of
-from ggscope.readers.pprof import INFO
+from ggscope.readers.pprof import GZIP, INFO
 from ggscope.readers.pprof.message import (
     MAX_BYTES,
     MAX_RATIO,
@@ -97,7 +97,8 @@ class PprofReader:
         if not message.samples or not message.types:
             raise CorruptError(
                 "there is no sample in it.",
-                offset=max(message.cut_at, 0),
+                # A place in what is unpacked is none in the file.
+                offset=0 if packed.startswith(GZIP) else max(message.cut_at, 0),
                 hint="Is this a profile of pprof?",
             )
         builder = TraceBuilder()

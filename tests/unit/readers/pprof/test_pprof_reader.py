@@ -13,7 +13,9 @@ from flame import own_of, problems, weights_of
 from ggscope.errors import CorruptError, LimitExceededError, ReadError
 from ggscope.readers.api import ReadContext
 from ggscope.readers.pprof import message
+from ggscope.readers.pprof.reader import PprofReader
 from ggscope.readers.registry import open_trace
+from ggscope.readers.source import Source
 from oracles.stack_spans import by_weight
 from stack_files import block, number, packed
 
@@ -47,6 +49,19 @@ def profile(*samples: bytes, types=((1, 2),), texts=_TEXTS) -> bytes:
 
 def sample(locations, values) -> bytes:
     return block(1, packed(locations)) + block(2, packed(values))
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_profile_without_samples_is_refused_at_a_place_of_the_file(is_packed, tmp_path):
+    texts = (*_TEXTS, "x" * 500)
+    data = profile(texts=texts) + b"\x12\x7f"  # a sample that is cut
+    path = tmp_path / "x.pprof"
+    path.write_bytes(gzip.compress(data) if is_packed else data)
+
+    with Source(path) as source, pytest.raises(CorruptError) as refused:
+        PprofReader().read(source, ReadContext())
+
+    assert refused.value.offset == (0 if is_packed else len(data) - 2)
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
