@@ -20,10 +20,23 @@ from ggscope.analysis.statistics.scan import SpanScope
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
 from ggscope.model.selection import By, Filter, Selection, SpanGroup
 from ggscope.model.tables import I64, Phase, Quality, Spans, empty, quality_of
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 _TOKEN = re.compile(r"(?:(prefill|decode) )?(\d+)")
 _PHASES = {"prefill": Phase.PROMPT, "decode": Phase.GENERATE}
+
+
+def group_of_span(trace: Trace, by: By, span: int) -> str | None:
+    """Return the key of the group that statistics count a span in.
+
+    None where that is no group, or several.
+    """
+    groups = grouping(trace, by)
+    of_span = np.unique(groups.of(np.array([span], np.int64)).group)
+    if len(of_span) != 1 or of_span[0] < 0:
+        return None
+    return groups.label(int(of_span[0]))
 
 
 def spans_of_group(

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, ClassVar
 
-from PySide6.QtCore import QEvent, QPointF, QSignalBlocker, Qt
+from PySide6.QtCore import QEvent, QPointF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
@@ -109,9 +109,10 @@ class TimelinesPane(PaintedView):
     offset : ticks that B's clock is ahead.
     token : number of the matched token that both are aligned by, or were brought to.
     anchor_box : by what they are aligned.
-    select_in_b : selects a span in the tab of B; None = B is in none.
     index_of : returns the index of a trace: that of its tab, where it is in one.
     """
+
+    span_clicked = Signal(int, int)  # side, span
 
     draw_scene = staticmethod(compose_timelines)
     passing: ClassVar = {"cursor_tick": None}
@@ -128,13 +129,13 @@ class TimelinesPane(PaintedView):
         self._lane_state = LaneState()
         self._layouts: tuple[LaneLayout, ...] = ()
         self._highlighted: tuple[HighlightedSpans, HighlightedSpans] | None = None
+        self._group: SpanGroup | None = None
         self._scroll = [0.0, 0.0]
         self._cursor: int | None = None
         self._hover = (-1, -1)
         self._selected_b = Selection()
         self._is_new = True
         self._pointed = _A
-        self.select_in_b: Callable[[int], None] | None = None
         self.index_of: Callable[[Trace], TraceIndex] = TraceIndex
         self._gestures = TimelinesGestures(self)
         self._make_controls()
@@ -244,9 +245,15 @@ class TimelinesPane(PaintedView):
         if self._prepared is not None and not self.isHidden():
             self.set_visible(visible)
 
+    def highlight(self, group: SpanGroup | None) -> None:
+        """Highlight the spans of a group in both; of a selected one they are anyway."""
+        if group != self._group:
+            self._group = group
+            self._on_selection()
+
     def _on_selection(self, _: object = None) -> None:
-        """Light the spans of a selected group in both."""
-        group = self.session.selection.current.group
+        """Highlight the spans of a selected group in both."""
+        group = self.session.selection.current.group or self._group
         self._highlighted = None
         self.cancel(_HIGHLIGHT_KEY)
         if group is not None and self._indexes is not None and self.isVisible():
@@ -490,20 +497,24 @@ class TimelinesPane(PaintedView):
         self.repaint_picture()
 
     def click(self, x: float, y: float) -> None:
-        """Select the span there in its tab; open or close a group of lanes."""
+        """Select the span there in its tab; open or close a group of lanes.
+
+        `span_clicked` tells it to whoever knows the groups of both sides.
+        """
         side, hit = self.hit(x, y)
         if hit.in_header and hit.box is not None and hit.box.lane is None:
             self.toggle_group(hit.box.group)
         elif side == _A:
             if hit.span >= 0:
                 self.session.selection.select_span(hit.span, reveal=False)
+                self.span_clicked.emit(_A, hit.span)
             elif not hit.in_header:
                 self.session.clear_selection()
         else:
             ids = (hit.span,) if hit.span >= 0 else ()
             self._selected_b = Selection("spans", ids) if ids else Selection()
-            if ids and self.select_in_b is not None:
-                self.select_in_b(hit.span)
+            if ids:
+                self.span_clicked.emit(_B, hit.span)
             self.repaint_picture()
 
     def toggle_group(self, group: str) -> None:

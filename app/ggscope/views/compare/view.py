@@ -19,6 +19,7 @@ from ggscope.analysis.compare.compare import (
 from ggscope.analysis.compare.matching import ShareRow
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.grouping import has_groups
+from ggscope.analysis.statistics.members import group_of_span
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.compare import (
     MEASURES,
@@ -66,6 +67,8 @@ from ggscope.views.compare.timelines import TimelinesPane
 MAX_ROWS = 500
 """More groups than a person reads; those of largest change are shown."""
 _KEY, _READ_KEY, _MORE_KEY = "compare", "compare-read", "compare-read-more"
+_GROUP_KEY = "compare-group"
+_A, _B = 0, 1
 _MAX_TITLE = 40
 _LOW_PX = 240
 """In lower panes pictures take the place of the sentence above them."""
@@ -642,7 +645,8 @@ class CompareView(View):
 
     def _make_timelines(self) -> QWidget:
         page = TimelinesPane(self.session, self.theme, self)
-        page.select_in_b, page.index_of = self._select_in_b, self._index_of
+        page.index_of = self._index_of
+        page.span_clicked.connect(self._on_span_clicked)
         return page
 
     def _make_unmatched(self) -> QWidget:
@@ -695,11 +699,13 @@ class CompareView(View):
         keys = {row.key for row in rows}
         return self._row_key if self._row_key in keys else rows[0].key
 
-    def _select_in_b(self, span: int) -> None:
-        """Select a span in the tab of B, where it is in one."""
+    def _on_span_clicked(self, side: int, span: int) -> None:
+        """Select a span of B in its tab, and the group of a span on the other side."""
         session = None if self._tab is None else self._tab()
-        if session is not None:
+        if side == _B and session is not None:
             session.selection.select_span(span)
+        other = session if side == _A else self.session
+        self._find_group(side, span, None if other is None else weakref.ref(other))
 
     def _index_of(self, trace: Trace) -> TraceIndex:
         """Return the index of a trace of B: that of its tab, or a new one."""
@@ -767,9 +773,52 @@ class CompareView(View):
             self.session.selection.select_group(group)
             self.session.linking.show_longest()
 
+    def _find_group(
+        self, side: int, span: int, other: "weakref.ref[Session] | None" = None
+    ) -> None:
+        """Mark the row of a span's group, on a worker.
+
+        Parameters
+        ----------
+        other : where the group is selected then.
+        """
+        shown = self._shown
+        if shown is None:
+            return
+        trace = (shown.runs_a if side == _A else shown.runs_b)[0]
+        by = shown.comparison.by
+        self.session.tasks.run(
+            _GROUP_KEY,
+            partial(_group_of, trace, by, span),
+            partial(self._on_group, by, other),
+            title="Finding the group of a span",
+        )
+
+    def _on_group(
+        self, by: By, other: "weakref.ref[Session] | None", key: str | None
+    ) -> None:
+        shown, session = self._shown, None if other is None else other()
+        if self.is_released or shown is None or shown.comparison.by != by:
+            return
+        group = None if key is None else SpanGroup(by, key)
+        self._show_group(group)
+        is_on_both = any(row.key == key for row in shown.comparison.rows)
+        if group is not None and session is not None and is_on_both:
+            session.selection.select_group(group)
+
     def _mark_group(self, _: object = None) -> None:
-        """Select the row of the selected group, wherever it is now."""
-        group, table = self.session.selection.current.group, self.table
+        """Mark the row of the selected group, or of the group of the selected span."""
+        selection = self.session.selection.current
+        self.session.tasks.cancel(_GROUP_KEY)
+        self._show_group(selection.group)
+        if selection.table == "spans" and len(selection.ids) == 1 and self.isVisible():
+            self._find_group(_A, selection.ids[0])
+
+    def _show_group(self, group: SpanGroup | None) -> None:
+        """Select the row of a group, wherever it is now, and highlight its spans."""
+        timelines, table = self._pages.get("timelines"), self.table
+        if isinstance(timelines, TimelinesPane):
+            timelines.highlight(group)
         groups = [self.group_at(row) for row in range(self.model.rowCount())]
         row = -1 if group is None or group not in groups else groups.index(group)
         self._is_marking = True
@@ -778,6 +827,11 @@ class CompareView(View):
         elif row >= 0 and row not in table.selected_rows():
             table.selectRow(row)
         self._is_marking = False
+
+
+def _group_of(trace: Trace, by: By, span: int, watcher: Watcher) -> str | None:
+    watcher.progress(0, 1)
+    return group_of_span(trace, by, span)
 
 
 def _short(title: str) -> str:
