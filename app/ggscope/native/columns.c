@@ -94,6 +94,13 @@ static inline int64_t id_of(const Row *r, int64_t i)
     return r->id_bytes == 4 ? ((const int32_t *)r->ids)[i] : ((const int64_t *)r->ids)[i];
 }
 
+/* An id is read where all else of a column is known: a step too late to wait for it. */
+ALWAYS_INLINE void prefetch_id(const Row *r, int64_t i)
+{
+    if (r->ids)
+        PREFETCH((const char *)r->ids + i * r->id_bytes);
+}
+
 static inline int is_kept(const Row *r, int64_t i) { return !r->keep || r->keep[i]; }
 
 /* The end of column k: behind its one tick where it has no width. */
@@ -336,16 +343,21 @@ static void put_parts(const Row *r, const Columns *o, int64_t k, int64_t width,
             o->ticks[r->names[c] * o->px + k] += sums[c] - (before ? before[c] : 0);
         return;
     }
-    const int64_t n = o->n_levels;
+    const int64_t n = o->n_levels, first = k * n;
     const double per_tick = levels_per_tick(o, width);
-    uint16_t levels[MAX_LEVELS + AT_ONCE];
+    /* What is filled behind a column is of the next ones, which are written later; those
+     * of the last ones would be of another row. */
+    const int has_next = first + n + AT_ONCE <= o->px * n;
+    uint16_t last[MAX_LEVELS + AT_ONCE];
+    uint16_t *levels = has_next ? o->levels + first : last;
     int64_t at = 0, total = 0;
     for (int64_t c = low; c < high; c++) {
         total += sums[c] - (before ? before[c] : 0);
         at = fill(levels, at, level_of(total, per_tick, n), (uint16_t)r->names[c]);
     }
     fill(levels, at, n, FREE);
-    memcpy(o->levels + k * n, levels, (size_t)n * sizeof *levels);
+    if (!has_next)
+        memcpy(o->levels + first, last, (size_t)n * sizeof *last);
 }
 
 /* The same where all of a column is of one category, or of the one that it will have. */
@@ -498,6 +510,7 @@ ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64
     for (int64_t k = 0; k < px; k++) {
         const int64_t a = edges[k], b = stop_of(edges, k);
         int64_t j = i, total = 0, count = 0, first = -1;
+        prefetch_id(r, i);
         for (; j < n && start[j] < b; j++) {
             /* No branch: what a filter keeps is hard to foretell. */
             const int64_t kept = filtered ? keep[j] != 0 : 1;
@@ -581,6 +594,7 @@ ALWAYS_INLINE void prefetch_block(const Row *r, int64_t block)
     PREFETCH(r->start + at + STEP / 2);
     PREFETCH(r->end + at);
     PREFETCH(r->end + at + STEP / 2);
+    prefetch_id(r, at + STEP / 2);
     if (r->keep) {
         PREFETCH(r->keep + at);
         PREFETCH(r->kept + block);

@@ -214,6 +214,7 @@ class DisplayList:
     batches : in drawing order.
     still : what does not change from picture to picture, None = nothing that is known.
     spots : what can be pointed at, in figures.
+    covered : what opaque batches cover as a whole: it needs no background.
     """
 
     width: float
@@ -223,6 +224,21 @@ class DisplayList:
     batches: tuple[Batch, ...] = field(default_factory=tuple)
     still: StaticLayer | None = None
     spots: tuple[HitRegions, ...] = ()
+    covered: Clip | None = None
+
+    def bare(self) -> list[Clip]:
+        """Return where the background may be seen, as rectangles side by side."""
+        covered = self.covered
+        if covered is None:
+            return [Clip(0.0, 0.0, self.width, self.height)]
+        left, right = covered.x, covered.x + covered.width
+        top, bottom = covered.y, covered.y + covered.height
+        return [
+            Clip(0.0, 0.0, self.width, top),
+            Clip(0.0, top, left, bottom - top),
+            Clip(right, top, self.width - right, bottom - top),
+            Clip(0.0, bottom, self.width, self.height - bottom),
+        ]
 
 
 Values = npt.ArrayLike

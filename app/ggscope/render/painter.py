@@ -25,7 +25,6 @@ from PySide6.QtGui import (
 )
 
 from ggscope.render.batch import (
-    Align,
     AreaBatch,
     Batch,
     Clip,
@@ -38,14 +37,7 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
-from ggscope.render.text_metrics import (
-    baseline_shift,
-    elided,
-    font,
-    isolated,
-    text_width,
-)
-from ggscope.sanitize import one_line
+from ggscope.render.text_metrics import font, placed_text
 
 if TYPE_CHECKING:
     from ggscope.render.static_layer import StaticLayerCache
@@ -102,9 +94,10 @@ def paint(
     if not (painter.transform().isIdentity() and float(picture.scale).is_integer()):
         layer = None
     if layer is None or layer.area is not None:
-        painter.fillRect(
-            QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
-        )
+        for area in picture.bare():
+            if area.width > 0 and area.height > 0:
+                rect = QRectF(area.x, area.y, area.width, area.height)
+                painter.fillRect(rect, color_of(picture.background))
     painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
     shapes: _Shapes | None = None
     if vector:
@@ -206,14 +199,14 @@ def _draw_rects(
     if not len(batch.fill):
         return
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, batch.radius > 0)
-    place = np.stack(
-        [batch.x0, batch.y0, batch.x1 - batch.x0, batch.y1 - batch.y0], axis=1
-    )
-    n = len(place)
-    border = np.zeros(n, np.uint32) if batch.border is None else batch.border
-    pattern = np.zeros(n, np.uint8) if batch.pattern is None else batch.pattern
-    for rows, look in _groups(batch.fill, border, pattern):
-        fill, edge, kind = look
+    place = _places(batch.x0, batch.y0, batch.x1 - batch.x0, batch.y1 - batch.y0)
+    columns: list[npt.NDArray[np.generic]] = [batch.fill]
+    columns += [] if batch.border is None else [batch.border]
+    columns += [] if batch.pattern is None else [batch.pattern]
+    for rows, look in _groups(*columns):
+        fill, *others = look
+        kind = 0 if batch.pattern is None else others.pop()
+        edge = others.pop() if others else 0
         if batch.radius > 0:
             _draw_rounded(place[rows], fill, edge, batch.radius, painter)
             continue
@@ -240,13 +233,26 @@ def _draw_rects(
             _fill(painter, _edges(place[rows]), QBrush(color_of(edge)))
 
 
+def _places(*columns: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return four numbers of each shape side by side, in the doubles that Qt takes."""
+    place = np.empty((len(columns[0]), 4))
+    for i, column in enumerate(columns):
+        place[:, i] = column
+    return place
+
+
 def _groups(
     *columns: npt.NDArray[np.generic],
-) -> Iterator[tuple[npt.NDArray[np.intp], tuple[int, ...]]]:
+) -> Iterator[tuple[npt.NDArray[np.intp] | slice, tuple[int, ...]]]:
     """Yield (rows, values) for each distinct combination, in order of first use."""
+    if not len(columns[0]):
+        return
     if len(columns[0]) <= _FEW_SHAPES:
         groups: dict[tuple[int, ...], list[int]] = {}
-        looks = zip(*(column.tolist() for column in columns), strict=True)
+        looks = list(zip(*(column.tolist() for column in columns), strict=True))
+        if looks.count(looks[0]) == len(looks):
+            yield slice(None), looks[0]
+            return
         for row, look in enumerate(looks):
             groups.setdefault(look, []).append(row)
         for look, some in groups.items():
@@ -264,14 +270,14 @@ def _groups(
         yield rows, tuple(int(column[rows[0]]) for column in columns)
 
 
-def _inner(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _inner(place: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return rectangles without their one pixel border; never of negative size."""
-    inner = place + np.array([1, 1, -2, -2], np.float32)
+    inner: npt.NDArray[np.float64] = place + np.array([1.0, 1.0, -2.0, -2.0])
     inner[:, 2:] = np.maximum(inner[:, 2:], 0)
     return inner
 
 
-def _edges(place: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _edges(place: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return four one pixel wide rectangles per rectangle: its border."""
     x, y, w, h = place.T
     one = np.ones_like(x)
@@ -305,7 +311,7 @@ def _first(numbers: npt.NDArray[np.float64], kind: type[QRectF | QLineF]) -> Any
 
 
 def _draw_rounded(
-    place: npt.NDArray[np.float32],
+    place: npt.NDArray[np.float64],
     fill: int,
     edge: int,
     radius: float,
@@ -361,13 +367,13 @@ def _pattern_brush(
 
 
 def pattern_marks(
-    place: npt.NDArray[np.float32], pattern: Pattern
+    place: npt.NDArray[np.float64], pattern: Pattern
 ) -> npt.NDArray[np.float64] | None:
     """Return the lines or dots of a pattern in rectangles, float64[n, 4].
 
     Parameters
     ----------
-    place : float32[m, 4], x, y, width, height.
+    place : float64[m, 4], x, y, width, height.
 
     Returns
     -------
@@ -375,7 +381,7 @@ def pattern_marks(
     than a file should hold.
     """
     step = HATCH_PERIOD[pattern]
-    x, y, width, height = place.astype(np.float64).T
+    x, y, width, height = place.T
     if pattern is Pattern.DOTTED:
         if (width * height).sum() / step**2 > MAX_BOXES:
             return None
@@ -562,28 +568,29 @@ def _draw_lines(batch: LineBatch, painter: QPainter) -> None:
         _draw_straight(batch, painter)
         return
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, not straight.all())
-    place = np.stack([batch.x0, batch.y0, batch.x1, batch.y1], axis=1)
+    place = _places(batch.x0, batch.y0, batch.x1, batch.y1)
     for rows, (color,) in _groups(batch.color):
         pen = QPen(color_of(color), batch.width)
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         if batch.dashed:
             pen.setDashPattern([DASH_PX / batch.width, DASH_PX / batch.width])
         painter.setPen(pen)
-        lines = place[rows].astype(np.float64)
+        lines = place[rows]
         painter.drawLines(_first(lines, QLineF), len(lines))
 
 
 def _draw_straight(batch: LineBatch, painter: QPainter) -> None:
     """Draw upright and level lines as rectangles: exact at every scale."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
-    upright = batch.x0 == batch.x1
-    start = np.stack([batch.x0, batch.y0], axis=1)
-    stop = np.stack([batch.x1, batch.y1], axis=1)
-    low, size = np.minimum(start, stop), np.abs(stop - start)
+    is_upright = batch.x0 == batch.x1
     # As wide as the line is, to either side of where it runs.
-    across = np.stack([upright, ~upright], axis=1)
-    half = np.float32(batch.width / 2)
-    place = np.concatenate([low - across * half, size + across * (2 * half)], axis=1)
+    width = np.float32(batch.width)
+    across, along = np.where(is_upright, width, 0), np.where(is_upright, 0, width)
+    left, top = np.minimum(batch.x0, batch.x1), np.minimum(batch.y0, batch.y1)
+    place = _places(
+        left - across / 2, top - along / 2,
+        np.abs(batch.x1 - batch.x0) + across, np.abs(batch.y1 - batch.y0) + along,
+    )  # fmt: skip
     for rows, (color,) in _groups(batch.color):
         if color >> 24:
             _fill(painter, place[rows], QBrush(color_of(color)))
@@ -687,25 +694,14 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if item.clip is not clip:
             clip = item.clip
             _set_clip(painter, clip)
-        text, face, size = item.text, item.face, item.size
-        if item.width > 0:
-            text = elided(text, face, size, int(item.width))
-        else:
-            text = one_line(text)
+        face, size = item.face, item.size
+        text, dx, dy = placed_text(item.text, face, size, item.width, item.align)
         if not text:
             continue
-        x = item.x
-        if item.align is not Align.LEFT:
-            width = text_width(text, face, size)
-            x -= width if item.align is Align.RIGHT else width / 2
         if letters != (face, size):
             letters = (face, size)
             painter.setFont(font(face, size))
         if color != item.color:
             color = item.color
             painter.setPen(color_of(item.color))
-        if not text.isascii():
-            text = isolated(text)
-        painter.drawText(
-            QPointF(round(x), round(item.y + baseline_shift(face, size))), text
-        )
+        painter.drawText(QPointF(round(item.x - dx), round(item.y + dy)), text)

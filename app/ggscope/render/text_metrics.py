@@ -9,7 +9,7 @@ from functools import lru_cache
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF, QGuiApplication
 
-from ggscope.render.batch import Face
+from ggscope.render.batch import Align, Face
 from ggscope.sanitize import one_line
 
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
@@ -76,6 +76,27 @@ def elided(text: str, face: Face, size: float, width: int) -> str:
     return short if len(short) > _MIN_LETTERS else ""
 
 
+@lru_cache(maxsize=16384)
+def placed_text(
+    text: str, face: Face, size: float, width: float, align: Align
+) -> tuple[str, float, float]:
+    """Return what is drawn of a text, and how its origin lies to where the text is.
+
+    Returns
+    -------
+    The text on one line, shortened to `width` where that is above 0, "" where nothing
+    useful fits; how far its origin is to the left of the place that it is aligned at,
+    and how far its baseline is below the middle of its line.
+    """
+    text = elided(text, face, size, int(width)) if width > 0 else one_line(text)
+    dx = 0.0
+    if align is not Align.LEFT:
+        dx = text_width(text, face, size) / (1 if align is Align.RIGHT else 2)
+    if not text.isascii():
+        text = isolated(text)
+    return text, dx, baseline_shift(face, size)
+
+
 def isolated(text: str) -> str:
     """Return `text` with runs from right to left isolated from the text around."""
     return _RIGHT_TO_LEFT.sub(rf"{ISOLATE}\g<0>{END_ISOLATE}", text)
@@ -100,6 +121,7 @@ QT_TEXT = QtTextMeasurer()
 
 
 def clear_text_caches() -> None:
-    """Drop the cached widths of texts."""
+    """Drop the cached widths and places of texts."""
     elided.cache_clear()
+    placed_text.cache_clear()
     text_width.cache_clear()

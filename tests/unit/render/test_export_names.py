@@ -74,10 +74,11 @@ def test_svg_is_xml(
         width = text_metrics.text_width.__wrapped__
         elided = text_metrics.elided.__wrapped__
         monkeypatch.setattr(text_metrics.QtTextMeasurer, "width", staticmethod(width))
-        for module in (painter, text_metrics):
-            monkeypatch.setattr(module, "one_line", str)
-            monkeypatch.setattr(module, "elided", elided)
-            monkeypatch.setattr(module, "text_width", width)
+        monkeypatch.setattr(text_metrics, "one_line", str)
+        monkeypatch.setattr(text_metrics, "elided", elided)
+        monkeypatch.setattr(text_metrics, "text_width", width)
+        placed_text = text_metrics.placed_text.__wrapped__
+        monkeypatch.setattr(painter, "placed_text", placed_text)
 
     export(name, traces[reader], target, title=title)
 

@@ -702,7 +702,20 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         tuple(batches),
         still,
         spots,
+        None if scene.is_figure else _covered(geometry, fixed, body),
     )
+
+
+def _covered(
+    geometry: TimelineGeometry, fixed: LanesDraft, body: LanesDraft
+) -> Clip | None:
+    """Return what the backgrounds of lanes cover, of regions one below the other."""
+    regions = [region for region in (fixed.covered(), body.covered()) if region]
+    if not regions or (len(regions) > 1 and regions[0][1] != regions[1][0]):
+        return None
+    (top, _), (_, bottom) = regions[0], regions[-1]
+    x0, x1 = geometry.time.x0, geometry.time.x1
+    return Clip(x0, top, x1 - x0, bottom - top) if bottom > top and x1 > x0 else None
 
 
 def is_empty(trace: Trace) -> bool:

@@ -116,6 +116,16 @@ class LanesDraft:
         rects.add(np.full(len(y0), self.time.x0), self.time.x1, y0, y1, fill)
         return rects.batch(clip=self.clip)
 
+    def covered(self) -> tuple[float, float] | None:
+        """Return top and bottom of the backgrounds; None where they leave gaps."""
+        if not self._grounds:
+            return None
+        tops, bottoms, fills = zip(*self._grounds, strict=True)
+        if tops[1:] != bottoms[:-1] or any(fill >> 24 < 255 for fill in fills):
+            return None
+        top, bottom = self.clip.y, self.clip.y + self.clip.height
+        return max(tops[0], top), min(bottoms[-1], bottom)
+
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
         self._draw_rows()
