@@ -1,7 +1,8 @@
 """Speed of llama-bench over one key of the configuration, a curve for each rest."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -180,9 +181,21 @@ def _labels(
         if key in sizes or finer.max(initial=0) == known.max(initial=0):
             continue
         known = finer
+        if key == "model_filename":
+            column = replace(column, texts=_file_names(column.texts))
         for part, i in zip(parts, heads.tolist(), strict=True):
             part.append(_part(column, i))
     return {int(n): " · ".join(p) for n, p in zip(numbers, parts, strict=True)}
+
+
+def _file_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of files, with as few folders as distinguish them."""
+    parts = [re.split(r"[/\\]", path) for path in paths]
+    for n in range(1, max(map(len, parts), default=0)):
+        names = tuple("/".join(part[-n:]) for part in parts)
+        if len(set(names)) == len(paths):
+            return names
+    return tuple(paths)
 
 
 def _part(column: BenchColumn, i: int) -> str:

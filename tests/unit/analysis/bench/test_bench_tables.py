@@ -191,6 +191,27 @@ def test_curve_over_builds_goes_through_commits() -> None:
     assert [point.x for point in curve.points] == [6865, 7000]
 
 
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("/home/me/a.gguf", "/home/me/b.gguf"), {"a.gguf", "b.gguf"}),
+        (("C:\\me\\x\\a.gguf", "C:\\me\\y\\a.gguf"), {"x/a.gguf", "y/a.gguf"}),
+        (("a.gguf", "x/a.gguf"), {"a.gguf", "x/a.gguf"}),
+    ],
+)
+def test_curves_of_models_are_named_by_their_files(
+    paths: tuple[str, ...], names: set[str]
+) -> None:
+    tests = [
+        row for path in paths for row in bench_files.rows(1, 3, model_filename=path)
+    ]
+    table = bench_table(runs_of(tests))
+
+    labels = {curve.label for curve in curves(table, np.arange(6), "n_prompt")}
+
+    assert {label.rpartition(" · ")[2] for label in labels} == names
+
+
 def test_kinds_and_repetitions() -> None:
     table, tests = table_of(3)
 
