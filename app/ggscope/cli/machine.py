@@ -6,7 +6,7 @@ from datetime import datetime
 from ggscope.analysis.summary.machine import MachinePeak, measure, store, stored
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
-from ggscope.model.units import format_counted, format_rate
+from ggscope.model.units import format_counted, format_number, format_rate
 from ggscope.sanitize import one_line
 
 _GIB = 1 << 30
@@ -46,7 +46,7 @@ def _print(peak: MachinePeak) -> None:
         ("processor", one_line(peak.cpu)),
         ("threads", format_counted(peak.n_threads, "thread")),
         ("memory read", format_rate(peak.read)),
-        ("float32", f"{peak.flops / 1e9:,.4g} GFLOP/s"),
+        ("float32", f"{format_number(peak.flops / 1e9)} GFLOP/s"),
         ("measured", when),
     ]
     width = max(len(title) for title, _ in rows)

@@ -70,6 +70,7 @@ from ggscope.model.units import (
     format_duration,
     format_exact,
     format_exact_bytes,
+    format_number,
     format_offset,
     format_share,
 )
@@ -241,7 +242,7 @@ def _phase_title(phase: dict[str, Any]) -> str:
 def _phase_cell(phase: dict[str, Any], unit: Unit) -> Cell:
     """Return tokens per second and the median latency of a phase."""
     rate, noun = phase["tokens_per_s"], phase["noun"]
-    parts = [] if rate is None else [f"{rate:,.4g} tokens/s"]
+    parts = [] if rate is None else [f"{format_number(rate)} tokens/s"]
     median, longest = (format_duration(phase[k], unit) for k in ("median", "max"))
     is_one = phase["spans"] == 1
     parts += [longest] if is_one else [f"median {median} per {noun}", f"max {longest}"]

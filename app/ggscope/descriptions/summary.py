@@ -36,6 +36,7 @@ from ggscope.model.units import (
     format_count,
     format_counted,
     format_duration,
+    format_number,
     format_share,
 )
 
@@ -381,8 +382,8 @@ def _unknown(facts: Summary, name: str) -> SummaryLine:
 def _per_second(trace: Trace, per_tick: float) -> str:
     hz = trace.clock.per_s
     if not hz:
-        return f"{1e6 * per_tick:,.4g} tokens/Mcyc"
-    return f"{per_tick * hz:,.4g} tokens/s"
+        return f"{format_number(1e6 * per_tick)} tokens/Mcyc"
+    return f"{format_number(per_tick * hz)} tokens/s"
 
 
 def _tokens(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:

@@ -261,7 +261,7 @@ def _counted(ticks: int, unit: Unit) -> str:
 def _mean(ticks: float, unit: Unit) -> str:
     """Return a part of a tick, as means have it: ``2.5 samples``."""
     unit_names = UNITS[unit]
-    return f"{ticks / unit_names.per:,.4g} {unit_names.many}".rstrip()
+    return f"{format_number(ticks / unit_names.per)} {unit_names.many}".rstrip()
 
 
 def _scaled_count(ticks: int, unit: Unit) -> str:
@@ -464,6 +464,14 @@ def format_count(n: int) -> str:
 def format_counted(n: int, noun: str) -> str:
     """Return ``1 lane`` or ``1,200 lanes``."""
     return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def format_number(value: float) -> str:
+    """Return four digits, and whole numbers beyond: ``0.1234``, ``12.35``, ``12,346``.
+
+    Never with an exponent where the number is large.
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def format_share(share: float) -> str:

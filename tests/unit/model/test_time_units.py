@@ -16,6 +16,7 @@ from ggscope.model.units import (
     format_exact,
     format_exact_bytes,
     format_exact_time,
+    format_number,
     format_offset,
     format_rate,
     format_share,
@@ -383,3 +384,14 @@ def test_weights_are_no_times():
     assert Clock("cycle", hz=5.0).per_s == 5.0
     assert Clock("sample", is_weight=True).per_s is None
     assert Clock("sample", is_weight=True).axis_word == "samples"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.12345, "0.1235"), (12.345, "12.35"), (999.4, "999.4"), (3485.2, "3,485"),
+        (12_345.6, "12,346"), (277_777.8, "277,778"), (-12_345.6, "-12,346"),
+    ],
+)  # fmt: skip
+def test_large_numbers_have_no_exponent(value, text):
+    assert format_number(value) == text

@@ -12,6 +12,7 @@ from ggscope.model.units import (
     NOT_AVAILABLE,
     format_count,
     format_duration,
+    format_number,
     format_share,
 )
 
@@ -92,7 +93,7 @@ def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
             row.append(_count(phase["tokens"]))
         if has_rate:
             rate = phase["tokens_per_s"]
-            row.append(NOT_AVAILABLE if rate is None else f"{rate:,.4g}")
+            row.append(NOT_AVAILABLE if rate is None else format_number(rate))
         times = (phase[key] for key in ("mean", "median", "p90", "p99", "max"))
         row += [format_duration(time, unit) for time in times]
         rows.append([*row, phase["slowest"], _slow_text(phase), phase["quality"]])
