@@ -510,6 +510,32 @@ def test_markers_have_lines_and_flags() -> None:
     assert "PREFILL_DONE" in texts_of(picture)
 
 
+@pytest.mark.parametrize(("n", "is_dense"), [(60, False), (900, True)])
+def test_markers_that_would_dim_the_lanes_are_ticks_under_the_axis(
+    n: int, is_dense: bool
+) -> None:
+    builder = TraceBuilder()
+    lane = builder.add_lane("thread", LaneKind.THREAD, ("Threads",))
+    name = builder.strings.intern("kernel")
+    builder.add_spans(start=np.array([0]), end=np.array([90_000]), lane=lane, name=name)
+    times = np.arange(n) * (90_000 // n)
+    builder.add_markers(time=times, lane=lane, name=name)
+    scene = make_scene(finished(builder))
+
+    picture = compose_timeline(scene)
+
+    color = scene.theme.dim & 0xFFFFFF
+    lengths = [
+        float(length)
+        for batch in picture.batches
+        if isinstance(batch, LineBatch)
+        for length, c in zip(batch.y1 - batch.y0, batch.color.tolist(), strict=True)
+        if c & 0xFFFFFF == color and c >> 24 < 255
+    ]
+    assert len(lengths) >= min(n, 600)
+    assert (max(lengths) < 8) == is_dense
+
+
 def test_pinned_lanes_do_not_scroll_and_hide_what_scrolls_under_them() -> None:
     trace = random_trace(1, 200, lanes=12, layers=0)
     state = replace(OPEN, pinned=("thread:thread 5",))

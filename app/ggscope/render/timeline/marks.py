@@ -70,6 +70,9 @@ _OPEN_SHARE = 0.5
 """How much of the text's colour an open span begins with."""
 
 Boxes = list[tuple[LaneBox, float]]
+_MIN_MARKER_PX, _MARKER_TICK_PX = 6.0, 5.0
+"""Pixels per marker from which on their lines cross the lanes; length of the ticks that
+they are where there are more."""
 _marker_order: DerivedCache[TraceIndex, tuple[Array, Array]] = DerivedCache(
     "order of markers"
 )
@@ -299,12 +302,16 @@ def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:
     selection = geometry.scene.selection
     lines = LineList()
     if len(markers):
-        # Many markers must not paint the lanes over: the more, the fainter.
-        share = 0.55 if len(markers) <= 40 else 0.2
+        # Many markers must not paint the lanes over: the more, the fainter, and more
+        # still are ticks under the axis alone.
+        is_dense = len(markers) * _MIN_MARKER_PX > time.x1 - time.x0
+        share = 0.55 if len(markers) <= 40 or is_dense else 0.2
+        top = geometry.lanes_y
+        bottom = geometry.bottom
+        if is_dense:
+            bottom = min(top + _MARKER_TICK_PX, bottom)
         xs = _pixel_middle(time, geometry.scene.index.trace.markers.time[markers])
-        lines.add(
-            xs, geometry.lanes_y, xs, geometry.bottom, with_alpha(theme.dim, share)
-        )
+        lines.add(xs, top, xs, bottom, with_alpha(theme.dim, share))
     chosen = LineList(2.0)
     if selection.table == "markers":
         ids = np.array(selection.ids[:MAX_OUTLINES], np.int64)
