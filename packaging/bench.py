@@ -88,7 +88,7 @@ def main() -> int:
     files = _files(arguments)
     lacking = lacking_bytes(list(files.values()), FOLDER)
     if lacking:
-        tell(
+        report(
             f"the traces need {lacking / 1e9:.1f} GB more in {FOLDER} than the disk "
             "has. Free some, name another folder by GGSCOPE_BENCH_DIR, or choose "
             "smaller ones by SIZE."
@@ -99,11 +99,11 @@ def main() -> int:
     baseline_path = arguments.baseline or own_baseline_path()
     baseline = _baseline(baseline_path)
     if baseline is not None and baseline["machine"] != machine():
-        tell(f"{baseline_path} is of another machine and not compared with.")
+        report(f"{baseline_path} is of another machine and not compared with.")
         baseline = None
     if baseline is not None:
         usual = sum(baseline["seconds"].get(source, 0.0) for source in bench.sources)
-        tell(f"takes about {usual / 60:.0f} minutes, going by the last baseline.")
+        report(f"takes about {usual / 60:.0f} minutes, going by the last baseline.")
     rates = bench.rates()
     values: Values = {}
     for source in bench.sources:
@@ -123,9 +123,9 @@ def main() -> int:
     print(json.dumps(result))
     _keep(baseline_path, result, baseline, is_new=arguments.write_baseline)
     if worse:
-        tell("worse than the baseline by more than 30 %:")
+        report("worse than the baseline by more than 30 %:")
         for regression in worse:
-            tell(f"  {regression}")
+            report(f"  {regression}")
         return 1
     return 0
 
@@ -199,15 +199,15 @@ class Bench:
     def measure(self, source: str) -> Values:
         """Return the figures of a source: ``source.name`` -> median."""
         begin = time.perf_counter()
-        tell(f"{source} …")
+        report(f"{source} …")
         figures = self.sources[source]()
         self.seconds[source] = round(time.perf_counter() - begin, 1)
-        tell(f"{source}: {self.seconds[source]:.0f} s")
+        report(f"{source}: {self.seconds[source]:.0f} s")
         return {f"{source}.{name}": value for name, value in figures.items()}
 
     def rates(self) -> Values:
         """Return the limits of the machine."""
-        tell("limits of this machine …")
+        report("limits of this machine …")
         records = [p for name, p in self._paths.items() if name.startswith("bin")]
         largest = max(records, key=lambda path: path.stat().st_size, default=None)
         others = (self._paths.get(name) for name in N_EVENTS)
@@ -269,7 +269,7 @@ class Bench:
         reason = answer.pop("failed", None)
         if reason is not None:
             self.about[source] = {"failed": reason}
-            tell(f"{source}: failed: {reason}")
+            report(f"{source}: failed: {reason}")
         return answer
 
     def _columns(self) -> Values:
@@ -290,7 +290,7 @@ class Bench:
         }
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """Print a message."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
@@ -399,7 +399,7 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
 
 
 def _provided(file: TraceFile) -> Path:
-    tell(f"{file.name}, {file.n_bytes / 1e6:,.0f} MB")
+    report(f"{file.name}, {file.n_bytes / 1e6:,.0f} MB")
     return provide(file, FOLDER)
 
 
@@ -426,7 +426,7 @@ def _output(command: list[str]) -> str:
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         sys.stderr.write(done.stdout)
-        tell(f"failed with exit code {done.returncode}: {' '.join(command)}")
+        report(f"failed with exit code {done.returncode}: {' '.join(command)}")
         raise SystemExit(done.returncode or 1)
     return lines[-1]
 
@@ -458,7 +458,7 @@ def _keep(
             return
     make_folder(path.parent)
     write_file(path, (json.dumps(new, indent=1) + "\n").encode())
-    tell(f"baseline of this machine: {path}")
+    report(f"baseline of this machine: {path}")
 
 
 if __name__ == "__main__":

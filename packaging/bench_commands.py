@@ -3,7 +3,7 @@
 `bench_commands.py FOLDER [ROUNDS [PYTHON …]]` runs each of them so often, one after the
 other, and prints JSON: medians of the times that `import numpy` takes, in processor
 time (``_cpu_x``) and by the clock (``_wall_x``), which hold on any machine. Further
-interpreters are of other states of the program, told apart by ``@1`` and so on.
+interpreters are of other states of the program, marked by ``@1`` and so on.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Prints JSON. Updates: spans are appended to a trace of 5 million in 30ths of a second at
 a million a second; each snapshot is prepared for the timeline and its columns are
-computed, as often in a second of processor time as told; and how many times as long the
+computed, as often in a second of processor time as given; and how much longer the
 same takes of a trace that is made anew. Then a made-up program writes a million records
 a second to a ring of 64 MB; each poll makes a snapshot and its columns.
 """

@@ -77,7 +77,7 @@ def text() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the file, or with ``--check`` tell whether it is as it should be."""
+    """Write the file, or with ``--check`` report whether it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args(argv)

@@ -111,7 +111,7 @@ def _code(code: type[IntEnum] | type[IntFlag]) -> str:
 
 
 def main() -> int:
-    """Update the file; with ``--check`` only tell whether it is up to date."""
+    """Update the file; with ``--check`` only report whether it is up to date."""
     if "--check" in sys.argv:
         return int(DOCUMENT.read_text("utf-8") != document())
     write_file(DOCUMENT, document().encode())

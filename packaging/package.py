@@ -100,7 +100,7 @@ def main() -> int:
             f"package: '{command} …' failed ({error.returncode})"
         ) from None
     for path in sorted(DIST.glob(f"*{version()}*")):
-        tell(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e6:.1f} MB")
+        report(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e6:.1f} MB")
     return 0
 
 
@@ -140,7 +140,7 @@ def environment() -> Path:
     python = ENV / "bin" / "python"
     stamp = ENV / LOCK.name
     if not stamp.is_file() or stamp.read_bytes() != LOCK.read_bytes():
-        tell("making an environment for packaging")
+        report("making an environment for packaging")
         run([sys.executable, "-m", "venv", "--clear", ENV])
         run([python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", LOCK])
         shutil.copy(LOCK, stamp)
@@ -154,7 +154,7 @@ def wheels() -> Path:
     for old in DIST.glob("ggscope-*"):
         if old.suffix == ".whl" or old.name.endswith(".tar.gz"):
             old.unlink()
-    tell("building wheel and source distribution")
+    report("building wheel and source distribution")
     run([python, "-m", "build", "--no-isolation", "--outdir", DIST, ROOT])
     (wheel,) = DIST.glob("ggscope-*.whl")
     if "-py3-none-" not in wheel.name:
@@ -187,7 +187,7 @@ def bundle(*, with_sql: bool) -> None:
     wheel = wheels()  # of the sources as they are, whatever lies in dist/
     pip = [python, "-m", "pip", "install", "--quiet"]
     run([*pip, "--force-reinstall", "--no-deps", wheel])
-    tell("bundling by PyInstaller")
+    report("bundling by PyInstaller")
     run(
         [python, "-m", "PyInstaller", "--noconfirm", "--log-level", "ERROR",
          "--distpath", BUNDLE.parent, "--workpath", WORK / "pyinstaller",
@@ -215,7 +215,7 @@ def write_licenses() -> None:
         parts = licenses.write(inside, modules, version())
     except (licenses.UnlistedError, licenses.NoTextError) as error:
         raise SystemExit(f"package: {error}") from None
-    tell(f"licences of {len(parts)} components")
+    report(f"licences of {len(parts)} components")
     shutil.copy(inside / licenses.FOLDER / "THIRD-PARTY.txt", BUNDLE)
     application = BUNDLE.with_suffix(".app") / "Contents"
     if application.is_dir():  # of macOS, made from the same folder before
@@ -282,7 +282,7 @@ def checked(python: Path, *, with_sql: bool) -> None:
     code = "import package; package.module_needs()"
     run([python, "-c", code], PYTHONPATH=str(HERE))
     size = size_of(BUNDLE)
-    tell(f"the bundle takes {size / 1e6:.1f} MB")
+    report(f"the bundle takes {size / 1e6:.1f} MB")
     if sys.platform == "linux" and size > LIMITS[with_sql]:
         raise SystemExit(
             f"package: the bundle takes {size / 1e6:.1f} MB and may take "
@@ -528,7 +528,7 @@ def deb() -> Path:
     target = (
         DIST / f"ggscope_{version()}_{output_of(['dpkg', '--print-architecture'])}.deb"
     )
-    tell(f"packing {target.name}")
+    report(f"packing {target.name}")
     packed = WORK / target.name  # what is in dist/ is whole
     run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, packed])
     if packed.stat().st_size > DEB_LIMIT:
@@ -541,7 +541,7 @@ def deb() -> Path:
 def rpm() -> Path | None:
     """Build the package for Fedora and its kin; None where rpmbuild is missing."""
     if shutil.which("rpmbuild") is None:
-        tell("no .rpm: rpmbuild is not installed (apt-get install rpm)")
+        report("no .rpm: rpmbuild is not installed (apt-get install rpm)")
         return None
     root, top = WORK / "rpm-root", WORK / "rpm"
     tree(root)
@@ -559,7 +559,7 @@ def rpm() -> Path | None:
     shutil.rmtree(top, ignore_errors=True)
     top.mkdir()
     (top / "ggscope.spec").write_text(spec)
-    tell("packing the .rpm")
+    report("packing the .rpm")
     run(["rpmbuild", "-bb", "--quiet", "--define", f"_topdir {top}",
          "--define", f"_dbpath {top}/db", top / "ggscope.spec"])  # fmt: skip
     (made,) = top.glob("RPMS/*/*.rpm")
@@ -578,7 +578,7 @@ def tar() -> Path:
     shutil.rmtree(folder.parent, ignore_errors=True)
     shutil.copytree(BUNDLE, folder, symlinks=True)
     shutil.copy(HERE / "linux" / "README.txt", folder)
-    tell(f"packing {target.name}")
+    report(f"packing {target.name}")
     run(
         ["tar", "--create", "--owner=0", "--group=0", "--numeric-owner",
          "--sort=name", f"--mtime=@{os.environ['SOURCE_DATE_EPOCH']}",
@@ -636,7 +636,7 @@ def clean(more: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "QT_QPA_PLATFORM": "offscreen", **more}
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """Print a message."""
     print(f"package: {text}", file=sys.stderr, flush=True)
 

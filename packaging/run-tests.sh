@@ -7,7 +7,7 @@
 #   PROCESSES=N        so many at once for what needs no display; as many as cores
 #   SEED=N             in random order, with random examples; the same for one number
 #   GGSCOPE_CORPUS=DIR the reference traces; `none` runs without them
-#   ONLY=corpus        those that may look for them alone: no other can tell the difference
+#   ONLY=corpus        those that may look for them alone: no other depends on them
 #   DISPLAYS=no        leaves out what needs a display
 set -eu
 cd "$(dirname "$0")/.."

@@ -290,11 +290,11 @@ def judged(samples: list[Sample], clients: Clients, code: int, out: Path) -> lis
     if result.returncode != 0:
         complaints.append(f"ggscope info ended with {result.returncode}")
         return complaints
-    losses_told = [
+    losses = [
         warning["code"] for warning in json.loads(result.stdout)["warnings"]
         if warning["severity"] in ("data_loss", "error")
     ]  # fmt: skip
-    complaints += [f"ggscope info tells of {code}" for code in losses_told]
+    complaints += [f"ggscope info reports {code}" for code in losses]
     return complaints
 
 
@@ -303,7 +303,7 @@ def growth(samples: list[Sample]) -> list[str]:
     settled = samples[int(len(samples) * WARM_UP_SHARE) :]
     half = len(settled) // 2
     if half == 0:
-        return ["too short to tell whether memory grows"]
+        return ["too short to see whether memory grows"]
     complaints = []
     for name in ("program", "launcher", "ring", "beside"):
         first = max(getattr(sample, name) for sample in settled[:half])

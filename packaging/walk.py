@@ -33,7 +33,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 SESSIONS = ("experiment", "npu", "million")
-TELLING = ROOT / "packaging" / "telling.py"
+REPORT_STATE = ROOT / "packaging" / "report_state.py"
 STEPS_PER_ROUND = 300
 WARM_ROUNDS = 2
 """Rounds before figures count: modules are imported, caches fill once."""
@@ -45,7 +45,7 @@ FREEZE_S = 5.0
 """A main thread that computes for so long without waiting for events is frozen."""
 TRAIL = 200
 """So many of the last keys, moves and clicks are stated where something went wrong."""
-TELL_S = 30.0
+STATE_TIMEOUT_S = 30.0
 """So long the program may take to say what it is at."""
 MAX_HOMELESS = 0.1
 """Of the rounds so many may end with windows open. On a machine with far more to do
@@ -287,7 +287,7 @@ class Program:
     def __init__(self, home: Path, files: list[Path]) -> None:
         self.home = home
         self.errors = home / "stderr.txt"
-        self.told = home / "told.txt"
+        self.state_file = home / "state.txt"
         self._files = files
         self.process = self._start()
 
@@ -305,8 +305,8 @@ class Program:
         self.home.chmod(0o700)
         with self.errors.open("ab") as out:
             return psutil.Popen(
-                [sys.executable, "-X", "faulthandler", str(TELLING), str(self.told),
-                 *map(str, self._files)],
+                [sys.executable, "-X", "faulthandler", str(REPORT_STATE),
+                 str(self.state_file), *map(str, self._files)],
                 stdout=out, stderr=out, env=environment, cwd=self.home,
             )  # fmt: skip
 
@@ -325,17 +325,18 @@ class Program:
             self.process.num_fds(),
         )
 
-    def tell(self) -> str:
+    def state(self) -> str:
         """Return what the program says that it is at, its windows and threads."""
-        self.told.write_text("", "utf-8")
+        self.state_file.write_text("", "utf-8")
         task = Path(f"/proc/{self.process.pid}")
         waits = [(task / name).read_text().strip() for name in ("wchan", "syscall")]
         begun = time.monotonic()
         self.process.send_signal(signal.SIGUSR1)
         report = ""
-        while time.monotonic() - begun < TELL_S and "focus window:" not in report:
+        end = begun + STATE_TIMEOUT_S
+        while time.monotonic() < end and "focus window:" not in report:
             time.sleep(0.1)
-            report = self.told.read_text("utf-8", "replace")
+            report = self.state_file.read_text("utf-8", "replace")
         took = time.monotonic() - begun
         return f"main thread waits in {waits}, answered after {took:.1f} s\n{report}"
 
@@ -541,7 +542,7 @@ class Walker:
             f"keys go to: {_tool('getwindowfocus', 'getwindowname').strip()}",
             f"main thread computes: {self._is_busy()}",
             f"done last: {'; '.join(self.display.trail)}",
-            self.program.tell(),
+            self.program.state(),
         ]
         (self.evidence / f"{name}.txt").write_text("\n".join(lines), "utf-8")
 

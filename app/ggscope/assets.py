@@ -10,7 +10,7 @@ from pathlib import Path
 
 APPLICATION_ID = "org.ggscope.ggscope"
 """The program's name to desktops, stores and bundles: what is installed for one of them
-is named after it (``resources/desktop``), and its windows tell it."""
+is named after it (``resources/desktop``), and its windows carry that name."""
 
 PACKAGES = (
     "PySide6-Essentials",

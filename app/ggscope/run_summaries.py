@@ -118,7 +118,7 @@ def whole_summary(
     limit_bytes: int = 0,
     known: RunSummary | None = None,
 ) -> RunSummary:
-    """Return all that a run tells; it is read, and nothing of it is kept.
+    """Return the sums of a run; it is read, and nothing of it is kept.
 
     Where it cannot be read, or would not fit into memory, the error is in the result.
     `known` is the quick summary, where it is there.

@@ -151,7 +151,7 @@ def open_parts(
     Parameters
     ----------
     reader_id : for the traces; side files are read by who recognised them.
-    admit : is told what reading the traces would cost; see `registry.open_trace`.
+    admit : gets what reading the traces would cost; see `registry.open_trace`.
     shifts : what is added to the times of some files, such as ``-1.5ms``, in place of
         what their clocks show.
     required : a file without which the others are no answer; None = each is optional.
@@ -572,7 +572,7 @@ def _unreadable(member: SessionFile, error: ReadError) -> ReadWarning:
 
 
 def _rightly_empty(bundle: FileSet, sides: Sequence[LoadedFile]) -> set[str]:
-    """Return the names of files without records, whose sidecars tell of none."""
+    """Return the names of files without records, whose sidecars list none."""
     empty = {p.path for p in sides if p.trace.run and not p.trace.run.n_records}
     return {
         skipped.path.name

@@ -70,7 +70,7 @@ def signals_held() -> Iterator[None]:
 
 @dataclass
 class Child:
-    """The program; `status` is what `waitpid` told."""
+    """The program; `status` is what `waitpid` returned."""
 
     pid: int
     status: int = 0

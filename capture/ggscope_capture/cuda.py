@@ -2,7 +2,7 @@
 
 The hook is a library of its own (``native/cuda``). ``LD_PRELOAD`` puts it before the
 driver's functions; where that does not reach them, the driver itself loads it
-(``CUDA_INJECTION64_PATH``) and CUPTI tells of the calls. It writes lines of JSON while
+(``CUDA_INJECTION64_PATH``) and CUPTI reports the calls. It writes lines of JSON while
 the program runs. It has been run against a stand-in for the driver, on no GPU yet.
 """
 

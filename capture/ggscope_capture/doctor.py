@@ -221,7 +221,7 @@ def _read_open(path: Path, handle: BinaryIO) -> _Object:
             read.interpreter = segment.get_interp_name()
         if isinstance(segment, DynamicSegment):
             read.is_dynamic = True
-            tag: Any  # named after what it holds, which no type tells
+            tag: Any  # named after what it holds, which no type says
             for tag in segment.iter_tags():
                 if tag.entry.d_tag == "DT_NEEDED":
                     read.needed.append(tag.needed)

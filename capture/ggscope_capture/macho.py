@@ -31,7 +31,7 @@ _EXTERNAL, _TYPE, _DEBUGGING, _DEFINED = 1, 0xE, 0xE0, 0xE
 
 
 class MachoError(Exception):
-    """The file is not what its head says; the text tells what is wrong."""
+    """The file is not what its head says; the text says what is wrong."""
 
 
 class OtherMachineError(MachoError):

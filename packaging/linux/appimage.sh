@@ -21,7 +21,7 @@ import package, pathlib; package.tree(pathlib.Path('$folder'))"
 id=$(basename "$folder"/usr/share/applications/*.desktop .desktop)
 cp "$folder/usr/share/applications/$id.desktop" "$folder/"
 cp "$folder/usr/share/icons/hicolor/256x256/apps/$id.png" "$folder/"
-# The name by which it was called tells which of the two commands is wanted.
+# The name by which it was called says which of the two commands to run.
 cat >"$folder/AppRun" <<'RUN'
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")

@@ -12,7 +12,7 @@ Xvfb -displayfd 3 -noreset -screen 0 1600x1000x24 +extension GLX 3>/tmp/display 
 server=$!
 trap 'kill $server $(cat /tmp/pids 2>/dev/null) 2>/dev/null || true' EXIT
 : >/tmp/pids
-# What is wrong is told on stderr: a step's output is a figure.
+# Errors go to stderr: a step's output is a figure.
 fail() { echo "$*" >&2; exit 1; }
 tries=0
 until [ -s /tmp/display ]; do

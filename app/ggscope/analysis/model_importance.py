@@ -1,4 +1,4 @@
-"""What an importance matrix tells of the tensors of a model file."""
+"""What an importance matrix says about the tensors of a model file."""
 
 from dataclasses import dataclass
 

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
 _WITHOUT_LIBRARY = ("open", "live", "readers", "config", "completion", "man", "samples")
-"""Commands that read nothing; the window tells by itself what is missing."""
+"""Commands that read nothing; the window itself reports what is missing."""
 _CONFIG_FLAGS = (
     "config",
     "log_level",
@@ -272,7 +272,7 @@ def _configure(arguments: Namespace) -> None:
     reloader = config.reloader(arguments)
     config.apply(reloader.current)
     if arguments.command != "config":
-        config.tell(reloader.current)
+        config.report(reloader.current)
 
     def reload() -> None:
         settings = reloader.poll()
@@ -292,4 +292,4 @@ def _report_fault(error: Exception, *, is_verbose: bool) -> None:
         "can, the file; -v shows where it happened."
     )
     if is_verbose:
-        output.tell(traceback.format_exc())
+        output.write_stderr(traceback.format_exc())

@@ -81,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
         if message and file is sys.stdout:
             output.emit(message)
         elif message:
-            output.tell(message)
+            output.write_stderr(message)
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))

@@ -109,7 +109,7 @@ def apply(configuration: Configuration) -> None:
     OPTIONS.poll_s = settings.poll_interval_ms / 1000
 
 
-def tell(configuration: Configuration) -> None:
+def report(configuration: Configuration) -> None:
     """Say what is wrong in the file or the environment, and what is passed over."""
     for problem in configuration.problems:
         output.complain(f"{problem}; it is left out")
@@ -123,7 +123,7 @@ def run(arguments: Namespace) -> int:
     from ggscope.session.settings_store import IniStore, MemoryStore
 
     configuration = _resolved(arguments, (*TRACER, *VIEWER))
-    tell(configuration)
+    report(configuration)
     settings = Settings(MemoryStore() if arguments.safe_mode else IniStore())
     own = list(_own(settings))
     code = ERROR if configuration.problems else GOOD

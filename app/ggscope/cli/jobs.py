@@ -28,7 +28,7 @@ from ggscope.readers.registry import estimate
 _PROCESS_BYTES = 200 << 20
 """What a process takes with Python, Qt and a usual figure, beside its trace."""
 _UNKNOWN_BYTES, _UNKNOWN_FACTOR = 280 << 20, 4
-"""What readers stay below that tell no estimate: see `readers.memory.Allowance`."""
+"""What readers without an estimate stay below: see `readers.memory.Allowance`."""
 _PATIENCE_S = 5.0
 """So long children have to take away what they were writing."""
 
@@ -193,7 +193,7 @@ class _Batch:
             return
         if self._is_shown:
             output.rewrite_line("")
-        output.tell(errors)
+        output.write_stderr(errors)
         if value is None or code < 0:
             error = TraceError(f"{path}: {exit_reason(code, errors)}")
             if code < 0 or not errors:

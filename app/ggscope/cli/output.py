@@ -215,7 +215,7 @@ def width() -> int:
     return columns or 80
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write to stderr; failures of that are ignored."""
     try:
         _write(sys.stderr, text)
@@ -226,12 +226,12 @@ def tell(text: str) -> None:
 
 def say(message: str) -> None:
     """Print a message, in one line."""
-    tell(f"ggscope: {one_line(message)}\n")
+    write_stderr(f"ggscope: {one_line(message)}\n")
 
 
 def complain(message: str) -> None:
     """Print a message about something that went wrong, in one line."""
-    tell(f"{styled('ggscope:', 'red', sys.stderr)} {one_line(message)}\n")
+    write_stderr(f"{styled('ggscope:', 'red', sys.stderr)} {one_line(message)}\n")
 
 
 def rewrite_line(text: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache", "flags")
-"""Commands that say what only a model or its map can tell."""
+"""Commands that show what only a model or its map states."""
 _QUIET_SECONDS = 0.5
 """Files that are read faster show no progress."""
 
@@ -48,7 +48,7 @@ class Results:
     def emit_json(self) -> None:
         """Print one object for one file, else a list.
 
-        Where nobody reads it, the exit code still tells what became of the files.
+        Where nobody reads it, the exit code still shows what became of the files.
         """
         single = len(self.objects) == 1
         try:
@@ -115,7 +115,7 @@ def _has_sidecar(path: Path) -> bool:
 
 
 def _say_what_lies_beside(path: Path, trace: Trace) -> None:
-    """Name the model, or else the map, that would tell more and was not asked for.
+    """Name the model, or else the map, that would add facts and was not given.
 
     It is not read unasked: it may be that of another run.
     """

@@ -65,7 +65,7 @@ def run(arguments: Namespace) -> int:
 def _placed(trace: Trace, path: Path) -> tuple[I64, I64, I64]:
     """Return the tensors that lie in the file: row, begin and stop.
 
-    Maps and traces tell of places in another file, and a model of several parts of
+    Maps and traces have places in another file, and a model of several parts of
     places in each of them.
     """
     tensors = trace.tensors

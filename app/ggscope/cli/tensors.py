@@ -304,7 +304,7 @@ def _table(trace: Trace, listing: Record, reads: TensorReads, whole: int) -> str
             row += _importance_texts(record)
         rows.append(row)
     if trace.importance is not None and not trace.models:
-        # A matrix alone tells no types, shapes and sizes.
+        # A matrix alone has no types, shapes and sizes.
         columns = zip(head, *rows, strict=True)
         head, *rows = map(
             list,

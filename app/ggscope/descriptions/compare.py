@@ -207,7 +207,7 @@ def _listed(keys: Sequence[str], nouns: str) -> str:
 
 
 def limits_text(comparison: Comparison, unit: Unit, hz: float | None) -> list[str]:
-    """Return what the comparison cannot tell, a line each: partial sides, clocks."""
+    """Return what the comparison cannot show, a line each: partial sides, clocks."""
     lines = []
     for name, hidden in zip("AB", comparison.hidden, strict=True):
         if hidden.is_partial:

@@ -130,7 +130,7 @@ class AccessFact:
 
 
 def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
-    """Return the form in which the times of `trace` are listed and told."""
+    """Return the form in which the times of `trace` are listed and described."""
     return listed_form(trace.extent, trace.clock, absolute=absolute)
 
 

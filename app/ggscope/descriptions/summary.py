@@ -318,7 +318,7 @@ def _devices(trace: Trace) -> Iterator[SummaryLine]:
 
 
 def _requests(trace: Trace) -> Iterator[SummaryLine]:
-    """Yield what the log of a server tells of its requests."""
+    """Yield the requests in the log of a server."""
     if trace.log is None or not len(trace.log.requests):
         return
     from ggscope.analysis.requests import percentiles, request_times  # of logs alone

@@ -77,7 +77,7 @@ def other_count_text(one: OtherCount) -> str:
 
 
 def estimate_text(estimate: ThreadEstimate | NoEstimate) -> str:
-    """Return what one thread fewer and one more would do, or why nothing tells it."""
+    """Return what one thread fewer and one more would do, or why that is unknown."""
     if isinstance(estimate, NoEstimate):
         return f"No estimate for other thread counts: {no_estimate_text(estimate)}"
     others = ", ".join(

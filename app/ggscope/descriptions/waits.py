@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ggscope.analysis.summary.threads import LaneTimes
 
 _MAX_OTHERS = 8
-"""Other lanes told of one by one."""
+"""Other lanes that are listed one by one."""
 _MEASURED_WAIT = "recorded at the barrier"
 
 

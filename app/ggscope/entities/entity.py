@@ -41,7 +41,7 @@ class Related:
 class RelatedGroup:
     """Related entities under a heading; `n` counts those that are not listed, too.
 
-    `note` tells what is not known of them, a line each; "" = nothing.
+    `note` says what is not known of them, a line each; "" = nothing.
     """
 
     title: str

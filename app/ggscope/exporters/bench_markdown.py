@@ -1,7 +1,7 @@
 """Results of llama-bench as the Markdown that llama-bench itself prints.
 
 Source: ``markdown_printer`` in ``tools/llama-bench/llama-bench.cpp`` of llama.cpp. It
-hides columns at their default; files of other forms do not tell what was asked for, so
+hides columns at their default; files of other forms do not say what was asked for, so
 a column is shown where it varies or is not at the default.
 """
 
@@ -199,7 +199,7 @@ def _speed(runs: BenchRuns, i: int) -> str:
 
 
 def _build(row: dict[str, Any]) -> str:
-    """Return the last line, "build: 8a3b1c2d (6865)"; "" where no row tells it."""
+    """Return the last line, "build: 8a3b1c2d (6865)"; "" where no row has it."""
     commit, number = (row.get(key) for key in ("build_commit", "build_number"))
     if commit is None and number is None:
         return ""

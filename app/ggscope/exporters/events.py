@@ -242,11 +242,11 @@ class Events:
 
         Parameters
         ----------
-        has_times : whether it tells when each span was.
+        has_times : whether it states when each span was.
         has_only_spans : whether it takes neither further tracks nor markers and
             counters.
-        has_accesses : whether it tells what ops access.
-        has_arrows : whether it tells which spans depend on which.
+        has_accesses : whether it states what ops access.
+        has_arrows : whether it states which spans depend on which.
         """
         trace, messages = self.trace, []
         if trace.clock.unit != "ns" and has_times:

@@ -265,7 +265,7 @@ class _Writer:
                 self._room = np.empty(int(needed), np.uint8)
 
     def _interned(self, used: Mapping[int, I64]) -> bytes:
-        """Return a packet with the texts of each table that no packet has told yet."""
+        """Return a packet with the texts of each table that no packet defines yet."""
         texts, entries = self._texts, []
         for table, numbers in used.items():
             known = self._told[table]

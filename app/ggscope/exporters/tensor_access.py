@@ -308,7 +308,7 @@ class _Work:
         a, buffers = self._trace.accesses.patterns, self._trace.buffers
         if is_file:
             offset, claims = int(a.offset[row]), self._claims
-            # A field that was not set, or told of no place.
+            # A field that was not set, or has no place.
             none = 0 if claims is not None and claims.source_is_zero[row] else _NO_PLACE
             return none if offset < 0 else offset
         buffer = int(a.buffer[row])

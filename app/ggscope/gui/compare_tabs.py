@@ -19,7 +19,7 @@ class PendingComparison(QObject):
     Parameters
     ----------
     b : a tab that is waited for, too; None = no other one is needed.
-    start : tells the pane what to compare A with.
+    start : gives the pane what to compare A with.
     to_front : brings a tab to the front.
     """
 

@@ -114,7 +114,7 @@ def dropped_paths(event: QDropEvent) -> list[Path]:
 def accept_copy(event: QDropEvent) -> bool:
     """Accept a drop as a copy or link, never as a move; return whether it is.
 
-    A file manager that is told *move*, which it may propose, deletes what it gave.
+    A file manager that gets *move*, which it may propose, deletes what it gave.
     """
     for action in (Qt.DropAction.CopyAction, Qt.DropAction.LinkAction):
         if event.possibleActions() & action:

@@ -69,7 +69,7 @@ class MachineCheck:
 
     Attributes
     ----------
-    works : None where it limits what is traced, or only a run can tell.
+    works : None where it limits what is traced, or only a run can show it.
     """
 
     name: str

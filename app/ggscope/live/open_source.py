@@ -207,7 +207,7 @@ def _absence(path: Path) -> str:
         status = os.stat(path)
     except FileNotFoundError:
         return "is not there yet"
-    except OSError:  # told by whoever opens it
+    except OSError:  # reported by whoever opens it
         return ""
     is_empty = stat.S_ISREG(status.st_mode) and not status.st_size
     return "has no lines yet" if is_empty else ""

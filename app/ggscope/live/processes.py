@@ -1,6 +1,6 @@
 """Processes of this machine: whether one runs, what it has mapped, who writes a file.
 
-Linux tells it below ``/proc``, of one's own processes; elsewhere less is known. A
+Linux has it below ``/proc``, of one's own processes; elsewhere less is known. A
 process may end at any moment: what cannot be read is not there.
 """
 

@@ -767,7 +767,7 @@ class _ProgramTrace:
         return [min(time, FAR) - self._origin for time in times]
 
     def _build(self, build: Build) -> None:
-        # One may be told anew, for those who come late.
+        # One may be defined anew, for those who come late.
         if build.number not in self._builds:
             self._builds[build.number] = self._nodes.add_build(
                 build.n_nodes, build.tensors, build.names

@@ -1,6 +1,6 @@
 """What of model files is in the page cache: the kernel is asked, no page is touched.
 
-`mincore` tells of each page of a mapping whether the page cache holds it. The viewer
+`mincore` reports for each page of a mapping whether the page cache holds it. The viewer
 maps the file by itself, so this costs the traced program nothing.
 """
 
@@ -270,7 +270,7 @@ class ResidencySampler(threading.Thread):
 def process_figures(pid: int) -> tuple[int, int, int]:
     """Return (bytes read from storage, major faults, minor faults); -1 not known.
 
-    Linux alone tells them of another process, and only to its own user.
+    Linux alone has them of another process, and only to its own user.
     """
     read = major = minor = -1
     folder = Path(f"/proc/{pid}")
@@ -458,7 +458,7 @@ class ProgramResidency:
         return has_news
 
     def counts(self) -> dict[str, Any]:
-        """Return what `SourceStatus` tells of it, by the names there; -1 not known."""
+        """Return what `SourceStatus` holds of it, by the names there; -1 not known."""
         last = self._log.last
         return {
             "resident_bytes": self._log.total,

@@ -182,7 +182,7 @@ class Ring:
     def untaken(self) -> tuple[Taken, int]:
         """Return what this reader has, and the writer keeps.
 
-        It lies in the ring until `release`. The number tells how many of the records
+        It lies in the ring until `release`. The number says how many of the records
         the writer has written over.
         """
         parts, capacity = [np.zeros(0, RECORD)], self._records.shape[1]

@@ -1,6 +1,6 @@
 """Programs of the user that run ggml now, and whether each can be followed.
 
-Linux tells by ``/proc`` which libraries a process has mapped and what it was started
+Linux shows in ``/proc`` which libraries a process has mapped and what it was started
 with. Elsewhere programs are determined by their names alone.
 """
 

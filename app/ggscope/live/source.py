@@ -59,7 +59,7 @@ class SourceStatus:
     ----------
     records : in the source's own terms, without those that were lost.
     by_kind : how many of them are "ops" and "graphs" as wholes; of a log how many
-        "requests" its "lines" tell of; empty = all are of one kind.
+        "requests" that its "lines" describe; empty = all are of one kind.
     lost : records that the writer could not place or wrote over before they were
         read; -1 where the format does not state it.
     lag_ns : of the poll before: how old its newest record was when it was read; -1

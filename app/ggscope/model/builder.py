@@ -296,7 +296,7 @@ class TraceBuilder:
 
     @property
     def has_loss(self) -> bool:
-        """Whether a warning tells of lost data."""
+        """Whether a warning reports lost data."""
         return any(w.severity == Severity.DATA_LOSS for w in self._warnings.values())
 
     @property
@@ -509,7 +509,7 @@ def _extent(
     """Return from when to when all of it lasts.
 
     Windows of counters are as long as their writer counted: the last one mostly ends
-    behind the run. How long it lasts they tell only where nothing else does.
+    behind the run. They say how long it lasts only where nothing else does.
     """
     lows: list[int] = []
     highs: list[int] = []

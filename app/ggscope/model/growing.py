@@ -20,7 +20,7 @@ def _widening() -> int:
     """Return how many times as much room a long column gets where it needs more.
 
     Memory that is not written yet costs nothing, where the system promises more than
-    it has; copying gigabytes would halt who reads a ring. Linux may be told to keep
+    it has; copying gigabytes would halt who reads a ring. Linux may be set to keep
     each promise (overcommit 2): there others would miss what is promised here.
     """
     if os.name != "posix":

@@ -58,7 +58,7 @@ class Importance:
     def expert_counts(self) -> tuple[I64, I64, F64, npt.NDArray[np.int8]]:
         """Return layer, expert, count and `is_seen` of each layer's experts.
 
-        One row per layer and expert, of the first entry of the layer that tells its
+        One row per layer and expert, of the first entry of the layer that states its
         experts apart: those of one layer were used with the same choices.
         """
         rows, layers, experts = [], [], []

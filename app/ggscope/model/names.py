@@ -154,7 +154,7 @@ def normalise(name: str) -> str:
 
 
 def layer_of(name: str) -> int:
-    """Return the layer that `name` tells, or -1.
+    """Return the layer that `name` states, or -1.
 
     ``blk.5.…`` wins; else ``…-5`` and ``…_l5`` at the end of the base. The numbers
     of ``leaf_5`` and ``node_5`` count graph nodes and are no layers.
@@ -168,7 +168,7 @@ def is_weight_name(name: str) -> bool:
 
 
 def parse(name: str) -> TensorName:
-    """Return everything that `name` tells."""
+    """Return everything that `name` states."""
     return (_parse if len(name) <= _LONGEST_KEPT else _parse.__wrapped__)(name)
 
 

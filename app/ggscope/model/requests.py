@@ -1,4 +1,4 @@
-"""What the log of a server or of a command-line run tells: requests and memory."""
+"""Requests and memory from the log of a server or of a command-line run."""
 
 from dataclasses import dataclass
 from typing import Annotated

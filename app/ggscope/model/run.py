@@ -152,7 +152,7 @@ def cores_of(extra: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    extra : uint32[n], as ``resources/docs/ring-format.md`` tells.
+    extra : uint32[n], as in ``resources/docs/ring-format.md``.
     """
     core = (extra & _CORE_BITS).astype(np.int16)
     numa = ((extra >> _NODE_SHIFT) & _NODE_BITS).astype(np.int16)

@@ -560,11 +560,11 @@ _MAX_NAMES = 3
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
 RANGE_CODES = frozenset({"range", "range_read"})
-"""Problems that tell that the user wanted a part of the records only."""
+"""Problems that say that only a part of the records was requested."""
 INVALID_CODE = "invalid_trace"
-"""Code of the problem that tells of such markers."""
+"""Code of the problem that lists such markers."""
 VERSION_CODES = frozenset({"unknown_version", "gguf_new_version"})
-"""Problems that tell of a version that the reader does not know."""
+"""Problems that report a version that the reader does not know."""
 OTHER_FILES = "other files"
 """What is pending while further files of a session are still to be joined."""
 RUNNING = "running"
@@ -943,7 +943,7 @@ class Trace:
 
     @property
     def may_read_model(self) -> bool:
-        """Whether an access may be to a model file: then a model or map tells more.
+        """Whether an access may be to a model file: then a model or map adds facts.
 
         One that names no tensor and no file, such as a copy by CUDA, is to none.
         """
@@ -952,7 +952,7 @@ class Trace:
         return bool(((space == Space.FILE) | may_be).any())
 
     def may_gain_from(self, role: str) -> bool:
-        """Return whether a file of a role may tell more of this trace."""
+        """Return whether a file of a role may add facts to this trace."""
         if role in ROLES_OF_TENSORS:
             return self.may_read_model or self.storage is not None
         if role == "extents":

@@ -1,7 +1,7 @@
 /* Lines of traces of CUDA calls: JSON objects of call hooks, the text of bpftrace and of
  * strace. One row per event.
  *
- * JSON is taken as far as it is sound: what stands before damage counts where it tells
+ * JSON is taken as far as it is sound: what stands before damage counts where it states
  * what happened when. Several objects may stand in one line, behind anything.
  *
  * Nothing here allocates or keeps state; the caller gives whole lines. Texts are numbered

@@ -280,7 +280,7 @@ static int add_values(const Event *e, const uint8_t *data, int64_t row,
     return 1;
 }
 
-/* Whether the event tells something: when it is, or what something is called. */
+/* Whether the event states something: when it is, or what something is called. */
 static int has_use(const Event *e)
 {
     if (e->phase == 'M')
@@ -288,7 +288,7 @@ static int has_use(const Event *e)
     return (e->flags & HAS_TIME) != 0;
 }
 
-/* Counters, and what PyTorch tells of each allocation. */
+/* Counters, and what PyTorch records of each allocation. */
 static int has_values(const Event *e)
 {
     return e->phase == 'C' ||

@@ -428,7 +428,7 @@ class CallTally(Struct):
 
 
 class OpRows(Struct):
-    """One row per thing that a line of ggml tells of an op."""
+    """One row per fact that a line of ggml states about an op."""
 
     _fields_ = (
         *_names(Out.i64, "line", "offset"), ("length", Out.i32), ("time", Out.i64),

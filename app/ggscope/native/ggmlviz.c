@@ -2,7 +2,7 @@
  * into columns; pairs begins with ends. `StreamColumns` and `Pairs` in
  * readers/ggmlviz say what the results mean.
  *
- * Nothing is allocated here. What does not fit is told by FULL, and the caller
+ * Nothing is allocated here. What does not fit is reported by FULL, and the caller
  * calls again with more room: no event is half taken. Files are hostile: an event is
  * looked at only where it lies within the window, and hashes are keyed by secrets of
  * the caller, so that nobody can forge a file of collisions.

@@ -70,7 +70,7 @@ static const uint8_t *next_of(const uint8_t *p, const uint8_t *end, uint8_t a,
 }
 
 /* Return how many keys are named again in their object; UNTOLD where keys are
- * escaped, too many or too deep to tell.
+ * escaped, too many or too deep.
  *
  * place: where the first one begins, and its length. */
 EXPORT int64_t ggscope_json_repeats(const uint8_t *data, int64_t size, int64_t *place)

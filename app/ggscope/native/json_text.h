@@ -12,7 +12,7 @@
 
 enum { MAX_DEPTH = 60, MAX_DIGITS = 18, MAX_NUMBER_BYTES = 40 };
 
-/* A place in the text. A null `at` means that the text was left: `broken` tells
+/* A place in the text. A null `at` means that the text was left: `broken` says
  * whether for a STRANGE byte or (0) because the text ends too soon. */
 typedef struct {
     const uint8_t *at, *end;

@@ -64,7 +64,7 @@ enum {
 };
 enum { LONGEST_KEY = 16 };
 
-/* In order of length; FIRST_KEY tells where those of a length begin. */
+/* In order of length; FIRST_KEY says where those of a length begin. */
 static const char *const KEYS[N_FIELDS] = {
     "op", "type", "addr", "deps", "cycle", "phase", "bytes", "event", "engine",
     "master", "reason", "source", "cmd_id", "cmdq_id", "tile_id", "details", "layer_id",

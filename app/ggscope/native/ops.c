@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     int64_t n_lines, consumed;
-    int64_t n_broken, first_broken; /* lines that begin like one and tell nothing */
+    int64_t n_broken, first_broken; /* lines that begin like one and state nothing */
     int64_t n_other;                /* lines with text that are none */
     int64_t timings;                /* in: whether Vulkan's list goes on; lines left */
     int64_t prefix;                 /* bytes before its lines */
@@ -489,7 +489,7 @@ static int is_alike(const uint8_t *a, const uint8_t *b, int64_t n)
 }
 
 /* Scans whole lines of `data`; the rest after the last line end is one, too, where
- * `is_last`. Stops where rows or texts are full: `consumed` tells how far it came. */
+ * `is_last`. Stops where rows or texts are full: `consumed` says how far it came. */
 EXPORT int64_t ggscope_scan_ops(const uint8_t *data, int64_t n, int64_t is_last, int64_t capacity,
                                 const OpRows *rows, TextArena *texts, OpTally *tally)
 {

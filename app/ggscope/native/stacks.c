@@ -41,7 +41,7 @@ typedef struct {
 
 typedef struct {
     int64_t consumed, status;
-    int64_t n_other, first_other; /* lines that tell nothing; in the block, -1: none */
+    int64_t n_other, first_other; /* lines that state nothing; in the block, -1: none */
     int64_t n_deep, first_deep;  /* samples with more frames than are kept */
     int64_t n_negative, first_negative; /* weights below zero */
 } StackTally;

@@ -489,7 +489,7 @@ static int take_fault_trace(const uint8_t *at, const uint8_t *end, Row *row)
 typedef struct {
     const char *name;
     uint8_t action, kind;
-    int8_t offset_from_end; /* which argument tells the offset, from the last; -1 none */
+    int8_t offset_from_end; /* which argument is the offset, from the last; -1 none */
 } Call;
 
 static const Call CALLS[] = {

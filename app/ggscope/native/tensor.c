@@ -22,7 +22,7 @@ enum { BEGIN_ONLY = 1 << 29 }; /* in the extra word: no end is known, and no wai
 /* What to look for in a record, in 64-bit words from its start. */
 typedef struct {
     int64_t n_words;             /* of a record, at least 3 */
-    int64_t key_first, key_stop; /* words that tell patterns apart */
+    int64_t key_first, key_stop; /* words that distinguish patterns */
     int64_t name_first, name_stop; /* the name that may begin a pass; equal: none */
     int64_t experts_word;        /* its lowest byte counts experts; 0 none */
     int64_t max_time;
@@ -217,7 +217,7 @@ static int64_t fill(int fd, int64_t offset, uint8_t *buffer, int64_t length)
  *
  * buffer: room for buffer_records; thread_first: for each of 65536 raw thread ids the
  * earliest time of an op so far. The tally is added to. Returns the rows done;
- * tally->status tells why they are fewer.
+ * tally->status says why they are fewer.
  */
 EXPORT int64_t ggscope_tensor_scan(int32_t fd, int64_t first, int64_t stop,
                                    uint64_t *buffer, int64_t buffer_records,

@@ -44,7 +44,7 @@ _PASSED_OVER = {"node_modules", "__pycache__", "venv", "site-packages"}
 _BESIDE_SUFFIXES = {".json", ".jsonl", ".csv", ".gguf", ".dot", ".txt", ".log"}
 _TRACE_SUFFIXES = {".bin", ".json"}
 _RECORDS, _TOKENS = "tensor-access", "trace-json"
-"""Readers of traces that tell which bytes of a model are read: a run, a token each."""
+"""Readers of traces that state which bytes of a model are read: a run, a token each."""
 _SPLIT_MODEL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _OUR_SUFFIX = ".ggscope.json"
 """Ends the names of bookmark files."""

@@ -173,7 +173,7 @@ class HitRegions:
     what : what they are, in the plural.
     ids : int64[n], numbers that `describe` takes.
     x, y, width, height : float64[n], device-independent pixels of the picture.
-    describe : every digit of one, on one line; None of spans, of which others can tell.
+    describe : every digit of one, on one line; None of spans, which others describe.
     """
 
     what: str

@@ -510,7 +510,7 @@ def _row_grid(geometry: _RowGeometry, texts: TextList) -> list[Batch]:
 
 
 def charts_of(table: BenchTable, tests: I64) -> tuple[str, ...]:
-    """Return the charts that some tests have, the most telling first."""
+    """Return the charts that some tests have, the most informative first."""
     keys = axes(table, tests)
     first = [key for key in keys if has_lines(table, tests, key)]
     changes = (CHANGES,) if len(table.runs.files) == 2 else ()

@@ -57,7 +57,7 @@ _LARGE_PICTURE = 1 << 16
 _MAX_STEP_PIXELS = 1 << 22
 _NEAR_PX = 0.01
 _FEW_SHAPES = 128
-"""Up to so many are told apart one by one sooner than by sorting them."""
+"""Up to so many are compared one by one sooner than by sorting them."""
 
 
 def paint(

@@ -204,7 +204,7 @@ def _bars(
 
 
 def _usual_quality(rows: Sequence[tuple[StatRow, float]]) -> str:
-    """Return the quality of most rows, which the caption tells instead of each bar."""
+    """Return the quality of most rows, which the caption states instead of each bar."""
     qualities = [row.quality for row, _ in rows]
     return max(dict.fromkeys(qualities), key=qualities.count)
 
@@ -226,7 +226,7 @@ def _title(column: StatColumn, facts: StatFacts) -> str:
 def _left_out(
     table: StatTable, rows: Sequence[tuple[StatRow, float]], measure: str
 ) -> list[str]:
-    """Return sentences on what no bar tells of."""
+    """Return sentences on what no bar shows."""
     texts = []
     untimed = table.all.count - table.all.timed
     if measures()[measure].unit == "time" and untimed:

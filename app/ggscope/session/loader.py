@@ -448,7 +448,7 @@ class Loader(QObject):
     def shift_of(self, path: Path) -> str:
         """Return what is added to the times of a file once all that was asked is done.
 
-        "" = what the clocks of the files tell.
+        "" = by the clocks of the files.
         """
         for request in reversed(self._changes):
             if path in request.shifts:
@@ -536,7 +536,7 @@ class Loader(QObject):
         # Read anew meanwhile: what was asked for is done to what is there.
         if self.opened is request.opened:
             self._show_parts(request, opened)
-            del self._changes[:1]  # whoever was told may have let go of all
+            del self._changes[:1]  # a receiver may have let go of all
         self._make_next_change()
 
     def _show_parts(self, request: PartsRequest, opened: "Opened") -> None:

@@ -55,7 +55,7 @@ class TraceChange(Enum):
 class Session(QObject):
     """The document. Setters compare first: same value, no signal.
 
-    Views connect to the signals, ask `trace` and `index`, and tell the session
+    Views connect to the signals, ask `trace` and `index`, and call the session
     what the user pointed at. Payloads are frozen values. Everything here runs
     on the main thread.
     """

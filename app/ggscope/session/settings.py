@@ -342,7 +342,7 @@ class Settings(QObject):
             self._has_failed = False
 
     def change(self, topic: str, **values: object) -> None:
-        """Replace fields of a topic, store them, and tell.
+        """Replace fields of a topic, store them, and emit `changed`.
 
         Raises
         ------

@@ -490,7 +490,7 @@ def _step_back() -> None:
 
 
 def _work(task: _Task, post: _Post) -> None:
-    """Run a task and tell what became of it."""
+    """Run a task and report what became of it."""
 
     def report(done: int, total: int) -> None:
         post.progress(task, done, total)

@@ -24,7 +24,7 @@ from ggscope.views.base.view import later
 HEIGHT = 58
 EDGE_PX = 6
 _NEAR_PX = 4
-"""So near to the cursor a bookmark is told about."""
+"""So near to the cursor a bookmark has a tooltip."""
 SYNC_SPANS = 50_000
 _KEY = "overview"
 

@@ -1,4 +1,4 @@
-"""Requests: a table of what the log of a server tells of each of them."""
+"""Requests: a table of them from the log of a server."""
 
 from functools import partial
 

@@ -1,7 +1,7 @@
 // What can be seen where no slot leads there: libraries that call their own functions
 // directly. A device's way of making backends is replaced, and each backend's way of
 // computing graphs; and the first of the CPU's extra buffer types is asked about each
-// op on each thread before it is computed, which tells when ops begin.
+// op on each thread before it is computed, which shows when ops begin.
 //
 // These structs are ggml's own affair. Where they lie is not believed but asked: names
 // must be those that ggml's functions give, a backend and a type must know their device.

@@ -1,4 +1,4 @@
-// The nodes of each distinct graph: found again by its signature, told when it is first
+// The nodes of each distinct graph: found by its signature, written when it is first
 // seen and once in every generation of definitions in which a graph uses it.
 
 #define _GNU_SOURCE
@@ -127,7 +127,7 @@ static void mark_experts(struct build *build)
         const struct ggml_tensor *ids = node->src[2];
         if (ids == NULL || ids->data == NULL)
             continue;
-        // Several multiplications share a choice: the last of them tells it.
+        // Several multiplications share a choice: the last of them decides it.
         bool is_last = true;
         for (uint32_t k = i + 1; is_last && k < build->n_steps && k < i + 64; k++) {
             const struct ggml_tensor *other = build->steps[k].tensor;
@@ -302,7 +302,7 @@ static struct def_tensor tensor_facts(const struct scan *scan, uint32_t i)
     const struct ggml_tensor *tensor = scan->places.tensors[i];
     const struct ggml_tensor *storage = storage_of(tensor);
     struct weight_place weight;
-    struct def_tensor told = {
+    struct def_tensor body = {
         .op = (uint16_t)tensor->op,
         .type = (uint16_t)tensor->type,
         .flags = scan->flags[i],
@@ -318,29 +318,29 @@ static struct def_tensor tensor_facts(const struct scan *scan, uint32_t i)
         .view_source = scan->sources[i][TENSOR_SOURCES],
     };
     if (tensor->view_src != NULL)
-        told.flags |= TENSOR_VIEW;
+        body.flags |= TENSOR_VIEW;
     if (name_is(storage->op, "NONE") && weight_find(storage, &weight)) {
-        told.flags |= TENSOR_WEIGHT | (weight.by_place ? TENSOR_BY_MAPPING : 0);
-        told.offset = weight.offset + (tensor->view_src ? tensor->view_offs : 0);
-        told.model = weight.model;
-        told.weight = weight.index;
+        body.flags |= TENSOR_WEIGHT | (weight.by_place ? TENSOR_BY_MAPPING : 0);
+        body.offset = weight.offset + (tensor->view_src ? tensor->view_offs : 0);
+        body.model = weight.model;
+        body.weight = weight.index;
     }
     for (int k = 0; k < 4; k++) {
-        told.ne[k] = (uint64_t)tensor->ne[k];
-        told.nb[k] = tensor->nb[k];
+        body.ne[k] = (uint64_t)tensor->ne[k];
+        body.nb[k] = tensor->nb[k];
     }
-    memcpy(told.sources, scan->sources[i], sizeof told.sources);
-    return told;
+    memcpy(body.sources, scan->sources[i], sizeof body.sources);
+    return body;
 }
 
-// What it refers to is told before it.
-static void tell(struct build *build, const struct scan *scan)
+// What it refers to is written before it.
+static void write_build(struct build *build, const struct scan *scan)
 {
     uint32_t n = scan->places.n;
     struct def_tensor *tensors = calloc(n ? n : 1, sizeof *tensors);
     const char **names = calloc(n ? n : 1, sizeof *names);
-    bool is_told = tensors != NULL && names != NULL;
-    if (is_told) {
+    bool is_written = tensors != NULL && names != NULL;
+    if (is_written) {
         models_locate();
         for (uint32_t i = 0; i < n; i++) {
             const struct ggml_tensor *tensor = scan->places.tensors[i];
@@ -353,17 +353,17 @@ static void tell(struct build *build, const struct scan *scan)
         struct def_build head = {build->number, build->n_nodes, n,
                                  build->n_steps - build->n_fused, build->n_fused, 0,
                                  build->signature};
-        is_told = build_define(&head, tensors, names);
+        is_written = build_define(&head, tensors, names);
     }
     free(tensors);
     free(names);
-    if (is_told) {
+    if (is_written) {
         builds_lost(-(int64_t)build->is_lost);
         build->generation = definitions_generation;
     } else if (build->generation == 0 && !build->is_lost) {
         builds_lost(1);
     }
-    build->is_lost = !is_told && build->generation == 0;
+    build->is_lost = !is_written && build->generation == 0;
 }
 
 void build_tell(struct build *build, struct ggml_cgraph *graph)
@@ -372,7 +372,7 @@ void build_tell(struct build *build, struct ggml_cgraph *graph)
     if (build->generation == definitions_generation)
         return;
     if (scan_graph(&scan, graph, build->n_nodes))
-        tell(build, &scan);
+        write_build(build, &scan);
     scan_free(&scan);
 }
 
@@ -410,7 +410,7 @@ static struct build *build_make(struct ggml_cgraph *graph, uint32_t n,
     }
     if (is_good) {
         next_build++;
-        tell(build, &scan);
+        write_build(build, &scan);
     } else {
         build_free(build);
         build = NULL;

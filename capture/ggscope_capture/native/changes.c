@@ -1,6 +1,6 @@
 // How builds are described: whole, or by what differs from one that was. A server that
 // gets requests of ever new lengths computes ever new graphs, which are alike but for
-// sizes and places: a hundredth of the bytes tells of them.
+// sizes and places: they take a hundredth of the bytes.
 
 #include "tracer.h"
 
@@ -10,7 +10,7 @@
 #define MAX_WHOLES 64
 #define MAX_WHOLE_BYTES ((size_t)32 << 20)
 
-// A build that was told whole in the present generation of definitions.
+// A build that was written whole in the present generation of definitions.
 static struct whole {
     uint32_t number, n, n_nodes;
     uint64_t hash;
@@ -133,12 +133,12 @@ static bool add_column(struct frame *frame, uint32_t column, const uint64_t *old
         else
             move->votes += move->to == new[i] ? 1 : -1;
     }
-    struct like_column told = {.column = column};
+    struct like_column body = {.column = column};
     for (uint32_t slot = 0; slot < n_slots; slot++)
-        told.n_moved += moves[slot].is_used && moves[slot].from != moves[slot].to;
+        body.n_moved += moves[slot].is_used && moves[slot].from != moves[slot].to;
     for (uint32_t i = 0; i < n; i++)
-        told.n_single += move_of(moves, n_slots, old[i])->to != new[i];
-    frame_add(frame, &told, sizeof told);
+        body.n_single += move_of(moves, n_slots, old[i])->to != new[i];
+    frame_add(frame, &body, sizeof body);
     add_addresses(frame, moves, n_slots, true);
     add_addresses(frame, moves, n_slots, false);
     for (uint32_t i = 0; i < n; i++)
@@ -147,7 +147,7 @@ static bool add_column(struct frame *frame, uint32_t column, const uint64_t *old
     for (uint32_t i = 0; i < n; i++)
         if (move_of(moves, n_slots, old[i])->to != new[i])
             frame_add(frame, &i, 4);
-    frame_add(frame, NULL, told.n_single % 2 ? 4 : 0);
+    frame_add(frame, NULL, body.n_single % 2 ? 4 : 0);
     return true;
 }
 
@@ -162,18 +162,18 @@ static bool add_changes(struct frame *frame, const struct def_build *head,
         return false;
     frame_begin(frame, DEF_BUILD_LIKE, monotonic_ns());
     frame_add(frame, head, sizeof *head);
-    struct def_like told = {like->number, 0};
+    struct def_like body = {like->number, 0};
     size_t at = frame->size;
-    frame_add(frame, &told, sizeof told);
+    frame_add(frame, &body, sizeof body);
     for (uint32_t column = 0; column < N_COLUMNS; column++) {
         size_t from = (size_t)column * mine->n;
-        told.n_columns += add_column(frame, column, like->values + from,
+        body.n_columns += add_column(frame, column, like->values + from,
                                      mine->values + from, mine->n, moves, n_slots);
     }
     free(moves);
     if (frame->bytes == NULL)
         return false;
-    memcpy(frame->bytes + at, &told, sizeof told);
+    memcpy(frame->bytes + at, &body, sizeof body);
     return true;
 }
 
@@ -211,18 +211,18 @@ bool build_define(const struct def_build *head, const struct def_tensor *tensors
     }
     bool is_known = take_apart(&mine, head, tensors, names);
     const struct whole *like = is_known ? find_like(&mine) : NULL;
-    bool is_told = like != NULL && add_changes(&frame, head, like, &mine) &&
+    bool is_written = like != NULL && add_changes(&frame, head, like, &mine) &&
                    frame_define(&frame, LIKE_BUILD);
     bool is_kept = false;
     if (like == NULL) {
         add_whole(&frame, head, tensors, names);
-        is_told = frame_define(&frame, WHOLE_BUILD);
-        is_kept = is_told && is_known && keep(&mine);
+        is_written = frame_define(&frame, WHOLE_BUILD);
+        is_kept = is_written && is_known && keep(&mine);
     }
     if (!is_kept) {
         free(mine.structure);
         free(mine.values);
     }
     free(frame.bytes);
-    return is_told;
+    return is_written;
 }

@@ -80,7 +80,7 @@ void clock_tell(const struct time_base *base)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t told[4] = {
+    uint64_t body[4] = {
         base->ns,
         (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
         base->ticks,
@@ -88,6 +88,6 @@ void clock_tell(const struct time_base *base)
     };
     struct frame frame = {0};
     frame_begin(&frame, EVENT_CLOCK, base->ns);
-    frame_add(&frame, told, sizeof told);
+    frame_add(&frame, body, sizeof body);
     frame_tell(&frame);
 }

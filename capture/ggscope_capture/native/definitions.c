@@ -34,7 +34,7 @@ static uint64_t whole_bytes;   // of it: what each generation has to hold anew
 static uint64_t most_held;
 static struct frame lasting;  // of this process; every ring begins with it
 static struct frame of_ring;  // of this ring
-static uint64_t n_lost_once;  // what nothing tells again
+static uint64_t n_lost_once;  // what is never written again
 static uint64_t n_lost_lasting;
 static uint64_t n_lost_builds;
 
@@ -92,7 +92,7 @@ static bool append(const void *data, size_t size)
 
 bool frame_define(struct frame *frame, enum lasts lasts)
 {
-    bool is_told = true;
+    bool is_written = true;
     if (frame_finish(frame)) {
         struct frame *log = lasts == WITH_PROCESS ? &lasting
                             : lasts == WITH_RING  ? &of_ring
@@ -100,19 +100,19 @@ bool frame_define(struct frame *frame, enum lasts lasts)
         if (log != NULL && log->size < MAX_LASTING)
             frame_add(log, frame->bytes, frame->size);
         if (control != NULL) {
-            is_told = append(frame->bytes, frame->size);
+            is_written = append(frame->bytes, frame->size);
             if (lasts >= FROM_TABLE)
                 whole_bytes += frame->size;
-            if (!is_told && lasts == ONCE)
+            if (!is_written && lasts == ONCE)
                 n_lost_once++;
-            else if (!is_told && lasts != WHOLE_BUILD && lasts != LIKE_BUILD)
+            else if (!is_written && lasts != WHOLE_BUILD && lasts != LIKE_BUILD)
                 n_lost_lasting++;
             count_lost();
         }
     }
     free(frame->bytes);
     *frame = (struct frame){0};
-    return is_told;
+    return is_written;
 }
 
 void builds_lost(int64_t more)
@@ -128,13 +128,13 @@ static bool begin_generation(void)
     generation_at = begin;
     whole_bytes = 0;
     n_lost_lasting = 0;
-    bool is_told = append(of_ring.bytes, of_ring.size) &&
+    bool is_written = append(of_ring.bytes, of_ring.size) &&
                    append(lasting.bytes, lasting.size);
-    n_lost_lasting += !is_told;
+    n_lost_lasting += !is_written;
     lasting_tell();
     whole_bytes = end_of_all() - begin;
     count_lost();
-    return is_told;
+    return is_written;
 }
 
 static void give_back(uint64_t until)

@@ -84,7 +84,7 @@ static void tell_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_
                       uint32_t count)
 {
     int error = errno;
-    struct event_host told = {
+    struct event_host body = {
         .kind = kind,
         .tid = thread_number(),
         .begin = begin,
@@ -97,13 +97,13 @@ static void tell_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_
     struct frame frame = {0};
     pthread_mutex_lock(&tracer_lock);
     frame_begin(&frame, EVENT_HOST, end);
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_tell(&frame);
     pthread_mutex_unlock(&tracer_lock);
     errno = error;
 }
 
-// Many small moves of data in a row are told as one.
+// Many small moves of data in a row are recorded as one.
 static __thread struct moves {
     uint64_t begin, end, bytes;
     uint32_t count, kind;
@@ -228,7 +228,7 @@ BY_NAME int ggml_backend_sched_graph_compute_async(void *sched,
     tell_moves();
     around.context = (uint64_t)(uintptr_t)sched;
     around.split = 0;
-    around.ubatch = UNKNOWN_U32; // until one of its graphs tells it
+    around.ubatch = UNKNOWN_U32; // until one of its graphs shows it
     around.is_scheduled = true;
     int status = sched_graph_traced(sched, graph, real.sched_compute);
     around.is_scheduled = false;
@@ -324,7 +324,7 @@ static void tell_copy(const struct ggml_tensor *from, const struct ggml_tensor *
     void *buffers[2] = {storage_of(from)->buffer, storage_of(to)->buffer};
     buffer_seen(buffers[0], false);
     buffer_seen(buffers[1], false);
-    struct event_copy told = {
+    struct event_copy body = {
         .begin = begin,
         .end = monotonic_ns(),
         .bytes = ggml.nbytes(from),
@@ -333,10 +333,10 @@ static void tell_copy(const struct ggml_tensor *from, const struct ggml_tensor *
         .context = around.context,
     };
     // What lies behind its end is left of another name.
-    memcpy(told.name, from->name, strnlen(from->name, sizeof told.name - 1));
+    memcpy(body.name, from->name, strnlen(from->name, sizeof body.name - 1));
     struct frame frame = {0};
-    frame_begin(&frame, EVENT_COPY, told.end);
-    frame_add(&frame, &told, sizeof told);
+    frame_begin(&frame, EVENT_COPY, body.end);
+    frame_add(&frame, &body, sizeof body);
     frame_tell(&frame);
     pthread_mutex_unlock(&tracer_lock);
     errno = error;
@@ -349,7 +349,7 @@ static void tensor_copy(const struct ggml_tensor *from, struct ggml_tensor *to)
     tell_copy(from, to, begin);
 }
 
-// It calls tensor_copy where the backends cannot copy by themselves: told once.
+// It calls tensor_copy where the backends cannot copy by themselves: written once.
 static void tensor_copy_async(void *from_backend, void *to_backend,
                               const struct ggml_tensor *from, struct ggml_tensor *to)
 {

@@ -237,7 +237,7 @@ void objects_watch(struct symbol *symbols, size_t n)
     Dl_info mine;
     if (dladdr((void *)objects_watch, &mine))
         own_header = mine.dli_fbase;
-    // Both tell of what is there already before they return.
+    // Both report what is there already before they return.
     _dyld_register_func_for_add_image(image_added);
     _dyld_register_func_for_remove_image(image_removed);
     pthread_mutex_lock(&images_lock);

@@ -1,5 +1,5 @@
 // What nodes of graphs refer to: models and their tensors, buffers, backends, ops, types.
-// All of it is told when it is first seen; what there is still, in each generation anew.
+// Written when it is first seen; what there is still, in each generation anew.
 
 #define _GNU_SOURCE
 #include "tracer.h"
@@ -108,15 +108,15 @@ void model_read(const void *gguf, const char *path, void *context)
         };
         const struct ggml_tensor *tensor =
             has_shapes ? ggml.get_tensor(context, name) : NULL;
-        struct def_weight told = {number, (uint32_t)i, (uint32_t)weight.type, 0,
+        struct def_weight body = {number, (uint32_t)i, (uint32_t)weight.type, 0,
                                   {0},    weight.offset, weight.size};
         for (int k = 0; tensor != NULL && k < 4; k++) {
-            told.ne[k] = (uint64_t)(weight.ne[k] = tensor->ne[k]);
+            body.ne[k] = (uint64_t)(weight.ne[k] = tensor->ne[k]);
             if (tensor->ne[k] != 1)
-                told.n_dims = (uint32_t)k + 1;
+                body.n_dims = (uint32_t)k + 1;
         }
         frame_begin(&frame, DEF_WEIGHT, now);
-        frame_add(&frame, &told, sizeof told);
+        frame_add(&frame, &body, sizeof body);
         frame_text(&frame, name, strlen(name));
         frame_define(&frame, WITH_PROCESS);
         if (weight.name != NULL)
@@ -126,10 +126,10 @@ void model_read(const void *gguf, const char *path, void *context)
 
 static void mapping_tell(const struct model *model)
 {
-    struct def_mapping told = {model->from, model->to - model->from, model->offset};
+    struct def_mapping body = {model->from, model->to - model->from, model->offset};
     struct frame frame = {0};
     frame_begin(&frame, DEF_MAPPING, model->seen);
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_text(&frame, model->path, strlen(model->path));
     frame_define(&frame, FROM_TABLE);
 }
@@ -232,7 +232,7 @@ bool weight_find(const struct ggml_tensor *tensor, struct weight_place *place)
 struct buffer {
     void *pointer;
     char *name;
-    struct def_buffer told;
+    struct def_buffer body;
     uint64_t seen, allocated; // 0: not seen
 };
 static struct buffer *buffers;
@@ -245,10 +245,10 @@ static void buffer_event(uint32_t number, uint32_t kind, uint64_t usage, uint64_
     struct {
         uint32_t number, kind;
         uint64_t usage;
-    } told = {number, kind, usage};
+    } body = {number, kind, usage};
     struct frame frame = {0};
     frame_begin(&frame, EVENT_BUFFER, time);
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_define(&frame, lasts);
 }
 
@@ -256,11 +256,11 @@ static void buffer_tell(const struct buffer *buffer)
 {
     struct frame frame = {0};
     frame_begin(&frame, DEF_BUFFER, buffer->seen);
-    frame_add(&frame, &buffer->told, sizeof buffer->told);
+    frame_add(&frame, &buffer->body, sizeof buffer->body);
     frame_text(&frame, buffer->name, strlen(buffer->name));
     frame_define(&frame, FROM_TABLE);
     if (buffer->allocated != 0)
-        buffer_event(buffer->told.buffer, 1, buffer->told.usage, buffer->allocated,
+        buffer_event(buffer->body.buffer, 1, buffer->body.usage, buffer->allocated,
                      FROM_TABLE);
 }
 
@@ -275,7 +275,7 @@ static struct buffer *buffer_find(const void *pointer)
 uint32_t buffer_number(void *pointer)
 {
     const struct buffer *buffer = buffer_find(pointer);
-    return buffer ? buffer->told.buffer : UNKNOWN_U32;
+    return buffer ? buffer->body.buffer : UNKNOWN_U32;
 }
 
 void buffer_seen(void *pointer, bool is_new)
@@ -297,14 +297,14 @@ void buffer_seen(void *pointer, bool is_new)
     is_moved = true;
     buffer.seen = monotonic_ns();
     buffer.allocated = is_new ? buffer.seen : 0;
-    buffer.told = (struct def_buffer){
+    buffer.body = (struct def_buffer){
         .buffer = next_buffer++,
         .usage = ggml.buffer_usage ? (uint32_t)ggml.buffer_usage(pointer) : UNKNOWN_U32,
         .pointer = (uint64_t)(uintptr_t)pointer,
         .size = ggml.buffer_size ? ggml.buffer_size(pointer) : 0,
     };
-    if (ggml.buffer_base && buffer.told.size > 0)
-        buffer.told.base = (uint64_t)(uintptr_t)ggml.buffer_base(pointer);
+    if (ggml.buffer_base && buffer.body.size > 0)
+        buffer.body.base = (uint64_t)(uintptr_t)ggml.buffer_base(pointer);
     buffers[n_buffers++] = buffer;
     buffer_tell(&buffer);
 }
@@ -316,7 +316,7 @@ void buffer_gone(void *pointer)
         return;
     is_moved = true;
     n_buffers_freed++;
-    buffer_event(buffer->told.buffer, 2, 0, monotonic_ns(), ONCE);
+    buffer_event(buffer->body.buffer, 2, 0, monotonic_ns(), ONCE);
     free(buffer->name);
     *buffer = buffers[--n_buffers];
 }
@@ -326,8 +326,8 @@ void buffer_used(void *pointer, int usage)
     struct buffer *buffer = buffer_find(pointer);
     if (buffer == NULL)
         return;
-    buffer->told.usage = (uint32_t)usage;
-    buffer_event(buffer->told.buffer, 3, (uint64_t)usage, monotonic_ns(), FROM_TABLE);
+    buffer->body.usage = (uint32_t)usage;
+    buffer_event(buffer->body.buffer, 3, (uint64_t)usage, monotonic_ns(), FROM_TABLE);
 }
 
 // ---- backends -------------------------------------------------------------------------
@@ -343,11 +343,11 @@ static uint64_t n_used;
 
 static void backend_tell(const struct backend *backend)
 {
-    struct def_backend told = {backend->number, 0, (uint64_t)(uintptr_t)backend->pointer};
+    struct def_backend body = {backend->number, 0, (uint64_t)(uintptr_t)backend->pointer};
     const char *texts[] = {backend->name, backend->device, backend->description};
     struct frame frame = {0};
     frame_begin(&frame, DEF_BACKEND, backend->seen);
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     for (int i = 0; i < 3; i++)
         frame_text(&frame, texts[i] ? texts[i] : "", texts[i] ? strlen(texts[i]) : 0);
     frame_define(&frame, FROM_TABLE);
@@ -398,11 +398,11 @@ uint32_t backend_number(void *backend)
 
 static uint8_t ops_told[65536 / 8], types_told[65536 / 8];
 
-static bool is_first(uint8_t *told, int number)
+static bool is_first(uint8_t *seen, int number)
 {
-    if (number < 0 || number > 65535 || told[number / 8] >> (number % 8) & 1)
+    if (number < 0 || number > 65535 || seen[number / 8] >> (number % 8) & 1)
         return false;
-    told[number / 8] |= (uint8_t)(1 << (number % 8));
+    seen[number / 8] |= (uint8_t)(1 << (number % 8));
     return true;
 }
 
@@ -427,12 +427,12 @@ void type_tell(int type)
     struct {
         uint32_t number, block;
         uint64_t bytes;
-    } told = {(uint32_t)type, (uint32_t)ggml.blck_size(type), ggml.type_size(type)};
+    } body = {(uint32_t)type, (uint32_t)ggml.blck_size(type), ggml.type_size(type)};
     const char *name = ggml.type_name(type);
     name = name ? name : "";
     struct frame frame = {0};
     frame_begin(&frame, DEF_TYPE, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_text(&frame, name, strlen(name));
     frame_define(&frame, WITH_PROCESS);
 }

@@ -61,10 +61,10 @@ static size_t read_file(const char *path, char *into, size_t room)
     return size;
 }
 
-// ---- what the system tells of this process ---------------------------------------------
+// ---- what the system knows of this process --------------------------------------------
 
 #ifdef __APPLE__
-// Not told: whoever reads the ring could not ask for it in the same unit.
+// Not recorded: whoever reads the ring could not ask for it in the same unit.
 static uint64_t process_start(void) { return 0; }
 
 static void process_file(char *into, size_t room)
@@ -445,10 +445,10 @@ struct ring_lane *ring_lane_take(struct ring *ring, uint32_t slot, uint32_t ith)
         uint32_t number;
         uint16_t slot, ith;
         uint32_t tid;
-    } told = {number, (uint16_t)slot, (uint16_t)ith, 0};
+    } body = {number, (uint16_t)slot, (uint16_t)ith, 0};
     struct frame frame = {0};
     frame_begin(&frame, DEF_LANE, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_define(&frame, WITH_RING);
     return lane;
 }

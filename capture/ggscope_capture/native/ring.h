@@ -76,7 +76,7 @@ struct ring_control {
     uint32_t flags;      // enum ring_flags
     uint64_t t0_mono;    // CLOCK_MONOTONIC and CLOCK_REALTIME of one moment, ns
     uint64_t t0_real;
-    uint64_t start_time; // of the process, as in /proc/PID/stat: tells pids apart
+    uint64_t start_time; // of the process, as in /proc/PID/stat: a pid may be reused
     uint32_t clock;      // enum ring_clock
     uint32_t door;       // enum ring_door
     uint32_t tracer_version;
@@ -219,7 +219,7 @@ struct def_weight {
 
 struct def_buffer {
     uint32_t buffer; // a number of its own; addresses are used again
-    uint32_t usage;  // 0 any, 1 weights, 2 compute; UNKNOWN_U32 if not told
+    uint32_t usage;  // 0 any, 1 weights, 2 compute; UNKNOWN_U32 if not recorded
     uint64_t pointer; // ggml_backend_buffer_t
     uint64_t base;
     uint64_t size;
@@ -286,7 +286,7 @@ struct def_like {
    // u64 is[n_single], u32 at[n_single], zeros up to a multiple of 8
 
 // Tensors that have `from` in the whole build have `to` here; `at` are indexes of
-// tensors that have `is`, whatever they had. What neither tells of is the same.
+// tensors that have `is`, whatever they had. What is in neither is the same.
 struct like_column {
     uint32_t column; // enum tensor_column
     uint32_t n_moved;
@@ -331,7 +331,7 @@ enum graph_phase {
 
 struct event_graph {
     uint32_t graph;
-    uint32_t build; // UNKNOWN_U32 where the graph is not told node by node
+    uint32_t build; // UNKNOWN_U32 where the graph is not recorded node by node
     uint32_t ubatch; // EVENT_UBATCH that it computes; UNKNOWN_U32
     uint16_t slot;
     uint16_t n_threads; // 0: not known
@@ -340,7 +340,7 @@ struct event_graph {
     uint32_t n_nodes;
     uint64_t context; // ggml_backend_sched_t, 0 where there is none
     uint64_t backend; // 0: not known
-    uint32_t backend_number; // DEF_BACKEND; 0: not told
+    uint32_t backend_number; // DEF_BACKEND; 0: not recorded
     uint32_t reserved;
 };
 
@@ -409,7 +409,7 @@ struct event_host {
     uint64_t context;
     uint64_t bytes;
     uint32_t ubatch; // the newest one of this thread
-    uint32_t count;  // calls in a row that are told as one, from first to last
+    uint32_t count;  // calls in a row that are recorded as one, from first to last
 };
 
 struct event_copy {

@@ -489,12 +489,12 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     slot->graph = next_graph++;
     slot->is_first = !is_checked;
     if (build != NULL && has_inputs)
-        ubatch_tell(build);
+        ubatch_write(build);
     clock_base(&slot->base, slot->last_ns);
     if (__atomic_fetch_add(&control->graphs, 1, __ATOMIC_RELAXED) % 256 == 0)
         clock_tell(&slot->base);
     slot->begin_ns = at ? at : slot->base.ns;
-    struct event_graph told = {
+    struct event_graph body = {
         .graph = slot->graph,
         .build = build ? build->number : UNKNOWN_U32,
         .ubatch = around.ubatch,
@@ -509,7 +509,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     };
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_BEGIN, slot->begin_ns);
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_tell(&frame);
     pthread_mutex_unlock(&tracer_lock);
     slot->n_threads = n_threads;
@@ -588,7 +588,7 @@ static uint64_t close_lanes(struct slot *slot)
 }
 
 // With the lock held. One look at the first graph: is there a record of each node on
-// each thread? If not, what is told is less, and the ring says so.
+// each thread? If not, less is recorded, and the ring says so.
 static void check(struct slot *slot, uint64_t found)
 {
     struct ring_control *control = ((struct ring *)the_ring)->control;
@@ -596,23 +596,23 @@ static void check(struct slot *slot, uint64_t found)
     uint32_t n_threads = slot->n_threads;
     uint64_t expected =
         build ? (uint64_t)(build->n_steps - build->n_fused) * n_threads : 0;
-    struct def_check told = {.graph = slot->graph, .expected = expected, .found = found};
+    struct def_check body = {.graph = slot->graph, .expected = expected, .found = found};
     uint32_t barriers = 0;
     for (uint32_t ith = 0; ith < n_threads; ith++) {
-        told.lanes += slot->lanes[ith].head > 0;
+        body.lanes += slot->lanes[ith].head > 0;
         barriers += slot->lanes[ith].barriers;
     }
-    told.result = found == 0        ? CHECK_NOTHING
+    body.result = found == 0        ? CHECK_NOTHING
                   : barriers == 0   ? CHECK_NO_BARRIER
                   : found < expected ? CHECK_MISSING
                                     : CHECK_EQUAL;
-    told.mode = found == 0 ? MODE_GRAPHS : barriers == 0 ? MODE_BEGINS : MODE_THREADS;
+    body.mode = found == 0 ? MODE_GRAPHS : barriers == 0 ? MODE_BEGINS : MODE_THREADS;
     if (found < expected && n_threads > 0)
-        told.missing_nodes = (expected - found) / n_threads;
-    __atomic_store_n(&control->mode, told.mode, __ATOMIC_RELAXED);
+        body.missing_nodes = (expected - found) / n_threads;
+    __atomic_store_n(&control->mode, body.mode, __ATOMIC_RELAXED);
     struct frame frame = {0};
     frame_begin(&frame, DEF_CHECK, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_define(&frame, WITH_RING);
     is_checked = true;
 }
@@ -675,10 +675,10 @@ static void graph_ends(struct slot *slot, int status, uint64_t n_records)
         events_write(slot->scratch + at, size);
         at += size;
     }
-    struct event_graph_end told = {slot->graph, status, n_records, slot->n_expected};
+    struct event_graph_end body = {slot->graph, status, n_records, slot->n_expected};
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_END, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     frame_tell(&frame);
     pthread_mutex_unlock(&tracer_lock);
     slot->is_taken = 0;

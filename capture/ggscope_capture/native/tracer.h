@@ -150,7 +150,7 @@ struct symbol {
     void *wrapper; // what the slots of all objects shall hold; NULL: only look up
     unsigned n_slots; // changed now; BY_SOURCE beside them where the program asked
     // Called by the library that has it: directly, where objects are Mach-O. A slot of
-    // another object is left alone there, since it would tell of some calls only.
+    // another object is left alone there, since it would report some calls only.
     bool is_internal;
 };
 #define BY_SOURCE (1u << 31)
@@ -207,13 +207,13 @@ struct frame {
 void frame_begin(struct frame *frame, enum frame_type type, uint64_t time);
 void *frame_add(struct frame *frame, const void *data, size_t size);
 void frame_text(struct frame *frame, const char *text, size_t length);
-bool frame_finish(struct frame *frame); // its size is told; false: memory was short
+bool frame_finish(struct frame *frame); // its size is written; false: memory was short
 void frame_tell(struct frame *frame); // into the event lane
 void events_write(const uint8_t *bytes, size_t size); // a whole frame, likewise
 
 // ---- definitions.c: the file beside the ring -------------------------------------------
 
-// Whether a definition is told again in every generation of definitions.
+// Whether a definition is written again in every generation of definitions.
 enum lasts {
     ONCE,
     LIKE_BUILD,  // when a graph uses it again
@@ -227,7 +227,7 @@ extern uint32_t definitions_generation;
 // All of these with the lock held. False: it could not be written, for now.
 bool frame_define(struct frame *frame, enum lasts lasts);
 void note(const char *text, enum lasts lasts);
-void builds_lost(int64_t more); // never told so far
+void builds_lost(int64_t more); // never written so far
 // Before a graph: begin a new generation where the present one is long, and give those
 // back that nobody needs.
 void definitions_renew(void);
@@ -294,7 +294,7 @@ static inline uint64_t ticks_to_ns(const struct time_base *base, uint64_t ticks)
     return (uint64_t)((unsigned __int128)ticks * base->factor >> 32);
 }
 
-// ---- builds.c: what the nodes of a graph are, told once -------------------------------
+// ---- builds.c: what the nodes of a graph are, written once ---------------------------
 
 enum step_flags {
     STEP_SKIP = 1,    // filtered
@@ -303,7 +303,7 @@ enum step_flags {
     STEP_FUSED = 8,   // runs within the step before it
 };
 
-// Choices are told in frames of so many rows at most.
+// Choices are written in frames of so many rows at most.
 #define EXPERT_ROWS 256
 #define EXPERT_HEAD (sizeof(struct ring_frame) + sizeof(struct event_experts) + 8)
 
@@ -317,9 +317,9 @@ struct step {
 struct build {
     uint64_t signature;
     uint32_t number;
-    uint32_t generation; // of definitions that it was told in last; 0: never
+    uint32_t generation; // of definitions that it was written in last; 0: never
     uint32_t n_users;    // slots that hold it
-    bool is_lost;        // it was never told, and counted so
+    bool is_lost;        // it was never written, and counted so
     uint64_t last_used;
     struct build *next;  // of the same place in the table, or to be freed
     uint32_t n_nodes;
@@ -332,13 +332,13 @@ struct build {
     uint32_t *hash;     // index + 1 into steps
     int32_t *layers;    // of steps
     const struct ggml_tensor *tokens, *positions, *outputs;
-    int64_t n_rows; // of a ubatch, where positions tell it
+    int64_t n_rows; // of a ubatch, where positions show it
     size_t expert_bytes; // what one graph copies of choices and scores, at most
 };
 
 uint64_t graph_signature(struct ggml_cgraph *graph, int n_nodes);
 // With the lock held. A build that the caller holds until it lets go of it, and that the
-// present generation of definitions tells; NULL where memory is short.
+// present generation of definitions has; NULL where memory is short.
 struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signature);
 void build_tell(struct build *build, struct ggml_cgraph *graph); // anew, where needed
 void build_drop(struct build *build); // NULL: nothing
@@ -363,7 +363,7 @@ void buffer_seen(void *buffer, bool is_new);
 void buffer_gone(void *buffer);
 void buffer_used(void *buffer, int usage);
 uint32_t buffer_number(void *buffer);
-uint32_t backend_number(void *backend); // told when it is new; 0: not known
+uint32_t backend_number(void *backend); // written when it is new; 0: not known
 void lasting_tell(void); // buffers, backends and mappings that there are now
 extern uint32_t n_buffers_freed; // so often a number of a buffer became another's
 void op_tell(int op);
@@ -396,8 +396,8 @@ void batch_freed(void *batch);
 void call_begins(void *owner, const struct llama_batch *batch, bool is_encoded);
 void call_begins_with(void *owner, void *batch, bool is_encoded);
 void call_ends(bool is_computed, bool is_encoded);
-// With the lock held: tell the ubatch that a graph computes, if it has its inputs.
-void ubatch_tell(const struct build *build);
+// With the lock held: write the ubatch that a graph computes, if it has its inputs.
+void ubatch_write(const struct build *build);
 void ubatches_forget(void);
 
 // ---- hooks.c ------------------------------------------------------------------------
@@ -414,7 +414,7 @@ struct surroundings {
     uint32_t ubatch_decode;
     uint32_t phase;
     uint32_t split;
-    uint32_t n_computed; // graphs that were told
+    uint32_t n_computed; // graphs that were written
     bool is_scheduled;   // within a scheduler's computation
     bool has_positions;  // of the ubatch
 };

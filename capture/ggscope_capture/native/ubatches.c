@@ -1,7 +1,7 @@
 // Tokens: what a program asks a model to compute, what a ubatch computes of it, and which
 // of these tokens are generated.
 //
-// The functions that fill a batch and hand it over tell the sequences of its tokens and
+// The functions that fill a batch and hand it over say the sequences of its tokens and
 // which of them ask for output. The rows of a ubatch are rows of that batch, perhaps in
 // another order. Where these functions are not seen, sequences are derived from positions.
 
@@ -529,7 +529,7 @@ static int32_t continued(const struct context *context, const int32_t *ends,
                           : oldest;
 }
 
-// No call tells of the rows of `computed`: positions tell which go on with which.
+// No call states the rows of `computed`: positions show which go on with which.
 static void derive_sequences(const struct context *context)
 {
     int32_t ends[MAX_SEQUENCES], before = -1;
@@ -581,7 +581,7 @@ static uint32_t phase_of_rows(void)
 
 static void tell_rows(struct frame *frame)
 {
-    struct ubatch_rows told = {
+    struct ubatch_rows body = {
         .n_rows = computed.n,
         .decode = around.decode,
         .knowledge = around.batch != NULL     ? KNOWS_SEQUENCES | KNOWS_OUTPUTS
@@ -591,9 +591,9 @@ static void tell_rows(struct frame *frame)
     };
     for (uint32_t i = 0; i < computed.n; i++)
         for (int k = 0; k < SEQUENCE_WORDS; k++)
-            told.n_sequences +=
+            body.n_sequences +=
                 (uint32_t)__builtin_popcountll(computed.rows[i].sequences[k]);
-    frame_add(frame, &told, sizeof told);
+    frame_add(frame, &body, sizeof body);
     for (uint32_t i = 0; i < computed.n; i++) {
         const struct row *row = &computed.rows[i];
         uint8_t bits = (uint8_t)(row->phase | (row->is_output ? ROW_OUTPUT : 0));
@@ -616,11 +616,11 @@ static void tell_rows(struct frame *frame)
 static void tell_ubatch(const struct build *build, bool has_tokens)
 {
     uint32_t n = computed.n, n_all = build->positions ? (uint32_t)build->positions->ne[0] : 0;
-    struct event_ubatch told = {around.ubatch, has_tokens ? n : 0, n_all, around.phase,
+    struct event_ubatch body = {around.ubatch, has_tokens ? n : 0, n_all, around.phase,
                                 around.context};
     struct frame frame = {0};
     frame_begin(&frame, EVENT_UBATCH, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
+    frame_add(&frame, &body, sizeof body);
     for (uint32_t i = 0; has_tokens && i < n; i++)
         frame_add(&frame, &computed.rows[i].token, 4);
     if (n_all > 0)
@@ -631,7 +631,7 @@ static void tell_ubatch(const struct build *build, bool has_tokens)
 
 // With the lock held. A scheduler's computation is one ubatch, in however many graphs:
 // where these are of one node each, one has the tokens, and another the positions.
-void ubatch_tell(const struct build *build)
+void ubatch_write(const struct build *build)
 {
     const int32_t *tokens = numbers_of(build->tokens);
     const int32_t *positions = numbers_of(build->positions);

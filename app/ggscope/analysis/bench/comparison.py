@@ -10,7 +10,7 @@ from ggscope.model.bench import BUILD, RESULTS, BenchRuns
 
 Key = tuple[Any, ...]
 _IN_NAME = frozenset(("n_prompt", "n_gen", "n_depth", "model_size", "model_n_params"))
-"""Keys that the name of a test tells, or that of the model."""
+"""Keys that the name of a test or of the model states."""
 _ROUNDED = 1e-3
 """Share by which rounded speeds may differ from those that follow from times."""
 
@@ -34,7 +34,7 @@ class Speed:
     def range(self) -> tuple[float, float] | None:
         """Least and greatest speed, else a standard deviation around the mean.
 
-        None where neither tells how much the speed varies.
+        None where neither states how much the speed varies.
         """
         if len(self.samples) > 1:
             return min(self.samples), max(self.samples)
@@ -52,7 +52,7 @@ class BenchChange:
     test : ``pp512``.
     key : its values of the keys by which tests were matched.
     within_noise : whether the ranges overlap; None where one is not known.
-    difference : of the means, B less A; None where repetitions do not tell it.
+    difference : of the means, B less A; None where there are too few repetitions.
     """
 
     test: str

@@ -32,7 +32,7 @@ class BenchPoint:
     x : value of the key; NaN where the chart has none.
     mean : tokens per second, of all repetitions.
     samples : of each repetition.
-    interval : of the mean; None where repetitions do not tell it.
+    interval : of the mean; None where there are too few repetitions.
     stddev : as the file says; None where it does not, or repetitions are known.
     tests : positions in the table.
     """
@@ -141,7 +141,7 @@ def _on_axis(table: BenchTable, key: str, tests: I64) -> npt.NDArray[np.bool_]:
 
 
 def _varying(table: BenchTable, tests: I64) -> list[str]:
-    """Return the keys of which some tests have several values, the telling first."""
+    """Return the keys of which some tests have several values, the best first."""
     keys = [
         key
         for key, column in table.columns.items()
@@ -205,7 +205,7 @@ def _part(column: BenchColumn, i: int) -> str:
 
 
 def _test_name(table: BenchTable, i: int, axis: str) -> str:
-    """Return the name of a test without what the axis tells: ``tg128``, ``pp``."""
+    """Return the name of a test without what the axis shows: ``tg128``, ``pp``."""
     texts = {
         key: table.columns[key].text(i) if key in table.columns else ""
         for key in ("n_prompt", "n_gen", "n_depth")

@@ -61,7 +61,7 @@ def student_quantiles(freedom: npt.ArrayLike) -> F64:
 def mean_intervals(sample: F64, first: npt.NDArray[np.int64]) -> tuple[F64, F64]:
     """Return the interval of the mean of each group, float64[n] each.
 
-    NaN for groups of fewer than two: these do not tell how much they vary.
+    NaN for groups of fewer than two: they show no variation.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def mean_intervals(sample: F64, first: npt.NDArray[np.int64]) -> tuple[F64, F64]
 def difference_interval(a: Sequence[float], b: Sequence[float]) -> Interval | None:
     """Return the interval of ``mean(b) - mean(a)`` by Welch; None where unknown.
 
-    It takes two samples of each: one does not tell how much it varies. The two need
+    It takes two samples of each: one shows no variation. The two need
     not vary alike.
     """
     if min(len(a), len(b)) < 2:

@@ -57,7 +57,7 @@ class Alignment:
         all have, "start": whole runs.
     runs : one per trace, in their order.
     is_open : whether the n-th token is compared with the n-th though a run hides
-        tokens, and no positions tell which ones these are.
+        tokens, and no positions show which ones these are.
     """
 
     by: AlignBy

@@ -77,7 +77,7 @@ def bar_parts(trace: Trace, watcher: Watcher | None = None) -> BarParts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shares:
-    """What `BarParts` tells of the ops that run."""
+    """What `BarParts` says about the ops that run."""
 
     families: tuple[str, ...]
     ticks: I64

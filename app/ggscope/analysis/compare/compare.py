@@ -28,7 +28,7 @@ from ggscope.model.units import UNITS
 
 Measure = Literal["latency", "wall", "thread time"]
 Bound = Literal["", "least", "most", "open"]
-"""What the change of recorded times tells of the real one: all, or at least or at most
+"""What the change of recorded times shows of the real one: all, or at least or at most
 so much, or nothing."""
 _OF_LANES = ("thread", "lane", "engine", "core", "numa")
 PARTS = ("work", "waiting at barriers", "idle")
@@ -99,7 +99,7 @@ class CompareRow:
     key : of the group.
     a, b : what the sides take.
     is_noise : whether the change is within the tolerance, or the runs of both sides
-        overlap; None where one run per side and no tolerance tell nothing.
+        overlap; None where one run per side and no tolerance show nothing.
     """
 
     key: str
@@ -176,7 +176,7 @@ class Comparison:
 
     @property
     def bound(self) -> Bound:
-        """What changes of rows tell where a side does not record all that ran."""
+        """What changes of rows mean where a side does not record all that ran."""
         if self.measure == "latency":  # tokens are recorded from begin to end
             return ""
         a, b = (bool(side.sums(self.by)) for side in self.hidden)

@@ -207,7 +207,7 @@ class Choices:
     Attributes
     ----------
     layers : int64[L], numbers of the layers that have experts, ascending.
-    n_experts : experts per layer; `count_source` tells how that is known.
+    n_experts : experts per layer; `count_source` says how that is known.
     tokens : int64[T], numbers of the tokens (or passes), ascending; empty where the
         trace names none.
     layer : int32[n], row of `layers`.
@@ -221,7 +221,7 @@ class Choices:
     slices : where the experts lie in the model file.
     n_left_out : choices or accesses without a usable layer or expert.
     more : int64[n], choices of the row's token and layer that no list names and that
-        nobody can tell therefore, see ``Routing.n_more``; None where there are none.
+        is unknown therefore, see ``Routing.n_more``; None where there are none.
     n_implied : rows that no list names, but the sizes of tensors imply.
     order : the tokens that the rows are of, one by one, and which follow each other: a
         ubatch is one number of `tokens`, and may hold many.
@@ -282,7 +282,7 @@ class ExpertGrid:
     count : int64[L, E], choices, or accesses where only these are known.
     bytes : int64[L, E], bytes that they read, -1 unknown. For recorded choices that
         is count times the size of the expert's slices (derived).
-    more : int64[L], further choices of each layer, of experts that nobody can tell;
+    more : int64[L], further choices of each layer, of unknown experts;
         `UNKNOWN_MORE` where not even their number is known.
     """
 

@@ -92,7 +92,7 @@ def _by_number(number: Array, row: Array | None, numbers: I64) -> TokenOrder:
     """Return one token per number, where each follows the one that is less by one.
 
     Of a file whose ubatches hold several tokens it is not known which follow each
-    other: nothing tells their sequences.
+    other: their sequences are unknown.
     """
     column = np.arange(len(numbers))
     before = np.where(np.diff(numbers, prepend=-2) == 1, column - 1, -1)

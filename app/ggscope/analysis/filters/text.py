@@ -148,7 +148,7 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     names. Ops, threads, tensors and categories may hold ``*`` or be a ``/regex/``;
     ``op~mul`` finds a part of the name. The word ``none`` stands for "no layer", "no
     token" or "no phase", ``op=unknown`` for op numbers without a name,
-    ``core=unknown`` for spans whose core nobody told.
+    ``core=unknown`` for spans whose core is not recorded.
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ def _exact_time(ticks: int, unit: Unit) -> str:
 
 def _exact_bytes(n: int) -> str:
     for factor, word in _SIZES:
-        # Such as 1.5 MiB; what would need more digits is told in bytes.
+        # Such as 1.5 MiB; what would need more digits is written in bytes.
         if n >= factor and not n * 8 % factor:
             return f"{n / factor:,.3f}".rstrip("0").rstrip(".") + f" {word}"
     return format_exact_bytes(n)

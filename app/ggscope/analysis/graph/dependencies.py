@@ -2,7 +2,7 @@
 
 By the edges of a graph where the ops are found in one, by what the trace records as
 dependencies of spans, else by the names of what ops read and write. Never from one
-pass to another, and never where a name may mean several results: that is told instead.
+pass to another, and never where a name may mean several results: that is listed.
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def pass_edges(
 def op_links(trace: Trace, span: int, correlation: Correlation | None) -> OpLinks:
     """Return what the op of a span reads of other ops, and who reads its result.
 
-    Where no pass tells that, what the trace records as dependencies of the span.
+    Where no pass shows that, what the trace records as dependencies of the span.
     """
     if not 0 <= span < len(trace.spans):
         return NO_LINKS

@@ -618,7 +618,7 @@ class _Parts:
         self.n_hops = self.n_segments = self.n_rows = 0
 
     def add(self, placed: Placed, x: float, y: float, arrives: Flags) -> None:
-        """Add the lines of a level at (x, y); `arrives` tells which end at a box."""
+        """Add the lines of a level at (x, y); `arrives`: those that end at a box."""
         shift = np.array([x, y, x, y])
         self.segments.append(placed.segments + shift)
         self.first.append(placed.first[:-1] + self.n_rows)

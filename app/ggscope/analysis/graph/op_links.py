@@ -47,7 +47,7 @@ class NoEdges(Enum):
     NO_SOURCES = "no_sources"
     """No graph has its ops, and the trace does not record what ops read."""
     OPS_HIDDEN = "ops_hidden"
-    """Names alone tell, and ops that may have written them are not recorded."""
+    """Known by names alone, and ops that may have written them are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

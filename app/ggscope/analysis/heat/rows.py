@@ -191,7 +191,7 @@ def pass_starts(trace: Trace) -> I64:
 
 
 def natural_rows(trace: Trace) -> RowKind:
-    """Return the rows that tell most at first: tokens, else passes, else time.
+    """Return the most informative rows to begin with: tokens, else passes, else time.
 
     Some writers number all tokens 0; passes are distinguished by what they run.
 

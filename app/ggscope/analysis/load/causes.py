@@ -30,7 +30,7 @@ class Cause(IntEnum):
     NO_OPS = 6
     """Nothing of what ops read is recorded."""
     NO_MODEL = 7
-    """No model file is in the session that tells the tensors."""
+    """No model file in the session lists the tensors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class Causes:
 def models_of(trace: Trace, files: tuple[StorageFile, ...]) -> I64:
     """Return which model of the session each file is, -1 none.
 
-    By its name; where both tell a size, it must be the same. A file of another name
+    By its name; where both state a size, it must be the same. A file of another name
     counts where exactly one model has its size, to the byte.
     """
     models = np.full(len(files), -1, np.int64)

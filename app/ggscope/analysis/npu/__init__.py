@@ -1,1 +1,1 @@
-"""What the trace of an NPU simulator tells of engines, bandwidth, memory and bits."""
+"""Engines, bandwidth, memory and bits in the trace of an NPU simulator."""

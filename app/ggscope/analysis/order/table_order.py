@@ -277,7 +277,7 @@ class OrderKey:
         return linear_coder(-last, 0) if is_descending else linear_coder(0, last)
 
     def codes(self, coder: OrderEncoder) -> Callable[[Array | slice], U16] | None:
-        """Return a function from ids to codes, where a table tells them."""
+        """Return a function from ids to codes, where a table has them."""
         column = self._looked_up()
         if column is None:
             return None
@@ -366,7 +366,7 @@ class Buckets:
     Parameters
     ----------
     ids, edges : as `partition` returns them.
-    merge : takes ids of one value in the order of their bucket; tells them by time.
+    merge : takes ids of one value in the order of their bucket; reports them by time.
     """
 
     def __init__(
@@ -586,7 +586,7 @@ class OrderRequest:
             for tick in (time.start, time.end)
         )
         over = self.index.grown_over(lanes, time.start)
-        if over is None:  # rows of a later snapshot do not tell
+        if over is None:  # rows of a later snapshot do not show it
             early = order[:begin]
             early = early[spans.end[early] > time.start]
         else:

@@ -41,7 +41,7 @@ class Turns:
     def before(self, rows: I64) -> int:
         """Return how many spans lie before ``rows[k]`` of each run, int64[n_runs].
 
-        A tick must tell them apart: all of them start before it, and no others.
+        A tick must separate them: all of them start before it, and no others.
         """
         return int((rows - self.edges[:-1]).sum())
 

@@ -29,7 +29,7 @@ def parts_of_range(trace: Trace, offset: int, size: int) -> tuple[RangePart, ...
     """Return the tensors that a range of the model file overlaps, by place.
 
     Only places that a model file or a map lists count, and only where there is one
-    file: a range without a tensor does not tell of which it is.
+    file: a range without a tensor does not say of which it is.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ def _was_read(trace: Trace, span: int, tensor: int, since: int) -> bool:
     for stop in range(span, max(span - _LOOK_BACK, 0), -_PIECE):
         piece = slice(max(stop - _PIECE, 0), stop)
         begins, ends = spans.start[piece], spans.end[piece]
-        # The spans of a lane come in order: those of this one tell of all.
+        # The spans of a lane come in order: those of this one stand for all.
         mine = spans.lane[piece] == lane
         earlier = mine & (ends > since) & (ends <= start)
         if np.isin(trace.accesses.pattern[piece][earlier], patterns).any():

@@ -754,7 +754,7 @@ class RowReads:
     ----------
     row : int64[k], rows that are read, ascending.
     count : int64[k], how often.
-    n_reads : all look-ups; `n_placed` of them tell which row they read.
+    n_reads : all look-ups; of `n_placed` the row is known.
     n_ops : ops that look rows up; less than `n_reads` where each row of an op is known.
     n_rows, row_bytes : rows of the table and bytes of one; 0 unknown.
     is_whole : whether another op reads all of the table.
@@ -777,7 +777,7 @@ class RowReads:
 
     @property
     def n_untouched(self) -> int | None:
-        """Rows that no op reads; None where not all look-ups tell their row."""
+        """Rows that no op reads; None where the row of some look-up is unknown."""
         if self.is_whole:
             return 0
         is_known = self.n_rows > 0 and self.n_placed == self.n_reads
@@ -785,10 +785,10 @@ class RowReads:
 
 
 def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowReads:
-    """Return which rows of a tensor are read, where anything tells.
+    """Return which rows of a tensor are read, where it is recorded.
 
-    An access tells it by an offset of its own inside the tensor; most writers record
-    the whole tensor. Then the ids of the tokens that an op looks up tell it, where a
+    An access shows it by an offset of its own inside the tensor; most writers record
+    the whole tensor. Then the ids of the tokens that an op looks up show it, where a
     recording lists them; else only the number of ops is known.
     """
     table = account(trace)

@@ -92,7 +92,7 @@ class AccessTable:
         further experts of one access and for what is none.
     is_rows : bool[n], whether it reads some rows of what is recorded.
     is_stack : bool[n], whether it is of a stack of experts as a whole.
-    column : int[n_spans], entry of each span, -1 nothing; see `entries` and `told`.
+    column : int[n_spans], entry of each span, -1 nothing; see `entries`.
     flags : of the spans.
     base : int64[n_entries], the entry without a choice that each one comes from; those
         without come first.
@@ -136,7 +136,7 @@ class AccessTable:
 
     @property
     def unsized(self) -> I64:
-        """Accesses of which nothing tells how many bytes they move, int64[n], 1 or 0.
+        """Accesses that move an unknown number of bytes, int64[n], 1 or 0.
 
         The bytes of a view, of experts not chosen and of rows named elsewhere are
         known without a recorded size.
@@ -544,7 +544,7 @@ def _with_choices(trace: Trace, plain: AccessTable) -> AccessTable:
 class Choosing:
     """The choice of experts that each span on a stack of experts made.
 
-    Unlike the rows of an `AccessTable`, it also tells of stacks of which nobody says
+    Unlike the rows of an `AccessTable`, it also has stacks of which nobody says
     how many experts they hold, so that no bytes can be determined of one.
 
     Attributes
@@ -771,7 +771,7 @@ def _open_bytes(rest: I64, size: I64, many: I64, more: I64) -> I64:
 
 
 def _joined(plain: AccessTable, more: AccessTable, column: Array) -> AccessTable:
-    """Return the entries of `plain`, then those of `more`; `column` tells of spans."""
+    """Return the entries of `plain`, then those of `more`; `column` is of spans."""
 
     def both(name: str) -> Array:
         return np.concatenate([getattr(plain, name), getattr(more, name)])

@@ -479,7 +479,7 @@ def query_many(
 def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, int]]:
     """Return (covered, waited) ticks of each row between `low` and `high`.
 
-    As the one column of ``row.query`` would, without what else it tells; waited is
+    As the one column of ``row.query`` would, without its other results; waited is
     -1 where a row has no waits.
     """
     edges = np.array([low, high], np.int64)

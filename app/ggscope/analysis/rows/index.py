@@ -457,7 +457,7 @@ class TraceIndex:
         ids = rows[self.work_row(key)].id
 
         def is_any() -> bool:
-            # The first ones tell it, mostly: where they do, all do.
+            # Mostly the first ones have it, and then all do.
             return any(
                 (flags[ids[part]] & int(SpanFlag.INFERRED_END)).any()
                 for part in chunks(len(ids))
@@ -487,7 +487,7 @@ class TraceIndex:
         op, rows = self._trace.spans.op, self.rows(key)
         for number, row in enumerate(rows if len(rows) > 1 else ()):
             sample = row.id[:: max(1, len(row) // _WORK_SAMPLES)]
-            # Mostly the first ones tell; the others lie far apart in memory.
+            # Mostly the first ones suffice; the others lie far apart in memory.
             if any((op[part] >= 0).any() for part in (sample[:_WORK_FIRST], sample)):
                 return number
         return 0

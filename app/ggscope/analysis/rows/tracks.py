@@ -45,7 +45,7 @@ class TrackSpec:
         else, such as the curve of a counter.
     is_thin : whether its rows lie against one another, without a gap.
     is_work : whether its spans are what threads and engines do. Busy, waiting and idle
-        time are only told of these.
+        time are only shown for these.
     work_has_op : whether its spans are work only where they have an op; others, such as
         graphs, lie around them.
     band : column of which its spans are bands, "token" or "phase": parts of the run,

@@ -14,7 +14,7 @@ _FITS_FROM = 0.5
 def checked_importance(trace: Trace) -> Trace:
     """Return the trace without an importance matrix that is of another model.
 
-    An entry fits where the model has a tensor of its name and, where both tell, of its
+    An entry fits where the model has a tensor of its name and, if both have it, of its
     width. Without a list of the model's tensors nothing can be held against it.
     """
     importance, tensors = trace.importance, trace.tensors

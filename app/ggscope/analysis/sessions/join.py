@@ -1,4 +1,4 @@
-"""Join what side files tell with a trace: one session out of many files.
+"""Join side files with a trace: one session out of many files.
 
 Every part is read by a reader of its own into a trace of its own. Here their tables
 come together: tensors of a model under the accesses of the trace, what a mapping found
@@ -55,7 +55,7 @@ from ggscope.model.units import TimeRange
 _PADDING = 4096
 """No model file pads a tensor by more."""
 _WRAPS = 1 << 32
-"""Traces hold sizes in 32 bits: of larger tensors they tell nothing."""
+"""Traces hold sizes in 32 bits: larger ones are unknown."""
 ORDER = (
     "model", "map", "registry", "buffers", "graph", "experts", "recording", "metadata",
     "extents", "trace",
@@ -327,7 +327,7 @@ def role_of(trace: Trace, claimed: str = "trace") -> str:
 
 
 def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
-    """Return `main` with everything that the sides tell.
+    """Return `main` with everything that the side files state.
 
     Span ids, lane ids and tensor rows of `main` stay; what is new comes behind them.
     A side that does not fit is listed as a part, with a warning that says why, and

@@ -374,11 +374,11 @@ class Fit:
         of them the model names.
     n_begun : tensors of the trace whose cut name is the beginning of several of the
         model's: they speak for it, and for none of its tensors.
-    n_offsets, n_agree : distinct places that both tell, and for how many of them the
+    n_offsets, n_agree : distinct places that both state, and for how many of them the
         delta leads from one to the other.
     delta : None where no place is determined by both.
     is_open : whether nothing speaks for or against: the trace names no tensors and
-        tells no places. Then the model is shown, and nothing is mapped by it.
+        has no places. Then the model is shown, and nothing is mapped by it.
     """
 
     belongs: bool
@@ -507,7 +507,7 @@ def _fit(
 ) -> Fit:
     """Return whether the model belongs to the trace.
 
-    Offsets decide where both tell some: most must agree. Else names do.
+    Offsets decide where both have some: most must agree. Else names do.
     """
     read = np.unique(uses.tensor)
     n_named = int(np.count_nonzero(of_tensor[read] >= 0))
@@ -572,7 +572,7 @@ def _fit_without_names(
     name_counts: tuple[int, int],
     of_tensor: I64,
 ) -> Fit:
-    """Return the fit where names lead to no place that both tell.
+    """Return the fit where names lead to no place that both state.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _BYTES = re.compile(r"\d{2,4}")
 def with_metadata(trace: Trace, side: TraceInfo) -> Trace:
     """Return a trace whose last part is `side` with its facts.
 
-    Facts join those of the trace, which win where both tell one; counts of records and
+    Facts join those of the trace, which win where both state one; counts of records and
     threads and the size of a record are figures with a verdict.
     """
     producer = {

@@ -53,7 +53,7 @@ def string_map(source: StringTable, target: StringTable) -> Array:
 def full_tensors(tensors: Tensors) -> Tensors:
     """Return the table with every column, "unknown" where it had none.
 
-    What only accesses told is marked as traced.
+    What is known from accesses alone is marked as traced.
     """
     full = tensors.full()
     if tensors.place is None and full.place is not None:
@@ -129,7 +129,7 @@ def joined_buffers(a: Buffers, b: Buffers) -> tuple[Buffers, Array]:
     """Return one table of both, and the row in it of every row of `b`.
 
     The rows of `a` keep their numbers. Where `a` knows a buffer by its address only,
-    what `b` tells of it is filled in: of several lives of that address the last one
+    what `b` says about it is filled in: of several lives of that address the last one
     that began before tick 0, else the first.
     """
     n = len(a)

@@ -217,7 +217,7 @@ def run_tokens(trace: Trace, runs: Runs) -> I64:
 
 
 def run_hashes(trace: Trace, runs: Runs, watcher: Watcher | None = None) -> U64:
-    """Return one number per run that tells names, ops and their order.
+    """Return a hash of names, ops and their order for each run.
 
     Runs of equal length and number have the same names and ops in the same order, but
     for a chance of one in 10**19 per pair. What spans without an op are called does

@@ -124,7 +124,7 @@ def placed(storage: Storage) -> Placement:
     """Return which files requests to devices are of, by the extents of these files.
 
     The map of a file counts from the begin of its file system. Where remapped requests
-    tell that a partition begins at a sector, sectors are counted from there; of several
+    say that a partition begins at a sector, sectors are counted from there; of several
     partitions the one counts in which most of what was read lies in the files.
     """
     requests = storage.requests

@@ -150,7 +150,7 @@ class SqlDatabase:
 
         Within a function of one value, such as a list of millions, it runs on.
         """
-        # DuckDB forgets what it was told before it has begun: told until it ends.
+        # DuckDB ignores interrupts before it has begun: repeated until it ends.
         thread = threading.Thread(
             target=self._interrupt, args=(self._n_queries,), daemon=True
         )

@@ -53,7 +53,7 @@ class Distribution:
     of : what is counted; times are of spans, the others of ops, each counted once.
     low, high : the least and the largest amount; -1 where none is known.
     n : spans, or ops, whose amount is known; n_unknown : the others.
-    group : whose amounts are told apart; None = nobody's.
+    group : whose amounts are kept apart; None = of none.
     counts, own : int64[n_buckets], of all and of the group.
     worst_used : the worst quality whose times are used.
     """

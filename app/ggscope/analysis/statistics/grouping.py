@@ -62,7 +62,7 @@ class Grouped:
     span : int64[m], positions in the rows that were asked for; None = each once.
     group : int64[m].
     bytes : int64[m], known bytes that the span accesses for that group; of an op that
-        several spans tell of, with one of them.
+        several spans compute, with one of them.
     unknown : int64[m], bytes that it may access besides, at most.
     share : of the span's time that belongs to that group; None = all of it.
     """
@@ -143,7 +143,7 @@ class Grouping:
     n : number of groups.
     label : name of a group.
     of : takes span ids int64[k], ascending.
-    lookup : the same where each span is in one group at most and a table tells
+    lookup : the same where each span is in one group at most and a table has
         which; else None.
     split : the same where spans are shared out by what they access; else None.
     shares_ops : whether groups are threads, or cores of threads, that compute ops
@@ -495,7 +495,7 @@ def _by_expert(trace: Trace) -> Grouping:
         np.add.at(unsure, span[~is_kept], apart[0] + apart[1])
         span, row = span[is_kept], row[is_kept]
         place, extra = loose.of(ids)
-        # Of the spans that patterns tell nothing of.
+        # Of the spans without a pattern.
         is_free = ~chosen.is_one
         is_free[span] = False
         place, extra = place[is_free[place]], extra[is_free[place]]
@@ -572,7 +572,7 @@ class _Chosen:
 class _UnsizedChoices:
     """Choices from stacks whose slices nobody knows: they have no rows of their own.
 
-    names_experts : bool[n_entries + 1], entries whose rows tell experts apart.
+    names_experts : bool[n_entries + 1], entries whose rows are of single experts.
     open_group : group of experts that no list names.
     """
 
@@ -710,7 +710,7 @@ def _is_new(a: Array, b: Array) -> npt.NDArray[np.bool_]:
 
 
 class SpanBytes:
-    """Bytes that spans access; of an op that several tell of, with one of them.
+    """Bytes that spans access; of an op that several compute, with one of them.
 
     Attributes
     ----------
@@ -762,7 +762,7 @@ class SpanBytes:
     def _open_with_loose(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Tell of spans with loose accesses whether not all of their bytes are known.
 
-        What a file tells by itself may be a part of what an op moves; transfers of
+        What a file states itself may be a part of what an op moves; transfers of
         engines are nothing else.
         """
         entry = self._account.entries(ids)

@@ -70,7 +70,7 @@ def token_times(
 def token_spans(trace: Trace) -> I64:
     """Return the ids of spans that are the only one that stands for their token.
 
-    Those without a recorded end do not tell how long a token took.
+    Those without a recorded end do not show how long a token took.
     """
     spans, key = trace.spans, tokens_of(trace).key
     is_token = trace.lanes.is_token

@@ -1,6 +1,6 @@
 """Time that is counted twice: spans within spans, and spans side by side.
 
-The sum of durations tells how much work there was. Where spans nest it counts the
+The sum of durations shows how much work there was. Where spans nest it counts the
 inner ones twice, and where several lanes work at once it is more than the clock. Self
 time leaves out what lies within; wall time is what passed on the clock while at least
 one of the spans was open.
@@ -20,7 +20,7 @@ from ggscope.model.tables import I64, Array, Quality, distinct, latest_owner, qu
 from ggscope.model.trace import Trace
 
 MAX_SPANS = 1 << 22
-"""Of more spans that the compiled scan cannot go over it is not told how much nests or
+"""Of more spans that the compiled scan cannot go over it is unknown how much nests or
 lies side by side: it takes a sort."""
 _MAX_KEY = 1 << 62
 _BATCH = 1 << 16
@@ -33,7 +33,7 @@ class Nesting:
 
     Attributes
     ----------
-    own, wall : int64[n + 1]; None where there are too many spans to tell.
+    own, wall : int64[n + 1]; None where there are too many spans.
     """
 
     own: I64 | None
@@ -60,7 +60,7 @@ def nesting(
     groups : in which each span belongs to one group at most.
     total : int64[n], sum of the durations of each group.
     n_used : how many spans these are.
-    limit : of more than these it is not told where they must be sorted; None =
+    limit : of more than these it is unknown where they must be sorted; None =
         MAX_SPANS.
     keys : of the `Figures` of the same groups and scope.
     """
@@ -222,7 +222,7 @@ def _overlaps(start: I64, end: I64, lane: Array) -> bool:
     if is_sorted:
         return False
     if len(start) > MAX_SPANS:
-        return True  # not told is better than told wrong
+        return True  # unknown is better than wrong
     order = np.lexsort((start, lane))
     return bool((~_alone(start[order], end[order], lane[order].astype(np.int64))).any())
 

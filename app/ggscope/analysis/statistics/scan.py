@@ -38,7 +38,7 @@ _SORT_ROWS = 1 << 18
 _MAX_OPEN = 1 << 22
 """Spans that are open at once in one lane; 24 bytes each where there are so many."""
 _NOT_IN_ORDER = 2
-"""What the kernel says where self times cannot be told from the order of spans."""
+"""What the kernel says where self times do not follow from the order of spans."""
 _LONGEST = np.iinfo(np.int64).max
 _N_CELL = 5
 _BYTES, _TOTAL, _INSIDE, _LEAST, _MOST, _UNKNOWN, _OPS = range(7)
@@ -96,7 +96,7 @@ class Figures:
     inside : int64[n], the parts inside the wanted range; 0 without one.
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
     unknown : int64[n], bytes that may be accessed besides, at most.
-    ops : int64[n], spans that tell of an op, each op once however many threads do.
+    ops : int64[n], spans of ops, each op once however many threads do.
     wait : int64[n], what the threads waited behind the spans, as far as recorded.
     waits, longest : int64[n], spans whose wait is recorded; those that waited at least
         as long as can be.
@@ -512,7 +512,7 @@ class _Scan:
         return any(meets)
 
     def _own(self, edges: I64) -> tuple[I64, bool]:
-        """Return self times, and whether the order of the spans tells them."""
+        """Return self times, and whether they follow from the order of the spans."""
         n_parts = n_workers()
         max_open = int(min(np.diff(edges).max(initial=0), _MAX_OPEN))
         own = np.zeros((n_parts, self._n), np.int64)

@@ -244,10 +244,10 @@ class StatRow:
     Where spans nest or lie side by side, `total` counts some time several times:
     `self_time` is the part of it in which no other span of the lane lies within (or
     began later), `wall` what passed on the clock while any of them was open. Both are
-    None where that is not told: by source and expert, and of very many spans.
+    None where that is unknown: by source and expert, and of very many spans.
 
     `bytes` are known ones; `unknown_bytes` may be accessed besides, at most. Threads
-    that compute an op together each tell of it: `ops` counts it once. Which part of an
+    that compute an op together each have it: `ops` counts it once. Which part of an
     op's bytes is whose is then not known: by thread, core and NUMA node `bytes` and
     `unknown_bytes` are -1; by thread `ops` counts those that the thread took part in.
 
@@ -258,7 +258,7 @@ class StatRow:
 
     `open_ops` counts ops of which some bytes are not known. `op_ticks` is the time in
     which any op of the group was computed, each from the first thread's begin to the
-    last one's end, of ops whose time is used; None where that is not told. `op_bytes`
+    last one's end, of ops whose time is used; None where that is unknown. `op_bytes`
     and `timed_open_ops` are of these alone.
 
     `wait` is what the threads waited behind the spans, None where nothing is recorded;
@@ -300,7 +300,7 @@ class StatRow:
 
     @property
     def known_bytes(self) -> int | None:
-        """The known bytes; None where they are not told, or not recorded of any op."""
+        """The known bytes; None where they are not counted, or of no op recorded."""
         is_silent = not self.unknown_bytes and self.open_ops >= self.ops
         return None if self.bytes < 0 or (not self.bytes and is_silent) else self.bytes
 
@@ -340,7 +340,7 @@ class StatTable:
         only the first ones.
     all : of all groups together, without percentiles; its key is "".
     n_groups : groups that have spans.
-    unrecorded : ops that the graphs compute in each pass and no record tells of, by
+    unrecorded : ops that the graphs compute in each pass and no record has, by
         name: they have no time, and are in no share. Only by op, of a whole trace.
     """
 
@@ -382,13 +382,13 @@ def stat_table(
     Parameters
     ----------
     mask, ids, time : restrict to these spans / spans touching this range. Durations
-        stay those of whole spans; `StatRow.in_range` tells what lies inside.
+        stay those of whole spans; `StatRow.in_range` is what lies inside.
     include_estimated : use the times of estimated and unfinished spans too.
     blocks : of this trace; kept by the caller they make short ranges quick.
     limit : make rows of the largest groups only.
-    most_nested : tell self and wall time of at most so many spans where they must be
+    most_nested : compute self and wall time of at most so many spans where they must be
         sorted for it; None = four million.
-    watcher : told how far it is.
+    watcher : receives the progress.
 
     Raises
     ------

@@ -31,9 +31,9 @@ class TokenLayers:
         passes, the first one of each column; -1 last = none.
     names : what people call them: "5", or "0–7" where a column holds several.
     by : whether columns are tokens as the file claims them, or passes.
-    ops : int64[L, T], ops; each counts once, however many threads tell of it.
+    ops : int64[L, T], ops; each counts once, however many threads compute it.
     bytes : int64[L, T], known bytes that they access, each op's once.
-    unsized : int64[L, T], accesses whose bytes nothing tells.
+    unsized : int64[L, T], accesses of unknown bytes.
     ticks : int64[L, T], measured and derived durations; estimated and unfinished
         ones are left out.
     n_left_out : how many these are.

@@ -20,7 +20,7 @@ MAX_ITEMS = 60
 
 
 def pane_entries(panes: Iterable[tuple[str, View]]) -> list[Entry]:
-    """Return an entry for each thing that panes (title, view) can be told to do."""
+    """Return an entry for each thing that panes (title, view) can do."""
     return [
         entry
         for title, view in panes

@@ -123,7 +123,7 @@ class Needs(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that the program can be told to do.
+    """One thing that the program can do.
 
     Attributes
     ----------

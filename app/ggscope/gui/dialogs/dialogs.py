@@ -293,7 +293,7 @@ class SettingsDialog(Dialog):
 
 @guarded
 class NameDialog(Dialog):
-    """Asks for a name, and tells in `text` of what.
+    """Asks for a name; `text` says of what.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ class ProgramTable(QTableWidget):
 
 @guarded
 class FollowDialog(Dialog):
-    """Lists running programs and tells of each whether it can be followed.
+    """Lists running programs and shows of each whether it can be followed.
 
     The list refreshes itself.
 

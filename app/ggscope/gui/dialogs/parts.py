@@ -37,7 +37,7 @@ _DRAG_PX = 1000
 
 
 class _ShiftHandle(Label):
-    """A word that is dragged sideways; tells how far the mouse is from its press.
+    """A word that is dragged sideways; reports how far the mouse is from its press.
 
     Signals
     -------

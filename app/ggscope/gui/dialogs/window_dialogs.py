@@ -439,7 +439,7 @@ class WindowDialogs(QObject):
         return None if answer is None else (table, table.selected)[answer]
 
     def save_report(self) -> None:
-        """Ask for a name and write a page that tells of the files that are open."""
+        """Ask for a name and write a page about the files that are open."""
         document = self._context.document
         trace = None if document is None else document.session.trace
         if document is None or trace is None:

@@ -479,7 +479,7 @@ class Document(QWidget):
         self.parts.add_offered()
 
     def _on_message_dismissed(self, message: Message, is_used: bool) -> None:
-        """Do not tell again how a format is detected that the user has accepted."""
+        """Do not repeat how a format is detected that the user has accepted."""
         if message.key == _GUESS and self._guessed and not is_used:
             trusted = {*self._settings.files.trusted, self._guessed}
             self._settings.change("files", trusted=tuple(sorted(trusted)))

@@ -27,9 +27,9 @@ ROOM_OF_ROWS = 184
 PICTURES = ("heatmap", "graph")
 """Further views that are of no use when they are low."""
 _STAND_INS = (TIMELINE, "requests", "table", "graph", "heatmap")
-"""Views that may take the place of one that has no data, the most telling first."""
+"""Views that may take the place of one that has no data, the most informative first."""
 BETTER = {"table": "requests"}
-"""Views that give way, unless they are asked for, to one that tells more."""
+"""Views that give way, unless they are asked for, to one that shows more."""
 _LAST_STAND_INS = ("backends", "bench", "experts", "tensors")
 """Take a place only where nothing else has data: of a model, of an importance matrix,
 of results of a benchmark or of a list of ops alone."""
@@ -57,7 +57,7 @@ def placed_cells(layout: Layout, has_data: Callable[[str], bool]) -> dict[int, s
 
     Parameters
     ----------
-    has_data : tells whether a view, by id, has anything to show.
+    has_data : returns whether a view, by id, has anything to show.
     """
     count = {"dual": 2, "grid": GRID_CELLS, "single": 1}[layout.name]
     first = _first_cell(layout)

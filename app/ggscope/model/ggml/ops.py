@@ -233,7 +233,7 @@ _Evidence = dict[tuple[int, frozenset[str], int | None], float]
 def _evidence(samples: Iterable[OpSample]) -> _Evidence:
     """Return the weight of each distinct (code, expected ops, arity).
 
-    The root keeps ops that run in every layer from outvoting the few that tell
+    The root keeps ops that run in every layer from outvoting the few that decide
     two tables apart.
     """
     counts: Counter[tuple[int, frozenset[str], int | None]] = Counter()

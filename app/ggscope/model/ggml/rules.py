@@ -1,7 +1,7 @@
 """What a record's names and arity say about its op, without knowing its number.
 
 llama.cpp names graph nodes after their role (``Qcur-5``, ``ffn_moe_topk-3``) and
-weights after their file entry (``blk.5.attn_q.weight``). Together they tell the op
+weights after their file entry (``blk.5.attn_q.weight``). Together they determine the op
 of most records, which is what the op table is inferred from.
 
 What ggml ops do with their sources: which they read, which they write, how much.

@@ -155,7 +155,7 @@ class Events:
 
     @property
     def n_events(self) -> int:
-        """All events of the file, also those that tell nothing."""
+        """All events of the file, also those that state nothing."""
         return int(self.by_phase.sum())
 
     def of(self, *phases: str) -> I64:

@@ -15,7 +15,7 @@ _BEGIN, _STEP, _END = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
-    """What flows tell.
+    """What flows state.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class OwnFile:
     clock : of the trace that was written.
     format : of the file that the trace was read from.
     has_categories : whether the category of an event is a category, and not its op.
-    numbers_spans : whether waits and arrows tell the numbers of their spans.
+    numbers_spans : whether waits and arrows have the numbers of their spans.
     """
 
     shift: int

@@ -319,7 +319,7 @@ class ChromeTrace:
         return min(firsts, default=0)
 
     def _moved(self, row: I64) -> Array | None:
-        """Return the bytes that each span of a device moved; None where none tells."""
+        """Return the bytes that each span of a device moved; None without any."""
         events = self._events
         known = np.flatnonzero(events.number >= 0)
         is_own = self.own is not None and self.own.numbers_spans
@@ -638,7 +638,7 @@ class ChromeTrace:
         return max(len(parts) - _MAX_SERIES, 0)
 
     def _memory_rows(self) -> I64:
-        """Return the instants that tell how much memory is allocated."""
+        """Return the instants that state how much memory is allocated."""
         rows = self._events.value_row
         return np.unique(rows[self._events.phase[rows] != ord("C")])
 

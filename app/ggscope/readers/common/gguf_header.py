@@ -158,7 +158,7 @@ class HeaderCursor:
     def skip_strings(self, n: int, what: str) -> None:
         """Go on behind `n` strings without making an object of any.
 
-        Slow by necessity: where a string begins only the one before it tells.
+        Slow by necessity: only the string before it shows where one begins.
         """
         form = struct.Struct(self.order + self._count_code)
         unpack, width = form.unpack_from, form.size
@@ -359,7 +359,7 @@ class _Walk:
             )
         raw = cursor.take(4, "the version")
         little, big = (int.from_bytes(raw, o) for o in ("little", "big"))
-        # As the gguf package tells it: a small number has its zeros at one end.
+        # As the gguf package decides it: a small number has its zeros at one end.
         header.is_big_endian = little & 0xFFFF == 0 and big != 0
         header.version = big if header.is_big_endian else little
         cursor.order = ">" if header.is_big_endian else "<"

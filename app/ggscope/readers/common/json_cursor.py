@@ -249,7 +249,7 @@ def _marks(data: Bytes8) -> tuple[I64, npt.NDArray[np.bool_]]:
         piece = data[start : start + _CACHE_BYTES]
         np.equal(piece, _QUOTE, out=quote[start : start + _CACHE_BYTES])
         has_escapes = has_escapes or bool((piece == _BACKSLASH).any())
-        # Bit 5 is all that tells "[" from "{" and "]" from "}".
+        # Bit 5 alone distinguishes "[" from "{" and "]" from "}".
         folded = piece | 0x20
         marks.append(
             np.flatnonzero((folded == ord("{")) | (folded == ord("}"))) + start

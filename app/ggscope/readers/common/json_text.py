@@ -100,7 +100,7 @@ class JsonTooLargeError(Exception):
         self.limit = limit
 
     def as_limit(self, hint: str, path: Path | None = None) -> LimitExceededError:
-        """Return the error that tells people so."""
+        """Return the error that says so."""
         return LimitExceededError(
             f"a value is larger than {self.limit:,} bytes.",
             path=path,

@@ -1,7 +1,7 @@
 """Lanes of an NPU from the lines of ggml's Hexagon backend.
 
 Cycle counters have 32 bits and wrap every two seconds or so; the clock of the log,
-where lines have one, tells how often they did between two lines. Threads 0 to 9 run HVX
+where lines have one, says how often they did between two lines. Threads 0 to 9 run HVX
 code and may have DMA under way at the same time; "thread 10" stands for HMX, as in
 ``ggml-hexagon-trace.py``.
 """
@@ -45,7 +45,7 @@ class NpuTimes:
     rows : int64[n], rows of `OpLines` of the three kinds.
     start : int64[n], ns from the first; -1 where the line has no cycle.
     hz : cycles per second, of all ops of the file; 0 unknown: then ticks are cycles.
-    n_guessed : wraps that only the log's clock tells of.
+    n_guessed : wraps that only the log's clock shows.
     """
 
     rows: I64

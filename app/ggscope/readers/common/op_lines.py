@@ -1,4 +1,4 @@
-"""Lines in which ggml tells of ops and backends, as columns; ``ops.c`` reads them.
+"""Lines in which ggml reports ops and backends, as columns; ``ops.c`` reads them.
 
 Sources of the lines, in ggml: ``ggml_backend_sched_print_assignments`` of
 ``ggml-backend.cpp`` (GGML_SCHED_DEBUG), ``vk_perf_logger`` of ``ggml-vulkan``
@@ -75,7 +75,7 @@ class OpLines:
     text : int32[n, TEXTS] into `texts`, -1 none; `value` : int64[n, VALUES].
     texts : all different texts.
     n_lines, n_broken, n_other : lines of the file; that begin like one of these and
-        tell nothing; that are others.
+        state nothing; that are others.
     first_broken : number of a line, -1 none.
     """
 
@@ -218,7 +218,7 @@ def scan_op_lines(source: Source, context: ReadContext) -> OpLines:
 
 
 def scan_op_text(data: bytes) -> OpLines:
-    """Return what the lines of a text, whose last may be cut, tell of ops."""
+    """Return what the lines of a text, whose last may be cut, state about ops."""
     scan = _Scan()
     scan.add(0, np.frombuffer(data, np.uint8), is_last=True)
     return scan.lines()
@@ -242,7 +242,7 @@ class OpLineRecords:
         Raises
         ------
         ReadError
-            If it is gone, or tells of no op.
+            If it is gone, or is about no op.
         """
         row = int(np.searchsorted(self._line, record))
         if row >= len(self._line) or self._line[row] != record:

@@ -25,7 +25,7 @@ class OpTotals:
     ----------
     op, name, backend : int64[n], numbers of texts.
     count : int64[n], how many runs; `time`: int64[n], ns of all of them. Negative where
-        the table does not tell.
+        the table does not state it.
     """
 
     op: I64

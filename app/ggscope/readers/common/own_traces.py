@@ -145,7 +145,7 @@ def lane_of(process: str, name: str) -> tuple[LaneKind, tuple[str, ...]]:
 def waits_of(
     lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
 ) -> npt.NDArray[np.uint32] | None:
-    """Return how long each span waited behind its end; None where no wait is told."""
+    """Return how long each span waited behind its end; None without recorded waits."""
     if not len(waits) or not len(spans):
         return None
     low = min(int(spans.end.min()), int(waits.start.min()))

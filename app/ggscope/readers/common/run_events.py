@@ -238,7 +238,7 @@ class RunEvents:
     def add_ubatch(self, number: int, tokens: UbatchTokens) -> None:
         """Note what a ubatch computes, before its graphs begin.
 
-        It may be told again while it is computed: the last word counts.
+        It may be defined again while it is computed: the last word counts.
         """
         if not len(tokens):
             return

@@ -108,7 +108,7 @@ def ubatch_tokens(
     tokens, positions : as the graph reads them; of M-RoPE several positions each.
         What is negative is not known.
     phase : of the whole, as a tracer numbers it.
-    phases : of each token, likewise; None where the tracer told nothing of single
+    phases : of each token, likewise; None where the tracer recorded nothing of single
         tokens. It called every ubatch of several a prompt then, so positions decide.
     outputs : bool[n]; None where they are not known.
     counts : None where each token is of one of the `sequences`, or none is stated.

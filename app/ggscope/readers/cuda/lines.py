@@ -118,7 +118,7 @@ class CallLines:
     rate, duration : float64[n], GB/s and ns as the file states them; -1 not stated.
     texts : all different texts.
     n_lines, n_broken, n_repaired, n_other : lines of the file; that begin like an event
-        and tell nothing; that are damaged and used; that are none.
+        and state nothing; that are damaged and used; that are none.
     first_broken, first_repaired, first_other : numbers of lines, -1 none.
     notes : what the writers say beside events.
     """

@@ -94,7 +94,7 @@ def _keys(lines: CallLines, rows: I64, thread: I64) -> I64:
     """Return a number for what begin and end have in common."""
     has_id = lines.id[rows] != UNKNOWN
     process, _ = _codes(lines.pid[rows])
-    # Of events without names the kind tells: 1 begins what 2 ends, and 6 what 7 ends.
+    # Events without names go by kind: 1 begins what 2 ends, and 6 what 7 ends.
     kind = (lines.kind[rows] >= 6).astype(np.int64)
     name = np.where(lines.name[rows] >= 0, lines.name[rows].astype(np.int64) + 2, kind)
     what, n = _codes(np.where(has_id, lines.id[rows], name))

@@ -11,7 +11,7 @@ from ggscope.readers.cuda.lines import CallLines, Form
 
 _SCALES = {"s": 1_000_000_000, "ms": 1_000_000}
 _USUAL = (((Form.HOOK, Form.NUMBERED), "s"), ((Form.PROBE, Form.ENTRY), "ms"))
-"""What the programs write whose files do not tell the unit."""
+"""What the programs write whose files do not state the unit."""
 _BETWEEN_NS = 3e7
 """Between a millisecond and a second."""
 _FURTHEST_NS = 1 << 61

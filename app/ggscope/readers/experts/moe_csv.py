@@ -3,7 +3,7 @@
 Source of the format: ``examples/moe-trace`` of llama.cpp (pull request 28544), rows of
 ``layer,expert`` in the order of evaluation. Tables with more columns are read by the
 names in their first line: token or step, rank or slot, score or weight. The
-``route_trace`` of BigMoeOnEdge (docs/telemetry.md there) tells too whether an expert
+``route_trace`` of BigMoeOnEdge (docs/telemetry.md there) also says whether an expert
 was in memory when it was chosen, what was read for it, and whether it was dropped.
 """
 

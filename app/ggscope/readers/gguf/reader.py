@@ -766,7 +766,7 @@ class _Build:
 def _stated(header: GgufHeader, tensors: Tensors) -> tuple[DeclaredMetric, ...]:
     """Return the counts of the metadata beside those of the tensors.
 
-    A model may have more layers than tensors tell of: parts can be missing.
+    A model may have more layers than tensors show: parts can be missing.
     """
     architecture = header.text("general.architecture")
     layers = np.unique(tensors.layer[tensors.layer >= 0])

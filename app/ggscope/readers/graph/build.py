@@ -106,7 +106,7 @@ def restore(nodes: Sequence[Node], links: Links) -> NameRepair:
 
 
 def _repair(nodes: Sequence[Node], row: int, source: int) -> bool:
-    """Give a node its suffix; return whether its source tells its type."""
+    """Give a node its suffix; return whether its source states its type."""
     node, word = nodes[row], nodes[row].dtype
     name, node.dtype = f"{node.name} ({word})", ""
     if source >= 0 and nodes[source].dtype not in SUFFIXES:
@@ -391,7 +391,7 @@ def title_of(path: Path, stated: object = None) -> tuple[int, str]:
 
     Returns
     -------
-    Token -1 and the file's name where neither tells one.
+    Token -1 and the file's name where neither states one.
     """
     token = -1
     number = integer_of(stated)

@@ -153,7 +153,7 @@ def resolve(draft: GraphDraft) -> Links:
 
 
 def address_of(text: object) -> int:
-    """Return the address that a ``%p`` text tells; 0 where it is none.
+    """Return the address of a ``%p`` text; 0 where it is none.
 
     Windows prints sixteen digits without ``0x``.
     """

@@ -97,7 +97,7 @@ class EventKind:
         """Return a table for such events without any."""
         dtypes = {column.name: column.dtype for column in self.columns}
         if self.type is Token:
-            dtypes["name"] = _I32  # told by its index
+            dtypes["name"] = _I32  # known by its index
         return ChunkedTable(record=_I64, **dtypes)
 
 
@@ -483,7 +483,7 @@ def _numbered(texts: Texts, memos: Memos) -> dict[str, Numbered]:
 
 
 def _numbering(names: list[str], limit: int | None = None) -> Callable[[str], int]:
-    """Return what puts a name at the end of `names` and tells its number.
+    """Return what puts a name at the end of `names` and returns its number.
 
     -1 where there are `limit` names already.
     """

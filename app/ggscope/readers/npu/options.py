@@ -272,7 +272,7 @@ class Progress:
 
 
 def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> ReadError:
-    """Return the error that tells the user where the text is no JSON."""
+    """Return the error that says where the text is no JSON."""
     n = progress.n_events
     hint = "Open it without option strict to see them." if n else ""
     whole = f"{n:,} complete event" if n == 1 else f"{n:,} complete events"

@@ -28,7 +28,7 @@ _MORE, _CLOSED, _FULL, _STRANGE = range(4)
 N_ROWS = 1 << 15
 """Events that one scan takes; a block ends where they are used up."""
 _DOUBTFUL_BYTES = 64 * 1024
-"""Text that is left to the rules where the scan cannot tell where its first event
+"""Text that is left to the rules where the scan does not know where its first event
 ends; behind it the scan goes on."""
 _N_DEPS = 1 << 16
 _N_TEXTS = 1 << 16

@@ -47,7 +47,7 @@ class TimedSamples:
     Attributes
     ----------
     row : of `SampleLines`.
-    flags : uint16[n], `SpanFlag`: UNFINISHED where nothing tells how long they count.
+    flags : uint16[n], `SpanFlag`: UNFINISHED where it is unknown how long they count.
     n_backwards : samples that are earlier than the one before them in their thread.
     """
 

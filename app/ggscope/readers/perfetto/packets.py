@@ -559,7 +559,7 @@ class NoteTexts:
         return int(states[-1]) if len(states) else -1
 
     def place(self, space: Interned, state: int, iid: int) -> tuple[int, int] | None:
-        """Return offset and length of a text; None where it was never told."""
+        """Return offset and length of a text; None where it was never defined."""
         rows = np.flatnonzero(
             (self.state == state)
             & (self.space == space)

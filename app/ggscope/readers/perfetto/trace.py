@@ -313,7 +313,7 @@ class PerfettoTrace:
     def _waits(
         self, lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
     ) -> npt.NDArray[np.uint32] | None:
-        """Return how long each span waited, by its number where waits tell it."""
+        """Return how long each span waited, by its number where waits have it."""
         number = self._packets.of_ops.get("span")
         if number is None or not len(waits) or not (number[waits.row] >= 0).any():
             return waits_of(lane, spans, wait_lane, waits)

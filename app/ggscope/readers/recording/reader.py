@@ -1,8 +1,8 @@
 """Reader of the sidecar that ``ggscope-capture run -o OUT.bin`` writes as OUT.json.
 
-Its keys are told in ``resources/docs/ring-format.md``. What it says becomes the same
-tables and spans as what the ring says while the program runs; the records themselves
-are OUT.bin's. Nothing in it is trusted: what is of the wrong kind, or out of all
+``resources/docs/ring-format.md`` describes its keys. They become the same tables and
+spans as the frames of the ring while the program runs; the records themselves are in
+OUT.bin. Nothing in it is trusted: what is of the wrong kind, or out of all
 bounds, is left out and counted.
 """
 

@@ -83,7 +83,7 @@ class Layout:
 
     @property
     def has_sizes(self) -> bool:
-        """Whether biosnoop tells the bytes of a request; that of bpftrace does not."""
+        """Whether biosnoop states the bytes of a request; that of bpftrace does not."""
         return b"B" in self.behind
 
     @property

@@ -71,7 +71,7 @@ class Notes:
     n_failed : requests or calls that failed.
     n_unplaced : reads of which the offset is not known.
     n_no_files : reads of pipes, sockets and terminals, which are left out.
-    is_queue : whether requests count from the queue, as nothing tells their issue.
+    is_queue : whether requests count from the queue, as their issue is not recorded.
     """
 
     n_open: int = 0

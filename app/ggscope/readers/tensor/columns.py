@@ -132,7 +132,7 @@ class Headers:
     duration : int64[n], ns from the spare bytes; None where there cannot be any.
     wait : uint32[n], as of spans; None where the records hold none.
     name_hash : uint32[n] of the destination's name, 0 where that is blank; None
-        where patterns tell.
+        where patterns show it.
     pattern : int32[n], number in the table of whoever read the record, -1 none;
         None where names are not wanted.
     record : number of the record in the file; None where it is the row number

@@ -190,7 +190,7 @@ class PatternDecoder:
         )
 
     def tensors(self, accesses: AccessColumns) -> Tensors:
-        """Return the tensors, sized and placed by what `accesses` tell of them."""
+        """Return the tensors, sized and placed by `accesses`."""
         n = len(self._row_of_base)
         size = np.full(n, -1, np.int64)
         known = accesses.tensor >= 0
@@ -427,7 +427,7 @@ class Patterns:
     columns : the accesses.
     name : string id of the destination, -1 without name.
     tensor : row of `tensors` for the destination.
-    layer : claimed by the record, else told by its name; -1 none.
+    layer : claimed by the record, else by its name; -1 none.
     is_cut : bool, the destination's name fills its field and may go on.
     claims : what the records say word for word.
 

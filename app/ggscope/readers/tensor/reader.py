@@ -2,7 +2,7 @@
 
 Written by the tensor tracers for llama.cpp (``tensor_trace.bin``). The file is read
 once, from end to end. Of a file that takes its time, the spans so far are published
-now and then; the rest of it is looked at in a few places only, to tell how far it
+now and then; the rest of it is looked at in a few places only, to show how far it
 reaches. Then come all spans, and at last their names and accesses. Records of 128
 bytes may be buffer events: allocations and releases of backend buffers.
 """

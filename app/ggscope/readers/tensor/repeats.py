@@ -82,7 +82,7 @@ def op_starts(rows: Records, op: Array, ops: OpTable, chunked: ChunkedOps) -> Bo
         at = np.repeat(begins[part], count)
         turn = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
         starts[at + turn * np.repeat(step[part], count)] = True
-    # What begins a pass may be told by a further source: the op begins it then. But
+    # What begins a pass may be known by a further source: the op begins it then. But
     # no op belongs to two passes.
     if n:
         first = np.flatnonzero(starts)
@@ -191,7 +191,7 @@ def joined(patterns: Patterns, joins: Joins) -> Patterns:
     at = np.append(head, -1)
     rows = joins.part
     layer = patterns.layer[rows].astype(np.int64)
-    # The first source that tells its layer tells that of the op.
+    # The first source with a layer decides that of the op.
     has_layer = np.flatnonzero(layer >= 0)
     owner = np.repeat(np.arange(len(head)), np.diff(joins.first))
     of_op = np.full(len(head) + 1, -1, patterns.layer.dtype)
@@ -224,13 +224,13 @@ def _joined_claims(claims: RawFileValues, joins: Joins, head: I64) -> RawFileVal
 def repeated_rows(
     rows: Records, of_row: Array, chunked: ChunkedOps
 ) -> tuple[list[I64], int]:
-    """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
+    """Return the rows, lane by lane, whose op has a row of an earlier lane.
 
     The second number is that of the threads which were not looked at.
 
     Parameters
     ----------
-    of_row : pattern of each row, -1 none; those tell nothing and are never repeated.
+    of_row : pattern of each row, -1 none; those are never repeated.
 
     Notes
     -----

@@ -44,7 +44,7 @@ def has_waits(source: Source, layout: RecordLayout, ranges: Ranges) -> bool:
     for first in _blocks(ranges):
         pairs, good = _judged(source, first)
         if good < _MIN_SHARE * pairs:
-            return False  # mostly the first block tells
+            return False  # mostly the first block decides
         n_pairs += pairs
     return n_pairs > 0
 

@@ -153,7 +153,7 @@ class ChangesScene:
 
     Attributes
     ----------
-    bound : what they tell, see `Comparison.bound`.
+    bound : what they mean, see `Comparison.bound`.
     """
 
     rows: tuple[CompareRow, ...]

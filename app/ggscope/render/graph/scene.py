@@ -213,7 +213,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_dimmed: bool) -> lis
     middle = (y0 + y1) / 2
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
-        if is_input:  # what a nameless one is for tells more than "leaf_4"
+        if is_input:  # what a nameless one is for says more than "leaf_4"
             purpose = graph_input_purposes(trace, graph).get(node, "")
             lines = [purpose or _short_name(name)]
         else:

@@ -1,7 +1,7 @@
 """From a trace and the state of a view to a display list: the timeline.
 
 Lane headers stand at the left, the axis at the top, and what is still being read or
-was left unread is marked as such. The legend of a figure tells which colour means what,
+was left unread is marked as such. The legend of a figure says which colour means what,
 and what is marked as doubtful.
 """
 

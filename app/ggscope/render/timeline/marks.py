@@ -92,7 +92,7 @@ def highlight_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     if highlighted is None or not len(highlighted.ids):
         return []
     line = max(1.0, 1 / geometry.time.scale)
-    # On white the selection's colour is that of some ops: dark lines tell it apart.
+    # On white the selection's colour is that of some ops: dark lines set it apart.
     color = theme.selection if theme.is_dark else theme.text
     tints = {True: RectList(), False: RectList()}
     frames = {True: RectList(), False: RectList()}
@@ -219,7 +219,7 @@ def _in_view(time: TimeScale, some: SortedSpans) -> tuple[I64, I64]:
     seen = end >= time.visible.start
     ids, start, end = ids[seen], start[seen], end[seen]
     if len(ids) > _MANY:
-        # The longest of a column would be better, but no reader of 3 px could tell.
+        # The longest of a column would be better, but nobody sees it at 3 px.
         column = time.column_of(start)
         first = np.append(True, column[1:] != column[:-1])
         wide = end - start > time.duration // time.n_columns

@@ -1,6 +1,6 @@
 """Waits behind ops: a pale band along the middle of a row, behind the work.
 
-Shape and not only colour tells them from work, which is as high as its row, and from
+Shape and colour set them apart from work, which is as high as its row, and from
 idle time, which is hatched: in print, too, and for people who see no colours.
 """
 

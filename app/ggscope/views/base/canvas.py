@@ -714,7 +714,7 @@ class PaintedView(View):
         later(self, partial(self._replace_canvas, use_gl=False))
 
     def canvas_ready(self) -> None:
-        """Do nothing: the timeline tells what draws."""
+        """Do nothing: the timeline says what draws."""
 
     def gl_canvas(self) -> GlCanvas | None:
         """Return a canvas on OpenGL; None where that cannot be made."""

@@ -45,7 +45,7 @@ class WheelDelta:
         fingers keep to the axis that their motion began with, and Shift makes x of y.
     zooms : whether to zoom: with Ctrl, or without it where the user prefers so.
     has_shift : whether Shift is held.
-    is_precise : whether a trackpad told pixels.
+    is_precise : whether a trackpad sent pixels.
     """
 
     x: float

@@ -355,7 +355,7 @@ class SummaryList(QWidget):
         return int(here[bars.duration[here].argmax()]) if len(here) else -1
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Light the row under the mouse; tell of the token under it."""
+        """Highlight the row under the mouse; report the token under it."""
         i = self._row_at(event.position())
         rows = self.placed_rows()
         row = rows[i] if i >= 0 else None

@@ -373,7 +373,7 @@ class TextTable(QTableView):
 
     Attributes
     ----------
-    what : what its rows are of, to be told where they are saved; "" = nothing more.
+    what : what its rows are of, named where they are saved; "" = nothing more.
 
     Signals
     -------
@@ -780,7 +780,7 @@ def _sort_key(value: float | str | None) -> tuple[int, float, str]:
 
 
 def sign_pixmap(color: int, shape: Shape) -> QPixmap:
-    """Return a small sign for a cell or menu; its form tells the same as its colour."""
+    """Return a small sign for a cell or menu; its form means the same as its colour."""
     size, ratio = scaled(10), 3
     picture = QPixmap(size * ratio, size * ratio)
     picture.setDevicePixelRatio(ratio)

@@ -244,7 +244,7 @@ def tool_button_style(theme: Theme, color: int, *, padding: int = 8) -> str:
 
 
 def keeps_key(event: QEvent, wants: Callable[[QKeyEvent], object]) -> bool:
-    """Keep a key from the commands of the window where `wants` tells to.
+    """Keep a key from the commands of the window where `wants` returns true.
 
     For overrides of ``event``: Qt asks whether a key is a shortcut before it comes.
     """
@@ -600,7 +600,7 @@ class _Strip(QScrollArea):
 
 
 def choose(box: QComboBox, value: object) -> None:
-    """Show the item of a value without telling anybody; do nothing for no such one."""
+    """Show the item of a value without a signal; do nothing where there is none."""
     with QSignalBlocker(box):
         i = box.findData(value)
         if i >= 0:

@@ -179,7 +179,7 @@ class StepsPane(PaintedView):
             self.session.selection.select_group(SpanGroup(by, step.key))
 
     def go(self, by: int) -> None:
-        """Go so many rows further down, and tell what is there."""
+        """Go so many rows further down, and report what is there."""
         scene = self.scene_now()
         if scene is None:
             return

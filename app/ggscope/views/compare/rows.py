@@ -53,7 +53,7 @@ def change_cells(
 
     Parameters
     ----------
-    bound : what changes of recorded times tell, see `Comparison.bound`.
+    bound : what changes of recorded times mean, see `Comparison.bound`.
     """
     a, b, change, relative = row.a.value, row.b.value, row.change, row.relative
     is_dim = bool(row.is_noise) and not title

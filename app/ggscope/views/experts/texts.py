@@ -75,7 +75,7 @@ def empty_text(choices: Choices | None, trace: Trace) -> tuple[str, str]:
 def never_used_text(trace: Trace) -> str:
     """Return which experts an importance matrix without counts never used; "" = none.
 
-    Its old form tells whether a slice was used, not how often.
+    Its old form says whether a slice was used, not how often.
     """
     if trace.importance is None:
         return ""

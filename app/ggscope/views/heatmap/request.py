@@ -109,7 +109,7 @@ def tooltip_text(
 ) -> Html:
     """Return rich text for a position of the picture; "" where nothing is.
 
-    `trace` tells what of a tensor is in memory, where somebody looked.
+    `trace` has what of a tensor is in memory, where that was measured.
     """
     if not place.x.x0 <= x < place.x.x1:
         return Html()

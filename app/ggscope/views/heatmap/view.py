@@ -145,7 +145,7 @@ class HeatmapHead(QWidget):
         )  # fmt: skip
 
     def show_rows(self, rows: RowKind) -> None:
-        """Show what the rows are, without telling anybody."""
+        """Show what the rows are, without a signal."""
         with QSignalBlocker(self.rows):
             self.rows.setCurrentIndex(max(self.rows.findData(rows), 0))
 

@@ -52,7 +52,7 @@ _WHEEL_ROWS = 3
 
 @guarded
 class VirtualTable(QAbstractScrollArea):
-    """Shows a `TraceTableModel`; tells what the user did, decides nothing.
+    """Shows a `TraceTableModel`; reports what the user did, decides nothing.
 
     Rows are named by number. The current row is where the keyboard is.
 

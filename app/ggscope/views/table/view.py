@@ -381,7 +381,7 @@ class TableView(View):
     def _select(self, selection: Selection, *, is_scrolling: bool) -> None:
         if selection.table != "spans" or selection.active is None:
             self.grid.set_selection(-1, frozenset())
-            # The op before a wait or a gap is highlighted, as its row tells of the
+            # The op before a wait or a gap is highlighted, as its row is about the
             # wait.
             if is_scrolling and selection.table in ("waits", "gaps"):
                 self._on_reveal_requested(selection.ids[0])

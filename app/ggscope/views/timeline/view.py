@@ -368,7 +368,7 @@ class TimelineView(PaintedView):
         return None if scene is None else self.compose_scene(scene)
 
     def compose_scene(self, scene: TimelineScene) -> DisplayList:
-        """Return the picture of a scene, and tell when the first one is out."""
+        """Return the picture of a scene, and report when the first one is out."""
         if not self._has_painted:
             self._has_painted = True
             later(self, self._on_first_painted)

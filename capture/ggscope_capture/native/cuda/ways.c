@@ -1,5 +1,5 @@
 // The ways into a program: LD_PRELOAD, where what it looks up in the driver is replaced,
-// and CUDA_INJECTION64_PATH, where the driver itself loads this and CUPTI tells of calls.
+// and CUDA_INJECTION64_PATH, where the driver loads this and CUPTI reports calls.
 #define _GNU_SOURCE
 #include "../object.h"
 #include "hook.h"
@@ -194,13 +194,13 @@ __asm__(".hidden ggscope_cuda_pick\n"
 static void on_call(void *own, uint32_t domain, uint32_t id, const void *data)
 {
     static uint16_t numbers[CALLBACKS]; // + 1
-    const struct cupti_call *told = data;
+    const struct cupti_call *call = data;
     (void)own;
-    if (domain != CUPTI_DRIVER_API || id >= CALLBACKS || told->function == NULL)
+    if (domain != CUPTI_DRIVER_API || id >= CALLBACKS || call->function == NULL)
         return;
     uint16_t number = __atomic_load_n(&numbers[id], __ATOMIC_ACQUIRE);
     if (number == 0) {
-        number = (uint16_t)(function_named(told->function, (void *)told->function) + 1);
+        number = (uint16_t)(function_named(call->function, (void *)call->function) + 1);
         __atomic_store_n(&numbers[id], number, __ATOMIC_RELEASE);
     }
     if (number == 0) // no more room
@@ -208,22 +208,22 @@ static void on_call(void *own, uint32_t domain, uint32_t id, const void *data)
     const struct function *function = &functions[number - 1];
     struct details details;
     bool launches = function->recipe != NULL && function->recipe->shape == LAUNCH;
-    if (launches && told->arguments != NULL)
-        kernel_set_name(*(const uint64_t *)told->arguments, told->symbol);
-    if (told->arguments != NULL)
-        read_arguments(function, told->arguments, true, &details);
+    if (launches && call->arguments != NULL)
+        kernel_set_name(*(const uint64_t *)call->arguments, call->symbol);
+    if (call->arguments != NULL)
+        read_arguments(function, call->arguments, true, &details);
     else
         memset(&details, 0, sizeof details);
-    if (told->site == CUPTI_ENTER) {
+    if (call->site == CUPTI_ENTER) {
         uint64_t op = call_begin((uint16_t)(number - 1), &details);
-        if (told->own != NULL)
-            *told->own = op;
+        if (call->own != NULL)
+            *call->own = op;
         return;
     }
-    int32_t result = told->result != NULL ? *(const int32_t *)told->result : 0;
-    if (result == 0 && told->arguments != NULL)
-        read_results(function, told->arguments, &details);
-    call_end(told->own != NULL ? *told->own : 0, (uint16_t)(number - 1), result,
+    int32_t result = call->result != NULL ? *(const int32_t *)call->result : 0;
+    if (result == 0 && call->arguments != NULL)
+        read_results(function, call->arguments, &details);
+    call_end(call->own != NULL ? *call->own : 0, (uint16_t)(number - 1), result,
              &details);
 }
 

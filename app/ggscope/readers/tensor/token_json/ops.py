@@ -370,7 +370,7 @@ def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str
     """Return the table with whatever `base` lacks, and the number of each name.
 
     A number without a name keeps its number where that is free, so that it can be
-    told by another table one day.
+    known by another table one day.
     """
     slots = list(base.names)
     ordered = sorted(set(names))

@@ -1,8 +1,8 @@
-"""Run ggscope so that it tells what it is at: for `make walk`.
+"""Run ggscope and write its state to a file on request: for `make walk`.
 
-    python packaging/telling.py TOLD [argument of ggscope]…
+    python packaging/report_state.py FILE [argument of ggscope]…
 
-On SIGUSR1 it adds to the file TOLD what every thread is at, at once, and, as soon as
+On SIGUSR1 it adds to FILE what every thread is at, at once, and, as soon as
 the main thread deals with events, its windows, what has the keys and what is copied.
 """
 
@@ -17,14 +17,14 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 
 def main() -> int:
-    given, *arguments = sys.argv[1:]
-    out = Path(given).open("a", encoding="utf-8")  # noqa: SIM115 - as long as it runs
+    path, *arguments = sys.argv[1:]
+    out = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - as long as it runs
 
-    def tell(*_: object) -> None:
+    def write_state(*_: object) -> None:
         out.write("\n".join(state()) + "\n")
         out.flush()
 
-    signal.signal(signal.SIGUSR1, tell)
+    signal.signal(signal.SIGUSR1, write_state)
     faulthandler.register(signal.SIGUSR1, file=out, chain=True)
     from ggscope.cli import main as run
 
