@@ -254,7 +254,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=1,
         metavar="N",
-        help="traces of each command, in turns (1); several tell change from noise",
+        help="traces of each command, in turns (1); several show change against noise",
     )
     ab.add_argument("--json", action="store_true", help="print JSON")
     ab.set_defaults(do=_ab)

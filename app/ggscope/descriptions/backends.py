@@ -18,7 +18,7 @@ from ggscope.model.units import (
 UNKNOWN = ""
 _RULE_WORDS = {
     SpanRule.NONE: "no span has this name",
-    SpanRule.OWN: "the file tells the span",
+    SpanRule.OWN: "the file states the span",
     SpanRule.NAME: "spans of the same tensor name and op",
     SpanRule.OP: "spans of the same op, which is listed with one shape",
     SpanRule.AMBIGUOUS: "the name is cut, or the op has several shapes: ambiguous",

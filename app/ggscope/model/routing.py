@@ -86,7 +86,7 @@ class Routing(Table):
         npt.NDArray[np.bool_] | None,
         Column(
             "bool",
-            "whether no list names the expert, but the sizes of the op's tensors tell "
+            "whether no list names the expert, but the sizes of the op's tensors show "
             "that every expert computed. No column where lists name all",
             0,
         ),

@@ -355,7 +355,7 @@ class RawFileValues:
     ]
     layer: Annotated[
         npt.NDArray[np.int32],
-        Column("int32", "as the record says, not as names tell", -1),
+        Column("int32", "as the record says, not as names say", -1),
     ]
     n_sources: Annotated[
         npt.NDArray[np.int16],
@@ -416,9 +416,9 @@ class DeclaredMetric:
 
     @property
     def verdict(self) -> str:
-        """What `agrees` means: "agrees", "contradicts", or "cannot be told"."""
+        """What `agrees` means: "agrees", "contradicts", or "unknown"."""
         if self.agrees is None:
-            return "cannot be told"
+            return "unknown"
         if not self.agrees:
             return "contradicts"
         if self.unit == "share" and not is_rounded(self.stated, self.computed or 0.0):

@@ -846,12 +846,12 @@ static void take_note(Scan *s, int32_t state, Piece c, Event *e)
             e->columns[code - 1] = (int32_t)value;
         return;
     }
-    const int32_t told = text_iid
+    const int32_t text_id = text_iid
         ? numbered(s->interned_numbers, NOTE_TEXT, (uint64_t)state, text_iid) : NONE;
     if (code == OF_TIME)
-        e->quality = told >= 0 ? s->known->note[told] : text.at < text.end ? *text.at : 0;
+        e->quality = text_id >= 0 ? s->known->note[text_id] : text.at < text.end ? *text.at : 0;
     else if (code == OF_OP || code == OF_DETAIL)
-        e->word = told >= 0 ? -2 - told : text_of(s, text);
+        e->word = text_id >= 0 ? -2 - text_id : text_of(s, text);
 }
 
 static void add_values(const Field *f, Event *e)

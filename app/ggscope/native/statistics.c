@@ -21,7 +21,7 @@
 #define FEW_RUNS 16 /* of so many the one that is next is found without a heap */
 #define N_CELL 5 /* figures of a cell of a table of two groupings */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
-#define BATCH 1024 /* spans that are looked at together; what is told of them is near */
+#define BATCH 1024 /* spans that are looked at together; their sums are near */
 #define AHEAD 64 /* spans of a run: so far before it is its turn one is fetched */
 #define MAX_RUNS 256 /* order/time_merge.py; the number of a run is a byte */
 #define MAX_SHARING 64 /* groups that may share time; scan.MAX_SHARING */

@@ -1,7 +1,7 @@
 """Colours of categories, and of amounts.
 
 Categories: from the keys of a colouring to 0xAARRGGBB. The hues are those of Okabe and
-Ito, which people with any kind of colour vision can tell apart; where more are needed
+Ito, which people with any kind of colour vision can distinguish; where more are needed
 than there are hues, lightness steps follow. Families of ops, and phases beside them,
 differ in every kind of vision, and on white in grey print too.
 

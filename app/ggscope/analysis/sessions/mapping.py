@@ -542,8 +542,7 @@ def _known_places(
 ) -> tuple[I64, I64]:
     """Return (offset in the trace, offset in the model) of distinct places in both.
 
-    Beside accesses these are tensors whose place an earlier file of the session has
-    told.
+    Beside accesses these are tensors placed by an earlier file of the session.
     """
     placed = np.flatnonzero((of_tensor >= 0) & (trace.tensors.offset >= 0))
     place = trace.tensors.place

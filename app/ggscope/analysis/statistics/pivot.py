@@ -191,7 +191,7 @@ def _crossed(
         part = np.arange(piece.start, piece.stop) if chosen is None else chosen[piece]
         part = part[scope.of(s, part)]
         a, b = rows.of(part), columns.of(part)
-        # One may have a span several times; the other tells where each is.
+        # One may have a span several times; the other has the place of each.
         one, other = (b, a) if shares_columns else (a, b)
         span = np.arange(len(part)) if one.span is None else one.span
         place = other.place(len(part))[span]

@@ -6,7 +6,7 @@ PARTITION = "partition"
 PARTITION_OPTION = Option(
     name=PARTITION,
     doc="sector at which the partition of the file system begins, where the trace has "
-    "no remapped requests that tell it.",
+    "no remapped requests that state it.",
     kind=Kind.NUMBER,
     between=(-1, 1 << 52),
     example="2048",

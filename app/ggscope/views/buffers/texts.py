@@ -3,7 +3,7 @@
 from ggscope.analysis.buffers import BufferUse, Gap, Occupancy, gaps, never_freed
 from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.spans import PENDING
-from ggscope.descriptions.spans import time_text as told
+from ggscope.descriptions.spans import time_text as span_time_text
 from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -90,7 +90,9 @@ def gap_head(trace: Trace) -> str:
 
 def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:
     """Return a time of the trace; "N/A" for -1."""
-    return NOT_AVAILABLE if tick == -1 else told(trace, tick, absolute=absolute)
+    return (
+        NOT_AVAILABLE if tick == -1 else span_time_text(trace, tick, absolute=absolute)
+    )
 
 
 def buffer_text(
@@ -109,13 +111,14 @@ def buffer_text(
     if born == -1:
         lines.append("allocation not recorded")
     else:
-        lines.append(f"allocated {told(trace, born, absolute=absolute)}")
+        lines.append(f"allocated {span_time_text(trace, born, absolute=absolute)}")
         if freed == -1:
             lines.append("no release recorded")
         else:
             lifetime = format_duration(freed - born, unit)
             lines.append(
-                f"freed {told(trace, freed, absolute=absolute)}, after {lifetime}"
+                f"freed {span_time_text(trace, freed, absolute=absolute)}, "
+                f"after {lifetime}"
             )
     address = int(buffers.address[row])
     if address:
