@@ -42,7 +42,7 @@ def export(
     **options: object,
 ) -> None:
     """Write the figure `name` of a trace."""
-    look = FigureStyle(dpi=dpi, theme=theme, title=title)
+    style = FigureStyle(dpi=dpi, theme=theme, title=title)
     if size is not None:
-        look = replace(look, width=css_px(size[0]), height=css_px(size[1]))
-    FIGURES[name].figure(trace, **options).write(path, look)
+        style = replace(style, width=css_px(size[0]), height=css_px(size[1]))
+    FIGURES[name].figure(trace, **options).write(path, style)

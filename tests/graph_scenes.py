@@ -14,7 +14,7 @@ def graph_scene(
     *,
     choice: GraphChoice | None = None,
     by: GraphColorBy = GraphColorBy.CATEGORY,
-    look: str = "dark",
+    theme_name: str = "dark",
     width: float = 900,
     height: float = 600,
     **values: object,
@@ -23,7 +23,7 @@ def graph_scene(
     graph = trace.graphs[0]
     layout = lay_out_graph(graph, choice)
     measures = node_measures(trace, 0, correlate(trace)) if by.is_heat else None
-    colors = theme(look)
+    colors = theme(theme_name)
     zoom = float(values.get("zoom", 1.0))  # type: ignore[arg-type]
     place = {"x": (layout.width - width / zoom) / 2, "y": -20 / zoom, "zoom": zoom}
     return GraphScene(

@@ -25,7 +25,7 @@ def make_scene(
     *,
     width: float = 800,
     height: float = 400,
-    look: str = "dark",
+    theme_name: str = "dark",
     state: LaneState | None = None,
     visible: TimeRange | None = None,
     **values: object,
@@ -41,18 +41,18 @@ def make_scene(
         index=index,
         layout=lay_out(index.lanes, rows, state or LaneState()),
         visible=visible or index.trace.extent,
-        width=width, height=height, theme=theme(look),
+        width=width, height=height, theme=theme(theme_name),
         **values,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def busy_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+def busy_scene(theme_name: str = "dark", scale: float = 1.0) -> TimelineScene:
     """Return a llama run zoomed in, with selection, range, hits and bookmark."""
     trace = llama_like_trace(tokens=6, layers=4)
     at = int(trace.spans.start[100])
     hits = np.sort(trace.spans.start[::31])
     return make_scene(
-        trace, look=look, scale=scale, width=900, height=480,
+        trace, theme_name=theme_name, scale=scale, width=900, height=480,
         visible=TimeRange(at - 900_000, at + 1_100_000),
         selection=Selection("spans", (100,)),
         marked=MarkedRange(TimeRange(at + 200_000, at + 500_000)),
@@ -62,30 +62,34 @@ def busy_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     )  # fmt: skip
 
 
-def npu_scene(look: str = "light", scale: float = 1.0) -> TimelineScene:
+def npu_scene(theme_name: str = "light", scale: float = 1.0) -> TimelineScene:
     """Return an NPU run with engines, stalls and counters, on the file's clock."""
     return make_scene(
-        npu_like_trace(), look=look, scale=scale, width=900, height=560,
+        npu_like_trace(), theme_name=theme_name, scale=scale, width=900, height=560,
         visible=TimeRange(1_900, 7_300), absolute=True,
     )  # fmt: skip
 
 
-def wait_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+def wait_scene(theme_name: str = "dark", scale: float = 1.0) -> TimelineScene:
     """Return threads that work, wait and idle."""
     return make_scene(
-        random_waits(3, 900), look=look, scale=scale, width=900, height=300,
+        random_waits(3, 900), theme_name=theme_name, scale=scale, width=900, height=300,
         visible=TimeRange(2_000, 14_000),
     )  # fmt: skip
 
 
-def stack_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+def stack_scene(theme_name: str = "dark", scale: float = 1.0) -> TimelineScene:
     """Return threads of many spans in each column, with their waits."""
     return make_scene(
-        random_waits(3, 9_000), look=look, scale=scale, width=900, height=300
+        random_waits(3, 9_000),
+        theme_name=theme_name,
+        scale=scale,
+        width=900,
+        height=300,
     )
 
 
-def arrow_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+def arrow_scene(theme_name: str = "dark", scale: float = 1.0) -> TimelineScene:
     """Return an op that reads others on three threads and before the view."""
     ops: list[Op] = [
         ("far", []), ("near", []), ("beside", []), ("again", []),
@@ -96,13 +100,13 @@ def arrow_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     trace = dependency_trace([ops], lanes=lanes)
     span = span_named(trace, "own")
     return make_scene(
-        trace, look=look, scale=scale, width=900, height=260,
+        trace, theme_name=theme_name, scale=scale, width=900, height=260,
         visible=TimeRange(140, 690), selection=Selection("spans", (span,)),
         links=op_links(trace, span, None),
     )  # fmt: skip
 
 
-def chain_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+def chain_scene(theme_name: str = "dark", scale: float = 1.0) -> TimelineScene:
     """Return a chain of spans over three threads, up, down, at once and after gaps."""
     ops: list[Op] = [("a", []), ("b", []), ("c", []), ("d", []), ("e", []), ("f", [])]
     lanes = [[0, 1, 2, 0, 0, 1]]
@@ -110,15 +114,15 @@ def chain_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
     trace = dependency_trace([ops], lanes=lanes, times=times)
     chain = np.array([span_named(trace, name) for name, _ in ops], np.int64)
     return make_scene(
-        trace, look=look, scale=scale, width=900, height=260,
+        trace, theme_name=theme_name, scale=scale, width=900, height=260,
         visible=TimeRange(20, 880), selection=Selection("spans", (int(chain[2]),)),
         highlighted=HighlightedSpans(np.sort(chain), chain=chain),
     )  # fmt: skip
 
 
-def overview_scene(look: str = "dark", scale: float = 1.0) -> OverviewScene:
+def overview_scene(theme_name: str = "dark", scale: float = 1.0) -> OverviewScene:
     """Return the overview of the busy scene."""
-    scene = busy_scene(look, scale)
+    scene = busy_scene(theme_name, scale)
     return OverviewScene(
         index=scene.index, visible=scene.visible, width=900, height=48,
         theme=scene.theme, scale=scale, hits=scene.hits, selection=scene.selection,

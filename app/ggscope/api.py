@@ -149,7 +149,7 @@ class TraceFigure:
         return self.figure.write(path, look or self.look, overwrite=overwrite)
 
     def _repr_png_(self) -> bytes:
-        png, _ = self.figure.png(self.look or self.figure.look)
+        png, _ = self.figure.png(self.look or self.figure.style)
         return png
 
     def _repr_svg_(self) -> str:

@@ -134,15 +134,15 @@ def test_software_renderers_are_known(renderer: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_timeline_gl_and_qpainter_agree(
-    gl_context: QOpenGLContext, look: str, scale: float
+    gl_context: QOpenGLContext, theme_name: str, scale: float
 ) -> None:
     painter = GlPainter()
     painter.initialize()
 
     for make in (busy_scene, npu_scene, wait_scene, stack_scene, arrow_scene):
-        scene = make(look, scale)
+        scene = make(theme_name, scale)
         picture = without_texts(compose_timeline(scene))
         by_gl = drawn_by_gl(painter, picture)
         by_qpainter = render_image(picture)
@@ -178,12 +178,12 @@ def test_texts_over_a_gl_picture_equal_those_of_qpainter(
     gl_painter.release()
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_short_spans_stand_out(gl_context: QOpenGLContext, look: str) -> None:
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_short_spans_stand_out(gl_context: QOpenGLContext, theme_name: str) -> None:
     painter = GlPainter()
     painter.initialize()
     trace = short_spans()
-    scene = make_scene(trace, look=look)
+    scene = make_scene(trace, theme_name=theme_name)
 
     pixels = colors_of(drawn_by_gl(painter, without_texts(compose_timeline(scene))))
 

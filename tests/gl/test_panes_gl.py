@@ -35,10 +35,10 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         pytest.skip("OpenGL tests need an X display; run them under xvfb-run")
     made: list[tuple[PaintedView, Session]] = []
 
-    def show(kind: type[View], trace: object, look: str = "dark") -> PaintedView:
+    def show(kind: type[View], trace: object, theme_name: str = "dark") -> PaintedView:
         session = Session()
         session.set_trace(trace)
-        view = kind(session, theme(look))
+        view = kind(session, theme(theme_name))
         assert isinstance(view, PaintedView)
         made.append((view, session))
         qtbot.addWidget(view)
@@ -99,11 +99,11 @@ def share_of_difference(one: np.ndarray, other: np.ndarray) -> float:
     return float((np.abs(one - other).max(axis=2) > 40).mean())
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_heatmap_on_opengl_is_that_of_the_raster(
-    shown: Shown, qtbot: QtBot, look: str
+    shown: Shown, qtbot: QtBot, theme_name: str
 ) -> None:
-    view = shown(HeatmapView, moe_trace(), look)
+    view = shown(HeatmapView, moe_trace(), theme_name)
 
     raster, gl = by_raster(qtbot, view), by_gl(qtbot, view)
 
@@ -128,11 +128,11 @@ class GraphOnGl(GraphView):
     uses_gl = True
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_graph_on_opengl_is_that_of_the_raster(
-    shown: Shown, qtbot: QtBot, look: str
+    shown: Shown, qtbot: QtBot, theme_name: str
 ) -> None:
-    view = shown(GraphOnGl, network_trace(6, 2), look)
+    view = shown(GraphOnGl, network_trace(6, 2), theme_name)
     assert isinstance(view, GraphView)
     view.open_all(True)
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)
@@ -144,11 +144,11 @@ def test_graph_on_opengl_is_that_of_the_raster(
     assert share_of_difference(raster, gl) < 0.02
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_points_on_opengl_are_those_of_the_cpu(
-    shown: Shown, qtbot: QtBot, look: str
+    shown: Shown, qtbot: QtBot, theme_name: str
 ) -> None:
-    view = shown(PointsView, moe_trace(), look)
+    view = shown(PointsView, moe_trace(), theme_name)
     assert isinstance(view, PointsView)
     view.session.selection.select(Selection())
     qtbot.waitUntil(lambda: view.session.tasks.is_idle)

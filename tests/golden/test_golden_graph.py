@@ -19,17 +19,17 @@ from scenes import without_texts
 Check = Callable[[QImage, str], None]
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_graph_looks_as_before(look: str, check_golden: Check) -> None:
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_graph_looks_as_before(theme_name: str, check_golden: Check) -> None:
     trace = graph_traces.network_trace(4)
     scene = graph_scene(
-        trace, choice=GraphChoice(frozenset({0})), look=look, zoom=0.8,
+        trace, choice=GraphChoice(frozenset({0})), theme_name=theme_name, zoom=0.8,
     )  # fmt: skip
     marked = np.arange(len(scene.table)) == 4
 
     picture = compose_graph(replace(scene, selected=marked))
 
-    check_golden(render_image(without_texts(picture)), f"graph-{look}")
+    check_golden(render_image(without_texts(picture)), f"graph-{theme_name}")
 
 
 def test_path_in_a_heat_map_looks_as_before(check_golden: Check) -> None:

@@ -19,19 +19,19 @@ pytestmark = pytest.mark.usefixtures("qapp")
 
 
 @pytest.mark.parametrize("axis", ["offset", "equal"])
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_heatmap_looks_as_before(
-    look: str, axis: str, check_golden: Callable[[QImage, str], None]
+    theme_name: str, axis: str, check_golden: Callable[[QImage, str], None]
 ) -> None:
     trace = moe_trace(tokens=16, layers=4)
     base = heat_base(trace, "token")
     scene = heat_scene(
         trace, base, HeatAxis(base.files, axis),  # type: ignore[arg-type]  # a kind
-        (900, 400), look, selected=np.array([2]),
+        (900, 400), theme_name, selected=np.array([2]),
         linked=np.array([[1_300_000, 1_700_000]], np.int64),
         mark=HeatMark(2_000_000, 2_400_000, 3, 7), hover=(400_000, 5),
     )  # fmt: skip
 
     picture = without_texts(compose_heatmap(scene))
 
-    check_golden(render_image(picture), f"heatmap-{axis}-{look}")
+    check_golden(render_image(picture), f"heatmap-{axis}-{theme_name}")

@@ -20,27 +20,39 @@ Check = Callable[[QImage, str], None]
 
 
 @pytest.mark.parametrize(
-    ("look", "beside"),
+    ("theme_name", "beside"),
     [("dark", Beside.OVERLAP), ("light", Beside.TRANSITION), ("print", Beside.COVER)],
 )
-def test_experts_look_as_before(look: str, beside: Beside, check_golden: Check) -> None:
+def test_experts_look_as_before(
+    theme_name: str, beside: Beside, check_golden: Check
+) -> None:
     trace = routed(random_choices(5, 60, 12, 32, 4), n_experts=32)
     result = experts_result(trace, None, None, None, beside)
     scene = ExpertsScene(
-        1000, 300, theme(look), result, Measure.SHARE, selected=((3, 7),), hover=(5, 2)
+        1000,
+        300,
+        theme(theme_name),
+        result,
+        Measure.SHARE,
+        selected=((3, 7),),
+        hover=(5, 2),
     )
 
-    check_golden(render_image(without_texts(compose_experts(scene))), f"experts-{look}")
+    check_golden(
+        render_image(without_texts(compose_experts(scene))), f"experts-{theme_name}"
+    )
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_buffers_look_as_before(look: str, check_golden: Check) -> None:
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_buffers_look_as_before(theme_name: str, check_golden: Check) -> None:
     trace = busy_buffers()
     scene = BuffersScene(
         trace, occupancy(trace), lives(trace.buffers),
         TimeRange(-1_000_000, 41_000_000),
-        1000, 360, theme(look), selected=frozenset({3}), accessed=frozenset({0}),
+        1000, 360, theme(theme_name), selected=frozenset({3}), accessed=frozenset({0}),
         cursor_tick=16_000_000,
     )  # fmt: skip
 
-    check_golden(render_image(without_texts(compose_buffers(scene))), f"buffers-{look}")
+    check_golden(
+        render_image(without_texts(compose_buffers(scene))), f"buffers-{theme_name}"
+    )

@@ -24,11 +24,11 @@ from scenes import (
 Check = Callable[[QImage, str], None]
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_busy_timeline_looks_as_before(look: str, check_golden: Check) -> None:
-    picture = without_texts(compose_timeline(busy_scene(look)))
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_busy_timeline_looks_as_before(theme_name: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(busy_scene(theme_name)))
 
-    check_golden(render_image(picture), f"timeline-{look}")
+    check_golden(render_image(picture), f"timeline-{theme_name}")
 
 
 def test_timeline_at_two_hundred_per_cent_looks_as_before(check_golden: Check) -> None:
@@ -37,29 +37,29 @@ def test_timeline_at_two_hundred_per_cent_looks_as_before(check_golden: Check) -
     check_golden(render_image(picture), "timeline-dark-200")
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_npu_run_looks_as_before(look: str, check_golden: Check) -> None:
-    picture = without_texts(compose_timeline(npu_scene(look)))
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_npu_run_looks_as_before(theme_name: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(npu_scene(theme_name)))
 
-    check_golden(render_image(picture), f"npu-{look}")
-
-
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_overview_looks_as_before(look: str, check_golden: Check) -> None:
-    picture = without_texts(compose_overview(overview_scene(look)))
-
-    check_golden(render_image(picture), f"overview-{look}")
+    check_golden(render_image(picture), f"npu-{theme_name}")
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_arrows_look_as_before(look: str, check_golden: Check) -> None:
-    picture = without_texts(compose_timeline(arrow_scene(look)))
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_overview_looks_as_before(theme_name: str, check_golden: Check) -> None:
+    picture = without_texts(compose_overview(overview_scene(theme_name)))
 
-    check_golden(render_image(picture), f"arrows-{look}")
+    check_golden(render_image(picture), f"overview-{theme_name}")
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_critical_path_looks_as_before(look: str, check_golden: Check) -> None:
-    picture = without_texts(compose_timeline(chain_scene(look)))
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_arrows_look_as_before(theme_name: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(arrow_scene(theme_name)))
 
-    check_golden(render_image(picture), f"critical-path-{look}")
+    check_golden(render_image(picture), f"arrows-{theme_name}")
+
+
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_critical_path_looks_as_before(theme_name: str, check_golden: Check) -> None:
+    picture = without_texts(compose_timeline(chain_scene(theme_name)))
+
+    check_golden(render_image(picture), f"critical-path-{theme_name}")

@@ -141,13 +141,13 @@ def test_figure_as_seen_lights_the_path(trace, qapp):
     def n_boxes(*, seen: bool, shown: bool) -> int:
         options = TimelineOptions(selection=selected, critical_path=shown)
         figure = timeline_figure(trace, options, FigureStyle(seen=seen))
-        batches = figure.draw(figure.look).picture.batches
+        batches = figure.draw(figure.style).picture.batches
         return sum(len(b.x0) for b in batches if isinstance(b, RectBatch))
 
     def n_lines(*, shown: bool) -> int:
         options = TimelineOptions(selection=selected, critical_path=shown)
         figure = timeline_figure(trace, options, FigureStyle(seen=True))
-        batches = figure.draw(figure.look).picture.batches
+        batches = figure.draw(figure.style).picture.batches
         return sum(len(b.x0) for b in batches if isinstance(b, LineBatch))
 
     plain, highlighted = n_boxes(seen=True, shown=False), n_boxes(seen=True, shown=True)

@@ -87,13 +87,13 @@ def test_preset_says_what_the_figure_will_measure(
     choose(studio.preset, name)
     settled(studio, qtbot)
 
-    look = PRESETS[name]
+    style = PRESETS[name]
     assert studio.preview is not None
-    assert studio.preview.width == look.pixels(look.width)
+    assert studio.preview.width == style.pixels(style.width)
     assert f"{studio.preview.width:,} × {studio.preview.height:,} pixels" in (
         studio.size_text.text()
     )
-    assert studio.look().font == look.font
+    assert studio.figure_style().font == style.font
 
 
 def test_height_that_is_not_known_yet_is_no_number(
@@ -239,8 +239,8 @@ def test_last_choices_are_there_again(
     window.actions_["file.export"].trigger()
     dialog = next(d for d in window.findChildren(FigureDialog) if d.isVisible())
 
-    look = dialog.look()
-    assert (look.preset, look.theme, look.seen, look.legend) == (
+    style = dialog.figure_style()
+    assert (style.preset, style.theme, style.seen, style.legend) == (
         "slide",
         "dark",
         False,

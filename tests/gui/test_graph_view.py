@@ -544,11 +544,11 @@ def test_figure_in_other_colours_is_that_of_a_view_in_them(
 
 
 @pytest.mark.parametrize("by", list(GraphColorBy))
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_every_colouring_can_be_drawn(
-    view: GraphView, by: GraphColorBy, look: str
+    view: GraphView, by: GraphColorBy, theme_name: str
 ) -> None:
-    view.set_theme(theme(look))
+    view.set_theme(theme(theme_name))
     view.head.colors.setCurrentIndex(view.head.colors.findData(by))
     view.head.colors.activated.emit(view.head.colors.currentIndex())
 

@@ -331,16 +331,20 @@ def test_painted_panes_are_as_large_as_the_font_scale_wherever_they_stand(
                 assert view.font_zoom == 1.5, view_id
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize("theme_name", ["light", "dark"])
 def test_change_of_theme_reaches_every_pane(
-    document: Document, window: MainWindow, settings: Settings, qtbot: QtBot, look: str
+    document: Document,
+    window: MainWindow,
+    settings: Settings,
+    qtbot: QtBot,
+    theme_name: str,
 ) -> None:
     for host in document.workspace.hosts():
         host.ensure_view()
 
-    settings.change("appearance", theme=look)
+    settings.change("appearance", theme=theme_name)
 
-    expected = theme(look)
+    expected = theme(theme_name)
     for view in document.workspace.views():
         assert getattr(view, "theme", getattr(view, "_theme", expected)) == expected
     settle(qtbot, document)

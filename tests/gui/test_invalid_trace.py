@@ -87,13 +87,13 @@ def test_unknown_version_is_said_in_a_banner_above_what_is_shown(
     assert not document.alarm.isVisible()
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
 def test_timeline_has_a_red_band_over_the_whole_trace(
-    tmp_path: Path, look: str
+    tmp_path: Path, theme_name: str
 ) -> None:
     trace = npu.read_events(tmp_path, *EVENTS, MARK)
-    scene = make_scene(trace, look=look, visible=TimeRange(0, 200))
-    red = theme(look).error
+    scene = make_scene(trace, theme_name=theme_name, visible=TimeRange(0, 200))
+    red = theme(theme_name).error
 
     picture = compose_timeline(scene)
 
@@ -112,7 +112,9 @@ def test_timeline_has_a_red_band_over_the_whole_trace(
     wide = scene.width - scene.header_width
     assert np.allclose(line, scene.header_width + wide * 0.75, atol=1)
 
-    fine = compose_timeline(make_scene(npu.read_events(tmp_path, *EVENTS), look=look))
+    fine = compose_timeline(
+        make_scene(npu.read_events(tmp_path, *EVENTS), theme_name=theme_name)
+    )
     assert not any(
         (b.fill == red).any() for b in fine.batches if isinstance(b, RectBatch)
     )

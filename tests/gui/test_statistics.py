@@ -726,7 +726,7 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
 
 def drawn(figure: Figure | None) -> tuple[list[str], str]:
     assert figure is not None
-    made = figure.draw(figure.look)
+    made = figure.draw(figure.style)
     return texts_of(made.picture), made.caption
 
 

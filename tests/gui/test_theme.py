@@ -22,20 +22,20 @@ AA = 4.5
 @pytest.mark.parametrize("token", ["text", "dim", "accent", "caution", "error"])
 @pytest.mark.parametrize("ground", ["window", "pane", "raised", "lane"])
 def test_text_contrast_is_aa(name: str, token: str, ground: str) -> None:
-    look = theme(name)
+    colors = theme(name)
 
-    assert contrast(getattr(look, token), getattr(look, ground)) >= AA
+    assert contrast(getattr(colors, token), getattr(colors, ground)) >= AA
 
 
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_text_on_tinted_grounds_is_aa(name: str) -> None:
-    look = theme(name)
-    on_accent = look.window if look.is_dark else look.pane
+    colors = theme(name)
+    on_accent = colors.window if colors.is_dark else colors.pane
 
-    assert contrast(on_accent, look.accent) >= AA
-    for tint, share in ((look.accent, 0.28), (look.selection, 0.16),
-                        (look.caution, 0.12), (look.error, 0.12)):  # fmt: skip
-        assert contrast(look.text, mix(look.pane, tint, share)) >= AA
+    assert contrast(on_accent, colors.accent) >= AA
+    for tint, share in ((colors.accent, 0.28), (colors.selection, 0.16),
+                        (colors.caution, 0.12), (colors.error, 0.12)):  # fmt: skip
+        assert contrast(colors.text, mix(colors.pane, tint, share)) >= AA
 
 
 @pytest.mark.parametrize("name", ["dark", "light"])

@@ -93,6 +93,6 @@ def test_clean_figure_of_a_view_shows_no_selection(
     view = shown(qtbot, session, "buffers")
     session.selection.select(Selection("buffers", (0,)))
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
-    figure, look = view.figure(), PRESETS["double"]
+    figure, style = view.figure(), PRESETS["double"]
 
-    assert figure.image(look) != figure.image(replace(look, seen=True))
+    assert figure.image(style) != figure.image(replace(style, seen=True))

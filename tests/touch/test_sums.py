@@ -107,7 +107,7 @@ def words_of(view: View) -> str:
         if label.isVisible()
     ]
     figure = view.figure()
-    made = None if figure is None else figure.draw(figure.look)
+    made = None if figure is None else figure.draw(figure.style)
     drawn = [] if made is None else [*texts_of(made.picture), made.caption]
     return html.unescape("\n".join((*labels, *drawn)))
 

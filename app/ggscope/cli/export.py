@@ -212,10 +212,10 @@ def style_of(arguments: Namespace) -> "FigureStyle":
     """Return the style of a figure: the preset, changed by options."""
     from ggscope.render.figure_style import FigureStyle, css_px, preset
 
-    look = preset(arguments.preset) if arguments.preset else FigureStyle()
+    style = preset(arguments.preset) if arguments.preset else FigureStyle()
     if arguments.size is not None:
         width, height = map(css_px, arguments.size)
-        look = replace(look, width=width, height=height)
+        style = replace(style, width=width, height=height)
     # "auto" gives None; an option that was not given is no attribute.
     given = vars(arguments)
     sides: dict[str, Any] = {
@@ -225,7 +225,7 @@ def style_of(arguments: Namespace) -> "FigureStyle":
         if given[name] is not None:
             sides[name] = given[name]
     return replace(
-        look,
+        style,
         **sides,
         transparent=arguments.transparent,
         seen=arguments.seen,

@@ -308,9 +308,9 @@ def _is_of_use(name: str, trace: Trace) -> bool:
 def _picture(
     trace: Trace, title: str, figure: "Figure", dpi: int, max_bytes: int
 ) -> Picture:
-    look = replace(figure.look, dpi=dpi, theme="light")
-    light, drawn = figure.png(look)
-    dark, _ = figure.png(replace(look, theme="dark"))
+    style = replace(figure.style, dpi=dpi, theme="light")
+    light, drawn = figure.png(style)
+    dark, _ = figure.png(replace(style, theme="dark"))
     shown = drawn.picture
     spots, notes = _spots(trace, shown.spots, max_bytes)
     caption = " ".join([drawn.caption, *notes])

@@ -85,20 +85,20 @@ def _try_sample(sample: Path) -> None:
     if broken:
         raise TraceError(f"{sample.name}: {broken[0]}")
     with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
-        look = FigureStyle(width=css_px(800), height=css_px(400), title=sample.name)
+        style = FigureStyle(width=css_px(800), height=css_px(400), title=sample.name)
         for name, spec in FIGURES.items():
             if not spec.has_data(trace):
                 continue
             figure = spec.figure(trace)
             try:
-                figure.image(look)
+                figure.image(style)
             except ExportError:  # it says why there is nothing to draw
                 if name == "timeline":
                     raise
                 continue
             for suffix in (".png", ".svg"):
                 target = Path(folder) / f"{name}{suffix}"
-                figure.write(target, look)
+                figure.write(target, style)
                 # Bars and curves are few shapes in an SVG.
                 is_busy = suffix == ".png" or name == "timeline"
                 if is_busy and is_blank(target):

@@ -555,12 +555,12 @@ def about_chart(bench: BenchChart) -> str:
     return text
 
 
-def draw_bench(scene: BenchScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_bench(scene: BenchScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
-        hover=None, scroll=0, selected=scene.selected if look.seen else (),
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale,
+        hover=None, scroll=0, selected=scene.selected if style.seen else (),
         is_figure=True,
     )  # fmt: skip
     if not (scene.changes if scene.chart == CHANGES else scene.curves):
@@ -583,7 +583,7 @@ def draw_bench(scene: BenchScene, look: FigureStyle, name: str) -> RenderedFigur
         name = " → ".join(scene.bench.files)
     notes = (f"Tests of llama-bench of {name}", about_chart(scene.bench), spread)
     return framed(
-        look, f"{name} · benchmarks",
+        style, f"{name} · benchmarks",
         lambda height: compose_bench(replace(scene, height=height)), width=width,
         natural_height=natural_height, entries=entries,
         description=". ".join(notes) + ".",
@@ -634,7 +634,7 @@ def bench_figure(trace: Trace, options: BenchOptions = BenchOptions()) -> Figure
             f"kind is one of {', '.join(KINDS)}; speeds is auto, linear or log."
         )
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         if runs is None:
             raise NothingToDrawError("No results of llama-bench in this file.")
         bench = _chart_for(runs, options)
@@ -642,9 +642,9 @@ def bench_figure(trace: Trace, options: BenchOptions = BenchOptions()) -> Figure
             wants_log(bench) if options.speeds == "auto" else options.speeds == "log"
         )
         scene = BenchScene(
-            1000.0, 500.0, theme_named(look.theme), bench, is_log, look.scale
+            1000.0, 500.0, theme_named(style.theme), bench, is_log, style.scale
         )
-        return draw_bench(scene, look, trace_name(trace))
+        return draw_bench(scene, style, trace_name(trace))
 
     return Figure("bench", draw, recipe=bench_recipe(trace, options))
 

@@ -550,14 +550,14 @@ def _hair(geometry: BuffersGeometry) -> list[Batch]:
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
 
 
-def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says; of the lives, whole rows."""
-    width = look.width_or(scene.width)
+def draw_buffers(scene: BuffersScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says; of the lives, whole rows."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width - 8, theme=theme_named(look.theme), scale=look.scale,
+        scene, width=width - 8, theme=theme_named(style.theme), scale=style.scale,
         hover=-1, cursor_tick=None, scroll=0.0, is_figure=True,
     )  # fmt: skip
-    if not look.seen:
+    if not style.seen:
         none = frozenset[int]()
         scene = replace(scene, selected=none, accessed=none, alive=None)
     theme, peak = scene.theme, scene.occupancy.peak
@@ -577,7 +577,7 @@ def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedF
 
     n, by = len(scene.trace.buffers), scene.by
     return framed(
-        look, f"{name} · buffers", compose, width=width,
+        style, f"{name} · buffers", compose, width=width,
         natural_height=_LEGEND + _AXIS + _USUAL_AREA + rows * ROW_HEIGHT + 10,
         entries=entries,
         description="" if peak is None else f"Buffers of {name} by {by}, {n:,} in "
@@ -619,7 +619,7 @@ def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> 
         known = ", ".join(get_args(Grouping))
         raise ExportError(f"Buffers can be grouped by {known}, not {by}.")
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         usage = occupancy(trace, by)
         if usage.peak is None:
             raise NothingToDrawError(
@@ -632,12 +632,12 @@ def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> 
             visible=_whole(trace) if visible is None else visible,
             width=1400.0,
             height=560.0,
-            theme=theme_named(look.theme),
+            theme=theme_named(style.theme),
             by=by,
-            scale=look.scale,
+            scale=style.scale,
             absolute=options.absolute,
         )
-        return draw_buffers(scene, look, trace_name(trace))
+        return draw_buffers(scene, style, trace_name(trace))
 
     return Figure("buffers", draw, recipe=buffers_recipe(trace, options))
 

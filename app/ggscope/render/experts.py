@@ -338,15 +338,15 @@ def _where_covered(curve: F64, share: float) -> tuple[Rule, ...]:
     return (Rule(f"{n:,} slots", x=float(n)),)
 
 
-def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
+def draw_experts(scene: ExpertsScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
     choices, figures = scene.choices, scene.result.figures
-    width = look.width_or(scene.width)
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale,
         hover=None, hover_beside=None, cursor=None, is_figure=True,
     )  # fmt: skip
-    if not look.seen:
+    if not style.seen:
         scene = replace(scene, selected=(), highlighted=())
     grids = [main_grid(scene, frames(scene)[0])]
     if scene.with_second and scene.result.matrix is not None:
@@ -371,7 +371,7 @@ def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedF
         return compose_experts(whole)
 
     return framed(
-        look,
+        style,
         f"{name} · experts",
         compose,
         width=width,
@@ -409,7 +409,7 @@ def experts_figure(trace: Trace, options: ExpertsOptions = ExpertsOptions()) -> 
     measure, kind = Measure(options.measure), ScaleKind(options.kind)
     beside = Beside(options.beside or Beside.OVERLAP)
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         result = experts_result(trace, None, None, None, beside)
         source = result.base.choices.source
         if source in _HIDDEN:
@@ -417,12 +417,12 @@ def experts_figure(trace: Trace, options: ExpertsOptions = ExpertsOptions()) -> 
         scene = ExpertsScene(
             width=1400.0,
             height=560.0,
-            theme=theme_named(look.theme),
+            theme=theme_named(style.theme),
             result=result,
             measure=measure,
             kind=kind,
             with_second=options.beside is not None,
         )
-        return draw_experts(scene, look, trace_name(trace))
+        return draw_experts(scene, style, trace_name(trace))
 
     return Figure("experts", draw, recipe=experts_recipe(trace, options))

@@ -164,18 +164,18 @@ class Figure:
     ----------
     name : what it shows, a part of file names.
     draw : composes it; runs on any thread, and says by an ExportError why it cannot.
-    look : as it stands where it comes from.
+    style : as it stands where it comes from.
     texts : what writes it as a text instead, by suffix.
     recipe : how the command line makes it; None where it cannot.
     """
 
     name: str
     draw: Callable[[FigureStyle], RenderedFigure]
-    look: FigureStyle = field(default_factory=FigureStyle)
+    style: FigureStyle = field(default_factory=FigureStyle)
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     recipe: ExportCommand | None = None
 
-    def command(self, target: Path | str, look: FigureStyle | None = None) -> Command:
+    def command(self, target: Path | str, style: FigureStyle | None = None) -> Command:
         """Return the command line that writes the same pixels to `target`.
 
         Raises
@@ -183,17 +183,17 @@ class Figure:
         ExportError
             If no command line makes this figure.
         """
-        recipe, look = self.recipe, look or self.look
+        recipe, style = self.recipe, style or self.style
         if recipe is None or not recipe.paths:
             raise ExportError("This figure comes from no file that could be named.")
         options = dict(recipe.options)
-        if look.seen:
+        if style.seen:
             options |= recipe.seen
         arguments = ["ggscope", "export", "--view", recipe.view, *recipe.flags]
         if options:
             arguments += ["--options", json_text(options)]
-        arguments += ["--seen"] * look.seen
-        arguments += [*style_arguments(look), "-o", str(target)]
+        arguments += ["--seen"] * style.seen
+        arguments += [*style_arguments(style), "-o", str(target)]
         for path in recipe.paths[1:]:
             arguments += ["--with", str(path)]
         arguments += ["--", str(recipe.paths[0]), *map(str, recipe.other)]
@@ -202,7 +202,7 @@ class Figure:
     def write(
         self,
         path: Path | str,
-        look: FigureStyle | None = None,
+        style: FigureStyle | None = None,
         *,
         overwrite: bool = True,
     ) -> str:
@@ -214,7 +214,7 @@ class Figure:
             If there is nothing to draw, the suffix is unknown or the file cannot be
             written.
         """
-        target, look = Path(path), look or self.look
+        target, style = Path(path), style or self.style
         check_suffix(target, tuple(self.texts))
         suffix = target.suffix.lower()
         if suffix in self.texts:
@@ -222,37 +222,37 @@ class Figure:
             write_file(target, content, overwrite=overwrite)
             return ""
         ensure_gui_application()
-        check_size(look)
-        drawn = self.draw(replace(look, suffix=suffix))
+        check_size(style)
+        drawn = self.draw(replace(style, suffix=suffix))
         export_display_list(
             drawn.picture,
             target,
             title=drawn.title,
             description=drawn.description,
-            dpi=look.dpi,
-            paper=look.width,
-            transparent=look.transparent,
+            dpi=style.dpi,
+            paper=style.width,
+            transparent=style.transparent,
             overwrite=overwrite,
         )
         return drawn.caption
 
-    def png(self, look: FigureStyle) -> tuple[bytes, RenderedFigure]:
+    def png(self, style: FigureStyle) -> tuple[bytes, RenderedFigure]:
         """Return it as the content of a PNG file, and what that shows; see `write`."""
         ensure_gui_application()
-        drawn = self.draw(look)
+        drawn = self.draw(style)
         texts = one_line(drawn.title), one_line(drawn.description)
-        return png_bytes(drawn.picture, *texts, look.dpi), drawn
+        return png_bytes(drawn.picture, *texts, style.dpi), drawn
 
-    def image(self, look: FigureStyle | None = None) -> QImage:
+    def image(self, style: FigureStyle | None = None) -> QImage:
         """Return it as pixels; on any thread. None = as it stands where it comes from.
 
         Raises ExportError as `write` does.
         """
         ensure_gui_application()
-        look = look or self.look
-        check_size(look)
-        picture = self.draw(look).picture
-        return render_image(picture, look.dpi, transparent=look.transparent)
+        style = style or self.style
+        check_size(style)
+        picture = self.draw(style).picture
+        return render_image(picture, style.dpi, transparent=style.transparent)
 
 
 def export_display_list(
@@ -294,24 +294,24 @@ def export_display_list(
     write_file(target, content, overwrite=overwrite)
 
 
-def check_size(look: FigureStyle) -> None:
-    """Raise ExportError for a look too large to be composed, or too small to be read.
+def check_size(style: FigureStyle) -> None:
+    """Raise ExportError for a style too large to be composed, or too small to be read.
 
     See `render_image` for what is too large.
     """
-    width, height = look.pixels(look.width), look.pixels(look.height)
+    width, height = style.pixels(style.width), style.pixels(style.height)
     if max(width or 0, height or 0) > MAX_PIXELS:
         _refuse_size(width, height)
     for side, pixels, min_px in (
         ("width", width, _MIN_WIDTH),
         ("height", height, _MIN_HEIGHT),
     ):
-        if pixels is not None and pixels < round(min_px * look.scale):
-            points = DESIGN_PX * look.zoom * 72 / CSS_DPI
+        if pixels is not None and pixels < round(min_px * style.scale):
+            points = DESIGN_PX * style.zoom * 72 / CSS_DPI
             raise ExportError(
                 f"A {side} of {pixels} pixels has no room for letters of "
-                f"{points:.3g} pt at {look.dpi:g} dots per inch. Ask for "
-                f"{round(min_px * look.scale)} at least, or for smaller letters."
+                f"{points:.3g} pt at {style.dpi:g} dots per inch. Ask for "
+                f"{round(min_px * style.scale)} at least, or for smaller letters."
             )
 
 

@@ -1,4 +1,4 @@
-"""How a figure is to look: size, letters, colours, and what stands around it.
+"""The style of a figure: size, letters, colours, and what stands around it.
 
 Neither numpy nor Qt here: the command line and a dialog read the presets before
 anything is drawn.
@@ -82,7 +82,7 @@ def parse_font(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureStyle:
-    """How a figure is to look, whatever it shows.
+    """The style of a figure, whatever it shows.
 
     Attributes
     ----------
@@ -152,8 +152,8 @@ def _mm(width: float) -> FigureStyle:
 
 PRESETS: Mapping[str, FigureStyle] = MappingProxyType(
     {
-        name: replace(look, preset=name)
-        for name, look in {
+        name: replace(style, preset=name)
+        for name, style in {
             "single": _mm(88),
             "double": _mm(180),
             "slide": FigureStyle(
@@ -175,7 +175,7 @@ PRESET_WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def preset(name: str) -> FigureStyle:
-    """Return the look of this name; ExportError with the list for an unknown one."""
+    """Return the style of this name; ExportError with the list for an unknown one."""
     preset = PRESETS.get(name)
     if preset is None:
         listed = ", ".join(PRESETS)
@@ -183,30 +183,30 @@ def preset(name: str) -> FigureStyle:
     return preset
 
 
-def style_arguments(look: FigureStyle) -> list[str]:
-    """Return the options of ``ggscope export`` that ask for this look.
+def style_arguments(style: FigureStyle) -> list[str]:
+    """Return the options of ``ggscope export`` that ask for this style.
 
     Notes
     -----
     Whether it is `seen` is not among them: what was seen belongs to the figure.
     """
-    base = PRESETS.get(look.preset, FigureStyle())
-    command = ["--preset", look.preset] if look.preset in PRESETS else []
+    base = PRESETS.get(style.preset, FigureStyle())
+    command = ["--preset", style.preset] if style.preset in PRESETS else []
     for name in ("width", "height"):
-        side, known = getattr(look, name), getattr(base, name)
+        side, known = getattr(style, name), getattr(base, name)
         if side != known:
             command += [f"--{name}", "auto" if side is None else str(side)]
-    if look.font != base.font:
-        command += ["--font", "auto" if look.font is None else f"{look.font:g}pt"]
-    if look.dpi != base.dpi:
-        command += ["--dpi", f"{look.dpi:g}"]
-    if look.theme != base.theme:
-        command += ["--theme", look.theme]
-    if look.transparent:
+    if style.font != base.font:
+        command += ["--font", "auto" if style.font is None else f"{style.font:g}pt"]
+    if style.dpi != base.dpi:
+        command += ["--dpi", f"{style.dpi:g}"]
+    if style.theme != base.theme:
+        command += ["--theme", style.theme]
+    if style.transparent:
         command.append("--transparent")
-    if look.title is not None:
-        command.append(f"--title={look.title}")
+    if style.title is not None:
+        command.append(f"--title={style.title}")
     for name in ("legend", "color_bar", "notes"):
-        if not getattr(look, name):
+        if not getattr(style, name):
             command.append("--no-" + name.replace("_", "-"))
     return command

@@ -50,7 +50,7 @@ class Frame:
 
     def __init__(
         self,
-        look: FigureStyle,
+        style: FigureStyle,
         width: float,
         *,
         title: str = "",
@@ -60,17 +60,17 @@ class Frame:
     ) -> None:
         ensure_gui_application()
         self._text_width = (measurer or qt_measurer()).width
-        self._look, self._width = look, width
-        self._theme = theme_named(look.theme)
+        self._style, self._width = style, width
+        self._theme = theme_named(style.theme)
         self._title = self._title_lines(title)
-        self._bars = bars if look.color_bar else ()
-        self._lines, n_more = self._wrapped(entries if look.legend else ())
+        self._bars = bars if style.color_bar else ()
+        self._lines, n_more = self._wrapped(entries if style.legend else ())
         self.left_out: tuple[str, ...] = ()
         if n_more:
             more = format_counted(n_more, "colour")
             self.left_out = (f"Not in the legend for lack of space: {more}.",)
-        if look.height is not None:
-            self._fit_into(look.height_or(0.0) - _MIN_BODY)
+        if style.height is not None:
+            self._fit_into(style.height_or(0.0) - _MIN_BODY)
         self.top = self._snapped(self._title_height)
         self.bottom = self._snapped(self._foot_height)
 
@@ -117,13 +117,13 @@ class Frame:
         return lines, 0
 
     def _snapped(self, value: float) -> float:
-        return ceil(value * self._look.scale - 1e-6) / self._look.scale
+        return ceil(value * self._style.scale - 1e-6) / self._style.scale
 
     def body_height(self, natural: float) -> float:
         """Return the picture's height: `natural`, or what a given height leaves."""
-        if self._look.height is None:
+        if self._style.height is None:
             return self._snapped(natural)
-        return self._look.height_or(0.0) - self.top - self.bottom
+        return self._style.height_or(0.0) - self.top - self.bottom
 
     def around(self, body: DisplayList) -> DisplayList:
         """Return the figure with `body` as its picture."""
@@ -187,14 +187,14 @@ class Frame:
             y += _LINE_HEIGHT
         bar_px = max(min(_BAR_PX, rest_px), _MIN_BAR_PX)
         texts.append(Text(x, y, bar.low, theme.text, _SIZE, Face.NUMBERS))
-        x = round((x + sides[0]) * self._look.scale) / self._look.scale
-        bar_px = round(bar_px * self._look.scale) / self._look.scale
+        x = round((x + sides[0]) * self._style.scale) / self._style.scale
+        bar_px = round(bar_px * self._style.scale) / self._style.scale
         texts.append(Text(x + bar_px + 6, y, bar.high, theme.text, _SIZE, Face.NUMBERS))
         return [color_bar(x, y - 4, bar_px, 8.0, bar.colors)]
 
 
 def framed(
-    look: FigureStyle,
+    style: FigureStyle,
     name: str,
     compose: Callable[[float], DisplayList],
     *,
@@ -209,21 +209,21 @@ def framed(
 
     Parameters
     ----------
-    name : its title where the look has none of its own.
+    name : its title where the style has none of its own.
     description : begins with what it shows, and of which trace.
     compose : returns the picture for a height, `width` wide.
     natural_height : the height at which all of it fits.
     left_out : read after `compose`, which may add to it.
     """
-    title = name if look.title is None else look.title
-    frame = Frame(look, width, title=title, entries=entries, bars=bars)
+    title = name if style.title is None else style.title
+    frame = Frame(style, width, title=title, entries=entries, bars=bars)
     body = compose(frame.body_height(natural_height))
     return RenderedFigure(
         frame.around(body),
         title or name,
         description,
         (*left_out, *frame.left_out),
-        look.title or "",
+        style.title or "",
     )
 
 

@@ -512,12 +512,12 @@ def shown_time(load: Load, visible: TimeRange | None) -> TimeRange:
     return TimeRange(facts.first, max(facts.last, facts.first + 1))
 
 
-def draw_load(scene: LoadScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_load(scene: LoadScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, cells=None,
-        is_figure=True,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale,
+        cells=None, is_figure=True,
     )  # fmt: skip
     if not scene.load.facts.n:
         raise NothingToDrawError("No reads are recorded in this range.")
@@ -539,7 +539,7 @@ def draw_load(scene: LoadScene, look: FigureStyle, name: str) -> RenderedFigure:
         f"{format_counted(n, 'read')}: {text}" for text, n in cause_lines(scene.load)
     )
     return framed(
-        look, f"{name} · load timeline",
+        style, f"{name} · load timeline",
         lambda height: compose_load(replace(scene, height=height)),
         width=width, natural_height=height, entries=entries,
         bars=[bar] if _has_places(scene.load) else [],
@@ -586,8 +586,8 @@ def load_scene(
 def load_figure(trace: Trace, options: LoadOptions = LoadOptions()) -> Figure:
     """Return the figure of how a model was read."""
 
-    def draw(look: FigureStyle) -> RenderedFigure:
-        scene = load_scene(trace, options, theme_named(look.theme), look.scale)
-        return draw_load(scene, look, trace_name(trace))
+    def draw(style: FigureStyle) -> RenderedFigure:
+        scene = load_scene(trace, options, theme_named(style.theme), style.scale)
+        return draw_load(scene, style, trace_name(trace))
 
     return Figure("load", draw, recipe=load_recipe(trace, options))

@@ -718,20 +718,20 @@ def _stack(geometry: PointsGeometry) -> list[Batch]:
 # -- figure ----------------------------------------------------------------------
 
 
-def draw_points(scene: PointsScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_points(scene: PointsScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale, hover=-1,
         has_points=True, cache=PointsCache(),
     )  # fmt: skip
     if not len(scene.points):
         raise NothingToDrawError(". ".join(why_no_points(scene.trace, scene.points)))
-    if not look.seen:
+    if not style.seen:
         scene = replace(scene, is_highlighted=None, layer=-1)
     text = points_text(scene.trace, scene.points)
     return framed(
-        look, f"{name} · 3D view",
+        style, f"{name} · 3D view",
         lambda height: compose_points(replace(scene, height=height)), width=width,
         natural_height=max(width * 0.6, 300.0), entries=scene.entries,
         description=f"Reads of the model file of {name} over time, layer and offset: "
@@ -790,7 +790,7 @@ def points_figure(trace: Trace, options: PointsOptions = PointsOptions()) -> Fig
         float(options.azimuth), float(options.elevation)
     )
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         mask, visible = options.mask, options.visible
         if visible is not None:
             start = trace.spans.start
@@ -800,15 +800,15 @@ def points_figure(trace: Trace, options: PointsOptions = PointsOptions()) -> Fig
         if visible is not None:
             points = replace(points, extent=visible)
         axis = layer_axis(points)
-        theme = theme_named(look.theme)
+        theme = theme_named(style.theme)
         hues = point_colors(trace, points, by)
         scene = PointsScene(
             trace, points, axis, places(points, axis), hues.colors(theme),
-            1400.0, 840.0, theme, look.scale, camera,
+            1400.0, 840.0, theme, style.scale, camera,
             activity=layer_activity(trace, visible, options.mask),
             absolute=options.absolute, entries=hues.entries(theme),
         )  # fmt: skip
-        return draw_points(scene, look, trace_name(trace))
+        return draw_points(scene, style, trace_name(trace))
 
     lacks = () if options.mask is None else ("The command leaves the filter out.",)
     return Figure("3d", draw, recipe=points_recipe(trace, options, lacks))

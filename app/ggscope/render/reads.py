@@ -404,14 +404,14 @@ def compose_cache(scene: CacheScene) -> DisplayList:
     return compose_chart(chart_of_cache(scene))
 
 
-def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says; of a ranking, its first bars."""
-    width = look.width_or(scene.width)
+def draw_hot(scene: HotScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says; of a ranking, its first bars."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale,
         title="", hover=-1, hover_at=None, hover_cell=None, is_figure=True,
     )  # fmt: skip
-    if not look.seen:
+    if not style.seen:
         scene = replace(scene, highlighted=frozenset(), scroll=0)
     what = _HOT_TITLES[scene.picture]
     fact_texts = [
@@ -420,7 +420,7 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
     facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *fact_texts))
     title = f"{name} · {what}"
     if scene.picture in ("ranking", "cold"):
-        return _draw_bars(scene, look, title, facts)
+        return _draw_bars(scene, style, title, facts)
     bars, entries = list[ColorBar](), list[Entry]()
     if scene.picture == "layers":
         grid = layers_scene(scene)
@@ -428,14 +428,14 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
     else:
         entries = curve_entries(chart_of(scene))
     return framed(
-        look, title, lambda height: compose_hot(replace(scene, height=height)),
+        style, title, lambda height: compose_hot(replace(scene, height=height)),
         width=width, natural_height=max(width * 0.5, 220.0), entries=entries, bars=bars,
         description=facts,
     )  # fmt: skip
 
 
 def _draw_bars(
-    scene: HotScene, look: FigureStyle, title: str, facts: str
+    scene: HotScene, style: FigureStyle, title: str, facts: str
 ) -> RenderedFigure:
     groups = ranked(scene)
     bars, left_out = bars_of(scene, groups), list[str]()
@@ -448,7 +448,7 @@ def _draw_bars(
     n = len(bars.bars) - scene.scroll
     top = bars_top(bars)
     # The legend is made before it is known how many bars fit.
-    n_fitting = int(look.height_or(top + _USUAL_BARS * BAR_HEIGHT) / BAR_HEIGHT)
+    n_fitting = int(style.height_or(top + _USUAL_BARS * BAR_HEIGHT) / BAR_HEIGHT)
     drawn = groups.keys[scene.scroll : scene.scroll + min(n_fitting, MAX_BARS)]
 
     def compose(height: float) -> DisplayList:
@@ -458,7 +458,7 @@ def _draw_bars(
         return compose_bars(replace(bars, height=height))
 
     return framed(
-        look, title, compose, width=scene.width,
+        style, title, compose, width=scene.width,
         natural_height=top + min(n, _USUAL_BARS) * BAR_HEIGHT + 4,
         entries=_component_entries(drawn, scene.theme),
         description=facts, left_out=left_out,
@@ -515,24 +515,24 @@ def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
     scale = ScaleKind(options.scale)
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         result = hot_cold(trace, options.visible)
         if not names_tensors(trace):  # 0 bytes of each tensor would be a claim
             raise NothingToDrawError(": ".join(no_accesses_text(trace)))
         scene = HotScene(
-            trace, result, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
-            by, measure, options.only_file, scale_kind=scale,
+            trace, result, 1200.0, 640.0, theme_named(style.theme), style.scale,
+            picture, by, measure, options.only_file, scale_kind=scale,
         )  # fmt: skip
-        return draw_hot(scene, look, trace_name(trace))
+        return draw_hot(scene, style, trace_name(trace))
 
     return Figure("hot", draw, recipe=hot_recipe(trace, options))
 
 
-def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_cache(scene: CacheScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, title="",
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale, title="",
         hover=None, is_figure=True,
     )  # fmt: skip
     lines = list(rests_on(scene.what_if))
@@ -542,7 +542,7 @@ def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigur
             *lines,
         ]
     return framed(
-        look, f"{name} · read from disk by size of the page cache",
+        style, f"{name} · read from disk by size of the page cache",
         lambda height: compose_cache(replace(scene, height=height)), width=width,
         natural_height=max(width * 0.45, 200.0),
         entries=curve_entries(chart_of_cache(scene)),
@@ -583,15 +583,15 @@ def cache_recipe(
 def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure:
     """Return the figure of the miss-ratio curve."""
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         result = what_if(trace, options.visible, with_row_reads=options.with_row_reads)
         if not result.curve.n_reads:
             raise NothingToDrawError(": ".join(no_reads_text(trace, result)))
         capacity = -1 if options.capacity is None else int(options.capacity)
         scene = CacheScene(
-            result, 1200.0, 520.0, theme_named(look.theme), look.scale,
+            result, 1200.0, 520.0, theme_named(style.theme), style.scale,
             best_possible(result), capacity, bool(options.as_bytes),
         )  # fmt: skip
-        return draw_cache(scene, look, trace_name(trace))
+        return draw_cache(scene, style, trace_name(trace))
 
     return Figure("cache", draw, recipe=cache_recipe(trace, options))

@@ -231,12 +231,14 @@ def point_at(scene: RooflineScene, x: float, y: float) -> int:
 # -- figure ----------------------------------------------------------------------
 
 
-def draw_roofline(scene: RooflineScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_roofline(
+    scene: RooflineScene, style: FigureStyle, name: str
+) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
-        selected=scene.selected if look.seen else -1, is_figure=True,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale, hover=-1,
+        selected=scene.selected if style.seen else -1, is_figure=True,
     )  # fmt: skip
     if not scene.roofline.points:
         raise NothingToDrawError(why_no_points(scene.roofline))
@@ -249,7 +251,7 @@ def draw_roofline(scene: RooflineScene, look: FigureStyle, name: str) -> Rendere
         notes.append(F32_NOTE)
     left_out = left_out_lines(scene.trace, scene.roofline)
     return framed(
-        look, f"{name} · roofline",
+        style, f"{name} · roofline",
         lambda height: compose_roofline(replace(scene, height=height)), width=width,
         natural_height=max(width * 0.5, 240.0),
         entries=entries,
@@ -274,11 +276,11 @@ def roofline_figure(
 ) -> Figure:
     """Return the figure of the roofline."""
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         scene = RooflineScene(
             trace, roofline(trace), trace_roofs(trace), 1200.0, 600.0,
-            theme_named(look.theme), look.scale,
+            theme_named(style.theme), style.scale,
         )  # fmt: skip
-        return draw_roofline(scene, look, trace_name(trace))
+        return draw_roofline(scene, style, trace_name(trace))
 
     return Figure("roofline", draw, recipe=roofline_recipe(trace))

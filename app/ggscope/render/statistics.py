@@ -91,14 +91,14 @@ def statistics_figure(
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         chosen = None if ids is None else np.array(ids, np.int64)
         table = stat_table(
             trace, by, mask=options.mask, ids=chosen, time=options.visible,
             include_estimated=options.include_estimated,
         )  # fmt: skip
         about = _about(trace, options.visible, where, ids)
-        return _drawn(trace, table, by, measure, look, about)
+        return _drawn(trace, table, by, measure, style, about)
 
     can_name = ids is None or len(ids) <= _MAX_NAMED
     values = changed_options(
@@ -131,7 +131,7 @@ def _about(
 
 
 def _drawn(
-    trace: Trace, table: StatTable, by: By, measure: str, look: FigureStyle, about: str
+    trace: Trace, table: StatTable, by: By, measure: str, style: FigureStyle, about: str
 ) -> RenderedFigure:
     column, facts = measures()[measure], stat_facts(trace, by, table)
     is_unknown = column.unit in ("bytes", "rate") and facts.bytes != "known"
@@ -143,9 +143,9 @@ def _drawn(
     if not rows:
         raise NothingToDrawError(_why_nothing(trace, table, measure))
     rows.sort(key=lambda pair: -pair[1])
-    theme, width = theme_named(look.theme), look.width_or(_USUAL_PX)
+    theme, width = theme_named(style.theme), style.width_or(_USUAL_PX)
     bars = BarScene(
-        width, 0.0, theme, _bars(rows, column, facts, theme), scale=look.scale,
+        width, 0.0, theme, _bars(rows, column, facts, theme), scale=style.scale,
         value_title=_title(column, facts),
     )  # fmt: skip
     top, left_out = bars_top(bars), _left_out(table, rows, measure)
@@ -159,7 +159,7 @@ def _drawn(
         return compose_bars(replace(bars, height=height))
 
     return framed(
-        look, f"{name} · {measure} by {by}", compose, width=width,
+        style, f"{name} · {measure} by {by}", compose, width=width,
         natural_height=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
         description=" ".join([about, *_notes(trace, table, rows, column, facts)]),
         left_out=left_out,

@@ -639,12 +639,12 @@ def bars_at(scene: TokensScene, x: float, y: float) -> I64:
 # -- figure ----------------------------------------------------------------------
 
 
-def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_tokens(scene: TokensScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
-        selected=scene.selected if look.seen else -1, is_figure=True,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale, hover=-1,
+        selected=scene.selected if style.seen else -1, is_figure=True,
     )  # fmt: skip
     if not len(shown_rows(scene)):
         raise NothingToDrawError(why_nothing(scene))
@@ -660,7 +660,7 @@ def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFig
         texts.append(fit_text(scene.trace, scene.latency))
     fitted = [Entry(c.label, c.color, Sign.DASHES) for c in _fit_curve(scene)]
     return framed(
-        look, f"{name} · {what}",
+        style, f"{name} · {what}",
         lambda height: compose_tokens(replace(scene, height=height)), width=width,
         natural_height=max(width * 0.4, 200.0),
         entries=[*legend(scene), *fitted],
@@ -729,12 +729,12 @@ def tokens_figure(trace: Trace, options: TokensOptions = TokensOptions()) -> Fig
     if is_stacked and options.over != "time":
         raise ExportError("Dots over the context are not stacked: choose one of both.")
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         scene = TokensScene(
-            trace, token_latency(trace), 1200.0, 480.0, theme_named(look.theme),
-            look.scale, options.over, options.show, options.window,
+            trace, token_latency(trace), 1200.0, 480.0, theme_named(style.theme),
+            style.scale, options.over, options.show, options.window,
             parts=bar_parts(trace) if is_stacked else None,
         )  # fmt: skip
-        return draw_tokens(scene, look, trace_name(trace))
+        return draw_tokens(scene, style, trace_name(trace))
 
     return Figure("tokens", draw, recipe=tokens_recipe(trace, options))

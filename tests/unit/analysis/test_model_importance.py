@@ -80,14 +80,14 @@ def test_no_matrix_no_importance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("color", ["importance", "choices"])
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 def test_map_draws_a_slice_for_each_expert(
-    color: str, look: str, tmp_path: Path
+    color: str, theme_name: str, tmp_path: Path
 ) -> None:
     trace, some = opened(tmp_path, "gguf")
     tensors = model_tensors(trace)
     scene = ModelMapScene(
-        tensors, 4_000.0, height_of(tensors), theme(look),
+        tensors, 4_000.0, height_of(tensors), theme(theme_name),
         importance=tensor_importance(trace), color=color,  # type: ignore[arg-type]
     )  # fmt: skip
 

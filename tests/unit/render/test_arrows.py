@@ -176,7 +176,7 @@ def test_figure_as_seen_has_arrows_where_they_are_shown(shown, seen, qapp) -> No
 
     def n_lines(options: TimelineOptions) -> int:
         figure = timeline_figure(trace, options, FigureStyle(seen=seen))
-        picture = figure.draw(figure.look).picture
+        picture = figure.draw(figure.style).picture
         return sum(len(b.x0) for b in picture.batches if isinstance(b, LineBatch))
 
     selected = Selection("spans", (span,))

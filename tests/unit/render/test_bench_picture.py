@@ -56,11 +56,11 @@ def both(tmp_path: Path) -> Trace:
     return open_parts(survey(paths)).trace
 
 
-def scene_of(trace: Trace, chart: str, look: str = "dark") -> BenchScene:
+def scene_of(trace: Trace, chart: str, theme_name: str = "dark") -> BenchScene:
     assert trace.bench is not None
     table = bench_table(trace.bench)
     result = bench_chart(table, np.arange(len(table)), chart, "all")
-    return BenchScene(900.0, 400.0, theme(look), result)
+    return BenchScene(900.0, 400.0, theme(theme_name), result)
 
 
 @pytest.mark.parametrize("chart", ["n_depth", "n_ubatch", REPETITIONS])
@@ -145,7 +145,7 @@ def test_figure_refuses_what_there_is_not(trace: Trace) -> None:
             spec.figure(trace, **options)
     unknown = spec.figure(trace, chart="n_nothing")
     with pytest.raises(ExportError):
-        unknown.draw(unknown.look)
+        unknown.draw(unknown.style)
     empty = spec.figure(trace, filter="n_depth>9999999")
     with pytest.raises(NothingToDrawError):
-        empty.draw(empty.look)
+        empty.draw(empty.style)

@@ -58,9 +58,9 @@ def turns(scene: TimelineScene) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize(
     "visible", [(0, 900), (20, 880), (150, 450), (310, 330), (250, 300), (610, 630)]
 )
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_lines_turn_where_the_next_span_begins(look, visible):
-    scene = replace(chain_scene(look), visible=TimeRange(*visible))
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_lines_turn_where_the_next_span_begins(theme_name, visible):
+    scene = replace(chain_scene(theme_name), visible=TimeRange(*visible))
 
     assert turns(scene) == expected(scene)
 

@@ -64,15 +64,15 @@ def timelines(
     )
 
 
-@pytest.mark.parametrize("look", [PRESETS["single"], FigureStyle(height=css_px(160))])
+@pytest.mark.parametrize("style", [PRESETS["single"], FigureStyle(height=css_px(160))])
 @pytest.mark.parametrize("show", SHOWS)
-def test_each_figure_is_drawn_with_both_names(show, look):
+def test_each_figure_is_drawn_with_both_names(show, style):
     figure = compare_figure(A, CompareOptions(b=(B,), show=show))
 
-    drawn = figure.draw(look)
+    drawn = figure.draw(style)
 
     assert drawn.picture.batches
-    assert drawn.picture.height <= (look.height_or(10_000))
+    assert drawn.picture.height <= (style.height_or(10_000))
     assert "A is" in drawn.caption
     assert "B is" in drawn.caption
 

@@ -342,7 +342,9 @@ def test_tokens_say_their_number_and_duration() -> None:
     assert any(text.startswith("#0 ") and "ms" in text for text in texts_of(picture))
 
 
-def token_rects(picture: DisplayList, look: str) -> list[tuple[float, float, float]]:
+def token_rects(
+    picture: DisplayList, theme_name: str
+) -> list[tuple[float, float, float]]:
     """Return (x0, x1, radius) of the boxes of tokens."""
     return [
         (x0, x1, batch.radius)
@@ -350,20 +352,20 @@ def token_rects(picture: DisplayList, look: str) -> list[tuple[float, float, flo
         for x0, x1, fill in zip(
             batch.x0.tolist(), batch.x1.tolist(), batch.fill.tolist(), strict=True
         )
-        if fill == neutral_color(theme(look))
+        if fill == neutral_color(theme(theme_name))
     ]
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_tokens_are_flat_and_a_pixel_apart(look: str, scale: float) -> None:
+def test_tokens_are_flat_and_a_pixel_apart(theme_name: str, scale: float) -> None:
     start = np.arange(0, 8_000, 100)
     end = np.where(start < 4_000, start + 100, start + 99)
     trace = spans_trace(start, end, kind=LaneKind.TOKEN, token=np.arange(80))
 
     for width in (968, 2168, 500):
-        scene = make_scene(trace, width=width, scale=scale, look=look)
-        boxes = token_rects(compose_timeline(scene), look)
+        scene = make_scene(trace, width=width, scale=scale, theme_name=theme_name)
+        boxes = token_rects(compose_timeline(scene), theme_name)
 
         assert len(boxes) == 80
         for (x0, x1, radius), (following, *_) in itertools.pairwise(sorted(boxes)):
@@ -622,7 +624,7 @@ def test_empty_timeline_waits_for_graphs_of_a_program_that_runs() -> None:
 
 def test_legend_of_a_figure_names_what_is_in_view() -> None:
     trace = spans_trace([0, 500], [400, 900], op=[3, 1])
-    scene = make_scene(trace, state=OPEN, look="print")
+    scene = make_scene(trace, state=OPEN, theme_name="print")
 
     whole = {entry.label for entry in figure_legend(scene)}
     part = {
@@ -690,8 +692,10 @@ def test_tick_far_outside_stays_within_int64() -> None:
 
 def test_every_colouring_and_theme_composes() -> None:
     for by in ("op", "layer", "token", "thread", "phase", "source", "quality"):
-        for look in ("dark", "light", "print"):
-            scene = make_scene(llama_like_trace(2, 2), look=look, color_by=by)
+        for theme_name in ("dark", "light", "print"):
+            scene = make_scene(
+                llama_like_trace(2, 2), theme_name=theme_name, color_by=by
+            )
             assert images(compose_timeline(scene))
 
 
@@ -715,11 +719,11 @@ def test_theme_names_are_those_of_the_files() -> None:
         theme("neon")
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("by", ["family", "op", "layer", "token", "phase", "thread"])
-def test_no_colour_of_a_legend_means_two_things(by: str, look: str) -> None:
+def test_no_colour_of_a_legend_means_two_things(by: str, theme_name: str) -> None:
     for trace in (llama_like_trace(), npu_like_trace()):
-        scene = make_scene(trace, look=look, color_by=by, is_figure=True)
+        scene = make_scene(trace, theme_name=theme_name, color_by=by, is_figure=True)
 
         entries = figure_legend(scene)
 
@@ -734,7 +738,7 @@ def test_no_colour_of_a_legend_means_two_things(by: str, look: str) -> None:
 @pytest.mark.parametrize("name", ["moe-experiment", "tinyllama-256.bin"])
 def test_no_word_of_a_legend_stands_twice(name: str, by: str) -> None:
     trace = ggscope.open(ROOT / "resources" / "samples" / name)
-    scene = make_scene(trace, look="print", color_by=by, is_figure=True)
+    scene = make_scene(trace, theme_name="print", color_by=by, is_figure=True)
 
     entries = figure_legend(scene)
 
@@ -798,12 +802,12 @@ def test_counter_of_zeros_is_no_lane_of_a_figure() -> None:
     figure = timeline_figure(trace)
     chosen = timeline_figure(trace, TimelineOptions(lanes=["counter:Stall cycles"]))
 
-    drawn = figure.draw(figure.look)
+    drawn = figure.draw(figure.style)
 
     assert "Stall cycles" not in texts_of(drawn.picture)
     assert "DRAM read" in texts_of(drawn.picture)
     assert "Not drawn: 1 counter that is always 0." in drawn.caption
-    assert "Stall cycles" in texts_of(chosen.draw(chosen.look).picture)
+    assert "Stall cycles" in texts_of(chosen.draw(chosen.style).picture)
     assert "Stall cycles" in texts_of(compose_timeline(make_scene(trace, height=900)))
 
 
@@ -831,7 +835,7 @@ def test_counter_that_is_unknown_seen_or_alone_is_drawn() -> None:
 
 def test_legend_names_no_kind_that_is_not_drawn() -> None:
     trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
-    scene = make_scene(trace, look="print", is_figure=True)
+    scene = make_scene(trace, theme_name="print", is_figure=True)
 
     labels = [entry.label for entry in figure_legend(scene)]
 

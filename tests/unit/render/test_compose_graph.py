@@ -236,9 +236,9 @@ def test_legend_explains_every_colouring(trace: Trace, by: GraphColorBy) -> None
         assert ("attention" if by is GraphColorBy.CATEGORY else "matmul") in texts
 
 
-@pytest.mark.parametrize("look", THEMES)
-def test_letters_can_be_read_on_their_boxes(trace: Trace, look: str) -> None:
-    scene = graph_scene(trace, choice=ALL, look=look)
+@pytest.mark.parametrize("theme_name", THEMES)
+def test_letters_can_be_read_on_their_boxes(trace: Trace, theme_name: str) -> None:
+    scene = graph_scene(trace, choice=ALL, theme_name=theme_name)
     fills = {int(scene.look.fill[box]) for box in visible_boxes(scene)}
     texts = [
         t for b in compose_graph(scene).batches for t in getattr(b, "texts", ())

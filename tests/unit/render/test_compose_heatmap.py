@@ -146,24 +146,26 @@ def test_levels_are_the_cells_as_if_all_were_equally_wide() -> None:
     assert np.array_equal(counted.levels().values, counted.cells().values)
 
 
-@pytest.mark.parametrize("look", THEMES)
-def test_the_most_read_stands_out_from_the_ground(look: str) -> None:
-    scene = replace(scene_of(), theme=theme(look), scale_kind=ScaleKind.LINEAR)
+@pytest.mark.parametrize("theme_name", THEMES)
+def test_the_most_read_stands_out_from_the_ground(theme_name: str) -> None:
+    scene = replace(scene_of(), theme=theme(theme_name), scale_kind=ScaleKind.LINEAR)
     heat, place = heat_of(scene), HeatGeometry(scene)
     levels = place.levels()
     of = levels.values[:, levels.column]
     hottest = int(heat.pixels.flat[int(of.argmax())])
     coldest = int(heat.pixels.flat[int(np.where(of > 0, of, np.inf).argmin())])
 
-    assert contrast(hottest, theme(look).lane) > contrast(coldest, theme(look).lane)
-    assert contrast(hottest, theme(look).lane) > 7
+    assert contrast(hottest, theme(theme_name).lane) > contrast(
+        coldest, theme(theme_name).lane
+    )
+    assert contrast(hottest, theme(theme_name).lane) > 7
 
 
 def test_narrow_figure_has_no_strip_without_names_and_all_words_of_its_scale() -> None:
     figure = heatmap_figure(moe_trace(tokens=6, layers=3))
 
     narrow = figure.draw(PRESETS["single"])
-    wide = figure.draw(replace(figure.look, width=Length(2400, "px")))
+    wide = figure.draw(replace(figure.style, width=Length(2400, "px")))
 
     assert "tensor" not in texts_of(narrow.picture)
     assert "tensor" in texts_of(wide.picture)
@@ -201,8 +203,8 @@ def test_names_of_rows_never_lie_over_each_other(kind: RowKind, height: int) -> 
 def test_captions_say_what_a_cell_is_of_every_kind_of_rows() -> None:
     trace = moe_trace(tokens=6, layers=3)
     for kind, unit in (("token", "1 token"), ("layer", "1 layer"), ("time", "s")):
-        look = FigureStyle(height=Length(300, "px"))
-        drawn = heatmap_figure(trace, HeatmapOptions(rows=kind)).draw(look)  # type: ignore[arg-type]
+        style = FigureStyle(height=Length(300, "px"))
+        drawn = heatmap_figure(trace, HeatmapOptions(rows=kind)).draw(style)  # type: ignore[arg-type]
 
         cell = drawn.caption.partition("A cell is ")[2].rstrip(".")
         width, _, of = cell.partition(" × ")
@@ -250,12 +252,12 @@ def test_scale_that_was_chosen_by_itself_says_which() -> None:
     assert _scale_text(texts_of(compose_heatmap(chosen))) == ["bytes per cell, linear"]
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_selected_tensor_has_a_frame_of_two_pixels_in_a_casing(look: str) -> None:
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_selected_tensor_has_a_frame_of_two_pixels_in_a_casing(theme_name: str) -> None:
     scene = scene_of()
-    scene = replace(scene, selected=np.array([2], np.int64), theme=theme(look))
+    scene = replace(scene, selected=np.array([2], np.int64), theme=theme(theme_name))
     place = HeatGeometry(scene)
-    line, casing = outline_pair(theme(look).selection)
+    line, casing = outline_pair(theme(theme_name).selection)
 
     edges = set()
     for batch in compose_heatmap(scene).batches:
@@ -349,14 +351,16 @@ def test_some_rows_hold_only_their_own_bytes() -> None:
     assert HeatGeometry(middle).cells().values.sum() == rows.sum()
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_figure_is_written_in_every_theme(
-    tmp_path: Path, look: str, suffix: str
+    tmp_path: Path, theme_name: str, suffix: str
 ) -> None:
     path = tmp_path / f"heat.{suffix}"
 
-    export("heatmap", moe_trace(), path, theme=look, size=(700, 350), rows="layer")
+    export(
+        "heatmap", moe_trace(), path, theme=theme_name, size=(700, 350), rows="layer"
+    )
 
     assert path.stat().st_size > 1_000
     if suffix == "svg":
@@ -377,12 +381,12 @@ def strip_of(scene: HeatScene) -> ImageBatch:
     return strip
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("axis", ["offset", "equal"])
 def test_strip_shows_the_share_of_each_pixel_s_bytes_in_the_page_cache(
-    axis: str, look: str
+    axis: str, theme_name: str
 ) -> None:
-    scene = replace(scene_of(axis), theme=theme(look))
+    scene = replace(scene_of(axis), theme=theme(theme_name))
     n = len(scene.tensor_names)
     held = np.random.default_rng(4).random(n)
     held[::3], held[1::5] = -1, 1

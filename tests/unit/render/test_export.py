@@ -143,9 +143,9 @@ def test_lines_of_a_hatch_lie_in_their_boxes_a_period_apart(pattern: Pattern) ->
 @pytest.mark.parametrize("theme", ["print", "light", "dark"])
 def test_svg_of_boxes_looks_as_the_png(tmp_path: Path, theme: str) -> None:
     figure = timeline_figure(llama_like_trace())
-    look = FigureStyle(theme=theme)
-    figure.write(tmp_path / "figure.svg", look)
-    expected = figure.image(look)
+    style = FigureStyle(theme=theme)
+    figure.write(tmp_path / "figure.svg", style)
+    expected = figure.image(style)
 
     image = QImage(expected.size(), QImage.Format.Format_RGB32)
     drawing = QPainter(image)
@@ -166,9 +166,9 @@ def test_pdf_is_as_large_as_was_asked_for(
 ) -> None:
     target = tmp_path / "figure.PDF"
     sides = [None if side is None else Length(side, "mm") for side in (width, height)]
-    look = replace(preset("single"), width=sides[0], height=sides[1])
+    style = replace(preset("single"), width=sides[0], height=sides[1])
 
-    timeline_figure(llama_like_trace()).write(target, look)
+    timeline_figure(llama_like_trace()).write(target, style)
 
     content = target.read_bytes()
     assert content.startswith(b"%PDF-")
@@ -344,8 +344,8 @@ def test_unknown_lane_is_named_with_those_that_exist(tmp_path: Path) -> None:
 def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    look = FigureStyle(title="", legend=False)
-    timeline_figure(llama_like_trace()).write(target, look)
+    style = FigureStyle(title="", legend=False)
+    timeline_figure(llama_like_trace()).write(target, style)
 
     root = ET.fromstring(target.read_text("utf-8"))
     texts = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}

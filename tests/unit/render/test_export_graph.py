@@ -148,8 +148,8 @@ def test_narrow_figure_says_what_nameless_inputs_are_for(tmp_path: Path) -> None
     trace = ggscope.open(ROOT / "resources" / "samples" / "moe-experiment")
     figure = graph_figure(trace)
 
-    for look in (PRESETS["single"], PRESETS["double"]):
-        texts = texts_of(figure.draw(look).picture)
+    for style in (PRESETS["single"], PRESETS["double"]):
+        texts = texts_of(figure.draw(style).picture)
         for item in ("token ids", "RoPE positions", "attention mask"):
-            assert any(text.endswith(item) for text in texts), (look.preset, item)
+            assert any(text.endswith(item) for text in texts), (style.preset, item)
         assert not [text for text in texts if re.fullmatch(r"leaf_\d+", text)]

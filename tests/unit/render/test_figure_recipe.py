@@ -33,10 +33,10 @@ class BlankOptions:
 
 
 def blank_figure(trace: Trace, options: BlankOptions) -> Figure:
-    def draw(look: FigureStyle) -> RenderedFigure:
-        width = look.width_or(400.0)
+    def draw(style: FigureStyle) -> RenderedFigure:
+        width = style.width_or(400.0)
         return framed(
-            look, options.word, lambda height: DisplayList(width, height, 1.0),
+            style, options.word, lambda height: DisplayList(width, height, 1.0),
             width=width, natural_height=100.0,
             description=f"{options.word} by {options.by}, {options.visible}.",
         )  # fmt: skip

@@ -89,25 +89,25 @@ def experts_of(layer: int) -> Trace:
 
 
 def captions(figure: Figure, *looks: FigureStyle) -> str:
-    return "\n".join(figure.draw(look).caption for look in looks)
+    return "\n".join(figure.draw(style).caption for style in looks)
 
 
 # -- what is drawn -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("look", [SINGLE, DOUBLE], ids=["88 mm", "180 mm"])
+@pytest.mark.parametrize("style", [SINGLE, DOUBLE], ids=["88 mm", "180 mm"])
 @pytest.mark.parametrize("view", FIGURES)
 def test_figure_has_title_legend_and_whole_lines(
-    trace: Trace, view: str, look: FigureStyle
+    trace: Trace, view: str, style: FigureStyle
 ) -> None:
-    drawn = FIGURES[view].figure(trace).draw(look)
+    drawn = FIGURES[view].figure(trace).draw(style)
     picture, texts = drawn.picture, texts_of(drawn.picture)
 
     # A folder that was opened whole gives its name, once.
     name = trace_name(trace)
     assert any(name in text for text in texts)
     assert drawn.caption.count(name) == 1
-    assert round(picture.width * picture.scale) == look.pixels(look.width)
+    assert round(picture.width * picture.scale) == style.pixels(style.width)
     assert float(picture.height * picture.scale) == pytest.approx(
         round(picture.height * picture.scale), abs=1e-3
     )
@@ -134,17 +134,17 @@ def test_lanes_fit_a_height_that_is_asked_for() -> None:
     figure = timeline_figure(trace)
     low, high = (replace(DOUBLE, height=Length(mm, "mm")) for mm in (70, 120))
 
-    for look in (low, high):
-        picture = figure.draw(look).picture
-        assert round(picture.height * picture.scale) == look.pixels(look.height)
+    for style in (low, high):
+        picture = figure.draw(style).picture
+        assert round(picture.height * picture.scale) == style.pixels(style.height)
         assert sum(text.startswith("thread ") for text in texts_of(picture)) == 12
 
 
 def test_no_lane_is_cut_where_few_fit() -> None:
     trace = random_trace(1, 400, lanes=60, layers=0)
-    look = replace(SINGLE, height=Length(50, "mm"))
+    style = replace(SINGLE, height=Length(50, "mm"))
 
-    drawn = timeline_figure(trace).draw(look)
+    drawn = timeline_figure(trace).draw(style)
 
     clips = [b.clip for b in drawn.picture.batches if isinstance(b, RectBatch)]
     bottom = max(clip.y + clip.height for clip in clips if clip is not None)

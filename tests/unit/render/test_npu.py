@@ -233,7 +233,7 @@ def test_points_of_bits_are_found(trace: Trace) -> None:
 def test_every_picture_is_a_figure(trace: Trace, chart: str) -> None:
     figure = FIGURES["npu"].figure(trace, chart=chart, rates="log")
 
-    drawn = figure.draw(figure.look)
+    drawn = figure.draw(figure.style)
 
     assert drawn.picture.batches
     assert drawn.caption
@@ -245,7 +245,7 @@ def test_picture_of_what_is_not_recorded_is_refused(tmp_path: Path, chart: str) 
     figure = FIGURES["npu"].figure(trace, chart=chart)
 
     with pytest.raises(NothingToDrawError):
-        figure.draw(figure.look)
+        figure.draw(figure.style)
 
 
 def test_two_runs_have_a_point_each_per_op(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_two_runs_have_a_point_each_per_op(tmp_path: Path) -> None:
     alone = FIGURES["npu"].figure(w4, chart="bits")
 
     def discs(figure: Figure) -> list[float]:
-        batches = figure.draw(figure.look).picture.batches
+        batches = figure.draw(figure.style).picture.batches
         return [
             float(b.x0[0]) for b in batches if isinstance(b, RectBatch) and b.radius > 4
         ]

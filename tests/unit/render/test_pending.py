@@ -53,12 +53,12 @@ def texts_of(picture: DisplayList) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_timeline_is_covered_from_what_is_read_to_the_end(
-    partial: Trace, look: str, scale: float
+    partial: Trace, theme_name: str, scale: float
 ) -> None:
-    scene = make_scene(partial, look=look, scale=scale)
+    scene = make_scene(partial, theme_name=theme_name, scale=scale)
     left, width = scene.header_width, scene.width - scene.header_width
 
     picture = compose_timeline(scene)
@@ -130,8 +130,8 @@ def test_whole_trace_has_no_unknown_time(partial: Trace) -> None:
     assert covers(compose_timeline(make_scene(whole))) == []
 
 
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_words_can_be_read_on_their_plate(look: str) -> None:
-    colors = theme(look)
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_words_can_be_read_on_their_plate(theme_name: str) -> None:
+    colors = theme(theme_name)
 
     assert contrast(colors.text, mix(colors.pane, colors.lane, 0.5)) >= 4.5

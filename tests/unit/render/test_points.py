@@ -242,12 +242,12 @@ def test_layer_boxes_are_found_where_they_are_drawn() -> None:
     assert PointsGeometry(replace(scene, width=200.0)).layer_at(195, 60) == -1
 
 
-@pytest.mark.parametrize("look", ["dark", "light", "print"])
-def test_figure_has_points_axes_and_legend(qapp, look: str) -> None:
+@pytest.mark.parametrize("theme_name", ["dark", "light", "print"])
+def test_figure_has_points_axes_and_legend(qapp, theme_name: str) -> None:
     figure = (
         FIGURES["3d"]
         .figure(moe_trace(), color_by="layer")
-        .draw(FigureStyle(theme=look, width=css_px(700), height=css_px(500)))
+        .draw(FigureStyle(theme=theme_name, width=css_px(700), height=css_px(500)))
     )
     picture = figure.picture
 

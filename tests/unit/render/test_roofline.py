@@ -24,9 +24,11 @@ from scenes import texts_of
 ROOFS = TraceRoofs(Roofs(16.0, 64.0, 2, "AMD EPYC"))
 
 
-def scene_of(seed: int, roofs: TraceRoofs = ROOFS, look: str = "dark") -> RooflineScene:
+def scene_of(
+    seed: int, roofs: TraceRoofs = ROOFS, theme_name: str = "dark"
+) -> RooflineScene:
     trace = random_roofline(seed)
-    return RooflineScene(trace, roofline(trace), roofs, 800.0, 400.0, theme(look))
+    return RooflineScene(trace, roofline(trace), roofs, 800.0, 400.0, theme(theme_name))
 
 
 @pytest.mark.parametrize("seed", range(6))

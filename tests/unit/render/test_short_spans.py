@@ -34,14 +34,14 @@ def lane_pixels(scene: TimelineScene, key: str) -> np.ndarray:
     return pixels[top : top + round(box.height)]
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("color_by", ["family", "op", "layer", "phase", "quality"])
 @pytest.mark.parametrize("scale", [1.0, 1.5, 2.0])
 def test_one_nanosecond_in_ten_seconds_stands_out_from_its_lane(
-    look: str, color_by: str, scale: float
+    theme_name: str, color_by: str, scale: float
 ) -> None:
     trace = short_spans()
-    scene = make_scene(trace, look=look, color_by=color_by)
+    scene = make_scene(trace, theme_name=theme_name, color_by=color_by)
     for key in ("thread:thread 0", "layer:0", "layer:1", "layer:2"):
         if scene.index.lanes.position(key) < 0:
             continue
@@ -56,12 +56,12 @@ def test_one_nanosecond_in_ten_seconds_stands_out_from_its_lane(
             assert best_contrast(pixels, column) >= MIN_CONTRAST, (key, start)
 
 
-@pytest.mark.parametrize("look", THEMES)
-def test_short_spans_stand_out_in_overview_and_thumbnail(look: str) -> None:
+@pytest.mark.parametrize("theme_name", THEMES)
+def test_short_spans_stand_out_in_overview_and_thumbnail(theme_name: str) -> None:
     trace = short_spans()
     scene = OverviewScene(
         index=TraceIndex(trace), visible=TimeRange(0, 10), width=900, height=48,
-        theme=theme(look),
+        theme=theme(theme_name),
     )  # fmt: skip
     time = TimeScale(trace.extent, 0, 900, 1.0)
     columns = time.column_of(trace.spans.start[:-2]).tolist()
@@ -91,15 +91,15 @@ def test_short_spans_stand_out_in_the_overview_of_very_many_lanes() -> None:
         assert best_contrast(pixels[10:], column) >= MIN_CONTRAST
 
 
-@pytest.mark.parametrize("look", THEMES)
-def test_short_spans_stand_out_in_figures(look: str) -> None:
+@pytest.mark.parametrize("theme_name", THEMES)
+def test_short_spans_stand_out_in_figures(theme_name: str) -> None:
     figure = timeline_figure(short_spans())
-    picture = figure.draw(replace(figure.look, theme=look)).picture
+    picture = figure.draw(replace(figure.style, theme=theme_name)).picture
 
     pixels = colors_of(render_image(picture))
 
     row = pixels[:, 500:]
-    ground = theme(look).lane
+    ground = theme(theme_name).lane
     is_ground = row == ground
     clear = np.array([contrast(int(c), ground) for c in np.unique(row)])
     seen = np.isin(row, np.unique(row)[clear >= MIN_CONTRAST])

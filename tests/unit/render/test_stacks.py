@@ -90,13 +90,15 @@ def assert_shares(scene: TimelineScene) -> int:
     return n_stacks
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("scale", [1.0, 1.5, 2.0])
 @pytest.mark.parametrize("share", [1.0, 0.2])
-def test_shares_of_random_lanes(look: str, scale: float, share: float) -> None:
+def test_shares_of_random_lanes(theme_name: str, scale: float, share: float) -> None:
     trace = random_trace(4, int(30_000 / share), lanes=3, layers=4)
     visible = TimeRange(0, int(trace.extent.duration * share))
-    scene = make_scene(trace, look=look, scale=scale, visible=visible, height=600)
+    scene = make_scene(
+        trace, theme_name=theme_name, scale=scale, visible=visible, height=600
+    )
 
     assert assert_shares(scene) > 500
 

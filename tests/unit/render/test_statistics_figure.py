@@ -36,8 +36,8 @@ def trace() -> Trace:
     return open_bundle(survey([ROOT / "resources" / "samples" / "tinyllama-256.bin"]))
 
 
-def caption(figure: Figure, look=DOUBLE) -> str:
-    return figure.draw(look).caption
+def caption(figure: Figure, style=DOUBLE) -> str:
+    return figure.draw(style).caption
 
 
 def refusal(figure: Figure) -> str:

@@ -54,14 +54,14 @@ def is_near(value: int, expected: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("theme_name", THEMES)
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 @pytest.mark.parametrize("n", [900, 9_000])
 def test_columns_have_the_colour_of_the_token_that_takes_most_of_them(
-    look: str, scale: float, n: int
+    theme_name: str, scale: float, n: int
 ) -> None:
     trace = token_trace(random_durations(n, n))
-    scene = scene_of(trace, look=look, scale=scale)
+    scene = scene_of(trace, theme_name=theme_name, scale=scale)
     edges = TimelineGeometry(scene).time.edges
     spans = trace.spans
 
@@ -135,11 +135,11 @@ def test_tokens_that_the_median_is_not_about_are_grey() -> None:
     assert colors == [grey, grey, scene.theme.caution]
 
 
-@pytest.mark.parametrize("look", THEMES)
-def test_numbers_of_coloured_tokens_can_be_read(look: str) -> None:
+@pytest.mark.parametrize("theme_name", THEMES)
+def test_numbers_of_coloured_tokens_can_be_read(theme_name: str) -> None:
     durations = np.full(60, MEDIAN)
     durations[20:24] = [150, 180, 250, 300]
-    scene = scene_of(token_trace(durations), width=1568, look=look)
+    scene = scene_of(token_trace(durations), width=1568, theme_name=theme_name)
 
     picture = compose_timeline(scene)
 

@@ -179,11 +179,11 @@ def test_figure_has_shapes_of_wide_waits_and_an_entry_for_them():
 
 @pytest.mark.parametrize("name", THEMES)
 def test_waits_are_seen_on_the_lane_and_paler_than_text(name):
-    look = theme(name)
+    theme_name = theme(name)
 
-    assert contrast(wait_color(look), look.lane) >= 1.6
-    assert contrast(wait_color(look), look.idle) >= 1.4
-    assert contrast(wait_color(look), look.text) >= 4
+    assert contrast(wait_color(theme_name), theme_name.lane) >= 1.6
+    assert contrast(wait_color(theme_name), theme_name.idle) >= 1.4
+    assert contrast(wait_color(theme_name), theme_name.text) >= 4
 
 
 def test_share_of_columns_without_waits_is_zero():

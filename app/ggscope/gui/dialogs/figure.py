@@ -1,6 +1,6 @@
 """The figure studio: how a picture leaves the program, seen before it does.
 
-The preview is drawn as the file will be, on a worker. Figure and look are all that is
+The preview is drawn as the file will be, on a worker. Figure and style are all that is
 asked; `ggscope.render.export` does the rest, for the command line too.
 """
 
@@ -81,25 +81,25 @@ class PreviewRequest:
     """Draw a figure as it will be, on a worker."""
 
     figure: Figure
-    look: FigureStyle
+    style: FigureStyle
 
     def __call__(self, context: TaskContext) -> Preview:
         """Return the preview; raises ExportError."""
         context.check_cancelled()
         ensure_gui_application()
-        look = self.look
-        check_size(look)
-        drawn = self.figure.draw(look)
+        style = self.style
+        check_size(style)
+        drawn = self.figure.draw(style)
         context.check_cancelled()
         picture = drawn.picture
         width = max(round(picture.width * picture.scale), 1)
         height = max(round(picture.height * picture.scale), 1)
         if max(width, height) > MAX_PIXELS:
-            self.figure.image(look)
+            self.figure.image(style)
         less = (_MAX_PREVIEW / (width * height)) ** 0.5
         if less < 1:
             picture = replace(picture, scale=picture.scale * less)
-        image = render_image(picture, look.dpi, transparent=look.transparent)
+        image = render_image(picture, style.dpi, transparent=style.transparent)
         image.setDevicePixelRatio(1.0)
         return Preview(image, width, height, drawn.caption)
 
@@ -167,7 +167,7 @@ class PreviewPane(QWidget):
 
 @guarded
 class FigureDialog(Dialog):
-    """Asks how a figure is to look, and shows it so.
+    """Asks for the style of a figure, and shows the figure so.
 
     Signals
     -------
@@ -401,10 +401,10 @@ class FigureDialog(Dialog):
             tick.toggled.connect(self._on_changed)
         self.title.textChanged.connect(self._on_changed)
 
-    # -- the look --------------------------------------------------------------------
+    # -- the style --------------------------------------------------------------------
 
-    def look(self) -> FigureStyle:
-        """Return how the figure is to look, as it stands."""
+    def figure_style(self) -> FigureStyle:
+        """Return the style that the fields show."""
         unit = self._unit
         height = Length(self.height_box.value(), unit)
         title = self.title.text() or None
@@ -423,31 +423,31 @@ class FigureDialog(Dialog):
             notes=self.notes.isChecked(),
         )
 
-    def set_look(self, look: FigureStyle) -> None:
-        """Show a look in the fields."""
+    def set_figure_style(self, style: FigureStyle) -> None:
+        """Show a style in the fields."""
         blockers = [QSignalBlocker(field) for field in self._fields()]
-        width = look.width or Length(180, "mm")
-        dpi = look.dpi
-        if width.unit == "in" and not look.preset:  # of the window: pixels
+        width = style.width or Length(180, "mm")
+        dpi = style.dpi
+        if width.unit == "in" and not style.preset:  # of the window: pixels
             width, dpi = width.to("px", _USUAL_DPI), _USUAL_DPI
         self._unit = width.unit
-        self.preset.setCurrentIndex(self.preset.findData(look.preset))
+        self.preset.setCurrentIndex(self.preset.findData(style.preset))
         self.unit.setCurrentIndex(self.unit.findData(width.unit))
         self.width_box.setValue(width.value)
-        self.fits.setChecked(look.height is None)
-        if look.height is not None:
-            self.height_box.setValue(look.height.to(width.unit, dpi).value)
-        self.height_box.setEnabled(look.height is not None)
+        self.fits.setChecked(style.height is None)
+        if style.height is not None:
+            self.height_box.setValue(style.height.to(width.unit, dpi).value)
+        self.height_box.setEnabled(style.height is not None)
         self.dpi.setValue(round(dpi))
-        self.font_box.setValue(8.25 if look.font is None else look.font)
-        self.theme.setCurrentIndex(max(self.theme.findData(look.theme), 0))
-        self.kind.setCurrentIndex(self.kind.findData("seen" if look.seen else "clean"))
-        self.has_title.setChecked(look.title != "")
-        self.title.setText(look.title or "")
-        self.legend.setChecked(look.legend)
-        self.color_bar.setChecked(look.color_bar)
-        self.notes.setChecked(look.notes)
-        self.transparent.setChecked(look.transparent)
+        self.font_box.setValue(8.25 if style.font is None else style.font)
+        self.theme.setCurrentIndex(max(self.theme.findData(style.theme), 0))
+        self.kind.setCurrentIndex(self.kind.findData("seen" if style.seen else "clean"))
+        self.has_title.setChecked(style.title != "")
+        self.title.setText(style.title or "")
+        self.legend.setChecked(style.legend)
+        self.color_bar.setChecked(style.color_bar)
+        self.notes.setChecked(style.notes)
+        self.transparent.setChecked(style.transparent)
         del blockers
 
     def _fields(self) -> tuple[QWidget, ...]:
@@ -459,10 +459,10 @@ class FigureDialog(Dialog):
     def _recall(self) -> None:
         """Begin with what was chosen last."""
         stored = self._settings.figures
-        look = PRESETS.get(stored.preset, PRESETS["double"])
-        self.set_look(
+        style = PRESETS.get(stored.preset, PRESETS["double"])
+        self.set_figure_style(
             replace(
-                look,
+                style,
                 theme=stored.theme,
                 seen=stored.is_seen,
                 legend=stored.has_legend,
@@ -473,16 +473,16 @@ class FigureDialog(Dialog):
         )
 
     def _keep(self) -> None:
-        look = self.look()
+        style = self.figure_style()
         self._settings.change(
             "figures",
-            preset=look.preset,
-            theme=look.theme,
-            is_seen=look.seen,
-            has_legend=look.legend,
-            has_color_bar=look.color_bar,
-            has_notes=look.notes,
-            is_transparent=look.transparent,
+            preset=style.preset,
+            theme=style.theme,
+            is_seen=style.seen,
+            has_legend=style.legend,
+            has_color_bar=style.color_bar,
+            has_notes=style.notes,
+            is_transparent=style.transparent,
         )
 
     # -- what changes ------------------------------------------------------------------
@@ -495,19 +495,19 @@ class FigureDialog(Dialog):
         make = self._sources.get(self.view.currentData())
         self._figure = None if make is None else make()
         if self.preset.currentData() == "" and self._figure is not None:
-            self.set_look(self._figure.look)
+            self.set_figure_style(self._figure.style)
         self._on_changed()
 
     def _on_preset(self, _: object = None) -> None:
         name = self.preset.currentData()
-        now = self.look()
+        now = self.figure_style()
         if name:
             base = PRESETS[name]
         elif self._figure is not None:
-            base = self._figure.look
+            base = self._figure.style
         else:
             return
-        self.set_look(
+        self.set_figure_style(
             replace(
                 base,
                 seen=now.seen,
@@ -539,15 +539,15 @@ class FigureDialog(Dialog):
     def _draw(self) -> None:
         """Ask for the preview of what is chosen now."""
         self._busy.start()
-        figure, look = self._figure, self.look()
+        figure, style = self._figure, self.figure_style()
         self._drawn_of = None
         if figure is None:
             self._fail("This view has nothing to draw.")
             return
-        self._drawn_of = figure, look
+        self._drawn_of = figure, style
         self._tasks.run(
             "preview",
-            PreviewRequest(figure, look),
+            PreviewRequest(figure, style),
             self._on_preview,
             on_error=self._on_no_preview,
         )
@@ -584,10 +584,10 @@ class FigureDialog(Dialog):
     def _show_command(self) -> None:
         if self._drawn_of is None:
             return
-        figure, look = self._drawn_of
+        figure, style = self._drawn_of
         text = lacks = ""
         try:
-            command = figure.command(f"{figure.name}.png", look)
+            command = figure.command(f"{figure.name}.png", style)
         except ExportError as error:
             lacks = str(error)
         else:
@@ -633,15 +633,15 @@ class FigureDialog(Dialog):
     def _on_export(self) -> None:
         if self._figure is not None:
             self._keep()
-            self.export_requested.emit(self._figure, self.look())
+            self.export_requested.emit(self._figure, self.figure_style())
 
     def _on_copy(self) -> None:
         if self._figure is None:
             return
-        figure, look = self._figure, self.look()
+        figure, style = self._figure, self.figure_style()
         self._tasks.run(
             "copy",
-            lambda context: figure.image(look),
+            lambda context: figure.image(style),
             self._on_copied,
             on_error=lambda failure: self.say_failed(failure.message),
         )

@@ -48,12 +48,12 @@ class ExportRequest:
 
     figure: Figure
     path: Path
-    look: FigureStyle | None = None
+    style: FigureStyle | None = None
 
     def __call__(self, context: TaskContext) -> str:
         """Return the path written; raises ExportError."""
         context.check_cancelled()
-        self.figure.write(self.path, self.look)
+        self.figure.write(self.path, self.style)
         return str(self.path)
 
 
@@ -141,16 +141,16 @@ def write_figure(
     path: Path,
     on_done: Callable[[str], None],
     on_failed: Callable[[str], None],
-    look: FigureStyle | None = None,
+    style: FigureStyle | None = None,
 ) -> None:
-    """Write a figure on a worker; `look` : None = as it stands where it comes from."""
+    """Write a figure on a worker; `style` : None = as it stands where it comes from."""
 
     def on_error(failure: TaskFailure) -> None:
         on_failed(failure.message)
 
     session.tasks.run(
         "export",
-        ExportRequest(figure, path, look),
+        ExportRequest(figure, path, style),
         on_done,
         on_error=on_error,
         even_if_held=True,  # the user asked for just what is shown
@@ -219,8 +219,8 @@ class WindowDialogs(QObject):
         def made() -> QDialog:
             dialog = FigureDialog(sources, first, self._context.settings, self._window)
             dialog.export_requested.connect(
-                lambda figure, look: self._on_export_requested(
-                    document, dialog, figure, look
+                lambda figure, style: self._on_export_requested(
+                    document, dialog, figure, style
                 )
             )
             document.destroyed.connect(dialog.close)
@@ -251,12 +251,12 @@ class WindowDialogs(QObject):
         document: Document,
         dialog: "FigureDialog",
         figure: Figure,
-        look: FigureStyle,
+        style: FigureStyle,
     ) -> None:
         path = ask_path(figure, document, self._context.settings, dialog)
         if path is None:
             return
-        self._last_export = path, figure.name, look
+        self._last_export = path, figure.name, style
 
         def on_done(text: str) -> None:
             if shiboken6.isValid(dialog):
@@ -269,7 +269,7 @@ class WindowDialogs(QObject):
             else:
                 document.messages.fail(message)
 
-        write_figure(document.session, figure, path, on_done, on_failed, look)
+        write_figure(document.session, figure, path, on_done, on_failed, style)
 
     def export_data(self) -> None:
         """Ask which spans are to be written, in which form and where."""
@@ -473,7 +473,7 @@ class WindowDialogs(QObject):
         if self._last_export is None or document is None:
             self.export_figure()
             return
-        path, name, look = self._last_export
+        path, name, style = self._last_export
         figure = self._figure_of(document, name)
         if figure is None:
             document.messages.say(f"{name}: this view has nothing to draw.")
@@ -484,7 +484,7 @@ class WindowDialogs(QObject):
                 path,
                 lambda text: document.messages.say_saved(Path(text)),
                 document.messages.fail,
-                look,
+                style,
             )
 
     def _timeline_figure(self, document: Document) -> "Figure | None":
@@ -493,13 +493,13 @@ class WindowDialogs(QObject):
             return view.figure()
         from ggscope.views.timeline.view import session_figure
 
-        look = FigureStyle(
+        style = FigureStyle(
             width=css_px(1600),
             height=css_px(900),
             theme=self._context.themes.current.name,
             seen=True,
         )
-        return session_figure(document.session, look)
+        return session_figure(document.session, style)
 
     def copy_picture(self) -> None:
         """Put the picture of the view used last on the clipboard.

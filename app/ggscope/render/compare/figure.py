@@ -120,7 +120,7 @@ class CompareOptions:
 def compare_figure(
     trace: Trace,
     options: CompareOptions = CompareOptions(),
-    look: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
+    style: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
 ) -> Figure:
     """Return the figure of a trace (A) and ``options.b``.
 
@@ -140,8 +140,8 @@ def compare_figure(
     }[options.show]
     return Figure(
         "compare",
-        lambda look: draw(trace, options, look),
-        look,
+        lambda style: draw(trace, options, style),
+        style,
         recipe=compare_recipe(trace, options),
     )
 
@@ -236,7 +236,7 @@ def _title(trace: Trace, options: CompareOptions, what: str) -> str:
 
 
 def _waterfall(
-    trace: Trace, options: CompareOptions, look: FigureStyle
+    trace: Trace, options: CompareOptions, style: FigureStyle
 ) -> RenderedFigure:
     compared = _compared(trace, replace(options, by="op"))
     traces = (trace, *options.more_a, *options.b)
@@ -244,8 +244,8 @@ def _waterfall(
     steps = waterfall(traces, compared.alignment, n_a, options.steps, options.tokens)
     if steps.total is None:
         raise NothingToDrawError(waterfall_text(steps, unit))
-    theme, width = theme_named(look.theme), look.width_or(_WIDTH)
-    scene = WaterfallScene(steps, unit, width, 0.0, theme, look.scale, is_figure=True)
+    theme, width = theme_named(style.theme), style.width_or(_WIDTH)
+    scene = WaterfallScene(steps, unit, width, 0.0, theme, style.scale, is_figure=True)
     left_out: list[str] = []
     n_rows = len(steps.steps) + 2
 
@@ -256,8 +256,8 @@ def _waterfall(
     has_noise = any(step.is_noise and step.change for step in steps.steps)
     notes = (*waterfall_notes(steps), *_limits(trace, compared))
     return framed(
-        look, _title(trace, options, f"time per {steps.noun} by {options.steps}"), draw,
-        width=width, natural_height=natural_height(n_rows),
+        style, _title(trace, options, f"time per {steps.noun} by {options.steps}"),
+        draw, width=width, natural_height=natural_height(n_rows),
         entries=change_entries(theme, has_noise=has_noise),
         description=_about(
             trace, options, "Steps from A to B", waterfall_text(steps, unit),
@@ -275,12 +275,12 @@ def _note_rows(height: float, n_rows: int, left_out: list[str]) -> None:
 
 
 def _changes(
-    trace: Trace, options: CompareOptions, look: FigureStyle
+    trace: Trace, options: CompareOptions, style: FigureStyle
 ) -> RenderedFigure:
     comparison, unit = _compared(trace, options), trace.clock.unit
-    n = _USUAL_ROWS if look.height is None else _MAX_ROWS
+    n = _USUAL_ROWS if style.height is None else _MAX_ROWS
     rows = comparison.rows[:n]
-    theme, width = theme_named(look.theme), look.width_or(_WIDTH)
+    theme, width = theme_named(style.theme), style.width_or(_WIDTH)
     noun, measure = GROUPINGS[options.by], MEASURES[comparison.measure]
     scene = ChangesScene(
         rows,
@@ -289,7 +289,7 @@ def _changes(
         width,
         0.0,
         theme,
-        look.scale,
+        style.scale,
         is_figure=True,
         bound=comparison.bound,
     )
@@ -303,7 +303,7 @@ def _changes(
         return compose_changes(replace(scene, height=height))
 
     return framed(
-        look, _title(trace, options, f"changes by {noun}"), draw, width=width,
+        style, _title(trace, options, f"changes by {noun}"), draw, width=width,
         natural_height=natural_height(len(rows)),
         entries=change_entries(
             theme, has_noise=any(row.is_noise and row.change for row in rows)
@@ -317,7 +317,7 @@ def _changes(
 
 
 def _durations(
-    trace: Trace, options: CompareOptions, look: FigureStyle
+    trace: Trace, options: CompareOptions, style: FigureStyle
 ) -> RenderedFigure:
     comparison, unit = _compared(trace, options), trace.clock.unit
     key = options.key or comparison.rows[0].key
@@ -334,12 +334,12 @@ def _durations(
     if not durations.a.timed and not durations.b.timed:
         noun = GROUPINGS[options.by]
         raise NothingToDrawError(f"No span of {noun} {key!r} has a known time.")
-    theme, width = theme_named(look.theme), look.width_or(_WIDTH)
+    theme, width = theme_named(style.theme), style.width_or(_WIDTH)
     scene = HistogramScene(
-        durations, unit, width, 0.0, theme, look.scale, is_figure=True
+        durations, unit, width, 0.0, theme, style.scale, is_figure=True
     )
     return framed(
-        look, _title(trace, options, f"durations of {key}"),
+        style, _title(trace, options, f"durations of {key}"),
         lambda height: compose_histogram(replace(scene, height=height)),
         width=width, natural_height=max(width * 0.4, 200.0),
         entries=curve_entries(histogram_chart(scene)),
@@ -351,7 +351,7 @@ def _durations(
 
 
 def _timelines(
-    trace: Trace, options: CompareOptions, look: FigureStyle
+    trace: Trace, options: CompareOptions, style: FigureStyle
 ) -> RenderedFigure:
     other = options.b[0]
     if (trace.clock.unit, trace.clock.hz) != (other.clock.unit, other.clock.hz):
@@ -362,7 +362,7 @@ def _timelines(
         offset = offset_between(trace, other, tokens, options.anchor, options.token)
     else:
         offset = options.offset
-    width = look.width_or(_TIMELINES_WIDTH)
+    width = style.width_or(_TIMELINES_WIDTH)
     sides, left_out = list[TimelineSide](), list[str]()
     for name, run in (("A", trace), ("B", other)):
         index = TraceIndex(run)
@@ -374,8 +374,8 @@ def _timelines(
         left_out.append(f"Not drawn: {format_counted(more, 'further run')}.")
     visible = options.visible or whole_range((trace.extent, other.extent), offset)
     scene = TimelinesScene(
-        sides[0], sides[1], visible, offset, width - 8.0, 0.0, theme_named(look.theme),
-        look.scale, offset_text(offset, options.anchor, trace.clock.unit),
+        sides[0], sides[1], visible, offset, width - 8.0, 0.0, theme_named(style.theme),
+        style.scale, offset_text(offset, options.anchor, trace.clock.unit),
         max(
             figure_header_width(side.layout, side.index.trace, width, QT_TEXT)
             for side in sides
@@ -401,7 +401,7 @@ def _timelines(
 
     shown = shown_form(visible, trace.clock).range_text(visible)
     return framed(
-        look, _title(trace, options, "timelines"), draw, width=width,
+        style, _title(trace, options, "timelines"), draw, width=width,
         natural_height=sum(natural), entries=timelines_legend(scene),
         description=_about(
             trace, options, "Timelines under one axis", f"{shown} of A.",

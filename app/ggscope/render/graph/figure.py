@@ -92,7 +92,7 @@ def graph_figure(trace: Trace, options: GraphOptions = GraphOptions()) -> Figure
     table = trace.graphs[graph]
     by = _color_by(options.boxes_by)
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         choice = opening_choice(table) if options.collapsed else GraphChoice(None)
         hidden = frozenset[int]()
         if options.hides_views:
@@ -107,8 +107,8 @@ def graph_figure(trace: Trace, options: GraphOptions = GraphOptions()) -> Figure
         measures = None
         if by.is_heat:
             measures = node_measures(trace, graph, correlate(trace))
-        scene = whole_scene(trace, graph, layout, by, measures, look.theme)
-        return _draw_whole(scene, look)
+        scene = whole_scene(trace, graph, layout, by, measures, style.theme)
+        return _draw_whole(scene, style)
 
     texts = {".dot": partial(graph_as_dot, trace, table)}
     return Figure("graph", draw, texts=texts, recipe=_export_command(trace, options))
@@ -130,9 +130,9 @@ def graph_scene_figure(
 ) -> Figure:
     """Return the figure of what a view shows, or of all of it (`whole`)."""
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         chosen = replace(scene, hover=-1, band=None, show_minimap=False)
-        if not look.seen:
+        if not style.seen:
             chosen = replace(
                 chosen,
                 selected=None,
@@ -141,18 +141,18 @@ def graph_scene_figure(
                 highlighted=None,
                 highlighted_edges=None,
             )
-        if look.theme != scene.theme.name:
-            colors, by = theme_named(look.theme), scene.look.by
+        if style.theme != scene.theme.name:
+            colors, by = theme_named(style.theme), scene.look.by
             boxes = box_look(
                 scene.trace, scene.table, scene.layout, by, measures, colors
             )
             chosen = replace(chosen, theme=colors, look=boxes)
-        return _draw_whole(chosen, look) if whole else _draw_part(chosen, look)
+        return _draw_whole(chosen, style) if whole else _draw_part(chosen, style)
 
     dot = partial(graph_as_dot, scene.trace, scene.table)
-    look = FigureStyle(theme=scene.theme.name, seen=True)
+    style = FigureStyle(theme=scene.theme.name, seen=True)
     recipe = _recipe_of(scene, is_whole=whole)
-    return Figure("graph", draw, look, {".dot": dot}, recipe)
+    return Figure("graph", draw, style, {".dot": dot}, recipe)
 
 
 def _recipe_of(scene: GraphScene, *, is_whole: bool) -> ExportCommand:
@@ -196,17 +196,17 @@ def whole_scene(
     return GraphScene(trace, graph, layout, look, 1.0, 1.0, colors, show_minimap=False)
 
 
-def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
+def _draw_whole(scene: GraphScene, style: FigureStyle) -> RenderedFigure:
     """Return the figure of all of a graph; without a size, one to be read."""
-    layout, max_size = scene.layout, _max_size(look)
-    if look.width is None:
+    layout, max_size = scene.layout, _max_size(style)
+    if style.width is None:
         zoom = min(1.0, max_size / (max(layout.width, layout.height) + 2 * _PAD))
         width = max(layout.width * zoom + 2 * _PAD, _MIN_SIZE[0])
     else:
-        width = look.width_or(0.0)
+        width = style.width_or(0.0)
         zoom = min((width - 2 * _PAD) / max(layout.width, 1.0), 1.0)
     # A figure as wide as a column is at most as high as a page.
-    page = max_size if look.width is None else _PAGE_INCHES * CSS_DPI / look.zoom
+    page = max_size if style.width is None else _PAGE_INCHES * CSS_DPI / style.zoom
     natural_height = min(
         max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, max_size
     )
@@ -214,29 +214,29 @@ def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     left_out: list[str] = []
 
     def compose(height: float) -> DisplayList:
-        fitted = _fitted(scene, width, height, look.scale)
+        fitted = _fitted(scene, width, height, style.scale)
         if fitted.zoom < SHORT_ZOOM:
             left_out.append("Texts on the boxes are too small to be drawn.")
         return compose_graph(fitted)
 
-    return _framed(scene, look, width, natural_height, compose, left_out)
+    return _framed(scene, style, width, natural_height, compose, left_out)
 
 
-def _draw_part(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
+def _draw_part(scene: GraphScene, style: FigureStyle) -> RenderedFigure:
     """Return the figure of what a view shows of a graph."""
-    width = look.width_or(scene.width)
+    width = style.width_or(scene.width)
     grown = width / scene.width
-    scene = replace(scene, width=width, zoom=scene.zoom * grown, scale=look.scale)
+    scene = replace(scene, width=width, zoom=scene.zoom * grown, scale=style.scale)
 
     def compose(height: float) -> DisplayList:
         return compose_graph(replace(scene, height=height))
 
-    return _framed(scene, look, width, scene.height * grown, compose, ())
+    return _framed(scene, style, width, scene.height * grown, compose, ())
 
 
 def _framed(
     scene: GraphScene,
-    look: FigureStyle,
+    style: FigureStyle,
     width: float,
     natural_height: float,
     compose: Callable[[float], DisplayList],
@@ -250,7 +250,7 @@ def _framed(
         hatch = Pattern.FAINT_HATCH
         entries = [Entry("not in the trace", theme.line, pattern=hatch)]
     return framed(
-        look, title, compose, width=width,
+        style, title, compose, width=width,
         natural_height=natural_height, entries=entries, bars=bars,
         description=f"Computation graph {' of '.join(reversed(title.split(' · ')))}: "
         f"{count_text(scene.table)}, coloured by {scene.look.by.value}.",
@@ -285,7 +285,7 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
 
 
-def _max_size(look: FigureStyle) -> float:
-    if look.suffix == ".png":
-        return MAX_PIXELS / max(look.scale, 1.0) - _AROUND
-    return float(_MAX_PDF_PX if look.suffix == ".pdf" else 1 << 20)
+def _max_size(style: FigureStyle) -> float:
+    if style.suffix == ".png":
+        return MAX_PIXELS / max(style.scale, 1.0) - _AROUND
+    return float(_MAX_PDF_PX if style.suffix == ".pdf" else 1 << 20)

@@ -74,7 +74,7 @@ def heatmap_figure(
 
     scale = ScaleKind(options.scale)
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         mask, visible = options.mask, options.visible
         if visible is not None:
             start = trace.spans.start
@@ -88,11 +88,11 @@ def heatmap_figure(
             base,
             HeatAxis(base.files, options.axis),
             (1600.0, 900.0),
-            look.theme,
+            style.theme,
             metric=options.metric,
             scale_kind=scale,
             colors=options.colors,
-            scale=look.scale,
+            scale=style.scale,
             is_filtered=mask is not None,
             offsets=options.offsets,
             absolute=options.absolute,
@@ -101,34 +101,34 @@ def heatmap_figure(
             top, bottom = options.shown_rows
             view = replace(scene.view, top=top, bottom=min(bottom, len(base.rows)))
             scene = replace(scene, view=view)
-        return draw_heatmap(scene, look, trace_name(trace))
+        return draw_heatmap(scene, style, trace_name(trace))
 
     lacks = () if options.mask is None else ("The command leaves the filter out.",)
     return Figure("heatmap", draw, recipe=heatmap_recipe(trace, options, lacks))
 
 
-def draw_heatmap(scene: HeatScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says."""
-    width = look.width_or(scene.width)
+def draw_heatmap(scene: HeatScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says."""
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
-        hover=None, mark=scene.mark if look.seen else None, is_figure=True,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale,
+        hover=None, mark=scene.mark if style.seen else None, is_figure=True,
         cache=HeatCache(),
     )  # fmt: skip
-    if not look.seen:
+    if not style.seen:
         scene = replace(scene, selected=scene.selected[:0], linked=scene.linked[:0])
     natural_height = min(max(width * 0.55, 300.0), 900.0)
     title = f"{name} · reads of the model file"
     entries, bar = heat_legend(replace(scene, height=natural_height))
     frame = Frame(
-        look, width, title=title if look.title is None else look.title,
+        style, width, title=title if style.title is None else style.title,
         entries=entries, bars=[bar],
     )  # fmt: skip
     # What a cell is depends on the height, which a look may give.
     scene = replace(scene, height=frame.body_height(natural_height))
     entries, bar = heat_legend(scene)
     return framed(
-        look, title,
+        style, title,
         lambda height: compose_heatmap(replace(scene, height=height)), width=width,
         natural_height=natural_height, entries=entries, bars=[bar],
         description=_description(scene, name),

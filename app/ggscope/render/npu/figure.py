@@ -112,20 +112,20 @@ def legend(scene: NpuScene) -> tuple[list[Entry], list[ColorBar]]:
     return [], []
 
 
-def draw_npu(scene: NpuScene, look: FigureStyle, name: str) -> RenderedFigure:
-    """Return the figure of a scene, as `look` says.
+def draw_npu(scene: NpuScene, style: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `style` says.
 
     Raises
     ------
     NothingToDrawError
         If the trace records nothing of it.
     """
-    width = look.width_or(scene.width)
+    width = style.width_or(scene.width)
     scene = replace(
-        scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
+        scene, width=width, theme=theme_named(style.theme), scale=style.scale, hover=-1,
         cursor_tick=None, scroll=0.0, is_figure=True,
-        selected=scene.selected if look.seen else -1,
-        marked=scene.marked if look.seen else None,
+        selected=scene.selected if style.seen else -1,
+        marked=scene.marked if style.seen else None,
     )  # fmt: skip
     if why := why_nothing(scene):
         raise NothingToDrawError(why)
@@ -145,7 +145,7 @@ def draw_npu(scene: NpuScene, look: FigureStyle, name: str) -> RenderedFigure:
             f"Not drawn: engines and banks beyond the first {format_count(MAX_ROWS)}."
         )
     return framed(
-        look, f"{name} · {TITLES[scene.chart]}",
+        style, f"{name} · {TITLES[scene.chart]}",
         lambda height: compose_npu(replace(scene, height=height)), width=width,
         natural_height=heights[scene.chart], entries=entries, bars=bars,
         description=f"NPU: {TITLES[scene.chart]} of {name}. "
@@ -200,7 +200,7 @@ def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
     if options.rates not in kinds:
         raise ExportError(f"npu: rates is one of {', '.join(kinds)}.")
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         visible = trace.extent if options.visible is None else options.visible
         scene = NpuScene(
             trace=trace,
@@ -208,15 +208,15 @@ def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
             visible=visible,
             width=1400.0,
             height=600.0,
-            theme=theme_named(look.theme),
+            theme=theme_named(style.theme),
             chart=options.chart,
             scale_kind=kinds[options.rates],
-            scale=look.scale,
+            scale=style.scale,
             others=() if options.b is None else op_bits(options.b),
             other_title="" if options.b is None else trace_name(options.b),
             absolute=options.absolute,
         )
-        return draw_npu(scene, look, trace_name(trace))
+        return draw_npu(scene, style, trace_name(trace))
 
     lacks = () if options.b is None else (OTHER_RUN,)
     return Figure("npu", draw, recipe=npu_recipe(trace, options, lacks))

@@ -119,7 +119,7 @@ class TimelineOptions:
 def timeline_figure(
     source: Trace | TraceIndex,
     options: TimelineOptions = TimelineOptions(),
-    look: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
+    style: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
 ) -> Figure:
     """Return the figure of a timeline; its title is the trace's name.
 
@@ -128,25 +128,25 @@ def timeline_figure(
     A lane that does not exist is an ExportError of the drawing.
     """
 
-    def draw(look: FigureStyle) -> RenderedFigure:
+    def draw(style: FigureStyle) -> RenderedFigure:
         ensure_gui_application()
         index = source if isinstance(source, TraceIndex) else TraceIndex(source)
-        return _drawn(index, options, look)
+        return _drawn(index, options, style)
 
     trace = source.trace if isinstance(source, TraceIndex) else source
     command = _export_command(trace, options)
-    return Figure("timeline", draw, look, recipe=command)
+    return Figure("timeline", draw, style, recipe=command)
 
 
 def _drawn(
-    index: TraceIndex, options: TimelineOptions, look: FigureStyle
+    index: TraceIndex, options: TimelineOptions, style: FigureStyle
 ) -> RenderedFigure:
     trace = index.trace
     name = f"{trace_name(trace)} · timeline"
-    title = name if look.title is None else look.title
-    width = look.width_or(_WIDTH)
+    title = name if style.title is None else style.title
+    width = style.width_or(_WIDTH)
     layout, left_out = figure_layout(
-        index, options.lanes, options.state if look.seen else None
+        index, options.lanes, options.state if style.seen else None
     )
     scene = TimelineScene(
         index=index,
@@ -154,8 +154,8 @@ def _drawn(
         visible=trace.extent if options.visible is None else options.visible,
         width=width - _RIGHT_PX,
         height=_HEIGHT,
-        theme=theme_named(look.theme),
-        scale=look.scale,
+        theme=theme_named(style.theme),
+        scale=style.scale,
         header_width=figure_header_width(layout, trace, width, QT_TEXT),
         color_by=options.color_by,
         mask=options.mask,
@@ -164,9 +164,9 @@ def _drawn(
         show_stalls=options.stalls,
         show_waits=options.waits,
         is_figure=True,
-        bookmarks=tuple(Note(*n) for n in options.notes) if look.notes else (),
+        bookmarks=tuple(Note(*n) for n in options.notes) if style.notes else (),
     )
-    if look.seen:
+    if style.seen:
         scene = replace(
             scene,
             selection=options.selection,
@@ -179,11 +179,11 @@ def _drawn(
     if options.mask is not None:
         left_out += ("Spans outside the filter are pale.",)
     if is_empty(trace):
-        frame = Frame(look, width, title=title)
+        frame = Frame(style, width, title=title)
         picture = compose_timeline(replace(scene, height=frame.body_height(200.0)))
     else:
-        frame = Frame(look, width, title=title, entries=figure_legend(scene))
-        scene, n_missing = _fitted(scene, frame, look)
+        frame = Frame(style, width, title=title, entries=figure_legend(scene))
+        scene, n_missing = _fitted(scene, frame, style)
         if n_missing:
             left_out += (
                 f"Not drawn for lack of space: {format_counted(n_missing, 'lane')}.",
@@ -194,7 +194,7 @@ def _drawn(
         title or name,
         _description(trace, scene),
         (*left_out, *frame.left_out),
-        look.title or "",
+        style.title or "",
     )
 
 
@@ -247,7 +247,7 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
 
 
 def _fitted(
-    scene: TimelineScene, frame: Frame, look: FigureStyle
+    scene: TimelineScene, frame: Frame, style: FigureStyle
 ) -> tuple[TimelineScene, int]:
     """Return the scene with lanes scaled to fit, and how many do not fit.
 
@@ -255,8 +255,8 @@ def _fitted(
     """
     layout = scene.layout.scaled(1.0, _HEAD_PX)
     head_px = head_height(len(scene.bookmarks))
-    if look.height is None:
-        max_px = _PAGE_INCHES * CSS_DPI / look.zoom - frame.top - frame.bottom
+    if style.height is None:
+        max_px = _PAGE_INCHES * CSS_DPI / style.zoom - frame.top - frame.bottom
         lanes_px = min(layout.height, max(max_px, scene.width) - head_px)
     else:
         lanes_px = frame.body_height(0.0) - head_px

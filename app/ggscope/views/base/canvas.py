@@ -590,7 +590,7 @@ class PaintedView(View):
             return None
         still, draw_figure = replace(scene, **self.passing), type(self).draw_figure
         name = trace_name(trace)
-        look = FigureStyle(
+        style = FigureStyle(
             width=css_px(scene.width),
             height=css_px(scene.height),
             dpi=CSS_DPI * scene.scale,
@@ -600,18 +600,18 @@ class PaintedView(View):
         if draw_figure is not None:
             draw = partial(_drawn, draw_figure, still, name)
             recipe = self.recipe(trace, scene)
-            return Figure(self.objectName(), draw, look, recipe=recipe)
+            return Figure(self.objectName(), draw, style, recipe=recipe)
         compose, title = type(self).draw_scene, self.accessibleName()
 
-        def draw_plain(look: FigureStyle) -> RenderedFigure:
-            width, height = look.size_or(still.width, still.height)
-            colors = theme_named(look.theme)
+        def draw_plain(style: FigureStyle) -> RenderedFigure:
+            width, height = style.size_or(still.width, still.height)
+            colors = theme_named(style.theme)
             anew = replace(
-                still, width=width, height=height, theme=colors, scale=look.scale
+                still, width=width, height=height, theme=colors, scale=style.scale
             )
             return RenderedFigure(compose(anew), title)
 
-        return Figure(self.objectName(), draw_plain, look)
+        return Figure(self.objectName(), draw_plain, style)
 
     def recipe(self, trace: Trace, scene: Any) -> ExportCommand | None:
         """Return how the command line makes the figure of a scene; None = it cannot."""
@@ -748,6 +748,6 @@ def _drawn(
     draw: Callable[[Any, FigureStyle, str], RenderedFigure],
     scene: Any,
     name: str,
-    look: FigureStyle,
+    style: FigureStyle,
 ) -> RenderedFigure:
-    return draw(scene, look, name)
+    return draw(scene, style, name)

@@ -737,8 +737,8 @@ class CompareView(View):
                 options = replace(options, log=page.axis_box.currentData())
             elif isinstance(page, TimelinesPane):
                 options = replace(options, **page.figure_options())
-        look = FigureStyle(theme=self.theme.name)
-        return compare_figure(shown.runs_a[0], options, look)
+        style = FigureStyle(theme=self.theme.name)
+        return compare_figure(shown.runs_a[0], options, style)
 
     def _copy(self) -> None:
         if self.result is not None:

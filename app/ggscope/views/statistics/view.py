@@ -215,12 +215,12 @@ class StatisticsView(View):
         if recipe is not None and scope.lanes is not None:
             lacks = (*recipe.lacks, "The command counts all lanes.")
             recipe = replace(recipe, lacks=lacks)
-        look = FigureStyle(
+        style = FigureStyle(
             width=css_px(max(self.width(), scaled(_MIN_FIGURE_PX))),
             theme=self.theme.name,
             seen=True,
         )
-        return replace(figure, look=look, recipe=recipe)
+        return replace(figure, style=style, recipe=recipe)
 
     def _measure(self) -> str:
         """Return what the table is sorted by, where that can be a bar."""

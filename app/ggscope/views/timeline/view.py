@@ -411,8 +411,10 @@ class TimelineView(PaintedView):
     def figure(self) -> Figure | None:
         """Return the lanes as they are open, moved and filtered, and all of them."""
         width, height = css_px(max(self.width(), 640)), css_px(max(self.height(), 360))
-        look = FigureStyle(width=width, height=height, theme=self.theme.name, seen=True)
-        return session_figure(self.session, look)
+        style = FigureStyle(
+            width=width, height=height, theme=self.theme.name, seen=True
+        )
+        return session_figure(self.session, style)
 
     def _on_first_painted(self) -> None:
         self.first_painted.emit()
@@ -689,7 +691,7 @@ class TimelineView(PaintedView):
         return self._prepared
 
 
-def session_figure(session: Session, look: FigureStyle) -> Figure | None:
+def session_figure(session: Session, style: FigureStyle) -> Figure | None:
     """Return the timeline of a session as a figure; None without a trace."""
     if session.index is None:
         return None
@@ -711,4 +713,4 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         critical_path=session.display.shows_critical_path,
         absolute=session.display.absolute_time,
     )
-    return timeline_figure(session.index, options, look)
+    return timeline_figure(session.index, options, style)

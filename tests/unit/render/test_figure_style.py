@@ -75,18 +75,18 @@ def test_presets_are_for_print_and_have_the_width_of_a_column() -> None:
     single = PRESETS["single"]
 
     assert single.pixels(single.width) == round(88 / 25.4 * 300)
-    assert {look.theme for look in PRESETS.values()} == {"print"}
+    assert {style.theme for style in PRESETS.values()} == {"print"}
     slide = PRESETS["slide"]
     assert (slide.pixels(slide.width), slide.pixels(slide.height)) == (1920, 1080)
 
 
 def test_letters_of_a_design_have_the_points_asked_for() -> None:
-    look = FigureStyle(width=Length(88, "mm"), font=7.0, dpi=600)
+    style = FigureStyle(width=Length(88, "mm"), font=7.0, dpi=600)
 
-    on_paper = 11 * look.scale / look.dpi * 72
+    on_paper = 11 * style.scale / style.dpi * 72
     assert on_paper == pytest.approx(7.0)
     # A column is laid out for fewer pixels, not shrunk.
-    assert look.width_or(0) * look.scale == pytest.approx(88 / 25.4 * 600, abs=0.51)
+    assert style.width_or(0) * style.scale == pytest.approx(88 / 25.4 * 600, abs=0.51)
 
 
 def test_state_of_lanes_survives_json() -> None:
@@ -145,25 +145,25 @@ def seen_figure(trace: Trace) -> Figure:
 
 
 @pytest.mark.parametrize(
-    "look",
+    "style",
     [
         replace(PRESETS["single"], seen=True, height=Length(70, "mm")),
         replace(PRESETS["double"], title="A $(run)", transparent=True, font=8.0),
         FigureStyle(width=Length(700, "px"), theme="dark", seen=True, legend=False),
     ],
 )
-def test_command_makes_the_same_pixels(tmp_path: Path, look: FigureStyle) -> None:
+def test_command_makes_the_same_pixels(tmp_path: Path, style: FigureStyle) -> None:
     from ggscope.cli import main
 
     figure = seen_figure(open_trace(SAMPLE))
     target = tmp_path / "it's.png"
 
-    command = figure.command(target, look)
+    command = figure.command(target, style)
     arguments = shlex.split(command.text)
     assert main(arguments[1:]) == 0
 
     assert not command.lacks
-    written, own = QImage(str(target)), figure.image(look)
+    written, own = QImage(str(target)), figure.image(style)
     own.setDevicePixelRatio(1.0)
     form = QImage.Format.Format_ARGB32
     assert written.convertToFormat(form) == own.convertToFormat(form)
@@ -171,9 +171,9 @@ def test_command_makes_the_same_pixels(tmp_path: Path, look: FigureStyle) -> Non
 
 def test_a_seen_figure_differs_from_a_clean_one() -> None:
     figure = seen_figure(open_trace(SAMPLE))
-    look = PRESETS["double"]
+    style = PRESETS["double"]
 
-    assert figure.image(look) != figure.image(replace(look, seen=True))
+    assert figure.image(style) != figure.image(replace(style, seen=True))
 
 
 def test_command_says_what_it_cannot_say() -> None:
@@ -193,7 +193,7 @@ def test_command_says_what_it_cannot_say() -> None:
 
 
 def test_figure_of_no_file_has_no_command() -> None:
-    figure = Figure("x", lambda look: RenderedFigure(None, ""))  # type: ignore[arg-type]
+    figure = Figure("x", lambda style: RenderedFigure(None, ""))  # type: ignore[arg-type]
 
     with pytest.raises(ExportError, match="no file"):
         figure.command("x.png")
