@@ -290,11 +290,11 @@ def judged(samples: list[Sample], clients: Clients, code: int, out: Path) -> lis
     if result.returncode != 0:
         complaints.append(f"ggscope info ended with {result.returncode}")
         return complaints
-    losses = [
+    loss_codes = [
         warning["code"] for warning in json.loads(result.stdout)["warnings"]
         if warning["severity"] in ("data_loss", "error")
     ]  # fmt: skip
-    complaints += [f"ggscope info reports {code}" for code in losses]
+    complaints += [f"ggscope info reports {code}" for code in loss_codes]
     return complaints
 
 
