@@ -51,8 +51,8 @@ def answered(qtbot: QtBot, view: CacheView) -> None:
             is_settled(view)
             and view.session is not None
             and view.session.tasks.is_idle
-            and view.answer is not None
-            and view.answer.capacity == view.capacity
+            and view.cache_result is not None
+            and view.cache_result.capacity == view.capacity
             and view.optimum is not None
         )
     )
@@ -104,7 +104,7 @@ def test_press_in_the_chart_chooses_the_size(view, qtbot, session):
 
     assert view.capacity > small
     read, _ = what_if(session.trace).curve.at(view.capacity)
-    assert view.answer.bytes_read == read
+    assert view.cache_result.bytes_read == read
 
 
 def test_arrow_keys_change_the_size(view, qtbot, session):
@@ -118,7 +118,7 @@ def test_arrow_keys_change_the_size(view, qtbot, session):
 
     assert larger > before
     assert view.capacity == what_if(session.trace).working_set
-    assert view.answer.bytes_read == view.capacity
+    assert view.cache_result.bytes_read == view.capacity
 
 
 def test_typed_size_is_answered_for(view, qtbot):

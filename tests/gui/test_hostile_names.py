@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.filters import FilterPopup
-from ggscope.gui.dialogs.parts import PartsDialog
+from ggscope.gui.dialogs.session_files import SessionFilesDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import StartPage
@@ -273,7 +273,7 @@ def test_no_page_list_or_dialog_loads_what_a_name_asks_for(
         looker.walk(window.palette_)
         window.palette_.grab()
         window.palette_.dismiss()
-    parts = PartsDialog(document, lambda: None, window)
+    parts = SessionFilesDialog(document, lambda: None, window)
     qtbot.addWidget(parts)
     looker.walk(parts)
     menus = window.findChildren(QMenu)

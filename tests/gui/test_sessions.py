@@ -17,7 +17,7 @@ import cuda_files
 import imatrix_files
 import log_files
 import storage_files
-from ggscope.gui.dialogs.parts import PartsDialog
+from ggscope.gui.dialogs.session_files import SessionFilesDialog
 from ggscope.gui.document import Document
 from ggscope.gui.document import document as document_module
 from ggscope.gui.main_window import MainWindow
@@ -134,7 +134,7 @@ def test_recording_opens_with_its_sidecar_which_can_be_taken_out(
     ]  # fmt: skip
     assert document.session.trace.spans.core is not None
     assert not newest_message(document)  # nothing is offered that is there
-    dialog = PartsDialog(document, lambda: None, document)
+    dialog = SessionFilesDialog(document, lambda: None, document)
     assert "sidecar" in texts_of_widgets(dialog)
     document.loader.remove(path.with_suffix(".json"))
     qtbot.waitUntil(lambda: n_parts(document) == 0)
@@ -357,7 +357,7 @@ def test_dialog_lists_the_files_and_takes_one_out(
 ) -> None:
     document = opened(folder)
     window.actions_["file.parts"].trigger()
-    dialog = window.findChild(PartsDialog)
+    dialog = window.findChild(SessionFilesDialog)
     table = dialog.table
 
     assert table.rowCount() == 2
@@ -385,7 +385,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
 
     def shown(parts: tuple[JoinedFile, ...]) -> str:
         document.session.set_trace(replace(trace, parts=parts))
-        dialog = PartsDialog(document, lambda: None, window)
+        dialog = SessionFilesDialog(document, lambda: None, window)
         qtbot.addWidget(dialog)
         return "\n".join(texts_of_widgets(dialog))
 
@@ -528,7 +528,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     before = first_alloc()
     window.actions_["file.parts"].trigger()
-    dialog = window.findChild(PartsDialog)
+    dialog = window.findChild(SessionFilesDialog)
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(0)
     assert not dialog.shift_field.isEnabled(), "the others move against the first"
@@ -579,7 +579,7 @@ def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
     before = int(session.trace.buffers.allocated.min())
     window.actions_["file.parts"].trigger()
-    dialog = window.findChild(PartsDialog)
+    dialog = window.findChild(SessionFilesDialog)
     assert not dialog.shift_handle.isEnabled()
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(names.index("buffer-timeline.json"))
@@ -611,7 +611,7 @@ def test_quick_clicks_move_a_file_once_each(
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
     before = int(session.trace.buffers.allocated.min())
     window.actions_["file.parts"].trigger()
-    dialog = window.findChild(PartsDialog)
+    dialog = window.findChild(SessionFilesDialog)
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(names.index("buffer-timeline.json"))
     step = session.viewport.visible.duration // 100

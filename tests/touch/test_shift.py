@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QPoint
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.dialogs.parts import PartsDialog
+from ggscope.gui.dialogs.session_files import SessionFilesDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from messages import newest_message, toast
@@ -32,7 +32,7 @@ def test_buffers_are_dragged_against_the_trace(
 
     before = first_alloc()
     window.actions_["file.parts"].trigger()
-    dialog = window.findChild(PartsDialog)
+    dialog = window.findChild(SessionFilesDialog)
     assert dialog is not None
     qtbot.waitExposed(dialog)
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]

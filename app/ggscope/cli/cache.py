@@ -4,13 +4,13 @@ from argparse import Namespace
 from pathlib import Path
 
 from ggscope.analysis.filters.text import parse_range
-from ggscope.analysis.reads.what_if import Answer, WhatIf, answer, what_if
+from ggscope.analysis.reads.what_if import CacheResult, WhatIf, cache_result, what_if
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
-    answer_text,
+    cache_result_text,
     no_reads_text,
     question_text,
     rests_on,
@@ -24,7 +24,7 @@ _PARTS = 8
 
 
 def run(arguments: Namespace) -> int:
-    """Print the answers for each file; return the exit code."""
+    """Print the results for each file; return the exit code."""
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
@@ -32,13 +32,15 @@ def run(arguments: Namespace) -> int:
         if arguments.range is not None:
             time = parse_range(arguments.range, trace.extent, trace.clock.unit)
         reads = what_if(trace, time, with_row_reads=arguments.with_row_reads)
-        given = [
-            answer(reads, size, k=arguments.read_ahead, pin_share=arguments.pin / 100)
+        by_size = [
+            cache_result(
+                reads, size, k=arguments.read_ahead, pin_share=arguments.pin / 100
+            )
             for size in _sizes(reads, arguments)
         ]
         if not arguments.json:
-            _print(path, trace, reads, given, arguments)
-        return GOOD, _json(path, reads, given)
+            _print(path, trace, reads, by_size, arguments)
+        return GOOD, _json(path, reads, by_size)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -57,7 +59,7 @@ def _print(
     path: Path,
     trace: Trace,
     reads: WhatIf,
-    given: list[Answer],
+    results: list[CacheResult],
     arguments: Namespace,
 ) -> None:
     if len(arguments.files) > 1:
@@ -65,24 +67,24 @@ def _print(
     if not reads.curve.n_reads:
         output.emit(one_line(". ".join(no_reads_text(trace, reads))))
     elif arguments.cache_size:
-        for one in given:
-            for line in answer_text(reads, one):
+        for one in results:
+            for line in cache_result_text(reads, one):
                 output.emit(one_line(line))
             output.emit("")
     else:
-        _print_table(reads, given)
+        _print_table(reads, results)
     for line in rests_on(reads):
         output.say(line)
 
 
-def _print_table(reads: WhatIf, given: list[Answer]) -> None:
+def _print_table(reads: WhatIf, results: list[CacheResult]) -> None:
     asked = max(reads.curve.bytes_asked, 1)
     head = (
         f"{'page cache':>10}  {'from disk':>10}   share  {'waits':>12}  {'optimum':>10}"
     )
-    ahead = any(one.ahead is not None for one in given)
+    ahead = any(one.ahead is not None for one in results)
     output.emit(head + (f"  {'read-ahead':>10}" if ahead else ""))
-    for one in given:
+    for one in results:
         line = (
             f"{format_bytes(one.capacity):>10}  {format_bytes(one.bytes_read):>10}  "
             f"{format_share(one.bytes_read / asked):>6}  {format_count(one.misses):>12}"
@@ -98,7 +100,7 @@ def _print_table(reads: WhatIf, given: list[Answer]) -> None:
     )
 
 
-def _json(path: Path, reads: WhatIf, given: list[Answer]) -> dict[str, object]:
+def _json(path: Path, reads: WhatIf, results: list[CacheResult]) -> dict[str, object]:
     curve = reads.curve
     return {
         "path": str(path),
@@ -120,11 +122,11 @@ def _json(path: Path, reads: WhatIf, given: list[Answer]) -> dict[str, object]:
         },
         "coverage": coverage_json(reads.coverage),
         "refused": list(reads.refused),
-        "answers": [_answer_json(reads, one) for one in given],
+        "answers": [_result_json(reads, one) for one in results],
     }
 
 
-def _answer_json(reads: WhatIf, one: Answer) -> dict[str, object]:
+def _result_json(reads: WhatIf, one: CacheResult) -> dict[str, object]:
     ahead, pins = one.ahead, one.pins
     return {
         "cache_bytes": one.capacity,

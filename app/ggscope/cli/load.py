@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        load_timeline = _load(path, trace, arguments)
+        load_timeline = _model_load(path, trace, arguments)
         if not arguments.json:
             _print(path, trace, load_timeline, arguments)
         return GOOD, {
@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def _load(path: Path, trace: Trace, arguments: Namespace) -> Load:
+def _model_load(path: Path, trace: Trace, arguments: Namespace) -> Load:
     keys = load_keys(trace)
     if not keys:
         raise QueryError(

@@ -23,7 +23,7 @@ from ggscope.analysis.reads.hotness import (
     coverage,
     gini,
 )
-from ggscope.analysis.reads.what_if import Answer, WhatIf
+from ggscope.analysis.reads.what_if import CacheResult, WhatIf
 from ggscope.analysis.sessions.join import refused_models
 from ggscope.descriptions.counting import (
     OPEN_EXPERTS,
@@ -436,7 +436,7 @@ def _lost(trace: Trace, heat: Heat) -> HotFact | None:
     )
 
 
-def answer_text(reads: WhatIf, given: Answer) -> tuple[str, ...]:
+def cache_result_text(reads: WhatIf, given: CacheResult) -> tuple[str, ...]:
     """Return what a cache of some size would save, the answer itself first."""
     curve = reads.curve
     if not curve.n_reads:
@@ -487,7 +487,7 @@ def _units_text(reads: WhatIf) -> str:
     return "expert slices" if has_slices else "experts"
 
 
-def _pin_text(reads: WhatIf, given: Answer) -> list[str]:
+def _pin_text(reads: WhatIf, given: CacheResult) -> list[str]:
     pins, units = given.pins, _units_text(reads)
     if pins is None:
         return ["This trace names no experts, so there are none to pin."]

@@ -34,7 +34,7 @@ class _Option:
     key : llama-bench's key.
     title : heading; "" = the key.
     width : characters; negative = to the left, 0 = as those without one.
-    default : value that hides it; () = that is decided elsewhere.
+    default : values that hide it; () = `_options` decides.
     """
 
     key: str

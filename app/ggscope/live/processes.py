@@ -70,7 +70,7 @@ def is_alive(pid: int) -> bool:
 def start_time(pid: int) -> int | None:
     """Return when a process began, as the kernel counts; None where unknown.
 
-    One that has ended, and that nobody has asked about, began never: -1.
+    -1 for a zombie: it has ended, and its parent has not waited for it yet.
     """
     try:
         text = (PROC / str(pid) / "stat").read_text("utf-8", "replace")
@@ -92,7 +92,7 @@ def process(pid: int) -> Process:
 def own_pids() -> Iterator[int]:
     """Yield the numbers of the user's processes, without this one.
 
-    None where the system does not state it.
+    Yields none where there is no ``/proc``.
     """
     try:
         names = os.listdir(PROC)
@@ -153,7 +153,7 @@ def writers_of(path: Path) -> tuple[Process, ...]:
     except OSError:
         return ()
     return tuple(
-        process(pid) for pid in own_pids() if has_for_writing(pid, full, status)
+        process(pid) for pid in own_pids() if is_open_for_writing(pid, full, status)
     )
 
 
@@ -174,7 +174,7 @@ def written_files(pid: int) -> tuple[str, ...]:
     return tuple(files)
 
 
-def has_for_writing(pid: int, full: str, status: os.stat_result) -> bool:
+def is_open_for_writing(pid: int, full: str, status: os.stat_result) -> bool:
     """Return whether a process has a file open, or mapped, for writing.
 
     Parameters

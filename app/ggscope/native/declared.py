@@ -1,4 +1,4 @@
-"""What the C files hold for Python: every structure and every function, once.
+"""Declarations of the C structures and functions that Python calls.
 
 The build turns this into C (`checks`) and compiles it behind each source: a field that
 lies elsewhere or is of another type, and a function with other arguments, do not build.
@@ -43,7 +43,7 @@ class Pointer(ctypes.c_void_p):
     target : the C type.
     dtypes : of the arrays that it takes, as `numpy.dtype.str`; None: any.
     is_const : whether C only reads there.
-    seen : the types of arrays that were found to be among them.
+    seen : the types of arrays that have passed the check.
     """
 
     target: ClassVar[str]

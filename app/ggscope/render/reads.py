@@ -18,13 +18,13 @@ from ggscope.analysis.reads.hotness import (
 from ggscope.analysis.reads.what_if import (
     Optimum,
     WhatIf,
-    answer,
     best_possible,
+    cache_result,
     what_if,
 )
 from ggscope.descriptions.counting import moved_text
 from ggscope.descriptions.reads import (
-    answer_text,
+    cache_result_text,
     hot_facts,
     names_tensors,
     no_accesses_text,
@@ -538,7 +538,9 @@ def draw_cache(scene: CacheScene, style: FigureStyle, name: str) -> RenderedFigu
     lines = list(rests_on(scene.what_if))
     if scene.capacity >= 0:
         lines = [
-            *answer_text(scene.what_if, answer(scene.what_if, scene.capacity)),
+            *cache_result_text(
+                scene.what_if, cache_result(scene.what_if, scene.capacity)
+            ),
             *lines,
         ]
     return framed(

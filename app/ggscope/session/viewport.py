@@ -1,4 +1,4 @@
-"""Viewport: which part of a trace's time pictures show, and the mouse in it."""
+"""Viewport: the visible time range of a trace, and the tick under the mouse."""
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,16 +14,16 @@ class Viewport(QObject):
     visible : the ticks that pictures show; at least 16 of them.
     extent : of the trace; None without one, and then nothing moves.
     anchor : the tick that zooming keeps in its place, where a program is followed.
-    moves_by : so many ticks a second what is in view moves on by itself, with a
-        program that is followed; 0 = it stands, or how fast is not known.
+    moves_by : ticks per second by which the visible range scrolls by itself, with a
+        program that is followed; 0 = it stands, or the speed is unknown.
     wheel_zooms : whether the plain mouse wheel zooms time instead of scrolling lanes.
-    is_held : whether a mouse button is down in a picture: what is in view stands.
+    is_held : whether a mouse button is down in a picture: the range does not scroll.
 
     Signals
     -------
     about_to_move(bool) : whether to what is selected; `visible` is still the old range.
     changed(TimeRange) : another range is visible.
-    settled(TimeRange) : everybody has heard of `changed`.
+    settled(TimeRange) : all receivers of `changed` have run.
     """
 
     about_to_move = Signal(object)
@@ -62,7 +62,7 @@ class Viewport(QObject):
 
         Parameters
         ----------
-        to_selection : on account of what is selected; see `RangeModel.is_kept`.
+        to_selection : to show what is selected; see `RangeModel.is_kept`.
         """
         if self.extent is None:
             return
@@ -119,7 +119,7 @@ class Viewport(QObject):
             self.cursor_changed.emit(tick)
 
     def hold(self, is_held: bool) -> None:
-        """Let what is in view stand while a mouse button is down, or no more."""
+        """Stop scrolling while a mouse button is down, or go on."""
         if is_held != self.is_held:
             self.is_held = is_held
             self.held_changed.emit(is_held)

@@ -8,14 +8,14 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QDoubleSpinBox, QMenu, QSpinBox, QWidget
 
 from ggscope.analysis.reads.what_if import (
-    Answer,
+    CacheResult,
     Optimum,
     WhatIf,
-    answer,
     best_possible,
+    cache_result,
     what_if,
 )
-from ggscope.descriptions.reads import answer_text, no_reads_text, rests_on
+from ggscope.descriptions.reads import cache_result_text, no_reads_text, rests_on
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
@@ -68,7 +68,7 @@ class CacheView(PaintedView):
         self.what_if: WhatIf | None = None
         self._of: Trace | None = None
         self.optimum: Optimum | None = None
-        self.answer: Answer | None = None
+        self.cache_result: CacheResult | None = None
         self.capacity = -1
         self._unit = 1 << 30
         self._hover: tuple[float, float] | None = None
@@ -139,7 +139,7 @@ class CacheView(PaintedView):
 
     def compute(self, trace: Trace) -> None:
         """Compute the curve on a worker."""
-        self.optimum = self.answer = None
+        self.optimum = self.cache_result = None
         if not self.is_of(self._of):
             self.forget()
         marked = self.session.ranges.marked
@@ -154,7 +154,7 @@ class CacheView(PaintedView):
 
     def forget(self) -> None:
         """Show no curve."""
-        self.optimum = self.answer = None
+        self.optimum = self.cache_result = None
         self.what_if = self._of = None
         self._say()
         self.repaint_picture()
@@ -186,18 +186,18 @@ class CacheView(PaintedView):
         self.run(
             "cache answer",
             partial(
-                _answered,
+                _cache_result,
                 what_if,
                 max(self.capacity, 0),
                 self.ahead_box.value(),
                 self.pin_box.value() / 100,
             ),
-            self._on_answer,
+            self._on_cache_result,
             "Simulating this cache size",
         )
 
-    def _on_answer(self, result: Answer) -> None:
-        self.answer = result
+    def _on_cache_result(self, result: CacheResult) -> None:
+        self.cache_result = result
         self._say()
 
     def _on_marked(self, _: object) -> None:
@@ -236,9 +236,9 @@ class CacheView(PaintedView):
 
     def answer_lines(self) -> tuple[str, ...]:
         """Return the results, a text each, as shown and copied."""
-        if self.what_if is None or self.answer is None:
+        if self.what_if is None or self.cache_result is None:
             return ()
-        return answer_text(self.what_if, self.answer)
+        return cache_result_text(self.what_if, self.cache_result)
 
     def _say(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)
@@ -369,8 +369,8 @@ def _best(what_if: WhatIf, context: TaskContext) -> Optimum:
     return best_possible(what_if, watcher=context)
 
 
-def _answered(
+def _cache_result(
     what_if: WhatIf, capacity: int, k: int, pin_share: float, context: TaskContext
-) -> Answer:
+) -> CacheResult:
     context.check_cancelled()
-    return answer(what_if, capacity, k=k, pin_share=pin_share, watcher=context)
+    return cache_result(what_if, capacity, k=k, pin_share=pin_share, watcher=context)

@@ -21,8 +21,8 @@ from ggscope.render.figures import FIGURES
 from ggscope.render.npu.addresses import access_at, address_plots, transfer_at
 from ggscope.render.npu.figure import compose_npu
 from ggscope.render.npu.over_time import engine_color, stacked
-from ggscope.render.npu.ranked import bits_at, stall_at
 from ggscope.render.npu.scene import CHARTS, NpuGeometry, NpuScene, RowKind
+from ggscope.render.npu.stalls_and_bits import bits_at, stall_at
 from ggscope.render.theme import theme
 from npu_files import access, document, engine, read_text, sample, stall, token
 

@@ -1,6 +1,6 @@
-"""What-if cache: how much a run would read from disk with so much page cache.
+"""What-if cache: bytes that a run would read from disk with a page cache of some size.
 
-And which expert slices to keep in memory for ever, so that most reads are hits.
+Also which expert slices to pin in memory, so that most reads are hits.
 
 A read asks for a whole *unit* (a tensor or an expert's slice of one). For the page
 cache this is exact, though it holds pages: all pages of a unit that is always read
@@ -31,9 +31,9 @@ from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 _BLOCK = 1 << 18
-"""Reads between two looks at whether the result is still wanted."""
+"""Reads between two checks for cancellation."""
 N_OPTIMUM = 24
-"""Sizes of the cache for which Belady's rule is tried out."""
+"""Sizes of the cache for which Belady's rule is computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,7 +186,7 @@ class ReadAhead:
     ----------
     bytes_read : from disk, on demand and ahead.
     misses : reads that had to wait for the disk.
-    bytes_ahead : of `bytes_read`, read before anybody asked.
+    bytes_ahead : of `bytes_read`, read before it was requested.
     """
 
     bytes_read: int
@@ -341,7 +341,7 @@ class Optimum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class CacheResult:
     """What one size of cache does.
 
     Attributes
@@ -422,14 +422,14 @@ def best_possible(
     return Optimum(sizes, read, misses)
 
 
-def answer(
+def cache_result(
     reads: WhatIf,
     capacity: int,
     *,
     k: int = 0,
     pin_share: float = 0.9,
     watcher: Watcher | None = None,
-) -> Answer:
+) -> CacheResult:
     """Return what a cache of `capacity` bytes does with the run.
 
     Parameters
@@ -455,7 +455,7 @@ def answer(
     is_expert = reads.units.expert >= 0
     pins = pinned(unit, size, is_expert, pin_share) if is_expert.any() else None
     fits = pins is not None and 0 < pins.size <= capacity
-    return Answer(
+    return CacheResult(
         capacity,
         read,
         misses,

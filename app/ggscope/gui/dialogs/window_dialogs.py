@@ -647,13 +647,15 @@ class WindowDialogs(QObject):
 
     def show_parts(self) -> None:
         """List the files of the session in front."""
-        from ggscope.gui.dialogs.parts import PartsDialog
+        from ggscope.gui.dialogs.session_files import SessionFilesDialog
 
         document = self._context.document
         if document is not None:
             self.show(
                 f"parts-{id(document):x}",
-                lambda: PartsDialog(document, self._context.add_dialog, self._window),
+                lambda: SessionFilesDialog(
+                    document, self._context.add_dialog, self._window
+                ),
             )
 
     def show_guide(self) -> None:

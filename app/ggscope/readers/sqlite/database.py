@@ -1,4 +1,4 @@
-"""An SQLite database from anywhere, opened so that nothing in it can act.
+"""An SQLite database from an untrusted file, opened so that nothing in it runs.
 
 Read-only and immutable: neither journals nor locks are touched. The schema is not
 trusted (``PRAGMA trusted_schema=OFF``), an authorizer allows SELECT alone, and of the
@@ -27,7 +27,7 @@ ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError)
 """The second where SQLite's own message quotes bytes of a damaged schema, the third
 where a damaged row says that it is larger than memory."""
 _STEPS = 20_000
-"""Instructions of SQLite's machine between two looks at whether to stop."""
+"""Instructions of SQLite's virtual machine between two checks for cancellation."""
 _TEXT_CHARS = 4096
 _FUNCTIONS = frozenset({"coalesce", "count", "substr", "typeof"})
 _PRAGMAS = (
@@ -59,7 +59,7 @@ class Database:
     Attributes
     ----------
     tables : names of the columns of each table.
-    damaged : tables of which some rows cannot be read, and SQLite's word for it.
+    damaged : tables of which some rows cannot be read, and SQLite's message.
     is_cut : whether the file is shorter than its header says.
 
     Raises
@@ -96,7 +96,7 @@ class Database:
                 self._connection.close()
                 self._raise_stop()
                 raise CorruptError(
-                    f"the SQLite database cannot be read: {_word(error)}.",
+                    f"the SQLite database cannot be read: {_reason(error)}.",
                     path=path,
                     hint="Copy or export it again.",
                 ) from error
@@ -128,10 +128,10 @@ class Database:
             return sum(len(block) for block in self.integers(table, ()))
         return int(row[0])
 
-    def most_rows(self) -> int:
-        """Return how many rows there are at most, by the largest number of each table.
+    def max_rows(self) -> int:
+        """Return an upper bound of the rows: the largest rowid of each table, summed.
 
-        None of the tables is read for that.
+        Reads no table.
         """
         n = 0
         for table in self.tables:
@@ -286,7 +286,7 @@ class Database:
 
     def _note(self, table: str, error: Exception) -> None:
         self._raise_stop()
-        self.damaged.setdefault(table, _word(error))
+        self.damaged.setdefault(table, _reason(error))
 
     def _is_cancelled(self) -> bool:
         try:
@@ -344,7 +344,7 @@ def _ascends(block: list[Row], before: int) -> bool:
     return bool(ids[0] > before) and bool((ids[1:] > ids[:-1]).all())
 
 
-def _word(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return what is wrong with a database."""
     if isinstance(error, UnicodeDecodeError):
         return "damaged text"
@@ -368,8 +368,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def begin_of_last(block: I64, columns: Sequence[str], most_blocks: int) -> int | None:
-    """Return when the last event of a part of a table begins, up to which it is known.
+def last_known_start(block: I64, columns: Sequence[str], max_blocks: int) -> int | None:
+    """Return the start of the last event of a part of a table; later ones are unread.
 
     None where the part is the whole table, or no events.
 
@@ -377,7 +377,7 @@ def begin_of_last(block: I64, columns: Sequence[str], most_blocks: int) -> int |
     ----------
     block : rows as `Database.integers` yields them, of so many blocks at most.
     """
-    if "start" not in columns or len(block) < most_blocks * BLOCK_ROWS:
+    if "start" not in columns or len(block) < max_blocks * BLOCK_ROWS:
         return None
     start = block[:, 1 + columns.index("start")]
     known = start[start != NONE]

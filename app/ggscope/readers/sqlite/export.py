@@ -7,7 +7,7 @@ import numpy as np
 
 from ggscope.model.tables import I64
 from ggscope.readers.common.gathered import Gathered
-from ggscope.readers.sqlite.database import Database, begin_of_last
+from ggscope.readers.sqlite.database import Database, last_known_start
 
 
 class DatabaseExport:
@@ -15,7 +15,7 @@ class DatabaseExport:
 
     Parameters
     ----------
-    most_blocks : of each table; for an early look at a large file.
+    max_blocks : of each table; for an early look at a large file.
 
     Attributes
     ----------
@@ -25,25 +25,25 @@ class DatabaseExport:
     """
 
     def __init__(
-        self, database: Database, gathered: Gathered, most_blocks: int | None = None
+        self, database: Database, gathered: Gathered, max_blocks: int | None = None
     ) -> None:
         self._db, self.into = database, gathered
-        self._most_blocks = most_blocks
+        self._max_blocks = max_blocks
         self.read_until: int | None = None
         self._tables = sorted(database.tables)
         self.counts: dict[str, int] = {}
 
     def blocks(self, table: str, columns: tuple[str, ...]) -> Iterator[I64]:
         """Yield rowid and columns of a table, int64[n, 1 + columns]."""
-        return islice(self._db.integers(table, columns), self._most_blocks)
+        return islice(self._db.integers(table, columns), self._max_blocks)
 
     def whole(self, table: str, columns: tuple[str, ...]) -> dict[str, I64]:
         """Return columns of a table and "record"; count its rows."""
         blocks = list(self.blocks(table, columns))
         data = np.concatenate([np.empty((0, 1 + len(columns)), np.int64), *blocks])
         self.counts[table] = len(data)
-        if self._most_blocks is not None:
-            last = begin_of_last(data, columns, self._most_blocks)
+        if self._max_blocks is not None:
+            last = last_known_start(data, columns, self._max_blocks)
             if last is not None:
                 self.read_until = min(last, self.read_until or last)
         rows = {name: data[:, i + 1] for i, name in enumerate(columns)}

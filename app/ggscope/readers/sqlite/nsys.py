@@ -81,9 +81,9 @@ class NsysExport(DatabaseExport):
     """Fills a builder from an export of Nsight Systems."""
 
     def __init__(
-        self, database: Database, gathered: Gathered, most_blocks: int | None = None
+        self, database: Database, gathered: Gathered, max_blocks: int | None = None
     ) -> None:
-        super().__init__(database, gathered, most_blocks)
+        super().__init__(database, gathered, max_blocks)
         self._strings = gathered.builder.strings
         self._texts: dict[int, str] = {}
         self._processes: dict[int, str] = {}
@@ -468,7 +468,7 @@ class NsysExport(DatabaseExport):
         if not self._db.has(_NVTX, "text"):
             return names
         at = 0
-        for block in islice(self._db.texts(_NVTX, ("text",)), self._most_blocks):
+        for block in islice(self._db.texts(_NVTX, ("text",)), self._max_blocks):
             texts = [row[1] for row in block][: len(names) - at]
             is_text = np.array(
                 [isinstance(t, str) and t != "" for t in texts], np.bool_

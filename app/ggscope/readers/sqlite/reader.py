@@ -70,17 +70,17 @@ class SqliteReader:
         """
         context.progress(0, source.size)
 
-        n_most = 0
+        n_max = 0
 
         def progress(n_rows: int) -> None:
-            share = _READ_SHARE * min(n_rows / max(n_most, n_rows, 1), 1)
+            share = _READ_SHARE * min(n_rows / max(n_max, n_rows, 1), 1)
             context.progress(int(share * source.size), source.size)
 
         with Database(source.path, context.check_cancelled, progress) as database:
-            n_most = database.most_rows()
+            n_max = database.max_rows()
             kind = _kind_of(database, source.path)
             if context.wants_stages and source.size > _LARGE:
-                some = _read(kind, database, most_blocks=1)
+                some = _read(kind, database, max_blocks=1)
                 if some is not None:
                     early, gathered, origin = some
                     gathered.add_to_builder(origin)
@@ -135,11 +135,11 @@ def _kind_of(database: Database, path: Path) -> type[_Form]:
 
 
 def _read(
-    kind: type[_Form], database: Database, most_blocks: int | None = None
+    kind: type[_Form], database: Database, max_blocks: int | None = None
 ) -> tuple[_Form, Gathered, int] | None:
     """Return what a database holds and its first time; None where that is nothing."""
     gathered = Gathered(TraceBuilder(), "sqlite")
-    form = kind(database, gathered, most_blocks)
+    form = kind(database, gathered, max_blocks)
     form.read()
     origin = gathered.origin
     return None if origin is None else (form, gathered, origin)

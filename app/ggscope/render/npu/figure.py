@@ -26,7 +26,6 @@ from ggscope.render.npu.over_time import (
     rate_bar,
     time_entries,
 )
-from ggscope.render.npu.ranked import bits_entries, compose_bits, compose_stalls
 from ggscope.render.npu.scene import (
     CHARTS,
     MAX_ROWS,
@@ -35,6 +34,11 @@ from ggscope.render.npu.scene import (
     NpuGeometry,
     NpuScene,
     rows_height,
+)
+from ggscope.render.npu.stalls_and_bits import (
+    bits_entries,
+    compose_bits,
+    compose_stalls,
 )
 from ggscope.render.npu.traffic import compose_traffic, traffic_entries
 from ggscope.render.options import changed_options, option, read_time

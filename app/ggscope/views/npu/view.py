@@ -43,7 +43,6 @@ from ggscope.render.npu.figure import (
     npu_recipe,
     why_nothing,
 )
-from ggscope.render.npu.ranked import bits_at, stall_at
 from ggscope.render.npu.scene import (
     TIMED,
     NpuChart,
@@ -52,6 +51,7 @@ from ggscope.render.npu.scene import (
     Row,
     RowKind,
 )
+from ggscope.render.npu.stalls_and_bits import bits_at, stall_at
 from ggscope.render.npu.traffic import traffic_at
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session

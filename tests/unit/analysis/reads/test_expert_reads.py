@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import gguf_files
 import people
 from expert_traces import routed
-from ggscope.analysis.reads.what_if import WhatIf, answer, what_if
+from ggscope.analysis.reads.what_if import WhatIf, cache_result, what_if
 from ggscope.analysis.sessions.join import SideFile, join
-from ggscope.descriptions.reads import answer_text, no_reads_text, rests_on
+from ggscope.descriptions.reads import cache_result_text, no_reads_text, rests_on
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.experts.moe_csv import MoeCsvReader
@@ -129,11 +129,11 @@ def test_model_gives_what_a_simulated_cache_of_slices_reads(tmp_path, seed):
             asked, lambda a, b: [((a, b, n), sizes[n]) for n in names], capacity
         )
         assert result.curve.at(capacity)[0] == expected
-    given_answer = answer(result, 60_000, k=2, pin_share=0.5)
-    assert given_answer.ahead is not None
-    assert given_answer.pins is not None
-    assert given_answer.best <= given_answer.bytes_read
-    assert "expert slices" in " ".join(answer_text(result, given_answer))
+    with_cache = cache_result(result, 60_000, k=2, pin_share=0.5)
+    assert with_cache.ahead is not None
+    assert with_cache.pins is not None
+    assert with_cache.best <= with_cache.bytes_read
+    assert "expert slices" in " ".join(cache_result_text(result, with_cache))
     assert result.chosen is not None
     assert result.chosen.other_size == 64 * 100 * 4
 
@@ -233,10 +233,12 @@ def test_other_sizes_in_the_model_are_stated(tmp_path):
 def test_read_ahead_without_places_is_not_simulated(tmp_path):
     result = what_if(route_trace(tmp_path, choices(5), {0: 10, 1: 10, 2: 10}))
 
-    given_answer = answer(result, 60, k=3)
+    with_cache = cache_result(result, 60, k=3)
 
-    assert given_answer.ahead is None
-    assert "Read-ahead is not simulated" in " ".join(answer_text(result, given_answer))
+    assert with_cache.ahead is None
+    assert "Read-ahead is not simulated" in " ".join(
+        cache_result_text(result, with_cache)
+    )
 
 
 def test_recorded_accesses_lead_over_choices():

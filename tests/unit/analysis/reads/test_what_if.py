@@ -5,8 +5,8 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from ggscope.analysis.reads.what_if import answer, best_possible, what_if
-from ggscope.descriptions.reads import answer_text, rests_on
+from ggscope.analysis.reads.what_if import best_possible, cache_result, what_if
+from ggscope.descriptions.reads import cache_result_text, rests_on
 from ggscope.errors import Cancelled
 from ggscope.model.units import TimeRange
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -72,13 +72,13 @@ def test_what_if_of_a_range_begins_with_an_empty_cache():
 def test_answer_agrees_with_its_parts():
     result = what_if(moe_reads(tokens=12))
 
-    given = answer(result, 20_000, k=2)
+    with_cache = cache_result(result, 20_000, k=2)
 
-    assert given.best <= given.bytes_read <= result.curve.bytes_asked
-    assert given.pins is not None
-    assert given.pins.n_candidates == 24
-    assert given.pins.share >= 0.9
-    assert given.ahead is not None
+    assert with_cache.best <= with_cache.bytes_read <= result.curve.bytes_asked
+    assert with_cache.pins is not None
+    assert with_cache.pins.n_candidates == 24
+    assert with_cache.pins.share >= 0.9
+    assert with_cache.ahead is not None
     best = best_possible(result, 8)
     assert best.bytes_read[-1] == result.working_set
     assert best.bytes_read[0] == result.curve.bytes_asked
@@ -86,9 +86,9 @@ def test_answer_agrees_with_its_parts():
 
 def test_answer_words_say_the_figures():
     result = what_if(moe_reads())
-    given = answer(result, 20_000, k=3)
+    with_cache = cache_result(result, 20_000, k=3)
 
-    text = " ".join(answer_text(result, given))
+    text = " ".join(cache_result_text(result, with_cache))
 
     assert "With 19.5 KiB of page cache this run reads" in text
     assert "Belady" in text
@@ -99,9 +99,11 @@ def test_answer_words_say_the_figures():
 
 def test_answer_words_without_reads_say_so():
     result = what_if(reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10),))]))
-    given = answer(result, 1000)
+    with_cache = cache_result(result, 1000)
 
-    assert answer_text(result, given) == ("This trace has no reads of a model file.",)
+    assert cache_result_text(result, with_cache) == (
+        "This trace has no reads of a model file.",
+    )
     assert "Not counted: 1 accesses to weights" in " ".join(rests_on(result))
 
 
@@ -110,7 +112,7 @@ def test_answer_words_without_experts_say_so():
     ops = [Op(i, (Read(i % 2, 10),)) for i in range(6)]
     result = what_if(reads_trace(tensors, ops))
 
-    text = " ".join(answer_text(result, answer(result, 10)))
+    text = " ".join(cache_result_text(result, cache_result(result, 10)))
 
     assert "names no experts" in text
 

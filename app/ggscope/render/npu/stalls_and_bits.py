@@ -1,4 +1,4 @@
-"""What engines stall for, longest first; and ops by bits: time and bytes of a span."""
+"""NPU charts: stall reasons, longest first; time and bytes of a span by bit width."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ from ggscope.render.theme import visible_on, with_alpha
 
 F64 = npt.NDArray[np.float64]
 _RADIUS = 5.5
-_REACH = 9.0
-_AIR = 1.15
-_APART, _MAX_APART = 9.0, 54.0
+_HIT_PX = 9.0
+_HEADROOM = 1.15
+_SPACING_PX, _MAX_SPREAD_PX = 9.0, 54.0
 """Pixels between the points of two ops of the same bits, and of all of them."""
 BAR_LABEL = "{} · {}"
 
@@ -138,7 +138,11 @@ def _charts(scene: NpuScene) -> list[tuple[ChartScene, Value, float]]:
     for i, (value, label, chart_label) in enumerate(kinds):
         values = _values(points, value)
         y = Axis(
-            0.0, max(values) * _AIR, label, chart_label, is_binary=value is _bytes_of
+            0.0,
+            max(values) * _HEADROOM,
+            label,
+            chart_label,
+            is_binary=value is _bytes_of,
         )
         legend = [Curve(np.zeros(0), np.zeros(0), e.color, e.label) for e in entries]
         chart = ChartScene(
@@ -159,10 +163,10 @@ def _bits_chart(scene: NpuScene, chart: ChartScene, value: Value) -> DisplayList
     geometry = ChartGeometry(chart)
     marks: list[Batch] = []
     for of, is_other in ((scene.facts.bits, False), (scene.others, True)):
-        marks += _ties(scene, geometry, of, value)
+        marks += _op_lines(scene, geometry, of, value)
         for i, point in enumerate(of):
             is_highlighted = not is_other and i in (scene.hover, scene.selected)
-            marks += _disc(
+            marks += _point_marks(
                 scene,
                 geometry,
                 point,
@@ -181,12 +185,12 @@ def _place(
     if number is None or point.bits <= 0:
         return None
     ops = _ops(scene)
-    step = min(_APART, _MAX_APART / max(len(ops) - 1, 1))
+    step = min(_SPACING_PX, _MAX_SPREAD_PX / max(len(ops) - 1, 1))
     beside = (ops.index(point.op) - (len(ops) - 1) / 2) * step
     return float(geometry.px(point.bits)) + beside, float(geometry.py(number))
 
 
-def _ties(
+def _op_lines(
     scene: NpuScene, geometry: ChartGeometry, points: Sequence[OpBits], value: Value
 ) -> list[Batch]:
     """Return lines between the points of one op."""
@@ -198,7 +202,7 @@ def _ties(
     return lines.batch(geometry.clip)
 
 
-def _disc(
+def _point_marks(
     scene: NpuScene,
     geometry: ChartGeometry,
     point: OpBits,
@@ -226,14 +230,14 @@ def _disc(
 
 def bits_at(scene: NpuScene, x: float, y: float) -> int:
     """Return the point of this run at a position; -1 = none."""
-    best, nearest = -1, _REACH
+    best, nearest = -1, _HIT_PX
     for chart, value, left in _charts(scene):
         geometry = ChartGeometry(chart)
         for i, point in enumerate(scene.facts.bits):
             place = _place(scene, geometry, point, value)
             if place is None:
                 continue
-            away = float(np.hypot(place[0] + left - x, place[1] - y))
-            if away < nearest:
-                best, nearest = i, away
+            distance = float(np.hypot(place[0] + left - x, place[1] - y))
+            if distance < nearest:
+                best, nearest = i, distance
     return best

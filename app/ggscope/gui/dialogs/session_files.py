@@ -1,4 +1,4 @@
-"""The dialog that lists the files of a session, how they fit, and lets one go."""
+"""The dialog that lists the files of a session: match, time shift, add and remove."""
 
 from collections.abc import Callable
 from functools import partial
@@ -37,11 +37,11 @@ _DRAG_PX = 1000
 
 
 class _ShiftHandle(Label):
-    """A word that is dragged sideways; reports how far the mouse is from its press.
+    """A label that is dragged sideways; reports how far the mouse is from its press.
 
     Signals
     -------
-    pressed : a drag may begin. dragged(px) : how far to the right it is.
+    pressed : a drag may begin. dragged(px) : distance to the right of the press.
     """
 
     pressed = Signal()
@@ -65,8 +65,8 @@ class _ShiftHandle(Label):
         self._from = None
 
 
-class PartsDialog(Dialog):
-    """Shows the parts of one tab; follows what is added and taken out.
+class SessionFilesDialog(Dialog):
+    """Shows the files of one tab; follows what is added and removed.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class PartsDialog(Dialog):
         self.shift_field.setPlaceholderText("such as -1.5ms")
         self.shift_field.setAccessibleName("Time shift of the selected file")
         self.shift_field.setMaximumWidth(150)
-        self.shift_field.returnPressed.connect(self._on_typed)
+        self.shift_field.returnPressed.connect(self._on_shift_entered)
         self.shift_handle = _ShiftHandle("↔ Shift", self)
         self.shift_handle.setProperty("role", "dim")
         self.shift_handle.pressed.connect(self._on_grabbed)
@@ -109,7 +109,7 @@ class PartsDialog(Dialog):
         self._drag_scale = (0, 1)  # visible ticks, pixels
         self.earlier_button = button("−", partial(self._nudge, -1), self)
         self.later_button = button("+", partial(self._nudge, 1), self)
-        self.own_button = button("Use file clocks", self._on_own, self)
+        self.file_clocks_button = button("Use file clocks", self._on_file_clocks, self)
         for part, tip in (
             (
                 self.shift_handle,
@@ -119,7 +119,7 @@ class PartsDialog(Dialog):
             (self.earlier_button, "Earlier by 1 % of the visible range"),
             (self.later_button, "Later by 1 % of the visible range"),
             (
-                self.own_button,
+                self.file_clocks_button,
                 "Align its times by the clocks of the files",
             ),
         ):
@@ -137,7 +137,7 @@ class PartsDialog(Dialog):
             self.earlier_button,
             self.shift_field,
             self.later_button,
-            self.own_button,
+            self.file_clocks_button,
         ):
             row.addWidget(part)
         row.addStretch(1)
@@ -219,7 +219,7 @@ class PartsDialog(Dialog):
         self.remove_button.setEnabled(
             self._document.loader.can_remove(*self._selected())
         )
-        part = self._moveable()
+        part = self._shiftable()
         for widget in (
             self.shift_handle,
             self.shift_field,
@@ -227,7 +227,7 @@ class PartsDialog(Dialog):
             self.later_button,
         ):
             widget.setEnabled(part is not None)
-        self.own_button.setEnabled(
+        self.file_clocks_button.setEnabled(
             part is not None and SHIFT_OPTION in part.info.options
         )
         unit = "ns" if part is None else self._unit()
@@ -238,7 +238,7 @@ class PartsDialog(Dialog):
         trace = self._document.session.trace
         return "ns" if trace is None else trace.clock.unit
 
-    def _moveable(self) -> JoinedFile | None:
+    def _shiftable(self) -> JoinedFile | None:
         """Return the one selected file, if its times can be moved."""
         trace, chosen = self._document.session.trace, self._selected()
         if trace is None or len(chosen) != 1:
@@ -248,8 +248,8 @@ class PartsDialog(Dialog):
                 return part if part.role in ("trace", "buffers", "experts") else None
         return None
 
-    def _on_typed(self) -> None:
-        part = self._moveable()
+    def _on_shift_entered(self) -> None:
+        part = self._shiftable()
         if part is None:
             return
         try:
@@ -261,31 +261,31 @@ class PartsDialog(Dialog):
             self._document.loader.shift(part.info.paths[0], str(ticks))
 
     def _nudge(self, by: int) -> None:
-        part, shift = self._moveable(), self._shift_to_be()
+        part, shift = self._shiftable(), self._pending_shift()
         if part is not None and shift is not None:
             step = max(self._document.session.viewport.visible.duration // 100, 1)
             self._document.loader.shift(part.info.paths[0], str(shift + by * step))
 
-    def _shift_to_be(self) -> int | None:
-        """Return the shift once all that was asked for is done; None = not known."""
-        part = self._moveable()
+    def _pending_shift(self) -> int | None:
+        """Return the shift after all pending changes; None = not known."""
+        part = self._shiftable()
         if part is None:
             return None
-        asked = self._document.loader.shift_of(part.info.paths[0])
-        if asked == part.info.options.get(SHIFT_OPTION, ""):
+        requested = self._document.loader.shift_of(part.info.paths[0])
+        if requested == part.info.options.get(SHIFT_OPTION, ""):
             return part.shift
         # "": on its way to where the clocks show, which is not known yet.
-        return parsed_shift(asked, self._unit()) if asked else None
+        return parsed_shift(requested, self._unit()) if requested else None
 
     def _on_grabbed(self) -> None:
-        self._grabbed = self._shift_to_be()
+        self._grabbed = self._pending_shift()
         widths = [v.width() for v in self._document.workspace.views("timeline")]
         # Kept for the whole drag: moving a file may change what is visible.
         duration = self._document.session.viewport.visible.duration
         self._drag_scale = duration, max(widths, default=_DRAG_PX) or 1
 
     def _on_dragged(self, px: int) -> None:
-        part = self._moveable()
+        part = self._shiftable()
         if part is None or self._grabbed is None:
             return
         duration, width = self._drag_scale
@@ -293,8 +293,8 @@ class PartsDialog(Dialog):
         self.shift_field.setText(f"{self._grabbed + ticks:,} {self._unit()}")
         self._document.loader.shift(part.info.paths[0], str(self._grabbed + ticks))
 
-    def _on_own(self) -> None:
-        part = self._moveable()
+    def _on_file_clocks(self) -> None:
+        part = self._shiftable()
         if part is not None:
             self._document.loader.shift(part.info.paths[0], "")
 
