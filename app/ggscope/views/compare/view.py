@@ -65,7 +65,7 @@ from ggscope.views.compare.rows import (
 from ggscope.views.compare.timelines import TimelinesPane
 
 MAX_ROWS = 500
-"""More groups than a person reads; those of largest change are shown."""
+"""More groups than anybody reads; those with the largest changes are shown."""
 _KEY, _READ_KEY, _MORE_KEY = "compare", "compare-read", "compare-read-more"
 _GROUP_KEY = "compare-group"
 _A, _B = 0, 1
@@ -128,15 +128,15 @@ class CompareView(View):
         self._tabs = session.open_traces or OpenTraces(parent=self)
         self._tab: weakref.ref[Session] | None = None
         self._read: _ReadRuns | None = None
-        self._more: _ReadRuns | None = None
+        self._more_a: _ReadRuns | None = None
         self._shown: Compared | None = None
         self._row_key = ""
         self._listed: list[weakref.ref[Session]] = []
-        self._is_due = False
+        self._needs_compare = False
         self._is_computing = False
         self._is_marking = False
         self._zoom = 1.0
-        self._trouble: tuple[str, str] | None = None
+        self._error: tuple[str, str] | None = None
         self.setAccessibleName("Compare")
         self._make_controls()
         headings = change_headings("op", "", has_spread=False)
@@ -154,9 +154,9 @@ class CompareView(View):
             (session.selection.changed, self._mark_group),
         )
         self.connect_until_release(
-            (self._tabs.changed, self._on_tabs), is_throttled=False
+            (self._tabs.changed, self._on_tabs_changed), is_throttled=False
         )
-        self._on_tabs()
+        self._on_tabs_changed()
 
     def _make_controls(self) -> None:
         self.controls = ControlRow(self)
@@ -246,8 +246,8 @@ class CompareView(View):
     def release(self) -> None:
         """Stop reading and comparing, and let go of the other run."""
         super().release()
-        self._leave_other()
-        self._leave_more()
+        self._drop_b()
+        self._drop_more_a()
         for page in self._pages.values():
             if isinstance(page, View):
                 page.release()
@@ -259,15 +259,15 @@ class CompareView(View):
 
     # -- the other run -----------------------------------------------------
 
-    def _on_tabs(self) -> None:
+    def _on_tabs_changed(self) -> None:
         """List the other tabs; let go of one that was closed, take the only one."""
         others = self._tabs.others(self.session)
         sessions = [session for _, session in others]
         if self._tab is not None and self._tab() not in sessions:
-            self._leave_other()
+            self._drop_b()
         is_free = self._tab is None and self._read is None
         if is_free and len(sessions) == 1 and not self._is_reading:
-            self._take_tab(sessions[0])
+            self._use_tab(sessions[0])
         self._list_runs(others)
         self._recompute()
 
@@ -290,10 +290,10 @@ class CompareView(View):
         with QSignalBlocker(self.own_box):
             self.own_box.clear()
             self.own_box.addItem(_OWN)
-            if self._more is not None:
-                self.own_box.addItem(_short(self._more.title))
+            if self._more_a is not None:
+                self.own_box.addItem(_short(self._more_a.title))
             self.own_box.addItem(_FOLDER)
-            self.own_box.setCurrentIndex(0 if self._more is None else 1)
+            self.own_box.setCurrentIndex(0 if self._more_a is None else 1)
 
     def _on_run_chosen(self, place: int) -> None:
         count = self.run_box.count()
@@ -304,19 +304,19 @@ class CompareView(View):
         elif place < len(self._listed):
             session = self._listed[place]()
             if session is not None and self._tab != self._listed[place]:
-                self._leave_other()
-                self._take_tab(session)
-        self._on_tabs()
+                self._drop_b()
+                self._use_tab(session)
+        self._on_tabs_changed()
 
     def _on_own_chosen(self, place: int) -> None:
         """Add runs to A, or compare the run of this tab alone."""
         if place == 0:
-            self._leave_more()
+            self._drop_more_a()
         elif place == self.own_box.count() - 1:
             request = self._tabs.ask_folder()
             if request is not None:
-                self._read_more(replace(request, left_out=self.session.path))
-        self._on_tabs()
+                self._read_more_a(replace(request, left_out=self.session.path))
+        self._on_tabs_changed()
 
     def compare_with(self, other: Session) -> None:
         """Compare the run of this tab with that of another one, as if chosen."""
@@ -326,21 +326,21 @@ class CompareView(View):
 
     def compare_runs(self, more: RunsRequest | None, others: RunsRequest) -> None:
         """Compare the run of this tab, and `more` of A, with runs that no tab has."""
-        self._leave_more()
+        self._drop_more_a()
         if more is not None:
-            self._read_more(more)
-        self._read_others(others)
-        self._on_tabs()
+            self._read_more_a(more)
+        self._read_b(others)
+        self._on_tabs_changed()
 
     def _ask_file(self) -> None:
         """Ask for a file, and read it on a worker unless a tab has it."""
         request = self._tabs.ask_file()
         if request is None:
             return
-        self._leave_other()
+        self._drop_b()
         for _, session in self._tabs.others(self.session):
             if session.path == request.path:
-                self._take_tab(session)
+                self._use_tab(session)
                 return
         title = request.path.name
         then = partial(self._on_read, title)
@@ -350,17 +350,17 @@ class CompareView(View):
         """Ask for a folder of several runs, and read them on a worker."""
         request = self._tabs.ask_folder()
         if request is not None:
-            self._read_others(request)
+            self._read_b(request)
 
-    def _read_others(self, request: RunsRequest) -> None:
+    def _read_b(self, request: RunsRequest) -> None:
         """Read the runs of B on a worker."""
-        self._leave_other()
+        self._drop_b()
         then = partial(self._on_read, request.title)
         self._read_runs(_READ_KEY, request, request.title, then)
 
-    def _read_more(self, request: RunsRequest) -> None:
+    def _read_more_a(self, request: RunsRequest) -> None:
         """Read further runs of A on a worker."""
-        self._leave_more()
+        self._drop_more_a()
         then = partial(self._on_more, request.title)
         self._read_runs(_MORE_KEY, request, request.title, then)
 
@@ -392,27 +392,27 @@ class CompareView(View):
         if len(traces) > 1:
             title = f"{title} ({format_count(len(traces))} runs)"
         self._read = _ReadRuns(title, traces)
-        self._on_tabs()
+        self._on_tabs_changed()
 
     def _on_more(self, title: str, traces: tuple[Trace, ...]) -> None:
         n = format_count(len(traces) + 1)
-        self._more = _ReadRuns(f"{title} ({n} runs)", traces)
-        self._on_tabs()
+        self._more_a = _ReadRuns(f"{title} ({n} runs)", traces)
+        self._on_tabs_changed()
 
     def _on_read_failed(self, title: str, failure: TaskFailure) -> None:
-        self._on_tabs()
-        self._say_trouble(f"Cannot read {title}", failure.message)
+        self._on_tabs_changed()
+        self._show_error(f"Cannot read {title}", failure.message)
 
     def _on_read_cancelled(self) -> None:
         if not self.is_released:
-            self._on_tabs()
+            self._on_tabs_changed()
 
-    def _take_tab(self, session: Session) -> None:
+    def _use_tab(self, session: Session) -> None:
         self._tab = weakref.ref(session)
         session.trace_changed.connect(self._recompute)
 
-    def _leave_other(self) -> None:
-        """Forget the other run, and all that holds its trace."""
+    def _drop_b(self) -> None:
+        """Drop the runs of B and every reference to their traces."""
         self._stop()
         self.session.tasks.cancel(_READ_KEY)
         session = None if self._tab is None else self._tab()
@@ -424,22 +424,22 @@ class CompareView(View):
         self._tab = self._read = self.result = None
         self._forget_shown()
 
-    def _leave_more(self) -> None:
-        """Let go of the further runs of A."""
+    def _drop_more_a(self) -> None:
+        """Drop the further runs of A."""
         self._stop()
         self.session.tasks.cancel(_MORE_KEY)
-        if self._more is not None:
-            for trace in self._more.traces:
+        if self._more_a is not None:
+            for trace in self._more_a.traces:
                 free_in_steps(trace)
-        self._more = self.result = None
+        self._more_a = self.result = None
         self._forget_shown()
 
     def _forget_shown(self) -> None:
-        """Let the pages keep no trace of a side that is gone."""
+        """Drop the traces of a dropped side from the pages."""
         self._shown, self._row_key = None, ""
-        self._hand_out()
+        self._update_pages()
 
-    def _others(self) -> tuple[Trace, ...]:
+    def _traces_b(self) -> tuple[Trace, ...]:
         """Return the traces of the other side; () where there is none so far."""
         if self._read is not None:
             return self._read.traces
@@ -454,30 +454,30 @@ class CompareView(View):
         self.session.tasks.cancel(_KEY)
 
     def _recompute(self, _: object = None) -> None:
-        """Compare anew, once the pane is seen."""
-        self._is_due, self._trouble = True, None
+        """Compare again once the pane is visible."""
+        self._needs_compare, self._error = True, None
         self._refresh()
 
     def _refresh(self) -> None:
-        own, others = self.session.trace, self._others()
+        own, others = self.session.trace, self._traces_b()
         if own is not None and self.isVisible() and not self.by.count():
             self._offer_groupings((own,))
-        message = self._reason_to_wait(own, others)
+        message = self._missing_reason(own, others)
         if message is not None or own is None or not others:
             self._stop()
             self.result = None
             self._forget_shown()
-            self._say_empty(*(message or ("", "")))
+            self._show_empty(*(message or ("", "")))
             return
-        if not self._is_due or not self.isVisible():
+        if not self._needs_compare or not self.isVisible():
             return
-        self._is_due = False
-        runs = (own, *(() if self._more is None else self._more.traces))
+        self._needs_compare = False
+        runs = (own, *(() if self._more_a is None else self._more_a.traces))
         self._offer_groupings((*runs, *others))
         by: By = self.by.currentData() or "op"
         request = partial(_compared, runs, others, by, self.tolerance.currentData())
         if self.result is None:
-            self._say_empty("Comparing…", "")
+            self._show_empty("Comparing…", "")
         self.model.set_stale(True)
         self._is_computing = True
         self.session.tasks.run(
@@ -489,12 +489,12 @@ class CompareView(View):
             on_cancel=self._on_cancelled,
         )
 
-    def _reason_to_wait(
+    def _missing_reason(
         self, own: Trace | None, others: tuple[Trace, ...]
     ) -> tuple[str, str] | None:
         """Return why nothing can be compared so far; None where it can."""
-        if self._trouble is not None:
-            return self._trouble
+        if self._error is not None:
+            return self._error
         if own is None:
             return "No trace is open.", ""
         if self._is_reading:
@@ -512,8 +512,8 @@ class CompareView(View):
             return "Still recording…", hint
         return None
 
-    def _say_trouble(self, title: str, hint: str) -> None:
-        self._trouble = (title, hint)
+    def _show_error(self, title: str, hint: str) -> None:
+        self._error = (title, hint)
         self._refresh()
 
     def _offer_groupings(self, traces: tuple[Trace, ...]) -> None:
@@ -534,17 +534,17 @@ class CompareView(View):
     def _on_failed(self, failure: TaskFailure) -> None:
         self._is_computing = False
         self.session.problem_reported.emit(failure.message)
-        self._say_trouble("The comparison failed", failure.message)
+        self._show_error("The comparison failed", failure.message)
 
     def _on_cancelled(self) -> None:
         if self._is_computing and not self.is_released:  # by the person
             self._is_computing = False
             hint = "Choose the run again to restart."
-            self._say_trouble("The comparison was cancelled", hint)
+            self._show_error("The comparison was cancelled", hint)
 
     # -- showing -----------------------------------------------------------
 
-    def _say_empty(self, title: str, hint: str) -> None:
+    def _show_empty(self, title: str, hint: str) -> None:
         self.model.set_rows([])
         self._matching.clear()
         self._empty.say(title, hint)
@@ -559,7 +559,7 @@ class CompareView(View):
         self.model.set_stale(False)
         if not comparison.is_comparable and not self._has_shares(comparison):
             self._forget_shown()
-            self._say_empty(headline(comparison, unit), "")
+            self._show_empty(headline(comparison, unit), "")
             return
         self._headline.setText(headline(comparison, unit))
         self._parts.setText(parts_text(comparison, unit))
@@ -572,8 +572,8 @@ class CompareView(View):
         self._foot.setVisible(bool(only))
         path = self.session.path
         own = "this run" if path is None else path.name
-        if self._more is not None:
-            own = self._more.title
+        if self._more_a is not None:
+            own = self._more_a.title
         self.table.what = f"A: {own}, B: {self.run_box.currentText()}"
         if comparison.is_comparable:
             self._show_changes(comparison)
@@ -585,10 +585,10 @@ class CompareView(View):
         self.table.fit_columns()
         self._mark_group()
         self._stack.setCurrentWidget(self._body)
-        self._hand_out()
+        self._update_pages()
 
     def _has_shares(self, comparison: Comparison) -> bool:
-        """Tell whether counts and shares of both sides can be held side by side."""
+        """Return whether counts and shares of both sides can be compared."""
         return any(row.count_a and row.count_b for row in comparison.shares)
 
     def _show_changes(self, comparison: Comparison) -> None:
@@ -640,7 +640,7 @@ class CompareView(View):
             self._page_stack.addWidget(page)
             if isinstance(page, View):
                 page.set_zoom(self._zoom)
-            self._hand_out()
+            self._update_pages()
         return page
 
     def _make_timelines(self) -> QWidget:
@@ -661,7 +661,7 @@ class CompareView(View):
         self._show_parts()
 
     def _show_parts(self) -> None:
-        """Show the sentence and the parts where a page leaves room for them."""
+        """Show the headline and its parts where the page leaves space."""
         is_table = self.page_box.currentData() in ("changes", "unmatched")
         is_high = self.height() > _LOW_PX
         has_parts = self.result is not None and bool(self.result.parts)
@@ -671,12 +671,12 @@ class CompareView(View):
         self._head.setVisible(has_head)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave a low pane to its page."""
+        """Hide the headline in a low pane."""
         super().resizeEvent(event)
         self._show_parts()
 
-    def _hand_out(self) -> None:
-        """Give the comparison to the pages."""
+    def _update_pages(self) -> None:
+        """Pass the comparison to the pages."""
         shown, pages = self._shown, self._pages
         if isinstance(timelines := pages.get("timelines"), TimelinesPane):
             timelines.set_compared(shown)
@@ -754,14 +754,14 @@ class CompareView(View):
         return SpanGroup(result.by, payload.key)
 
     def _on_row(self, index: QModelIndex) -> None:
-        """Light the spans of the row that was gone to."""
+        """Highlight the spans of the current row."""
         group = self.group_at(index.row()) if index.isValid() else None
         if group is not None and not self._is_marking:
             self._row_key = group.key
             self.session.selection.select_group(group)
-            self._hand_out_key()
+            self._update_duration_key()
 
-    def _hand_out_key(self) -> None:
+    def _update_duration_key(self) -> None:
         durations = self._pages.get("durations")
         if isinstance(durations, DurationsPane):
             durations.set_compared(self._shown, self._duration_key())
