@@ -1,4 +1,4 @@
-"""What a trace of CUDA calls tells, whether it was followed or read."""
+"""The facts in a trace of CUDA calls, whether it was followed or read."""
 
 import numpy as np
 

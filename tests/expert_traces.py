@@ -1,4 +1,4 @@
-"""Traces that tell which experts worked, for tests."""
+"""Traces that record which experts worked, for tests."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,7 +141,7 @@ def accessing(
 def moe_file(folder: Path, chosen: Sequence[tuple[int, ...]]) -> Path:
     """Write 1024-byte records: a pass of one token, with one op, for each choice.
 
-    () = the op is on no stack of experts. Nothing tells how many experts there are.
+    () = the op is on no stack of experts. The number of experts is unknown.
     """
     records = []
     for i, experts in enumerate(chosen):

@@ -19,7 +19,7 @@ def graph_scene(
     height: float = 600,
     **values: object,
 ) -> GraphScene:
-    """Return a scene of a trace's first graph; centred, at zoom 1 unless told."""
+    """Return a scene of a trace's first graph; centred, at zoom 1 by default."""
     graph = trace.graphs[0]
     layout = lay_out_graph(graph, choice)
     measures = node_measures(trace, 0, correlate(trace)) if by.is_heat else None

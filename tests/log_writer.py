@@ -1,6 +1,6 @@
 """A server that writes its log: ``python log_writer.py PATH SOURCE``.
 
-It writes as many bytes of SOURCE at the end of PATH as it is told to on its input, or
+It writes as many bytes of SOURCE at the end of PATH as its input says, or
 ``cut`` makes PATH empty as logrotate's copytruncate does. It says ``ready`` after each.
 """
 

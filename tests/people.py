@@ -37,7 +37,7 @@ def each(
 
     Parameters
     ----------
-    where : tells of a name and what is known of it whether it is meant.
+    where : whether a name, with what is known of it, is meant.
     """
     names = [name for name, known in counts(kind).items() if where(name, known)]
     reason = pytest.mark.skip(reason="the corpus is not there")

@@ -140,7 +140,7 @@ class Sequence:
         return sub(59, about)
 
     def number_of(self, table: int, text: str) -> tuple[int, bytes]:
-        """Return the number of a text, and what tells it where it is new."""
+        """Return the number of a text, and its definition where it is new."""
         known = self.texts.get((table, text))
         if known is not None:
             return known, b""
@@ -327,8 +327,8 @@ def old_flows(seed: int = 0, n: int = 60) -> bytes:
     """Return threads with slices one after another, and flows of old form.
 
     A flow begins in a slice, goes on in another and ends in one, or in the one that
-    begins next where it is not bound to what is around it. Names tell flows of one id
-    apart.
+    begins next where it is not bound to what is around it. Flows of one
+    id have different names.
     """
     rng = np.random.default_rng(seed)
     one = Sequence(1)

@@ -52,7 +52,7 @@ CONDITIONS = {
     "live_full": "a running program was followed until its trace took the memory that "
     "it may take, or the system had no more",
     "live_stopped": "a person stopped following a program that may have gone on",
-    "live_residency": "the system does not tell what of the model of a followed "
+    "live_residency": "the system does not report what of the model of a followed "
     "program is in memory, and the notice says why",
     "live_note": "what the capture library says of itself, in its own words",
     "stated_figures": "a figure that a file states differs from its content by more "
@@ -68,15 +68,15 @@ CONDITIONS = {
     "names_open_end": "the last line of a list of names has no end",
     "names_stray_line": "a line of a list of tensor names is no name",
     "tensors_named": "a map names tensors by place that have no name in a trace",
-    "nothing_to_map": "a trace names no tensors and tells no offsets, and a map joins",
+    "nothing_to_map": "a trace has no names of tensors and no offsets; a map joins",
     "offsets_disagree": "accesses lie outside the tensor that a map names for them",
     "offsets_moved": "the offsets of a map fit only after one shift",
     "part_does_not_fit": "a map or model names none or few of the tensors read",
-    "routing_not_added": "two files of a session tell the choices of experts",
+    "routing_not_added": "two files of a session state the choices of experts",
     "same_run_twice": "two traces of a session hold the same records",
-    "sidecar_refused": "a sidecar tells of other records than those it lies beside: of "
+    "sidecar_refused": "a sidecar is of other records than those it lies beside: of "
     "fewer, of other times or of other graphs",
-    "recording_cut": "a sidecar that fits tells of more records than the file holds",
+    "recording_cut": "a sidecar that fits lists more records than the file holds",
     "tensors_missing_in_map": "accesses to the model file have no tensor in a map",
     "trace_offsets_moved": "the offsets of a trace fit a model's only after one shift",
     # -- sidecars of recordings -----------------------------------------------
@@ -156,7 +156,7 @@ CONDITIONS = {
     "overwritten_entry": "a listed buffer has the id of an earlier one",
     "peak_mb_mismatch": "the stated peak in MB is another than that of the events",
     "peak_mismatch": "the stated peak is another than that of the events",
-    "repaired_line": "a name breaks the JSON of its line, and the fields can be told",
+    "repaired_line": "a name breaks the JSON of its line, and the fields are known",
     "stray_line": "a line is no event or row, and does not begin like one",
     "truncated_line": "the last line begins like an event and is cut",
     "untimed_buffer": "a listed buffer has no time",
@@ -168,7 +168,7 @@ CONDITIONS = {
     "calls_cut_short": "a recording of CUDA calls has no last line",
     "clock_back": "an event is earlier than the one before it",
     "ends_without_call": "an end has no begin",
-    "unit_guessed": "nothing tells whether times are in s or ms",
+    "unit_guessed": "it is unknown whether times are in s or ms",
     # -- Chrome traces ---------------------------------------------------------
     "bad_nesting": "a span begins within another of its thread and ends behind it",
     "begin_without_end": "a begin of a thread or activity has no end",
@@ -180,8 +180,8 @@ CONDITIONS = {
     "bad_weight": "a weight of a sample is below zero, or no number",
     "deep_stacks": "a stack has more frames than are shown",
     "other_weights": "a profile has values of several units, which no axis can show",
-    "period_estimated": "samples tell no period: the median of their distances counts",
-    "period_unknown": "samples tell no period, and no thread has two of them",
+    "period_estimated": "samples state no period: the median of their distances counts",
+    "period_unknown": "samples state no period, and no thread has two of them",
     "profile_cut": "a profile of pprof is damaged or cut",
     "samples_out_of_order": "a sample or event is earlier than the one before it",
     "samples_without_stack": "a sample of perf has no call stack",
@@ -206,7 +206,7 @@ CONDITIONS = {
     "packets_without_state": "an event needs what a lost packet had said",
     "tracks_joined": "a trace has more tracks than lanes are made",
     "unknown_clock": "an event's clock has no path to that of the trace",
-    "unknown_name": "an event has a number for its name that was never told",
+    "unknown_name": "an event has a number for its name that was never defined",
     "value_without_counter": "a sample has no track",
     # -- SQLite traces ---------------------------------------------------------
     "database_cut": "an SQLite database is shorter than its header says",
@@ -222,20 +222,20 @@ CONDITIONS = {
     "failed_requests": "a request or call failed",
     "io_uring_hidden": "a strace has calls of io_uring",
     "map_without_end": "an extent map does not end as filefrag ends it",
-    "no_issues": "a trace tells of queued requests and of none that was issued",
-    "no_request_sizes": "a trace of requests does not tell their sizes",
+    "no_issues": "a trace has queued requests and none that was issued",
+    "no_request_sizes": "a trace of requests does not state their sizes",
     "partial_requests": "a request completes with another size than it was issued",
     "partition_ambiguous": "two partitions of a device fit an extent map alike",
-    "partition_start": "remapped requests tell where a partition begins",
+    "partition_start": "remapped requests show where a partition begins",
     "partition_unknown": "an extent map is joined and no request was remapped",
     "reads_of_no_file": "a read is of a pipe, socket or terminal",
-    "reads_without_offset": "nothing tells where in its file a read or fault is",
+    "reads_without_offset": "it is unknown where in its file a read or fault is",
     "requests_across_extents": "a request ends behind the extent it begins in",
     "requests_outside_files": "a request lies in no file that has an extent map",
     "requests_without_end": "a request is issued and no end of it is there",
     # -- logs -----------------------------------------------------------------
     "no_clock": "the lines of a log have no times",
-    "no_requests": "no line of a log tells of a request",
+    "no_requests": "no line of a log is about a request",
     "restarts": "the program of a log started again",
     "requests_without_timings": "a request of a log has no timings",
     "other_lines": "lines of a log or profile are of no known form",
@@ -366,8 +366,8 @@ CONDITIONS = {
     "version_missing": "the file has no version",
     "version_not_a_string": "the version is no text",
     "wrong_type": "a value has another type than the format wants",
-    "nodes_not_recorded": "a graph has ops that no record of the trace tells of, "
-    "though records tell of others",
+    "nodes_not_recorded": "a graph has ops that no record of the trace has, "
+    "though it has records of others",
     # -- completeness ---------------------------------------------------------
     "records_missing": "passes or layers that are alike, or the graph, have records "
     "that others lack",
@@ -396,7 +396,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def codes_in(path: Path) -> set[str]:
-    """Return the codes of problems that a module can tell."""
+    """Return the codes of problems that a module reports."""
     names: set[str] = set()
     tree = tree_of(path)
     for node in ast.walk(tree):

@@ -14,7 +14,7 @@ from ggscope.session.loader import Loader, LoadState
 
 
 class Reading:
-    """Stands in for the registry: waits, publishes and returns what it is told."""
+    """Stands in for the registry: waits, publishes and returns what it is set to."""
 
     def __init__(self) -> None:
         self.go = threading.Event()

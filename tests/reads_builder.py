@@ -57,7 +57,7 @@ class Op:
     token: int = 0
     thread: int = 0
     repeated: bool = False
-    """Whether a span of another thread tells of this op."""
+    """Whether a span of another thread is of this op."""
 
 
 def reads_trace(

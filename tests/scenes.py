@@ -30,7 +30,7 @@ def make_scene(
     visible: TimeRange | None = None,
     **values: object,
 ) -> TimelineScene:
-    """Return a scene of a trace, whole and with default lanes unless told."""
+    """Return a scene of a trace, whole and with default lanes by default."""
     index = source if isinstance(source, TraceIndex) else TraceIndex(source)
     rows = {
         lane.key: len(index.rows(lane.key))

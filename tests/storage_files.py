@@ -1,4 +1,4 @@
-"""Text of blkparse, biosnoop, fatrace, strace and perf, and what it tells."""
+"""Text of blkparse, biosnoop, fatrace, strace and perf, and what it states."""
 
 import random
 from collections.abc import Iterator, Sequence

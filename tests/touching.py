@@ -67,7 +67,7 @@ class Hand:
         """Move the pointer there."""
         place = self._place(widget, at)
         if self._at in (None, place):
-            # X tells nobody of a move to where the pointer is.
+            # X reports no move to where the pointer is.
             self._move_aside(*place)
         self._move(*place)
 
@@ -166,7 +166,7 @@ class Hand:
             )
         except AssertionError:
             # Seldom, on a busy machine, a move that comes while a window is being put
-            # in its place is told to nobody; a person's hand goes on moving.
+            # in its place is not reported; a person's hand goes on moving.
             self._move_aside(x, y)
             self._do(QEvent.Type.MouseMove, "mousemove", str(x), str(y))
         self._at = (x, y)

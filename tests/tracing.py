@@ -100,7 +100,7 @@ def told_by(read: ring.Ring) -> RingContents:
 
 @dataclass
 class Traced:
-    """What one run told, and what its driver says was to be told."""
+    """What one run recorded, and what its driver says was to be recorded."""
 
     stdout: bytes
     facts: dict[str, list[list[list[int]]]]
@@ -110,7 +110,7 @@ class Traced:
     events: list[Frame]
     records: list[np.ndarray] = field(default_factory=list)
 
-    def told(self) -> RingContents:
+    def contents(self) -> RingContents:
         return RingContents.of(
             self.definitions, self.events, joined(self.records), self.lanes
         )
@@ -128,7 +128,7 @@ class Traced:
     def builds(self) -> dict[int, tuple[DefBuild, list[tuple[np.void, str]]]]:
         """Return head and tensors with names, by the number of the build."""
         builds = {}
-        for number, made in self.told().builds.items():
+        for number, made in self.contents().builds.items():
             builds[number] = made.head, [*zip(made.tensors, made.names, strict=True)]
         return builds
 

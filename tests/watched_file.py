@@ -13,15 +13,15 @@ _EVENT = struct.Struct("iIII")
 
 
 class WatchedFile:
-    """A picture that tells whether it has been opened; Linux only."""
+    """A picture that shows whether it has been opened; Linux only."""
 
     def __init__(self, path: Path) -> None:
         if not sys.platform.startswith("linux"):
-            pytest.skip("only Linux tells who opens a file")
+            pytest.skip("only Linux shows who opens a file")
         self.path = path
         # One pixel: a picture that a loader takes gladly.
         path.write_bytes(
-            b"P6\n1 1\n255\n\xff\x00\x00"  # PPM: told by its content, not its name
+            b"P6\n1 1\n255\n\xff\x00\x00"  # PPM: known by its content, not its name
         )
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._handle = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -156,7 +156,7 @@ def gl_display(request: pytest.FixtureRequest) -> None:
 
 
 def main() -> int:
-    """Measure as told on the command line; return the exit status."""
+    """Measure by the options of the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="3840x2160")
     parser.add_argument("--rows", type=int, default=128)

@@ -33,7 +33,7 @@ static void tell(uint32_t site, uint32_t id, const char *name, const void *argum
         fake_cuda_subscriber(NULL, 1, id, &told);
 }
 
-/* Return what `...` makes of `result`, and tell of the call at its begin and end. */
+/* Return what `...` makes of `result`, and report the call at its begin and end. */
 #define CALL(id, name, ...) \
     do { \
         CUresult result = 0; \

@@ -1,4 +1,4 @@
-/* Stands in for libcupti.so: lets the stand-in for the driver tell of its calls. */
+/* Stands in for libcupti.so: lets the stand-in for the driver report its calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // A library with ggml's names and habits, and nothing to compute: what the tracer does
-// with it can be measured and told apart from what real ops cost.
+// with it can be measured and separated from what real ops cost.
 //
 //   -DFIELD_AT=N  tensors have a field more: before the first member (0, as in 2024),
 //                 before the second (1), and so on

@@ -1,5 +1,5 @@
 // Stands in for the tracer around native/ubatches.c: graphs are their inputs alone, and
-// what is told is kept.
+// what is written is kept.
 
 #include "tracer.h"
 
@@ -9,8 +9,8 @@
 __thread struct surroundings around = {
     .ubatch = UNKNOWN_U32, .decode = UNKNOWN_U32, .ubatch_decode = UNKNOWN_U32};
 pthread_mutex_t tracer_lock = PTHREAD_MUTEX_INITIALIZER;
-uint8_t told[1 << 20];
-uint64_t n_told;
+uint8_t written[1 << 20];
+uint64_t n_written;
 
 uint64_t monotonic_ns(void) { return 1; }
 
@@ -36,8 +36,8 @@ void frame_tell(struct frame *frame)
 {
     frame_add(frame, NULL, -frame->size & 7);
     ((struct ring_frame *)frame->bytes)->size = (uint32_t)frame->size;
-    memcpy(told + n_told, frame->bytes, frame->size);
-    n_told += frame->size;
+    memcpy(written + n_written, frame->bytes, frame->size);
+    n_written += frame->size;
     free(frame->bytes);
 }
 

@@ -50,7 +50,7 @@ def build(number: int, *, seed: int = 0, n_tokens: int = 1, names: str = "t") ->
 
 
 def whole(made: Build) -> dict[str, Any]:
-    """Return a build as version 1 tells it."""
+    """Return a build as version 1 has it."""
     (facts,) = build_facts([made], has_names=True)
     path = {"builds": [facts]}
     return dict(recordings.unpacked(path, 1 << 20)["builds"][0])

@@ -120,7 +120,7 @@ def test_configuration_of_ggml_viz_is_understood(tmp_path: Path) -> None:
     assert settings.settings.ggmlviz == "llama.ggmlviz"
     assert settings.settings.log_level == "INFO"
     assert (settings.settings.live, settings.settings.poll_interval_ms) == (True, 50)
-    assert len(settings.notices) == 3  # told, not hidden: what has no use here
+    assert len(settings.notices) == 3  # listed, not hidden: what has no use here
 
 
 def test_all_keys_of_its_documents_count(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_details_are_what_the_program_gave(
     assert begun["cuMemcpyHtoD"] == {"size": 400_000, "direction": "host_to_device"}
     assert 0 < ended["cuMemcpyHtoD"]["bandwidth_gbps"] <= 4
     assert begun["cuMemcpy2D"] == {"size": 2000, "direction": "device_to_host"}
-    # How long an asynchronous copy takes its call does not tell.
+    # The call of an asynchronous copy does not show how long it takes.
     assert ended["cuMemcpyDtoHAsync"] is None
     assert begun["cuLaunchKernel"] == {
         "function": "0x55", "kernel": 'mul_mat_q<8, "x">', "grid": [128, 2, 1],

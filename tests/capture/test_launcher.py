@@ -602,7 +602,7 @@ def test_filters_leave_out_exactly_what_they_say(
 def test_changed_file_changes_the_settings_of_a_running_program(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
-    """The writer stops for good once it is told so: it would write for a minute."""
+    """The writer stops for good at the signal: it would write for a minute."""
     settings = tmp_path / "c.json"
     settings.write_text('{"instrumentation": {"enabled": true}}')
     out = tmp_path / "out.bin"

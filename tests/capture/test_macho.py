@@ -1,6 +1,6 @@
 """The way into programs of macOS, as far as it can be tried without a Mac.
 
-Mach-O files are written here by the format's rules, and what tells of them is asked as
+Mach-O files are written here by the format's rules, and what describes them is asked as
 if it ran on a Mac. Where a compiler for macOS is there (`zig`, the package `ziglang`),
 the tracer is compiled by it, its file is read, and its walk through the slots of loaded
 images is run on this machine, over images that the same compiler made.
@@ -549,7 +549,7 @@ def test_slots_of_images_are_found_and_changed(machine: str, tmp_path: Path) -> 
     library.come(called.base, called.base)
 
     assert caller.slot("_gguf_init_from_file") == {0x1000}
-    assert caller.slot("_ggml_barrier") == before  # tells of some calls only
+    assert caller.slot("_ggml_barrier") == before  # sees some calls only
     assert called.base < result[0] < called.base + len(called.memory)
     assert result[2] != 0
     assert result[3] == 0

@@ -35,7 +35,7 @@ def test_records_are_read_with_all_that_was_measured(
     moe: Traced, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.bin"
-    report = moe.told()
+    report = moe.contents()
     path.write_bytes(record.to_records(report))
     n = len(report.records)
 
@@ -56,7 +56,7 @@ def test_records_are_read_with_all_that_was_measured(
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
 def test_records_are_the_same_in_pieces_of_any_size(moe: Traced, size: int) -> None:
     """The choices of experts lie between the ops, wherever a piece ends."""
-    report = moe.told()
+    report = moe.contents()
 
     pieces = record.record_pieces(report, has_names=True, size=size)
 
@@ -66,7 +66,7 @@ def test_records_are_the_same_in_pieces_of_any_size(moe: Traced, size: int) -> N
 def test_records_name_the_weights_by_their_place_in_the_file(
     moe: Traced, tiny_models: dict[str, Path]
 ) -> None:
-    rows = np.frombuffer(record.to_records(moe.told()), record.TRACE)
+    rows = np.frombuffer(record.to_records(moe.contents()), record.TRACE)
     tensors = gguf.GGUFReader(tiny_models["nano-moe"]).tensors
     expected = {
         (number, int(t.data_offset), int(t.n_bytes)) for number, t in enumerate(tensors)
@@ -84,7 +84,7 @@ def test_records_name_the_weights_by_their_place_in_the_file(
 
 def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -> None:
     path = tmp_path / "run.ggmlviz"
-    report = moe.told()
+    report = moe.contents()
     path.write_bytes(ggmlviz.to_ggmlviz(report))
 
     read = info(path)
@@ -96,10 +96,10 @@ def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -
 
 
 def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
-    facts = json.loads(json.dumps(plain_sidecar(moe.told(), moe.control)))
+    facts = json.loads(json.dumps(plain_sidecar(moe.contents(), moe.control)))
 
     steps = moe.facts["steps"][0]
-    assert facts["records"] == len(moe.told().records)
+    assert facts["records"] == len(moe.contents().records)
     assert [ubatch["tokens"] for ubatch in facts["ubatches"]] == steps
     assert facts["mode"] == "threads"
     assert facts["models"][0]["path"].endswith("nano-moe.gguf")

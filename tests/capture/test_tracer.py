@@ -1,4 +1,4 @@
-"""The tracer in unmodified builds of llama.cpp: what it tells is what was computed."""
+"""The tracer in unmodified builds of llama.cpp: it records what was computed."""
 
 import re
 import shutil

@@ -186,7 +186,7 @@ def test_a_pinned_run_shows_one_core(fake: Fake) -> None:
 
     cores = set((records["extra"] & (1 << CPU_BITS) - 1).tolist())
     if cores == {0xFFF}:
-        pytest.skip("the processor does not tell its cores")
+        pytest.skip("the processor does not report its cores")
     assert cores == {core}
     assert not np.any(records["extra"] & RECORD_MIGRATED)
 

@@ -145,12 +145,12 @@ class Program:
         for given in inputs:
             self.library.probe_graph(*given)
         self.library.probe_schedule(context, False)
-        return self.told()
+        return self.written()
 
-    def told(self) -> list[Ubatch]:
+    def written(self) -> list[Ubatch]:
         """Return the ubatches that were stated since, each once."""
-        size = ctypes.c_uint64.in_dll(self.library, "n_told")
-        data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "told")
+        size = ctypes.c_uint64.in_dll(self.library, "n_written")
+        data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "written")
         events = [event for event, _ in frames(bytes(data[: size.value]))]
         size.value = 0
         values = {}
@@ -429,10 +429,10 @@ def test_rows_that_are_cut_are_refused(program: Program) -> None:
     program.library.probe_schedule(1, True)
     given = program.numbers([1, 2])
     program.library.probe_graph(given, 2, given, 2, 2, None, 0)
-    size = ctypes.c_uint64.in_dll(program.library, "n_told")
-    data = (ctypes.c_uint8 * (1 << 20)).in_dll(program.library, "told")
+    size = ctypes.c_uint64.in_dll(program.library, "n_written")
+    data = (ctypes.c_uint8 * (1 << 20)).in_dll(program.library, "written")
     ((event, _),) = frames(bytes(data[: size.value]))
-    program.told()
+    program.written()
     inputs, head = 24 + 16, 24
     known = []
 

@@ -25,7 +25,7 @@ import os, pathlib, signal, sys, time
 from ggscope.readers.api import ReaderInfo, Sniff
 
 class Reader:
-    info = ReaderInfo("rough", "made by a test", (".rough",), "Does what it is told.")
+    info = ReaderInfo("rough", "made by a test", (".rough",), "Fails by its options.")
 
     def sniff(self, head):
         return Sniff(90 if head.data.startswith(b"#rough ") else 0)

@@ -43,7 +43,7 @@ def zeros() -> bytes:
 
 
 @pytest.mark.parametrize("name", HEADS)
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak is told by Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the peak")
 def test_ten_gigabytes_of_zeros_take_little_memory(name, zeros, tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(HEADS[name], mtime=0) + zeros)

@@ -68,7 +68,7 @@ def test_reference_trace_has_the_published_counts(run, entry):
     if "rule" not in expect:
         assert counts["records"] == expect.get("events", expect.get("records"))
     if "ops" in expect:
-        # The index counts records; where each tells one source, two are a MUL_MAT.
+        # The index counts records; where each has one source, two are a MUL_MAT.
         each = 2 if expect.get("layout") == "128" else 1
         assert {op: n * each for op, n in facts["ops"].items()} == expect["ops"]
     if "sources" in expect:

@@ -261,7 +261,7 @@ def test_statistics_by_expert_are_those_of_the_stacks(run, case) -> None:
 def test_ops_that_threads_share_count_once(run, case, tmp_path, n_threads) -> None:
     path, truth = case
     if "_256_" not in path.name and "_1024" not in path.name:
-        pytest.skip("records of one source each are told by one thread")
+        pytest.skip("records of one source each are of one thread")
     size = 256 if "_256_" in path.name else 1024
     data = path.read_bytes()
     records = [data[i : i + size] for i in range(0, len(data) // size * size, size)]

@@ -25,7 +25,7 @@ TRACES = {
     "a6ba6071": HALF,
     "962e44d2": MXFP4,
 }
-"""Traces that tell file offsets, as JSON and as records, and the model they ran."""
+"""Traces with file offsets, as JSON and as records, and the model they ran."""
 N_DISK = {"3584a339": 134, "c26d86e7": 134, "a6ba6071": 402, "962e44d2": 870}
 MAPS = {
     "bsc/0fd8c082": (QUANTISED, 1_709_440),

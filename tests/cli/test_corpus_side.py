@@ -247,7 +247,7 @@ def check_phases(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> None
 
 
 def check_ops(facts: Facts, value: dict[str, int], _: dict[str, Any]) -> None:
-    """The index counts entries; where each tells one source, two are a MUL_MAT."""
+    """The index counts entries; where each has one source, two are a MUL_MAT."""
     each = 2 if facts["format_version"] == "128" else 1
     assert {op: n * each for op, n in facts["ops"].items()} == value
 

@@ -1,4 +1,4 @@
-"""``ggscope report``: one page tells of a trace, opens offline and runs nothing."""
+"""``ggscope report``: one page about a trace, opens offline and runs nothing."""
 
 import base64
 import hashlib

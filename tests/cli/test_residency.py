@@ -11,7 +11,7 @@ from session_files import write_map
 from statements import new_statements
 
 pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="Windows tells nothing of the page cache"
+    sys.platform == "win32", reason="Windows does not report the page cache"
 )
 
 
@@ -93,7 +93,7 @@ def test_pages_and_tensors_are_told_only_where_they_are_known(
 
 
 def test_tensors_are_looked_for_in_their_own_file(run, model, tmp_path) -> None:
-    """Not in a map or in another part, which tell only where they lie."""
+    """Not in a map or in another part, which have only their place."""
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(model.read_bytes()[:-100])
     parts = [tmp_path / f"big-{i:05d}-of-00002.gguf" for i in (1, 2)]

@@ -82,7 +82,7 @@ _FRESH_START = f"end of the process, exit code {_FRESH_CODE}"
 
 
 class Status(NamedTuple):
-    """What a worker tells of its work.
+    """What a worker reports of its work.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class Worker:
 
     @property
     def status(self) -> Status:
-        """What the process tells of its work."""
+        """What the process reports of its work."""
         return Status(*_STATUS.unpack_from(self._status))
 
     def poll(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Panes and pages tell missing, pending, partial and unrecorded data apart."""
+"""Panes and pages distinguish missing, pending, partial and unrecorded data."""
 
 import shutil
 from collections.abc import Callable

@@ -18,7 +18,7 @@ from ggscope.session.tasks import Tasks
 from ring_writer import Writer
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux tells what is mapped"
+    not sys.platform.startswith("linux"), reason="only Linux shows what is mapped"
 )
 
 

@@ -72,7 +72,7 @@ def show(view: TimelineView, n_shifted: int = 0, share: int = 3) -> int:
 
 
 def pixels(view: TimelineView) -> np.ndarray:
-    """Return what the canvas shows now, without being told of a change."""
+    """Return what the canvas shows now, without a change signal."""
     image = view.canvas.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
     array = np.frombuffer(image.constBits(), np.uint32)
     return array.reshape(image.height(), image.width()) & 0xFFFFFF

@@ -1,7 +1,7 @@
 """No name of a trace is markup in the window: nothing that one names is loaded.
 
 A picture lies in the working folder, and names ask for it in every way that rich text
-knows. The kernel tells whether anybody opened it, for everything that is shown and
+knows. The kernel shows whether anybody opened it, for everything that is shown and
 for everything that Qt would show next: tooltips, roles of models, texts of actions.
 """
 

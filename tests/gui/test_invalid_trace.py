@@ -1,4 +1,4 @@
-"""A trace that its own writer calls invalid: told in red until it is closed."""
+"""A trace that its own writer calls invalid: shown in red until it is closed."""
 
 import json
 from collections.abc import Callable

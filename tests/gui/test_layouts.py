@@ -402,7 +402,7 @@ def test_hiding_details_by_its_button_is_remembered(
 
 
 class BrokenView(View):
-    """Fails where it is told to."""
+    """Fails on request."""
 
     is_broken = True
 

@@ -211,7 +211,7 @@ def test_guess_is_told_of_other_peoples_files_only_and_once(
 
     document = opened(copy)
     assert settings.files.trusted == () or newest_message(document, "guess") == ""
-    qtbot.waitUntil(lambda: bool(settings.files.trusted))  # it has been told
+    qtbot.waitUntil(lambda: bool(settings.files.trusted))  # the settings have it
 
     assert newest_message(document, "guess") == ""
 

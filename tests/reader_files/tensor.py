@@ -35,7 +35,7 @@ def _records(names: Names) -> list[tensor_files.Rec]:
     known: dict[str, str] = {}
 
     def renamed(name: str) -> str:
-        # What tells layers and passes stays, so that every view has something.
+        # What shows layers and passes stays, so that every view has something.
         return known.setdefault(name, f"{next(names)} {name}"[:100] if name else "")
 
     return [

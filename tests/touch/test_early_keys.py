@@ -21,7 +21,7 @@ KEYS = ("w", "a", "s", "d", "0", "f", "m", "comma", "period", "space", "Return",
 
 
 class InParts(Reading):
-    """A reader that gives its first part when it is told to."""
+    """A reader that gives its first part on request."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The strips of the window, above and below the views: what they tell is stated
+"""The strips of the window, above and below the views: what they show is stated
 whole."""
 
 import threading

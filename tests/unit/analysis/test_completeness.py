@@ -550,12 +550,12 @@ def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
         copy.write_bytes(head + b"".join(values))
         result = completeness(open_trace(copy))
         assert result.is_known
-        # Nothing tells of the few events of memory how many there should be.
+        # How many events of memory there should be is unknown.
         n -= sum(bool(head) and records[i][0] >= 4 for i in gone)
         low, high = result.n_missing - result.n_fewer, result.n_missing + result.n_more
         assert low <= n <= high
         assert result.n_varying == 0
-        # Exact where little is lost; and never so wide that it tells nothing.
+        # Exact where little is lost; and never so wide that it is useless.
         assert high - low <= (0 if share < 0.005 else max(1.2 * n, 4))
         text = completeness_text(result)
         assert ("; likely " in text) == (low < high)

@@ -123,7 +123,7 @@ def test_columns_are_sorted_by_what_stands_in_them(tmp_path, seed):
 
 
 def test_equal_and_unknown_values_stay_in_their_order():
-    big = 1 << 60  # doubles cannot tell these from each other
+    big = 1 << 60  # these are equal as doubles
     whole = np.array([big + 1, -1, big, 5, 5, -1])
     assert sorted_rows(whole).tolist() == [3, 4, 2, 0, 1, 5]
     assert sorted_rows(whole, is_down=True).tolist() == [0, 2, 3, 4, 1, 5]

@@ -272,7 +272,7 @@ def nowhere() -> Trace:
 
 
 def stacks() -> Trace:
-    """Return a trace that reads a stack, and does not tell of which expert."""
+    """Return a trace that reads a stack, and does not say of which expert."""
     return reads_trace([STACK], [Op(0, (Read(0, 400),), "MUL_MAT_ID")])
 
 

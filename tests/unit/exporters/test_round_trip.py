@@ -133,7 +133,7 @@ def test_lanes_of_one_name_stay_apart(tmp_path: Path) -> None:
 
 
 def test_arrows_lead_to_covered_and_empty_spans(tmp_path: Path) -> None:
-    """Those are never innermost, so no time alone tells which is meant."""
+    """Those are never innermost, so no time alone shows which is meant."""
     trace = spans_trace([0, 0, 4, 4, 4], [10, 4, 10, 4, 4], op=2)
     trace = _with_flows(trace, Flows(_i64([0, 0, 4, 3]), _i64([1, 4, 0, 4])))
 

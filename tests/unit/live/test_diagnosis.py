@@ -1,4 +1,4 @@
-"""What keeps the first record from coming, as far as this machine tells."""
+"""What keeps the first record from coming, as far as this machine shows."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from ring_writer import Writer
 from support import ROOT
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux tells what is mapped"
+    not sys.platform.startswith("linux"), reason="only Linux shows what is mapped"
 )
 PROGRAM = ROOT / "tests" / "writing_program.py"
 Start = Callable[..., int]

@@ -54,7 +54,7 @@ def with_page_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def writer(path: Path, with_page_reads: None) -> Iterator[Writer]:
-    """A program that told of two page reads and a graph."""
+    """A program that recorded two page reads and a graph."""
     writer, now = Writer(path, n_lanes=2), time.monotonic_ns()
     for i, name in enumerate((b"weights", b"kv\0x")):
         read = EventPageRead(now + 100 * i, now + 100 * i + 7 + i, 3, 0, name)

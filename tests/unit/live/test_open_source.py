@@ -1,4 +1,4 @@
-"""What follows a file: told by its lines, where there are some."""
+"""What follows a file: known by its lines, where there are some."""
 
 from contextlib import closing
 

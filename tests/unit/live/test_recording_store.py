@@ -1,4 +1,4 @@
-"""What a followed program told is saved while it runs, and after a crash."""
+"""What a followed program recorded is saved while it runs, and after a crash."""
 
 import json
 import os

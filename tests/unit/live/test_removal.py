@@ -105,7 +105,7 @@ def test_what_viewers_of_others_left_is_not_swept_away(tmp_path: Path) -> None:
 
 
 def test_note_of_another_ring_stays(source: ProgramSource, path: Path) -> None:
-    """The ring was made anew, and its new reader has told where."""
+    """The ring was made anew, and its new reader has said where."""
     writer = Writer(path)
     writer.graph(10)
     source.poll()

@@ -22,7 +22,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import TraceInfo
 
 pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="Windows tells nothing of the page cache"
+    sys.platform == "win32", reason="Windows does not report the page cache"
 )
 
 

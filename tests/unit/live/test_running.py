@@ -16,7 +16,7 @@ from ring_writer import Writer
 from support import ROOT
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux tells what is mapped"
+    not sys.platform.startswith("linux"), reason="only Linux shows what is mapped"
 )
 PROGRAM = ROOT / "tests" / "writing_program.py"
 Start = Callable[..., subprocess.Popen[bytes]]

@@ -16,7 +16,7 @@ from ggscope.live.writers import WriterWatch, Writing
 from support import ROOT
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux tells who writes a file"
+    not sys.platform.startswith("linux"), reason="only Linux shows who writes a file"
 )
 PROGRAM = ROOT / "tests" / "writing_program.py"
 Start = Callable[..., subprocess.Popen[str]]

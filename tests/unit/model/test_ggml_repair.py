@@ -69,7 +69,7 @@ def test_names_of_any_other_table_are_turned_back(
     samples = samples_of(commit)
     wrong = misprinted(samples, printer)
     if agreement(wrong) == 1.0:
-        pytest.skip("nothing that tells its op is printed wrong")
+        pytest.skip("nothing that determines its op is printed wrong")
 
     assert needs_repair(wrong)
     repaired_trace = repair(wrong)

@@ -1,4 +1,4 @@
-"""Table of real and made-up tensor names and what they tell."""
+"""Table of real and made-up tensor names and what they state."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Lines of lists of ops: compiled scan and regular expressions tell the same."""
+"""Lines of lists of ops: compiled scan and regular expressions agree."""
 
 from collections.abc import Iterator
 

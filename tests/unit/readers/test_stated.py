@@ -152,7 +152,7 @@ def verdicts(trace: Trace) -> dict[str, bool | None]:
 
 
 def contradiction_text(trace: Trace) -> str:
-    """Return the message of the only problem that tells a contradiction."""
+    """Return the message of the only problem with a contradiction."""
     (warning,) = [w for w in trace.warnings if w.code == "stated_figures"]
     assert warning.severity == Severity.NOTICE
     return warning.message

@@ -844,7 +844,7 @@ def test_legend_names_no_kind_that_is_not_drawn() -> None:
 
 
 def head_notes(scene: TimelineScene) -> list[str]:
-    """Return the shares that headers tell, from top to bottom."""
+    """Return the shares that headers show, from top to bottom."""
     return [text for text in texts_of(compose_timeline(scene)) if text.endswith(" %")]
 
 

@@ -198,7 +198,7 @@ def test_tokens_of_no_known_position_follow_none() -> None:
 
 
 def test_rows_without_their_tokens_are_not_compared() -> None:
-    # Nothing tells the sequences of the rows: neighbours may be of other requests.
+    # The sequences of the rows are unknown: neighbours may be of other requests.
     trace, _ = recording(RUNS["requests side by side"])
     bare = replace(
         trace, batch_tokens=BatchTokens.blank(), token_sequences=TokenSequences.blank()

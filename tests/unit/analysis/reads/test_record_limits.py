@@ -1,4 +1,4 @@
-"""Records show by themselves that they cannot tell of every read."""
+"""Records show by themselves that they cannot hold every read."""
 
 from pathlib import Path
 

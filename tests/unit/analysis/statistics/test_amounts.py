@@ -36,7 +36,7 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 
 
 def known_traffic(trace: Trace, span: int) -> int:
-    """Return what statistics of the one span say, of the op that it tells of."""
+    """Return what statistics of the one span say, of its op."""
     owners = op_owners(trace)
     owner = span if owners is None or owners[span] < 0 else int(owners[span])
     by = "op" if trace.spans.op[owner] >= 0 else "lane"

@@ -54,7 +54,7 @@ def lines_of(*lines: str) -> bytes:
 
 
 def calls_of(trace: Trace) -> list[tuple[int, int, int | None, str, bool]]:
-    """Return what the spans with both ends tell, times in ns from the first one."""
+    """Return the facts of the spans with both ends, times in ns from the first one."""
     spans, lanes = trace.spans, trace.lanes
     color = np.zeros(len(spans)) if spans.color is None else spans.color
     return [

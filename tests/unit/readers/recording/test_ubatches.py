@@ -117,7 +117,7 @@ def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     writer = Writer(path)
     source = ProgramSource(path, keeps_records=False, look_ns=0)
     for ubatch in requests()["ubatches"]:
-        # It may be told twice.
+        # It may be recorded twice.
         for _ in range(1 + (ubatch["ubatch"] == 1)):
             writer.event(FrameType.UBATCH, ubatch_event(ubatch), 0)
         writer.n_graphs = 2 * ubatch["ubatch"]  # two graphs of a ubatch

@@ -134,7 +134,7 @@ def test_corpus_trace_gives_the_indexed_figures(entry: dict[str, Any]) -> None:
     assert trace.info.summary.get("layout") == expect["layout"]
     ids = ops(trace)
     if "ops" in expect:
-        # The index counts records; where each tells one source, two are a MUL_MAT.
+        # The index counts records; where each has one source, two are a MUL_MAT.
         each = 2 if expect["layout"] == "128" else 1
         counts = Counter(trace.op_name(int(op)) for op in trace.spans.op[ids])
         assert {op: n * each for op, n in counts.items()} == expect["ops"]

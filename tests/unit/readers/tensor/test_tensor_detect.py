@@ -1,4 +1,4 @@
-"""Layouts told apart by content."""
+"""Layouts detected by content."""
 
 import struct
 import sys

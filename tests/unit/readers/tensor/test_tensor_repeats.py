@@ -1,4 +1,4 @@
-"""An op that several threads tell of counts once, whatever they lose of it."""
+"""An op that several threads record counts once, whatever they lose of it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ def on_threads(n: int, late: int = 40, records: list[Rec] = RECORDS) -> list[Rec
     """Return the records of `n` threads that compute every op together.
 
     Each thread's part of the file follows that of the thread before, as threads
-    flush; it tells of an op up to `late` ns after the first one.
+    flush; it records an op up to `late` ns after the first one.
     """
     rng = np.random.default_rng(n)
     delay = rng.integers(0, late + 1, (n, len(records)))

@@ -299,7 +299,7 @@ def with_extensions(n_tokens: int = 2) -> tuple[bytes, list[Rec]]:
         if "argsort" in r.dst:
             scores = [[0.239, 0.159], [0.388, 0.274]]
             data += extension(r, 0xF1, chosen, scores)
-        if "down" in r.dst or "up" in r.dst:  # told twice, counted once
+        if "down" in r.dst or "up" in r.dst:  # recorded twice, counted once
             data += extension(r, 0xF0, chosen)
     return data, records
 
@@ -375,7 +375,7 @@ def test_senseless_extension_records_are_left_out_and_told(
 
     (bad,) = (w for w in trace.warnings if w.code == "bad_extension")
     assert bad.count == 1
-    assert len(trace.routing) == 8  # the other multiplication tells it too
+    assert len(trace.routing) == 8  # the other multiplication has it too
 
 
 def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_real_trace_counts_equal_the_index(commit: str) -> None:
     is_op = trace.spans.op >= 0
     names = np.array(op_names(trace))
     assert trace.info.reader_id == "trace-json"
-    # The index counts entries; where each tells one source, two are a MUL_MAT.
+    # The index counts entries; where each has one source, two are a MUL_MAT.
     each = 1 if trace.claims is None or trace.claims.has_results else 2
     assert trace.info.n_records == expect["entries"]
     assert int(is_op.sum()) * each == expect["entries"]
