@@ -83,13 +83,13 @@ def open(  # noqa: A001 - users write ggscope.open
             raise too_large(fit, Path(path), hint)
 
     context = ReadContext(options=given)
-    asked = None if force else admit
+    admission = None if force else admit
     file = Path(path)
     bundle = named_bundle(
-        file, [*map(Path, beside)], reader_id=reader, context=context, admit=asked
+        file, [*map(Path, beside)], reader_id=reader, context=context, admit=admission
     )
     return open_bundle(
-        bundle, reader_id=reader, context=context, admit=asked, required=file
+        bundle, reader_id=reader, context=context, admit=admission, required=file
     )
 
 

@@ -106,8 +106,8 @@ class Report:
     @property
     def works(self) -> bool | None:
         """Whether any route works; None: only a run can show."""
-        answers = {route.works for route in self.routes}
-        return True if True in answers else None if None in answers else False
+        verdicts = {route.works for route in self.routes}
+        return True if True in verdicts else None if None in verdicts else False
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as the command prints it."""

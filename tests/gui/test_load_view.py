@@ -111,13 +111,13 @@ def test_the_answer_is_that_of_what_is_chosen(
     names = [view.file_box.itemText(i) for i in range(view.file_box.count())]
     assert names[0] == "all files"
     assert set(names[1:]) == {"tiny.gguf", "other, and more.gguf"}
-    of_one, text = view.load.facts.n, view.answer.text()
+    of_one, text = view.load.facts.n, view.text_label.text()
 
     view.file_box.setCurrentIndex(view.file_box.findData(ALL_FILES))
     settle_view(qtbot, view)
 
     assert view.load.facts.n == 60 > of_one
-    assert view.answer.text() != text
+    assert view.text_label.text() != text
 
 
 def test_a_marked_range_limits_the_reads(

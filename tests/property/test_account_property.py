@@ -19,9 +19,9 @@ from ggscope.analysis.reads.hotness import cold, heat, space_totals
 from ggscope.analysis.reads.op_io import (
     Direction,
     Knowledge,
-    account,
     account_of,
     directions_of,
+    op_accesses,
 )
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.statistics.table import stat_table
@@ -306,7 +306,7 @@ def token_row(trace, token: int) -> int:
 @given(runs())
 def test_known_unknown_and_not_recorded_are_told_apart(run):
     trace = trace_of(*run)
-    access_table = account(trace)
+    access_table = op_accesses(trace)
 
     knowledge, size = access_table.knowledge, access_table.what.size
     assert ((knowledge == Knowledge.NOT_RECORDED) == (size < 0)).all()
@@ -322,7 +322,7 @@ def test_known_unknown_and_not_recorded_are_told_apart(run):
 @given(runs())
 def test_details_of_a_span_say_what_the_sums_are_made_of(run):
     trace = trace_of(*run)
-    access_table = account(trace)
+    access_table = op_accesses(trace)
 
     for span, entry in enumerate(access_table.column.tolist()):
         one = account_of(trace, span)

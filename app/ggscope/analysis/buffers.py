@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads.op_io import (
     AccessTable,
-    account,
     loose_bytes,
     loose_unsized,
+    op_accesses,
 )
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.tables import I64, Array, Space
@@ -263,7 +263,7 @@ def _starts(trace: Trace, spans: I64) -> I64:
 
 def _by_row(trace: Trace) -> tuple[I64, I64, I64, I64]:
     """Return accesses, bytes, accesses without bytes, and last span of each row."""
-    n, table = len(trace.buffers), account(trace)
+    n, table = len(trace.buffers), op_accesses(trace)
     row = np.flatnonzero((table.what.buffer >= 0) & table.is_access)
     entry = table.owner[row]
     buffer = table.what.buffer[row].astype(np.int64)

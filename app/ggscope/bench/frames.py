@@ -298,7 +298,7 @@ class Walk(QObject):
         self._stuck.setSingleShot(True)
         self._stuck.setInterval(_STUCK_MS)
         self._stuck.timeout.connect(self._loop.quit)
-        self._started = self._asked = 0.0
+        self._started = self._moved_at = 0.0
         self._shown: object = None
 
     def run(self) -> FrameTimes:
@@ -324,8 +324,8 @@ class Walk(QObject):
         return self._times
 
     def _step(self) -> None:
-        self._asked = time.perf_counter()
-        share = (self._asked - self._started) / self._seconds
+        self._moved_at = time.perf_counter()
+        share = (self._moved_at - self._started) / self._seconds
         if share >= 1:
             self._stuck.stop()
             self._loop.quit()
@@ -335,11 +335,11 @@ class Walk(QObject):
         self._canvas.update()  # also where the range is at its bounds already
 
     def _on_painted(self) -> None:
-        if not self._asked:  # painted for another reason
+        if not self._moved_at:  # painted for another reason
             return
         shown = self._course.shown()
         self._times.n_frames += 1
         if shown != self._shown:
-            self._times.moved_ms.append((time.perf_counter() - self._asked) * 1e3)
-        self._shown, self._asked = shown, 0.0
+            self._times.moved_ms.append((time.perf_counter() - self._moved_at) * 1e3)
+        self._shown, self._moved_at = shown, 0.0
         self._next.start(0)

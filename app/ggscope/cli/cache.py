@@ -78,7 +78,7 @@ def _print(
 
 
 def _print_table(reads: WhatIf, results: list[CacheResult]) -> None:
-    asked = max(reads.curve.bytes_asked, 1)
+    requested = max(reads.curve.bytes_asked, 1)
     head = (
         f"{'page cache':>10}  {'from disk':>10}   share  {'waits':>12}  {'optimum':>10}"
     )
@@ -87,7 +87,8 @@ def _print_table(reads: WhatIf, results: list[CacheResult]) -> None:
     for one in results:
         line = (
             f"{format_bytes(one.capacity):>10}  {format_bytes(one.bytes_read):>10}  "
-            f"{format_share(one.bytes_read / asked):>6}  {format_count(one.misses):>12}"
+            f"{format_share(one.bytes_read / requested):>6}  "
+            f"{format_count(one.misses):>12}"
             f"  {format_bytes(one.best):>10}"
         )
         if one.ahead is not None:

@@ -106,9 +106,9 @@ def _graphics() -> dict[str, str]:
             timeout=_PROBE_SECONDS,
             check=False,
         )
-        answer = json.loads(done.stdout) if done.returncode == 0 else None
+        reply = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return {"OpenGL": f"not known: {type(error).__name__}"}
-    if not isinstance(answer, dict):
+    if not isinstance(reply, dict):
         return {"OpenGL": f"not available (exit code {done.returncode})"}
-    return {str(name): str(text) for name, text in answer.items()}
+    return {str(name): str(text) for name, text in reply.items()}

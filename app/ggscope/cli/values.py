@@ -157,17 +157,17 @@ percent, dpi, thumbnail_size = whole(1, 100), whole(24, 2400), whole(16, 1024)
 
 def length(text: str) -> "Length | None":
     """Return what ``88mm`` says; None for ``auto``."""
-    length: Length | None = _asked(text, "parse_length")
+    length: Length | None = _parsed_style(text, "parse_length")
     return length
 
 
 def font(text: str) -> float | None:
     """Return the points that ``7pt`` says; None for ``auto``."""
-    points: float | None = _asked(text, "parse_font")
+    points: float | None = _parsed_style(text, "parse_font")
     return points
 
 
-def _asked(text: str, parse: str) -> Any:
+def _parsed_style(text: str, parse: str) -> Any:
     """Return `text` parsed by `render.figure_style`; None for ``auto``."""
     from ggscope.errors import ExportError
     from ggscope.render import figure_style

@@ -488,7 +488,7 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         if lane.busy is None:
             continue
         busy = lane.busy / threads.duration
-        least = "≥ " if threads.hidden_idle else ""
+        prefix = "≥ " if threads.hidden_idle else ""
         parts = []
         if lane.wait is not None:
             parts.append(f"waits {format_share(lane.wait / threads.duration)}")
@@ -498,7 +498,7 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
             parts.append("ends are derived")
         yield SummaryLine(
             lane.name,
-            f"{least}{format_share(busy)} busy",
+            f"{prefix}{format_share(busy)} busy",
             ", ".join(parts),
             share=busy,
             target=Target(group=(by, lane.name)),
@@ -533,12 +533,12 @@ def _weights(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
     if weights is None or not weights.n_tokens or not weights.bytes:
         yield _unknown(facts, "weights.bytes_per_token")
     elif weights.per_token is None or weights.rate is None:
-        least = format_bytes(weights.bytes / weights.n_tokens)
+        weight_bytes = format_bytes(weights.bytes / weights.n_tokens)
         bytes_per_token = format_bytes(
             (weights.bytes + weights.unknown) / weights.n_tokens
         )
         yield SummaryLine(
-            "read per token", f"at least {least}", f"at most {bytes_per_token}"
+            "read per token", f"at least {weight_bytes}", f"at most {bytes_per_token}"
         )
     else:
         rate = format_byte_rate(weights.rate, unit, hz)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.op_io import Direction, account
+from ggscope.analysis.reads.op_io import Direction, op_accesses
 from ggscope.errors import ExportError
 from ggscope.exporters.columns import (
     ExportColumn,
@@ -184,7 +184,7 @@ class _AccessColumns:
         self._has_any = is_read and len(accesses.patterns) + len(accesses.loose) > 0
         if not self._has_any:
             return
-        self._account = table = account(trace)
+        self._access_table = table = op_accesses(trace)
         self._sums = {
             "bytes_read": table.known_of(Direction.READ),
             "bytes_written": table.known_of(Direction.WRITE),
@@ -218,7 +218,9 @@ class _AccessColumns:
 
     def _bytes_of(self, name: str, ids: Array) -> I64:
         """Return bytes of spans, with those of accesses that name their span."""
-        sums = self._sums[name][self._account.counted_entries(ids)].astype(np.int64)
+        sums = self._sums[name][self._access_table.counted_entries(ids)].astype(
+            np.int64
+        )
         what, span = self._loose.what, self._loose.span
         kind = {"bytes_read": AccessKind.READ, "bytes_written": AccessKind.WRITE}
         if name in kind and len(span):
@@ -230,7 +232,7 @@ class _AccessColumns:
 
     def _has_bytes(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Return which spans have recorded bytes, bool[n]."""
-        known = self._is_known[self._account.counted_entries(ids)]
+        known = self._is_known[self._access_table.counted_entries(ids)]
         if len(self._loose.span):
             known |= np.isin(ids, self._loose.span)
         return np.asarray(known, np.bool_)

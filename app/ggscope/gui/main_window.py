@@ -470,11 +470,11 @@ class MainWindow(QMainWindow):
         # The first one is taken by Enter: it ends nothing.
         choices = ["Keep running", "Stop program"]
         title = "Close"
-        answer = ask_choice(self, title, text, choices, more)
-        if answer is None:
+        choice = ask_choice(self, title, text, choices, more)
+        if choice is None:
             return False
         for document in running:
-            document.stops_run = answer == 1
+            document.stops_run = choice == 1
         return True
 
     def quit(self) -> None:
@@ -1064,13 +1064,13 @@ class MainWindow(QMainWindow):
             return
         old, self._watched = self._watched, session
         if old is not None:
-            for signal, slot in self._heard(old):
+            for signal, slot in self._session_connections(old):
                 signal.disconnect(slot)
         if session is not None:
-            for signal, slot in self._heard(session):
+            for signal, slot in self._session_connections(session):
                 signal.connect(slot)
 
-    def _heard(self, session: "Session") -> tuple[Connection, ...]:
+    def _session_connections(self, session: "Session") -> tuple[Connection, ...]:
         return (
             (session.trace_changed, self._on_state_changed),
             (session.bookmarks.changed, self._on_state_changed),

@@ -229,8 +229,8 @@ class _Grip(QSplitterHandle):
             )
             painter.setBrush(self.palette().color(role))
             middle = QRectF(self.rect()).center()
-            lies = self.orientation() is Qt.Orientation.Vertical
-            size = QPointF(36, 2.5) if lies else QPointF(2.5, 36)
+            is_horizontal = self.orientation() is Qt.Orientation.Vertical
+            size = QPointF(36, 2.5) if is_horizontal else QPointF(2.5, 36)
             painter.drawRoundedRect(
                 QRectF(middle - size / 2, middle + size / 2), 1.25, 1.25
             )

@@ -168,12 +168,12 @@ def _query(check_cancelled: Callable[[], None], *arguments: str) -> Any:
             stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
         ) as child:  # fmt: skip
             try:
-                answer, errors = _outputs(child, check_cancelled)
+                reply, errors = _outputs(child, check_cancelled)
             except BaseException:
                 child.kill()
                 raise
         if child.returncode == 0:
-            return json.loads(answer)
+            return json.loads(reply)
     except (OSError, ValueError) as error:
         raise LiveError(f"{TOOL} gave no answer: {error}") from error
     lines = errors.decode("utf-8", "replace").strip().splitlines()
@@ -228,8 +228,8 @@ def check(
     more: tuple[str, ...] = ("--cuda",) if records_calls else ()
     more += ("-o", output) if output else ()
     report = _query(check_cancelled, "doctor", target.path, *more)
-    answers = {way["works"] for way in report["doors"]}
-    works = True if True in answers else None if None in answers else False
+    verdicts = {way["works"] for way in report["doors"]}
+    works = True if True in verdicts else None if None in verdicts else False
     why = dict.fromkeys(
         str(way["why"]) for way in report["doors"] if way["works"] is works
     )

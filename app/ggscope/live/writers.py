@@ -47,7 +47,7 @@ class WriterWatch:
         self.state = Writing.UNKNOWN
         self.writer: Process | None = None
         self._find = find
-        self._began = self._looked = self._asked = 0
+        self._began = self._looked = self._checked_at = 0
         self._look: _Look | None = None
 
     def poll(self, now: int, *, is_requested: bool = True) -> None:
@@ -60,8 +60,8 @@ class WriterWatch:
         """
         self._began = self._began or now
         self._take()
-        if self.state is Writing.OPEN and now - self._asked >= _ALIVE_NS:
-            self._asked = now
+        if self.state is Writing.OPEN and now - self._checked_at >= _ALIVE_NS:
+            self._checked_at = now
             assert self.writer is not None
             if not self.writer.is_running:
                 self.state = Writing.GONE

@@ -321,9 +321,9 @@ class Loaded:
 
     def asked(self, ask: Callable[[], _T]) -> _T:
         """Return what it answers within the time limit. Raises PluginError."""
-        answer, changes = run(ask, seconds=limit_seconds())
+        result, changes = run(ask, seconds=limit_seconds())
         self.note_changes(changes)
-        return answer
+        return result
 
     def note_changes(self, changes: Iterable[str]) -> None:
         """Remember what it changed for the whole program."""

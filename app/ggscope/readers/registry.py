@@ -648,10 +648,10 @@ def _check(trace: object) -> None:
 
 def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Trace:
     """Return the trace with a note on each option of partial reading."""
-    asked = {} if context is None else context.options
+    options = {} if context is None else context.options
     notes = []
     for option, whole in ((RANGE_OPTION, ""), (NAMES_OPTION, NAMES_CHOICES[0])):
-        value = asked.get(option, whole)
+        value = options.get(option, whole)
         if value == whole or any(w.code.startswith(option) for w in trace.warnings):
             continue  # not requested, or the reader has a better note
         if option not in trace.info.options:

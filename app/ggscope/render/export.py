@@ -527,14 +527,14 @@ def dated_pdf(content: bytes, stamp: datetime) -> bytes:
 
 def _fixed_time() -> datetime | None:
     """Return the time that SOURCE_DATE_EPOCH asks files to be dated with, or None."""
-    asked = os.environ.get("SOURCE_DATE_EPOCH", "").strip()
-    if not asked:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "").strip()
+    if not epoch:
         return None
     try:
-        return datetime.fromtimestamp(int(asked), UTC)
+        return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise ExportError(
-            f"SOURCE_DATE_EPOCH is {asked!r}; it must be a number of seconds."
+            f"SOURCE_DATE_EPOCH is {epoch!r}; it must be a number of seconds."
         ) from error
 
 

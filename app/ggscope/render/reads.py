@@ -355,8 +355,8 @@ def chart_of_cache(scene: CacheScene) -> ChartScene:
     """Return the chart."""
     curve, theme = scene.what_if.curve, scene.theme
     widest = max(scene.what_if.working_set * 1.08, scene.capacity * 1.02, 1.0)
-    asked = float(max(curve.bytes_asked, 1))
-    unit = 1.0 if scene.in_bytes else asked
+    requested = float(max(curve.bytes_asked, 1))
+    unit = 1.0 if scene.in_bytes else requested
     x, y = _thinned(curve.capacity, curve.bytes_read)
     curves = [Curve(x, y / unit, theme.accent, "LRU", is_step=True, fills=True)]
     if scene.best is not None:
@@ -375,7 +375,7 @@ def chart_of_cache(scene: CacheScene) -> ChartScene:
         read, _ = curve.at(scene.capacity)
         label = f"{format_bytes(scene.capacity)} · {format_bytes(read)} read"
         rules.append(Rule(label, x=float(scene.capacity), color=theme.selection))
-    high = asked / unit
+    high = requested / unit
     return ChartScene(
         scene.width, scene.height, theme,
         Axis(0, widest, "page cache", in_bytes, is_binary=True),

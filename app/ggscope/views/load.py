@@ -104,7 +104,7 @@ class LoadView(PaintedView):
         self._of: Trace | None = None
         self._faults: LoadRows | None = None
         self._cells: tuple[object, LoadCells] | None = None
-        self._asked: object = None
+        self._requested_key: object = None
         self._read = -1
         self._gestures = LoadGestures(self)
         self.controls = ControlRow(self)
@@ -128,11 +128,11 @@ class LoadView(PaintedView):
         self.table.row_opened.connect(self._on_row_opened)
         split = self.split_with(self.table, (3, 1))
         split.setSizes([scaled(900), scaled(460)])
-        self.answer = Label("", self)
-        self.answer.setWordWrap(True)
-        self.answer.setContentsMargins(scaled(10), 0, scaled(10), scaled(4))
+        self.text_label = Label("", self)
+        self.text_label.setWordWrap(True)
+        self.text_label.setContentsMargins(scaled(10), 0, scaled(10), scaled(4))
         self.box.addWidget(self.controls)
-        self.box.addWidget(self.answer)
+        self.box.addWidget(self.text_label)
         self.box.addWidget(split, 1)
         self.set_theme(theme)
         self.connect_until_release(
@@ -155,8 +155,8 @@ class LoadView(PaintedView):
     def forget(self) -> None:
         """Drop what was computed of the trace."""
         self._of = self.load = self._cells = None
-        self.answer.setText("")
-        self._place_answer()
+        self.text_label.setText("")
+        self._place_text()
         self._show_rows()
         self.repaint_picture()
 
@@ -195,12 +195,12 @@ class LoadView(PaintedView):
         self, trace: Trace, result: tuple[Load | None, LoadRows | None] | None
     ) -> None:
         self.load, self._faults = result or (None, None)
-        self._cells, self._asked, self._read = None, None, -1
+        self._cells, self._requested_key, self._read = None, None, -1
         text = ""
         if self.load is not None:
             text = load_text(trace, self.load.facts)
-        self.answer.setText(text)
-        self._place_answer()
+        self.text_label.setText(text)
+        self._place_text()
         self.setAccessibleDescription(text)
         self._show_rows()
         self.repaint_picture()
@@ -247,8 +247,8 @@ class LoadView(PaintedView):
         if len(load.rows) <= _FEW_READS:
             self._cells = key, exact_cells(scene)
             return _with_cells(scene, self._cells[1])
-        if key != self._asked:
-            self._asked = key
+        if key != self._requested_key:
+            self._requested_key = key
             self.run(
                 _CELLS_KEY,
                 partial(_cells_of, scene),
@@ -336,12 +336,12 @@ class LoadView(PaintedView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave the room of the answer to the picture where the pane is low."""
         super().resizeEvent(event)
-        self._place_answer()
+        self._place_text()
 
-    def _place_answer(self) -> None:
-        text = self.answer.text()
+    def _place_text(self) -> None:
+        text = self.text_label.text()
         is_low = self.height() < scaled(_LOW_PX)
-        self.answer.setVisible(bool(text) and not is_low)
+        self.text_label.setVisible(bool(text) and not is_low)
         self.controls.message.setText(text if is_low else "")
 
     def _show_rows(self) -> None:

@@ -72,7 +72,7 @@ _NUMBERS = count()
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _QueryResult:
     """What a query returned, how long it took, and what the trace lacks.
 
     Attributes
@@ -98,7 +98,7 @@ class SqlView(View):
         self._task = f"sql-{next(_NUMBERS)}"
         self._base: SqlDatabase | None = None
         self._of: Trace | None = None
-        self._answer: _Answer | None = None
+        self._answer: _QueryResult | None = None
         self.editor = SqlEditor(self)
         self.editor.setObjectName("sql_editor")
         self.editor.run.connect(self.run_query)
@@ -218,7 +218,7 @@ class SqlView(View):
         if self._plot is not None:
             self._drop_plot()
 
-    def _ask(self, trace: Trace, sql: str, watcher: Watcher) -> _Answer:
+    def _ask(self, trace: Trace, sql: str, watcher: Watcher) -> _QueryResult:
         """Answer a query, on a worker."""
         base = self._base
         if base is None or base.is_closed or self._of is not trace:
@@ -229,14 +229,14 @@ class SqlView(View):
         result = answer(base, sql, MAX_ROWS, partial(watcher.progress, 0, 1))
         is_partial = trace.is_partial or trace.is_running
         seconds = time.monotonic() - began
-        return _Answer(result, seconds, is_partial, trace_limits(trace))
+        return _QueryResult(result, seconds, is_partial, trace_limits(trace))
 
     def _forget(self) -> None:
         base, self._base, self._of = self._base, None, None
         if base is not None:
             base.close()
 
-    def _on_answer(self, answer: _Answer) -> None:
+    def _on_answer(self, answer: _QueryResult) -> None:
         self._answer = answer
         self.stop_button.setEnabled(False)
         result = answer.result

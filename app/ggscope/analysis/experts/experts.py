@@ -17,7 +17,7 @@ from ggscope.analysis.experts.slices import (
     stated_experts,
 )
 from ggscope.analysis.experts.token_order import TokenOrder, token_order
-from ggscope.analysis.reads.op_io import AccessTable, account, loose_bytes
+from ggscope.analysis.reads.op_io import AccessTable, loose_bytes, op_accesses
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import I64, Array, ranges, ranked, taken
@@ -60,7 +60,7 @@ def accessed_experts(trace: Trace, limit: int) -> AccessedExperts:
     Spans that do the same accesses for the same token are counted first, so the
     cost is one look at each span and one at each distinct access and token.
     """
-    table = account(trace)
+    table = op_accesses(trace)
     layer, expert = _experts_of(
         trace, table.what.tensor, table.what.layer, table.what.expert
     )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64, adjacency, leads_back, sorted_by_edges
-from ggscope.analysis.reads.op_io import account, loose_bytes, loose_unsized
+from ggscope.analysis.reads.op_io import loose_bytes, loose_unsized, op_accesses
 from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import Graph, first_node
@@ -140,7 +140,7 @@ def _accesses(trace: Trace, tensor: I64) -> tuple[F64, F64]:
     missing = np.full(len(tensor), np.nan)
     if not n or not (len(table.patterns) or len(table.loose)):
         return missing, missing
-    access_table = account(trace)
+    access_table = op_accesses(trace)
     times = access_table.row_times()
     counts, sizes = _by_tensor(
         access_table.what.tensor,

@@ -1,6 +1,6 @@
 """What accesses touch: ranges of the model file, runtime tensors, or neither.
 
-What is read, and how much, is decided by ``reads.account``; here its rows get their
+What is read, and how much, is decided by ``reads.op_io``; here its rows get their
 place, and one pass over all spans counts how often each row of a heatmap does each.
 """
 
@@ -12,7 +12,12 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FAR, FileMap, access_base
 from ggscope.analysis.heat.rows import RowFinder
-from ggscope.analysis.reads.op_io import AccessTable, Direction, account, loose_bytes
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
+    Direction,
+    loose_bytes,
+    op_accesses,
+)
 from ggscope.analysis.workers import (
     CHUNK_ROWS,
     Watcher,
@@ -199,23 +204,23 @@ def _narrowed_to_experts(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variants:
-    """What the entries of the account touch, and which entry each span is.
+    """What the entries of the `AccessTable` touch, and which entry each span is.
 
     Attributes
     ----------
     column : int[n_spans], `AccessTable.counted_entries`: -1 touches nothing, or is
         counted with another span.
-    touches : one row per row of the account.
+    touches : one row per row of that table.
     """
 
     column: Array
     touches: ByteRanges
-    account: AccessTable
+    access_table: AccessTable
 
 
 def span_variants(trace: Trace, files: FileMap) -> Variants:
     """Return what every span touches, with the chosen experts where known."""
-    table = account(trace)
+    table = op_accesses(trace)
     placed = _placed(
         trace, files, table.what, table.known, table.unknown, table.passed, table.first
     )

@@ -477,7 +477,7 @@ def heat_base(
     counter.run(finder, len(trace.spans), watcher)
     counts = counter.counts(placed)
     n_touches = np.repeat(counter.n_spans, np.diff(span_ranges.first))
-    sums = [_sums(span_ranges, n_touches, variants.account.counts)]
+    sums = [_sums(span_ranges, n_touches, variants.access_table.counts)]
     buffers = [_on_buffer(span_ranges, n_touches)]
     if mask is None and len(trace.accesses.loose):
         loose, its_rows = _loose(trace, files, finder)

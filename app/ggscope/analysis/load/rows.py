@@ -82,7 +82,7 @@ def load_rows(trace: Trace, key: str) -> LoadRows:
     assert trace.storage is not None
     requests = trace.storage.requests
     level = IoLevel(KEYS.index(key))
-    asks = np.isin(requests.kind, _asked(level, trace.storage))
+    asks = np.isin(requests.kind, _read_kinds(level, trace.storage))
     rows = np.flatnonzero((requests.level == level) & asks)
     place = requests.sector[rows]
     return LoadRows(
@@ -101,7 +101,7 @@ def load_rows(trace: Trace, key: str) -> LoadRows:
     )
 
 
-def _asked(level: IoLevel, storage: Storage) -> list[int]:
+def _read_kinds(level: IoLevel, storage: Storage) -> list[int]:
     """Return the kinds that are reads."""
     if level is IoLevel.FAULT:
         return [IoKind.MAJOR_FAULT, IoKind.MINOR_FAULT, IoKind.FAULT]

@@ -212,12 +212,12 @@ def _refined(
     for k in np.flatnonzero(np.diff(edges) > MAX_UNSORTED).tolist():
         low, high = int(edges[k]), int(edges[k + 1])
         inside = values(placed[low:high])
-        least, last = int(inside.min()), int(inside.max())
+        first, last = int(inside.min()), int(inside.max())
         if watcher is not None:
             watcher.progress(high, len(placed))
-        if least == last:
+        if first == last:
             continue
-        coder = linear_coder(least, last)
+        coder = linear_coder(first, last)
         codes = coder.encode(inside)
         del inside
         ids, counts = _by_code(codes, placed[low:high], placed.dtype, None, high - low)

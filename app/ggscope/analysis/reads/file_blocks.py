@@ -158,7 +158,7 @@ def read_sequence(
     bounds = reads.first[touches.first]
     length = np.diff(bounds)
     lost = np.diff(np.concatenate([[0], np.cumsum(reads.is_lost)])[touches.first])
-    per_entry = variants.account.per_entry
+    per_entry = variants.access_table.per_entry
     is_maybe = touches.track == Track.MAYBE
     maybe, passed = per_entry(is_maybe.astype(np.int64)), per_entry(touches.passed)
     open_ = per_entry(np.where(is_maybe, touches.unknown, 0))
@@ -184,7 +184,7 @@ def read_sequence(
     size = np.zeros(len(places), np.int64)
     np.maximum.at(size, reads.unit, reads.bytes)
     # Which rows are read is not stated: of their tensor they may be any.
-    is_row = np.repeat(variants.account.is_rows, np.diff(reads.first))
+    is_row = np.repeat(variants.access_table.is_rows, np.diff(reads.first))
     size[reads.unit[is_row]] = 0
     size = np.where(size > 0, size, places.size)
     follow = np.append(np.arange(1, len(places)), -1) if len(places) else size.copy()

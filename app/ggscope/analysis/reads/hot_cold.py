@@ -22,7 +22,7 @@ from ggscope.analysis.reads.hotness import (
     seeks,
     space_totals,
 )
-from ggscope.analysis.reads.op_io import Direction, account
+from ggscope.analysis.reads.op_io import Direction, op_accesses
 from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64
@@ -138,7 +138,7 @@ def _tables(trace: Trace, reads: Heat) -> list[int]:
 
 def kv_traffic(trace: Trace, time: TimeRange | None = None) -> KvTraffic:
     """Return reads and writes of the KV cache by token."""
-    spans, table = trace.spans, account(trace)
+    spans, table = trace.spans, op_accesses(trace)
     is_kv = is_cache(trace, table)
     values = [
         np.append(table.per_entry(np.where(is_kv, column, 0)), 0)

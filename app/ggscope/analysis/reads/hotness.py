@@ -14,7 +14,12 @@ from ggscope.analysis.completeness.coverage import TraceCoverage
 from ggscope.analysis.heat.byte_ranges import ByteRanges, maybe_units, span_variants
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.reads.file_blocks import ReadSequence, unit_reads
-from ggscope.analysis.reads.op_io import AccessTable, Direction, account, counts_once
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
+    Direction,
+    counts_once,
+    op_accesses,
+)
 from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
@@ -107,7 +112,7 @@ def heat(
     places = file_map(trace) if places is None else places
     spans = trace.spans
     variants = span_variants(trace, places)
-    table, column = variants.account, variants.column
+    table, column = variants.access_table, variants.column
     chosen = column >= 0
     if mask is not None:
         chosen &= mask
@@ -613,7 +618,7 @@ def space_totals(trace: Trace, time: TimeRange | None = None) -> SpaceTotals:
     ----------
     time : only ops that start in it.
     """
-    table = account(trace)
+    table = op_accesses(trace)
     what, times = table.what, table.row_times(_starts_in(trace, time))
     weights = np.asarray(what.space) == Space.FILE
     cache = ~weights & is_cache(trace, table)
@@ -791,7 +796,7 @@ def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowRe
     the whole tensor. Then the ids of the tokens that an op looks up show it, where a
     recording lists them; else only the number of ops is known.
     """
-    table = account(trace)
+    table = op_accesses(trace)
     what = table.what
     times = table.row_times(_starts_in(trace, time)) * table.counts
     mine = what.tensor == tensor

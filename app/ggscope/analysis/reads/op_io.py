@@ -1,4 +1,4 @@
-"""The one account of reading: what ops read and write, how much, and what is unknown.
+"""The accesses of ops: what they read and write, how much, and what is unknown.
 
 A trace lists the sources of its ops. What an op does with them is not in the list: it
 follows from the op's definition (``model.ggml.rules``), from the rows and experts
@@ -48,7 +48,7 @@ _WIDEST = 2
 for each number it gets 32."""
 _MAX_EXPERTS = 1 << 12
 _MAX_KEPT = 1 << 22
-"""Spans of a trace whose account with choices is kept: 4 bytes each."""
+"""Spans of a trace whose accesses with choices are cached: 4 bytes each."""
 Bools = npt.NDArray[np.bool_]
 _NOT_COMPARED = "threads_not_compared"
 """Code of the problem of a trace that says so."""
@@ -229,8 +229,8 @@ def loose_unsized(trace: Trace) -> Bools:
 _with_routing: DerivedCache[Trace, AccessTable] = DerivedCache("accesses with routing")
 
 
-def account(trace: Trace) -> AccessTable:
-    """Return the account of a trace, with the choices of experts as far as known.
+def op_accesses(trace: Trace) -> AccessTable:
+    """Return the accesses of a trace, with the choices of experts as far as known.
 
     Notes
     -----
@@ -265,7 +265,7 @@ def _without_choices(trace: Trace) -> AccessTable:
 def _defined(
     trace: Trace, what: AccessColumns, first: I64, op: I64, column: Array
 ) -> AccessTable:
-    """Return the account of entries, by the definitions of their ops."""
+    """Return the accesses of entries, by the definitions of their ops."""
     owner = np.repeat(np.arange(len(op)), np.diff(first))
     slot = np.arange(len(what)) - first[owner] if len(owner) else first[:0]
     does = _operands(trace, op[owner], slot)
@@ -317,7 +317,7 @@ def _most_written(size: I64, source: I64, rows: I64) -> I64:
 
     Parameters
     ----------
-    source : the row of the account that holds what is written, of each of `rows`.
+    source : the row of the table that holds what is written, of each of `rows`.
     """
     limit = np.where(size[source] > 0, size[source] * _WIDEST, size[rows])
     return np.minimum(size[rows], limit).astype(np.int64)
@@ -347,7 +347,7 @@ def directions_of(trace: Trace, span: int, what: AccessColumns) -> list[Directio
 
 
 def account_of(trace: Trace, span: int) -> AccessTable:
-    """Return the account of one span, its only entry, without a look at the others.
+    """Return the accesses of one span, its only entry, without a look at the others.
 
     Behind the rows of its pattern come those of accesses that name it themselves.
     """
@@ -524,7 +524,7 @@ def _of_rows(
 
 
 def _with_choices(trace: Trace, plain: AccessTable) -> AccessTable:
-    """Return the account with stacks narrowed to the experts that were chosen."""
+    """Return the accesses with stacks narrowed to the experts that were chosen."""
     if not (_layers_of_stacks(trace, plain) >= 0).any():
         return plain
     choices = _Choices.of(trace)

@@ -16,9 +16,9 @@ from ggscope.analysis.links import (
 from ggscope.analysis.reads.op_io import (
     AccessTable,
     Direction,
-    account,
     loose_bytes,
     loose_unsized,
+    op_accesses,
 )
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher, chunks, count_values
@@ -101,7 +101,7 @@ def _of_accesses(
     routed: I64 | None,
     watcher: Watcher | None,
 ) -> Usage:
-    spans, table, loose = trace.spans, account(trace), trace.accesses.loose
+    spans, table, loose = trace.spans, op_accesses(trace), trace.accesses.loose
     hits, loose_hits = touch(table.what) & table.is_access, touch(loose.what)
     times = table.row_times()[hits]
     # Of a stack of experts each of them is one; of a tensor the access counts once.
@@ -172,7 +172,7 @@ def _of_node(
         return seen.usage({})
     seen.add(ids)
     seen.add_time(ids)
-    table = account(trace)
+    table = op_accesses(trace)
     entry_times = count_values(table.counted_entries(ids), len(table))
     times = np.repeat(entry_times, np.diff(table.first))
     sums = _sums(table, times, slice(None))

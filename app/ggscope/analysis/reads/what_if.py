@@ -98,15 +98,15 @@ def miss_curve(unit: Array, size: I64, watcher: Watcher | None = None) -> MissCu
     distance = stack_distances(unit, size, watcher)
     bytes_of = np.asarray(size, np.int64)[unit]
     is_cold = distance < 0
-    asked, cold = int(bytes_of.sum()), int(bytes_of[is_cold].sum())
+    requested, cold = int(bytes_of.sum()), int(bytes_of[is_cold].sum())
     steps, hits, saved = _steps(distance[~is_cold], bytes_of[~is_cold])
     zero = np.zeros(1, np.int64)
     return MissCurve(
         capacity=np.concatenate([zero, steps]),
-        bytes_read=asked - np.concatenate([zero, np.cumsum(saved)]),
+        bytes_read=requested - np.concatenate([zero, np.cumsum(saved)]),
         misses=len(unit) - np.concatenate([zero, np.cumsum(hits)]),
         n_reads=len(unit),
-        bytes_asked=asked,
+        bytes_asked=requested,
         cold_misses=int(np.count_nonzero(is_cold)),
         cold_bytes=cold,
     )

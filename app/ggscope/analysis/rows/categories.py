@@ -7,7 +7,7 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.op_io import account, choosing
+from ggscope.analysis.reads.op_io import choosing, op_accesses
 from ggscope.analysis.workers import chunks, count_codes, count_values, share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.routing import UNKNOWN_MORE
@@ -115,8 +115,8 @@ def family_categories(trace: Trace) -> Categories:
         result = np.where(engine >= 0, engine, family_part(rows))
         if spans.color is None:
             return result
-        asked = spans.color[rows]
-        return np.where(asked != 0, n_fixed + np.searchsorted(hints, asked), result)
+        hinted = spans.color[rows]
+        return np.where(hinted != 0, n_fixed + np.searchsorted(hints, hinted), result)
 
     index = _mapped(n, code, np.uint16)
     return _present("family", index, entries)
@@ -452,7 +452,7 @@ def expert_categories(trace: Trace) -> Categories:
     is not known, or one is named and nobody knows whether there are others, the
     experts are not known.
     """
-    access_table, by_choice = account(trace), choosing(trace)
+    access_table, by_choice = op_accesses(trace), choosing(trace)
     column = access_table.what.expert.astype(np.int64)
     named = column >= 0
     of_entry, n_of_entry = _only(

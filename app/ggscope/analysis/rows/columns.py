@@ -470,10 +470,12 @@ def query_many(
     """
     px = max(len(edges) - 1, 0)
     has_spans = [px > 0 and row.n_spans > 0 for row in rows]
-    asked = list(compress(rows, has_spans))
+    queried = list(compress(rows, has_spans))
     levels = list(compress(n_levels, has_spans))
-    answers = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), levels))
-    return [next(answers) if has else _idle(px) for has in has_spans]
+    results = iter(
+        _kernel_results(queried, np.ascontiguousarray(edges, np.int64), levels)
+    )
+    return [next(results) if has else _idle(px) for has in has_spans]
 
 
 def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, int]]:
@@ -483,16 +485,16 @@ def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, i
     -1 where a row has no waits.
     """
     edges = np.array([low, high], np.int64)
-    asked = [row for row in rows if row.n_spans]
-    if not asked:
+    queried = [row for row in rows if row.n_spans]
+    if not queried:
         return [(0, -1)] * len(rows)
-    covered, waited = _kernel(asked, edges)[3:5]
-    answers = iter(
+    covered, waited = _kernel(queried, edges)[3:5]
+    results = iter(
         (int(covered[at, 0]), -1 if waited is None or row.waits is None
          else int(waited[at, 0]))
-        for at, row in enumerate(asked)
+        for at, row in enumerate(queried)
     )  # fmt: skip
-    return [next(answers) if row.n_spans else (0, -1) for row in rows]
+    return [next(results) if row.n_spans else (0, -1) for row in rows]
 
 
 def add_ticks(rows: Sequence[RowColumns], edges: I64, ticks: I64) -> list[Columns]:
@@ -505,11 +507,13 @@ def add_ticks(rows: Sequence[RowColumns], edges: I64, ticks: I64) -> list[Column
         covers most.
     """
     px = len(edges) - 1
-    asked = [row for row in rows if row.n_spans]
-    if not asked or px < 1:
+    queried = [row for row in rows if row.n_spans]
+    if not queried or px < 1:
         return [_idle(max(px, 0)) for _ in rows]
-    answers = iter(_asked(asked, np.ascontiguousarray(edges, np.int64), (), ticks))
-    return [next(answers) if row.n_spans else _idle(px) for row in rows]
+    results = iter(
+        _kernel_results(queried, np.ascontiguousarray(edges, np.int64), (), ticks)
+    )
+    return [next(results) if row.n_spans else _idle(px) for row in rows]
 
 
 def _kernel(
@@ -531,7 +535,7 @@ def _kernel(
     has_waits = any(row.waits is not None for row in rows)
     waited = np.zeros((n, px), np.int64) if has_waits else None
     busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
-    answered = np.zeros(n, np.int32)
+    is_done = np.zeros(n, np.int32)
     level_at = np.zeros(n + 1, np.int64)
     if n_levels:
         np.cumsum(np.minimum(n_levels, MAX_LEVELS), out=level_at[1:])
@@ -540,12 +544,12 @@ def _kernel(
     library().ggscope_columns(
         (KernelRow * n)(*(row.pointers() for row in rows)), n, edges, px,
         busy, category, count, covered, first, waited, level_at, levels, ticks,
-        answered, scratch, scratch.shape[1], n_threads,
+        is_done, scratch, scratch.shape[1], n_threads,
     )  # fmt: skip
-    return busy, category, count, covered, waited, first, answered, levels, level_at
+    return busy, category, count, covered, waited, first, is_done, levels, level_at
 
 
-def _asked(
+def _kernel_results(
     rows: Sequence[RowColumns],
     edges: I64,
     n_levels: Sequence[int] = (),
@@ -554,8 +558,8 @@ def _asked(
     """Yield the columns of rows that have spans, where there are columns."""
     if not rows or len(edges) < 2:
         return
-    answers = _kernel(rows, edges, n_levels, ticks)
-    busy, category, count, covered, waited, first, answered, levels, level_at = answers
+    results = _kernel(rows, edges, n_levels, ticks)
+    busy, category, count, covered, waited, first, is_done, levels, level_at = results
     px = len(edges) - 1
     table = ColumnTable(
         busy=busy, category=category, count=count, first=first, waited=waited,
@@ -570,7 +574,7 @@ def _asked(
             if n_levels and n_levels[at] else None,
             table, at,
         )  # fmt: skip
-        if not answered[at]:
+        if not is_done[at]:
             row.named(edges, columns)
             if ticks is not None:
                 several = np.flatnonzero((count[at] > 1) & (covered[at] > 0))

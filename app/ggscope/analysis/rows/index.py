@@ -427,17 +427,17 @@ class TraceIndex:
         columns = [self.row_columns(key, by) for key in keys]
         if high <= low:
             return [LaneUse(0.0, None) for _ in keys]
-        asked = [
+        queried = [
             rows[self.work_row(key)]
             for key, rows in zip(keys, columns, strict=True)
             if rows
         ]
-        answers = iter(totals(asked, low, high))
+        results = iter(totals(queried, low, high))
         uses = []
         for rows in columns:
             use = LaneUse(0.0, None)
             if rows:
-                covered, waited = next(answers)
+                covered, waited = next(results)
                 waiting = None if waited < 0 else waited / (high - low)
                 use = LaneUse(covered / (high - low), waiting)
             uses.append(use)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ggscope.analysis.reads.op_io import account
+from ggscope.analysis.reads.op_io import op_accesses
 from ggscope.analysis.reads.shared import op_owners, op_times
 from ggscope.analysis.statistics.grouping import SpanBytes
 from ggscope.model.tables import I64, Quality, quality_of
@@ -39,7 +39,7 @@ def traffic(trace: Trace) -> Amounts:
 
     Not known where not even a part of them is.
     """
-    entries, sizes = account(trace), SpanBytes(trace)
+    entries, sizes = op_accesses(trace), SpanBytes(trace)
 
     def of(rows: slice) -> I64:
         ids = np.arange(rows.start, rows.stop)

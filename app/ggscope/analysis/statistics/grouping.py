@@ -11,10 +11,10 @@ from ggscope.analysis.reads.op_io import (
     AccessTable,
     Choosing,
     Knowledge,
-    account,
     choosing,
     is_repeated,
     loose_bytes,
+    op_accesses,
 )
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, attributed
 from ggscope.analysis.rows.tracks import lanes_where
@@ -120,7 +120,7 @@ class Split:
 
     Attributes
     ----------
-    first : int64[n_entries + 2], spans of entry e of the account have the parts
+    first : int64[n_entries + 2], spans of entry e of the `AccessTable` have the parts
         ``first[e] : first[e + 1]``; the last entry is for spans without one.
     group, known, unknown : int64[m], of each part, with its bytes.
     share : of the parts.
@@ -245,7 +245,7 @@ def grouping(trace: Trace, by: str) -> Grouping:
         if column.of == "strings":
             label = trace.strings.__getitem__
         by_number = _by_number(trace, getattr(s, by), label, none)
-        if by in _OF_CORES and account(trace).n_repeated:
+        if by in _OF_CORES and op_accesses(trace).n_repeated:
             places = getattr(s, by)
             by_number.shares_ops = (
                 places is not None and len(distinct(places[s.op >= 0])) > 1
@@ -282,7 +282,7 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     lanes = trace.lanes
     table = np.where(lanes_grouped_by(lanes, by), np.arange(len(lanes)), -1)
     grouping = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
-    grouping.shares_ops = account(trace).n_repeated > 0
+    grouping.shares_ops = op_accesses(trace).n_repeated > 0
     grouping.is_of_lanes = True
     return grouping
 
@@ -427,9 +427,9 @@ def _by_source(trace: Trace) -> Grouping:
     def source(what: AccessColumns) -> I64:
         return what.space.astype(np.int64)
 
-    table = account(trace)
+    table = op_accesses(trace)
     group = np.where(table.is_access, source(table.what), -1)
-    rows = _AccessRows.of_account(table, group)
+    rows = _AccessRows.of_table(table, group)
     loose = LooseBytes(trace, source(trace.accesses.loose.what))
     labels = [space.word for space in Space]
     split = None
@@ -464,7 +464,7 @@ def _by_expert(trace: Trace) -> Grouping:
     Where experts were chosen from a stack of which nobody says how many it holds, ops
     count with those that were chosen, and the bytes are unknown.
     """
-    table, choices = account(trace), choosing(trace)
+    table, choices = op_accesses(trace), choosing(trace)
     of_tensor = np.append(trace.tensors.expert, -1).astype(np.int64)
 
     def expert_of(what: AccessColumns) -> I64:
@@ -480,7 +480,7 @@ def _by_expert(trace: Trace) -> Grouping:
     )
     is_open = table.is_stack & (table.unknown > 0)
     group = np.where(is_open, n + 1, expert)
-    rows = _AccessRows.of_account(table, np.where(table.is_access, group, -1))
+    rows = _AccessRows.of_table(table, np.where(table.is_access, group, -1))
     share, sizes = _shares(rows.first, rows.known + rows.unknown), SpanBytes(trace)
     names_experts = np.zeros(len(table) + 1, np.bool_)
     names_experts[table.owner[(expert >= 0) & table.is_access]] = True
@@ -578,7 +578,7 @@ class _UnsizedChoices:
 
     choices: Choosing
     names_experts: npt.NDArray[np.bool_]
-    account: AccessTable
+    access_table: AccessTable
     open_group: int
 
     @property
@@ -588,7 +588,9 @@ class _UnsizedChoices:
         if not len(spans) or not len(self.choices.more):
             return False
         is_one = self.choices.choice >= 0
-        return bool((is_one & ~self.names_experts[self.account.entries(spans)]).any())
+        return bool(
+            (is_one & ~self.names_experts[self.access_table.entries(spans)]).any()
+        )
 
     def of(self, ids: Array) -> _Chosen:
         """Return the experts that some spans chose."""
@@ -599,7 +601,7 @@ class _UnsizedChoices:
             return _Chosen(is_one, none, none, none, none)
         at = np.minimum(np.searchsorted(c.spans, ids), len(c.spans) - 1)
         choice = np.where(c.spans[at] == ids, c.choice[at], -1)
-        is_one = (choice >= 0) & ~self.names_experts[self.account.entries(ids)]
+        is_one = (choice >= 0) & ~self.names_experts[self.access_table.entries(ids)]
         places = np.flatnonzero(is_one)
         choice = choice[places]
         listed = c.first[choice + 1] - c.first[choice]
@@ -632,14 +634,14 @@ class _AccessRows:
     group : int64[m], distinct for an entry; known, unknown : int64[m], their bytes.
     """
 
-    account: AccessTable
+    access_table: AccessTable
     first: I64
     group: I64
     known: I64
     unknown: I64
 
     @staticmethod
-    def of_account(table: AccessTable, group: Array) -> "_AccessRows":
+    def of_table(table: AccessTable, group: Array) -> "_AccessRows":
         """Return the distinct groups of each entry; -1 leaves a row out."""
         rows = np.flatnonzero(group >= 0)
         owner, group = table.owner[rows], group[rows].astype(np.int64)
@@ -656,13 +658,13 @@ class _AccessRows:
     def of(self, ids: Array) -> tuple[Array, Array]:
         """Return (positions in `ids`, rows), one entry for each row of each span."""
         counts = np.append(np.diff(self.first), 0)
-        p = self.account.entries(ids)
+        p = self.access_table.entries(ids)
         n = counts[p]
         return np.repeat(np.arange(len(ids)), n), ranges(self.first[p], n)
 
     def sizes(self, ids: Array, span: Array, row: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes of what `of` found; each op's once."""
-        is_own = (self.account.counted_entries(ids) >= 0)[span]
+        is_own = (self.access_table.counted_entries(ids) >= 0)[span]
         return (
             np.where(is_own, self.known[row], 0).astype(np.int64),
             np.where(is_own, self.unknown[row], 0).astype(np.int64),
@@ -714,7 +716,7 @@ class SpanBytes:
 
     Attributes
     ----------
-    column : entry of the account of each span.
+    column : entry of the `AccessTable` of each span.
     per_entry, unknown_per_entry : int64[n_entries + 1], known bytes, and those that
         may be accessed besides; the last one, 0, is for "no accesses".
     is_open : bool[n_entries + 1], whether the bytes of an entry are not all known.
@@ -722,7 +724,7 @@ class SpanBytes:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self._account = table = account(trace)
+        self._access_table = table = op_accesses(trace)
         self.column = table.column
         self.per_entry: I64 = np.append(table.per_entry(table.known), 0)
         self.unknown_per_entry: I64 = np.append(table.per_entry(table.unknown), 0)
@@ -737,7 +739,7 @@ class SpanBytes:
 
     def of(self, ids: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes, int64[len(ids)] each; `ids` ascend."""
-        entry = self._account.counted_entries(ids)
+        entry = self._access_table.counted_entries(ids)
         size: I64 = self.per_entry[entry]
         place, rows = self.loose.of(ids)
         size[place] += self.loose.size[rows]
@@ -745,7 +747,7 @@ class SpanBytes:
 
     def open_of(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Return of which spans the bytes are not all known, bool[len(ids)]."""
-        is_open = self.is_open[self._account.entries(ids)]
+        is_open = self.is_open[self._access_table.entries(ids)]
         place = self.loose.of(ids)[0]
         is_open[place] = self._open_with_loose(ids[place])
         return is_open
@@ -755,9 +757,9 @@ class SpanBytes:
 
         0 for spans whose ops are counted with another span.
         """
-        before = self.is_open[self._account.entries(ids)].astype(np.int64)
+        before = self.is_open[self._access_table.entries(ids)].astype(np.int64)
         change = self._open_with_loose(ids) - before
-        return np.where(is_repeated(self._account.flags[ids]), 0, change)
+        return np.where(is_repeated(self._access_table.flags[ids]), 0, change)
 
     def _open_with_loose(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Tell of spans with loose accesses whether not all of their bytes are known.
@@ -765,6 +767,6 @@ class SpanBytes:
         What a file states itself may be a part of what an op moves; transfers of
         engines are nothing else.
         """
-        entry = self._account.entries(ids)
+        entry = self._access_table.entries(ids)
         is_open = self.is_open[entry] & (entry >= 0)
         return is_open | ~self._is_engine[self._lane[ids]]

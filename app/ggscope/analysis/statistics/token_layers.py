@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.heat.rows import RowFinder
-from ggscope.analysis.reads.op_io import account, is_repeated
+from ggscope.analysis.reads.op_io import is_repeated, op_accesses
 from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Quality, quality_of
 from ggscope.model.tokens import Tokens, tokens_of
@@ -77,7 +77,7 @@ def token_layers(
     step = max(-(-n_layers * len(finder.rows) // _MAX_CELLS), 1)
     n_columns = -(-n_tokens // step) + 1
     sums = np.zeros((4, n_layers * n_columns), np.int64)
-    table = account(trace)
+    table = op_accesses(trace)
     n_bytes_of, unsized_of = (
         np.append(table.per_entry(values), 0) for values in (table.known, table.unsized)
     )

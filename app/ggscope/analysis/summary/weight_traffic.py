@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.reads.op_io import Direction, account
+from ggscope.analysis.reads.op_io import Direction, op_accesses
 from ggscope.analysis.reads.weights import is_weight
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars
 from ggscope.analysis.workers import chunks
@@ -55,7 +55,7 @@ def weight_traffic(trace: Trace, bars: TokenBars) -> WeightTraffic | None:
     tokens = bars.n_tokens[is_generated]
     if spans.phase is None or (tokens < 0).any():
         return None
-    table = account(trace)
+    table = op_accesses(trace)
     is_read = is_weight(trace, table.what) & (table.direction == Direction.READ)
     known = np.append(table.per_entry(np.where(is_read, table.known, 0)), 0)
     unknown = np.append(table.per_entry(np.where(is_read, table.unknown, 0)), 0)

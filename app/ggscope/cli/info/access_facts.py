@@ -22,9 +22,9 @@ def accesses_by_space(trace: Trace) -> dict[str, int]:
     """
     total = np.zeros(len(Space), np.int64)
     if len(trace.accesses.patterns):
-        from ggscope.analysis.reads.op_io import account
+        from ggscope.analysis.reads.op_io import op_accesses
 
-        ops = account(trace)
+        ops = op_accesses(trace)
         np.add.at(total, ops.what.space, ops.row_times() * ops.counts)
     total += count_values(trace.accesses.loose.what.space, len(Space))
     return {SPACE_NAMES[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
@@ -88,9 +88,9 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
     may_have = is_expert.any() or len(trace.routing) or len(trace.accesses.patterns)
     if not (may_have or len(trace.accesses.loose)):
         return None
-    from ggscope.analysis.reads.op_io import account
+    from ggscope.analysis.reads.op_io import op_accesses
 
-    ops = account(trace)
+    ops = op_accesses(trace)
     patterns, loose = ops.what, trace.accesses.loose.what
     in_pattern, in_loose = (
         _is_of_expert(patterns, is_expert),

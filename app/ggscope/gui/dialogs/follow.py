@@ -48,7 +48,7 @@ class ListRequest:
 class ProgramTable(QTableWidget):
     """Running programs, a row each; Enter or a double click takes one."""
 
-    taken = Signal()
+    chosen = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(0, 5, parent)
@@ -122,12 +122,12 @@ class ProgramTable(QTableWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Take the selected program by Enter."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.taken.emit()
+            self.chosen.emit()
         else:
             super().keyPressEvent(event)
 
     def _on_double_click(self, _row: int, _column: int) -> None:
-        self.taken.emit()
+        self.chosen.emit()
 
 
 @guarded
@@ -179,7 +179,7 @@ class FollowDialog(Dialog):
             part.setSizePolicy(policy)
         self._lay_out()
         self.table.itemSelectionChanged.connect(self._show)
-        self.table.taken.connect(self._on_follow)
+        self.table.chosen.connect(self._on_follow)
         self._timer = QTimer(self, interval=REFRESH_MS)
         self._timer.timeout.connect(self._look)
         self._timer.start()

@@ -435,8 +435,8 @@ class WindowDialogs(QObject):
             f"Save {n_selected} selected",
         )
         title = "Save table"
-        answer = ask_choice(self._window, title, text, choices, table.what)
-        return None if answer is None else (table, table.selected)[answer]
+        choice = ask_choice(self._window, title, text, choices, table.what)
+        return None if choice is None else (table, table.selected)[choice]
 
     def save_report(self) -> None:
         """Ask for a name and write a page about the files that are open."""

@@ -286,8 +286,8 @@ class FileRow(QPushButton):
         self.setEnabled(not self.is_missing)
         if self.is_missing:
             path = next(p for p in recent_paths(entry) if not os.path.exists(p))
-        gone = f"{path} no longer exists"
-        set_tip(self, gone if self.is_missing else entry)
+        missing_text = f"{path} no longer exists"
+        set_tip(self, missing_text if self.is_missing else entry)
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         name = ElidedLabel(self, recent_title(entry), mode=Qt.TextElideMode.ElideMiddle)

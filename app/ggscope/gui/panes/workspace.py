@@ -136,7 +136,7 @@ class Workspace(QWidget):
         self._root: QSplitter | None = None
         self._placed: dict[int, str] = {}
         self._leaves_out_tabs = False
-        self._asked: set[str] = set()
+        self._opened_by_hand: set[str] = set()
         self._active: ViewHost | None = None
         self._used: ViewHost | None = None
         self._full: ViewHost | None = None
@@ -265,7 +265,7 @@ class Workspace(QWidget):
 
     def _put(self, view_id: str, place: int) -> None:
         """Show a view in a place, even one that has nothing to show."""
-        self._asked.add(view_id)
+        self._opened_by_hand.add(view_id)
         self.dock_view(view_id)
         if not self._change(
             cells=with_view(self._layout, self._placed, place, view_id)
@@ -327,7 +327,7 @@ class Workspace(QWidget):
                 self._focus_cell(host)
                 return
         if self._needs_data(view_id):
-            self._asked.add(view_id)
+            self._opened_by_hand.add(view_id)
             self._apply_tabs()
         if self._drawer_is_needed():
             self.drawer.show_tab(view_id)
@@ -358,7 +358,7 @@ class Workspace(QWidget):
             self.drawer.front.setFocus()
         else:
             self.leave_full_screen()
-            self._asked.add(view_id)
+            self._opened_by_hand.add(view_id)
             self._refresh_cells()  # it may have a place that it had left to others
             if view_id not in self._hosts:
                 active = self.active_cell
@@ -566,7 +566,7 @@ class Workspace(QWidget):
 
     def _has_data(self, view_id: str) -> bool:
         """Return whether a view has anything to show, or was asked for all the same."""
-        if view_id in self._asked:
+        if view_id in self._opened_by_hand:
             return True
         trace, better = self._session.trace, BETTER.get(view_id)
         if better is not None and trace is not None and entry(better).has_data(trace):
@@ -909,7 +909,7 @@ class Workspace(QWidget):
 
     def _has_no_tab(self, view_id: str) -> bool:
         """Return whether a view is not for this tab, or for traces of another kind."""
-        if self._needs_data(view_id) and view_id not in self._asked:
+        if self._needs_data(view_id) and view_id not in self._opened_by_hand:
             return self._is_empty(view_id)
         return self._is_of_no_run(view_id)
 

@@ -373,12 +373,14 @@ def _add_amplification(
     Direct reads are of whole blocks, so that more is read than the engine asks for.
     Rows that lack one of the two numbers count in neither.
     """
-    asked, read = _whole(columns, "req_bytes"), _whole(columns, "read_bytes")
-    known = (asked > 0) & (read >= 0) & (asked < _MAX_BYTES) & (read < _MAX_BYTES)
+    requested, read = _whole(columns, "req_bytes"), _whole(columns, "read_bytes")
+    known = (
+        (requested > 0) & (read >= 0) & (requested < _MAX_BYTES) & (read < _MAX_BYTES)
+    )
     if not known.any():
         return {}
     sums = np.zeros((2, len(begin)), np.float64)
-    for total, values in zip(sums, (asked, read), strict=True):
+    for total, values in zip(sums, (requested, read), strict=True):
         np.add.at(total, number[known], values[known].astype(np.float64))
     of_pass = sums[0] > 0
     time, (of_asked, of_read) = begin[of_pass], sums[:, of_pass]

@@ -177,9 +177,11 @@ def _layer_facts(head: bytes) -> dict[str, str]:
     if not layers:
         return {}
     _, expert, dense = ([int(n) for n in sizes] for sizes in zip(*layers, strict=True))
-    least, largest = format_bytes(min(expert)), format_bytes(max(expert))
+    smallest, largest = format_bytes(min(expert)), format_bytes(max(expert))
     return {
-        "bytes_of_an_expert": least if least == largest else f"{least} to {largest}",
+        "bytes_of_an_expert": smallest
+        if smallest == largest
+        else f"{smallest} to {largest}",
         "dense_bytes": f"{format_bytes(sum(dense))} in {format_count(len(dense))} "
         "layers",
     }

@@ -101,9 +101,9 @@ class Clocks:
         _, at, other = np.intersect1d(
             self._snapshot[of_source], self._snapshot[of_target], return_indices=True
         )
-        shown, meant = self._time[of_source][at], self._time[of_target][other]
+        shown, target_times = self._time[of_source][at], self._time[of_target][other]
         order = np.argsort(shown, kind="stable")
-        return shown[order], meant[order]
+        return shown[order], target_times[order]
 
     def _path(self, clock: int) -> list[int] | None:
         """Return the clocks from one to that of the trace; None where none leads."""
@@ -147,10 +147,10 @@ class Clocks:
                 continue
             values = result[rows]
             for source, target in pairwise(path):
-                shown, meant = self._between(source, target)
+                shown, target_times = self._between(source, target)
                 place = np.searchsorted(shown, values, side="right") - 1
                 place = np.maximum(place, 0)
-                values = values + (meant - shown)[place]
+                values = values + (target_times - shown)[place]
             result[rows] = values
             is_known[rows] &= (values >= 0) & (values < _FARTHEST)
         return Converted(result, is_known)

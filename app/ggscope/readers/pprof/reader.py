@@ -70,7 +70,7 @@ class PprofReader:
         """
         from ggscope.readers.memory import available_bytes
 
-        asked = INFO.option_values(context.options)[WEIGHTS]
+        weights = INFO.option_values(context.options)[WEIGHTS]
         context.progress(0, source.size)
         max_bytes = max(min(available_bytes() // _BYTES_PER_BYTE, MAX_BYTES), 0) + 1
         packed = source.read(0, min(source.size, max_bytes))
@@ -102,7 +102,7 @@ class PprofReader:
                 hint="Is this a profile of pprof?",
             )
         builder = TraceBuilder()
-        _Profile(builder, message, source.size).add(asked, context)
+        _Profile(builder, message, source.size).add(weights, context)
         _warn_of_cut(builder, message, is_whole=is_whole)
         n = len(message.samples)
         note_change(builder, source.change(), f"{n:,} samples", source.size)
@@ -172,10 +172,10 @@ class _Profile:
         self._frames: dict[int, tuple[int, ...]] = {}
         self._missing: set[int] = set()
 
-    def add(self, asked: str, context: ReadContext) -> None:
+    def add(self, weights: str, context: ReadContext) -> None:
         """Add lanes, spans and records, and say what is left out."""
         builder, message = self._builder, self._message
-        types, unit, factors = self._types(asked)
+        types, unit, factors = self._types(weights)
         builder.clock = Clock(unit, is_weight=True)
         node = self._nodes(context)
         stacks = self._made.stacks()
@@ -218,7 +218,7 @@ class _Profile:
                 count=len(self._missing),
             )
 
-    def _types(self, asked: str) -> tuple[list[int], Unit, list[int]]:
+    def _types(self, weights: str) -> tuple[list[int], Unit, list[int]]:
         """Return the types of values with one kind of unit, that unit, and factors."""
         message = self._message
         names = [message.text(kind) for kind, _ in message.types]
@@ -226,7 +226,7 @@ class _Profile:
         kinds = [kind_of(unit) for unit, _ in units]
         usual = message.text(message.default_type)
         last = names.index(usual) if usual in names else len(names) - 1
-        kind = asked if asked in kinds else kinds[last]
+        kind = weights if weights in kinds else kinds[last]
         chosen = [i for i, one in enumerate(kinds) if one == kind]
         others = Counter(one for one in kinds if one != kind)
         if others:

@@ -87,7 +87,7 @@ class SpeedscopeReader:
         ReadError
             If an option is invalid.
         """
-        asked = INFO.option_values(context.options)[WEIGHTS]
+        weights = INFO.option_values(context.options)[WEIGHTS]
         builder = TraceBuilder()
         file = ProfileWalk(source, context, builder).run()
         shown = [p for p in file.profiles if p.n_samples or p.events]
@@ -99,7 +99,7 @@ class SpeedscopeReader:
                 "no profile has a sample or an event.",
                 hint="Is this a file of speedscope?",
             )
-        chosen = _chosen(builder, file, shown, asked)
+        chosen = _chosen(builder, file, shown, weights)
         _Profiles(builder, file, chosen, _Progress(context, source.size)).add()
         note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
         about = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
@@ -130,7 +130,7 @@ def _counts(file: ProfileFile) -> dict[str, int]:
 
 
 def _chosen(
-    builder: TraceBuilder, file: ProfileFile, shown: list[Profile], asked: str
+    builder: TraceBuilder, file: ProfileFile, shown: list[Profile], weights: str
 ) -> list[Profile]:
     """Return the profiles of one kind of unit: asked for, else of the active one."""
     kinds = [kind_of(unit_of(p.text("unit"))[0]) for p in shown]
@@ -139,7 +139,7 @@ def _chosen(
     if isinstance(active, int) and 0 <= active < len(file.profiles):
         is_active = [p is file.profiles[active] for p in shown]
         first = is_active.index(True) if any(is_active) else 0
-    kind = asked if asked in kinds else kinds[first]
+    kind = weights if weights in kinds else kinds[first]
     others = Counter(k for k in kinds if k != kind)
     if others:
         counts = ", ".join(f"{n:,} in {name}" for name, n in others.items())

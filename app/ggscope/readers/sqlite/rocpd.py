@@ -305,9 +305,9 @@ class _TableSet:
             )
 
 
-def _looked_up(ids: I64, values: I64, asked: I64) -> I64:
+def _looked_up(ids: I64, values: I64, keys: I64) -> I64:
     """Return the values of ids, which ascend; `NONE` where an id is not there."""
     if not len(ids):
-        return np.full(len(asked), NONE)
-    at = np.minimum(np.searchsorted(ids, asked), len(ids) - 1)
-    return np.where(ids[at] == asked, values[at], NONE)
+        return np.full(len(keys), NONE)
+    at = np.minimum(np.searchsorted(ids, keys), len(ids) - 1)
+    return np.where(ids[at] == keys, values[at], NONE)

@@ -212,7 +212,7 @@ def _lines(table: LineTable, letters: _Letters) -> IoLines:
 def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Letters]:
     """Return the rows of a block of lines, and how many there are of each kind."""
     block, letters = LineTable(_FORM), _Letters()
-    asked = IoLayout(
+    kernel_layout = IoLayout(
         forms=layout.forms,
         n_before=len(layout.before),
         n_behind=len(layout.behind),
@@ -222,8 +222,8 @@ def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Lette
 
     def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
         n: int = library().ggscope_scan_storage(
-            rest, len(rest), int(is_last), capacity, asked, IoRows(**columns), texts,
-            tally,
+            rest, len(rest), int(is_last), capacity, kernel_layout,
+            IoRows(**columns), texts, tally,
         )  # fmt: skip
         return n
 

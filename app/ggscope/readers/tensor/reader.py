@@ -192,7 +192,7 @@ class _Lateness:
 
     def __init__(self) -> None:
         self.latest = 0
-        self.most = 0
+        self.max_ahead = 0
         self._n = 0
 
     def add(self, stamps: I64, chunked: ChunkedOps) -> None:
@@ -200,7 +200,7 @@ class _Lateness:
         for chunk in chunked.slices(len(stamps), self._n):
             part = stamps[chunk]
             ahead = np.maximum(np.maximum.accumulate(part), self.latest)
-            self.most = max(self.most, int((ahead - part).max()))
+            self.max_ahead = max(self.max_ahead, int((ahead - part).max()))
             self.latest = int(ahead[-1])
         self._n = len(stamps)
 
@@ -224,7 +224,7 @@ class EarlyTraces:
         self.scheduler = SnapshotScheduler(
             FIRST_S,
             short_s=SHORT_S,
-            most=MOST,
+            max_ahead=MOST,
             growth=GROWTH,
             largest_share=_LARGEST_SHARE,
             cost_share=_COST_SHARE,
@@ -256,7 +256,7 @@ class EarlyTraces:
         draft = make_draft(
             self._file, scan.tally, threads, columns, rows, strings, chunked
         )
-        until = self._lateness.latest - self._lateness.most
+        until = self._lateness.latest - self._lateness.max_ahead
         ahead = sample.earliest_from(scan.next_record)
         if ahead is not None:
             until = min(until, ahead)

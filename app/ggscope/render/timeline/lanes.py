@@ -104,8 +104,8 @@ class LanesDraft:
     def _columns_of(self, rows: Sequence[RowColumns]) -> list[Columns]:
         """Return the columns of the view of some rows, with levels or without."""
         known = {row: columns for (row, _), columns in self._query([]).items()}
-        answers = self._query([(row, 0) for row in rows if row not in known])
-        return [known[row] if row in known else answers[row, 0] for row in rows]
+        results = self._query([(row, 0) for row in rows if row not in known])
+        return [known[row] if row in known else results[row, 0] for row in rows]
 
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
@@ -229,8 +229,8 @@ class LanesDraft:
             views.pop(old_view, None)
         new = [row for row in rows if row not in cached]
         columns = [row for row, _ in new]
-        answers = query_many(columns, time.edges, [n for _, n in new])
-        cached.update(zip(new, answers, strict=True))
+        results = query_many(columns, time.edges, [n for _, n in new])
+        cached.update(zip(new, results, strict=True))
         return cached
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:

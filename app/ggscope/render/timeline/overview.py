@@ -159,7 +159,7 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         return _skyline_of_many(scene, time, index.lanes.lane_id[chosen])
     lanes = [index.lanes[i] for i in chosen.tolist()]
     n = time.n_columns
-    total, most, waiting = np.zeros((3, n))
+    total, busiest, waiting = np.zeros((3, n))
     category = np.full(n, -1, np.int32)
     touched = np.zeros(n, np.bool_)
     rows: list[RowColumns] = []
@@ -182,9 +182,9 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         total += picture.busy
         waiting += waiting_share(picture, time.edges)
         held = picture.count > 0
-        better = (picture.busy > most) | (held & ~touched)
+        better = (picture.busy > busiest) | (held & ~touched)
         touched |= held
-        most[better] = picture.busy[better]
+        busiest[better] = picture.busy[better]
         category[better] = picture.category[better]
     n_lanes = max(len(lanes), 1)
     total, waiting = total / n_lanes, waiting / n_lanes
@@ -251,8 +251,8 @@ def _bars(
         pixels[is_wait] = with_alpha(wait_color(theme), _WAIT_STRENGTH)
     # However short the spans of a column are, its foot is seen.
     level = np.arange(n_rows, 0, -1)[:, None]
-    least = np.where(_alone(sky.touched, scene.scale), _FOOT_PX, 1.0) * scene.scale
-    is_foot = (level <= np.rint(least)) & sky.touched & ~is_work
+    min_level = np.where(_alone(sky.touched, scene.scale), _FOOT_PX, 1.0) * scene.scale
+    is_foot = (level <= np.rint(min_level)) & sky.touched & ~is_work
     pixels = np.where(is_foot, foot_colors(colors, theme)[sky.category], pixels)
     y0 = (top + np.arange(n_rows) / scene.scale).astype(np.float32)
     y1 = (top + np.arange(1, n_rows + 1) / scene.scale).astype(np.float32)

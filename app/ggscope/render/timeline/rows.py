@@ -472,18 +472,18 @@ class RowsDraft:
             tone=idle_color(self._theme),
         )
         step = 2 if has_feet else 1
-        for i, (answer, row) in enumerate(zip(columns, rows, strict=True)):
+        for i, (row_columns, row) in enumerate(zip(columns, rows, strict=True)):
             if row.style is RowStyle.TOKEN and has_feet:
-                texels[step * i : step * i + step] = self._token_texels(answer)
+                texels[step * i : step * i + step] = self._token_texels(row_columns)
             if row.style is not RowStyle.PHASE or hues[i]:
                 continue
-            phase = self._phase_of(answer.longest)
+            phase = self._phase_of(row_columns.longest)
             texels[step * i] = column_pixels(
-                answer.busy, answer.count, self._phases[phase], strength
+                row_columns.busy, row_columns.count, self._phases[phase], strength
             )
             if has_feet:
                 feet_of = self._foot_phases[phase]
-                texels[step * i + 1] = foot_pixels(answer.count, feet_of)
+                texels[step * i + 1] = foot_pixels(row_columns.count, feet_of)
         return texels
 
     def _token_texels(self, columns: Columns) -> U32:
@@ -513,9 +513,9 @@ class RowsDraft:
         the union of several threads need no exception: what a span is hidden
         behind does not belong to its run.
         """
-        n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
+        n, min_px = self._time.n_columns, WIDE_PX * self._time.scale - 1
         columns = [row.shown for row in self._rows]
-        runs = filled_runs(columns, np.arange(len(columns)), max(ceil(least), 1))
+        runs = filled_runs(columns, np.arange(len(columns)), max(ceil(min_px), 1))
         return WideSpans(
             runs.owner,
             runs.row,

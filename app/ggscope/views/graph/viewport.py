@@ -145,7 +145,7 @@ class Camera:
         box: tuple[float, float, float, float],
         width: float,
         height: float,
-        least: float,
+        min_zoom: float,
     ) -> None:
         """Move a box (x0, y0, x1, y1) into the picture, as little as need be.
 
@@ -156,7 +156,7 @@ class Camera:
         space = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
         fitting = min(space[0] / max(x1 - x0, 1.0), space[1] / max(y1 - y0, 1.0))
         if fitting < self.zoom:
-            zoom = min(max(fitting, least), self.zoom)
+            zoom = min(max(fitting, min_zoom), self.zoom)
             # What is at the box's corner stays where it is.
             self.x = x0 - (x0 - self.x) * self.zoom / zoom
             self.y = y0 - (y0 - self.y) * self.zoom / zoom

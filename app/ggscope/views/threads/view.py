@@ -74,7 +74,7 @@ class ThreadsView(View):
         """By the id of the section; what is not there was not counted yet."""
         self.window_ticks = WINDOW
         self._task = f"threads-{next(_NUMBERS)}"
-        self._asked: tuple[str, object] | None = None
+        self._requested: tuple[str, object] | None = None
         self._own_mark: MarkedRange | None = None
         self._scope_of_list: Scope | None = None
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
@@ -175,7 +175,7 @@ class ThreadsView(View):
 
     def _on_trace_changed(self, change: TraceChange) -> None:
         self.session.tasks.cancel(self._task)
-        self._asked = None
+        self._requested = None
         if change not in (TraceChange.GREW, TraceChange.APPENDED):
             self._own_mark = None
             self.shown.clear()
@@ -191,7 +191,7 @@ class ThreadsView(View):
 
     def _on_scope_changed(self, _: object) -> None:
         query = self.query()
-        if query is not None and (self.section.id, query.key) != self._asked:
+        if query is not None and (self.section.id, query.key) != self._requested:
             self._count_soon()
 
     def _on_tab(self, _: int, is_down: bool) -> None:
@@ -254,13 +254,13 @@ class ThreadsView(View):
         query, section = self.query(), self.section
         if query is None or query.trace.is_partial:
             return
-        if (asked := (section.id, query.key)) == self._asked:
+        if (requested := (section.id, query.key)) == self._requested:
             return
         known = self.shown.get(section.id)
         if known is not None and known.query.is_same(query):
             self.session.tasks.cancel(self._task)  # another range was asked for
             return
-        self._asked = asked
+        self._requested = requested
         self.session.tasks.run(
             self._task,
             partial(section.contents, query),
@@ -271,16 +271,16 @@ class ThreadsView(View):
         )
 
     def _on_cancelled(self) -> None:
-        self._asked = None
+        self._requested = None
 
     def _on_failed(self, failure: TaskFailure) -> None:
-        self._asked = None
+        self._requested = None
         self.session.problem_reported.emit(failure.message)
 
     # -- showing -----------------------------------------------------------
 
     def _on_contents(self, section: Section, query: Query, contents: Contents) -> None:
-        self._asked = None
+        self._requested = None
         self.shown[section.id] = Shown(query, contents)
         table, n = self.tables[section.id], len(contents.rows)
         table.rows.set_headings(contents.headings)

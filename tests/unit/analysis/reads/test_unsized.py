@@ -13,7 +13,7 @@ from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.model_tree import tensor_reads
 from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import heat, space_totals
-from ggscope.analysis.reads.op_io import account
+from ggscope.analysis.reads.op_io import op_accesses
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.statistics.token_layers import token_layers
@@ -43,7 +43,7 @@ def trace(request) -> Trace:
 
 def plain_counts(trace: Trace) -> dict[str, np.ndarray]:
     """Return accesses without bytes by tensor and by space, span by span."""
-    table = account(trace)
+    table = op_accesses(trace)
     by_tensor = np.zeros(len(trace.tensors), np.int64)
     in_all = 0
     for span in range(len(trace.spans)):
@@ -95,7 +95,7 @@ def test_recorded_sizes_leave_all_as_it_was():
     trace = llama_like_trace(tokens=3, layers=2)
 
     assert not heat(trace).unsized.any()
-    assert not account(trace).unsized.any()
+    assert not op_accesses(trace).unsized.any()
     assert not token_layers(trace).unsized.any()
 
 

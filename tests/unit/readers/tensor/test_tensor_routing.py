@@ -9,7 +9,7 @@ import pytest
 
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.completeness.expected import completeness
-from ggscope.analysis.reads.op_io import account
+from ggscope.analysis.reads.op_io import op_accesses
 from ggscope.analysis.sessions.concatenate import concatenate
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.descriptions.completeness import completeness_text
@@ -496,7 +496,7 @@ def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> 
     parts = listed_passes([1] * 12)
 
     trace = read(tmp_path, b"".join(parts))
-    access_table = account(trace)
+    access_table = op_accesses(trace)
     of_experts = access_table.what.expert >= 0
 
     assert trace.routing.n_experts == N_EXPERTS
@@ -525,7 +525,7 @@ def test_stack_whose_name_is_cut_is_one_all_the_same(tmp_path: Path, layer: int)
         if r.op == 30
     ]
 
-    access_table = account(read(tmp_path, encode(parts, "256")))
+    access_table = op_accesses(read(tmp_path, encode(parts, "256")))
 
     assert access_table.is_stack[access_table.what.tensor == 0].all()
     assert not access_table.known[access_table.is_stack].any()
