@@ -50,7 +50,7 @@ async function opened(app, data, name) {
 
 
 class Server:
-    """Serves the viewer, a page and traces; hears what the page answers.
+    """Serves the viewer, a page and traces; receives what the page sends.
 
     Parameters
     ----------

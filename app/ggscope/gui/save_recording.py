@@ -42,7 +42,7 @@ class SaveRequest:
 
 @dataclass(frozen=True, slots=True)
 class SaveRecordingRequest:
-    """Write what was heard so far of a program that may go on, on a worker."""
+    """Write what was received so far from a program that may go on, on a worker."""
 
     recording: RecordingLocation
     target: Path

@@ -828,8 +828,8 @@ class Trace:
         `OTHER_FILES`, `RUNNING`.
     read_until : while "spans" are pending, the tick up to which all spans are
         known; the extent already reaches to the end of the file where the reader
-        could look there. Of a program that runs, the tick up to which it was heard.
-        None once every span is known.
+        could look there. Of a running program, the tick up to which records were
+        received. None once every span is known.
     generation : grows with every snapshot of the same file.
     models : model files that ``tensors.file`` refers to.
     routing : choices of experts, where recorded.
@@ -851,7 +851,7 @@ class Trace:
     backend_ops : which backend ran which op, as ggml lists it itself; or None.
     storage : requests to storage and the files they are of, or None.
     open_spans : spans of a running program that have begun and not ended; they have
-        no id yet, and their end is the tick up to which the program was heard.
+        no id yet, and their end is the tick up to which records were received.
     """
 
     info: TraceInfo

@@ -87,7 +87,7 @@ class DisplayOptions(QObject):
             self.overlays_changed.emit()
 
     def set_shows_critical_path(self, shows: bool) -> None:
-        """Light the critical path of the selected span's token, or leave it out."""
+        """Highlight the critical path of the selected span's token, or leave it out."""
         if shows != self.shows_critical_path:
             self.shows_critical_path = shows
             self.overlays_changed.emit()

@@ -15,7 +15,7 @@ class SelectionModel(QObject):
     Signals
     -------
     changed(Selection) : something else is selected.
-    settled(Selection) : everybody has heard of `changed`, and nobody selected
+    settled(Selection) : all receivers of `changed` have run, and none selected
         something else meanwhile.
     reveal_requested(int) : span id to show, by time and lane.
     """

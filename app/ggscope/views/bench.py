@@ -429,7 +429,7 @@ class BenchView(PaintedView):
         return None if scene is None else place_at(scene, x, y)
 
     def point_to(self, place: tuple[int, int] | None) -> None:
-        """Light the point under the mouse, None for none."""
+        """Highlight the point under the mouse, None for none."""
         if place != self._hover:
             self._hover = place
             self.repaint_picture()

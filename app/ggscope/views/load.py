@@ -334,7 +334,7 @@ class LoadView(PaintedView):
     # -- table -----------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the room of the answer to the picture where the pane is low."""
+        """Hide the text in a low pane, so that the picture fits."""
         super().resizeEvent(event)
         self._place_text()
 

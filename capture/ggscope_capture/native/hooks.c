@@ -1,4 +1,4 @@
-// Every door into a program, and what stands in the place of ggml's functions there.
+// Every way into a program, and the hooks that replace ggml's functions there.
 //
 // A few of them are exported under ggml's own names: with LD_PRELOAD the loader binds
 // objects that come later to these, and the first call looks through what is loaded.

@@ -287,7 +287,7 @@ class UntouchedBytes:
     n_cut, cut_size : likewise, those that an op may read as a source for which its
         record has no room.
     is_listed : whether a model file or a map lists what there is; else a tensor
-        that is never touched is never heard of.
+        that is never touched does not appear.
     coverage : what the trace leaves out. Where that may hide reads, `n_cold` units
         have no read in the trace, and whether the program read them is not known.
     """

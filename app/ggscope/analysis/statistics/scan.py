@@ -33,7 +33,7 @@ _MAX_COUNTERS = 1 << 23
 _MIN_COUNTERS, _COUNTERS_PER_SPAN = 1 << 16, 8
 _MAX_MANTISSA = 8
 _CALL_ROWS = 1 << 19
-"""Spans of one call, about 3 ms: how soon a cancel is heard."""
+"""Spans of one call, about 3 ms: how soon a cancel takes effect."""
 _SORT_ROWS = 1 << 18
 _MAX_OPEN = 1 << 22
 """Spans that are open at once in one lane; 24 bytes each where there are so many."""
@@ -674,7 +674,7 @@ class _Scan:
         return low, high
 
     def _last(self, work: Callable[[int, slice], None], pieces: list[slice]) -> None:
-        """Share out work of which the watcher hears that all is but done."""
+        """Share out work for which the watcher reports nearly all done."""
         whole = 2 * self._total
         share_out(work, pieces, self._watcher, done=whole, total=whole)
 

@@ -347,7 +347,7 @@ class FilterPopup(QFrame):
             self._on_edited(self.edit.text())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Take a completion by Enter or Tab, before the line hears of the key.
+        """Take a completion by Enter or Tab, before the line gets the key.
 
         Tab takes the first one where none is chosen; Enter adds what is typed then.
         """

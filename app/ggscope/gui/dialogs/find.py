@@ -68,7 +68,7 @@ class FindLine(QFrame):
             self._begin = self.places[self.at].selectionStart()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Let Enter step and Esc end the search, before the dialog hears them."""
+        """Let Enter step and Esc end the search, before the dialog gets them."""
         kind = event.type()
         if kind in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             set_property(self, "focused", kind is QEvent.Type.FocusIn)

@@ -550,7 +550,7 @@ def unknown_range(trace: Trace) -> TimeRange | None:
     """
     until = trace.read_until
     if until is None or until >= trace.extent.end or trace.is_running:
-        return None  # of a program that runs each lane ends where it was heard last
+        return None  # of a program that runs each lane ends at its last record
     return TimeRange(max(until, trace.extent.start), trace.extent.end)
 
 

@@ -265,7 +265,7 @@ class GlCanvas(QOpenGLWidget):
         """Free the GL objects while the context still lives, and draw no more.
 
         All canvases of a window share their objects: what is not freed here stays on
-        the card until the window goes. A widget that is being deleted hears no more of
+        the card until the window goes. A widget that is being deleted gets no more of
         its context.
         """
         self._failed = True

@@ -32,7 +32,7 @@ _MARK = "_ggscope_is_guarded"
 _EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize}
 """What an override returns to Qt in place of the value it could not make."""
 Connection = tuple[Any, Callable[..., object]]
-"""A signal, and the slot that hears it."""
+"""A signal, and the slot connected to it."""
 
 
 def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:

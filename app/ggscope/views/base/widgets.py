@@ -487,7 +487,7 @@ class ControlRow(QWidget):
         tip: str,
         changed: Callable[[], object],
     ) -> QComboBox:
-        """Add a choice of (words, value) after a label; `changed` hears of it."""
+        """Add a choice of (words, value) after a label; `changed` is called."""
         self._add_label(label)
         box = combo_box(self._panel, label or tip, items, tip=tip)
         # Its width follows the font: by default it is that of the first showing.
@@ -499,7 +499,7 @@ class ControlRow(QWidget):
     def set_choices(self, box: QComboBox, items: Sequence[tuple[str, object]]) -> None:
         """Offer other (words, value) in a choice, which stays at its value if it can.
 
-        Nobody hears of it.
+        Without a signal.
         """
         value = box.currentData()
         with QSignalBlocker(box):

@@ -167,7 +167,7 @@ class StepsPane(PaintedView):
         return waterfall.steps[row - 1]
 
     def point_at(self, row: int) -> None:
-        """Light a row, -1 for none."""
+        """Highlight a row, -1 for none."""
         if row != self._hover:
             self._hover = row
             self.repaint_picture()
@@ -242,7 +242,7 @@ class StepsPane(PaintedView):
         return self._gestures.handle(event)
 
     def press_key(self, event: QKeyEvent) -> None:
-        """Go from row to row by arrows, light a step's spans by Enter."""
+        """Go from row to row by arrows, highlight a step's spans by Enter."""
         key = Qt.Key(event.key())
         if key in _STEPS:
             self.go(_STEPS[key])
