@@ -11,9 +11,9 @@ def complete(script: str, line: str, folder: Path) -> set[str]:
     array = " ".join(map(shlex.quote, arguments))
     function = "_shtab_" + arguments[0].replace("-", "_")
     typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(arguments) - 1}\n{function}"
-    answer = "printf '%s\\n' \"${COMPREPLY[@]}\""
+    result = "printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\n{typed}\n{answer}"],
+        ["bash", "--norc", "-c", f"{script}\n{typed}\n{result}"],
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr == ""

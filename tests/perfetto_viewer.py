@@ -63,9 +63,9 @@ def seen(traces: list[Path], folder: Path) -> list[dict[str, Any]]:
     server = Server(viewer(), traces, SCRIPT.replace("COUNT", str(len(traces))))
     try:
         with browser(server.url, folder / "browser"):
-            answer = server.answers.get(timeout=500)
+            result = server.answers.get(timeout=500)
     finally:
         server.close()
-    assert "failure" not in answer, answer
-    answers: list[dict[str, Any]] = answer
+    assert "failure" not in result, result
+    answers: list[dict[str, Any]] = result
     return answers

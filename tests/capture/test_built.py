@@ -183,8 +183,8 @@ def completed(port: int, prompt: str) -> str:
         f"http://127.0.0.1:{port}/completion", json.dumps(question).encode(),
         {"Content-Type": "application/json"},
     )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return str(json.load(answer)["content"])
+    with urllib.request.urlopen(request, timeout=30) as result:
+        return str(json.load(result)["content"])
 
 
 def free_port() -> int:

@@ -105,10 +105,10 @@ def test_other_files_are_told_so(run, tmp_path):
     target = tmp_path / "moe.csv"
     target.write_text(side_files.sound_routing())
 
-    answer = run("backends", target)
+    result = run("backends", target)
 
-    assert answer.code != 0
-    assert "lists no ops by backend" in answer.err
+    assert result.code != 0
+    assert "lists no ops by backend" in result.err
 
 
 def test_no_op_on_the_cpu_is_said(run, tmp_path):

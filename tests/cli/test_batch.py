@@ -55,10 +55,10 @@ def test_results_do_not_depend_on_how_many_run_at_once(shell, tmp_path: Path) ->
     files = (dead, broken, GOOD)
     outputs = {}
     for n_jobs in (1, 3):
-        answer = shell("export", "--jobs", n_jobs, *files, "-o", "out", "--json")
+        result = shell("export", "--jobs", n_jobs, *files, "-o", "out", "--json")
         files_made = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
         (tmp_path / "out").rename(tmp_path / f"out-{n_jobs}")
-        outputs[n_jobs] = answer.code, answer.out, files_made
+        outputs[n_jobs] = result.code, result.out, files_made
 
     assert outputs[1] == outputs[3]
     code, out, made = outputs[3]
@@ -68,19 +68,19 @@ def test_results_do_not_depend_on_how_many_run_at_once(shell, tmp_path: Path) ->
     assert "was ended by SIGKILL" in data[0]["error"]["message"]
     assert data[1]["error"]["code"] == "unknown_format"
     assert set(made) == {"llama.timeline.png"}
-    assert "dead.rough: the process that drew its figures" in answer.err
-    assert "3 of 3 files: " in answer.err
+    assert "dead.rough: the process that drew its figures" in result.err
+    assert "3 of 3 files: " in result.err
 
 
 def test_quiet_batch_says_only_what_went_wrong(run, tmp_path: Path) -> None:
     (tmp_path / "broken.bin").write_text("junk")
     files = (GOOD, tmp_path / "broken.bin")
 
-    answer = run("export", "--quiet", *files, "-o", tmp_path / "out")
+    result = run("export", "--quiet", *files, "-o", tmp_path / "out")
 
-    assert answer.code == 3
-    assert answer.out == ""
-    (line,) = answer.err.splitlines()
+    assert result.code == 3
+    assert result.out == ""
+    (line,) = result.err.splitlines()
     assert "broken.bin: unknown file format" in line
     assert (tmp_path / "out" / "llama.timeline.png").is_file()
 

@@ -18,14 +18,14 @@ OFFSCREEN = {"QT_QPA_PLATFORM": "offscreen"}
     ["llama.ggmlviz", pytest.param("tinyllama-256.bin", marks=pytest.mark.nightly)],
 )
 def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
-    answer = shell(
+    result = shell(
         "bench", SAMPLES / name, "--seconds", "0.5", "--size", "800x500",
         **OFFSCREEN, XDG_CONFIG_HOME=str(tmp_path / "config"),
     )  # fmt: skip
 
-    assert answer.code == 0, answer.err
-    assert answer.out.count("\n") == 1
-    figures = json.loads(answer.out)
+    assert result.code == 0, result.err
+    assert result.out.count("\n") == 1
+    figures = json.loads(result.out)
     assert list(figures)[:6] == SIX
     assert 0 < figures["first_s"] <= figures["complete_s"] <= figures["open_s"]
     assert 0 < figures["moved"] <= figures["frames"]
@@ -40,13 +40,13 @@ def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
 
 @pytest.mark.nightly
 def test_bench_of_panes_measures_the_heatmap_and_selecting(shell):
-    answer = shell(
+    result = shell(
         "bench", SAMPLES / "tinyllama-256.bin", "--panes", "--seconds", "0.4",
         "--size", "800x500", **OFFSCREEN,
     )  # fmt: skip
 
-    assert answer.code == 0, answer.err
-    figures = json.loads(answer.out)
+    assert result.code == 0, result.err
+    figures = json.loads(result.out)
     assert list(figures)[:6] == SIX
     assert figures["heatmap_first_s"] >= 0
     assert 0 < figures["heatmap_fps"] <= figures["heatmap_moved"] / 0.4 + 0.1
@@ -59,26 +59,26 @@ def test_bench_of_panes_measures_the_heatmap_and_selecting(shell):
 
 
 def test_bench_of_panes_without_accesses_is_an_error(shell):
-    answer = shell(
+    result = shell(
         "bench", SAMPLES / "llama.ggmlviz", "--panes", "--seconds", "0.2", **OFFSCREEN
     )
 
-    assert (answer.code, answer.out) == (1, "")
-    assert "no offset in a model file" in answer.err
+    assert (result.code, result.out) == (1, "")
+    assert "no offset in a model file" in result.err
 
 
 @pytest.mark.nightly
 def test_bench_rounds_are_medians_of_processes(shell):
-    answer = shell(
+    result = shell(
         "bench", SAMPLES / "llama.ggmlviz", "--seconds", "0.2", "--rounds", "2",
         "--size", "400x300", "--format", "ggmlviz", **OFFSCREEN,
     )  # fmt: skip
 
-    figures = json.loads(answer.out)
+    figures = json.loads(result.out)
     assert figures["rounds"] == 2
     assert list(figures)[:6] == SIX
     assert figures["window_s"] > 0
-    assert "round 2 of 2" in answer.err
+    assert "round 2 of 2" in result.err
 
 
 def test_bench_rounds_read_the_same_session_as_one_would():
@@ -93,17 +93,17 @@ def test_bench_rounds_read_the_same_session_as_one_would():
 
 
 def test_bench_without_a_display_says_what_to_do(shell):
-    answer = shell("bench", SAMPLES / "llama.ggmlviz")
+    result = shell("bench", SAMPLES / "llama.ggmlviz")
 
-    assert (answer.code, answer.out) == (1, "")
-    assert "xvfb-run" in answer.err
+    assert (result.code, result.out) == (1, "")
+    assert "xvfb-run" in result.err
 
 
 def test_bench_of_a_missing_file_is_an_error(shell, tmp_path):
-    answer = shell("bench", tmp_path / "none.bin", **OFFSCREEN)
+    result = shell("bench", tmp_path / "none.bin", **OFFSCREEN)
 
-    assert (answer.code, answer.out) == (1, "")
-    assert "does not exist" in answer.err
+    assert (result.code, result.out) == (1, "")
+    assert "does not exist" in result.err
 
 
 @pytest.mark.parametrize(("content", "code"), [("junk", 3), ("#built cut", 1)])
@@ -113,10 +113,10 @@ def test_bench_of_a_file_that_cannot_be_read_is_an_error(
     path = tmp_path / "odd.built"
     path.write_text(content)
 
-    answer = shell("bench", path, **OFFSCREEN)
+    result = shell("bench", path, **OFFSCREEN)
 
-    assert (answer.code, answer.out) == (code, "")
-    assert "odd.built" in answer.err
+    assert (result.code, result.out) == (code, "")
+    assert "odd.built" in result.err
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,10 @@ def test_markdown_of_several_files_and_builds_is_a_table_each(run, files):
 
 
 def test_comparison_names_what_was_changed(run, files):
-    answer = run("bench-table", *files, "--compare")
+    result = run("bench-table", *files, "--compare")
 
-    assert "n_threads: 4 → 8" in answer.out
-    assert "ranges overlap" in answer.out  # a form without repetitions
+    assert "n_threads: 4 → 8" in result.out
+    assert "ranges overlap" in result.out  # a form without repetitions
     value = json.loads(run("bench-table", *files, "--compare", "--json").out)
     rows = value["comparison"]["rows"]
     assert {round(row["relative"], 9) for row in rows} == {0.0}
@@ -102,9 +102,9 @@ def test_comparison_of_repetitions_has_intervals(run, files, tmp_path):
     other = tmp_path / "c.jsonl"
     other.write_bytes(bench_files.written(bench_files.rows(1, n_threads=2), "jsonl"))
 
-    answer = run("bench-table", files[0], other, "--compare", "--json")
+    result = run("bench-table", files[0], other, "--compare", "--json")
 
-    for row in json.loads(answer.out)["comparison"]["rows"]:
+    for row in json.loads(result.out)["comparison"]["rows"]:
         assert row["difference"]["low"] < 0 < row["difference"]["high"]
     assert "noise" in run("bench-table", files[0], other, "--compare").out
 
@@ -113,11 +113,11 @@ def test_other_files_are_named_and_the_rest_is_printed(run, files, tmp_path):
     other = tmp_path / "x.ggmlviz"
     other.write_bytes(b"nothing of this kind\n")
 
-    answer = run("bench-table", files[0], other)
+    result = run("bench-table", files[0], other)
 
-    assert answer.code != 0
-    assert "x.ggmlviz" in answer.err
-    assert "pp128" in answer.out
+    assert result.code != 0
+    assert "x.ggmlviz" in result.err
+    assert "pp128" in result.out
 
 
 @people.each("llama-bench")  # of the corpus

@@ -23,19 +23,19 @@ def path(tmp_path):
 
 
 def test_info_counts_calls_unmatched_and_broken_lines(run, path):
-    answer = run("info", path, "--json")
+    result = run("info", path, "--json")
 
-    assert answer.code == 0
-    data = json.loads(answer.out)
+    assert result.code == 0
+    data = json.loads(result.out)
     assert data["reader"] == "cuda-calls"
     assert data["events"] == {"calls": 3, "unmatched": 1, "broken_lines": 1}
     assert not data["completeness"]["known"]
 
 
 def test_statistics_add_up_categories(run, path):
-    answer = run("stats", path, "--by", "category", "--json")
+    result = run("stats", path, "--by", "category", "--json")
 
-    rows = {row["key"]: row for row in json.loads(answer.out)["rows"]}
+    rows = {row["key"]: row for row in json.loads(result.out)["rows"]}
     assert {key: row["count"] for key, row in rows.items()} == {
         "transfer": 2, "init": 1, "kernel": 1,
     }  # fmt: skip
@@ -68,16 +68,16 @@ def test_text_timeline_has_a_letter_per_category(run, tmp_path):
     source = tmp_path / "seed.jsonl"
     source.write_text(SEED)
 
-    answer = run("show", source, "--ascii", "--width", "70")
+    result = run("show", source, "--ascii", "--width", "70")
 
-    assert answer.out == GOLDEN
+    assert result.out == GOLDEN
 
 
 def test_text_timeline_marks_failed_calls(run, path):
-    answer = run("show", path, "--ascii")
+    result = run("show", path, "--ascii")
 
-    assert "F failed" in answer.out
-    assert "T transfer" in answer.out
+    assert "F failed" in result.out
+    assert "T transfer" in result.out
 
 
 def test_folded_stacks_are_the_times_of_functions(run, path, tmp_path):
@@ -94,12 +94,12 @@ def test_gaps_are_those_between_calls(run, tmp_path):
     source = tmp_path / "seed.jsonl"
     source.write_text(SEED)
 
-    answer = json.loads(run("summary", source, "--gaps", "9", "--json").out)
+    result = json.loads(run("summary", source, "--gaps", "9", "--json").out)
 
-    assert [gap["duration_ns"] for gap in answer["gaps"]] == [
+    assert [gap["duration_ns"] for gap in result["gaps"]] == [
         13_780_000, 778_000, 30_000,
     ]  # fmt: skip
-    assert answer["gaps"][0]["before"] == "cuMemAlloc · 3.8 MiB"
+    assert result["gaps"][0]["before"] == "cuMemAlloc · 3.8 MiB"
 
 
 def test_files_of_one_clock_lie_beside_each_other(run, tmp_path):

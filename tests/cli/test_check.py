@@ -27,10 +27,10 @@ SAMPLES = ROOT / "resources" / "samples"
 def test_check_code_follows_the_worst_problem(
     run, built, severities, options, code, ok
 ):
-    answer = run("check", built("llama_like_trace", *severities), "--json", *options)
+    result = run("check", built("llama_like_trace", *severities), "--json", *options)
 
-    verdict = json.loads(answer.out)
-    assert answer.code == code
+    verdict = json.loads(result.out)
+    assert result.code == code
     assert verdict["ok"] is ok
     assert [w["severity"] for w in verdict["warnings"]] == [
         s.lower() for s in severities
@@ -38,10 +38,10 @@ def test_check_code_follows_the_worst_problem(
 
 
 def test_check_of_an_unreadable_file_keeps_the_keys(run, built):
-    answer = run("check", built("cut"), "--json")
+    result = run("check", built("cut"), "--json")
 
-    verdict = json.loads(answer.out)
-    assert answer.code == 1
+    verdict = json.loads(result.out)
+    assert result.code == 1
     assert verdict["ok"] is False
     (warning,) = verdict["warnings"]
     assert (warning["severity"], warning["code"]) == ("error", "truncated")
@@ -52,10 +52,10 @@ def test_check_of_an_unknown_file_exits_with_three(run, tmp_path):
     path = tmp_path / "x.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n....")
 
-    answer = run("check", path)
+    result = run("check", path)
 
-    assert answer.code == 3
-    assert "PNG picture" in answer.err
+    assert result.code == 3
+    assert "PNG picture" in result.err
 
 
 def test_check_text_says_good_or_not(run, built):
@@ -78,7 +78,7 @@ def test_check_text_says_good_or_not(run, built):
 def test_report_is_written(run, built, tmp_path, suffix, expected):
     report = tmp_path / f"report{suffix}"
 
-    answer = run(
+    result = run(
         "check",
         built("llama_like_trace", "DATA_LOSS"),
         built("cut"),
@@ -88,12 +88,12 @@ def test_report_is_written(run, built, tmp_path, suffix, expected):
     )
 
     text = report.read_text("utf-8")
-    assert answer.code == 1
+    assert result.code == 1
     assert expected in text
     assert "the file ends early." in text
     quiet = run("check", built())
     refused = run("check", built(), "--report", tmp_path / "report.pdf")
-    assert new_statements(answer.err, quiet.err + refused.err)
+    assert new_statements(result.err, quiet.err + refused.err)
 
 
 def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
@@ -112,9 +112,9 @@ def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
 def test_report_says_how_complete_a_file_is(run, built, tmp_path, suffix):
     report = tmp_path / f"report{suffix}"
 
-    answer = run("check", SAMPLES / "llama.ggmlviz", built("cut"), "--report", report)
+    result = run("check", SAMPLES / "llama.ggmlviz", built("cut"), "--report", report)
 
-    (sentence,) = [x for x in answer.out.splitlines() if x.startswith("Complete: ")]
+    (sentence,) = [x for x in result.out.splitlines() if x.startswith("Complete: ")]
     assert report.read_text("utf-8").count(sentence) == 1
 
 
@@ -130,10 +130,10 @@ def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
         json.dumps(npu_files.document(*spans, summary_metrics=wrong_metrics))
     )
 
-    answer = run("check", file, "--report", report)
+    result = run("check", file, "--report", report)
 
     text = "but what it says of itself is not what it holds"
-    assert text in answer.out
+    assert text in result.out
     assert f"Good, {text}: " in report.read_text("utf-8")
 
 
@@ -141,10 +141,10 @@ def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
     ("name", "code"), [("report.pdf", 2), ("report", 2), ("missing/report.md", 1)]
 )
 def test_report_that_cannot_be_written_is_an_error(run, built, tmp_path, name, code):
-    answer = run("check", built(), "--report", tmp_path / name)
+    result = run("check", built(), "--report", tmp_path / name)
 
-    assert answer.code == code
-    assert "report" in answer.err
+    assert result.code == code
+    assert "report" in result.err
 
 
 def test_report_over_the_trace_itself_is_refused(run, tmp_path):
@@ -152,10 +152,10 @@ def test_report_over_the_trace_itself_is_refused(run, tmp_path):
     trace.write_text('{"version": "1.0", "timeline_events": []}')
     before = trace.read_bytes()
 
-    answer = run("check", trace, "--report", trace)
+    result = run("check", trace, "--report", trace)
 
-    assert answer.code == 1
-    assert "is the trace itself" in answer.err
+    assert result.code == 1
+    assert "is the trace itself" in result.err
     assert trace.read_bytes() == before
 
 

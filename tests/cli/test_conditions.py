@@ -220,13 +220,13 @@ def test_display_is_missing_only_where_there_is_none(run, monkeypatch) -> None:
     commands = [("open", file), ("bench", file)]
 
     refused = [run(*command) for command in commands]
-    assert all("no display to open" in answer.err for answer in refused)
+    assert all("no display to open" in result.err for result in refused)
     assert "there is no display" in run("info", "--system").out
     monkeypatch.setenv("DISPLAY", ":1")
     answers = [run(*command) for command in commands]
 
-    assert [answer.code for answer in answers] == [0, 0]
-    assert not any("display" in answer.err for answer in answers)
+    assert [result.code for result in answers] == [0, 0]
+    assert not any("display" in result.err for result in answers)
     assert "there is no display" not in run("info", "--system").out
 
 

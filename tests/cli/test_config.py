@@ -56,22 +56,22 @@ def written(path: Path, document: object) -> Path:
 def test_every_key_of_the_file_is_listed_with_its_origin(run, tmp_path):
     path = written(tmp_path / "config.json", SEED)
 
-    answer = run("config", "--json", "--config", path)
+    result = run("config", "--json", "--config", path)
 
-    data = json.loads(answer.out)
+    data = json.loads(result.out)
     of_file = {
         row["from"].removeprefix(f"{path}: "): row["value"]
         for row in data.values()
         if row["from"].startswith(str(path))
     }
-    assert answer.code == 0
+    assert result.code == 0
     assert of_file == {
         f"{group}.{name}": value
         for group, body in SEED.items()
         for name, value in body.items()
         if name != "port"
     }
-    assert "cli.port is not used" in answer.err
+    assert "cli.port is not used" in result.err
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_wrong_value_is_told_and_the_command_goes_on(run, tmp_path):
     document = {"logging": {"level": "loud"}, "cli": {"polling_interval_ms": 9}}
     path = written(tmp_path / "c.json", document | {"colour": {}})
 
-    answer = run("info", SAMPLE, "--config", path)
+    result = run("info", SAMPLE, "--config", path)
     listed = run("config", "--json", "--config", path)
     usage = run("live", "x", "--poll-interval", "often")
 
-    assert answer.code == 0
-    assert "logging.level" in answer.err
-    assert "unknown key colour" in answer.err
+    assert result.code == 0
+    assert "logging.level" in result.err
+    assert "unknown key colour" in result.err
     assert OPTIONS.poll_s == 0.009
     assert listed.code == 1
     assert json.loads(listed.out)["poll_interval_ms"]["value"] == 9
@@ -162,10 +162,10 @@ def test_wrong_value_is_told_and_the_command_goes_on(run, tmp_path):
     [("DEBUG", True), ("debug", True), ("Warn", False), ("ERROR", False)],
 )
 def test_levels_are_taken_in_any_case(shell, level, is_logged):
-    answer = shell("info", SAMPLE, "--log-level", level)
+    result = shell("info", SAMPLE, "--log-level", level)
 
-    assert answer.code == 0
-    assert ("DEBUG ggscope." in answer.err) is is_logged
+    assert result.code == 0
+    assert ("DEBUG ggscope." in result.err) is is_logged
 
 
 def test_log_lines_have_what_the_file_says(shell, tmp_path):
@@ -255,7 +255,7 @@ def test_named_stream_is_followed_where_no_program_runs(
     waiting = run("live", "--seconds", "0.1")
     nothing = open_source.path_to_follow(None)
     stream.write_bytes(SAMPLE.read_bytes())
-    answer = run("live", "--json", "--seconds", "1")
+    result = run("live", "--json", "--seconds", "1")
     alone = open_source.path_to_follow(None)
     writer = Writer(tmp_path / "ggscope-1-00")
     with_ring = open_source.path_to_follow(None)
@@ -264,4 +264,4 @@ def test_named_stream_is_followed_where_no_program_runs(
     assert waiting.code == 0
     assert f"{stream} (GGML_VIZ_OUTPUT)" in waiting.err
     assert (nothing, alone, with_ring) == (None, stream, writer.path)
-    assert json.loads(answer.out.splitlines()[-1])["records"] == 36
+    assert json.loads(result.out.splitlines()[-1])["records"] == 36

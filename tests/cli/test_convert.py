@@ -26,21 +26,21 @@ def trace(tmp_path: Path) -> Path:
 def test_real_trace_is_converted_to_itself(run, tmp_path) -> None:
     path = corpus_trace("c26d86e7")
 
-    answer = run("convert", path, "--to", "token-json", "-o", tmp_path / "out")
+    result = run("convert", path, "--to", "token-json", "-o", tmp_path / "out")
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert (tmp_path / "out" / "token-00000.json").read_bytes() == path.read_bytes()
-    assert "582 entries" in answer.err
+    assert "582 entries" in result.err
 
 
 def test_every_token_gets_a_file_and_json_tells_them(run, trace, tmp_path) -> None:
     folder = tmp_path / "a" / "b"
 
-    answer = run("convert", trace, "--to", "token-json", "-o", folder, "--json")
+    result = run("convert", trace, "--to", "token-json", "-o", folder, "--json")
 
-    data = json.loads(answer.out)
+    data = json.loads(result.out)
     names = ["token-00000.json", "token-00001.json", "token-00002.json"]
-    assert answer.code == 0
+    assert result.code == 0
     assert sorted(p.name for p in folder.iterdir()) == names
     assert data["outputs"] == [str(folder / name) for name in names]
     assert data["schema"] == "256"
@@ -72,21 +72,21 @@ def test_input_is_never_written_over(run, tmp_path) -> None:
     path.write_bytes(corpus_trace("71099aab").read_bytes())
     before = path.read_bytes()
 
-    answer = run("convert", path, "--to", "token-json", "-o", tmp_path, "--force")
+    result = run("convert", path, "--to", "token-json", "-o", tmp_path, "--force")
 
-    assert answer.code == 1
-    assert "destroy" in answer.err
+    assert result.code == 1
+    assert "destroy" in result.err
     assert path.read_bytes() == before
 
 
 def test_schema_is_chosen_and_losses_are_told(run, trace, tmp_path) -> None:
-    answer = run(
+    result = run(
         "convert", trace, "--to", "token-json", "-o", tmp_path / "o", "--schema", "128"
     )
 
     first = json.loads((tmp_path / "o" / "token-00000.json").read_text())
-    assert answer.code == 0
-    assert "are left out" in answer.err
+    assert result.code == 0
+    assert "are left out" in result.err
     assert "tensor_name" in first["entries"][0]
     assert "format_version" not in first["metadata"]
 
@@ -94,21 +94,21 @@ def test_schema_is_chosen_and_losses_are_told(run, trace, tmp_path) -> None:
 def test_other_traces_are_refused_with_a_message(run, built, tmp_path) -> None:
     folder = tmp_path / "o"
 
-    answer = run("convert", built(), "--to", "token-json", "-o", folder)
+    result = run("convert", built(), "--to", "token-json", "-o", folder)
 
-    assert answer.code == 1
-    assert "tensor accesses" in answer.err
+    assert result.code == 1
+    assert "tensor accesses" in result.err
 
 
 def test_part_of_a_trace_is_converted(run, trace, tmp_path) -> None:
     folder = tmp_path / "o"
 
-    answer = run(
+    result = run(
         "convert", trace, "--to", "token-json", "-o", folder, "--records", "0:5"
     )
 
     entries = json.loads((folder / "token-00000.json").read_text())["entries"]
-    assert answer.code == 0
+    assert result.code == 0
     assert len(entries) == 5
 
 
@@ -128,10 +128,10 @@ def test_missing_and_unknown_words_are_usage_errors(run, trace, arguments) -> No
 def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
     (tmp_path / "x").write_text("")
 
-    answer = run("convert", trace, "--to", "token-json", "-o", tmp_path / "x")
+    result = run("convert", trace, "--to", "token-json", "-o", tmp_path / "x")
 
-    assert answer.code == 1
-    assert str(tmp_path / "x") in answer.err
+    assert result.code == 1
+    assert str(tmp_path / "x") in result.err
 
 
 # -- one file for other viewers ----------------------------------------------------
@@ -143,17 +143,17 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
     target = tmp_path / "out"
 
-    answer = run("convert", trace, "--to", to, "-o", target, "--json")
+    result = run("convert", trace, "--to", to, "-o", target, "--json")
 
-    data = json.loads(answer.out)
-    assert answer.code == 0, answer.err
+    data = json.loads(result.out)
+    assert result.code == 0, result.err
     assert data["output"] == str(target)
     assert data["spans"] > 0
-    match = re.search(r"(\d+)(?: of \d+)? spans written to (.+)\.\n", answer.err)
+    match = re.search(r"(\d+)(?: of \d+)? spans written to (.+)\.\n", result.err)
     assert match is not None
     assert match.groups() == (str(data["spans"]), str(target))
     for sentence in data["losses"]:
-        assert f"note: {sentence}" in answer.err
+        assert f"note: {sentence}" in result.err
     assert target.stat().st_size
 
 
@@ -162,11 +162,11 @@ def test_trace_without_ops_gives_no_file_of_ops(run, tmp_path, name) -> None:
     target = tmp_path / "out.bin"
     sample = assets.path("samples") / name
 
-    answer = run("convert", sample, "--to", "tensor-256", "-o", target)
+    result = run("convert", sample, "--to", "tensor-256", "-o", target)
 
-    assert answer.code == 1
-    assert "holds ops alone" in answer.err
-    assert "written" not in answer.err
+    assert result.code == 1
+    assert "holds ops alone" in result.err
+    assert "written" not in result.err
     assert not target.exists()
 
 
@@ -211,7 +211,7 @@ def test_part_is_counted_as_such(run, trace, tmp_path) -> None:
     matrices = run(*command, "--where", "op=MUL_MAT")
     early = run(*command, "--range", "0:10us")
 
-    n, m = (json.loads(answer.out)["spans"] for answer in (matrices, early))
+    n, m = (json.loads(result.out)["spans"] for result in (matrices, early))
     assert 0 < n < whole
     assert 0 < m < whole
     assert f"{n:,} of {whole:,} spans written to {target}." in matrices.err
@@ -220,7 +220,7 @@ def test_part_is_counted_as_such(run, trace, tmp_path) -> None:
 
 
 def test_token_files_take_whole_traces(run, trace, tmp_path) -> None:
-    answer = run(
+    result = run(
         "convert",
         trace,
         "--to",
@@ -231,8 +231,8 @@ def test_token_files_take_whole_traces(run, trace, tmp_path) -> None:
         "op=ADD",
     )
 
-    assert answer.code == 2
-    assert "leave out --range and --where" in answer.err
+    assert result.code == 2
+    assert "leave out --range and --where" in result.err
     assert not (tmp_path / "a").exists()
 
 
@@ -248,26 +248,26 @@ def test_perfetto_trace_that_is_too_large_becomes_several(
     monkeypatch.setattr(perfetto, "MAX_BYTES", limit)
     (tmp_path / "b.2.pftrace").write_text("mine")
 
-    answer = run(*arguments, tmp_path / "a.pftrace")
+    result = run(*arguments, tmp_path / "a.pftrace")
     data = json.loads(run(*arguments, tmp_path / "c.pftrace", "--json").out)
     refused = run(*arguments, tmp_path / "b.pftrace")
     piped = run(*arguments, "/dev/null", "--force")
 
     files = sorted(tmp_path.glob("a.*.pftrace"), key=lambda p: int(p.suffixes[0][1:]))
-    assert answer.code == 0, answer.err
-    assert answer.out.splitlines() == [str(path) for path in files]
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == [str(path) for path in files]
     assert len(files) > 1
     assert all(path.stat().st_size <= limit for path in files)
     assert not (tmp_path / "a.pftrace").exists()
     assert data["outputs"] == [str(p.with_name("c" + p.name[1:])) for p in files]
     assert f"{data['spans']:,} spans written to {whole}." in alone.err
-    assert new_statements(answer.err, alone.err)
+    assert new_statements(result.err, alone.err)
     assert refused.code == 1
     assert "b.2.pftrace exists already" in refused.err
     assert not (tmp_path / "b.1.pftrace").exists()
     assert piped.code == 1
     assert "larger than 4 GiB" in piped.err
-    assert new_statements(answer.err, alone.err)
+    assert new_statements(result.err, alone.err)
 
 
 def test_minus_is_the_output_for_another_program(shell, trace, tmp_path) -> None:
@@ -307,14 +307,14 @@ def test_longest_spans_are_listed_by_the_command_line(run, tmp_path):
     sample = ROOT / "resources" / "samples" / "tinyllama-256.bin"
     target = tmp_path / "longest.csv"
 
-    answer = run(
+    result = run(
         "convert", sample, "--to", "csv", "--sort", "duration", "--limit", "10",
         "--where", "op=MUL_MAT", "-o", target,
     )  # fmt: skip
 
     rows = list(csv.DictReader(target.read_text().splitlines()))
     lengths = [int(row["duration_ns"]) for row in rows]
-    assert answer.code == 0
+    assert result.code == 0
     assert len(rows) == 10
     assert lengths == sorted(lengths, reverse=True)
     assert {row["op"] for row in rows} == {"MUL_MAT"}
@@ -331,7 +331,7 @@ def test_rows_are_chosen_of_tables_only(run, tmp_path, form):
         tmp_path / "out",
     )
 
-    answer = run("convert", sample, "--to", form, "--limit", "3", "-o", target)
+    result = run("convert", sample, "--to", form, "--limit", "3", "-o", target)
 
-    assert answer.code == 2
+    assert result.code == 2
     assert not target.exists()

@@ -53,17 +53,17 @@ WARNED = [e for e in GOOD if e["expect"].get("verdict") == "warn"]
 
 
 def info(run, entry):
-    answer = run("info", need_corpus() / entry["path"], "--json")
-    return answer, json.loads(answer.out)
+    result = run("info", need_corpus() / entry["path"], "--json")
+    return result, json.loads(result.out)
 
 
 @pytest.mark.parametrize("entry", named(GOOD))
 def test_reference_trace_has_the_published_counts(run, entry):
     need_corpus()
-    answer, facts = info(run, entry)
+    result, facts = info(run, entry)
     expect = entry["expect"]
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     counts = facts["counts"]
     if "rule" not in expect:
         assert counts["records"] == expect.get("events", expect.get("records"))
@@ -106,12 +106,12 @@ def test_reference_trace_passes_every_command(run, entry):
 @pytest.mark.parametrize("entry", named(BAD))
 def test_broken_reference_trace_fails_as_published(run, entry):
     need_corpus()
-    answer, facts = info(run, entry)
+    result, facts = info(run, entry)
     code, exit_code, word = BROKEN.get(entry["path"], (None, 1, ""))
 
-    assert answer.code == exit_code
-    assert "Traceback" not in answer.err
-    assert "internal error" not in answer.err
+    assert result.code == exit_code
+    assert "Traceback" not in result.err
+    assert "internal error" not in result.err
     assert facts["error"]["message"]
     assert word in facts["error"]["message"]
     if code is not None:
@@ -167,10 +167,10 @@ def test_unknown_version_of_ggmlviz_is_only_a_notice(run, tmp_path):
 def test_damaged_label_is_told_and_fails_the_check(run):
     path = need_corpus() / "ggmlviz/derived/huge_label.ggmlviz"
 
-    answer = run("check", path, "--json")
+    result = run("check", path, "--json")
 
-    assert answer.code == 1
-    assert [w["code"] for w in json.loads(answer.out)["warnings"]] == [
+    assert result.code == 1
+    assert [w["code"] for w in json.loads(result.out)["warnings"]] == [
         "bad_label_length"
     ]
 
@@ -195,8 +195,8 @@ def test_cut_reference_trace_is_data_loss_with_strict(run, name):
     ],
 )
 def test_reference_trace_by_subprocess_exits_as_specified(shell, path, code):
-    answer = shell("info", need_corpus() / path, "--json")
+    result = shell("info", need_corpus() / path, "--json")
 
-    assert answer.code == code
-    assert isinstance(json.loads(answer.out), dict)
-    assert "Traceback" not in answer.err
+    assert result.code == code
+    assert isinstance(json.loads(result.out), dict)
+    assert "Traceback" not in result.err

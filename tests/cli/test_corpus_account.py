@@ -158,9 +158,9 @@ def case(request) -> tuple[Path, Sums]:
 
 
 def json_of(run, *text: object) -> dict:
-    answer = run(*text, "--json")
-    assert answer.code == 0, answer.err
-    return json.loads(answer.out)
+    result = run(*text, "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 @pytest.mark.parametrize("by", ["op", "tensor", "layer", "token", "thread"])

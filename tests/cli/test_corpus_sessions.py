@@ -76,9 +76,9 @@ def map_of(name: str) -> Path:
 
 
 def facts_of(run, *text: object) -> dict[str, Any]:
-    answer = run("info", *text, "--json")
-    assert answer.code == 0, answer.err
-    return dict(json.loads(answer.out))
+    result = run("info", *text, "--json")
+    assert result.code == 0, result.err
+    return dict(json.loads(result.out))
 
 
 def messages(facts: dict[str, Any], code: str) -> list[str]:
@@ -301,9 +301,9 @@ def test_folder_of_the_first_tracer_is_one_session(run, tmp_path):
 
 
 def test_hit_rates_per_rule_are_printed_for_people(run):
-    answer = run("info", need_corpus() / "bsc" / "3584a339")
+    result = run("info", need_corpus() / "bsc" / "3584a339")
 
-    assert answer.code == 0
+    assert result.code == 0
     for text in (
         "4 files in one session",
         "accesses with a tensor of memory-map.json: 134 of 134 (100.0 %)",
@@ -311,7 +311,7 @@ def test_hit_rates_per_rule_are_printed_for_people(run):
         "cut names completed from memory-map.json without doubt: 58 of 58 (100.0 %)",
         "ops with a node of graphs/token-00000.json: 582 of 582 (100.0 %)",
     ):
-        assert text in answer.out
+        assert text in result.out
 
 
 # -- op names printed with an outdated table ---------------------------------------
@@ -375,8 +375,8 @@ def test_real_token_trace_is_written_as_it_was_read(run, tmp_path, commit):
     """So every claim of the file is kept: phases, null layers, numbers of sources."""
     path = corpus_trace(commit)
 
-    answer = run("convert", path, "--to", "token-json", "-o", tmp_path)
+    result = run("convert", path, "--to", "token-json", "-o", tmp_path)
 
     written = json.loads((tmp_path / "token-00000.json").read_text("utf-8"))
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert written == json.loads(path.read_text("utf-8"))

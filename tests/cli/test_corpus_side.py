@@ -320,10 +320,10 @@ def test_side_file_has_the_published_counts(run, entry):
     expect = entry["expect"]
     checks = CHECKS[entry["format"]]
 
-    answer = run("info", path, "--json")
-    facts = json.loads(answer.out)
+    result = run("info", path, "--json")
+    facts = json.loads(result.out)
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert facts["reader"] == READERS[entry["format"]]
     assert set(expect) <= set(checks), "a count of the index that nothing checks"
     for key, value in expect.items():

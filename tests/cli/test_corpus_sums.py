@@ -29,9 +29,9 @@ def is_whole(expect: dict) -> bool:
 
 
 def json_of(run, *text: object) -> dict:
-    answer = run(*text, "--json")
-    assert answer.code == 0, answer.err
-    return json.loads(answer.out)
+    result = run(*text, "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 def events_of(data: bytes, layout: str) -> list[tuple[int, int, tuple[int, ...]]]:
@@ -222,10 +222,10 @@ def test_buffers_add_up(run, entry) -> None:
         if sum(held.values()) > peak:
             peak, peak_at, alive = sum(held.values()), time, len(held)
 
-    answer = json_of(run, "info", path)["buffers"]
+    result = json_of(run, "info", path)["buffers"]
 
-    assert (answer["peak_bytes"], answer["alive_at_peak"]) == (peak, alive)
+    assert (result["peak_bytes"], result["alive_at_peak"]) == (peak, alive)
     # Times of JSON are milliseconds as floats: microseconds are left of them.
-    assert answer["peak_at"] == pytest.approx(1e6 * (peak_at - events[0][0]), abs=1000)
-    assert answer["bytes"] == sum(size for _, is_alloc, _, size in events if is_alloc)
-    assert answer["never_freed"] == len(held)
+    assert result["peak_at"] == pytest.approx(1e6 * (peak_at - events[0][0]), abs=1000)
+    assert result["bytes"] == sum(size for _, is_alloc, _, size in events if is_alloc)
+    assert result["never_freed"] == len(held)

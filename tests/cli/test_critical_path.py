@@ -38,10 +38,10 @@ def test_slowest_token_is_the_default(run):
 
 
 def test_text_has_the_sum_by_op_and_thread(run):
-    answer = run("critical-path", MOE, "--token", "2")
+    result = run("critical-path", MOE, "--token", "2")
 
-    assert answer.code == 0
-    lines = answer.out.splitlines()
+    assert result.code == 0
+    lines = result.out.splitlines()
     assert lines[0].startswith("Critical path of token 2: at least ")
     assert any(line.split()[:1] == ["MUL_MAT_ID"] for line in lines)
     assert any(line.startswith("  thread 0") for line in lines)
@@ -49,10 +49,10 @@ def test_text_has_the_sum_by_op_and_thread(run):
 
 @pytest.mark.parametrize("token", ["99", "MUL_MAT", ""])
 def test_token_that_does_not_exist_is_an_error_that_names_some(run, token):
-    answer = run("critical-path", MOE, "--token", token)
+    result = run("critical-path", MOE, "--token", token)
 
-    assert answer.code == 2
-    assert "token 0" in answer.err
+    assert result.code == 2
+    assert "token 0" in result.err
 
 
 def test_number_of_tokens_in_both_phases_asks_for_the_phase(run):
@@ -68,10 +68,10 @@ def test_number_of_tokens_in_both_phases_asks_for_the_phase(run):
     ["npu_like_trace()", "empty_trace()", "spans_trace([0,0],[9,9],lane=[0,1],op=-1)"],
 )
 def test_what_is_not_known_is_null_with_a_reason(run, built, code):
-    answer = run("critical-path", built(code), "--json")
-    value = json.loads(answer.out)
+    result = run("critical-path", built(code), "--json")
+    value = json.loads(result.out)
 
-    assert answer.code == 0
+    assert result.code == 0
     length = next(key for key in value if key.startswith("length_"))
     assert value[length] is None
     assert value["share"] is None

@@ -97,10 +97,10 @@ def test_command_of_a_document_runs(run, files, tmp_path, monkeypatch, command) 
     monkeypatch.chdir(tmp_path / "files")
     before = set(Path().rglob("*"))
 
-    answer = run(*shlex.split(command)[1:])
+    result = run(*shlex.split(command)[1:])
 
-    assert answer.code == GOOD, answer.err
-    assert answer.out or set(Path().rglob("*")) > before
+    assert result.code == GOOD, result.err
+    assert result.out or set(Path().rglob("*")) > before
 
 
 @pytest.mark.parametrize("command", [c for c in BLOCKS if not can_run(c)])

@@ -15,10 +15,10 @@ NPU = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
 def test_two_files_make_a_figure(run, tmp_path, suffix):
     target = tmp_path / f"a.{suffix}"
 
-    answer = run("export", "--view", "compare", SAMPLE, SAMPLE, "-o", target, "--json")
+    result = run("export", "--view", "compare", SAMPLE, SAMPLE, "-o", target, "--json")
 
-    value = json.loads(answer.out)
-    assert answer.code == 0
+    value = json.loads(result.out)
+    assert result.code == 0
     assert target.stat().st_size > 1000
     assert value["output"] == str(target)
     assert value["paths"] == [str(SAMPLE)] * 2
@@ -31,44 +31,44 @@ def test_folders_are_sides_of_several_runs(run, tmp_path):
         for name in ("1.bin", "2.bin"):
             shutil.copy(SAMPLE, tmp_path / folder / name)
 
-    answer = run(
+    result = run(
         "export", "--view", "compare", tmp_path / "old", tmp_path / "new",
         "-o", tmp_path / "a.svg", "--caption", "-",
         "--options", json.dumps({"show": "changes"}),
     )  # fmt: skip
 
-    assert answer.code == 0
-    assert "old (2 runs)" in answer.out
-    assert "new (2 runs)" in answer.out
+    assert result.code == 0
+    assert "old (2 runs)" in result.out
+    assert "new (2 runs)" in result.out
 
 
 @pytest.mark.parametrize("files", [[SAMPLE], [SAMPLE] * 3])
 def test_other_than_two_sides_are_wrong_usage(run, tmp_path, files):
-    answer = run("export", "--view", "compare", *files, "-o", tmp_path / "a.png")
+    result = run("export", "--view", "compare", *files, "-o", tmp_path / "a.png")
 
-    assert answer.code == 2
+    assert result.code == 2
     assert not (tmp_path / "a.png").exists()
 
 
 def test_other_views_beside_it_are_wrong_usage(run, tmp_path):
     views = "compare,timeline"
 
-    answer = run("export", "--view", views, SAMPLE, SAMPLE, "-o", tmp_path / "out")
+    result = run("export", "--view", views, SAMPLE, SAMPLE, "-o", tmp_path / "out")
 
-    assert answer.code == 2
+    assert result.code == 2
 
 
 def test_all_views_leave_it_out(run, tmp_path):
-    answer = run("export", "--view", "all", SAMPLE, "-o", tmp_path / "out")
+    result = run("export", "--view", "all", SAMPLE, "-o", tmp_path / "out")
 
-    assert answer.code == 0
+    assert result.code == 0
     assert not [path for path in (tmp_path / "out").iterdir() if "compare" in path.name]
 
 
 def test_what_cannot_be_compared_is_an_error(run, tmp_path):
-    answer = run("export", "--view", "compare", SAMPLE, NPU, "-o", tmp_path / "a.png")
+    result = run("export", "--view", "compare", SAMPLE, NPU, "-o", tmp_path / "a.png")
 
-    assert answer.code not in (0, None)
+    assert result.code not in (0, None)
     assert not (tmp_path / "a.png").exists()
 
 
@@ -76,9 +76,9 @@ def test_an_input_is_not_overwritten(run, tmp_path):
     copy = tmp_path / "run.png"
     shutil.copy(SAMPLE, copy)
 
-    answer = run("export", "--view", "compare", copy, SAMPLE, "-o", copy, "--force")
+    result = run("export", "--view", "compare", copy, SAMPLE, "-o", copy, "--force")
 
-    assert answer.code != 0
+    assert result.code != 0
     assert copy.read_bytes() == SAMPLE.read_bytes()
 
 
@@ -86,9 +86,9 @@ def test_an_existing_figure_is_kept_without_force(run, tmp_path):
     target = tmp_path / "a.png"
     target.write_bytes(b"mine")
 
-    answer = run("export", "--view", "compare", SAMPLE, SAMPLE, "-o", target)
+    result = run("export", "--view", "compare", SAMPLE, SAMPLE, "-o", target)
 
-    assert answer.code != 0
+    assert result.code != 0
     assert target.read_bytes() == b"mine"
 
 

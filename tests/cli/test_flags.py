@@ -53,11 +53,11 @@ def test_cache_profile_is_written(run, built, tmp_path):
     target = tmp_path / "experts.csv"
     trace = built(MOE)
 
-    answer = run("flags", trace, "-o", target, "--json")
+    result = run("flags", trace, "-o", target, "--json")
 
-    assert answer.code == 0
+    assert result.code == 0
     assert target.read_text().startswith("0,0,0,1\n0,1,1,2\n")
-    assert json.loads(answer.out)["moe_cache_profile"]["value"] == str(target)
+    assert json.loads(result.out)["moe_cache_profile"]["value"] == str(target)
     assert run("flags", trace, "-o", target).code == 1  # it is there already
     assert run("flags", trace, "-o", target, "--force").code == 0
 
@@ -65,10 +65,10 @@ def test_cache_profile_is_written(run, built, tmp_path):
 def test_without_choices_nothing_is_written(run, built, tmp_path):
     target = tmp_path / "experts.csv"
 
-    answer = run("flags", built("llama_like_trace()"), "-o", target)
+    result = run("flags", built("llama_like_trace()"), "-o", target)
 
-    assert answer.code == 1
-    assert "no cache profile" in answer.err
+    assert result.code == 1
+    assert "no cache profile" in result.err
     assert not target.exists()
 
 

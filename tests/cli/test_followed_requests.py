@@ -74,20 +74,20 @@ def test_lines_of_a_growing_log_are_the_rows_of_the_whole(run, tmp_path):
 def test_log_that_comes_later_is_waited_for_and_ends_after_its_time(run, tmp_path):
     path = tmp_path / "later.log"
 
-    answer = run("requests", path, "--follow", "--seconds", "0.3")
+    result = run("requests", path, "--follow", "--seconds", "0.3")
 
-    assert answer.code == 0
-    assert "is not there yet" in answer.err
-    assert answer.out.splitlines()[-1] == "No requests."
+    assert result.code == 0
+    assert "is not there yet" in result.err
+    assert result.out.splitlines()[-1] == "No requests."
 
 
 def test_table_has_a_head_the_newest_of_before_and_sums(run, tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(log_files.log(random_requests(1, 30)))
 
-    answer = run("requests", path, "--follow", "--seconds", "0.2", "--limit", "4")
+    result = run("requests", path, "--follow", "--seconds", "0.2", "--limit", "4")
 
-    first, head, *lines = answer.out.splitlines()
+    first, head, *lines = result.out.splitlines()
     n_earlier = int(first.split()[1])
     assert head.split()[:3] == ["line", "slot", "task"]
     assert 15 < n_earlier < 26
@@ -102,9 +102,9 @@ def test_request_that_did_not_end_is_the_last_row(run, tmp_path):
     data = log_files.log([*random_requests(1, 2), Request(0, 99, 5, 5.0, 5, 5.0)])
     path.write_bytes(data[: data.rindex(b"slot print_timing")])
 
-    answer = run("requests", path, "--follow", "--seconds", "0.2", "--json")
+    result = run("requests", path, "--follow", "--seconds", "0.2", "--json")
 
-    *rows, sums = map(json.loads, answer.out.splitlines())
+    *rows, sums = map(json.loads, result.out.splitlines())
     assert [row["task"] for row in rows] == [0, 7, 99]
     assert [row["has_timings"] for row in rows] == [True, True, False]
     assert sums["unfinished"] == 1
@@ -215,6 +215,6 @@ def test_what_cannot_be_followed_so_is_refused(run, tmp_path):
         (path, "--seconds", "3"),
         (other, "--follow"),
     ):
-        answer = run("requests", *arguments)
-        assert answer.code == 2
-        assert answer.out == ""
+        result = run("requests", *arguments)
+        assert result.code == 2
+        assert result.out == ""

@@ -28,12 +28,12 @@ def test_json_is_clean_whatever_a_plugin_prints(tmp_path, shell, plugin_folder):
     (plugin_folder / "loud.py").write_text(LOUD)
     (tmp_path / "x.loud").write_text("hello trace")
 
-    answer = shell("info", "--json", tmp_path / "x.loud")
+    result = shell("info", "--json", tmp_path / "x.loud")
 
-    data = json.loads(answer.out)
+    data = json.loads(result.out)
     assert "loud failed: SystemExit: 7" in data["error"]["message"]
-    assert answer.code == 1
-    assert {"import", "sniff", "read"} <= set(answer.err.split())
+    assert result.code == 1
+    assert {"import", "sniff", "read"} <= set(result.err.split())
 
 
 def test_readers_name_a_plugin_that_hangs(shell, plugin_folder):

@@ -64,8 +64,8 @@ def formulas(tmp_path_factory) -> dict[str, Path]:
 def test_no_command_sends_control_characters_of_a_trace(run, controls, reader) -> None:
     messages = []
     for command in COMMANDS:
-        answer = run(*command, controls[reader], "--format", reader)
-        messages.append(answer.out + answer.err)
+        result = run(*command, controls[reader], "--format", reader)
+        messages.append(result.out + result.err)
         assert not FORBIDDEN.search(messages[-1]), command
 
     assert "FAKE: good" not in "\n".join(messages).splitlines()
@@ -136,11 +136,11 @@ def test_a_real_terminal_gets_no_command(controls, tmp_path) -> None:
 def test_what_was_typed_is_shown_and_not_sent(run, arguments, tmp_path) -> None:
     typed = f"{tmp_path}/\x1b]0;PWNED\x07\nggscope: all is well\x9b"
 
-    answer = run(*(part.replace("{0}", typed) for part in arguments))
+    result = run(*(part.replace("{0}", typed) for part in arguments))
 
-    assert answer.code
-    assert not FORBIDDEN.search(answer.out + answer.err)
-    assert "ggscope: all is well" not in answer.err.splitlines()
+    assert result.code
+    assert not FORBIDDEN.search(result.out + result.err)
+    assert "ggscope: all is well" not in result.err.splitlines()
 
 
 def test_streams_show_what_anybody_prints(capsys) -> None:
@@ -155,25 +155,25 @@ def test_streams_show_what_anybody_prints(capsys) -> None:
 
 
 def test_log_lines_are_one_line(capsys, shell, controls) -> None:
-    answer = shell("info", controls["npu-json"], "--log-level", "debug")
+    result = shell("info", controls["npu-json"], "--log-level", "debug")
 
-    assert answer.code == 0
-    assert not FORBIDDEN.search(answer.err)
+    assert result.code == 0
+    assert not FORBIDDEN.search(result.err)
     assert all(line.startswith(("DEBUG", "INFO", "ggscope")) for line in
-               answer.err.splitlines())  # fmt: skip
+               result.err.splitlines())  # fmt: skip
 
 
 def test_csv_keeps_data_in_a_pipe(run, controls) -> None:
-    answer = run("stats", "--by", "op", "--format", "csv", controls["npu-json"])
+    result = run("stats", "--by", "op", "--format", "csv", controls["npu-json"])
 
-    keys = {row["key"] for row in csv.DictReader(io.StringIO(answer.out, newline=""))}
+    keys = {row["key"] for row in csv.DictReader(io.StringIO(result.out, newline=""))}
     assert CONTROLS[0] in keys
 
 
 def test_csv_defuses_formulas_and_leaves_numbers(run, formulas) -> None:
-    answer = run("stats", "--by", "op", "--format", "csv", formulas["npu-json"])
+    result = run("stats", "--by", "op", "--format", "csv", formulas["npu-json"])
 
-    rows = list(csv.DictReader(io.StringIO(answer.out, newline="")))
+    rows = list(csv.DictReader(io.StringIO(result.out, newline="")))
     keys = {row["key"] for row in rows}
     assert keys == {f"'{name}" for name in FORMULAS} & keys
     assert len(keys) > 3

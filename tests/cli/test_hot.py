@@ -28,22 +28,22 @@ def test_bytes_of_accesses_without_a_size_are_unknown(run, tmp_path):
 
 
 def test_hot_prints_facts_and_a_ranking(run, built):
-    answer = run("hot", built(MOE), "--limit", "2")
+    result = run("hot", built(MOE), "--limit", "2")
 
-    assert answer.code == 0
-    assert "Never touched" in answer.out
-    assert "120 B (0.3 %) of 45.0 KiB" in answer.out
-    lines = answer.out.splitlines()
+    assert result.code == 0
+    assert "Never touched" in result.out
+    assert "120 B (0.3 %) of 45.0 KiB" in result.out
+    lines = result.out.splitlines()
     # Of the embeddings some rows are read; how long they are nobody says.
     assert lines[-2].startswith("output.weight")
     assert lines[-1].startswith("blk.0.attn_q.weight")
-    assert "unknown" in answer.out
+    assert "unknown" in result.out
 
 
 def test_hot_json_holds_the_figures(run, built):
-    answer = run("hot", built(MOE), "--by", "layer", "--json")
+    result = run("hot", built(MOE), "--by", "layer", "--json")
 
-    value = json.loads(answer.out)
+    value = json.loads(result.out)
     assert value["never_touched"] == {
         "known": True, "untouched_units": 3, "untouched_bytes": 120,
         "units": 3, "bytes": 120, "all_units": 32, "all_bytes": 46120,
@@ -66,10 +66,10 @@ def test_hot_of_a_range_counts_less(run, built):
 
 
 def test_hot_of_a_trace_without_accesses_says_so(run, built):
-    answer = run("hot", built("nested_trace()"))
+    result = run("hot", built("nested_trace()"))
 
-    assert answer.code == 0
-    assert "does not record which tensors" in answer.out
+    assert result.code == 0
+    assert "does not record which tensors" in result.out
 
 
 def test_hot_ranks_nothing_where_no_access_leads_to_a_tensor(run, tmp_path):
@@ -82,38 +82,40 @@ def test_hot_ranks_nothing_where_no_access_leads_to_a_tensor(run, tmp_path):
     records = [Rec(1000 + 10 * i, op=1, sources=(source,)) for i in range(20)]
     path.write_bytes(encode(records, "64p"))
 
-    answer = run("hot", str(path), "--with", str(side))
+    result = run("hot", str(path), "--with", str(side))
 
-    assert answer.code == 0
-    assert "unknown" in answer.out
-    assert "blk.0.attn_q.weight" not in answer.out
+    assert result.code == 0
+    assert "unknown" in result.out
+    assert "blk.0.attn_q.weight" not in result.out
 
 
 def test_cache_answers_for_the_sizes_asked_for(run, built):
-    answer = run("cache", built(MOE), "--cache-size", "20KiB", "--read-ahead", "2")
+    result = run("cache", built(MOE), "--cache-size", "20KiB", "--read-ahead", "2")
 
     read, _ = what_if(moe_reads()).curve.at(20 << 10)
-    assert answer.code == 0
+    assert result.code == 0
     assert f"With 20.0 KiB of page cache this run reads {read / 1024:.1f} KiB" in (
-        answer.out
+        result.out
     )
-    assert "Reading 2 tensors ahead" in answer.out
-    assert "row look-ups (GET_ROWS)" in answer.err
+    assert "Reading 2 tensors ahead" in result.out
+    assert "row look-ups (GET_ROWS)" in result.err
 
 
 def test_cache_prints_a_table_without_a_size(run, built):
-    answer = run("cache", built(MOE))
+    result = run("cache", built(MOE))
 
-    lines = answer.out.splitlines()
+    lines = result.out.splitlines()
     assert len(lines) == 1 + 8 + 1
     assert lines[0].split()[:2] == ["page", "cache"]
     assert "first reads" in lines[-1]
 
 
 def test_cache_json_names_the_experts_to_pin(run, built):
-    answer = run("cache", built(MOE), "--cache-size", "64KiB", "--pin", "50", "--json")
+    command_result = run(
+        "cache", built(MOE), "--cache-size", "64KiB", "--pin", "50", "--json"
+    )
 
-    value = json.loads(answer.out)
+    value = json.loads(command_result.out)
     result = what_if(moe_reads())
     (one,) = value["answers"]
     assert value["bytes_asked"] == result.curve.bytes_asked
@@ -130,17 +132,17 @@ def test_cache_json_names_the_experts_to_pin(run, built):
     [("6GiB", 6 << 30), ("512mib", 512 << 20), ("1.5 K", 1536), ("4096", 4096)],
 )
 def test_cache_size_takes_the_usual_words(run, built, text, expected):
-    answer = run("cache", built(MOE), "--cache-size", text, "--json")
+    result = run("cache", built(MOE), "--cache-size", text, "--json")
 
-    assert json.loads(answer.out)["answers"][0]["cache_bytes"] == expected
+    assert json.loads(result.out)["answers"][0]["cache_bytes"] == expected
 
 
 @pytest.mark.parametrize("text", ["six", "-3", "1e400", "3 furlongs"])
 def test_cache_size_that_is_none_is_refused(run, built, text):
-    answer = run("cache", built(MOE), f"--cache-size={text}")
+    result = run("cache", built(MOE), f"--cache-size={text}")
 
-    assert answer.code == 2
-    assert "is not a size" in answer.err
+    assert result.code == 2
+    assert "is not a size" in result.err
 
 
 @pytest.mark.parametrize(
@@ -157,9 +159,9 @@ def test_cache_size_that_is_none_is_refused(run, built, text):
 def test_export_writes_a_figure_of_every_view(run, built, tmp_path, view, call, suffix):
     target = tmp_path / f"figure{suffix}"
 
-    answer = run("export", built(call), "--view", view, "-o", str(target))
+    result = run("export", built(call), "--view", view, "-o", str(target))
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     data = target.read_bytes()
     assert data.startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
     assert len(data) > 2000
@@ -168,10 +170,10 @@ def test_export_writes_a_figure_of_every_view(run, built, tmp_path, view, call, 
 def test_export_of_what_a_trace_does_not_have_says_so(run, built, tmp_path):
     target = tmp_path / "figure.png"
 
-    answer = run(
+    result = run(
         "export", built("nested_trace()"), "--view", "cache", "-o", str(target)
     )
 
-    assert answer.code == 1
-    assert "No accesses" in answer.err
+    assert result.code == 1
+    assert "No accesses" in result.err
     assert not target.exists()

@@ -66,10 +66,10 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", ["llama_like_trace", "npu_like_trace", "empty_trace"])
 def test_info_json_has_every_key_of_the_contract(run, built, name):
-    answer = run("info", built(name), "--json")
+    result = run("info", built(name), "--json")
 
-    facts = json.loads(answer.out)
-    assert answer.code == 0
+    facts = json.loads(result.out)
+    assert result.code == 0
     assert set(facts) >= KEYS
     assert set(facts["counts"]) == COUNTS
     assert set(facts["clock"]) >= {"unit", "origin"}
@@ -190,10 +190,10 @@ def test_info_json_of_several_files_is_a_list_and_the_worst_code(run, built, tmp
     strange = tmp_path / "strange.bin"
     strange.write_bytes(b"\x7fELF....")
 
-    answer = run("info", built(), strange, built("cut"), "--json")
+    result = run("info", built(), strange, built("cut"), "--json")
 
-    good, unknown, cut = json.loads(answer.out)
-    assert answer.code == 3
+    good, unknown, cut = json.loads(result.out)
+    assert result.code == 3
     assert good["reader"] == "builder"
     assert unknown["error"]["code"] == "unknown_format"
     assert cut["error"] == {
@@ -203,13 +203,13 @@ def test_info_json_of_several_files_is_a_list_and_the_worst_code(run, built, tmp
         "reader": "builder",
         "hint": "",
     }
-    assert answer.err.count("ggscope:") == 2
+    assert result.err.count("ggscope:") == 2
 
 
 def test_info_text_names_the_main_figures(run, built):
-    answer = run("info", built("llama_like_trace", "NOTICE"))
+    result = run("info", built("llama_like_trace", "NOTICE"))
 
-    assert answer.code == 0
+    assert result.code == 0
     for part in (
         "llama_like_trace.built",
         "Threads / thread 0",
@@ -222,22 +222,22 @@ def test_info_text_names_the_main_figures(run, built):
         "at here, byte 17 (0x0011)",
         "Do it again.",
     ):
-        assert part in answer.out
-    assert "\x1b" not in answer.out
+        assert part in result.out
+    assert "\x1b" not in result.out
 
 
 def test_info_text_of_an_empty_trace_says_so(run, built):
-    answer = run("info", built("empty_trace"))
+    result = run("info", built("empty_trace"))
 
-    assert "No records" in answer.out
-    assert "No problems found." in answer.out
+    assert "No records" in result.out
+    assert "No problems found." in result.out
 
 
 def test_info_cuts_long_lists(run, built):
-    answer = run("info", built("random_trace(1,200,lanes=60)"))
+    result = run("info", built("random_trace(1,200,lanes=60)"))
 
-    assert answer.code == 0
-    assert "… and 20 more" in answer.out
+    assert result.code == 0
+    assert "… and 20 more" in result.out
 
 
 def test_message_says_where_the_file_is(run, tmp_path):
@@ -247,45 +247,45 @@ def test_message_says_where_the_file_is(run, tmp_path):
     for path in (first, second):
         path.write_bytes(b"no trace")
 
-    answer = run("info", first, second)
+    result = run("info", first, second)
 
-    assert str(first) in answer.err
-    assert str(second) in answer.err
+    assert str(first) in result.err
+    assert str(second) in result.err
 
 
 def test_reader_fault_is_an_error_without_traceback(run, built):
-    answer = run("info", built("crash"))
+    result = run("info", built("crash"))
 
-    assert answer.code == 1
-    assert "the reader builder failed: IndexError" in answer.err
-    assert "Traceback" not in answer.err
+    assert result.code == 1
+    assert "the reader builder failed: IndexError" in result.err
+    assert "Traceback" not in result.err
 
 
 def test_option_reaches_the_reader(run, built):
-    answer = run("info", built(), "--option", "tokens=7", "--json")
+    result = run("info", built(), "--option", "tokens=7", "--json")
 
-    assert json.loads(answer.out)["counts"]["tokens"] == 7
+    assert json.loads(result.out)["counts"]["tokens"] == 7
 
 
 def test_named_format_is_used_and_an_unknown_one_refused(run, built):
     assert run("info", built(), "--format", "builder").code == 0
-    answer = run("info", built(), "--format", "nonsense")
+    result = run("info", built(), "--format", "nonsense")
 
-    assert answer.code == 3
-    assert "Known readers: " in answer.err
+    assert result.code == 3
+    assert "Known readers: " in result.err
 
 
 def test_formats_list_a_dropped_plugin(run, plugin_folder):
     (plugin_folder / "broken.py").write_text("1/0")
 
-    answer = run("info", "--formats")
+    result = run("info", "--formats")
 
-    assert answer.code == 0
-    assert "built by a test" in answer.out
-    assert ".built" in answer.out
-    assert "failed: ZeroDivisionError" in answer.out
-    assert str(plugin_folder) in answer.out
-    assert "--option tokens=" in answer.out
+    assert result.code == 0
+    assert "built by a test" in result.out
+    assert ".built" in result.out
+    assert "failed: ZeroDivisionError" in result.out
+    assert str(plugin_folder) in result.out
+    assert "--option tokens=" in result.out
 
 
 def test_readers_json_keeps_its_keys(run, plugin_folder):
@@ -304,18 +304,18 @@ def test_readers_json_keeps_its_keys(run, plugin_folder):
 
 def test_safe_mode_lists_no_plugins(run):
     usual = run("readers")
-    answer = run("readers", "--safe-mode")
+    result = run("readers", "--safe-mode")
 
-    assert "builder" not in answer.out
-    assert new_statement(answer.out, usual.out)
-    assert new_statements(usual.out, answer.out)
+    assert "builder" not in result.out
+    assert new_statement(result.out, usual.out)
+    assert new_statements(usual.out, result.out)
 
 
 def test_system_report_names_versions_and_readers(shell):
-    answer = shell("info", "--system", "--json")
+    result = shell("info", "--system", "--json")
 
-    report = json.loads(answer.out)
-    assert answer.code == 0
+    report = json.loads(result.out)
+    assert result.code == 0
     assert set(report) >= {"program", "system", "packages", "graphics", "readers"}
     assert report["packages"]["numpy"][0].isdigit()
     assert report["readers"]["builder"] == "plug-in, ok"
@@ -326,22 +326,22 @@ def test_system_report_is_readable(run, monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
 
-    answer = run("info", "--system")
+    result = run("info", "--system")
 
-    assert answer.code == 0
+    assert result.code == 0
     for title in ("program", "system", "packages", "graphics", "readers"):
-        assert f"{title}\n  " in answer.out
-    assert "not asked: there is no display" in answer.out
+        assert f"{title}\n  " in result.out
+    assert "not asked: there is no display" in result.out
 
 
 def test_system_report_asks_the_driver_where_there_is_a_display(run, monkeypatch):
     monkeypatch.setenv("DISPLAY", ":987")
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
 
-    answer = run("info", "--system")
+    result = run("info", "--system")
 
-    assert answer.code == 0
-    assert "OpenGL" in answer.out.split("graphics")[1]
+    assert result.code == 0
+    assert "OpenGL" in result.out.split("graphics")[1]
 
 
 @pytest.mark.parametrize(
@@ -559,8 +559,8 @@ def test_op_tables_are_listed_and_chosen_by_id_or_date(run, tmp_path):
     assert {"id", "since", "until", "ops"} == listed[0].keys()
     assert all(row["id"] in text for row in listed)
     for era in (listed[4]["id"], listed[4]["since"], listed[4]["since"][:7]):
-        answer = run("info", path, "--ops", era, "--json")
-        table = json.loads(answer.out)["op_table"]
+        result = run("info", path, "--ops", era, "--json")
+        table = json.loads(result.out)["op_table"]
         assert (table["id"], table["source"]) == (listed[4]["id"], "override")
     names = [set(json.loads(run("info", path, "--ops", era, "--json").out)["ops"])
              for era in ("2024-09", "2025-11")]  # fmt: skip

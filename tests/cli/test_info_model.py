@@ -24,11 +24,11 @@ def model(tmp_path):
 
 
 def test_json_tells_the_model_by_type_and_component(run, model):
-    answer = run("info", model, "--json")
+    command_result = run("info", model, "--json")
 
-    facts = json.loads(answer.out)
+    facts = json.loads(command_result.out)
     result = facts["model"]
-    assert answer.code == 0
+    assert command_result.code == 0
     assert facts["counts"]["tensors"] == result["tensors"] == 3
     assert (result["name"], result["architecture"]) == ("Tiny", "llama")
     assert result["layers"] == 2
@@ -86,18 +86,18 @@ def test_repaired_map_says_how_many_sizes(run, tmp_path):
     path = tmp_path / "map.json"
     path.write_text(document(row("blk.0.a", 0, 400), row("blk.0.b", 100, 60)))
 
-    answer = run("info", path)
+    result = run("info", path)
 
-    assert "1 sizes repaired" in answer.out
-    assert "160 B" in answer.out
+    assert "1 sizes repaired" in result.out
+    assert "160 B" in result.out
 
 
 def test_trace_without_a_model_has_none(run):
     folder = need_corpus()
 
-    answer = run("info", folder / "ggmlviz" / "test_trace.ggmlviz", "--json")
+    result = run("info", folder / "ggmlviz" / "test_trace.ggmlviz", "--json")
 
-    assert json.loads(answer.out)["model"] is None
+    assert json.loads(result.out)["model"] is None
 
 
 def test_every_corpus_map_and_table_counts_its_tensors(run):

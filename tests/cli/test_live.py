@@ -48,28 +48,28 @@ def test_live_prints_a_line_a_second_until_the_program_ends(run, tmp_path):
     command = [sys.executable, str(WRITER), str(path), "--rate", "40000"]
     command += ["--seconds", "2", "--megabytes", "4"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        answer = run("live", str(path), "--json", "--seconds", "60")
+        command_result = run("live", str(path), "--json", "--seconds", "60")
         data = json.loads(writer.stdout.read())
 
-    result = lines(answer.out)
-    assert answer.code == 0
+    result = lines(command_result.out)
+    assert command_result.code == 0
     assert result[-1]["state"] == "ended"
     assert result[-1]["records"] == data["written"]
     assert result[-1]["lost"] == data["dropped"]
     assert all(line.keys() == KEYS for line in result)
     assert (result[-1]["self_test"], result[-1]["backends"]) == (None, None)
-    assert "is not there yet" in answer.err
+    assert "is not there yet" in command_result.err
 
 
 def test_live_lists_running_programs(run, tmp_path, monkeypatch):
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
     writer = Writer(tmp_path / "ggscope-7-aa")
 
-    answer, listed = run("live", "--list", "--json"), run("live", "--list").out
+    result, listed = run("live", "--list", "--json"), run("live", "--list").out
 
-    rows = {row["pid"]: row for row in json.loads(answer.out)}
+    rows = {row["pid"]: row for row in json.loads(result.out)}
     own = rows[os.getpid()]
-    assert answer.code == 0
+    assert result.code == 0
     assert own["tracing"] == "traced"
     assert own["target"] == str(os.getpid())
     assert own["restart_command"] is None
@@ -80,10 +80,10 @@ def test_live_lists_running_programs(run, tmp_path, monkeypatch):
 
 
 def test_live_ends_when_the_time_is_over(run, tmp_path):
-    answer = run("live", str(tmp_path / "nothing"), "--json", "--seconds", "0.2")
+    result = run("live", str(tmp_path / "nothing"), "--json", "--seconds", "0.2")
 
-    (line,) = lines(answer.out)
-    assert answer.code == 0
+    (line,) = lines(result.out)
+    assert result.code == 0
     assert line["state"] == "waiting"
     assert line["records"] == 0
     assert line["lag_ms"] is None
@@ -91,13 +91,13 @@ def test_live_ends_when_the_time_is_over(run, tmp_path):
 
 def test_script_that_waits_for_any_program_gets_its_lines(run, tmp_path, monkeypatch):
     monkeypatch.delenv("GGSCOPE_RING", raising=False)
-    answer = run("live", str(os.getpid()), "--json", "--seconds", "0.2")
+    result = run("live", str(os.getpid()), "--json", "--seconds", "0.2")
 
-    (line,) = lines(answer.out)
-    assert answer.code == 0
+    (line,) = lines(result.out)
+    assert result.code == 0
     assert line.keys() == KEYS
     assert (line["records"], line["state"]) == (0, "waiting")
-    assert f"process {os.getpid()} is not traced yet" in answer.err
+    assert f"process {os.getpid()} is not traced yet" in result.err
 
 
 def test_live_counts_calls_of_cuda_until_their_last_line(run, tmp_path):
@@ -107,10 +107,10 @@ def test_live_counts_calls_of_cuda_until_their_last_line(run, tmp_path):
     end = cuda_files.own_hook_end(cuda_files.START_US + 10**7, len(made))
     path.write_text("\n".join([*made, end, ""]))
 
-    answer = run("live", str(path), "--json", "--seconds", "30")
+    result = run("live", str(path), "--json", "--seconds", "30")
 
-    assert answer.code == 0
-    last = lines(answer.out)[-1]
+    assert result.code == 0
+    last = lines(result.out)[-1]
     assert last.keys() == KEYS
     assert (last["state"], last["calls"]) == ("ended", len(calls))
     assert last["records"] == len(made) + 1
@@ -120,18 +120,18 @@ def test_live_refuses_calls_of_another_form(run, tmp_path):
     path = tmp_path / "calls.jsonl"
     path.write_bytes(cuda_files.text("probes"))
 
-    answer = run("live", str(path), "--seconds", "30")
+    result = run("live", str(path), "--seconds", "30")
 
-    assert (answer.code, answer.out) == (1, "")
-    assert "open the file when the program has ended" in answer.err
+    assert (result.code, result.out) == (1, "")
+    assert "open the file when the program has ended" in result.err
 
 
 def test_process_that_is_not_there_is_not_waited_for(run):
-    answer = run("live", "4000000001")
+    result = run("live", "4000000001")
 
-    assert answer.code == 1
-    assert answer.out == ""
-    assert "4000000001" in answer.err
+    assert result.code == 1
+    assert result.out == ""
+    assert "4000000001" in result.err
 
 
 def test_live_may_take_longer_than_ten_minutes(capsys):
@@ -148,10 +148,10 @@ def test_live_follows_the_ring_that_the_environment_names(run, tmp_path, monkeyp
     writer.end()
     monkeypatch.setenv("GGSCOPE_RING", str(path))
 
-    answer = run("live", "--seconds", "30")
+    result = run("live", "--seconds", "30")
 
-    assert "400 ops" in answer.out.splitlines()[-1].split(" · ")
-    assert "the program has ended" in answer.err
+    assert "400 ops" in result.out.splitlines()[-1].split(" · ")
+    assert "the program has ended" in result.err
 
 
 def ring_with_facts(path: Path) -> str:
@@ -188,10 +188,10 @@ def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("not a ring at all")
 
-    answer = run("live", str(path))
+    result = run("live", str(path))
 
-    assert answer.code == 1
-    assert "not a ring" in answer.err
+    assert result.code == 1
+    assert "not a ring" in result.err
 
 
 def test_live_says_of_a_pipe_that_it_is_no_ring(tmp_path):
@@ -213,22 +213,22 @@ def test_live_saves_what_was_recorded(run, tmp_path):
     writer = Writer(path)
     writer.graph()
 
-    answer = run("live", str(path), "--seconds", "0.2", "--save", str(target))
+    result = run("live", str(path), "--seconds", "0.2", "--save", str(target))
 
-    assert answer.code == 0
-    assert f"saved as {target}: 400 ops, none lost." in answer.err
+    assert result.code == 0
+    assert f"saved as {target}: 400 ops, none lost." in result.err
     assert json.loads(target.with_suffix(".json").read_text())["records"] == 400
     assert list(tmp_path.glob("*.recording")) == []
 
 
 def test_live_that_recorded_nothing_saves_nothing(run, tmp_path):
     target = tmp_path / "out.bin"
-    answer = run(
+    result = run(
         "live", str(tmp_path / "ring"), "--seconds", "0.1", "--save", str(target)
     )
 
-    assert answer.code == 1
-    assert "nothing has been recorded yet" in answer.err
+    assert result.code == 1
+    assert "nothing has been recorded yet" in result.err
     assert not target.exists()
 
 
@@ -265,9 +265,9 @@ def test_log_is_followed_by_lines_and_requests(run, tmp_path):
     path = tmp_path / "server.log"
     path.write_bytes(log_files.log(log_files.random_requests(1, 5)))
 
-    answer = run("live", str(path), "--json", "--seconds", "0.2")
+    result = run("live", str(path), "--json", "--seconds", "0.2")
 
-    line = lines(answer.out)[-1]
+    line = lines(result.out)[-1]
     assert line["requests"] == 5
     assert line["records"] == path.read_bytes().count(b"\n")
     assert "5 requests" in run("live", str(path), "--seconds", "0.2").out
@@ -287,7 +287,7 @@ def test_option_follows_the_file_named(command_line):
 
 
 def test_option_follows_one_file_alone(run):
-    answer = run("open", "a.log", "b.log", "--follow")
+    result = run("open", "a.log", "b.log", "--follow")
 
-    assert answer.code == 2
-    assert "one file" in answer.err
+    assert result.code == 2
+    assert "one file" in result.err

@@ -83,19 +83,19 @@ def test_one_file_and_one_level_can_be_chosen(run, tmp_path):
     assert value["reads"] == sum(read.path == MODEL for read in reads)
     assert value["mappings"] == 2
     for part in (("--level", "device"), ("--file", "no.gguf")):
-        answer = run("load", target, *part)
-        assert answer.code == 2
-        assert "there are" in answer.err
+        result = run("load", target, *part)
+        assert result.code == 2
+        assert "there are" in result.err
 
 
 def test_a_trace_without_reads_is_refused(run, tmp_path):
     target = tmp_path / "m.txt"
     target.write_bytes(filefrag([(0, 9, 4)]))
 
-    answer = run("load", target)
+    result = run("load", target)
 
-    assert answer.code == 2
-    assert "no reads" in answer.err
+    assert result.code == 2
+    assert "no reads" in result.err
 
 
 def test_limit_bounds_the_tables(run, path):

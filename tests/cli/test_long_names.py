@@ -48,28 +48,28 @@ def test_file_with_a_long_name_is_refused_in_a_sentence(
 ) -> None:
     target = [tmp_path / "thumbnail.png"] if command == "thumbnail" else []
 
-    answer = run(command, long, *target)
+    result = run(command, long, *target)
 
-    assert answer.code == 1
-    assert answer.err.count("the name is too long") == 1
-    assert "internal error" not in answer.err
+    assert result.code == 1
+    assert result.err.count("the name is too long") == 1
+    assert "internal error" not in result.err
 
 
 def test_long_name_is_an_error_of_the_json(run: Run, long: Path) -> None:
-    answer = run("info", long, "--json")
+    result = run("info", long, "--json")
 
-    assert answer.code == 1
-    assert json.loads(answer.out)["error"]["code"] == "read"
+    assert result.code == 1
+    assert json.loads(result.out)["error"]["code"] == "read"
 
 
 @pytest.mark.parametrize("option", ["--gguf", "--with"])
 def test_part_with_a_long_name_leaves_the_trace_readable(
     run: Run, trace: Path, long: Path, option: str
 ) -> None:
-    answer = run("info", trace, option, long, "--json")
+    result = run("info", trace, option, long, "--json")
 
     problems = [
-        w for w in json.loads(answer.out)["warnings"] if w["place"] == long.name
+        w for w in json.loads(result.out)["warnings"] if w["place"] == long.name
     ]
     assert [p["code"] for p in problems] == ["part_unreadable"]
     assert "too long" in problems[0]["message"]
@@ -96,11 +96,11 @@ def test_nothing_is_written_to_a_long_name(
     before = sorted(tmp_path.rglob("*"))
     places = {"trace": trace, "long": long, "folder": tmp_path}
 
-    answer = run(*(word.format_map(places) for word in arguments))
+    result = run(*(word.format_map(places) for word in arguments))
 
-    assert answer.code == 1
-    assert "the name is too long" in answer.err
-    assert "internal error" not in answer.err
+    assert result.code == 1
+    assert "the name is too long" in result.err
+    assert "internal error" not in result.err
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -56,11 +56,11 @@ def test_missing_library_ends_a_command_with_one_sentence(tmp_path):
 
 
 def test_word_that_is_neither_command_nor_file_is_a_usage_error(run):
-    answer = run("inof", "x.bin")
+    result = run("inof", "x.bin")
 
-    assert answer.code == 2
-    assert "'inof' is neither a command nor a file" in answer.err
-    assert "Did you mean info?" in answer.err
+    assert result.code == 2
+    assert "'inof' is neither a command nor a file" in result.err
+    assert "Did you mean info?" in result.err
 
 
 def test_word_that_is_a_file_is_opened(tmp_path, monkeypatch):
@@ -86,11 +86,11 @@ def test_word_that_is_a_file_is_opened(tmp_path, monkeypatch):
     ],
 )
 def test_wrong_usage_exits_with_two(run, argv):
-    answer = run(*argv)
+    result = run(*argv)
 
-    assert answer.code == 2
-    assert answer.out == ""
-    assert answer.err
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
@@ -99,11 +99,11 @@ def test_version_is_printed(run, option):
 
 
 def test_help_names_every_command_and_exit_code(run):
-    answer = run("--help")
+    result = run("--help")
 
-    assert answer.code == 0
+    assert result.code == 0
     for word in ("info", "check", "stats", "show", "export", "readers", "130"):
-        assert word in answer.out
+        assert word in result.out
 
 
 def test_help_lists_the_options_of_the_window(run):
@@ -116,11 +116,11 @@ def test_help_lists_the_options_of_the_window(run):
 
 @pytest.mark.parametrize("command", ["open", "info", "check", "stats", "export"])
 def test_help_of_a_command_hides_what_is_only_accepted(run, command):
-    answer = run(command, "--help")
+    result = run(command, "--help")
 
-    assert answer.code == 0
-    assert "--json" in answer.out
-    assert "--no-hook" not in answer.out
+    assert result.code == 0
+    assert "--json" in result.out
+    assert "--no-hook" not in result.out
 
 
 def test_help_of_export_names_every_kind_of_figure(run):
@@ -131,10 +131,10 @@ def test_help_of_export_names_every_kind_of_figure(run):
 
 
 def test_options_of_ggml_viz_are_accepted_with_a_note(run, built):
-    answer = run("info", built(), "--web", "--port", "8080", "--no-hook")
+    result = run("info", built(), "--web", "--port", "8080", "--no-hook")
 
-    assert answer.code == 0
-    assert answer.err.count("ggml-viz") == 3
+    assert result.code == 0
+    assert result.err.count("ggml-viz") == 3
 
 
 def test_interrupt_exits_with_130(run, built, monkeypatch):
@@ -166,11 +166,11 @@ def test_fault_of_the_program_is_one_line_and_exit_one(run, built, monkeypatch):
 
 
 def test_window_without_a_display_is_refused_with_advice(shell, built):
-    answer = shell(built())
+    result = shell(built())
 
-    assert answer.code == 1
-    assert "no display to open a window on" in answer.err
-    assert "export" in answer.err
+    assert result.code == 1
+    assert "no display to open a window on" in result.err
+    assert "export" in result.err
 
 
 def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
@@ -190,10 +190,10 @@ def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
 
 
 def test_window_for_missing_files_is_refused(run):
-    answer = run("nowhere.ggmlviz")
+    result = run("nowhere.ggmlviz")
 
-    assert answer.code == 1
-    assert "nowhere.ggmlviz: the file does not exist" in answer.err
+    assert result.code == 1
+    assert "nowhere.ggmlviz: the file does not exist" in result.err
 
 
 @pytest.mark.parametrize(
@@ -259,17 +259,17 @@ def test_odd_file_name_and_ascii_terminal_are_harmless(shell, tmp_path):
     path = tmp_path / "trâce \udcff.built"
     path.write_text("#built llama_like_trace")
 
-    answer = shell("info", path, PYTHONIOENCODING="ascii")
+    result = shell("info", path, PYTHONIOENCODING="ascii")
 
-    assert answer.code == 0
-    assert "Traceback" not in answer.err
+    assert result.code == 0
+    assert "Traceback" not in result.err
 
 
 def test_python_m_ggscope_passes_the_exit_code_on(shell):
-    answer = shell("check", "missing.bin")
+    result = shell("check", "missing.bin")
 
-    assert answer.code == 1
-    assert "missing.bin: the file does not exist." in answer.err
+    assert result.code == 1
+    assert "missing.bin: the file does not exist." in result.err
 
 
 def test_very_many_lanes_are_not_walked_again_and_again_for_garbage(run, tmp_path):
@@ -282,12 +282,12 @@ def test_very_many_lanes_are_not_walked_again_and_again_for_garbage(run, tmp_pat
     gc.callbacks.append(lambda phase, _: phases.append(phase))
     gc.enable()
     try:
-        answer = run("info", path)
+        result = run("info", path)
     finally:
         gc.callbacks.pop()
         if not was_enabled:
             gc.disable()
 
-    assert answer.code == 0
+    assert result.code == 0
     assert len(phases) <= 10  # begins and ends
     assert gc.get_threshold() == before

@@ -89,11 +89,11 @@ def test_tables_are_what_the_events_give(run, path):
 
 @pytest.mark.parametrize("name", NPU_TABLES)
 def test_csv_has_the_rows_of_json_and_no_formulas(run, path, name):
-    answer = run("npu", path, "--csv", name)
+    result = run("npu", path, "--csv", name)
 
-    rows = list(csv.reader(io.StringIO(answer.out)))
+    rows = list(csv.reader(io.StringIO(result.out)))
     value = json.loads(run("npu", path, "--json").out)
-    assert answer.code == 0
+    assert result.code == 0
     assert len({len(row) for row in rows}) == 1
     if name in value:
         assert len(rows) - 1 == len(value[name])
@@ -121,10 +121,10 @@ def test_names_of_tables_are_those_of_all_tables():
 
 
 def test_trace_without_engines_is_refused_with_what_it_holds(run, built):
-    answer = run("npu", built("llama_like_trace()"))
+    result = run("npu", built("llama_like_trace()"))
 
-    assert answer.code != 0
-    assert "NPU" in answer.err
+    assert result.code != 0
+    assert "NPU" in result.err
 
 
 def test_file_with_nothing_recorded_lists_nothing(run, tmp_path):

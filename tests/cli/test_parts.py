@@ -59,28 +59,28 @@ def big(tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_file_that_does_not_fit_is_an_error_that_names_the_ways_out(
     run: Callable, big: Path, command: str
 ) -> None:
-    answer = run(command, big)
+    result = run(command, big)
 
-    assert answer.code == 1
-    assert answer.out == ""
-    assert "1,000,000 records" in answer.err
-    assert "10.0 MiB are available" in answer.err
-    assert "--records 0:94000" in answer.err
-    assert "--names sampled" in answer.err
-    assert "--force" in answer.err
+    assert result.code == 1
+    assert result.out == ""
+    assert "1,000,000 records" in result.err
+    assert "10.0 MiB are available" in result.err
+    assert "--records 0:94000" in result.err
+    assert "--names sampled" in result.err
+    assert "--force" in result.err
 
 
 def test_failure_is_named_in_json(run: Callable, big: Path) -> None:
-    answer = run("info", big, "--json")
+    result = run("info", big, "--json")
 
-    assert json.loads(answer.out)["error"]["code"] == "too_large"
+    assert json.loads(result.out)["error"]["code"] == "too_large"
 
 
 def test_the_part_that_is_offered_is_read(run: Callable, big: Path) -> None:
-    answer = run("info", big, "--records", "0:94000", "--json")
+    result = run("info", big, "--records", "0:94000", "--json")
 
-    assert answer.code == 0
-    assert json.loads(answer.out)["options"] == {"range": "0:94000"}
+    assert result.code == 0
+    assert json.loads(result.out)["options"] == {"range": "0:94000"}
 
 
 @pytest.mark.parametrize("command", ["info", "check", "stats"])
@@ -91,9 +91,9 @@ def test_range_means_records_where_no_time_is_meant(
 
 
 def test_part_is_named_among_the_problems(run: Callable, big: Path) -> None:
-    answer = run("check", big, "--records", "0:5%", "--names", "sampled", "--json")
+    result = run("check", big, "--records", "0:5%", "--names", "sampled", "--json")
 
-    values = {w["code"]: w["message"] for w in json.loads(answer.out)["warnings"]}
+    values = {w["code"]: w["message"] for w in json.loads(result.out)["warnings"]}
     assert values == {
         "range_read": "Only records 0:5% were read, as requested.",
         "names_sampled": "Only the names of a sample were read, as requested.",
@@ -129,25 +129,25 @@ def test_range_that_holds_all_records_leaves_nothing_out(
 
 
 def test_reader_that_knows_no_parts_says_so(run: Callable, built: Callable) -> None:
-    answer = run("check", built(), "--records", "0:5", "--names", "none", "--json")
+    result = run("check", built(), "--records", "0:5", "--names", "none", "--json")
 
-    codes = {w["code"] for w in json.loads(answer.out)["warnings"]}
+    codes = {w["code"] for w in json.loads(result.out)["warnings"]}
     assert codes == {"range_ignored", "names_ignored"}
 
 
 def test_forced_reading_reads_all(run: Callable, big: Path) -> None:
-    answer = run("info", big, "--force", "--names", "none", "--json")
+    result = run("info", big, "--force", "--names", "none", "--json")
 
-    assert answer.code == 0
-    assert json.loads(answer.out)["options"] == {"names": "none"}
+    assert result.code == 0
+    assert json.loads(result.out)["options"] == {"names": "none"}
 
 
 @pytest.mark.parametrize("text", ["7", "9:3", "a:b", "0:200%"])
 def test_bad_range_is_a_usage_error(run: Callable, big: Path, text: str) -> None:
-    answer = run("info", big, "--records", text)
+    result = run("info", big, "--records", text)
 
-    assert answer.code == 2
-    assert "--records" in answer.err
+    assert result.code == 2
+    assert "--records" in result.err
 
 
 @pytest.mark.parametrize("content", ["unknown", "fault"])

@@ -26,18 +26,18 @@ def png_size(path):
 
 
 def test_show_prints_the_ascii_timeline(run, built):
-    answer = run("show", "--ascii", built("npu_like_trace"), "--width", "80")
+    result = run("show", "--ascii", built("npu_like_trace"), "--width", "80")
 
-    assert answer.code == 0
-    assert answer.out == ascii_timeline(npu_like_trace(), width=80)
+    assert result.code == 0
+    assert result.out == ascii_timeline(npu_like_trace(), width=80)
 
 
 def test_show_takes_range_and_colours(run, built):
-    answer = run(
+    result = run(
         "show", built(), "--width", "70", "--range", "1ms:2ms", "--color-by", "layer"
     )
 
-    assert answer.out == ascii_timeline(
+    assert result.out == ascii_timeline(
         llama_like_trace(),
         width=70,
         visible=TimeRange(1_000_000, 2_000_000),
@@ -52,16 +52,16 @@ def test_show_json_holds_the_lines(run, built):
 
 
 def test_show_with_a_wrong_range_is_an_error(run, built):
-    answer = run("show", built(), "--range", "5")
+    result = run("show", built(), "--range", "5")
 
-    assert answer.code == 2
-    assert "has no colon" in answer.err
+    assert result.code == 2
+    assert "has no colon" in result.err
 
 
 def test_export_writes_a_png_of_the_size_asked_for(shell, built, tmp_path):
     target = tmp_path / "x.png"
 
-    answer = shell(
+    result = shell(
         "export",
         built(),
         "--view",
@@ -80,31 +80,31 @@ def test_export_writes_a_png_of_the_size_asked_for(shell, built, tmp_path):
         "A run",
     )
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert png_size(target) == (1280, 720)
-    assert answer.out == ""
-    assert "x.png written" in answer.err
+    assert result.out == ""
+    assert "x.png written" in result.err
 
 
 def test_export_writes_an_svg_with_its_title(shell, built, tmp_path):
     target = tmp_path / "x.svg"
 
-    answer = shell("export", built(), "-o", target, "--title", "A <run>", "--json")
+    result = shell("export", built(), "-o", target, "--title", "A <run>", "--json")
 
     text = target.read_text("utf-8")
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert "A &lt;run&gt;" in text
     assert text.count("<rect") + text.count("<path") > 20
-    assert json.loads(answer.out)["output"] == str(target)
+    assert json.loads(result.out)["output"] == str(target)
 
 
 def test_export_of_several_files_fills_a_folder(shell, built, tmp_path):
     folder = tmp_path / "figures"
     files = [built(), built("npu_like_trace")]
 
-    answer = shell("export", *files, files[0], "-o", folder, "--size", "400x300")
+    result = shell("export", *files, files[0], "-o", folder, "--size", "400x300")
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert sorted(p.name for p in folder.iterdir()) == [
         "llama_like_trace.timeline.png",
         "npu_like_trace.timeline.png",
@@ -112,38 +112,38 @@ def test_export_of_several_files_fills_a_folder(shell, built, tmp_path):
 
 
 def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path):
-    answer = run("export", built(), built("npu_like_trace"), "-o", tmp_path / "x.png")
+    result = run("export", built(), built("npu_like_trace"), "-o", tmp_path / "x.png")
 
     one = run("export", built(), "-o", tmp_path / "x.svg", "--size", "400x300")
-    assert (answer.code, one.code) == (2, 0)
-    assert new_statement(answer.err, one.err)
-    assert "several files need a folder: -o DIR/" in answer.err
+    assert (result.code, one.code) == (2, 0)
+    assert new_statement(result.err, one.err)
+    assert "several files need a folder: -o DIR/" in result.err
 
 
 @pytest.mark.parametrize(("name", "code"), [("x.bmp", 2), ("missing/x.png", 1)])
 def test_export_that_cannot_be_written_is_an_error(shell, built, tmp_path, name, code):
-    answer = shell("export", built(), "-o", tmp_path / name)
+    result = shell("export", built(), "-o", tmp_path / name)
 
-    assert answer.code == code
-    assert "Traceback" not in answer.err
+    assert result.code == code
+    assert "Traceback" not in result.err
 
 
 def test_export_of_an_unknown_file_exits_with_three(shell, tmp_path):
     path = tmp_path / "noise.bin"
     path.write_bytes(b"plain text, no trace")
 
-    answer = shell("export", path, "-o", tmp_path / "x.png")
+    result = shell("export", path, "-o", tmp_path / "x.png")
 
-    assert answer.code == 3
+    assert result.code == 3
     assert not (tmp_path / "x.png").exists()
 
 
 def test_self_test_passes_without_a_display(shell):
-    answer = shell("self-test")
+    result = shell("self-test")
 
-    assert answer.code == 0, answer.err
-    assert answer.out.count(": good") >= 3
-    assert answer.out.endswith("self-test passed.\n")
+    assert result.code == 0, result.err
+    assert result.out.count(": good") >= 3
+    assert result.out.endswith("self-test passed.\n")
 
 
 def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
@@ -152,10 +152,10 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
     before = trace.read_bytes()
 
     for target in (trace, tmp_path / "link.svg"):
-        answer = run("export", trace, "-o", target)
+        result = run("export", trace, "-o", target)
 
-        assert answer.code == 1
-        assert "is the trace itself" in answer.err
+        assert result.code == 1
+        assert "is the trace itself" in result.err
     assert trace.read_bytes() == before
     assert (tmp_path / "link.svg").is_symlink()
 
@@ -176,11 +176,11 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
 def test_export_with_a_wrong_option_says_which(
     run, built, tmp_path, options, code, message
 ):
-    answer = run("export", built(), "-o", tmp_path / "x.png", *options)
+    result = run("export", built(), "-o", tmp_path / "x.png", *options)
 
-    assert (answer.code, answer.out) == (code, "")
-    assert message in answer.err
-    assert "internal error" not in answer.err
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+    assert "internal error" not in result.err
     assert not (tmp_path / "x.png").exists()
 
 
@@ -199,20 +199,20 @@ def test_export_to_an_impossible_target_says_why(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("not a folder")
 
-    answer = run("export", built(), "-o", target)
+    result = run("export", built(), "-o", target)
 
-    assert (answer.code, answer.out) == (code, "")
-    assert message in answer.err
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
 
 
 @pytest.mark.parametrize("command", ["info", "check", "stats", "show"])
 def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
 
-    answer = run(command, ".")
+    result = run(command, ".")
 
-    assert answer.code == 1
-    assert ".: no supported files in it" in answer.err
+    assert result.code == 1
+    assert ".: no supported files in it" in result.err
 
 
 def test_heatmap_of_a_trace_without_tensors_is_refused(run, tmp_path):
@@ -232,10 +232,10 @@ def test_heatmap_of_a_trace_without_tensors_is_refused(run, tmp_path):
 
 
 def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
-    answer = run("export", built(), "--color-by", "expert", "-o", tmp_path / "x.svg")
+    result = run("export", built(), "--color-by", "expert", "-o", tmp_path / "x.svg")
 
-    assert answer.code == 2
-    assert "names no experts" in answer.err
+    assert result.code == 2
+    assert "names no experts" in result.err
     assert not (tmp_path / "x.svg").exists()
     assert run("show", built(), "--color-by", "backend").code == 2
 
@@ -243,34 +243,34 @@ def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
 def test_export_by_preset_has_its_width_and_tells_its_caption(run, built, tmp_path):
     target = tmp_path / "a.png"
 
-    answer = run(
+    result = run(
         "export", built(), "--preset", "single", "-o", target, "--caption", "-"
     )
 
-    assert answer.code == 0
+    assert result.code == 0
     assert png_size(target)[0] == round(88 / 25.4 * 300)
-    assert "Timeline of" in answer.out
+    assert "Timeline of" in result.out
 
 
 def test_export_with_lengths_overrides_its_preset(run, built, tmp_path):
     target, caption = tmp_path / "a.png", tmp_path / "a.txt"
     options = ("--width", "2in", "--height", "1in", "--font", "6pt", "--transparent")
 
-    answer = run(
+    result = run(
         "export", built(), "--preset", "slide", "-o", target, *options,
         "--caption", caption,
     )  # fmt: skip
 
-    assert answer.code == 0
+    assert result.code == 0
     assert png_size(target) == (288, 144)
     assert caption.read_text("utf-8").startswith("Timeline of llama.bin, ")
 
 
 def test_export_by_an_unknown_preset_names_the_known_ones(run, built, tmp_path):
-    answer = run("export", built(), "--preset", "poster", "-o", tmp_path / "a.png")
+    result = run("export", built(), "--preset", "poster", "-o", tmp_path / "a.png")
 
-    assert answer.code == 2
-    assert all(name in answer.err for name in ("single", "double", "slide", "readme"))
+    assert result.code == 2
+    assert all(name in result.err for name in ("single", "double", "slide", "readme"))
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
@@ -279,10 +279,10 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
 ):
     target = tmp_path / f"a{suffix}"
 
-    answer = run("export", built(), "--width", "900000mm", "-o", target)
+    result = run("export", built(), "--width", "900000mm", "-o", target)
 
-    assert answer.code == 1
-    assert "A picture of 3401575 × any pixels is too large" in answer.err
+    assert result.code == 1
+    assert "A picture of 3401575 × any pixels is too large" in result.err
     assert not target.exists()
 
 
@@ -299,22 +299,22 @@ def test_export_too_small_to_be_read_is_refused_with_what_it_needs(
 ):
     target = tmp_path / "a.png"
 
-    answer = run("export", built(), *arguments.split(), "-o", target)
+    result = run("export", built(), *arguments.split(), "-o", target)
 
-    assert answer.code == 1
-    assert message in answer.err
+    assert result.code == 1
+    assert message in result.err
     assert not target.exists()
 
 
 def test_export_with_an_option_that_does_not_fit_says_so(run, built, tmp_path):
     options = ("--view", "cache", "--options", '{"capacity": "much"}')
-    answer = run("export", built("moe_reads()"), *options, "-o", tmp_path / "a.png")
+    result = run("export", built("moe_reads()"), *options, "-o", tmp_path / "a.png")
     unknown = run(
         "export", built(), "--options", '{"taste": 1}', "-o", tmp_path / "a.png"
     )
 
-    assert answer.code == unknown.code == 1
-    assert "--options has a value that does not fit" in answer.err
+    assert result.code == unknown.code == 1
+    assert "--options has a value that does not fit" in result.err
     assert "timeline has no option 'taste'. Options: absolute, " in unknown.err
 
 
@@ -324,21 +324,21 @@ def test_export_larger_than_memory_is_refused_with_its_size(
     from ggscope.render import export
 
     monkeypatch.setattr(export, "available_bytes", lambda: 1 << 20)
-    answer = run("export", built(), "--size", "2000x1000", "-o", tmp_path / "a.png")
+    result = run("export", built(), "--size", "2000x1000", "-o", tmp_path / "a.png")
 
-    assert answer.code == 1
-    assert "2000 × 1000 pixels needs 15.3 MiB of memory; 1.0 MiB are free" in answer.err
+    assert result.code == 1
+    assert "2000 × 1000 pixels needs 15.3 MiB of memory; 1.0 MiB are free" in result.err
 
 
 def test_several_views_of_several_files_go_into_a_folder(run, tmp_path) -> None:
     files = [SAMPLES / "tinyllama-256.bin", SAMPLES / "llama.ggmlviz"]
     out = tmp_path / "out"
 
-    answer = run("export", "--view", "timeline,hot", *files, "-o", out, "--json")
+    result = run("export", "--view", "timeline,hot", *files, "-o", out, "--json")
 
-    first, second = json.loads(answer.out)
-    assert answer.code == 1, "one has nothing to draw"
-    assert "hot: " in answer.err
+    first, second = json.loads(result.out)
+    assert result.code == 1, "one has nothing to draw"
+    assert "hot: " in result.err
     assert sorted(p.name for p in out.iterdir()) == [
         "llama.timeline.png",
         "tinyllama-256.hot.png",
@@ -359,9 +359,9 @@ def test_figures_of_files_of_one_stem_say_which_file_they_are_of(run, tmp_path):
         sample = "llama.ggmlviz" if name.suffix == ".ggmlviz" else "tinyllama-256.bin"
         shutil.copy(SAMPLES / sample, name)
 
-    answer = run("export", *names, "-o", tmp_path / "out")
+    result = run("export", *names, "-o", tmp_path / "out")
 
-    assert answer.code == 0
+    assert result.code == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "a-t.bin.timeline.png",
         "alone.timeline.png",
@@ -371,11 +371,11 @@ def test_figures_of_files_of_one_stem_say_which_file_they_are_of(run, tmp_path):
 
 
 def test_all_views_are_those_that_show_something(run, tmp_path) -> None:
-    answer = run(
+    result = run(
         "export", "--view", "all", SAMPLES / "llama.ggmlviz", "-o", tmp_path / "out"
     )
 
-    assert answer.code == 0
+    assert result.code == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "llama.statistics.png",
         "llama.timeline.png",
@@ -419,9 +419,9 @@ def test_option_that_a_view_does_not_take_is_not_passed_over(run, tmp_path) -> N
 
 def test_figure_of_nothing_says_so(run, built, tmp_path) -> None:
     def error_of(*text: str) -> str:
-        answer = run("export", built(), *text, "-o", tmp_path / "a.png", "--force")
-        assert answer.code == 0
-        return answer.err
+        result = run("export", built(), *text, "-o", tmp_path / "a.png", "--force")
+        assert result.code == 0
+        return result.err
 
     far, here = error_of("--range", "5s:6s"), error_of("--range", ":1ms")
     assert new_statement(far, here)
@@ -451,10 +451,10 @@ def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
 def test_several_views_need_a_folder(run, tmp_path) -> None:
     sample = SAMPLES / "tinyllama-256.bin"
 
-    answer = run("export", "--view", "timeline,hot", sample, "-o", tmp_path / "a.png")
+    result = run("export", "--view", "timeline,hot", sample, "-o", tmp_path / "a.png")
 
-    assert answer.code == 2
-    assert "several views need a folder: -o DIR/" in answer.err
+    assert result.code == 2
+    assert "several views need a folder: -o DIR/" in result.err
     assert run("export", "--view", "timeline,pie", sample, "-o", tmp_path).code == 2
 
 

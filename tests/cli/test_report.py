@@ -85,9 +85,9 @@ def test_report_of_every_sample_is_whole_small_and_loads_nothing(run, tmp_path) 
     for sample in ("llama.ggmlviz", "npu-prefill-decode.json"):
         target = tmp_path / f"{sample}.html"
 
-        answer = run("report", SAMPLES / sample, "-o", target)
+        result = run("report", SAMPLES / sample, "-o", target)
 
-        assert (answer.code, answer.out) == (0, "")
+        assert (result.code, result.out) == (0, "")
         assert target.stat().st_size < MAX_BYTES
         page = page_of(target)
         is_safe(page)
@@ -174,9 +174,9 @@ def test_tables_and_notes_are_those_of_stats(run, tmp_path, sample) -> None:
     page = page_of(target)
 
     for by in ("op", "lane"):
-        answer = run("stats", path, "--by", by, "--wide")
-        head, *rows = (re.split(r"  +", line) for line in answer.out.splitlines())
-        notes = re.findall("(?m)^ggscope: note: (.*)$", answer.err)
+        result = run("stats", path, "--by", by, "--wide")
+        head, *rows = (re.split(r"  +", line) for line in result.out.splitlines())
+        notes = re.findall("(?m)^ggscope: note: (.*)$", result.err)
         begin = page.texts["th"].index(head[0])
 
         assert page.texts["th"][begin : begin + len(head)] == head
@@ -425,9 +425,9 @@ def test_claims_of_a_report_are_made_where_they_are_true(run, built, tmp_path) -
 
 def test_json_tells_what_was_written(run, built, tmp_path) -> None:
     target = tmp_path / "r.html"
-    answer = run("report", built(), "-o", target, "--json", "--view", "timeline")
+    result = run("report", built(), "-o", target, "--json", "--view", "timeline")
 
-    value = json.loads(answer.out)
+    value = json.loads(result.out)
     assert value["output"] == str(target)
     assert value["bytes"] == target.stat().st_size
 
@@ -449,9 +449,9 @@ def test_report_above_the_limit_is_written_and_says_so(
     def shown(limit: int) -> str:
         monkeypatch.setattr(made, "MAX_BYTES", limit)
         sample = SAMPLES / "llama-demo.ggmlviz"
-        answer = run("report", sample, "-o", tmp_path / f"{limit}.html")
-        assert answer.code == 0
-        return answer.err
+        result = run("report", sample, "-o", tmp_path / f"{limit}.html")
+        assert result.code == 0
+        return result.err
 
     assert new_statements(shown(1000), shown(5_000_000))
 

@@ -64,13 +64,13 @@ def test_rows_tell_what_drafting_took(run, tmp_path):
 
 
 def test_table_shows_requests_memory_and_percentiles(run, path):
-    answer = run("requests", path)
+    result = run("requests", path)
 
-    assert answer.code == 0
-    assert "forcing full prompt re-processing" in answer.out
-    assert "12 of 30" in answer.out
-    assert "unaccounted" in answer.out
-    assert "-100" in answer.out
+    assert result.code == 0
+    assert "forcing full prompt re-processing" in result.out
+    assert "12 of 30" in result.out
+    assert "unaccounted" in result.out
+    assert "-100" in result.out
 
 
 def test_longest_come_first_where_asked(run, path):
@@ -81,10 +81,10 @@ def test_longest_come_first_where_asked(run, path):
 
 
 def test_other_files_are_refused(run, built):
-    answer = run("requests", built("llama_like_trace()"))
+    result = run("requests", built("llama_like_trace()"))
 
-    assert answer.code == 2
-    assert "not a log" in answer.err
+    assert result.code == 2
+    assert "not a log" in result.err
 
 
 def test_log_without_requests_says_so(run, tmp_path):

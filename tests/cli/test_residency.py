@@ -69,14 +69,14 @@ def test_what_the_system_does_not_tell_is_not_known(run, model, monkeypatch):
 
     monkeypatch.setattr(residency, "_mincore", lambda: None)
 
-    answer = run("residency", str(model), "--json")
+    result = run("residency", str(model), "--json")
 
-    value = json.loads(answer.out)
-    assert answer.code == 1
+    value = json.loads(result.out)
+    assert result.code == 1
     assert value["known"] is False
     assert value["file_resident_bytes"] is None
     assert {t["resident_bytes"] for t in value["tensors"]} == {None}
-    assert "not known: this system does not report" in answer.err
+    assert "not known: this system does not report" in result.err
 
 
 def test_pages_and_tensors_are_told_only_where_they_are_known(

@@ -21,10 +21,10 @@ def folder(tmp_path):
 
 
 def test_json_has_what_summary_and_stats_say_of_each_run(run, folder):
-    answer = run("runs", folder, "--json")
+    result = run("runs", folder, "--json")
 
-    data = json.loads(answer.out)
-    assert answer.code == 0
+    data = json.loads(result.out)
+    assert result.code == 0
     assert [one["run"] for one in data["runs"]] == ["t1.bin", "t2.bin"]
     assert [one["differs"] for one in data["runs"]] == ["-t 1", "-t 2"]
     assert [skipped["file"] for skipped in data["skipped"]] == [
@@ -56,12 +56,12 @@ def test_quick_reads_no_event_and_cached_runs_are_known_all_the_same(run, folder
 
 
 def test_text_sorts_by_a_column_and_names_what_was_skipped(run, folder):
-    answer = run("runs", folder, "--sort", "size")
+    result = run("runs", folder, "--sort", "size")
 
-    lines = answer.out.splitlines()
+    lines = result.out.splitlines()
     assert lines[0].split()[:3] == ["run", "differs", "in"]
     assert {line.split()[0] for line in lines[1:3]} == {"t1.bin", "t2.bin"}
-    assert "notes.txt" in answer.err
+    assert "notes.txt" in result.err
     bad = run("runs", folder, "--sort", "nothing")
     assert bad.code == 2
     assert "generated_per_s" in bad.err
@@ -70,10 +70,10 @@ def test_text_sorts_by_a_column_and_names_what_was_skipped(run, folder):
 def test_damaged_run_is_an_error_of_its_own(run, folder):
     (folder / "bad.ggmlviz").write_bytes(b"GGMLVIZ1")
 
-    answer = run("runs", folder, "--json")
+    result = run("runs", folder, "--json")
 
-    values = {one["run"]: one for one in json.loads(answer.out)["runs"]}
-    assert answer.code == 1
+    values = {one["run"]: one for one in json.loads(result.out)["runs"]}
+    assert result.code == 1
     assert values["bad.ggmlviz"]["error"]
     assert values["t1.bin"]["error"] is None
 

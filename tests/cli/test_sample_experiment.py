@@ -16,9 +16,9 @@ N_PASSES, N_LAYERS, N_EXPERTS, N_USED = 9, 4, 8, 2
 
 @pytest.fixture
 def facts(run) -> dict:
-    answer = run("info", FOLDER, "--json")
-    assert answer.code == 0, answer.err
-    return json.loads(answer.out)
+    result = run("info", FOLDER, "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 def test_folder_is_one_session_of_all_its_files(facts):
@@ -132,8 +132,8 @@ def test_info_tells_spaces_buffers_and_graphs(run, facts):
 
 
 def test_some_of_the_model_is_never_touched(run):
-    answer = run("hot", FOLDER, "--by", "expert", "--limit", "500", "--json")
-    data = json.loads(answer.out)
+    result = run("hot", FOLDER, "--by", "expert", "--limit", "500", "--json")
+    data = json.loads(result.out)
 
     whole = json.loads(run("hot", FOLDER, "--limit", "500", "--json").out)
 
@@ -149,7 +149,7 @@ def test_some_of_the_model_is_never_touched(run):
 def test_every_pane_has_a_picture_of_it(run, tmp_path, view):
     path = tmp_path / f"{view}.svg"
 
-    answer = run("export", "--view", view, FOLDER, "-o", path)
+    result = run("export", "--view", view, FOLDER, "-o", path)
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert path.stat().st_size > 5_000

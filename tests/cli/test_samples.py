@@ -29,11 +29,11 @@ def test_list_has_every_sample_with_all_of_its_bytes(run) -> None:
 def test_copies_are_the_samples_and_open(run, tmp_path) -> None:
     folder = tmp_path / "new" / "samples"
 
-    answer = run("samples", folder, "--json")
+    result = run("samples", folder, "--json")
 
-    assert answer.code == 0
+    assert result.code == 0
     assert contents(folder) == contents(SAMPLES)
-    files = json.loads(answer.out)["files"]
+    files = json.loads(result.out)["files"]
     assert sorted(files) == sorted(str(folder / name) for name in contents(SAMPLES))
     assert run("info", folder / "moe-experiment").code == 0
 
@@ -58,8 +58,8 @@ def test_folder_that_is_a_file_is_refused(run, tmp_path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"")
 
-    answer = run("samples", path)
+    result = run("samples", path)
 
-    assert answer.code == 1
-    assert str(path) in answer.err
+    assert result.code == 1
+    assert str(path) in result.err
     assert path.read_bytes() == b""

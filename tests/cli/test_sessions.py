@@ -22,14 +22,14 @@ def folder(tmp_path):
 
 
 def test_info_of_a_folder_lists_its_files_and_hit_rates(run, folder):
-    answer = run("info", folder)
+    result = run("info", folder)
 
-    assert answer.code == 0
-    assert "2 files in one session" in answer.out
+    assert result.code == 0
+    assert "2 files in one session" in result.out
     assert (
         "accesses with a tensor of memory-map.json: 4 of 4 (100.0 %): name 4; "
         "delta 4,096, all 4 agree"
-    ) in answer.out
+    ) in result.out
 
 
 def test_info_of_a_folder_as_json_has_parts_and_joins(run, folder):
@@ -65,27 +65,27 @@ def test_info_of_a_file_alone_has_no_parts(run, folder):
 @pytest.mark.parametrize("option", ["--with", "--gguf"])
 def test_named_files_join_the_session_of_each_file(run, folder, option):
     trace = folder / "traces" / "token-00000.json"
-    answer = run("info", trace, option, folder / "memory-map.json", "--json")
+    result = run("info", trace, option, folder / "memory-map.json", "--json")
 
-    assert json.loads(answer.out)["joins"][0]["delta"] == 4096
+    assert json.loads(result.out)["joins"][0]["delta"] == 4096
 
 
 def test_option_before_the_command_is_no_command(run, folder):
     trace = folder / "traces" / "token-00000.json"
-    answer = run("--with", folder / "memory-map.json", "info", trace)
+    result = run("--with", folder / "memory-map.json", "info", trace)
 
-    assert "2 files in one session" in answer.out
+    assert "2 files in one session" in result.out
 
 
 def test_check_lists_what_does_not_fit(run, folder, tmp_path):
     wrong = [(f"blk.{i}.ffn_up.weight", i * i * 77, 8) for i in range(6)]
     other = write_map(tmp_path / "other.json", wrong)
 
-    answer = run("check", folder, "--with", other)
+    result = run("check", folder, "--with", other)
 
-    assert answer.code == 0
-    assert "part_does_not_fit" in answer.out
-    assert "other.json does not match this trace" in answer.out
+    assert result.code == 0
+    assert "part_does_not_fit" in result.out
+    assert "other.json does not match this trace" in result.out
 
 
 def test_hot_and_cache_say_why_a_model_is_refused(run, folder, tmp_path):
@@ -140,14 +140,14 @@ def test_file_that_only_its_named_reader_takes_has_the_others_beside_it(
 
 
 def test_check_of_a_missing_part_is_an_error_and_the_rest_is_read(run, folder):
-    answer = run("check", folder, "--json", "--with", folder / "gone.json")
+    result = run("check", folder, "--json", "--with", folder / "gone.json")
 
     (fault,) = (
-        w for w in json.loads(answer.out)["warnings"] if w["code"] == "part_unreadable"
+        w for w in json.loads(result.out)["warnings"] if w["code"] == "part_unreadable"
     )
-    assert answer.code == 1
+    assert result.code == 1
     assert "gone.json" in fault["message"]
-    assert json.loads(answer.out)["spans"]
+    assert json.loads(result.out)["spans"]
 
 
 def test_stats_and_show_take_folders(run, folder):
@@ -158,21 +158,21 @@ def test_stats_and_show_take_folders(run, folder):
 def test_folder_without_traces_says_what_it_found(run, tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
 
-    answer = run("info", tmp_path)
+    result = run("info", tmp_path)
 
-    assert answer.code == 1
-    assert "no supported files in it" in answer.err
-    assert "notes.txt" in answer.err
+    assert result.code == 1
+    assert "no supported files in it" in result.err
+    assert "notes.txt" in result.err
 
 
 def test_info_of_a_real_folder_prints_the_hit_rates(run):
-    answer = run("info", need_corpus() / "bsc" / "3584a339")
+    result = run("info", need_corpus() / "bsc" / "3584a339")
 
     assert (
         "134 of 134 (100.0 %): name 18, unique prefix 116; delta 1,709,440, all 134 "
         "agree"
-    ) in answer.out
-    assert "ops with a node of graphs/token-00000.json: 582 of 582" in answer.out
+    ) in result.out
+    assert "ops with a node of graphs/token-00000.json: 582 of 582" in result.out
 
 
 @pytest.mark.parametrize("command", ["info", "check", "hot"])
@@ -181,10 +181,10 @@ def test_model_is_no_offer_to_a_trace_that_cannot_read_it(run, tmp_path, command
     for path in (EXPERIMENT / "model.gguf", EXPERIMENT.parent / NPU):
         shutil.copy(path, tmp_path)
 
-    answer = run(command, tmp_path / NPU)
+    result = run(command, tmp_path / NPU)
 
-    assert answer.code == 0
-    assert "lies beside" not in answer.err
+    assert result.code == 0
+    assert "lies beside" not in result.err
 
 
 @pytest.mark.parametrize("command", ["info", "check", "hot", "cache"])
@@ -224,9 +224,9 @@ def test_shift_moves_the_times_of_one_file_and_no_others(run):
     sample = ROOT / "resources" / "samples" / "moe-experiment"
     plain = json.loads(run("info", sample, "--json").out)
 
-    answer = run("info", sample, "--json", "--shift", "buffer-timeline.json=-2.5ms")
+    result = run("info", sample, "--json", "--shift", "buffer-timeline.json=-2.5ms")
 
-    moved = json.loads(answer.out)
+    moved = json.loads(result.out)
     shifts = {Path(part["path"]).name: part["shift"] for part in moved["parts"]}
     assert shifts.pop("buffer-timeline.json") == -2_500_000
     assert set(shifts.values()) == {0}
@@ -275,9 +275,9 @@ def test_records_that_are_gone_are_an_error_beside_their_sidecar(run, tmp_path):
 def test_broken_file_of_a_folder_is_a_problem_and_the_rest_is_read(run, folder):
     (folder / "traces" / "broken.built").write_text("#built cut")
 
-    answer = run("info", folder, "--json")
+    result = run("info", folder, "--json")
 
-    facts = json.loads(answer.out)
-    assert answer.code == 0
+    facts = json.loads(result.out)
+    assert result.code == 0
     assert "part_unreadable" in {w["code"] for w in facts["warnings"]}
     assert facts["counts"]["spans"] > 0

@@ -35,10 +35,10 @@ TRACE = llama_like_trace()
 
 @pytest.mark.parametrize("by", BY)
 def test_stats_json_has_every_key_of_the_contract(run, built, by):
-    answer = run("stats", built(), "--by", by, "--json")
+    result = run("stats", built(), "--by", by, "--json")
 
-    value = json.loads(answer.out)
-    assert answer.code == 0
+    value = json.loads(result.out)
+    assert result.code == 0
     assert value["by"] == by
     for row in value["rows"]:
         assert set(row) >= ROW
@@ -68,9 +68,9 @@ def test_stats_of_cycles_names_the_unit(run, built):
 
 
 def test_stats_where_counts_what_the_filter_finds(run, built):
-    answer = run("stats", built(), "--where", "layer=2 & source=DISK", "--json")
+    result = run("stats", built(), "--where", "layer=2 & source=DISK", "--json")
 
-    rows = json.loads(answer.out)["rows"]
+    rows = json.loads(result.out)["rows"]
     flat = TRACE.accesses.flat(TRACE.spans)
     on_disk = np.unique(flat.span[flat.what.space == 0])
     expected = np.count_nonzero(TRACE.spans.layer[on_disk] == 2)
@@ -78,11 +78,11 @@ def test_stats_where_counts_what_the_filter_finds(run, built):
 
 
 def test_stats_range_counts_the_spans_that_touch_it(run, built):
-    answer = run("stats", built(), "--from", "0.1ms", "--to", "1ms", "--json")
+    result = run("stats", built(), "--from", "0.1ms", "--to", "1ms", "--json")
 
     s = TRACE.spans
     touching = (s.op >= 0) & (s.start < 1_000_000) & (s.end > 100_000)
-    rows = json.loads(answer.out)["rows"]
+    rows = json.loads(result.out)["rows"]
     assert sum(row["count"] for row in rows) == touching.sum()
 
 
@@ -99,19 +99,19 @@ def test_stats_range_counts_the_spans_that_touch_it(run, built):
     ],
 )
 def test_stats_range_is_of_time_where_a_unit_says_so(run, built, text, same):
-    answer, expected = (
+    result, expected = (
         run("stats", built(), *texts, "--json") for texts in (("--range", text), same)
     )
 
-    assert answer == expected
-    assert answer.code == 0
+    assert result == expected
+    assert result.code == 0
 
 
 def test_stats_range_that_is_none_is_refused_with_its_name(run, built):
-    answer = run("stats", built(), "--range", "5:1")
+    result = run("stats", built(), "--range", "5:1")
 
-    assert answer.code == 2
-    assert "--range: " in answer.err
+    assert result.code == 2
+    assert "--range: " in result.err
 
 
 def test_stats_open_range_reaches_the_end(run, built):
@@ -127,7 +127,7 @@ def test_stats_open_range_reaches_the_end(run, built):
 @pytest.mark.parametrize("more", [(), ("--clip",)])
 def test_stats_of_a_range_show_whole_durations_and_the_part_in_it(run, built, more):
     begin, end = 100_000, 150_000
-    answer = run(
+    result = run(
         "stats", built(), "--by", "lane", "--from", "100us", "--to", "150us", *more,
         "--json",
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_stats_of_a_range_show_whole_durations_and_the_part_in_it(run, built, mo
 
     s = TRACE.spans
     touching = (s.start < end) & (s.end > begin)
-    rows = json.loads(answer.out)["rows"]
+    rows = json.loads(result.out)["rows"]
     whole = (s.end - s.start)[touching & (s.flags & 4 == 0)]
     inside = np.minimum(s.end, end) - np.maximum(s.start, begin)
     assert max(row["max"] for row in rows) == whole.max() > end - begin
@@ -181,9 +181,9 @@ def test_extra_column_is_in_every_output(run, built, tmp_path, monkeypatch):
 
 
 def test_stats_csv_has_plain_numbers(run, built):
-    answer = run("stats", built(), "--format", "csv", "--by", "layer")
+    result = run("stats", built(), "--format", "csv", "--by", "layer")
 
-    rows = list(csv.DictReader(io.StringIO(answer.out)))
+    rows = list(csv.DictReader(io.StringIO(result.out)))
     assert {row["key"] for row in rows} == {"0", "1", "2", "3"}
     assert all(row["total_ns"].isdecimal() for row in rows)
 
@@ -196,9 +196,9 @@ def test_stats_csv_has_its_columns_without_rows(run, built):
 
 
 def test_stats_table_has_units(run, built):
-    answer = run("stats", built(), "--limit", "2")
+    result = run("stats", built(), "--limit", "2")
 
-    lines = answer.out.splitlines()
+    lines = result.out.splitlines()
     assert lines[0].split()[:3] == ["op", "count", "total"]
     assert len(lines) == 3
     assert "ms" in lines[1]
@@ -206,10 +206,10 @@ def test_stats_table_has_units(run, built):
 
 
 def test_stats_of_nothing_says_so(run, built):
-    answer = run("stats", built(), "--where", "op=POOL_2D")
+    result = run("stats", built(), "--where", "op=POOL_2D")
 
-    assert answer.code == 0
-    assert "no op matches" in answer.out
+    assert result.code == 0
+    assert "no op matches" in result.out
     by_lane = run("stats", built(), "--by", "lane", "--where", "op=POOL_2D")
     assert "no span matches" in by_lane.out
 
@@ -238,24 +238,24 @@ def test_stats_format_takes_a_readers_name_too(run, built):
     ],
 )
 def test_stats_with_a_wrong_question_is_an_error(run, built, options, message):
-    answer = run("stats", built(), *options)
+    result = run("stats", built(), *options)
 
-    assert answer.code == 2
-    assert message in answer.err
+    assert result.code == 2
+    assert message in result.err
 
 
 def test_stats_of_several_files_names_them(run, built):
-    answer = run("stats", built(), built("npu_like_trace"))
+    result = run("stats", built(), built("npu_like_trace"))
 
-    assert "llama_like_trace.built" in answer.out
-    assert "npu_like_trace.built" in answer.out
+    assert "llama_like_trace.built" in result.out
+    assert "npu_like_trace.built" in result.out
 
 
 def test_stats_of_an_op_that_nobody_knows_are_refused_with_a_hint(run, built):
-    answer = run("stats", built(), "--where", "not op=MULMAT")
+    result = run("stats", built(), "--where", "not op=MULMAT")
 
-    assert answer.code != 0
-    assert "Unknown op MULMAT. Did you mean MUL_MAT" in answer.err
+    assert result.code != 0
+    assert "Unknown op MULMAT. Did you mean MUL_MAT" in result.err
 
 
 def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
@@ -263,9 +263,9 @@ def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
     events = [token(0, 9, phase="PREFILL"), token(9, 20), engine(0, 5), engine(9, 12)]
     path.write_text(json.dumps(document(*events)))
 
-    answer = run("stats", path, "--by", "token", "--json")
+    result = run("stats", path, "--by", "token", "--json")
 
-    rows = json.loads(answer.out)["rows"]
+    rows = json.loads(result.out)["rows"]
     assert [(row["key"], row["latency_cycles"]) for row in rows] == [
         ("decode 0", 11),
         ("prefill 0", 9),
@@ -275,14 +275,14 @@ def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
 def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, built):
     file = built("spans_trace(range(600),range(1,601),range(600),op=3)")
 
-    answer = run("stats", file, "--by", "lane")
+    result = run("stats", file, "--by", "lane")
 
-    lines = answer.out.splitlines()
+    lines = result.out.splitlines()
     assert len(lines) == 502
     assert lines[-1].startswith("… and 100 more; --limit N lists more")
     whole = run("stats", file, "--by", "lane", "--limit", "600")
     assert len(whole.out.splitlines()) == 601
-    assert new_statements(answer.out, whole.out)
+    assert new_statements(result.out, whole.out)
     rows = json.loads(run("stats", file, "--by", "lane", "--json").out)["rows"]
     assert len(rows) == 600
 
@@ -291,8 +291,8 @@ def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
     def shown(by: str, *, is_shared: bool) -> str:
         op = f"Op(0,(Read(0,64),),thread=1,repeated={is_shared})"
         made = f"reads_trace([TensorRow('a',0,64)],[Op(0,(Read(0,64),)),{op}])"
-        answer = run("stats", built(made), "--by", by)
-        return answer.out + answer.err
+        result = run("stats", built(made), "--by", by)
+        return result.out + result.err
 
     apart = shown("op", is_shared=False) + shown("thread", is_shared=False)
     assert new_statements(shown("op", is_shared=True), apart)
@@ -306,11 +306,11 @@ def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):
     path.write_text(json.dumps(document(*events)))
 
     facts = json.loads(run("stats", path, "--by", "engine", "--json").out)
-    answer = run("stats", path, "--by", "engine")
+    command_result = run("stats", path, "--by", "engine")
 
     (result,) = facts["stalls"]
     assert (result["stalled"], result["share"]) == (30, 0.3)
-    assert "TE 0 stalls 30.0 %." in answer.err
+    assert "TE 0 stalls 30.0 %." in command_result.err
     assert "stalled" not in run("stats", path, "--by", "op").err
     assert json.loads(run("stats", path, "--by", "op", "--json").out)["stalls"] == []
 
@@ -324,16 +324,16 @@ def test_stats_by_what_a_file_does_not_have_say_so(run, built):
 
 
 def test_stats_show_the_columns_asked_for_in_that_order(run, built):
-    answer = run("stats", built(), "--columns", "p50, count,total")
+    result = run("stats", built(), "--columns", "p50, count,total")
 
-    assert answer.out.splitlines()[0].split() == ["op", "p50", "count", "total"]
+    assert result.out.splitlines()[0].split() == ["op", "p50", "count", "total"]
     assert run("stats", built(), "--columns", "nonsense").code == 2
 
 
 def test_stats_sort_by_any_column(run, built):
     def rows(column):
-        answer = run("stats", built(), "--sort", column, "--json")
-        return json.loads(answer.out)["rows"]
+        result = run("stats", built(), "--sort", column, "--json")
+        return json.loads(result.out)["rows"]
 
     by_mean, by_name = rows("mean"), rows("key")
 
@@ -347,9 +347,9 @@ def test_stats_sort_by_any_column(run, built):
 
 def test_stats_sort_numbers_as_numbers(run, built):
     file = built("token_trace(list(zip(range(0,240,20),range(9,249,20),[5]*12)))")
-    answer = run("stats", file, "--by", "token", "--sort", "key", "--json")
+    result = run("stats", file, "--by", "token", "--sort", "key", "--json")
 
-    keys = [row["key"] for row in json.loads(answer.out)["rows"]]
+    keys = [row["key"] for row in json.loads(result.out)["rows"]]
     assert keys == [str(i) for i in range(12)]
 
 
@@ -403,9 +403,9 @@ def test_stats_of_a_terminal_are_as_wide_as_it(run_terminal, built):
 def test_stats_of_a_pipe_have_all_columns(run, built, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
 
-    answer = run("stats", built())
+    result = run("stats", built())
 
-    assert "p99" in answer.out.splitlines()[0]
+    assert "p99" in result.out.splitlines()[0]
 
 
 def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
@@ -414,9 +414,9 @@ def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
     def caption(*more):
         target = tmp_path / "bars.svg"
         command = ("export", "--view", "statistics", "--by", "token", file, "--force")
-        answer = run(*command, "-o", target, "--caption", "-", *more)
-        assert answer.code == 0
-        return answer.out, target.read_text()
+        result = run(*command, "-o", target, "--caption", "-", *more)
+        assert result.code == 0
+        return result.out, target.read_text()
 
     message, drawn = caption("--measure", "latency")
     assert "Latency by token" in message
@@ -434,8 +434,8 @@ def test_cycles_of_a_range_are_those_of_the_file(run, tmp_path):
     path.write_text(json.dumps(document(*events)))
 
     for first, n in (("900cyc", 2), ("1000cyc", 1), ("1500", 1)):
-        answer = run("stats", path, "--from", first, "--by", "engine", "--json")
-        assert sum(row["count"] for row in json.loads(answer.out)["rows"]) == n
+        result = run("stats", path, "--from", first, "--by", "engine", "--json")
+        assert sum(row["count"] for row in json.loads(result.out)["rows"]) == n
     facts = json.loads(run("info", path, "--json").out)
     assert (facts["clock"]["origin"], facts["extent"]["start"]) == (0, 900)
 
@@ -479,9 +479,9 @@ def test_pivot_csv_has_a_row_per_cell(run, built):
 
 def test_pivot_table_has_the_cells_that_are_asked_for(run, built):
     arguments = ("stats", built(), "--by", "layer", "--pivot", "op", "--cells", "count")
-    answer = run(*arguments)
+    result = run(*arguments)
 
-    head, *lines = [line.split() for line in answer.out.splitlines()]
+    head, *lines = [line.split() for line in result.out.splitlines()]
     assert head[0] == "layer"
     assert head[-1] == "all"
     assert lines[-1][0] == "all"
@@ -494,9 +494,9 @@ def test_pivot_table_has_the_cells_that_are_asked_for(run, built):
 
 def test_pivot_of_what_cannot_be_crossed_is_an_error(run, built):
     for by, across in (("op", "op"), ("source", "expert")):
-        answer = run("stats", built(), "--by", by, "--pivot", across)
-        assert answer.code == 2
-        assert answer.err
+        result = run("stats", built(), "--by", by, "--pivot", across)
+        assert result.code == 2
+        assert result.err
 
 
 def test_cells_are_those_of_the_analysis():

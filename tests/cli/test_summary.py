@@ -121,13 +121,13 @@ def test_cycles_without_a_frequency_are_no_milliseconds(run):
 
 
 def test_summary_of_a_file_reads_as_lines(run, built):
-    answer = run("summary", built(LLAMA))
+    result = run("summary", built(LLAMA))
 
-    assert answer.code == 0
-    head = answer.out.splitlines()[0]
+    assert result.code == 0
+    head = result.out.splitlines()[0]
     assert head.startswith("Bottleneck")
     assert {"Tokens", "Ops", "Threads", "Weights", "Data"} <= set(
-        answer.out.splitlines()
+        result.out.splitlines()
     )
 
 
@@ -203,10 +203,10 @@ def test_gaps_that_are_not_there_are_an_empty_list(run, built):
 def test_diff_of_a_trace_and_itself_is_equal(run, built):
     trace = built(LLAMA)
 
-    answer = run("diff", trace, trace, "--json")
+    result = run("diff", trace, trace, "--json")
 
-    value = json.loads(answer.out)
-    assert answer.code == 0
+    value = json.loads(result.out)
+    assert result.code == 0
     assert value["comparable"]
     assert value["aligned_by"] == "token"
     assert (value["only_a"], value["only_b"]) == ([], [])
@@ -231,10 +231,10 @@ def test_diff_of_runs_that_differ_ends_with_1(run, tmp_path):
     a = written(tmp_path / "a.bin", 1_000, 2_000)
     b = written(tmp_path / "b.bin", 1_000, 5_000)
 
-    answer = run("diff", a, b)
+    result = run("diff", a, b)
 
-    assert answer.code == 1
-    assert "B takes" in answer.out
+    assert result.code == 1
+    assert "B takes" in result.out
     (row,) = json.loads(run("diff", a, b, "--json").out)["rows"]
     assert (row["a"], row["b"], row["change"]) == (3_000, 6_000, 3_000)
     assert (row["relative"], row["within_noise"]) == (1.0, None)
@@ -255,10 +255,10 @@ def test_what_cannot_be_compared_ends_with_2(run, built, tmp_path, other):
     bad.write_text("nothing")
     path = str(bad) if other is None else built(other)
 
-    answer = run("diff", built(LLAMA), path, "--json")
+    result = run("diff", built(LLAMA), path, "--json")
 
-    value = json.loads(answer.out)
-    assert answer.code == 2
+    value = json.loads(result.out)
+    assert result.code == 2
     assert not value["comparable"]
     assert value["reason"]
 
@@ -266,9 +266,9 @@ def test_what_cannot_be_compared_ends_with_2(run, built, tmp_path, other):
 def test_what_has_no_common_clock_has_shares_and_no_changes(run, built):
     sides = built(LLAMA), built("npu_like_trace()")
 
-    answer = run("diff", *sides, "--json")
+    result = run("diff", *sides, "--json")
 
-    value = json.loads(answer.out)
+    value = json.loads(result.out)
     assert value["rows"] == value["parts"] == []
     assert value["elapsed"]["change"] is None
     by_key = {row["key"]: row for row in value["shares"]}
@@ -293,14 +293,14 @@ def test_folders_of_runs_are_sides_of_several_runs(run, tmp_path):
         for number, duration in enumerate(ticks):
             written(tmp_path / side / f"run{number}.bin", duration, duration)
 
-    answer = run("diff", tmp_path / "a", tmp_path / "b", "--json")
+    result = run("diff", tmp_path / "a", tmp_path / "b", "--json")
 
-    value = json.loads(answer.out)
+    value = json.loads(result.out)
     assert [len(value[side]) for side in "ab"] == [2, 2]
     (row,) = value["rows"]
     assert (row["a_spread"], row["b_spread"]) == ([200, 240], [220, 260])
     assert row["within_noise"] is True
-    assert answer.code == 0
+    assert result.code == 0
 
 
 @pytest.mark.parametrize(

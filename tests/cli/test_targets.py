@@ -60,11 +60,11 @@ def test_what_is_there_is_not_replaced_unasked(
         target.symlink_to(other if there == "link" else "nowhere")
     before = target.lstat()
 
-    answer = run(*text)
+    result = run(*text)
 
-    assert answer.code == 1
-    assert str(target) in answer.err
-    assert "--force" in answer.err
+    assert result.code == 1
+    assert str(target) in result.err
+    assert "--force" in result.err
     assert os.path.samestat(target.lstat(), before)
     assert other.read_text() == "mine"
     assert there != "file" or target.read_text() == "mine"
@@ -79,9 +79,9 @@ def test_force_replaces_and_keeps_the_permissions(
     target.write_text("old")
     target.chmod(0o600)
 
-    answer = run(*text, "--force")
+    result = run(*text, "--force")
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert target.read_text() != "old"
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
@@ -92,9 +92,9 @@ def test_export_writes_to_a_name_of_255_bytes_through_a_link(
     name = "x" * 251 + ".svg"
     (folder / "link.svg").symlink_to(name)
 
-    answer = shell("export", trace, "-o", folder / "link.svg", "--force")
+    result = shell("export", trace, "-o", folder / "link.svg", "--force")
 
-    assert answer.code == 0, answer.err
+    assert result.code == 0, result.err
     assert (folder / "link.svg").is_symlink()
     assert (folder / name).read_text().endswith("</svg>\n")
     assert sorted(p.name for p in folder.iterdir()) == ["link.svg", name]
@@ -114,11 +114,11 @@ def test_full_disk_leaves_what_was_there(
         target.write_text("old")
 
     with small_files(100):
-        answer = run(*text, "--force")
+        result = run(*text, "--force")
 
-    assert answer.code == 1
-    assert "cannot be written" in answer.err
-    assert "Traceback" not in answer.err
+    assert result.code == 1
+    assert "cannot be written" in result.err
+    assert "Traceback" not in result.err
     left = {path.name: path.read_text() for path in folder.iterdir()}
     assert left == ({target.name: "old"} if is_there else {})
 
@@ -130,19 +130,19 @@ def test_report_that_cannot_be_written_is_told_before_the_work(
         ("no/r.html", 1, "no such folder"),
         ("r.txt", 2, "can be .html"),
     ):
-        answer = run("check", trace, "--report", folder / name)
+        result = run("check", trace, "--report", folder / name)
 
-        assert (answer.code, answer.out) == (code, "")
-        assert text in answer.err
+        assert (result.code, result.out) == (code, "")
+        assert text in result.err
 
 
 def test_missing_folder_of_a_conversion_appears_whole(
     run: Run, trace: Path, folder: Path
 ) -> None:
-    answer = run("convert", trace, "--to", "token-json", "-o", folder / "a" / "b",
+    result = run("convert", trace, "--to", "token-json", "-o", folder / "a" / "b",
                  "--json")  # fmt: skip
 
-    outputs = json.loads(answer.out)["outputs"]
+    outputs = json.loads(result.out)["outputs"]
     assert len(outputs) == 3
     assert all(Path(path).is_file() for path in outputs)
     assert [path.name for path in (folder / "a").iterdir()] == ["b"]

@@ -18,10 +18,10 @@ def model(tmp_path):
 
 
 def test_json_has_each_tensor_as_the_file_states_it(run, model):
-    answer = run("tensors", model, "--json")
+    result = run("tensors", model, "--json")
 
-    data = json.loads(answer.out)
-    assert answer.code == 0
+    data = json.loads(result.out)
+    assert result.code == 0
     assert [row["name"] for row in data["rows"]] == list(BY_NAME)
     start = data["files"][0]["data_offset"]
     for row in data["rows"]:
@@ -89,10 +89,10 @@ def test_trace_tells_accesses_and_time(run, built, code):
 
 
 def test_trace_without_tensors_says_how_to_add_some(run, built):
-    answer = run("tensors", built("empty_trace()"))
+    result = run("tensors", built("empty_trace()"))
 
-    assert answer.code == 2
-    assert "--gguf" in answer.err
+    assert result.code == 2
+    assert "--gguf" in result.err
 
 
 def test_cut_and_foreign_files_say_so(run, model, tmp_path):
@@ -107,9 +107,9 @@ def test_cut_and_foreign_files_say_so(run, model, tmp_path):
     assert run("tensors", cut).code == 0
     assert "gguf_data_missing" in run("check", cut).out
     assert run("tensors", foreign).code == 3
-    answer = run("tensors", headless)
-    assert answer.code == 1
-    assert "GGUF" in answer.err
+    result = run("tensors", headless)
+    assert result.code == 1
+    assert "GGUF" in result.err
 
 
 def test_parts_of_a_split_model_are_one_and_a_missing_one_is_named(run, tmp_path):

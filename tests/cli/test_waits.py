@@ -35,10 +35,10 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("by", ["thread", "op", "layer", "token", "phase", "lane"])
 def test_waits_of_all_groups_are_those_of_the_bytes(run, path, by):
-    answer = run("stats", path, "--by", by, "--json")
+    result = run("stats", path, "--by", by, "--json")
 
-    rows = json.loads(answer.out)["rows"]
-    assert answer.code == 0
+    rows = json.loads(result.out)["rows"]
+    assert result.code == 0
     assert sum(row["wait_ns"] or 0 for row in rows) == sum(of_bytes(path).values())
     assert sum(row["wait_share"] or 0 for row in rows) == pytest.approx(1)
     for row in rows:

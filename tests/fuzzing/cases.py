@@ -149,7 +149,7 @@ def attempt(case: Case, folder: Path) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            answer = _read(case, path)
+            result = _read(case, path)
             if case.commands:
                 _ask(case.commands, path)
     except CaseFailedError:
@@ -161,7 +161,7 @@ def attempt(case: Case, folder: Path) -> str:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    return answer
+    return result
 
 
 def reader_of(reader_id: str) -> Reader:

@@ -38,8 +38,8 @@ def saved(
 
     def save(run: Callable[[], object], name: str) -> tuple[str, str]:
         path = tmp_path / name
-        answer = lambda *_: (str(path), "")  # noqa: E731 - in the place of a dialog
-        monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
+        result = lambda *_: (str(path), "")  # noqa: E731 - in the place of a dialog
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", result)
         clear(window)
         run()
         qtbot.waitUntil(lambda: bool(newest_message(window)), timeout=20_000)

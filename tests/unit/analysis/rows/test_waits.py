@@ -67,8 +67,8 @@ def test_waits_of_looked_up_columns_equal_brute_force(px, n_categories):
 
     for share in (1, 2, 5):
         edges = column_edges(TimeRange(-20, int(row.end[-1]) // share), px)
-        answer = queried(row, wait, edges, category)
-        assert answer.tolist() == waits_slow(row, edges, wait)
+        result = queried(row, wait, edges, category)
+        assert result.tolist() == waits_slow(row, edges, wait)
 
 
 @given(
@@ -124,9 +124,9 @@ def test_longest_wait_is_drawn_as_long_as_is_known():
     row = make_row(np.array([0, 10**10]), np.array([10, 10**10 + 5]), SpanIds(0, 2))
     wait = np.array([LONGEST_WAIT, LONGEST_WAIT], np.uint32)
 
-    answer = queried(row, wait, np.array([0, 10**10, 10**11]))
+    result = queried(row, wait, np.array([0, 10**10, 10**11]))
 
-    assert answer.tolist() == [LONGEST_WAIT, LONGEST_WAIT]
+    assert result.tolist() == [LONGEST_WAIT, LONGEST_WAIT]
 
 
 def test_rows_without_waits_beside_others_have_none():
