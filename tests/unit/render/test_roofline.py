@@ -90,7 +90,7 @@ def test_figure_says_what_it_shows_and_leaves_out() -> None:
     trace = with_types(reads_trace(weights(), ops))
 
     drawn = (
-        FIGURES["roofline"].figure(trace).draw(FIGURES["roofline"].figure(trace).look)
+        FIGURES["roofline"].figure(trace).draw(FIGURES["roofline"].figure(trace).style)
     )
 
     assert "6 points" in drawn.caption
@@ -98,4 +98,4 @@ def test_figure_says_what_it_shows_and_leaves_out() -> None:
     bare = random_roofline(1)
     bare = with_types(reads_trace(weights(), []))
     with pytest.raises(NothingToDrawError):
-        FIGURES["roofline"].figure(bare).draw(FIGURES["roofline"].figure(bare).look)
+        FIGURES["roofline"].figure(bare).draw(FIGURES["roofline"].figure(bare).style)

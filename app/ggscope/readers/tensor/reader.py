@@ -224,7 +224,7 @@ class EarlyTraces:
         self.scheduler = SnapshotScheduler(
             FIRST_S,
             short_s=SHORT_S,
-            max_ahead=MOST,
+            most=MOST,
             growth=GROWTH,
             largest_share=_LARGEST_SHARE,
             cost_share=_COST_SHARE,
