@@ -1,4 +1,4 @@
-/* The lines of logs of llama.cpp and of programs around it: which of them tell of
+/* The lines of logs of llama.cpp and of programs around it: which of them are about
  * requests, when they were written, and the numbers in them.
  *
  * A line is what ends with \n or \r. Before its message may stand, in any order, escape
@@ -27,7 +27,7 @@ enum {
     QUEUE, SPECULATION, ENGINE, KV_CACHE, CLEARED, KNOWN, STATISTICS
 };
 
-/* One row per line that tells something. */
+/* One row per line with facts. */
 typedef struct {
     int64_t *line;     /* number of the line in its block */
     int64_t *offset;   /* of the message in the block */
@@ -36,7 +36,7 @@ typedef struct {
     uint8_t *clock, *level, *kind;
     int32_t *slot;     /* NO_NUMBER where it names none */
     int64_t *task;
-    double *value;     /* VALUES numbers behind the words that tell the kind */
+    double *value;     /* VALUES numbers behind the words that state the kind */
     uint8_t *n_values;
 } LogRows;
 
@@ -237,7 +237,7 @@ static const uint8_t *own_clock(const uint8_t *at, const uint8_t *end, Line *lin
 
 static const char MONTHS[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
-/* "Jan 14 18:26:14 host program[123]: "; the year is not told. */
+/* "Jan 14 18:26:14 host program[123]: "; the year is not stated. */
 static const uint8_t *syslog_prefix(const uint8_t *at, const uint8_t *end, Line *line)
 {
     if (end - at < 16 || at[3] != ' ' || at[6] != ' ')
@@ -624,7 +624,7 @@ static uint8_t phrase_kind(const uint8_t *at, const uint8_t *end, const uint8_t 
     return NONE;
 }
 
-/* Finds what a message tells; `behind` is set to where its numbers begin. */
+/* Finds what a message states; `behind` is set to where its numbers begin. */
 static uint8_t classify(Line *line, const uint8_t **behind)
 {
     const uint8_t *at = spaces(line->at, line->end), *end = line->end, *p;
@@ -795,7 +795,7 @@ EXPORT int64_t ggscope_log_lines_done(const uint8_t *data, int64_t n, int64_t is
 }
 
 /* Scans whole lines of `data`; the rest after the last line end is one, too, where
- * `is_last`. Stops where the rows are full: `consumed` tells how far it came. */
+ * `is_last`. Stops where the rows are full: `consumed` says how far it came. */
 EXPORT int64_t ggscope_scan_log(const uint8_t *data, int64_t n, int64_t is_last,
                                 int64_t capacity, const LogRows *rows, LogTally *tally)
 {

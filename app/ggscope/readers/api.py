@@ -327,7 +327,7 @@ class ReadContext:
         """Publish an early snapshot; its ``pending`` lists what is still missing.
 
         While "spans" are pending, a snapshot holds the spans up to its
-        ``read_until``; later ones may number them anew (``spans.record`` tells
+        ``read_until``; later ones may number them anew (``spans.record`` says
         which is which), but keep the clock's origin where they can. Once "spans"
         are not pending any more, later snapshots must keep span ids, lanes and the
         clock.

@@ -37,7 +37,7 @@ class CellUse:
     ) -> tuple[I64, npt.NDArray[np.float64]]:
         """Return rows of lines behind which the use is another, and percent of cells.
 
-        Lines of a start of the program whose log does not tell the size have none. The
+        Lines of a start of the program whose log does not state the size have none. The
         first size counts: caches of sliding windows and of draft models come later.
 
         Parameters

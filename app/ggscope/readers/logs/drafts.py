@@ -22,7 +22,7 @@ _LONGEST_MS = 1e12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftFigures:
-    """Drafting of each request; int64[m], -1 where the log does not tell.
+    """Drafting of each request; int64[m], -1 where the log does not state it.
 
     Attributes
     ----------

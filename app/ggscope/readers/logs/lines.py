@@ -1,4 +1,4 @@
-"""Lines of a log that tell something, as columns; what finds them is ``logs.c``.
+"""Lines of a log that state facts, as columns; ``logs.c`` finds them.
 
 Sources of the lines: ``tools/server/server.cpp`` and ``server-context.cpp``,
 ``common/log.cpp``, ``common/common.cpp`` and ``src/llama-context.cpp`` of llama.cpp,
@@ -49,7 +49,7 @@ class Clock(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a line tells, as in ``logs.c``."""
+    """What a line states, as in ``logs.c``."""
 
     NONE = 0
     HEAD = 1
@@ -120,7 +120,7 @@ class LineText(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogLines:
-    """The lines that tell something, in the order of the file.
+    """The lines that state facts, in the order of the file.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class LogLines:
 def scan_parts(
     source: Source, context: ReadContext, n_rows: Callable[[], int]
 ) -> Iterator[LogLines]:
-    """Yield the lines of a log that tell something, part by part.
+    """Yield the lines of a log that state facts, part by part.
 
     Memory is that of some blocks and of the rows of a part. A line that is longer than
     64 MiB is cut there.
@@ -232,7 +232,7 @@ def lines_done(data: Bytes, is_start: bool) -> int:
 def scan_text(
     data: npt.NDArray[np.uint8], *, line: int = 0, offset: int = 0
 ) -> LogLines:
-    """Return the lines of a text, the last one perhaps cut, that tell something.
+    """Return the lines of a text, the last one perhaps cut, that state facts.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class LoadPhases:
     A model is loaded from the line that names it. Its metadata end with the last of
     their lines, its tensors with the first line about the context, the context with
     the run that warms up, and all with the line that the server listens. A phase whose
-    end no line tells is left out.
+    end no line states is left out.
     """
 
     def __init__(self) -> None:

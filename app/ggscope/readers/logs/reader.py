@@ -39,7 +39,7 @@ class LogReader:
 
     Parameters
     ----------
-    part_rows : so many lines that tell something are read before they are added.
+    part_rows : so many lines that state facts are read before they are added.
     """
 
     info = INFO
@@ -96,7 +96,7 @@ class LogReader:
         """Return the trace of all lines, and how many begin a list of ops.
 
         What times count from is known by the first lines, mostly. Where those behind
-        them tell otherwise, the file is read again with what is known by then: which
+        them say otherwise, the file is read again with what is known by then: which
         clock, and after that when the first thing was.
         """
         start: LogStart | None = None
@@ -113,7 +113,7 @@ class LogReader:
                     except ClockAppeared:
                         is_in_order = False
             better = log.start_by(clocks)
-            # A file that is written to meanwhile may tell something else each time.
+            # A file that is written to meanwhile may hold something else each time.
             if better is None or is_last:
                 break
             start = better
@@ -166,7 +166,7 @@ def _add_op_lists(builder: TraceBuilder, listed: OpLines, origin: int | None) ->
 
     Parameters
     ----------
-    origin : tick 0, in ns since the program's start; None where lines do not tell.
+    origin : tick 0, in ns since the program's start; None where lines do not state it.
     """
     listing = listing_of(listed)
     lanes = NpuLanes(builder, listed)

@@ -1,6 +1,6 @@
 """Single lines of a log, read again when somebody asks for them.
 
-Of lines only some offsets stay in memory: of the first line that tells something in
+Of lines only some offsets stay in memory: of the first line that states facts in
 each `_STRETCH` bytes of the file. Others are counted from there and scanned again.
 """
 
@@ -36,7 +36,7 @@ class LineOffsets:
         self._last_stretch = -1
 
     def add(self, line: I64, offset: I64) -> None:
-        """Note the next lines that tell something.
+        """Note the next lines that state facts.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class LogRecords:
         Raises
         ------
         ReadError
-            If it is gone, or is none that tells something.
+            If it is gone, or is none that states facts.
         """
         if self._inode and _inode_of(self._path) != self._inode:
             raise ReadError("the file is another one now.", path=self._path)
@@ -120,7 +120,7 @@ class LogRecords:
         return begin + int(rows.offset[0])
 
     def _whole_line(self, begin: int) -> bytes:
-        """Return the line that begins at an offset: what it tells may stand far on."""
+        """Return the line that begins at an offset: its facts may stand far on."""
         n_bytes = _RECORD_BYTES
         while True:
             data = read_at(self._path, begin, n_bytes)

@@ -159,7 +159,7 @@ class Owners:
     ----------
     request : int64[n], of each line, -1 where it is of no request.
     run, slot, task, first, row : int64[m], of each request, in the order in which the
-        log begins to tell of them: start of the program, slot and task (-1 where the
+        log first lists them: start of the program, slot and task (-1 where the
         log names none), its first line, its row in the table (-1 not there yet).
     """
 
@@ -219,7 +219,7 @@ def _begins_again(kind: npt.NDArray[np.uint8], place: I64) -> Bools:
 
     Parameters
     ----------
-    kind, place : of lines with a task, what they tell and which task.
+    kind, place : of lines with a task, what they state and which task.
     """
     begins = np.zeros(len(kind), np.bool_)
     rows = np.flatnonzero(np.isin(kind, (Kind.LAUNCH, Kind.HEAD, *TIMINGS)))

@@ -23,7 +23,7 @@ class LogStart:
     clock : by which lines are placed.
     first : the first time of all by it.
     zone : what times of day without a zone are behind UTC; None = not known.
-    origin : tick 0; None = the first thing that the first lines tell of.
+    origin : tick 0; None = the first event of the first lines.
     """
 
     clock: Clock
@@ -83,7 +83,7 @@ class ClockMoments:
     ----------
     clock : which it is.
     first : the first time of all.
-    n_gaps : starts of the program behind the first, of which no clock tells when.
+    n_gaps : starts of the program behind the first, whose time no clock states.
     """
 
     def __init__(self, start: LogStart) -> None:

@@ -90,7 +90,7 @@ class ClockAppeared(Exception):  # noqa: N818 - no error: the trace has to begin
 
 
 class LogTrace:
-    """Fills a builder with what the lines of a log tell.
+    """Fills a builder with the facts of the lines of a log.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class LogTrace:
         return Requests(**{name: column.view() for name, column in self._table.items()})
 
     def log(self) -> ServerLog:
-        """Return what the log tells beside times."""
+        """Return what the log states beside times."""
         facts = tuple(self.facts.facts.items())
         return ServerLog(self.requests(), self.facts.memory(), facts, self.has_clock)
 
@@ -287,7 +287,7 @@ class LogTrace:
         self.builder.clock = Clock(epoch=origin if is_wall else None)
 
     def _set_origin(self, placed: PlacedLines, stated: Figures) -> None:
-        """Let tick 0 be the first thing that the first lines tell of."""
+        """Let tick 0 be the first event of the first lines."""
         if self._clock is not None:
             timed = stated.timing_row >= 0
             # Clocks of days are set, and threads write in no strict order; and a log

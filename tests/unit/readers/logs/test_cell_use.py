@@ -85,7 +85,7 @@ def plain_use(lines: list[str]) -> list[tuple[int, float]]:
 
 
 def runs_of(lines: list[str]) -> np.ndarray:
-    """Return the start of each line as `plain_use` tells them."""
+    """Return the start of each line as `plain_use` has them."""
     run, has_worked, out = 0, False, []
     for line in lines:
         if "loading model" in line and has_worked:

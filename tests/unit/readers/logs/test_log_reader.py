@@ -762,7 +762,7 @@ def test_means_of_vllm_are_counters_of_each_engine(tmp_path):
     assert facts["build"] == "vLLM v0.25.1"
     assert facts["model"] == "me/tiny"
     assert facts["KV cache"] == "94,135 tokens"
-    assert trace.clock.epoch is None  # no line tells the year
+    assert trace.clock.epoch is None  # no line states the year
     details = [trace.strings[d] for d in trace.markers.detail.tolist()]
     assert details == ["something is odd"]
 

@@ -24,7 +24,7 @@ def columns(table: object) -> dict[str, list]:
 
 
 def content(trace: Trace) -> tuple[object, ...]:
-    """Return all that a log tells, in no matter which order spans and lanes are."""
+    """Return all that a log states, in no matter which order spans and lanes are."""
     assert trace.log is not None
     lanes = [lane.name for lane in trace.lanes]
     spans, markers = columns(trace.spans.full()), columns(trace.markers)
@@ -112,8 +112,8 @@ def cluttered(data: bytes, seed: int) -> bytes:
     return b"".join(out)
 
 
-def telling_lines(data: bytes) -> dict[int, bytes]:
-    """Return lines by number, from their first piece that tells something."""
+def fact_lines(data: bytes) -> dict[int, bytes]:
+    """Return lines by number, from their first piece that states facts."""
     lines = {}
     for number, line in enumerate(data.split(b"\n")):
         pieces = line.split(b"\r")
@@ -134,12 +134,12 @@ def test_every_line_that_tells_something_is_read_again(form, seed, tmp_path):
     data = cluttered(requests_text(seed, form, 60), seed)
     path.write_bytes(data)
     trace = read(path, 50)
-    telling = telling_lines(data)
+    expected = fact_lines(data)
 
     assert trace.records is not None
     for number in range(data.count(b"\n") + 3):
-        if number in telling:
-            assert trace.records.view(number).data == telling[number]
+        if number in expected:
+            assert trace.records.view(number).data == expected[number]
         else:
             with pytest.raises(ReadError, match=f"{number + 1:,}"):
                 trace.records.view(number)
