@@ -178,7 +178,7 @@ def _add_op_lists(builder: TraceBuilder, listed: OpLines, origin: int | None) ->
         builder.warn(
             Severity.NOTICE,
             "no_op_start",
-            "no line tells the clock of the NPU: its ops are listed and not on the "
+            "no line states the clock of the NPU: its ops are listed and not on the "
             "timeline.",
         )
     warn_of_lines(builder, listed)

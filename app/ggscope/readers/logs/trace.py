@@ -798,7 +798,7 @@ class LogTrace:
             )
         if not self._n_requests and not builder.n_spans:
             builder.warn(
-                Severity.INFO, "no_requests", "no line of the log tells of a request."
+                Severity.INFO, "no_requests", "no line of the log is about a request."
             )
         if self._n_endless_calls:
             builder.warn(
