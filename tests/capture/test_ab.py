@@ -40,7 +40,7 @@ def test_same_against_same_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize(("speed", "word"), [(110, "faster"), (92, "slower")])
-def test_what_is_larger_than_the_noise_is_told(speed: float, word: str) -> None:
+def test_what_is_larger_than_the_noise_is_reported(speed: float, word: str) -> None:
     machine = Machine({"x": 100, "y": speed}, 0.01)
 
     comparison = ab.compare(["x"], ["y"], rounds=12, seed=1, measure=machine)
@@ -80,7 +80,7 @@ def test_interval_is_the_exact_one_of_order_statistics(n: int) -> None:
         assert within >= 0.95 > wider
 
 
-def test_few_rounds_tell_nothing() -> None:
+def test_few_rounds_show_nothing() -> None:
     machine = Machine({"x": 1, "y": 9}, 0)
 
     comparison = ab.compare(["x"], ["y"], rounds=3, seed=1, measure=machine)
@@ -159,7 +159,7 @@ def test_what_fails_is_named(
 
 
 @pytest.mark.parametrize("n", [1, 5, 6])
-def test_too_few_rounds_are_told_before_anything_runs(
+def test_too_few_rounds_are_reported_before_anything_runs(
     n: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = main(["ab", "-a", "false", "-b", "false", "--rounds", str(n)])

@@ -118,7 +118,7 @@ def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
     assert (report["missing"], report["recorded"]) == (0, 2 * N_NODES + 3)
 
 
-def test_changes_while_it_runs_are_told_with_their_times(writer: Writer) -> None:
+def test_changes_while_it_runs_are_reported_with_their_times(writer: Writer) -> None:
     recorder = begun(writer)
     before = int(writer.control["t0_mono"][0])
 
@@ -152,7 +152,7 @@ def test_reader_that_goes_on_keeps_the_settings_of_the_first_one(
 
 
 @pytest.mark.parametrize(("is_over", "state"), [(True, "exited"), (False, "running")])
-def test_ring_tells_how_its_program_ended(
+def test_ring_shows_how_its_program_ended(
     is_over: bool, state: str, writer: Writer
 ) -> None:
     recorder = begun(writer)
@@ -174,7 +174,7 @@ def test_program_without_a_last_word_is_gone(writer: Writer) -> None:
     assert sidecar_keys(recorder)["end"]["state"] == "gone"
 
 
-def test_recording_of_a_reader_that_notes_nothing_tells_what_the_ring_does(
+def test_recording_of_a_reader_that_notes_nothing_shows_what_the_ring_does(
     writer: Writer,
 ) -> None:
     recorder = begun(writer, ops="!ADD")

@@ -101,7 +101,7 @@ def test_alike_builds_are_read_as_if_each_were_whole(seed: int, tmp_path: Path) 
     assert sizes[0] == sizes[1]
 
 
-def test_build_that_comes_again_tells_nothing_anew() -> None:
+def test_build_that_comes_again_shows_nothing_anew() -> None:
     first, again = build_facts([build(0), build(1)], has_names=True)
 
     assert again == {"build": 1, "like": 0, "changes": {}}

@@ -125,7 +125,7 @@ def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
     assert (np.diff(np.sort(begins)) >= 20_000_000).all()
 
 
-def test_library_that_calls_itself_directly_tells_begins(
+def test_library_that_calls_itself_directly_shows_begins(
     tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:
     """As builds with LTO or -Bsymbolic are: the same objects, linked that way."""
@@ -264,7 +264,7 @@ def remote_backend(port: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("n_layers", [2, 99])
-def test_two_backends_tell_their_splits_and_copies(
+def test_two_backends_show_their_splits_and_copies(
     n_layers: int, tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:
     """A backend of its own memory, as a GPU is, gets layers of the model, or all."""

@@ -44,7 +44,7 @@ def test_machine_that_is_as_it_has_to_be_is_good(tmp_path, monkeypatch):
     }
 
 
-def test_tracer_that_is_missing_or_none_is_told(tmp_path, monkeypatch):
+def test_tracer_that_is_missing_or_none_is_reported(tmp_path, monkeypatch):
     path = tmp_path / "tracer.so"
     monkeypatch.setenv("GGSCOPE_TRACER", str(path))
     missing = checked()["tracer"]
@@ -69,7 +69,7 @@ def test_folder_for_rings_must_be_there_and_have_room(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folders_that_may_not_be_written_to_are_told(tmp_path, monkeypatch):
+def test_folders_that_may_not_be_written_to_are_reported(tmp_path, monkeypatch):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     monkeypatch.setenv("GGSCOPE_RINGS", str(closed))
@@ -85,7 +85,7 @@ def test_folders_that_may_not_be_written_to_are_told(tmp_path, monkeypatch):
      ("GGSCOPE_CAPTURE_SAMPLE", "1", True), ("GGML_VIZ_OP_TIMING", "0", None),
      ("GGML_BACKEND_PATH", "/x.so", None), ("GGML_VIZ_LOG_LEVEL", "loud", None)],
 )  # fmt: skip
-def test_what_the_environment_leaves_out_is_told_with_its_name(
+def test_what_the_environment_leaves_out_is_reported_with_its_name(
     monkeypatch, name, value, works
 ):
     monkeypatch.setenv(name, value)
@@ -94,7 +94,7 @@ def test_what_the_environment_leaves_out_is_told_with_its_name(
     assert (name in texts()["environment"]) == (works is not True)
 
 
-def test_output_that_is_a_folder_or_there_already_is_told(tmp_path):
+def test_output_that_is_a_folder_or_there_already_is_reported(tmp_path):
     there = tmp_path / "a.bin"
     there.write_bytes(b"")
 

@@ -145,7 +145,7 @@ def test_all_keys_of_its_documents_count(tmp_path: Path) -> None:
     assert len(names) == 11
 
 
-def test_unknown_keys_are_told_with_what_may_be_meant(tmp_path: Path) -> None:
+def test_unknown_keys_are_reported_with_what_may_be_meant(tmp_path: Path) -> None:
     document = {"instrumentation": {"max_event": 5, "colour": 1}, "loging": {}}
     document |= {"logging": {"live_mode": True}}
 
@@ -229,7 +229,7 @@ def test_missing_file_is_a_problem(tmp_path: Path) -> None:
         ({"output": {"filename": None}}, "a text"),
     ],
 )
-def test_wrong_value_is_told_and_the_others_count(
+def test_wrong_value_is_reported_and_the_others_count(
     document: Any, message: str, tmp_path: Path
 ) -> None:
     if isinstance(document, dict):
@@ -346,7 +346,7 @@ def test_cells_that_are_too_long_continue_below() -> None:
     assert lines == ["a  b", "x  one/two.", "   three", "   four"]
 
 
-def test_command_tells_what_is_wrong_and_goes_on(
+def test_command_shows_what_is_wrong_and_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = {"logging": {"level": "loud", "prefix": "mine"}}

@@ -378,7 +378,7 @@ def test_command_records_a_program_and_its_children(
     assert rows(out)[0]["way"] == ("CUPTI" if way == "cupti" else "driver table")
 
 
-def test_command_ends_as_the_program_does_and_tells_what_is_missing(
+def test_command_ends_as_the_program_does_and_shows_what_is_missing(
     programs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "x.jsonl"
@@ -429,7 +429,7 @@ def test_output_that_is_a_folder_leaves_the_program_unrecorded(
     assert not list(tmp_path.iterdir())
 
 
-def test_doctor_tells_whether_calls_can_be_recorded(
+def test_doctor_shows_whether_calls_can_be_recorded(
     programs: Path, tmp_path: Path
 ) -> None:
     def answer(program: object) -> dict[str, Any]:

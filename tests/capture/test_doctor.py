@@ -97,7 +97,7 @@ def test_one_library_with_everything(tmp_path: Path) -> None:
     assert answers(report)["LD_PRELOAD"] is True
 
 
-def test_calls_without_slots_are_told(tmp_path: Path) -> None:
+def test_calls_without_slots_are_reported(tmp_path: Path) -> None:
     library(tmp_path / "libggml-cpu.so", CPU, "-Wl,-Bsymbolic")
     program = linked(tmp_path, "ggml-cpu", "ggml_graph_compute")
 
@@ -119,7 +119,7 @@ def test_dynamic_backends_are_entered_by_ggml_itself(tmp_path: Path) -> None:
     assert "2 CPU variants" in report.routes[0].why
 
 
-def test_dynamic_backends_that_are_missing_are_told(
+def test_dynamic_backends_that_are_missing_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(tmp_path / "libggml.so", REGISTRY)
@@ -236,7 +236,7 @@ def test_binding_beside_a_python_is_found(tmp_path: Path) -> None:
         assert str(program) in report.advice
 
 
-def test_every_cut_of_a_program_is_told_in_words(tmp_path: Path) -> None:
+def test_every_cut_of_a_program_is_reported_in_words(tmp_path: Path) -> None:
     library(tmp_path / "libggml-cpu.so", CPU)
     program = linked(tmp_path, "ggml-cpu", "ggml_graph_compute")
     content = program.read_bytes()
@@ -246,7 +246,7 @@ def test_every_cut_of_a_program_is_told_in_words(tmp_path: Path) -> None:
         assert str(program) in report_text(program)
 
 
-def test_every_changed_byte_of_the_heads_is_told_in_words(tmp_path: Path) -> None:
+def test_every_changed_byte_of_the_heads_is_reported_in_words(tmp_path: Path) -> None:
     library(tmp_path / "libggml-cpu.so", CPU)
     program = linked(tmp_path, "ggml-cpu", "ggml_graph_compute")
     content = program.read_bytes()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_every_record_of_the_tracer_is_followed_or_told_as_lost(tmp_path):
+def test_every_record_of_the_tracer_is_followed_or_reported_as_lost(tmp_path):
     library, program = tmp_path / "libggml-fake.so", tmp_path / "fake"
     for line in (["-fPIC", "-shared", "-o", library], ["-DPROGRAM", "-o", program]):
         subprocess.run(["cc", "-O2", FAKE, *line, "-ldl"], check=True)
@@ -57,7 +57,7 @@ def test_every_record_of_the_tracer_is_followed_or_told_as_lost(tmp_path):
     assert (start[order][1:] >= end[order][:-1]).all()
 
 
-def test_what_is_followed_is_what_the_file_of_the_run_tells(
+def test_what_is_followed_is_what_the_file_of_the_run_shows(
     npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "ring"

@@ -53,7 +53,7 @@ def test_number_of_a_process_names_only_own_rings(
     assert not (tmp_path / "out.bin").exists()
 
 
-def test_ring_that_is_named_in_full_is_recovered_and_it_is_said_whose_it_is(
+def test_ring_that_is_named_in_full_is_recovered_and_it_is_reported_whose_it_is(
     theirs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.bin"

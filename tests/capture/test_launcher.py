@@ -321,7 +321,7 @@ def test_required_trace_that_cannot_begin_is_125(
     assert run(silent, other, input=b"").returncode == 125
 
 
-def test_output_that_cannot_be_written_is_told_before_the_run(
+def test_output_that_cannot_be_written_is_reported_before_the_run(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -444,7 +444,7 @@ def test_configuration_of_ggml_viz_documents_records(
     assert sum("unknown key instrumentation.coulour" in line for line in lines) == 1
 
 
-def test_what_is_not_kept_is_not_told_as_not_computed(
+def test_what_is_not_kept_is_not_reported_as_not_computed(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
     """What may be written to before the run may be no more when it computes."""
@@ -626,7 +626,7 @@ def test_changed_file_changes_the_settings_of_a_running_program(
 
 
 @pytest.mark.parametrize("value", ["1", "0"])
-def test_tracing_that_is_switched_off_is_told(
+def test_tracing_that_is_switched_off_is_reported(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path, value: str
 ) -> None:
     out = tmp_path / "out.bin"
@@ -799,7 +799,7 @@ def test_foreign_and_torn_rings_are_listed_and_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_running_program_can_be_told_what_to_trace(
+def test_running_program_can_be_reported_what_to_trace(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
     path = launcher.ring_folder() / f"ggscope-{os.getpid()}-set"

@@ -78,7 +78,7 @@ def test_what_moved_moves_and_single_values_count() -> None:
         assert np.array_equal(seen.tensors[name], tensors[name])
 
 
-def test_build_is_known_once_and_whole_where_it_was_told_so() -> None:
+def test_build_is_known_once_and_whole_where_it_was_reported() -> None:
     made = decoded([(FrameType.BUILD, whole()), (FrameType.BUILD_LIKE, SOUND)], 2)
 
     made.add_event(Frame(FrameType.BUILD_LIKE, 0, like([])))

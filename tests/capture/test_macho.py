@@ -213,7 +213,7 @@ ANY_LIBRARY = "com.apple.security.cs.disable-library-validation"
         ({"flags": 0x2000}, "its own developer"),
     ],
 )
-def test_signature_that_closes_a_door_is_told(
+def test_signature_that_closes_a_door_is_reported(
     how: dict[str, object], why: str, tmp_path: Path
 ) -> None:
     report = doctor.examine(linked(tmp_path, **how))
@@ -267,7 +267,7 @@ def test_part_for_this_machine_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_mac")
-def test_missing_library_and_foreign_program_are_told(tmp_path: Path) -> None:
+def test_missing_library_and_foreign_program_are_reported(tmp_path: Path) -> None:
     path = program(tmp_path / "serve", image(needed=["@rpath/libllama.dylib"]))
     elf = program(tmp_path / "other", b"\x7fELF" + bytes(60))
 
@@ -284,7 +284,7 @@ def test_interpreter_names_the_doors_of_macos(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_mac")
-def test_damaged_files_are_told_in_words(tmp_path: Path) -> None:
+def test_damaged_files_are_reported_in_words(tmp_path: Path) -> None:
     content = linked(tmp_path, flags=HARDENED, entitlements=[ALLOWS]).read_bytes()
     path = tmp_path / "bin" / "llama-cli"
     changed = [content[:cut] for cut in range(4, len(content), 7)]

@@ -37,7 +37,7 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
     ],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_names_that_are_too_long_are_told_so(
+def test_names_that_are_too_long_are_reported(
     command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, report = run_command(capsys, *(word.format(name) for word in command))
@@ -100,7 +100,7 @@ def test_version_is_that_of_the_viewer(capsys: pytest.CaptureFixture[str]) -> No
         assert out == f"ggscope-capture {ggscope.__version__}\n"
 
 
-def test_no_rings_are_told_as_none(
+def test_no_rings_are_reported_as_none(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -114,7 +114,7 @@ def test_no_rings_are_told_as_none(
 
 
 @pytest.mark.parametrize("command", ["recover", "save"])
-def test_ring_that_is_not_there_is_told_by_name(
+def test_ring_that_is_not_there_is_reported_by_name(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "nothing")

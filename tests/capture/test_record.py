@@ -95,7 +95,7 @@ def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -
     assert main(["check", str(path)]) == 0
 
 
-def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
+def test_sidecar_shows_what_records_cannot(moe: Traced) -> None:
     facts = json.loads(json.dumps(plain_sidecar(moe.contents(), moe.control)))
 
     steps = moe.facts["steps"][0]

@@ -40,7 +40,7 @@ def test_programs_on_the_path_and_in_checkouts_are_found(own_home: Path) -> None
     assert here == [simple, server]  # the better one for a first trace comes first
 
 
-def test_a_program_that_is_linked_twice_is_told_once(own_home: Path) -> None:
+def test_a_program_that_is_linked_twice_is_reported_once(own_home: Path) -> None:
     path = program(own_home / "llama.cpp" / "bin", "llama-server")
     (own_home / "bin").mkdir()
     (own_home / "bin" / "llama-server").symlink_to(path)
@@ -50,7 +50,7 @@ def test_a_program_that_is_linked_twice_is_told_once(own_home: Path) -> None:
     assert [target.origin for target in here] == ["PATH"]
 
 
-def test_without_npm_the_reason_is_told(own_home: Path) -> None:
+def test_without_npm_the_reason_is_reported(own_home: Path) -> None:
     with pytest.raises(targets.InstallError, match="npm is not installed"):
         targets.install("npm")
 

@@ -171,7 +171,7 @@ def test_output_is_the_same_without_the_tracer(
     assert runs[package, entry_point, "nano"].stdout == plain
 
 
-def test_all_doors_tell_the_same(runs: dict[tuple[str, str, str], Traced]) -> None:
+def test_all_doors_show_the_same(runs: dict[tuple[str, str, str], Traced]) -> None:
     arrays = [
         np.concatenate(runs["npm_llama", entry_point, "nano"].records)
         for entry_point in ("path", "preload", "both")
@@ -193,7 +193,7 @@ def test_two_threads_have_a_lane_each(
     assert len(traced.records) == 2
 
 
-def test_two_contexts_at_once_are_told_apart(
+def test_two_contexts_at_once_are_distinguished(
     npm_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:
     line = command(
@@ -220,7 +220,7 @@ server.handle_completions({"prompt": "sun", "max_tokens": 5, "temperature": 0})
 """
 
 
-def test_a_server_tells_its_decodes_and_samples(
+def test_a_server_shows_its_decodes_and_samples(
     pypi_llama: targets.Target, tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:
     line = [sys.executable, "-c", SERVER, str(tiny_models["nano"])]

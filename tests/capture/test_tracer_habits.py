@@ -109,7 +109,7 @@ def check_of(opened: ring.Ring) -> DefCheck:
     return unpack(DefCheck, check.body)
 
 
-def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
+def test_every_node_of_every_graph_is_reported(fake: Fake) -> None:
     assert fake.run(NODES, GRAPHS, 3) == 0
 
     opened, records = taken(fake.folder / "ring")
@@ -243,7 +243,7 @@ def test_tensors_that_look_otherwise_are_refused_with_the_version(
     assert np.all(records["extra"] & RECORD_GRAPH)
 
 
-def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
+def test_what_cannot_be_seen_by_thread_is_reported_by_graph(fake: Fake) -> None:
     assert fake.run(NODES, GRAPHS, kind="-direct") == 0
 
     opened, records = taken(fake.folder / "ring")
@@ -256,7 +256,7 @@ def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize("kind", ["-card", "-sealed", "-closed"])
-def test_other_backends_and_sealed_libraries_are_told_by_graph(
+def test_other_backends_and_sealed_libraries_are_reported_by_graph(
     fake: Fake, kind: str
 ) -> None:
     assert fake.run(NODES, GRAPHS, kind=kind) == 0
@@ -297,7 +297,7 @@ def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:
     assert not records["op_ns"].any()
 
 
-def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
+def test_libraries_that_call_themselves_directly_show_when_ops_begin(
     fake: Fake,
 ) -> None:
     """What is planned beforehand is no op; threads are new ones in each graph."""

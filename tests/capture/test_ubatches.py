@@ -378,7 +378,7 @@ def test_contexts_have_sequences_of_their_own(program: Program) -> None:
     assert [ubatch.rows.owner for ubatch in events] == [1, 2]
 
 
-def test_without_calls_outputs_of_the_graph_tell(program: Program) -> None:
+def test_without_calls_outputs_of_the_graph_show(program: Program) -> None:
     events = program.compute(rows(0, 4)) + program.compute(rows(4, 1))
     events += program.compute(rows(5, 3, output="all")) + program.compute(rows(8, 5))
 
@@ -400,7 +400,7 @@ def test_without_calls_and_outputs_several_tokens_are_not_known(
     assert [ubatch.head.phase for ubatch in values] == [PROMPT, GENERATE, 0, GENERATE]
 
 
-def test_without_calls_positions_tell_sequences_apart(program: Program) -> None:
+def test_without_calls_positions_distinguish_sequences(program: Program) -> None:
     events = program.compute([*rows(0, 4), *rows(0, 2), *rows(0, 7)])
     events += program.compute([*rows(4, 1), *rows(2, 1), *rows(7, 1)])
     # Neighbours are no run where each goes on with a sequence of its own.

@@ -28,7 +28,7 @@ def path(tmp_path) -> Path:
     return target
 
 
-def test_rows_tell_ops_splits_and_what_fell_to_the_cpu(run, path):
+def test_rows_show_ops_splits_and_what_fell_to_the_cpu(run, path):
     value = json.loads(run("backends", path, "--json").out)
 
     ops = {(row["backend"], row["op"]): row["count"] for row in value["ops"]}
@@ -101,7 +101,7 @@ def test_profiles_list_their_ops_too(run, tmp_path):
     assert all(row["total_ns"] for row in value["ops"])
 
 
-def test_other_files_are_told_so(run, tmp_path):
+def test_other_files_are_reported(run, tmp_path):
     target = tmp_path / "moe.csv"
     target.write_text(side_files.sound_routing())
 
@@ -111,7 +111,7 @@ def test_other_files_are_told_so(run, tmp_path):
     assert "lists no ops by backend" in result.err
 
 
-def test_no_op_on_the_cpu_is_said(run, tmp_path):
+def test_no_op_on_the_cpu_is_reported(run, tmp_path):
     target = tmp_path / "x.txt"
     node = Node(0, "ADD", "a", 10, "CPU")
     target.write_bytes(op_files.scheduler([[Split(0, "CPU", [], [node])]]))

@@ -178,7 +178,7 @@ def test_file_that_was_too_large_beside_others_is_read_alone() -> None:
     assert schedule.start_next(lambda _: 0) is None
 
 
-def test_ended_processes_are_told_with_what_ended_them() -> None:
+def test_ended_processes_are_reported_with_what_ended_them() -> None:
     killed = jobs.exit_reason(-9, "")
     ended = jobs.exit_reason(143, "ggscope: ended by SIGTERM.\n")
     silent = jobs.exit_reason(3, "")

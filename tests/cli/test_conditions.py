@@ -41,7 +41,7 @@ SAMPLES = ROOT / "resources" / "samples"
 # -- claims that need a file, or a state of the machine, of their own ----------------
 
 
-def test_unfinished_kinds_of_models_are_told_apart(run, tmp_path) -> None:
+def test_unfinished_kinds_of_models_are_distinguished(run, tmp_path) -> None:
     whole = tmp_path / "whole.gguf"
     whole.write_bytes(gguf_files.encode([gguf_files.T("blk.0.a.weight", (64,))]))
     odd = tmp_path / "odd.gguf"
@@ -74,7 +74,9 @@ def test_slices_of_experts_are_counted_where_they_are_listed(run, tmp_path) -> N
 
 
 @pytest.mark.parametrize("command", [("open",), ("bench",)])
-def test_paths_that_lead_nowhere_are_told(run, monkeypatch, tmp_path, command) -> None:
+def test_paths_that_lead_nowhere_are_reported(
+    run, monkeypatch, tmp_path, command
+) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -88,7 +90,7 @@ def test_paths_that_lead_nowhere_are_told(run, monkeypatch, tmp_path, command) -
     assert "no display to open" in one.err
 
 
-def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> None:
+def test_memory_that_is_allocated_at_a_used_pointer_is_reported(run, tmp_path) -> None:
     def shown(*steps: tuple[int, int, int]) -> str:
         events = [
             ggmlviz_files.Event(kind, 1000 + 10 * i, pointer, 0, size)
@@ -102,7 +104,7 @@ def test_memory_that_is_allocated_at_a_used_pointer_is_told(run, tmp_path) -> No
     assert new_statements(shown(*first, (4, 10, 50)), shown(*first, (4, 11, 50)))
 
 
-def test_ops_that_no_record_tells_of_have_rows_without_figures(
+def test_ops_that_no_record_reports_have_rows_without_figures(
     run, tmp_path, monkeypatch
 ) -> None:
     file = tmp_path / "a.bin"
@@ -116,7 +118,7 @@ def test_ops_that_no_record_tells_of_have_rows_without_figures(
 
 
 @pytest.mark.parametrize("option", ["--web", "--no-hook", "--port=80"])
-def test_options_of_ggml_viz_are_told_to_do_nothing(run, option) -> None:
+def test_options_of_ggml_viz_are_reported_to_do_nothing(run, option) -> None:
     file = SAMPLES / "llama.ggmlviz"
 
     assert new_statement(run("check", option, file).err, run("check", file).err)
@@ -176,7 +178,7 @@ def test_self_test_as_json_names_the_samples_and_what_failed(run, monkeypatch) -
     assert len(passed["samples"]) > 2
 
 
-def test_probe_of_the_graphics_card_that_dies_is_told(run, monkeypatch) -> None:
+def test_probe_of_the_graphics_card_that_dies_is_reported(run, monkeypatch) -> None:
     def shown(code: int) -> str:
         done = subprocess.CompletedProcess([], code, '{"OpenGL": "4.6"}', "")
         monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
@@ -187,7 +189,7 @@ def test_probe_of_the_graphics_card_that_dies_is_told(run, monkeypatch) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="rings need Linux")
-def test_live_tells_of_a_ring_only_where_there_is_one(
+def test_live_reports_a_ring_only_where_there_is_one(
     run, tmp_path, monkeypatch
 ) -> None:
     writer = Writer(tmp_path / "ring")

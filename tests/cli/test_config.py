@@ -140,7 +140,7 @@ def test_table_fits_the_terminal(run, tmp_path, monkeypatch, width, arguments):
     assert lines[0].split()[0] == "setting"
 
 
-def test_wrong_value_is_told_and_the_command_goes_on(run, tmp_path):
+def test_wrong_value_is_reported_and_the_command_goes_on(run, tmp_path):
     document = {"logging": {"level": "loud"}, "cli": {"polling_interval_ms": 9}}
     path = written(tmp_path / "c.json", document | {"colour": {}})
 

@@ -33,7 +33,7 @@ def test_real_trace_is_converted_to_itself(run, tmp_path) -> None:
     assert "582 entries" in result.err
 
 
-def test_every_token_gets_a_file_and_json_tells_them(run, trace, tmp_path) -> None:
+def test_every_token_gets_a_file_and_json_shows_them(run, trace, tmp_path) -> None:
     folder = tmp_path / "a" / "b"
 
     result = run("convert", trace, "--to", "token-json", "-o", folder, "--json")
@@ -79,7 +79,7 @@ def test_input_is_never_written_over(run, tmp_path) -> None:
     assert path.read_bytes() == before
 
 
-def test_schema_is_chosen_and_losses_are_told(run, trace, tmp_path) -> None:
+def test_schema_is_chosen_and_losses_are_reported(run, trace, tmp_path) -> None:
     result = run(
         "convert", trace, "--to", "token-json", "-o", tmp_path / "o", "--schema", "128"
     )
@@ -125,7 +125,7 @@ def test_missing_and_unknown_words_are_usage_errors(run, trace, arguments) -> No
     assert run("convert", trace, *arguments).code == 2
 
 
-def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
+def test_file_in_place_of_the_folder_is_reported(run, trace, tmp_path) -> None:
     (tmp_path / "x").write_text("")
 
     result = run("convert", trace, "--to", "token-json", "-o", tmp_path / "x")
@@ -140,7 +140,9 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 @pytest.mark.parametrize(
     "to", ["chrome-json", "folded", "csv", "tsv", "json", "ggmlviz", "tensor-256"]
 )
-def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
+def test_file_for_other_viewers_is_written_and_reported(
+    run, trace, tmp_path, to
+) -> None:
     target = tmp_path / "out"
 
     result = run("convert", trace, "--to", to, "-o", target, "--json")

@@ -164,7 +164,7 @@ def test_unknown_version_of_ggmlviz_is_only_a_notice(run, tmp_path):
     assert "unknown_version" in notices
 
 
-def test_damaged_label_is_told_and_fails_the_check(run):
+def test_damaged_label_is_reported_and_fails_the_check(run):
     path = need_corpus() / "ggmlviz/derived/huge_label.ggmlviz"
 
     result = run("check", path, "--json")

@@ -216,7 +216,7 @@ def test_file_of_somebody_else_is_not_replaced(
     assert icon.is_symlink()
 
 
-def test_half_installed_desktop_is_told(
+def test_half_installed_desktop_is_reported(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(data))
@@ -229,7 +229,7 @@ def test_half_installed_desktop_is_told(
     assert "update-desktop-database is not installed" in err
 
 
-def test_half_installed_desktop_is_told_what_stays_when_files_go(
+def test_half_installed_desktop_is_reported_what_stays_when_files_go(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def removed(*made: str) -> str:
@@ -250,7 +250,7 @@ def test_half_installed_desktop_is_told_what_stays_when_files_go(
     assert "call this again" not in with_types
 
 
-def test_tool_that_fails_is_told(
+def test_tool_that_fails_is_reported(
     data: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -266,7 +266,7 @@ def test_tool_that_fails_is_told(
     assert "update-mime-database failed: no room." in capsys.readouterr().err
 
 
-def test_package_for_everybody_is_told(
+def test_package_for_everybody_is_reported(
     data: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -356,7 +356,7 @@ def test_inside_of_a_flatpak_it_is_refused(
     assert "the Flatpak registered ggscope" in capsys.readouterr().err
 
 
-def test_folder_that_may_not_be_written_is_told(
+def test_folder_that_may_not_be_written_is_reported(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data.mkdir()
@@ -404,7 +404,7 @@ def test_installed_command_is_named_by_its_path(
     assert assets.program() == (str(program),)
 
 
-def test_each_sentence_is_said_where_it_is_true_and_only_there(
+def test_each_sentence_is_reported_where_it_is_true_and_only_there(
     data: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

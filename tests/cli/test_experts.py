@@ -53,7 +53,7 @@ def test_experts_of_stacks_that_nobody_sizes_are_counted_and_their_bytes_open(
     assert json.loads(none.out)["rows"] == []
 
 
-def test_a_table_of_choices_alone_tells_its_experts_and_no_times(run, tmp_path):
+def test_a_table_of_choices_alone_shows_its_experts_and_no_times(run, tmp_path):
     path = tmp_path / "choices.csv"
     path.write_text("layer,expert\n0,3\n0,5\n1,3\n")
 

@@ -372,7 +372,7 @@ def test_system_report_asks_the_driver_where_there_is_a_display(run, monkeypatch
         ),
     ],
 )
-def test_info_tells_of_experts_that_names_mention(run, tmp_path, names, expected):
+def test_info_reports_experts_that_names_mention(run, tmp_path, names, expected):
     records = llama_pass(10**12, n_layers=3)
     last = records[-1].time
     for layer in range(3):
@@ -388,7 +388,7 @@ def test_info_tells_of_experts_that_names_mention(run, tmp_path, names, expected
     assert facts["experts"] == expected
 
 
-def test_sources_of_ops_are_counted_as_records_tell_them(run, tmp_path):
+def test_sources_of_ops_are_counted_as_records_show_them(run, tmp_path):
     """The first tracer's own figures: 42 ops without a source, 276 with one …"""
     counts = {0: 42, 1: 276, 2: 198, 3: 66}
     numbers = [n for n, times in counts.items() for _ in range(times)]

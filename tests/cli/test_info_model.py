@@ -23,7 +23,7 @@ def model(tmp_path):
     return path
 
 
-def test_json_tells_the_model_by_type_and_component(run, model):
+def test_json_shows_the_model_by_type_and_component(run, model):
     command_result = run("info", model, "--json")
 
     facts = json.loads(command_result.out)
@@ -46,7 +46,7 @@ def test_json_tells_the_model_by_type_and_component(run, model):
     assert file["data_offset"] % 32 == 0
 
 
-def test_text_tells_the_model_and_no_clock(run, model):
+def test_text_shows_the_model_and_no_clock(run, model):
     out = run("info", model).out
 
     for word in ("Model", "llama", "Q4_K_M", "43.2 KiB", "q4_K", "embedding"):

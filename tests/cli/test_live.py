@@ -167,7 +167,7 @@ def ring_with_facts(path: Path) -> str:
     return str(path)
 
 
-def test_live_tells_the_self_test_and_the_backends_as_the_window_does(run, tmp_path):
+def test_live_shows_the_self_test_and_the_backends_as_the_window_does(run, tmp_path):
     (line,) = lines(run("live", ring_with_facts(tmp_path / "a"), "--json").out)
     out = run("live", ring_with_facts(tmp_path / "b")).out.strip()
     window = follow(Path(ring_with_facts(tmp_path / "c")))

@@ -37,7 +37,9 @@ def test_style_is_used_on_a_terminal(terminal):
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_style_is_left_out_where_it_is_not_wanted(terminal, monkeypatch, name, value):
+def test_style_is_left_out_where_it_is_not_requested(
+    terminal, monkeypatch, name, value
+):
     terminal()
     monkeypatch.setenv(name, value)
 

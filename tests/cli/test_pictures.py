@@ -240,7 +240,7 @@ def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
     assert run("show", built(), "--color-by", "backend").code == 2
 
 
-def test_export_by_preset_has_its_width_and_tells_its_caption(run, built, tmp_path):
+def test_export_by_preset_has_its_width_and_shows_its_caption(run, built, tmp_path):
     target = tmp_path / "a.png"
 
     result = run(
@@ -512,7 +512,7 @@ def test_notes_of_the_options_replace_the_stored_ones(run, tmp_path) -> None:
 @pytest.mark.parametrize(
     "content", [b"{", b"{}", b'{"ggscope": "bookmarks", "version": 2}']
 )
-def test_bookmark_file_that_cannot_be_read_is_said_and_stays(
+def test_bookmark_file_that_cannot_be_read_is_reported_and_stays(
     run, tmp_path, content
 ) -> None:
     path = Path(shutil.copy(ROOT / "resources/samples/llama.ggmlviz", tmp_path))

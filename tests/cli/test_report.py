@@ -187,7 +187,7 @@ def test_tables_and_notes_are_those_of_stats(run, tmp_path, sample) -> None:
         assert set(notes) <= set(page.texts["p"])
 
 
-def test_report_tells_how_it_was_made(run, tmp_path) -> None:
+def test_report_shows_how_it_was_made(run, tmp_path) -> None:
     target, path = tmp_path / "it's.html", tmp_path / "x.ggmlviz"
     shutil.copy(SAMPLES / "llama.ggmlviz", path)
     run("report", path, "-o", target, "--view", "timeline", "--ops", "auto",
@@ -316,7 +316,7 @@ def spots_of(target: Path) -> list[tuple[float, float, float, float, str]]:
     return spots
 
 
-def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
+def test_boxes_of_the_timeline_show_their_exact_times_where_they_are(
     run, tmp_path
 ) -> None:
     path, target = SAMPLES / "llama.ggmlviz", tmp_path / "r.html"
@@ -365,7 +365,7 @@ def test_boxes_beyond_their_room_are_left_out_and_counted(
     assert new_statements(all_of_them, none)
 
 
-def test_cells_and_tensors_tell_what_the_tables_have(run, tmp_path) -> None:
+def test_cells_and_tensors_show_what_the_tables_have(run, tmp_path) -> None:
     path, target = SAMPLES / "moe-experiment", tmp_path / "r.html"
 
     run("report", path, "-o", target, "--view", "heatmap")
@@ -423,7 +423,7 @@ def test_claims_of_a_report_are_made_where_they_are_true(run, built, tmp_path) -
     assert "size and date unknown" not in shown(sample)
 
 
-def test_json_tells_what_was_written(run, built, tmp_path) -> None:
+def test_json_shows_what_was_written(run, built, tmp_path) -> None:
     target = tmp_path / "r.html"
     result = run("report", built(), "-o", target, "--json", "--view", "timeline")
 

@@ -50,7 +50,7 @@ def test_info_counts_what_the_file_holds(run, path):
     assert value["memory_breakdown"][0]["unaccounted"] == -100 << 20
 
 
-def test_rows_tell_what_drafting_took(run, tmp_path):
+def test_rows_show_what_drafting_took(run, tmp_path):
     path = tmp_path / "x.log"
     request = Request(1, 8, 10, 50.0, 40, 2000.0, drafted=30, accepted=12)
     path.write_bytes(log_files.log_with_draft_sums([request]))

@@ -27,7 +27,7 @@ def model(tmp_path):
     return path
 
 
-def test_pages_that_are_not_in_memory_are_told_by_tensor(run, model):
+def test_pages_that_are_not_in_memory_are_reported_by_tensor(run, model):
     size = model.stat().st_size
     evict(model)
     last = size // PAGE
@@ -64,7 +64,7 @@ def test_file_that_was_read_is_in_memory(run, model):
     assert all(t["resident_bytes"] == t["bytes"] for t in value["tensors"])
 
 
-def test_what_the_system_does_not_tell_is_not_known(run, model, monkeypatch):
+def test_what_the_system_does_not_show_is_not_known(run, model, monkeypatch):
     from ggscope.live import residency
 
     monkeypatch.setattr(residency, "_mincore", lambda: None)
@@ -79,7 +79,7 @@ def test_what_the_system_does_not_tell_is_not_known(run, model, monkeypatch):
     assert "not known: this system does not report" in result.err
 
 
-def test_pages_and_tensors_are_told_only_where_they_are_known(
+def test_pages_and_tensors_are_reported_only_where_they_are_known(
     run, model, monkeypatch
 ) -> None:
     from ggscope.live import residency

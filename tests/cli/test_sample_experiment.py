@@ -112,7 +112,7 @@ def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read
     assert f"{format_bytes(sums[2] + looked_up)} ({of_chosen}); " in whole
 
 
-def test_info_tells_spaces_buffers_and_graphs(run, facts):
+def test_info_shows_spaces_buffers_and_graphs(run, facts):
     disk, buffer = facts["accesses_by_space"].values()
     graph = facts["graphs"][0]
     text = run("info", FOLDER).out

@@ -194,7 +194,7 @@ def test_manual_has_every_command_and_option(run) -> None:
     assert "data loss with --strict" in text
 
 
-def test_manual_tells_shared_options_once(run) -> None:
+def test_manual_shows_shared_options_once(run) -> None:
     text = run("man").out.replace("\\-", "-")
 
     options = (option for row in commands(make_parser()) for option in row[2])

@@ -86,7 +86,7 @@ def test_errors_are_one_line(run, path):
     assert run("sql", path).code == 2
 
 
-def test_what_a_recording_left_out_is_told_beside_the_rows(run, tmp_path):
+def test_what_a_recording_left_out_is_reported_beside_the_rows(run, tmp_path):
     query = "select count(*) from spans"
     whole = recording(tmp_path, "whole")
     part = recording(tmp_path, "part", settings={"layers": [0, 1], "sample_every": 3})

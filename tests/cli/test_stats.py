@@ -287,7 +287,7 @@ def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, buil
     assert len(rows) == 600
 
 
-def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
+def test_ops_that_threads_share_are_distinguished_from_their_spans(run, built):
     def shown(by: str, *, is_shared: bool) -> str:
         op = f"Op(0,(Read(0,64),),thread=1,repeated={is_shared})"
         made = f"reads_trace([TensorRow('a',0,64)],[Op(0,(Read(0,64),)),{op}])"
@@ -369,7 +369,7 @@ def test_stats_by_token_begin_with_the_slowest(run, built):
     assert [line.split()[0] for line in table[1:]] == ["1", "2", "0"]
 
 
-def test_stats_tell_bytes_per_second_where_all_bytes_are_known(run, built):
+def test_stats_show_bytes_per_second_where_all_bytes_are_known(run, built):
     tensors = "[TensorRow('a',0,64)]"
     known = f"reads_trace({tensors},[Op(0,(Read(0,64),)),Op(20,(Read(0,64),))])"
     part = f"reads_trace({tensors},[Op(0,(Read(0,64),)),Op(20,(Read(0),))])"

@@ -83,7 +83,7 @@ def test_verdict_and_report_are_there_though_nobody_reads(tmp_path: Path) -> Non
     assert b"no-such-file" in (tmp_path / "r.html").read_bytes()
 
 
-def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> None:
+def test_closed_streams_are_reported_and_no_file_gets_their_number(trace: Path) -> None:
     report = "--report={}.html"
     shut = {
         ">&-": started(["info", "{}"], trace, ">&-"),
@@ -106,7 +106,7 @@ def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> N
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_disk_under_the_output_is_told(trace: Path) -> None:
+def test_full_disk_under_the_output_is_reported(trace: Path) -> None:
     with open("/dev/full", "wb") as full:
         process = started(["stats", "{}"], trace, stdout=full.fileno())
         output = process.communicate()[1]
@@ -128,7 +128,7 @@ EVERY = [
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("is_buffered", [True, False])
 @pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
-def test_every_command_tells_that_it_cannot_print(
+def test_every_command_shows_that_it_cannot_print(
     trace: Path,
     arguments: list[str],
     is_buffered: bool,

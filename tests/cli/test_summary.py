@@ -65,7 +65,7 @@ def model(tmp_path):
     return path
 
 
-def test_model_alone_is_told_by_size_type_and_component(run, model):
+def test_model_alone_is_reported_by_size_type_and_component(run, model):
     out = run("summary", model).out
     rows = {line.split("  ")[1]: line for line in out.splitlines() if "  " in line}
 
@@ -169,7 +169,7 @@ def test_slowest_tokens_have_the_times_of_each_thread(run, built):
     assert "thread 1" in text
 
 
-def test_imbalance_by_op_is_told_where_times_are_measured(run, built):
+def test_imbalance_by_op_is_reported_where_times_are_measured(run, built):
     flags = f"[0,{int(SpanFlag.REPEATED)}]"
     even = built(f"spans_trace([0,0],[30,10],[0,1],op=1,name=-1,flags={flags})")
     value = json.loads(run("summary", even, "--json").out)["imbalance_by_op"]

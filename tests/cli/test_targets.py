@@ -123,7 +123,7 @@ def test_full_disk_leaves_what_was_there(
     assert left == ({target.name: "old"} if is_there else {})
 
 
-def test_report_that_cannot_be_written_is_told_before_the_work(
+def test_report_that_cannot_be_written_is_reported_before_the_work(
     run: Run, trace: Path, folder: Path
 ) -> None:
     for name, code, text in (

@@ -74,7 +74,7 @@ def test_metadata_is_listed_where_asked_for(run, model):
 
 
 @pytest.mark.parametrize("code", ["moe_reads()", "llama_like_trace()"])
-def test_trace_tells_accesses_and_time(run, built, code):
+def test_trace_shows_accesses_and_time(run, built, code):
     path = built(code)
     data = json.loads(run("tensors", path, "--json").out)
     stats = json.loads(run("stats", path, "--by", "tensor", "--format", "json").out)

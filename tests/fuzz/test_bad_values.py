@@ -175,7 +175,7 @@ def _prefixed() -> dict[str, tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("name", _prefixed())
-def test_what_is_said_of_a_cut_file_points_into_it(tmp_path, name) -> None:
+def test_what_is_reported_of_a_cut_file_points_into_it(tmp_path, name) -> None:
     file_name, data = _prefixed()[name]
     reader, path = _reader(name), tmp_path / file_name
 

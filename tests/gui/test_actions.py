@@ -392,7 +392,7 @@ def test_key_file_is_read_with_care(
         ),
     ],
 )
-def test_entry_of_the_key_file_that_is_ignored_is_told(
+def test_entry_of_the_key_file_that_is_ignored_is_reported(
     tmp_path: Path, claim: str, shown: str, like: str
 ) -> None:
     items = []

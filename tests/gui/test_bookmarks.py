@@ -113,7 +113,7 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
     assert new_statements(tips[2], "\n".join(tips[:2]))
 
 
-def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
+def test_keys_are_reported_of_the_first_nine_bookmarks(session: Session) -> None:
     messages: list[str] = []
     session.status_message.connect(messages.append)
     fill(session, *"abcdefghij")
@@ -122,7 +122,7 @@ def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
     assert "(Alt+9)" in messages[8]
 
 
-def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> None:
+def test_changed_note_is_distinguished_from_a_changed_name(session: Session) -> None:
     fill(session, "a")
     messages: list[str] = []
     session.status_message.connect(messages.append)
@@ -449,7 +449,7 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     assert side_car(trace).name in document.session.bookmarks.location
 
 
-def test_why_nothing_lies_beside_the_trace_is_told(
+def test_why_nothing_lies_beside_the_trace_is_reported(
     document: Document,
     settings: Settings,
     trace: Path,
@@ -561,7 +561,7 @@ def test_two_windows_see_each_others_bookmarks(
     assert names(document.session) == ["b", "c"]
 
 
-def test_foreign_side_car_is_told_and_shown_on_request(
+def test_foreign_side_car_is_reported_and_shown_on_request(
     window: MainWindow, document: Document, settings: Settings, trace: Path,
     opened: Callable[[Path], Document], qtbot: QtBot,
 ) -> None:  # fmt: skip
@@ -611,7 +611,7 @@ def test_menu_and_palette_list_only_bookmarks_that_exist(
     assert document.session.viewport.visible.contains(250_000)
 
 
-def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
+def test_label_of_several_shows_all_in_a_tooltip(document: Document) -> None:
     session = document.session
     (timeline,) = document.workspace.views("timeline")
     for name in ("a", "b", "<i>one</i>", "two"):

@@ -319,7 +319,7 @@ def test_up_and_down_go_through_the_buffers_by_size(
     assert view.accessibleDescription().startswith("CUDA0\nWEIGHTS · backend CUDA0")
 
 
-def test_tooltips_tell_lives_levels_and_the_peak(view: BuffersView) -> None:
+def test_tooltips_show_lives_levels_and_the_peak(view: BuffersView) -> None:
     at = middle_of(view, 3)
     place = geometry(view)
     peak = place.scene.occupancy.peak
@@ -357,7 +357,7 @@ def test_stack_by_backend_changes_the_legend(qtbot: QtBot, view: BuffersView) ->
     assert {"CPU", "CUDA0"} <= set(shown(view))
 
 
-def test_incomplete_recording_is_told(
+def test_incomplete_recording_is_reported(
     qtbot: QtBot, view: BuffersView, session: Session
 ) -> None:
     session.set_trace(buffers_trace([Life(44 * MIB, 5, name="KVCache_CPU")],

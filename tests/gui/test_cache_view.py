@@ -156,7 +156,7 @@ def test_row_look_ups_count_when_asked(view, qtbot, session):
     answered(qtbot, view)
 
 
-def test_tooltip_tells_what_a_size_reads(view):
+def test_tooltip_shows_what_a_size_reads(view):
     tooltip = view.tooltip_at(500, 100)
 
     assert "page cache of" in tooltip
@@ -165,7 +165,7 @@ def test_tooltip_tells_what_a_size_reads(view):
     assert len(new_statements(tooltip, beside)) >= 3
 
 
-def test_worker_is_said_to_do_what_it_is_asked_for(
+def test_worker_is_reported_to_do_what_it_is_asked_for(
     view, qtbot, session, monkeypatch
 ) -> None:
     titles = titles_of(session, monkeypatch)
@@ -186,7 +186,7 @@ def test_worker_is_said_to_do_what_it_is_asked_for(
     assert "Computing the miss-ratio curve" in without_reads
 
 
-def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
+def test_sequence_is_called_read_as_long_as_it_is(shown) -> None:
     trace = moe_reads(tokens=12)
     partial = placeholder_text(
         shown("cache", replace(trace, pending=frozenset({"spans"})))

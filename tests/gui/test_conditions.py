@@ -124,7 +124,7 @@ def test_view_denies_data_once_a_trace_is_read(
         assert why_empty(shown(view_id, pending)) != reason
 
 
-def test_reasons_of_an_empty_view_are_told_apart(shown) -> None:
+def test_reasons_of_an_empty_view_are_distinguished(shown) -> None:
     def reasons(view_id: str, *traces: Trace) -> set[str]:
         return {why_empty(shown(view_id, trace)) for trace in traces}
 
@@ -194,7 +194,7 @@ def heat_of(trace: Trace, *, model_end: int = 1024) -> Trace:
     return replace(trace, models=(replace(trace.models[0], size=model_end),))
 
 
-def test_gaps_of_the_file_are_told_apart(shown) -> None:
+def test_gaps_of_the_file_are_distinguished(shown) -> None:
     rows = [TensorRow("blk.0.a", 4096, 4096, 0), TensorRow("blk.1.a", 12288, 512, 1)]
     ops = [Op(20 * i, (Read(i, 512, row.offset),)) for i, row in enumerate(rows)]
     known = heat_of(reads_trace(rows, ops), model_end=12800)

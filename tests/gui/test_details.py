@@ -269,7 +269,7 @@ def test_hovering_a_field_marks_its_bytes(
     assert not view.record_section.bytes.marked
 
 
-def test_lost_record_is_told_in_words(
+def test_lost_record_is_reported_in_words(
     qtbot: QtBot, view: DetailsView, session: Session
 ) -> None:
     trace = builders.llama_like_trace()
@@ -374,7 +374,7 @@ def test_links_work_by_keyboard(view: DetailsView, session: Session) -> None:
     assert session.queries.filter.ops == frozenset({"MUL_MAT"})
 
 
-def test_card_tooltip_tells_all_of_an_access(
+def test_card_tooltip_shows_all_of_an_access(
     view: DetailsView, session: Session
 ) -> None:
     session.selection.select_span(1)
@@ -473,7 +473,7 @@ def test_hex_view_fits_bytes_to_the_width(qtbot: QtBot, width: int, n: int) -> N
     assert not hexes.grab().isNull()
 
 
-def test_nothing_selected_tells_what_the_trace_says_of_itself(
+def test_nothing_selected_shows_what_the_trace_says_of_itself(
     session: Session, view: DetailsView
 ) -> None:
     trace = session.trace

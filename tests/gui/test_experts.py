@@ -188,7 +188,7 @@ def test_cursor_stays_inside_the_matrix(view: ExpertsView, session: Session) -> 
     assert session.selection.current.ids == (expert_key(8, 0),)
 
 
-def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
+def test_tooltip_shows_count_share_and_ranks(view: ExpertsView) -> None:
     result = view.result
     assert result is not None
     row, expert = result.figures.hottest or (0, 0)
@@ -203,7 +203,7 @@ def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
     assert "sizes unknown" in tooltip
 
 
-def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> None:
+def test_tooltip_of_the_second_picture_shows_the_overlap(view: ExpertsView) -> None:
     tooltips = {
         view.tooltip_at(x, 120) for x in range(0, int(view.canvas_size().width()), 3)
     }
@@ -240,7 +240,7 @@ def test_overlap_says_why_it_is_not_known() -> None:
     assert new_statement(is_open, after + first + behind_gap)
 
 
-def test_pairs_of_experts_are_told_as_what_they_are() -> None:
+def test_pairs_of_experts_are_reported_as_what_they_are() -> None:
     trace = routed([[[0, 2]], [[0, 1]], [[0, 2]]])
     alone, both = ((0, 0),), ((0, 2),)
 
@@ -413,7 +413,7 @@ def test_light_theme_and_larger_font_are_drawn(view: ExpertsView) -> None:
     assert np.unique([picture.pixel(x, 150) for x in range(0, 600, 7)]).size > 3
 
 
-def test_tooltip_and_coverage_tell_slices_and_sizes_where_they_are_known(
+def test_tooltip_and_coverage_show_slices_and_sizes_where_they_are_known(
     qtbot: QtBot, view: ExpertsView, session: Session
 ) -> None:
     builder = TraceBuilder()
@@ -456,7 +456,7 @@ def test_accesses_are_not_called_choices(
     assert "4.0 KiB read (4,096 bytes)" in view.tooltip_at(at.x(), at.y())
 
 
-def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> None:
+def test_tooltips_of_pairs_show_how_often(qtbot: QtBot, view: ExpertsView) -> None:
     for beside, text in (
         (Beside.TRANSITION, "then expert 0 for the next token: "),
         (Beside.TOGETHER, "with itself"),

@@ -83,7 +83,7 @@ def test_range_and_filter_choose_the_rows(
     assert text == f"Saved a.csv: {both} of {len(s):,} spans."
 
 
-def test_all_is_all_and_losses_are_told(
+def test_all_is_all_and_losses_are_reported(
     open_dialog: Asked, window, qtbot: QtBot, tmp_path: Path, monkeypatch
 ) -> None:
     dialog, document = open_dialog()
@@ -235,7 +235,7 @@ def test_report_ends_with_its_tab(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_report_whose_program_says_nothing_is_told_all_the_same(
+def test_report_whose_program_says_nothing_is_reported_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = ReportRequest((tmp_path / "no.bin",), tmp_path / "page.html")

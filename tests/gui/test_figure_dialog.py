@@ -170,7 +170,7 @@ def test_copies_go_to_the_clipboard(studio: FigureDialog, qtbot: QtBot) -> None:
     assert new_statement(studio.problem.text(), before)
 
 
-def test_what_cannot_be_drawn_or_written_is_said_in_the_dialog(
+def test_what_cannot_be_drawn_or_written_is_reported_in_the_dialog(
     studio: FigureDialog, window, qtbot, tmp_path, monkeypatch
 ) -> None:
     before = studio.problem.text()

@@ -129,7 +129,7 @@ def test_each_event_goes_to_the_one_method_that_is_about_it(canvas: Canvas) -> N
     assert all(text[1] == AT / 2 for text in gestures.calls[:4])
 
 
-def test_without_a_picture_only_leaving_is_heard(canvas: Canvas) -> None:
+def test_without_a_picture_only_leaving_is_received(canvas: Canvas) -> None:
     canvas.gestures.is_ready = False
 
     assert not canvas.gestures.handle(mouse(QEvent.Type.MouseButtonPress))

@@ -452,7 +452,7 @@ def test_predecessors_of_the_selection_are_counted(view: GraphView) -> None:
     view.paths.clear()
 
 
-def test_tooltip_tells_node_layer_and_stub(view: GraphView, qtbot: QtBot) -> None:
+def test_tooltip_shows_node_layer_and_stub(view: GraphView, qtbot: QtBot) -> None:
     at = place_of(view, box_of(view, 0))
     node = view.tooltip_at(at.x(), at.y())
     assert view.shown is not None

@@ -144,7 +144,7 @@ def test_search_in_the_guide_goes_on_from_what_is_seen(qtbot: QtBot) -> None:
     assert line.places[line.at - 1].selectionStart() < seen
 
 
-def test_words_that_are_not_there_are_told_and_escape_ends_the_search(
+def test_words_that_are_not_there_are_reported_and_escape_ends_the_search(
     qtbot: QtBot,
 ) -> None:
     dialog, browser, line = guide(qtbot)

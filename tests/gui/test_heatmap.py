@@ -287,7 +287,7 @@ def test_tooltip_names_tensor_expert_offsets_and_row(view: HeatmapView) -> None:
     QToolTip.hideText()
 
 
-def test_tooltip_tells_header_padding_and_buffers_apart(view: HeatmapView) -> None:
+def test_tooltip_distinguish_header_padding_and_buffers(view: HeatmapView) -> None:
     place = view.geometry_now()
     assert place is not None
     assert view.base is not None

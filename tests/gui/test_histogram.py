@@ -185,7 +185,7 @@ def test_click_puts_the_cursor_and_filters_nothing(
     assert "Drag to filter" in tooltip
 
 
-def test_selected_row_is_told_apart(
+def test_selected_row_is_distinguished(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     place_of_row = view.table.visualRect(view.model.index(1, 0)).center()

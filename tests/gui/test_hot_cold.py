@@ -172,7 +172,7 @@ def test_filter_of_a_bar_shows_its_ops_only(view, session):
 
 @pytest.mark.parametrize("picture", ["coverage", "place", "jumps", "kv"])
 @pytest.mark.parametrize("name", ["dark", "light"])
-def test_charts_are_drawn_and_tell_their_numbers(view, picture, name):
+def test_charts_are_drawn_and_show_their_numbers(view, picture, name):
     view.set_theme(theme(name))
     show(view, picture)
 
@@ -186,7 +186,7 @@ def test_charts_are_drawn_and_tell_their_numbers(view, picture, name):
 
 
 @pytest.mark.parametrize("measure", ["bytes", "accesses", "time"])
-def test_layers_by_tokens_tell_each_cell(view, measure):
+def test_layers_by_tokens_show_each_cell(view, measure):
     show(view, "layers")
     view.measure_box.setCurrentIndex(view.measure_box.findData(measure))
 

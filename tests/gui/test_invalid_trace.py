@@ -32,7 +32,7 @@ def write(folder: Path, *events: object) -> Path:
     return path
 
 
-def test_banner_tells_the_details_and_comes_back_on_reading_again(
+def test_banner_shows_the_details_and_comes_back_on_reading_again(
     window: MainWindow,
     opened: Callable[[Path], Document],
     qtbot: QtBot,
@@ -66,7 +66,7 @@ def test_a_trace_without_that_marker_sounds_no_alarm(
     assert not document.alarm.isVisible()
 
 
-def test_unknown_version_is_said_in_a_banner_above_what_is_shown(
+def test_unknown_version_is_reported_in_a_banner_above_what_is_shown(
     window: MainWindow, opened: Callable[[Path], Document], tmp_path: Path
 ) -> None:
     path = ggmlviz_files.write(tmp_path / "a.ggmlviz", ggmlviz_files.run())

@@ -360,7 +360,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert document.live.is_on
 
 
-def test_stopping_keeps_what_was_heard_and_says_so(followed, writer, window, qtbot):
+def test_stopping_keeps_what_was_received_and_says_so(followed, writer, window, qtbot):
     document = followed(writer)
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
@@ -390,7 +390,7 @@ def test_memory_limit_ends_following_with_a_notice(
     assert not document.session.trace.pending
 
 
-def test_killed_program_is_told(followed, writer, qtbot):
+def test_killed_program_is_reported(followed, writer, qtbot):
     document = followed(writer)
     writer.control["pid"] = 1 << 30
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
@@ -420,7 +420,7 @@ def test_what_a_person_did_stays_while_the_trace_grows(followed, writer, qtbot):
     assert len(session.queries.mask) == len(session.trace.spans)
 
 
-def test_views_that_do_not_keep_up_are_told_seldom_and_keep_their_place(
+def test_views_that_do_not_keep_up_are_reported_seldom_and_keep_their_place(
     followed, writer, qtbot
 ):
     document = followed(writer, 5)
@@ -449,7 +449,7 @@ def test_ring_made_anew_begins_another_trace(followed, writer, tmp_path, qtbot):
     other.close()
 
 
-def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
+def test_tokens_are_counted_where_they_are_reported(followed, writer, qtbot):
     document = followed(writer)
     assert document.live.metrics.status.tokens == -1
     body = struct.pack("<IIIIQ", 0, 5, 0, 1, 0) + b"\0" * 20
@@ -492,7 +492,7 @@ def test_lag_by_stamps_of_another_clock_is_a_least_one():
     assert "delay ≥ 2.000 ms" in metrics_text(lower_bound)
 
 
-def test_writer_that_is_gone_is_told_while_the_tab_follows_on(
+def test_writer_that_is_gone_is_reported_while_the_tab_follows_on(
     window, qtbot, tmp_path, monkeypatch
 ):
     path = tmp_path / "trace_ü.ggmlviz"
@@ -685,7 +685,7 @@ def heatmap_tip(session, qtbot):
     return tip
 
 
-def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
+def test_what_was_received_is_saved_while_it_grows_and_afterwards(
     window, qtbot, writer, followed, tmp_path, monkeypatch
 ):
     document = followed(writer)
@@ -713,7 +713,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
 
 
-def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
+def test_why_nothing_can_be_saved_is_reported(window, qtbot, tmp_path):
     document = window.follow(str(tmp_path / "later"))
     messages = []
     document.session.status_message.connect(messages.append)
@@ -724,7 +724,7 @@ def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
     assert messages == ["Nothing has been recorded yet."]
 
 
-def test_token_strip_tells_ids_and_positions_where_there_is_room(
+def test_token_strip_shows_ids_and_positions_where_there_is_room(
     window, qtbot, writer, followed
 ):
     body = struct.pack("<IIIIQ2i", 0, 1, 1, 2, 0, 450, 17)
@@ -856,7 +856,7 @@ def detached(document, qtbot):
     assert not document.session.trace.pending
 
 
-def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
+def test_following_again_goes_on_with_what_was_received(followed, writer, qtbot):
     document = followed(writer, 2)
     session, live = document.session, document.live
     session.selection.select_span(7, reveal=False)
@@ -887,7 +887,9 @@ def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
     )
 
 
-def test_records_that_had_no_room_meanwhile_are_told_as_lost(tmp_path, followed, qtbot):
+def test_records_that_had_no_room_meanwhile_are_reported_as_lost(
+    tmp_path, followed, qtbot
+):
     writer = Writer(tmp_path / "small", n_lanes=2, capacity=256)
     document = followed(writer)
     live = document.live

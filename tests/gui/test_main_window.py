@@ -92,7 +92,7 @@ def test_opening_a_file_shows_it_and_remembers_it(
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "/".join(["d" * 200] * 25)])
-def test_dropped_path_that_is_too_long_is_said_to_be(
+def test_dropped_path_that_is_too_long_is_reported(
     window: MainWindow, qtbot: QtBot, tmp_path: Path, name: str
 ) -> None:
     drop(window, tmp_path / name)

@@ -198,7 +198,7 @@ def test_related_files_are_offered_in_the_status_bar_for_good(
     assert not related.isVisible()
 
 
-def test_guess_is_told_of_other_peoples_files_only_and_once(
+def test_guess_is_reported_of_other_peoples_files_only_and_once(
     opened: Opened, window: MainWindow, settings: Settings, tmp_path: Path, soon: None,
     qtbot: QtBot,
 ) -> None:  # fmt: skip

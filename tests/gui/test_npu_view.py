@@ -308,7 +308,7 @@ def test_claim_that_does_not_hold_is_in_the_warning_colour(view: NpuView) -> Non
     assert texts["dram bytes read"].startswith("−")
 
 
-def test_tooltips_tell_what_lies_there(view: NpuView) -> None:
+def test_tooltips_show_what_lies_there(view: NpuView) -> None:
     at = place(view, "TE 0", 625)
     assert "stalled 100.0 %" in view.tooltip_at(at.x(), at.y())
     at = place(view, "total", 500)

@@ -109,7 +109,7 @@ def test_problems_are_listed_worst_first(view: ProblemsView) -> None:
     assert severities(view) == ["error", "data loss", "notice", "note"]
 
 
-def test_row_tells_count_place_remedy_and_code(view: ProblemsView) -> None:
+def test_row_shows_count_place_remedy_and_code(view: ProblemsView) -> None:
     texts = [cell.text for cell in view.model.row(1)]
 
     assert texts == [
@@ -202,7 +202,7 @@ def test_double_click_finds_the_record_by_its_byte(
     assert session.selection.current.active == 10
 
 
-def test_place_without_a_span_is_told(
+def test_place_without_a_span_is_reported(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "cut")
@@ -215,7 +215,7 @@ def test_place_without_a_span_is_told(
     assert new_statement(nowhere, ProblemsPage(view).note)
 
 
-def test_problem_without_a_place_is_told(
+def test_problem_without_a_place_is_reported(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "op_table")

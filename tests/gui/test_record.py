@@ -180,7 +180,7 @@ def test_no_command_is_shown_before_there_is_a_program(dialog, qtbot, built):
     assert dialog.command.full_text.startswith("ggscope-capture run ")
 
 
-def test_open_quotation_in_the_arguments_is_told(dialog, qtbot, built):
+def test_open_quotation_in_the_arguments_is_reported(dialog, qtbot, built):
     dialog.program.setEditText(str(built["program"]))
     dialog.more.setText("'open")
     looked(dialog, qtbot)
@@ -190,7 +190,7 @@ def test_open_quotation_in_the_arguments_is_told(dialog, qtbot, built):
     assert not dialog.copy.isEnabled()
 
 
-def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
+def test_program_that_cannot_be_traced_is_reported_why_and_what_to_do(
     dialog, qtbot, built, tmp_path
 ):
     dialog.program.setEditText(str(built["static"]))
@@ -218,7 +218,7 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     assert not dialog.start.isEnabled()
 
 
-def test_program_is_said_to_be_looked_at_until_it_is_known(
+def test_program_is_called_looked_at_until_it_is_known(
     dialog, qtbot, built, monkeypatch
 ):
     messages: list[str] = []
@@ -257,7 +257,7 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
     assert new_statements(text, dialog.program_text.text())
 
 
-def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_path):
+def test_program_that_a_run_must_show_is_called_perhaps(dialog, qtbot, tmp_path):
     script = tmp_path / "start.sh"
     script.write_text("#!/bin/sh\nexit 0\n")
     script.chmod(0o755)
@@ -282,7 +282,7 @@ def test_fields_that_a_program_does_not_take_are_disabled(dialog, qtbot, built):
     assert dialog.spec().command() == ["/bin/ls"]
 
 
-def test_what_is_said_of_the_model_comes_back_with_a_program_that_takes_one(
+def test_what_is_reported_of_the_model_comes_back_with_a_program_that_takes_one(
     dialog, qtbot, built, model
 ):
     dialog.model.setEditText(str(model))
@@ -433,7 +433,7 @@ def test_model_that_is_no_gguf_is_refused_in_words(
     assert new_statements(refused, dialog.model_text.text())
 
 
-def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
+def test_machine_without_llama_is_reported_what_brings_one(window, qtbot, monkeypatch):
     monkeypatch.setattr(launcher, "targets", lambda _: ())
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
@@ -457,7 +457,7 @@ def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
     dialog.close()
 
 
-def test_lack_of_the_tool_is_told(window, qtbot, monkeypatch):
+def test_lack_of_the_tool_is_reported(window, qtbot, monkeypatch):
     monkeypatch.setattr(launcher.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(launcher.shutil, "which", lambda *_, **__: None)
     window.live_demo()
@@ -542,7 +542,7 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
     assert document.run.has_recording
 
 
-def test_what_keeps_records_from_coming_is_told_step_by_step(
+def test_what_keeps_records_from_coming_is_reported_step_by_step(
     run, qtbot, traced, monkeypatch
 ):
     monkeypatch.setattr(strip_module, "SILENCE_S", 0.0)
@@ -607,7 +607,7 @@ def test_run_that_is_over_at_once_is_shown_from_its_recording(
     assert not console.open.isVisible()
 
 
-def test_failure_of_the_program_is_told(run, qtbot, traced, monkeypatch):
+def test_failure_of_the_program_is_reported(run, qtbot, traced, monkeypatch):
     traced()
     document = run("--fails", "--waits")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
@@ -891,7 +891,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
     dialog.close()
 
 
-def test_two_runs_of_a_program_are_told_apart_by_what_differs(
+def test_two_runs_of_a_program_are_distinguished_by_what_differs(
     window, qtbot, traced, built, tmp_path
 ):
     traced()

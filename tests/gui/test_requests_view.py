@@ -148,7 +148,7 @@ def test_importance_matrix_shows_its_experts(
     assert "3 never chosen" in view.bar.about.full_text
 
 
-def test_old_importance_matrix_tells_which_experts_were_never_used(
+def test_old_importance_matrix_shows_which_experts_were_never_used(
     opened: Opened, tmp_path: Path, qtbot: QtBot
 ) -> None:
     path = tmp_path / "imatrix.dat"

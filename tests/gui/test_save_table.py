@@ -198,7 +198,7 @@ def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
     assert report == f"Saved rows.csv: {n} rows."
 
 
-def test_what_the_pane_leaves_out_is_told(
+def test_what_the_pane_leaves_out_is_reported(
     opened: Callable[[Path], Document],
     qtbot: QtBot,
     saved: Saved,
@@ -252,7 +252,7 @@ def test_command_saves_what_holds_the_focus(
     assert report == "Saved rows.json: 2 rows."
 
 
-def test_records_beyond_what_is_written_at_once_are_told(
+def test_records_beyond_what_is_written_at_once_are_reported(
     opened: Callable[[Path], Document],
     qtbot: QtBot,
     saved: Saved,

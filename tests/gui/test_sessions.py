@@ -221,7 +221,7 @@ def test_model_beside_an_npu_trace_is_not_offered(
         ),
     ],
 )
-def test_only_files_that_tell_more_of_a_trace_are_offered(
+def test_only_files_that_show_more_of_a_trace_are_offered(
     qtbot: QtBot,
     opened: Opened,
     tmp_path: Path,
@@ -376,7 +376,7 @@ def test_dialog_lists_the_files_and_takes_one_out(
     assert n_parts(document) < 2
 
 
-def test_dialog_tells_which_file_holds_choices_of_experts(
+def test_dialog_shows_which_file_holds_choices_of_experts(
     window: MainWindow, opened: Opened, folder: Path, qtbot: QtBot
 ) -> None:
     document = opened(folder)
@@ -498,7 +498,7 @@ def test_shift_of_the_command_line_holds_until_one_is_typed_and_through_reloads(
         (("buffer-timeline.json", "soon"), "invalid time shift 'soon'"),
     ],
 )
-def test_shift_of_the_command_line_that_makes_no_sense_is_said(
+def test_shift_of_the_command_line_that_makes_no_sense_is_reported(
     qtbot: QtBot, window: MainWindow, shift: tuple[str, str], words: str
 ) -> None:
     folder = ROOT / "resources" / "samples" / "moe-experiment"

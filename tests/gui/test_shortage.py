@@ -240,7 +240,7 @@ def test_system_without_threads_gives_a_message(
     tasks.close()
 
 
-def test_settings_that_cannot_be_written_are_told_once(
+def test_settings_that_cannot_be_written_are_reported_once(
     qtbot: QtBot, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder")

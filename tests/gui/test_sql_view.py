@@ -82,7 +82,7 @@ def test_rows_of_a_query_are_shown_and_select_spans(page):
     assert visible.end >= spans.end[1]
 
 
-def test_what_cannot_be_run_is_told(page):
+def test_what_cannot_be_run_is_reported(page):
     assert page.run("drop view spans") == []
     assert "can only be read" in page.texts()
 

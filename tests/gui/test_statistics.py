@@ -270,7 +270,7 @@ def test_column_click_sorts_and_totals_stay_last(
     assert column(view, 0)[-1] == "all"
 
 
-def test_title_tells_what_rows_are_sorted_by_and_clicks_begin_with_the_largest(
+def test_title_shows_what_rows_are_sorted_by_and_clicks_begin_with_the_largest(
     qtbot: QtBot, view: StatisticsView
 ) -> None:
     counted(qtbot, view)
@@ -432,7 +432,7 @@ def test_range_without_spans_says_so(
     assert new_statements(of_lane, none + of_filter)
 
 
-def test_ops_without_a_record_are_told_as_the_graph_tells_them(
+def test_ops_without_a_record_are_reported_as_the_graph_shows_them(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     def shown(trace: Trace) -> str:
@@ -606,7 +606,7 @@ def test_narrow_pane_takes_more_lines_and_elides_with_a_tooltip(
         assert right <= view.width()
 
 
-def test_many_groups_are_cut_and_it_is_said(
+def test_many_groups_are_cut_and_it_is_reported(
     qtbot: QtBot, view: StatisticsView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view.by.setCurrentIndex(view.by.findData("layer"))
@@ -702,7 +702,7 @@ def test_sorting_stays_with_its_column_when_others_come(
     assert column(view, titles.index("max"))[:-1] == ["30 ns", "50 ns"]
 
 
-def test_ops_that_no_record_tells_of_are_rows_of_their_own(
+def test_ops_that_no_record_reports_are_rows_of_their_own(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     counted(qtbot, view)

@@ -176,7 +176,7 @@ def test_npu_columns_name_the_engine(qtbot: QtBot, session: Session) -> None:
     assert texts(view, 0)["time"] == "0 cyc"
 
 
-def test_pending_sources_are_said_to_come() -> None:
+def test_pending_sources_are_reported_to_come() -> None:
     builder_trace = builders.llama_like_trace()
     trace = replace(builder_trace, pending=frozenset({"accesses"}))
 
@@ -328,7 +328,7 @@ def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) 
     assert new_statements(anywhere, some)
 
 
-def test_range_without_records_tells_a_filter_from_silence(
+def test_range_without_records_shows_a_filter_from_silence(
     qtbot: QtBot, view: TableView, session: Session
 ) -> None:
     session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
@@ -986,7 +986,7 @@ def test_selected_row_is_tinted_in_both_themes(
     assert picture.pixelColor(round(1 * ratio), round(other * ratio)).rgb() != bar
 
 
-def test_badge_colours_tell_disk_from_buffer(view: TableView) -> None:
+def test_badge_colours_show_disk_from_buffer(view: TableView) -> None:
     picture = view.grid.viewport().grab().toImage()
     seen = {
         picture.pixelColor(x, y).name()
@@ -1438,7 +1438,7 @@ def test_painter_is_ended_when_a_row_cannot_be_drawn(
     assert not any(painter.isActive() for painter in used)
 
 
-def test_table_that_goes_while_it_is_arranged_is_not_told(
+def test_table_that_goes_while_it_is_arranged_is_not_reported(
     qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pane = QWidget()

@@ -111,7 +111,7 @@ def test_tooltip_says_by_which_rule_or_why_not(
     assert "not compared" in text
 
 
-def test_footer_tells_the_hit_rate_and_its_rules(view: TableView) -> None:
+def test_footer_shows_the_hit_rate_and_its_rules(view: TableView) -> None:
     label = TablePage(view).footer.matched
 
     assert label.isVisible()

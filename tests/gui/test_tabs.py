@@ -61,7 +61,7 @@ def titles(window: MainWindow) -> list[str]:
         ),
     ],
 )
-def test_titles_are_told_apart(names: list[TabName], expected: list[str]) -> None:
+def test_titles_are_distinguished(names: list[TabName], expected: list[str]) -> None:
     assert distinct_titles(names) == expected
 
 
@@ -77,7 +77,7 @@ def test_titles_are_told_apart(names: list[TabName], expected: list[str]) -> Non
         ([("a", "-p", "x" * 99), ("a", "-p", "y")], [f"-p {'x' * 21}", "-p y"]),
     ],
 )  # fmt: skip
-def test_options_that_differ_between_runs_of_a_program_are_told(
+def test_options_that_differ_between_runs_of_a_program_are_reported(
     commands: list[tuple[str, ...]], expected: list[str]
 ) -> None:
     assert differing_options(commands) == expected

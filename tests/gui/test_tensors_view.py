@@ -510,7 +510,7 @@ def test_trace_adds_accesses_and_time(shown: Shown, model: Path, document: Docum
         assert traced.model.row(row)[ACCESSES].raw == int(reads.accesses[tensor])
 
 
-def test_details_tell_what_the_model_is(document: Document, view: TensorsView) -> None:
+def test_details_show_what_the_model_is(document: Document, view: TensorsView) -> None:
     details = document.workspace.details
     assert isinstance(details.view, DetailsView)
 

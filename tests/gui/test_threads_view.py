@@ -234,7 +234,7 @@ def test_a_thread_lights_its_spans(
     assert group.by == "thread"
 
 
-def test_gaps_that_derived_ends_hide_are_told_from_none(qtbot: QtBot) -> None:
+def test_gaps_that_derived_ends_hide_differ_from_none(qtbot: QtBot) -> None:
     texts = []
     for flags in (int(SpanFlag.INFERRED_END), 0):
         session = Session()

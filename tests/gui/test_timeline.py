@@ -636,7 +636,7 @@ def test_tooltips_of_headers_markers_and_counters(
             if box.lane is not None].count(None) > 1  # fmt: skip
 
 
-def test_tooltip_of_a_counter_tells_what_is_not_known(
+def test_tooltip_of_a_counter_shows_what_is_not_known(
     view: TimelineView, session: Session
 ) -> None:
     builder = TraceBuilder()
@@ -666,7 +666,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     assert track_of(box.lane).axis_labels(session.trace) == ("125.0 %", "0.0 %")
 
 
-def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(
+def test_tooltip_of_a_header_shows_use_of_the_range_and_of_the_trace(
     view: TimelineView, session: Session
 ) -> None:
     from ggscope.views.timeline.tooltips import tooltip_for

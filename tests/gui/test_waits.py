@@ -93,7 +93,7 @@ def click(view: TimelineView, tick: int) -> None:
     QTest.mouseClick(canvas(view), LEFT, PLAIN, place(view, tick))
 
 
-def test_work_wait_and_idle_time_are_told_apart(view):
+def test_work_wait_and_idle_time_are_distinguished(view):
     work, wait, gap = hit(view, 50_000), hit(view, 250_000), hit(view, 700_000)
 
     assert (work.span, work.is_wait, work.gap) == (0, False, None)
@@ -118,14 +118,14 @@ def test_tooltip_of_a_wait_names_its_op_thread_length_and_share(view):
         assert part in text
 
 
-def test_tooltip_of_idle_time_tells_what_ended_and_what_begins(view):
+def test_tooltip_of_idle_time_shows_what_ended_and_what_begins(view):
     text, trace = tip(view, 700_000), view.session.trace
 
     assert format_exact(600_000, "ns") in text
     assert text.index(trace.op_name(1)) < text.index(trace.op_name(2))
 
 
-def test_header_tells_work_wait_and_idle_time(view):
+def test_header_shows_work_wait_and_idle_time(view):
     prepared = view.prepared()
     at = place(view, 0)
     text = str(
@@ -277,7 +277,7 @@ def test_narrow_span_beside_a_wide_wait_can_be_pointed_at(view, session):
     assert [(one.span, one.is_wait) for one in hits] == [(1, False), (0, True)]
 
 
-def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):
+def test_spans_in_a_pixel_are_reported_with_their_waiting(view, session):
     n = 4_000
     start = np.arange(n) * 1000
     trace = builders.spans_trace(start, start + 200, op=1)
@@ -291,7 +291,7 @@ def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):
     assert "waiting" not in tip(view, 2_000_100)
 
 
-def test_legend_tells_of_waits_that_are_shown(qtbot, session):
+def test_legend_reports_waits_that_are_shown(qtbot, session):
     legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
     assert session.index is not None
@@ -328,7 +328,7 @@ def test_statistics_have_columns_of_waits_where_they_are_recorded(qtbot, session
     view.release()
 
 
-def test_lane_of_busy_threads_tells_how_many_run_and_how_long(qtbot, session):
+def test_lane_of_busy_threads_shows_how_many_run_and_how_long(qtbot, session):
     start, end = [0, 1_000_000, 500_000], [600_000, 2_000_000, 1_500_000]
     session.set_trace(builders.spans_trace(start, end, [0, 0, 1], op=1))
     view = TimelineView(session, theme("dark"))

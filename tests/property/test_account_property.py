@@ -304,7 +304,7 @@ def token_row(trace, token: int) -> int:
 
 @settings(max_examples=30, deadline=None)
 @given(runs())
-def test_known_unknown_and_not_recorded_are_told_apart(run):
+def test_known_unknown_and_not_recorded_are_distinguished(run):
     trace = trace_of(*run)
     access_table = op_accesses(trace)
 

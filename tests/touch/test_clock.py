@@ -33,7 +33,7 @@ def read_times(document: Document) -> tuple[int, int]:
     )
 
 
-def test_every_part_of_the_window_tells_the_same_time(
+def test_every_part_of_the_window_shows_the_same_time(
     window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(EXPERIMENT)
@@ -83,7 +83,7 @@ def _is_near(text: str, tick: int, step: int, document: Document) -> bool:
     return 0 <= tick - read <= step
 
 
-def test_table_and_details_tell_the_time_alike(
+def test_table_and_details_show_the_time_alike(
     window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(EXPERIMENT)

@@ -94,7 +94,7 @@ def test_span_chosen_in_the_timeline_is_framed_in_other_panes(
     )
 
 
-def test_counter_under_the_pointer_is_told_in_readable_bytes(
+def test_counter_under_the_pointer_is_reported_in_readable_bytes(
     window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(SAMPLES / "npu-prefill-decode.json")

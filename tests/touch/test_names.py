@@ -91,7 +91,7 @@ def test_menu_of_the_graph_is_named_after_what_it_holds(
     assert [text for text in texts if text.startswith(OLD_NAMES)] == []
 
 
-def test_right_click_in_the_graph_tells_the_same_names(
+def test_right_click_in_the_graph_shows_the_same_names(
     graph: GraphView, hand: Hand, qtbot: QtBot
 ) -> None:
     size = graph.canvas.size()

@@ -73,7 +73,7 @@ def working(document: Document, title: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["moe-experiment", "npu-prefill-decode.json"])
-def test_progress_is_told_in_whole_words(
+def test_progress_is_reported_in_whole_words(
     window: MainWindow,
     opened: Callable[[Path], Document],
     hand: Hand,

@@ -109,7 +109,7 @@ def test_walk_that_does_not_come_home_says_so() -> None:
     assert "2 of 3 rounds came home" in report.text()
 
 
-def test_walk_tells_what_is_not_flat() -> None:
+def test_walk_shows_what_is_not_flat() -> None:
     report = walk.Report("planted", 1)
     report.rests = [
         walk.Figures(step, 250 << 20, (200 + 20 * step) << 20, 10 + step, 12)

@@ -43,7 +43,7 @@ def test_figure_is_saved_by_suffix(tmp_path, suffix) -> None:
     assert "llama.ggmlviz" in caption
 
 
-def test_unknown_view_or_file_is_told(tmp_path) -> None:
+def test_unknown_view_or_file_is_reported(tmp_path) -> None:
     trace = ggscope.open(SAMPLES / "llama.ggmlviz")
 
     with pytest.raises(ExportError, match="timeline"):
@@ -54,7 +54,7 @@ def test_unknown_view_or_file_is_told(tmp_path) -> None:
         ggscope.nosuch  # noqa: B018
 
 
-def test_file_that_is_not_there_is_told_whatever_lies_beside_it(tmp_path) -> None:
+def test_file_that_is_not_there_is_reported_whatever_lies_beside_it(tmp_path) -> None:
     model = SAMPLES / "moe-experiment" / "model.gguf"
 
     with pytest.raises(ReadError, match="does not exist") as caught:

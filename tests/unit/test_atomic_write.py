@@ -269,7 +269,7 @@ def test_failing_content_leaves_no_trace(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_missing_folder_is_told(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     for write in (write_file, lambda t, _: check_target(t, overwrite=False)):
         with pytest.raises(WriteError, match=r"no such folder.*No such file"):
             write(tmp_path / "no" / "a.png", b"new")
@@ -278,7 +278,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         write_file(tmp_path / "file" / "a.png", b"new")
 
 
-def test_folder_and_file_that_may_not_be_written_are_told(
+def test_folder_and_file_that_may_not_be_written_are_reported(
     tmp_path: Path, as_nobody: None
 ) -> None:
     Path("locked").mkdir()

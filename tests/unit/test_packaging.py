@@ -235,7 +235,7 @@ def test_application_id_is_one() -> None:
     assert script("macos/info.py").APPLICATION_ID == APPLICATION_ID
 
 
-def test_info_plist_tells_types_that_it_opens() -> None:
+def test_info_plist_shows_types_that_it_opens() -> None:
     info = script("macos/info.py")
 
     data = plistlib.loads(plistlib.dumps(info.plist()))

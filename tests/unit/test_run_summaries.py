@@ -65,7 +65,7 @@ def test_whole_summary_is_that_of_the_trace(folder) -> None:
         assert run_summary.facts == dict(trace.info.producer)
 
 
-def test_quick_summary_knows_what_the_sidecar_tells_and_no_op(folder) -> None:
+def test_quick_summary_knows_what_the_sidecar_shows_and_no_op(folder) -> None:
     for run in folder.runs[1:]:
         quick, whole = quick_summary(run), whole_summary(run)
 

@@ -230,7 +230,9 @@ def test_longer_end_may_be_cut_or_lost_where_chance_takes_others() -> None:
     assert result.n_more >= len(head)
 
 
-def test_op_that_two_passes_lack_is_told_where_an_op_of_the_same_layers_is() -> None:
+def test_op_that_two_passes_lack_is_reported_where_an_op_of_the_same_layers_is() -> (
+    None
+):
     """Some layers are quantised so that two of their matrices are seen."""
     some = {1, 3, 4, 6, 7, 9, 10, 11}
     ops = [
@@ -346,7 +348,7 @@ def test_single_pass_is_not_known() -> None:
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_share_that_is_lost_at_random_is_told(share, lanes) -> None:
+def test_share_that_is_lost_at_random_is_reported(share, lanes) -> None:
     ops, n_passes = one_pass(20), 40
     n = len(ops)
     # Pairs of pass and op, of every lane.
@@ -475,7 +477,7 @@ def with_graph(trace: Trace, ops: Sequence[Op], types: Sequence[str]) -> Trace:
     return join(trace, [SideFile(side, "graph")])
 
 
-def test_graph_tells_what_a_single_pass_lacks() -> None:
+def test_graph_shows_what_a_single_pass_lacks() -> None:
     """One MUL_MAT of ten is lost; no MUL_MAT of another type is ever seen."""
     seen = [(f"ffn_out-{i}", "MUL_MAT", ()) for i in range(10)]
     unseen = [(f"Qcur-{i}", "MUL_MAT", ()) for i in range(5)]
@@ -566,13 +568,13 @@ def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", SAMPLES)
-def test_random_losses_of_samples_are_told(name, share, tmp_path) -> None:
+def test_random_losses_of_samples_are_reported(name, share, tmp_path) -> None:
     check_losses(ROOT / "resources" / "samples" / name, tmp_path, share, range(8))
 
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", CORPUS)
-def test_random_losses_of_real_traces_are_told(name, share, tmp_path) -> None:
+def test_random_losses_of_real_traces_are_reported(name, share, tmp_path) -> None:
     check_losses(need_corpus() / name, tmp_path, share, range(8))
 
 
@@ -759,7 +761,7 @@ def test_layers_at_the_same_addresses_are_not_taken_for_passes(
 
 @pytest.mark.parametrize("has_layers", [True, False])
 @pytest.mark.parametrize("shared", ["all", "none"])
-def test_passes_whose_weights_have_addresses_of_their_own_are_told(
+def test_passes_whose_weights_have_addresses_of_their_own_are_reported(
     tmp_path: Path, shared: str, has_layers: bool
 ) -> None:
     trace = nameless(4, shared, tmp_path, has_layers=has_layers)

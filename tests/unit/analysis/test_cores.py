@@ -63,5 +63,5 @@ def test_pinned_threads_never_move() -> None:
     assert result == {lane: CoreUse((7 - lane,), 0) for lane in range(4)}
 
 
-def test_trace_without_cores_tells_of_none() -> None:
+def test_trace_without_cores_reports_none() -> None:
     assert core_use(builders.random_trace(1, 30)) == {}

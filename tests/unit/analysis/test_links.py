@@ -281,7 +281,7 @@ def test_few_spans_are_quick_and_a_tensor_of_a_large_trace_is_not() -> None:
     assert not is_quick(large, Selection("tensors", (0,)))
 
 
-def test_time_of_a_node_is_told_by_quality() -> None:
+def test_time_of_a_node_is_reported_by_quality() -> None:
     trace = random_links_trace(3)
     correlation = correlate(trace)
     assert correlation is not None

@@ -230,15 +230,13 @@ def test_use_of_weights_is_not_known_where_their_reads_name_no_buffer() -> None:
         ([Life(-1, -1)], (Gap.ALLOCATIONS,)),
     ],
 )
-def test_what_the_recording_lacks_is_told(
+def test_what_the_recording_lacks_is_reported(
     some: list[Life], expected: tuple[Gap, ...]
 ) -> None:
     assert gaps(buffers_trace(some)) == expected
 
 
-def test_five_allocations_without_a_scheduler_buffer_are_told_to_be_incomplete() -> (
-    None
-):
+def test_five_allocations_without_a_scheduler_buffer_are_incomplete() -> None:
     some = [Life(1, usage=WEIGHTS), Life(1, usage=WEIGHTS)]
     some += [Life(1, name=f"KVCache_{i}") for i in range(3)]
 

@@ -194,7 +194,7 @@ def test_traces_without_shapes_have_no_points_and_say_why(trace: Trace) -> None:
     assert why_no_points(result).endswith(".")
 
 
-def test_too_long_a_trace_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_a_trace_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "_MAX_SORTED", 3)
     trace = random_roofline(3, threads=2)
     spans = trace.spans

@@ -143,7 +143,7 @@ def test_rate_is_bytes_over_the_length_of_the_ruler() -> None:
     assert "≥ 7.8 KiB" in ruler_text(trace, first.time, first)
 
 
-def test_what_is_not_recorded_or_too_long_is_said_and_not_zero(
+def test_what_is_not_recorded_or_too_long_is_reported_and_not_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plain = spans_trace([0, 20], [10, 30], op=1)

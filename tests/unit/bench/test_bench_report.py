@@ -35,7 +35,7 @@ def test_size_that_is_no_number_is_refused():
         ("bin10.peak_mb", {"field_m_s": 100.0}, ""),
     ],
 )
-def test_limit_is_told_in_the_unit_of_the_figure(key, rates, text):
+def test_limit_is_reported_in_the_unit_of_the_figure(key, rates, text):
     assert limit_text(key, rates) == text
 
 

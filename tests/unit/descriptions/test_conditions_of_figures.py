@@ -95,7 +95,7 @@ def texts_about(*lives: Life) -> str:
         ),
     ],
 )
-def test_recordings_of_buffers_are_told_apart(
+def test_recordings_of_buffers_are_distinguished(
     condition: str, true: tuple[Life, ...], false: tuple[Life, ...]
 ) -> None:
     assert new_statements(texts_about(*true), texts_about(*false)), condition
@@ -169,7 +169,7 @@ OF_EXPERTS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
 
 
 @pytest.mark.parametrize("condition", OF_EXPERTS)
-def test_choices_of_experts_are_told_apart(condition: str) -> None:
+def test_choices_of_experts_are_distinguished(condition: str) -> None:
     holds, fails = OF_EXPERTS[condition]
 
     assert new_statements(holds(), fails())
@@ -284,7 +284,7 @@ def stacks() -> Trace:
     [0, SpanFlag.INFERRED_END, SpanFlag.UNFINISHED, SpanFlag.ESTIMATED],
     ids=["measured", "no end", "unfinished", "estimated"],
 )
-def test_start_that_was_not_recorded_is_said_to_be_derived(flags: int) -> None:
+def test_start_that_was_not_recorded_is_called_derived(flags: int) -> None:
     lost, other = (
         spans_trace([0], [10], flags=np.uint16(f))
         for f in (SpanFlag.INFERRED_START, flags)

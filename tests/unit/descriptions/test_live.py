@@ -15,7 +15,7 @@ def facts(
     return {fact.label: fact.value for fact in facts}
 
 
-def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
+def test_what_is_not_known_stands_as_such_and_what_nobody_shows_is_left_out():
     result = facts(SourceStatus(State.RUNNING, 5, lost=-1))
 
     assert result == {
@@ -29,7 +29,7 @@ def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
     }
 
 
-def test_all_that_is_known_of_a_program_is_told():
+def test_all_that_is_known_of_a_program_is_reported():
     began = 1_800_000_000.0
     status = SourceStatus(
         State.RUNNING, 5_000, lost=3, fill=0.0002, tokens=7,
@@ -61,7 +61,7 @@ def test_rates_have_few_digits():
     ]  # fmt: skip
 
 
-def test_what_is_counted_is_named_where_the_source_tells_it():
+def test_what_is_counted_is_named_where_the_source_shows_it():
     def of(**by_kind: int) -> dict[str, str]:
         status = SourceStatus(State.ENDED, 7, by_kind=by_kind)
         return facts(status, is_running=False)

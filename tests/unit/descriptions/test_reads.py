@@ -45,7 +45,7 @@ def test_coverage_of_even_reads_is_no_hot_spot():
     assert "Gini 0.00" in texts
 
 
-def test_facts_tell_an_alphabetical_file():
+def test_facts_show_an_alphabetical_file():
     texts = words_of(moe_reads(layers=12))["Order on disk"]
 
     assert "alphabetical" in texts
@@ -64,7 +64,7 @@ def test_facts_say_how_many_accesses_have_no_place():
     assert words_of(trace)["Without offset"].startswith("3 accesses")
 
 
-def test_embedding_rows_are_named_where_accesses_tell_them():
+def test_embedding_rows_are_named_where_accesses_show_them():
     table = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
 
     def shown(*offsets: int) -> str:
@@ -100,7 +100,7 @@ def test_kv_traffic_sums_reads_and_writes_per_token():
 
 
 @pytest.mark.parametrize("size", [3 << 20, 3 << 10])
-def test_limits_that_would_look_alike_are_told_in_bytes(size: int) -> None:
+def test_limits_that_would_look_alike_are_reported_in_bytes(size: int) -> None:
     rows = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
     weight = TensorRow("output.weight", 1 << 16, size)
     ops = [Op(0, (Read(0, 8000),), "GET_ROWS"), Op(20, (Read(1, size),))]

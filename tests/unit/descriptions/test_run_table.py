@@ -60,7 +60,7 @@ def test_families_are_those_of_any_run_in_one_order() -> None:
     assert shown_families([RUN, READ]) == ("matmul", "rope")
 
 
-def test_unknown_pending_zero_and_not_recorded_are_told_apart() -> None:
+def test_unknown_pending_zero_and_not_recorded_are_distinguished() -> None:
     filtered = Omission(Cause.OPS_FILTERED, detail="MUL_MAT")
     partial = RunSummary(
         Path("/runs/c.bin"), 1, 0, families=(("matmul", 5),), ticks_per_s=1e9,

@@ -106,7 +106,7 @@ def test_leaf_is_explained_as_inferred(trace: Trace) -> None:
     assert first == Fact("stands for", "RoPE positions (inferred)", caution=True)
 
 
-def test_figures_are_told_with_every_digit(trace: Trace) -> None:
+def test_figures_are_reported_with_every_digit(trace: Trace) -> None:
     figures = usage_of(trace, Selection("tensors", (0,)))
 
     facts = by_label(tensor_facts(trace, 0, figures))
@@ -130,7 +130,7 @@ def test_size_of_the_file_is_not_known_from_accesses() -> None:
     assert not any("of the file" in text for text in card_text(trace, 0))
 
 
-def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
+def test_listed_file_ends_with_its_last_tensor_where_no_header_shows() -> None:
     trace = random_links_trace(4)
     places = np.where(trace.tensors.offset >= 0, Place.LISTED, Place.UNKNOWN)
     tensors = replace(trace.tensors, place=places.astype(np.uint8))
@@ -140,7 +140,7 @@ def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
     assert file_bytes(trace, 1) == -1
 
 
-def test_card_tells_type_and_shares(trace: Trace) -> None:
+def test_card_shows_type_and_shares(trace: Trace) -> None:
     assert card_text(trace, EXPS) == ("q4_K", "4.0 % of the file")
     assert card_text(trace, EXPS, 100) == (
         "q4_K",
@@ -193,7 +193,7 @@ def test_expert_says_its_choices_and_its_bytes(trace: Trace) -> None:
     assert unrouted["chosen"].value == "N/A"
 
 
-def test_expert_of_stacks_that_are_read_whole_cannot_be_told(trace: Trace) -> None:
+def test_expert_of_stacks_that_are_read_whole_cannot_be_reported(trace: Trace) -> None:
     whole = builders.llama_like_trace()
     figures = usage_of(whole, Selection("experts", (expert_key(0, 1),)))
 

@@ -163,7 +163,7 @@ def test_op_without_table_shows_its_number() -> None:
     assert (fact.value, fact.exact) == ("OP_83?", "op number 83")
 
 
-def test_lane_with_raw_id_tells_it_in_exact_form() -> None:
+def test_lane_with_raw_id_shows_it_in_exact_form() -> None:
     builder = TraceBuilder()
     builder.add_lane("thread 0", LaneKind.THREAD, raw="24832")
     builder.add_spans(start=np.array([0]), end=np.array([5]), lane=0)
@@ -192,7 +192,7 @@ def test_known_bytes_and_rate_of_measured_span() -> None:
 
 
 @pytest.mark.parametrize("flag", [SpanFlag.ESTIMATED, SpanFlag.UNFINISHED])
-def test_rate_is_not_told_of_times_that_are_shares(flag: SpanFlag) -> None:
+def test_rate_is_not_reported_of_times_that_are_shares(flag: SpanFlag) -> None:
     columns = access(tensor=0, size=10)
 
     trace = with_accesses(columns, flags=np.array([flag], np.uint16))
@@ -241,7 +241,7 @@ def test_memory_events_are_counted_by_where_they_go() -> None:
     assert "read" in tooltip_text(trace, span)
 
 
-def test_written_bytes_are_told_apart() -> None:
+def test_written_bytes_are_distinguished() -> None:
     facts = by_label(span_facts(with_accesses(access(kind=1, size=512)), 0))
 
     assert facts["bytes written"].value == "512 B"
@@ -255,7 +255,7 @@ def test_rate_in_cycles_is_bytes_per_cycle() -> None:
     assert by_label(span_facts(cycles, 0))["rate"].value == "4 B/cycle"
 
 
-def test_pending_accesses_are_said_to_come() -> None:
+def test_pending_accesses_are_reported_to_come() -> None:
     builder = TraceBuilder()
     builder.add_lane("thread 0", LaneKind.THREAD)
     builder.add_spans(start=np.array([0]), end=np.array([5]), lane=0)
@@ -281,7 +281,7 @@ def test_pending_accesses_are_said_to_come() -> None:
         ({"space": 4}, "?", "N/A"),
     ],
 )
-def test_access_tells_badge_and_place(
+def test_access_shows_badge_and_place(
     values: dict[str, int], badge: str, place: str
 ) -> None:
     facts = access_facts(with_accesses(access(**values)), 0)
@@ -481,7 +481,7 @@ def test_facts_of_every_span_never_show_sentinels() -> None:
         (Column("int16", "a text", -1, of="strings"), "three"),
     ],
 )
-def test_column_is_told_as_its_schema_says(
+def test_column_is_reported_as_its_schema_says(
     column: Column, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(schema_of(Spans), "layer", column)

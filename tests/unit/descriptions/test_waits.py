@@ -22,7 +22,7 @@ def fact(trace: Trace, span: int, label: str = "wait"):
     return values[0] if values else None
 
 
-def test_wait_is_told_beside_the_duration_with_its_share():
+def test_wait_is_reported_beside_the_duration_with_its_share():
     trace = trace_of([9000, 0, NO_WAIT])
 
     labels = [fact.label for fact in span_facts(trace, 0)]
@@ -35,7 +35,7 @@ def test_wait_is_told_beside_the_duration_with_its_share():
     assert fact(trace, 2).value == "N/A"
 
 
-def test_longest_wait_is_told_as_at_least_that():
+def test_longest_wait_is_reported_as_at_least_that():
     trace = trace_of([LONGEST_WAIT])
 
     assert fact(trace, 0).value.startswith("at least 4.29")
@@ -53,5 +53,5 @@ def test_span_that_is_no_op_has_no_wait():
 
 
 @pytest.mark.parametrize(("wait", "is_there"), [(9000, True), (0, False)])
-def test_tooltip_tells_of_waits_alone(wait, is_there):
+def test_tooltip_reports_waits_alone(wait, is_there):
     assert ("waited" in tooltip_text(trace_of([wait]), 0)) == is_there

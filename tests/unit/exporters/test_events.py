@@ -310,7 +310,7 @@ def hostile_trace() -> Trace:
     return finished(builder)
 
 
-def test_times_before_zero_are_moved_and_that_is_said() -> None:
+def test_times_before_zero_are_moved_and_that_is_reported() -> None:
     made = Events(spans_trace([-7, 3], [-2, 4]))
 
     ts = [e["ts"] for e in chrome_of(made)["traceEvents"] if e["ph"] == "X"]
@@ -361,7 +361,7 @@ def test_mask_leaves_markers_and_counters_out_and_says_so() -> None:
     assert new_statements(loss_text(chrome, made), loss_text(chrome, Events(trace)))
 
 
-def test_what_a_file_does_not_hold_is_said_where_it_was_there() -> None:
+def test_what_a_file_does_not_hold_is_reported_where_it_was_there() -> None:
     traces = {name: open_trace(SAMPLES / name) for name in NAMES}
     llama, tensors, npu = (loss_text(chrome, Events(traces[name])) for name in NAMES)
 

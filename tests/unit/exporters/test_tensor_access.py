@@ -209,7 +209,7 @@ def test_nothing_chosen_is_an_empty_file() -> None:
     assert written(Events(trace, np.zeros(len(trace.spans), np.bool_))) == b""
 
 
-def test_names_that_were_not_read_are_told(tmp_path: Path) -> None:
+def test_names_that_were_not_read_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "run.bin"
     path.write_bytes(encode(llama_trace(2), "256"))
     trace = open_trace(path, context=ReadContext(options={"names": "none"}))

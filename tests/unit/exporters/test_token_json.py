@@ -220,7 +220,7 @@ def test_narrow_schema_has_one_entry_per_source_and_says_what_is_lost(
     assert any("1 op without sources is" in text for text in writer.losses)
 
 
-def test_losses_are_told_where_the_schema_has_no_room(tmp_path: Path) -> None:
+def test_losses_are_reported_where_the_schema_has_no_room(tmp_path: Path) -> None:
     def loss_text(records: list[Rec], layout: str, schema: str) -> str:
         trace = read_records(tmp_path, records, layout)
         return "\n".join(TokenJson(trace, schema).losses)

@@ -68,7 +68,7 @@ def tracer(tmp_path: Path) -> Path:
     return path
 
 
-def test_program_without_the_tracer_in_its_environment_is_told(
+def test_program_without_the_tracer_in_its_environment_is_reported(
     start: Start, library: Path
 ) -> None:
     pid = start("map", library)
@@ -83,7 +83,7 @@ def test_program_without_the_tracer_in_its_environment_is_told(
     }
 
 
-def test_tracer_that_is_kept_out_is_told_apart_from_one_that_is_loaded(
+def test_tracer_that_is_kept_out_is_distinguished_from_one_that_is_loaded(
     start: Start, library: Path, tracer: Path, tmp_path: Path
 ) -> None:
     ring = str(tmp_path / "ggscope-1-aa")
@@ -111,7 +111,7 @@ def test_variable_that_switches_tracing_off_is_named(
     assert (name in step.text) == (not is_good)
 
 
-def test_process_that_is_not_there_is_told() -> None:
+def test_process_that_is_not_there_is_reported() -> None:
     assert goods(look(str((1 << 31) - 2))) == {"Program": False}
 
 
@@ -124,7 +124,7 @@ def test_children_of_the_tool_are_looked_at(start: Start, library: Path) -> None
     assert steps["ggml"].is_good
 
 
-def test_folder_without_room_for_a_ring_is_told(
+def test_folder_without_room_for_a_ring_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))

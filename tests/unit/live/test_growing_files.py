@@ -233,7 +233,7 @@ def test_measured_durations_and_names_are_those_of_the_records(tmp_path):
     source.close()
 
 
-def test_hole_that_stays_is_passed_and_told(tmp_path, monkeypatch):
+def test_hole_that_stays_is_passed_and_reported(tmp_path, monkeypatch):
     path = tmp_path / "trace.bin"
     data = tensor.encode(tensor.llama_trace(4), "256")
     holed = data[:2560] + bytes(1280) + data[3840:]
@@ -314,7 +314,7 @@ def test_foreign_file_is_refused(tmp_path, kind):
         kind(path).poll()
 
 
-def test_what_is_followed_is_told_by_content_else_by_name(tmp_path):
+def test_what_is_followed_is_detected_by_content_else_by_name(tmp_path):
     stream = viz.write(tmp_path / "odd.name", viz.run(2, 2))
     kinds = {
         stream: GgmlvizSource,
@@ -339,7 +339,7 @@ def poll_until(source, condition):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
-def test_killed_writer_of_a_buffer_is_told_and_another_one_is_followed(tmp_path):
+def test_killed_writer_of_a_buffer_is_reported_and_another_one_is_followed(tmp_path):
     path = tmp_path / "tensor_trace.bin"
     data = tensor.encode(tensor.llama_trace(3), "256")
     path.write_bytes(bytes(1 << 20))
@@ -429,7 +429,7 @@ def test_lag_is_that_of_the_clock_of_the_stamps(clock, monkeypatch):
         assert not any(is_least for _, is_least in (first, second, third))
 
 
-def test_silence_is_told_with_what_is_known_of_the_writer(tmp_path, monkeypatch):
+def test_silence_is_reported_with_what_is_known_of_the_writer(tmp_path, monkeypatch):
     path = tmp_path / "trace.bin"
     path.write_bytes(tensor.encode(tensor.llama_trace(3), "256"))
     now = NANO

@@ -411,7 +411,7 @@ def test_snapshots_stay_as_they_were(tmp_path):
         assert facts(trace) == before
 
 
-def test_logs_are_told_by_content_or_name(tmp_path):
+def test_logs_are_detected_by_content_or_name(tmp_path):
     odd = tmp_path / "nohup.out"
     odd.write_bytes(TEXT)
     dull = tmp_path / "dull.log"

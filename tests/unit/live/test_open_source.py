@@ -20,7 +20,7 @@ def test_calls_of_cuda_are_not_taken_for_a_log(tmp_path, dialect, name):
         follow(path)
 
 
-def test_kind_of_jsonl_is_told_once_it_has_lines(tmp_path):
+def test_kind_of_jsonl_is_reported_once_it_has_lines(tmp_path):
     path = tmp_path / "x.jsonl"
     assert path_to_follow(str(path)) is None
     assert "is not there yet" in waiting_message(str(path))

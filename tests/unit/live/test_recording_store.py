@@ -72,7 +72,7 @@ def owns_ring(writer: Writer) -> bool:
     return int(writer.control["reader_pid"][0]) == os.getpid()
 
 
-def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
+def test_what_was_received_is_saved_while_the_program_runs(source, path, tmp_path):
     writer, target = Writer(path, capacity=256), tmp_path / "out ü.bin"
     for _ in range(5):  # the ring goes round twice
         writer.graph()
@@ -126,7 +126,7 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
     assert again.n_op_records == live.n_op_records == PER_GRAPH
 
 
-def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
+def test_losses_are_reported_with_what_was_saved(source, path, tmp_path):
     writer = Writer(path, capacity=64)
     writer.graph()
     source.poll()
@@ -340,7 +340,7 @@ def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
     assert recovered(path, tmp_path / "again.bin") == PER_GRAPH + 120
 
 
-def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
+def test_losses_before_a_viewer_was_killed_are_reported(source, path, tmp_path):
     writer = Writer(path, capacity=64, overwrites=True)
     writer.graph()
     first = last_status(path, lambda viewer: viewer.poll()).lost
@@ -401,7 +401,9 @@ def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
     assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
 
 
-def test_viewer_that_goes_on_keeps_what_the_launcher_told_the_tracer(path, tmp_path):
+def test_viewer_that_goes_on_keeps_what_the_launcher_reported_the_tracer(
+    path, tmp_path
+):
     writer = Writer(path)
     folder = tmp_path / "out.partial"
     Recorder.begin(path, folder, resolve({"ops": "!ADD"}, None, {}).settings).poll()

@@ -128,7 +128,7 @@ def test_system_without_mincore_says_so(path, monkeypatch):
     assert "does not report" in CachedFile(path).why
 
 
-def test_sampler_tells_what_became_of_the_pages(path):
+def test_sampler_shows_what_became_of_the_pages(path):
     evict(path)
     sampler = ResidencySampler(os.getpid())
     whole = np.array([0]), np.array([40 * PAGE])

@@ -98,7 +98,7 @@ def test_names_layers_and_accesses_are_those_of_the_build(source, path):
     assert trace.strings[int(trace.tensors.name[tensor])] == "blk.0.ffn_up.weight"
 
 
-def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, path):
+def test_core_and_node_of_each_op_are_reported_and_unknown_stays_unknown(source, path):
     writer = Writer(path)
     writer.graph()
     source.poll()
@@ -220,7 +220,7 @@ def test_tokens_and_positions_of_a_ubatch_are_in_its_name(
     assert name in still_open
 
 
-def test_ubatch_that_is_cut_tells_no_tokens(source, path):
+def test_ubatch_that_is_cut_shows_no_tokens(source, path):
     writer = Writer(path)
     writer.event(FrameType.UBATCH, ubatch(0, [1, 2, 3], [])[:28], time.monotonic_ns())
     writer.graph()
@@ -306,7 +306,7 @@ def test_end_of_the_program_ends_the_trace(source, path):
     assert trace.read_until is None
 
 
-def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
+def test_killed_program_is_reported_of_and_all_it_wrote_is_there(source, path):
     code = (
         "import sys, os, signal; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path; from ring_writer import Writer\n"
@@ -684,7 +684,7 @@ def test_any_ring_means_that_of_a_program_that_runs(tmp_path, monkeypatch):
     ended.close()
 
 
-def test_what_no_definition_tells_is_unknown_in_the_spans(source, path):
+def test_what_no_definition_shows_is_unknown_in_the_spans(source, path):
     writer = Writer(path)
     writer.graph(1)
     odd = np.zeros(4, RECORD)
@@ -820,7 +820,7 @@ def test_models_weights_and_buffers_are_those_of_the_definitions(source, path):
     writer.close()
 
 
-def test_self_test_and_backends_are_told_while_it_runs(source, path):
+def test_self_test_and_backends_are_reported_while_it_runs(source, path):
     writer = Writer(path)
     writer.graph()
     source.poll()

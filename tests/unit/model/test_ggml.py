@@ -214,7 +214,7 @@ def test_family_of_op_is_the_expected_one(op: str, family: str) -> None:
         ("cache_k_l1", ("a", "b", "c", "d"), 4, set()),
     ],
 )
-def test_names_tell_the_expected_ops(
+def test_names_show_the_expected_ops(
     dst: str, sources: tuple[str, ...], n: int | None, ops: set[str]
 ) -> None:
     assert expected_ops(dst, sources, n) == ops

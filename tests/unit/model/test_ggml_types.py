@@ -92,7 +92,7 @@ def test_tensor_bytes_of_the_impossible_is_unknown(number, shape):
     assert tensor_bytes(number, shape) == -1
 
 
-def test_rows_that_are_no_whole_blocks_are_told():
+def test_rows_that_are_no_whole_blocks_are_reported():
     assert not fills_blocks(12, (100, 2))
     assert fills_blocks(99, (100, 2))
     assert find_type(99) is None

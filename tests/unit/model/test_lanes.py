@@ -51,7 +51,7 @@ def test_lanes_that_come_later_do_not_change_those_handed_out():
 
 
 @pytest.mark.parametrize("field", ["name", "kind", "group", "sort_key", "attributes"])
-def test_lanes_are_told_apart_by_every_field(field):
+def test_lanes_are_distinguished_by_every_field(field):
     other = {
         "name": "x",
         "kind": LaneKind.MARKER,

@@ -93,7 +93,7 @@ TABLE = [
     TABLE,
     ids=[row[0] or "empty" for row in TABLE],
 )
-def test_name_of_the_table_tells_what_it_should(
+def test_name_of_the_table_shows_what_it_should(
     name: str, base: str, layer: int, expert: int, role: str, component: str
 ) -> None:
     namespace = parse(name)

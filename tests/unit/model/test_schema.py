@@ -79,7 +79,7 @@ def test_stacked_tables_fill_what_one_of_them_lacks() -> None:
         ({"size": np.zeros(2, np.int64)}, "things.size is writable"),
     ],
 )
-def test_broken_column_is_told_in_a_sentence(
+def test_broken_column_is_reported_in_a_sentence(
     columns: dict[str, Array], message: str
 ) -> None:
     result = broken_columns("things", things(2, **columns), {"": 2}, {"strings": 5})

@@ -358,7 +358,7 @@ def test_selection_and_filter_are_truthy_when_they_say_something() -> None:
     assert expected.without("text") == Filter(ops=frozenset({"ADD"}))
 
 
-def test_what_is_said_is_one_line_whatever_it_names() -> None:
+def test_what_is_reported_is_one_line_whatever_it_names() -> None:
     builder = TraceBuilder()
     builder.warn(Severity.NOTICE, "odd", "the name a\nb", place="events[1].a\nb")
 
@@ -367,7 +367,7 @@ def test_what_is_said_is_one_line_whatever_it_names() -> None:
     assert ReadError("the name a\nb").message == r"the name a\nb"
 
 
-def test_trace_tells_what_it_is_in_one_line():
+def test_trace_shows_what_it_is_in_one_line():
     trace = llama_like_trace(tokens=2)
     text = repr(trace)
     assert text.startswith("<Trace ")

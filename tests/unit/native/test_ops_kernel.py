@@ -39,7 +39,7 @@ def samples(seed: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whole_lines_tell_the_same(seed):
+def test_whole_lines_show_the_same(seed):
     for data in samples(seed):
         expected = rows_of(data.decode())
 
@@ -48,7 +48,7 @@ def test_whole_lines_tell_the_same(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_lines_between_others_and_in_colours_tell_the_same(seed):
+def test_lines_between_others_and_in_colours_show_the_same(seed):
     rng = np.random.default_rng(seed)
     others = (b"srv  x: y\n", b"\n", b"\x1b[0mmain: load\x1b[0m\n", b"Total time: x\n")
     for data in samples(seed):
@@ -64,7 +64,7 @@ def test_lines_between_others_and_in_colours_tell_the_same(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_lines_that_are_cut_tell_the_same(seed):
+def test_lines_that_are_cut_show_the_same(seed):
     rng = np.random.default_rng(seed)
     for data in samples(seed):
         lines = data.splitlines()

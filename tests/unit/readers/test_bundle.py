@@ -38,7 +38,7 @@ def test_folder_gives_traces_sides_and_what_takes_no_part(tmp_path):
     assert "Unknown format" in file_set.skipped[0].reason
 
 
-def test_roles_are_told_by_content_not_by_name(tmp_path):
+def test_roles_are_detected_by_content_not_by_name(tmp_path):
     write_map(tmp_path / "token-00000.json", READS)
     write_tokens(tmp_path / "memory-map.json", READS)
 

@@ -89,7 +89,7 @@ def test_plugin_is_asked_about_files_that_its_facts_allow(folder, fact, is_asked
     assert isinstance(caught.value, UnknownFormatError) is not is_asked
 
 
-def test_example_plugin_tells_a_broken_line(folder):
+def test_example_plugin_shows_a_broken_line(folder):
     (folder / "mine.py").write_text(EXAMPLE.read_text("utf-8"), "utf-8")
     trace_file = folder / "x.spans"
     trace_file.write_text("#spans\n0 ten main load\n")
@@ -382,7 +382,7 @@ def test_plugin_that_hangs_while_imported_is_switched_off(folder, hurried, code)
         (later("return Sniff(90, None)"), "sniff returned Sniff(confidence=90"),
     ],
 )
-def test_plugin_that_fails_at_a_file_is_switched_off_and_told(
+def test_plugin_that_fails_at_a_file_is_switched_off_and_reported(
     folder, file, code, error
 ):
     (folder / "bad.py").write_text(code)
@@ -470,7 +470,7 @@ def test_prints_of_a_plugin_reach_stdout_from_nowhere(folder, file, capsys):
     assert {"sniffing", "reading"} <= set(captured.err.splitlines())
 
 
-def test_what_a_plugin_changes_for_all_is_put_back_and_told(folder, file):
+def test_what_a_plugin_changes_for_all_is_put_back_and_reported(folder, file):
     code = "import os, sys\nos.chdir('/')\nsys.setrecursionlimit(3000)\n" + GOOD
     (folder / "rude.py").write_text(code)
     before = os.getcwd(), sys.getrecursionlimit()

@@ -233,14 +233,14 @@ def test_cancelled_passes_through(use, file):
         registry.open_trace(file, context=ReadContext(cancel=cancel))
 
 
-def test_plugin_that_returns_no_trace_is_told(use, file):
+def test_plugin_that_returns_no_trace_is_reported(use, file):
     use(Fake("bad", 90, read=lambda: "spans"), origin=PLUG_IN)
 
     with pytest.raises(ReadError, match="returned str, not a Trace"):
         registry.open_trace(file)
 
 
-def test_plugin_with_a_contradictory_trace_is_told(use, file):
+def test_plugin_with_a_contradictory_trace_is_reported(use, file):
     builder = TraceBuilder()
     builder.add_spans(start=SPANS.spans.end, end=SPANS.spans.start, lane=0)
     use(Fake("bad", 90, read=lambda: builder.snapshot(SPANS.info)), origin=PLUG_IN)
@@ -366,7 +366,7 @@ def test_kind_that_is_known_asks_for_no_format(tmp_path):
     assert "--format" not in caught.value.hint
 
 
-def test_builtin_readers_load_and_are_told_apart():
+def test_builtin_readers_load_and_are_distinguished():
     listed = registry.statuses()
 
     built_in = [s for s in listed if s.origin == BUILT_IN]

@@ -127,7 +127,7 @@ def test_disk_errors_while_reading_name_the_offset(
             source.read(4, 2)
 
 
-def test_unknown_disk_error_is_told_as_the_system_names_it(
+def test_unknown_disk_error_is_reported_as_the_system_names_it(
     ten_bytes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> int:

@@ -64,7 +64,7 @@ def test_what_is_no_number_is_no_figure(value):
     assert stated_figure("x", value, 7) is None
 
 
-def test_figure_without_content_to_tell_has_no_verdict():
+def test_figure_without_content_to_show_has_no_verdict():
     for computed in (None, math.nan):
         figure = stated_figure("x", Decimal("7.5"), computed)
 
@@ -164,7 +164,7 @@ def tokens(**changes: object) -> str:
     return json.dumps(value)
 
 
-def test_token_trace_that_tells_the_truth(tmp_path):
+def test_token_trace_that_shows_the_truth(tmp_path):
     trace = opened(tmp_path, "token-00000.json", tokens())
 
     assert verdicts(trace) == dict.fromkeys(
@@ -187,7 +187,7 @@ def test_token_trace_that_lies(tmp_path, key, value, name):
     assert [n for n, agrees in verdicts(trace).items() if agrees is False] == [name]
 
 
-def test_entries_of_a_token_trace_are_told_once(tmp_path):
+def test_entries_of_a_token_trace_are_reported_once(tmp_path):
     trace = opened(tmp_path, "token-00000.json", tokens(total_entries=3))
 
     assert verdicts(trace)["entries"] is False
@@ -309,7 +309,7 @@ def test_files_of_the_corpus_state_what_they_hold(commit):
             assert False not in verdicts(trace).values(), path
 
 
-def test_sizes_of_quantised_maps_are_told_as_wrong():
+def test_sizes_of_quantised_maps_are_reported_as_wrong():
     folder = need_corpus() / "bsc" / "3584a339"
     (path,) = folder.rglob("memory-map.json")
 

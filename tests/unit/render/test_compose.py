@@ -848,7 +848,7 @@ def head_notes(scene: TimelineScene) -> list[str]:
     return [text for text in texts_of(compose_timeline(scene)) if text.endswith(" %")]
 
 
-def test_headers_tell_how_busy_lanes_are_in_view_or_in_the_marked_range() -> None:
+def test_headers_show_how_busy_lanes_are_in_view_or_in_the_marked_range() -> None:
     trace = spans_trace([0, 500, 0], [100, 1000, 1000], lane=[0, 0, 1])
     scene = make_scene(trace, state=OPEN)
 

@@ -111,7 +111,7 @@ def test_narrow_and_low_pictures_leave_the_second_one_out() -> None:
     assert stacked.y > 0
 
 
-def test_cover_says_how_many_slots_reach_the_wanted_share() -> None:
+def test_cover_says_how_many_slots_reach_the_requested_share() -> None:
     scene = make(Beside.COVER)
     curve = scene.result.curve
     assert curve is not None
@@ -129,7 +129,7 @@ def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
     assert target.stat().st_size > 2000
 
 
-def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
+def test_figure_shows_its_numbers_in_words(tmp_path: Path) -> None:
     target = tmp_path / "experts.svg"
 
     export("experts", run(), target, beside=None)

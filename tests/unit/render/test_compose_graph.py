@@ -160,7 +160,7 @@ def test_path_is_bright_and_the_rest_is_pale(trace: Trace) -> None:
     )
 
 
-def test_heat_tells_missing_from_zero(trace: Trace) -> None:
+def test_heat_shows_missing_from_zero(trace: Trace) -> None:
     scene = graph_scene(trace, choice=ALL, by=GraphColorBy.ACCESSES)
     names = [trace.strings[int(i)] for i in scene.table.name]
     layout, look = scene.layout, scene.look

@@ -69,7 +69,7 @@ def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> No
     assert "Layer 3" in svg_texts(path)
 
 
-def test_png_has_the_wanted_size(trace: Trace, tmp_path: Path) -> None:
+def test_png_has_the_requested_size(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.png"
 
     export("graph", trace, path, size=(800, 600), dpi=192, theme="print")
@@ -118,7 +118,7 @@ def test_dot_has_all_nodes_and_edges(trace: Trace, tmp_path: Path) -> None:
         ("no/folder/a.dot", {}, "cannot be written"),
     ],
 )
-def test_what_cannot_be_written_is_said(
+def test_what_cannot_be_written_is_reported(
     trace: Trace, tmp_path: Path, name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ExportError, match=message):

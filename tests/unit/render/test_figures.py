@@ -292,7 +292,7 @@ def apart(a: QImage, b: QImage) -> float:
     return float(np.abs(pixels(a) - pixels(b)).mean() / 255)
 
 
-def test_measure_tells_pictures_apart() -> None:
+def test_measure_distinguish_pictures() -> None:
     white, black = (QImage(8, 8, QImage.Format.Format_RGB32) for _ in range(2))
     white.fill(Qt.GlobalColor.white)
     black.fill(Qt.GlobalColor.black)

@@ -117,7 +117,7 @@ def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
     assert new_statement(caption(time, short), caption(time))
 
 
-def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None:
+def test_caption_names_groups_and_ops_that_no_bar_has(trace: Trace) -> None:
     unfinished = [0, int(SpanFlag.UNFINISHED)]
     half = spans_trace([0, 10], [5, 20], op=[1, 2], flags=unfinished)
     whole = spans_trace([0, 10], [5, 20], op=[1, 2])
@@ -141,7 +141,7 @@ def test_command_of_many_spans_says_what_it_leaves_out(trace: Trace) -> None:
     assert new_statement(lacks(1001), lacks(3))
 
 
-def test_texts_tell_shares_bytes_and_numbers(trace: Trace) -> None:
+def test_texts_show_shares_bytes_and_numbers(trace: Trace) -> None:
     total = texts_of(statistics_figure(trace).draw(DOUBLE).picture)
     counted = texts_of(
         statistics_figure(trace, StatisticsOptions(measure="count"))

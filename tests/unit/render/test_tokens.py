@@ -420,7 +420,7 @@ def test_stack_that_cannot_be_is_refused(options) -> None:
         tokens_figure(mixed_tokens(9), TokensOptions(**options))
 
 
-def test_figure_of_stacked_bars_tells_the_mean_shares() -> None:
+def test_figure_of_stacked_bars_shows_the_mean_shares() -> None:
     figure = tokens_figure(mixed_tokens(9), TokensOptions(stack="family"))
 
     drawn = figure.draw(PRESETS["double"])

@@ -91,7 +91,9 @@ def test_clearing_the_selection_clears_the_links(session: Session) -> None:
     assert session.linking.linked.n_spans == 0
 
 
-def test_who_selects_anew_while_told_gets_the_links_of_that(session: Session) -> None:
+def test_selection_during_the_signal_gets_its_own_links(
+    session: Session,
+) -> None:
     def go_on(selection: Selection) -> None:
         if selection.table == "tensors":
             session.selection.select_span(3)

@@ -174,7 +174,7 @@ def test_last_file_that_cannot_be_read_is_an_error(tmp_path):
         open_bundle(bundle)
 
 
-def test_traces_are_admitted_and_what_is_too_large_is_told(folder):
+def test_traces_are_admitted_and_what_is_too_large_is_reported(folder):
     estimates: list[Estimate] = []
 
     def refuse(estimate: Estimate) -> None:

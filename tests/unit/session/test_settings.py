@@ -21,7 +21,7 @@ def test_nothing_stored_gives_the_defaults() -> None:
     assert settings.problems == []
 
 
-def test_change_is_stored_and_told() -> None:
+def test_change_is_stored_and_reported() -> None:
     store, messages = MemoryStore(), []
     settings = Settings(store)
     settings.changed.connect(messages.append)
@@ -74,7 +74,7 @@ def test_unknown_key_is_reported() -> None:
     "claim",
     ["invalid value for setting *: *", "; the default is used."],
 )
-def test_value_is_said_not_to_fit_where_it_does_not(claim: str) -> None:
+def test_value_is_reported_not_to_fit_where_it_does_not(claim: str) -> None:
     def message_of(size: int) -> str:
         settings = Settings(MemoryStore({"appearance/font_scale": str(size)}))
         return "\n".join(settings.problems)

@@ -120,7 +120,7 @@ def test_lack_of_memory_is_a_message_not_a_crash(qtbot: QtBot, tasks: Tasks) -> 
     assert failures[0].report == ""
 
 
-def test_cancel_gives_no_result_but_tells(qtbot: QtBot, tasks: Tasks) -> None:
+def test_cancel_gives_no_result_but_shows(qtbot: QtBot, tasks: Tasks) -> None:
     gate, events = Gate(), []
     tasks.run(
         "k",

@@ -65,7 +65,7 @@ def test_a_held_job_can_be_cancelled_and_replaced(
     tasks.close()
 
 
-def test_who_waits_for_a_held_job_is_told_when_it_is_cancelled(
+def test_who_waits_for_a_held_job_is_reported_when_it_is_cancelled(
     qtbot: QtBot, qapp: QApplication
 ) -> None:
     tasks, gate, messages = Tasks(), threading.Event(), []

@@ -113,7 +113,7 @@ def test_cut_names_that_several_begin_with_are_ambiguous():
     assert "ambiguous" in join_text(join)
 
 
-def test_one_name_of_two_ops_is_told_apart_by_them():
+def test_one_name_of_two_ops_is_distinguished_by_them():
     trace = llama_like_trace(tokens=2, layers=1)
     ids = np.flatnonzero(trace.spans.op >= 0).tolist()
     of_op = {trace.op_name(int(trace.spans.op[i])): i for i in ids}

@@ -102,7 +102,7 @@ def test_ops_on_the_cpu_are_those_of_counting_one_by_one(seed):
     assert reasons == sorted(reasons, key=order.index)
 
 
-def test_what_is_copied_is_told_by_weight_and_largest_tensor():
+def test_what_is_copied_is_reported_by_weight_and_largest_tensor():
     inputs = [("cur-0", 5000), ("blk.0.ffn_up.weight (reshaped)", 34 << 20), ("m", 9)]
     node = Node(1, "ADD", "b-0", 10, "CUDA0", [("CUDA0#cur-0#0", 5000, "NULL")])
     split = Split(1, "CUDA0", inputs, [node])
@@ -142,7 +142,7 @@ def test_nothing_fell_to_the_cpu_where_nothing_else_is():
     assert cpu_groups(listing([[Split(0, "CPU", [], [node])]])) == ()
 
 
-def test_codes_of_the_scheduler_are_told_where_they_are_printed():
+def test_codes_of_the_scheduler_are_reported_where_they_are_printed():
     text = (
         b"## SPLIT #0: CUDA0 # 0 inputs\n"
         b"node #  0 (       ADD):   a (   1K) [CUDA0    1.wgt] use=1,c=1:\n"

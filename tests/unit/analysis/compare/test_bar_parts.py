@@ -146,7 +146,7 @@ def test_families_that_run_at_once_share_the_time() -> None:
     assert not result.has_untimed
 
 
-def test_ops_without_a_known_time_are_told() -> None:
+def test_ops_without_a_known_time_are_reported() -> None:
     ops = [(0, 10, 10, 3, True), (1, 30, 10, 1, False)]
 
     result = bar_parts(ops_in_tokens([(0, 100, True)], ops))

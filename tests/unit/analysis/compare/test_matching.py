@@ -137,7 +137,7 @@ def test_a_whole_recording_hides_nothing():
     assert not comparison.alignment.is_open
 
 
-def test_tokens_of_a_sampled_run_are_matched_in_order_where_nothing_tells():
+def test_tokens_of_a_sampled_run_are_matched_in_order_where_nothing_shows():
     trace = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
 
     comparison = compare([trace], [partial_trace(trace, Cause.SAMPLED)])

@@ -255,7 +255,7 @@ def test_many_steps_are_joined_into_one():
     assert result.noun == "run"
 
 
-def test_ops_without_a_known_time_are_said_to_hide_in_no_op():
+def test_ops_without_a_known_time_are_reported_to_hide_in_no_op():
     a = spans_trace([0, 100], [10, 150], op=[1, 2])
     b = spans_trace([0, 100], [10, 150], op=[1, 2], flags=[0, int(SpanFlag.ESTIMATED)])
 

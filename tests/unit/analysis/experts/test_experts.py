@@ -221,7 +221,7 @@ def test_accesses_of_no_layer_are_counted_as_left_out() -> None:
     assert not len(choices)
 
 
-def test_whole_stacks_tell_no_expert() -> None:
+def test_whole_stacks_show_no_expert() -> None:
     rows = [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 0)]
     trace = accessing([[(0, 0, -1, 10)]], [0], [0], rows)
 
@@ -257,7 +257,7 @@ def test_accesses_of_a_trace_without_tokens_or_tensors_count_for_no_token() -> N
     assert expert_grid(choices).count.tolist() == [[0, 2]]
 
 
-def test_a_model_alone_has_experts_but_tells_no_choice() -> None:
+def test_a_model_alone_has_experts_but_shows_no_choice() -> None:
     builder = TraceBuilder()
     builder.tensors = tensors(builder, STACKS)
 

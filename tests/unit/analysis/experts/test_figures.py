@@ -305,7 +305,7 @@ def refused(trace: Trace) -> str:
 
 
 @pytest.mark.usefixtures("qapp")
-def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
+def test_stacks_that_are_accessed_as_a_whole_show_no_expert() -> None:
     whole, one, none = (stacks(-1), stacks(2), builders.llama_like_trace())
     like = "\n".join(texts.source_text(result_of(t).base.choices) for t in (one, none))
 
@@ -318,7 +318,7 @@ def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     assert new_statements(refused(whole), refused(one) + refused(none))
 
 
-def test_experts_that_only_sizes_tell_are_derived() -> None:
+def test_experts_that_only_sizes_show_are_derived() -> None:
     trace = routed([[[0, 1], [0, 1]]])
 
     def caption(n_implied: int) -> str:
@@ -331,7 +331,7 @@ def test_experts_that_only_sizes_tell_are_derived() -> None:
     assert new_statement(caption(4), caption(3) + caption(0))
 
 
-def test_number_of_experts_is_told_with_what_tells_it() -> None:
+def test_number_of_experts_is_reported_with_what_shows_it() -> None:
     chosen = [[[0, 1]]]
     rows = [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 4)]
     builder = TraceBuilder()

@@ -73,7 +73,7 @@ def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
 
 
 @pytest.mark.parametrize(("more", "max_bytes"), [(0, 0), (1, 200), (2, 400), (-1, 400)])
-def test_bytes_that_may_come_on_top_are_told_with_their_most(
+def test_bytes_that_may_come_on_top_are_reported_with_their_most(
     more: int, max_bytes: int
 ) -> None:
     trace = run_of(more)
@@ -149,7 +149,7 @@ def test_choice_of_an_op_without_any_list_is_open() -> None:
     )
 
 
-def test_kv_cache_tells_reads_from_writes_and_both_from_silence() -> None:
+def test_kv_cache_shows_reads_from_writes_and_both_from_silence() -> None:
     cache, rows = TensorRow("cache_k_l0", -1, 512, 0), TensorRow("leaf_7", -1, 8)
     tensors = (cache, rows, ACT)
     side = {"space": Space.BUFFER}

@@ -232,7 +232,7 @@ def test_filter_by_core_is_written_as_it_is_read(text):
     assert format_filter(parse_filter(text)) == text.replace("2,unknown", "unknown,2")
 
 
-def test_core_that_nobody_told_is_unknown_and_not_none():
+def test_core_that_nobody_reported_is_unknown_and_not_none():
     with pytest.raises(QueryError, match="a range like 0-3, or unknown"):
         parse_filter("core=none")
 
@@ -396,7 +396,7 @@ def test_usual_regular_expressions_are_taken(good):
     assert text_matcher(good)("ffn_gate-12 abc aab aaabb") in (True, False)
 
 
-def test_lanes_of_one_name_are_told_apart_by_their_titles() -> None:
+def test_lanes_of_one_name_are_distinguished_by_their_titles() -> None:
     builder = TraceBuilder()
     lanes = [
         builder.add_lane("thread 0", LaneKind.THREAD, (group,))

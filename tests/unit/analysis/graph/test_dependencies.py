@@ -180,7 +180,7 @@ def test_edges_never_leave_their_token(passes: list[list[Op]], token: int) -> No
     assert pairs(edges) == pairs(edges_of(dependency_trace([passes[token]]), 1))
 
 
-def test_names_tell_nothing_where_ops_may_be_missing(monkeypatch) -> None:
+def test_names_show_nothing_where_ops_may_be_missing(monkeypatch) -> None:
     trace = dependency_trace([[("x", []), ("y", [("x", 0)])]])
     monkeypatch.setattr(
         "ggscope.analysis.graph.dependencies.hidden_ops", lambda _: "ops filtered"
@@ -417,7 +417,7 @@ def with_writers(trace: Trace, writer: list[int]) -> Trace:
     return replace(trace, accesses=replace(trace.accesses, writer=column))
 
 
-def test_recorded_writers_tell_what_names_leave_open() -> None:
+def test_recorded_writers_show_what_names_leave_open() -> None:
     # Nobody writes "z" by name: it is a view of x. "w" is an input.
     ops: list[Op] = [("x", []), ("x", []), ("y", [("z", 0), ("w", 0)])]
     trace = with_writers(dependency_trace([ops]), [0, -1])

@@ -428,7 +428,7 @@ def test_view_ops_are_those_that_compute_nothing() -> None:
     assert view_ops(graph, lambda i: names.get(i, "")) == {7, 8}
 
 
-def test_lines_of_weights_are_told_from_those_of_results() -> None:
+def test_lines_of_weights_are_reported_from_those_of_results() -> None:
     edges = [(0, 2), (1, 2), (2, 3)]
     graph = graph_traces.graph_trace(4, edges, leaves=[0]).graphs[0]
     layout = lay_out_graph(graph, ALL)

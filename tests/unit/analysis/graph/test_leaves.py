@@ -71,7 +71,7 @@ def leaf_texts(trace: Trace) -> dict[str, str]:
         ("SOFT_MAX", "kq_soft_max-0", ("kq-0", "leaf_2"), "attention mask"),
     ],
 )
-def test_leaf_is_told_by_its_reader(op, result, sources, expected):
+def test_leaf_is_reported_by_its_reader(op, result, sources, expected):
     assert leaf_texts(trace_of((op, result, sources))) == {"leaf_2": expected}
 
 
@@ -100,7 +100,7 @@ def test_leaf_is_told_by_its_reader(op, result, sources, expected):
         ),
     ],
 )
-def test_leaf_is_told_by_no_other_reader(claim, reader, other):
+def test_leaf_is_reported_by_no_other_reader(claim, reader, other):
     message, unsaid = (
         "\n".join(leaf_texts(trace_of(op)).values()) for op in (reader, other)
     )
@@ -109,7 +109,7 @@ def test_leaf_is_told_by_no_other_reader(claim, reader, other):
     assert unsaid
 
 
-def test_mask_that_is_copied_first_is_told_by_the_copy():
+def test_mask_that_is_copied_first_is_reported_by_the_copy():
     trace = trace_of(
         ("CPY", "(copy)", ("leaf_11", "(copy)")),
         ("FLASH_ATTN_EXT", "__fattn__-0", ("q", "k", "v", "(copy)")),
@@ -134,7 +134,7 @@ def test_named_tensors_are_never_renamed():
     assert input_purposes(trace) == {}
 
 
-def test_graph_tells_leaves_that_accesses_do_not():
+def test_graph_shows_leaves_that_accesses_do_not():
     plain = reading_trace([("leaf_4", -1, 8)], ops=["ADD"])
     nodes = [("leaf_4", ""), ("Qcur-0", "ADD"), ("Qcur-0", "ROPE")]
     graph = graph_trace(nodes, [(1, 2, 0), (0, 2, 1)])
@@ -147,7 +147,7 @@ def test_graph_tells_leaves_that_accesses_do_not():
 @pytest.mark.parametrize(
     "name", ["trace_256_3584a339.bin", "trace_1024v3_a6ba6071.bin"]
 )
-def test_leaves_of_a_real_run_are_all_told(name):
+def test_leaves_of_a_real_run_are_all_reported(name):
     trace = open_trace(need_corpus() / "tracer" / name)
 
     assert leaf_texts(trace) == {
@@ -168,7 +168,7 @@ def named(trace: Trace) -> dict[str, str]:
     }
 
 
-def test_leaf_of_a_graph_alone_is_told_by_the_ops_that_read_it():
+def test_leaf_of_a_graph_alone_is_reported_by_the_ops_that_read_it():
     nodes = [
         *(("leaf_4", ""), ("leaf_9", ""), ("leaf_11", ""), ("inp_pos", "")),
         *(("Qcur-0", "ROPE"), ("cache_v_l0 (", "SET_ROWS"), ("leaf_11 (copy)", "CPY")),
@@ -195,7 +195,7 @@ def test_leaf_of_a_graph_whose_readers_disagree_has_no_words():
 
 
 @pytest.mark.parametrize("name", ["graph_new_dialect", "graph_old_dialect_ports"])
-def test_leaves_of_a_real_graph_are_all_told(name):
+def test_leaves_of_a_real_graph_are_all_reported(name):
     (path,) = need_corpus().rglob(f"{name}.dot")
 
     assert named(open_trace(path)) == {

@@ -92,7 +92,7 @@ def spans_and_graph(
     return builders.finished(builder)
 
 
-def test_nodes_of_one_name_and_op_are_told_apart_by_order() -> None:
+def test_nodes_of_one_name_and_op_are_distinguished_by_order() -> None:
     trace = spans_and_graph(["a", "a", "a", "a"], ["a", "b", "a"], [1, 1, 1])
 
     figures = measured(trace)
@@ -102,7 +102,7 @@ def test_nodes_of_one_name_and_op_are_told_apart_by_order() -> None:
     assert figures.rule[0] == figures.rule[2] == Rule.ORDER
 
 
-def test_weakest_rule_is_told() -> None:
+def test_weakest_rule_is_reported() -> None:
     trace = spans_and_graph(["q (view)", "k"], ["q", "k"], [1, 1])
 
     figures = measured(trace)
@@ -123,7 +123,7 @@ def test_times_are_those_of_the_spans_that_are_linked(trace: Trace) -> None:
         assert measures.time[node] == took.sum()
 
 
-def test_worst_quality_of_the_spans_is_told() -> None:
+def test_worst_quality_of_the_spans_is_reported() -> None:
     flags = np.array([0, SpanFlag.ESTIMATED], np.uint16)
     trace = spans_and_graph(["a", "a"], ["a"], [1], flags=flags)
 
@@ -160,7 +160,7 @@ def test_spans_without_an_end_add_no_time(
     assert next(f for f in facts if f.label == "time").value == value
 
 
-def test_facts_tell_what_is_not_in_the_trace(trace: Trace) -> None:
+def test_facts_show_what_is_not_in_the_trace(trace: Trace) -> None:
     graph = trace.graphs[0]
     figures = measured(trace)
     layers = graph_layers(graph)

@@ -115,7 +115,7 @@ def test_model_file_makes_the_map_complete() -> None:
     assert set(files.size[files.expert >= 0].tolist()) == {SLICE}
 
 
-def test_model_that_no_access_leads_to_tells_nothing_cold() -> None:
+def test_model_that_no_access_leads_to_shows_nothing_cold() -> None:
     files = map_of([("a", 0, 10, 0, -1, 0)])
 
     assert len(files) == 1

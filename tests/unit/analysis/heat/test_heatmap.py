@@ -385,7 +385,7 @@ def test_file_map_is_reused() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [((0, 1), "token"), ((0, 0), "time")])
-def test_natural_rows_tell_what_the_trace_tells(tokens, expected):
+def test_natural_rows_show_what_the_trace_shows(tokens, expected):
     ops = [Op(12 * i, (Read(0, 10),), token=token) for i, token in enumerate(tokens)]
 
     assert natural_rows(reads_trace((TensorRow("a", 0, 10),), ops)) == expected

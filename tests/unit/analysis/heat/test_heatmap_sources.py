@@ -157,13 +157,13 @@ def test_choice_of_an_expert_that_does_not_exist_loses_no_byte() -> None:
 
 
 @pytest.mark.parametrize("token", [[-1, -1], [77, 78]])
-def test_choices_of_other_tokens_tell_nothing(token: list[int]) -> None:
+def test_choices_of_other_tokens_show_nothing(token: list[int]) -> None:
     base = heat_base(stack_trace(routing=routing_of(token, [1, 1])), "token")
 
     assert base.unit_sums()[0].tolist() == [40, 40, 40, 40]
 
 
-def test_choices_without_tokens_on_spans_tell_nothing() -> None:
+def test_choices_without_tokens_on_spans_show_nothing() -> None:
     trace = stack_trace(token=False, routing=routing_of([5], [1]))
 
     base = heat_base(trace, "token")
@@ -172,7 +172,7 @@ def test_choices_without_tokens_on_spans_tell_nothing() -> None:
     assert rows_of(base) == [160]  # the row of no token
 
 
-def test_tokens_far_apart_are_told_apart() -> None:
+def test_tokens_far_apart_are_distinguished() -> None:
     trace = stack_trace()
     far = replace(trace.spans, token=np.array([-1, 1 << 30], np.int32))
     far.token.flags.writeable = False  # type: ignore[union-attr]  # just given

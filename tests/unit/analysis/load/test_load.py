@@ -223,7 +223,7 @@ def test_what_caused_no_read_is_left_open_and_says_why():
 
 
 @pytest.mark.parametrize("is_aligned", [None, False])
-def test_without_aligned_clocks_nothing_is_said_of_causes(is_aligned):
+def test_without_aligned_clocks_nothing_is_reported_of_causes(is_aligned):
     trace, _ = paired(1)
     assert trace.storage is not None
     trace = replace(trace, storage=replace(trace.storage, is_aligned=is_aligned))
@@ -349,7 +349,7 @@ def test_single_small_requests_are_named_only_where_they_are():
     assert "something else than these reads" in text(steady(1000, 4096, 100, 9900))
 
 
-def test_faults_are_told_by_kind():
+def test_faults_are_reported_by_kind():
     trace, _ = paired(1)
     reads = rows(1, 30, open_share=1)
     kind = np.full(30, IoKind.MINOR_FAULT, np.uint8)

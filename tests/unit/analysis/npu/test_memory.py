@@ -75,7 +75,7 @@ def test_trace_without_memory_records_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_ops_are_told_apart_by_bits(tmp_path: Path, bits: int) -> None:
+def test_ops_are_distinguished_by_bits(tmp_path: Path, bits: int) -> None:
     trace = trace_of(
         tmp_path,
         engine(0, 10, op="A", details={"qbits_weight": bits, "bytes": 100}),

@@ -121,7 +121,7 @@ def test_compiled_and_numpy_place_alike(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("k", range(8))
-def test_cancel_is_heard_at_any_point(
+def test_cancel_is_received_at_any_point(
     kind: str, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
     monkeypatch.setattr(module, "_PIECE_ROWS", 500)

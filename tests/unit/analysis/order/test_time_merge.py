@@ -52,7 +52,7 @@ def test_merge_equals_a_sort_ties_and_all(
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_lanes_that_are_not_wanted_are_left_out(shuffled: bool) -> None:
+def test_lanes_that_are_not_requested_are_left_out(shuffled: bool) -> None:
     trace = random_trace(5, 900, lanes=3, shuffled=shuffled)
     lanes = np.array([True, False, True])
 

@@ -74,7 +74,7 @@ def test_of_several_files_none_is_guessed():
     assert parts_of_range(two, int(trace.tensors.offset.max()), 1) == ()
 
 
-def test_places_that_only_accesses_tell_do_not_count():
+def test_places_that_only_accesses_show_do_not_count():
     trace = moe_reads()
     tensors = replace(trace.tensors, place=None)
     alone = replace(trace, tensors=tensors)

@@ -164,7 +164,7 @@ def test_evidence_of_a_disk_read_names_samples_and_storage_reads():
     assert "major fault" in faults.origin_text
 
 
-def test_what_of_a_tensor_is_in_memory_is_told_where_the_last_sample_tells():
+def test_what_of_a_tensor_is_in_memory_is_reported_where_the_last_sample_shows():
 
     assert new_statements(
         resident_text(trace_of([-1, 300]), 0), resident_text(trace_of([300, -1]), 0)

@@ -239,7 +239,7 @@ def test_gini_is_zero_where_even_and_high_where_one_takes_all():
     assert gini(np.zeros(100), size) == 0.0
 
 
-def test_space_totals_tell_weights_cache_and_intermediates_apart():
+def test_space_totals_distinguish_weights_cache_and_intermediates():
     ops = [
         Op(0, (Read(2, 500), Read(4, 64, space=Space.BUFFER))),
         Op(5, (Read(5, 256, space=Space.BUFFER), Read(4, 64, space=Space.BUFFER))),

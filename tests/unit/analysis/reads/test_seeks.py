@@ -31,7 +31,7 @@ def test_seeks_of_a_sequential_run_are_none():
     assert result.forward.sum() + result.backward.sum() == 0
 
 
-def test_seeks_tell_direction_and_distance():
+def test_seeks_show_direction_and_distance():
     result = jumps([0, 2, 1, 1, 7])
 
     # From 100 to 200, from 300 to 100, again, from 200 to 700.
@@ -161,7 +161,7 @@ def test_row_of_an_unknown_id_is_not_known(ids):
     assert reads.n_untouched is None
 
 
-def test_ubatch_that_no_list_tells_leaves_rows_unknown():
+def test_ubatch_that_no_list_shows_leaves_rows_unknown():
     trace = with_ids(reads_trace([TABLE], look_ups(2)), {0: [5]})
 
     assert row_reads(trace, 0).n_placed == 0
@@ -177,7 +177,7 @@ def test_table_that_is_read_as_a_whole_has_no_untouched_rows():
     assert (reads.n_ops, reads.is_whole, reads.n_untouched) == (1, True, 0)
 
 
-def test_op_that_several_threads_tell_of_looks_up_once():
+def test_op_that_several_threads_report_looks_up_once():
     again = [Op(1, (Read(0, 800, offset=1000),), "GET_ROWS", thread=1, repeated=True)]
     trace = with_ids(reads_trace([TABLE], [*look_ups(1), *again]), {0: [5, 6]})
 

@@ -147,7 +147,7 @@ def test_token_names_each_span(llama):
     ]
 
 
-def test_token_numbers_far_apart_are_still_told_apart():
+def test_token_numbers_far_apart_are_still_reported_apart():
     trace = builders.spans_trace(
         [0, 1, 2], [1, 2, 3], token=np.array([5, 1 << 30, -1], np.int32)
     )
@@ -203,7 +203,7 @@ def test_phase_without_named_bands_takes_the_usual_words():
     )
 
 
-def test_source_tells_disk_buffer_both_and_none(llama):
+def test_source_shows_disk_buffer_both_and_none(llama):
     categories = coloring("source").categorize(llama)
 
     expected = []
@@ -299,7 +299,7 @@ def test_too_many_lanes_share_colours_and_say_so():
     assert result.labels[0] == f"thread 0, thread {limit} …"
 
 
-def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_path):
+def test_backends_are_distinguished_and_offered_only_where_there_are_several(tmp_path):
     events = [
         *gv.graph(gv.T0, 2, backend=0),
         *gv.graph(gv.T0 + 5000, 3, backend=0xAB00, thread=2),

@@ -51,7 +51,7 @@ def composed_rows(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("order", ["mixed", "by lane", "in order"])
 @pytest.mark.parametrize("tick", [1, 1 << 57])
-def test_depths_tell_how_many_rows_each_lane_needs(seed, order, tick):
+def test_depths_show_how_many_rows_each_lane_needs(seed, order, tick):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 80))
     start = rng.integers(0, 25, n) * tick

@@ -155,7 +155,7 @@ def test_row_touching_returns_the_spans_of_a_range(start, end, expected):
     assert row.touching(start, end) == expected
 
 
-def test_row_position_tells_equal_starts_apart():
+def test_row_position_distinguish_equal_starts():
     row = make_row(*spans((0, 5), (5, 5), (5, 9)))
 
     assert row.position(2, 5) == 2

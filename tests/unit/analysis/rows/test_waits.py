@@ -152,7 +152,7 @@ def test_span_whose_wait_covers_a_tick_is_found():
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_lane_tells_how_much_of_the_trace_it_waits(shuffled):
+def test_lane_shows_how_much_of_the_trace_it_waits(shuffled):
     trace = random_waits(3, 3_000, lanes=3, shuffled=shuffled)
     index, wait = TraceIndex(trace), recorded_wait(trace)
     threads = [lane for lane in index.lanes if lane.track.id == "thread"]

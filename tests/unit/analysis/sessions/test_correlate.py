@@ -113,7 +113,7 @@ def rules(trace: Trace) -> str:
     return "\n".join(matched(trace)[0].rules)
 
 
-def test_same_name_and_op_are_told_apart_by_order() -> None:
+def test_same_name_and_op_are_distinguished_by_order() -> None:
     result, nodes = matched(traced([Run(LAYER)] * 3, [(LAYER, 0)]))
 
     assert nodes == [0, 1, 2, 3, 4, 5] * 3

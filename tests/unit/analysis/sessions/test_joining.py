@@ -131,7 +131,7 @@ def test_short_name_is_not_taken_for_a_cut_one():
     assert trace.tensors.offset[1] == -1
 
 
-def test_ambiguous_cut_names_are_told_apart_by_offset():
+def test_ambiguous_cut_names_are_distinguished_by_offset():
     both = [("blk.10.attn_output.weight", 0, 64), ("blk.10.attn_output.bias", 64, 8)]
     model = model_trace([*both, ("output.weight", 128, 64)])
     reads = [("blk.10.attn_output.", 100, 64), ("blk.10.attn_output.", 164, 8)]
@@ -258,7 +258,7 @@ def test_two_places_are_too_few_to_calibrate_without_names():
     assert "part_does_not_fit" in codes(trace)
 
 
-def test_trace_that_tells_neither_names_nor_places_shows_the_model_unmapped():
+def test_trace_that_shows_neither_names_nor_places_shows_the_model_unmapped():
     reads = [(name, -1, size) for name, _, size in nameless(UNEVEN)]
     trace = mapped(reads, model_trace(UNEVEN), space=Space.UNKNOWN)
 
@@ -420,7 +420,7 @@ def test_buffers_of_another_clock_begin_with_the_trace():
     assert "other_clock" in codes(trace)
 
 
-def test_buffer_known_by_address_learns_what_the_side_file_tells():
+def test_buffer_known_by_address_learns_what_the_side_file_shows():
     known = buffers_trace([(0xAB, -1, -1, -1)])
     report = buffers_trace([(0xCD, 5, 10, -1), (0xAB, 7, 20, -1)], name="b.json")
 

@@ -71,7 +71,7 @@ def place_of(sector: int, extents: list[tuple[int, int, int]], partition: int) -
 
 @pytest.mark.parametrize("partition", [0, PARTITION])
 @pytest.mark.parametrize("seed", range(3))
-def test_requests_lie_in_the_file_as_every_extent_looked_at_tells(
+def test_requests_lie_in_the_file_as_every_extent_looked_at_shows(
     seed, partition, tmp_path
 ):
     requests = random_io(seed, 150)
@@ -109,7 +109,7 @@ def test_of_several_partitions_that_counts_in_which_the_file_lies(tmp_path):
     assert "partition_ambiguous" not in codes(trace)
 
 
-def test_partitions_that_fit_alike_are_told_as_ambiguous(tmp_path):
+def test_partitions_that_fit_alike_are_reported_as_ambiguous(tmp_path):
     requests = random_io(1, 100)
     whole = [(0, 0, 10_000_000)]
     data = storage_files.blkparse(requests, partition=PARTITION)
@@ -120,7 +120,7 @@ def test_partitions_that_fit_alike_are_told_as_ambiguous(tmp_path):
     assert "partition_ambiguous" in codes(trace)
 
 
-def test_a_request_across_extents_is_told(tmp_path):
+def test_a_request_across_extents_is_reported(tmp_path):
     requests = random_io(1, 60, sizes=(131072,))
     extents = extents_of(requests, 0)
 

@@ -117,7 +117,7 @@ def test_traces_without_lanes_of_tokens_have_no_latency() -> None:
     assert all(row.latency is None for row in stat_table(trace, "op").rows)
 
 
-def test_compiled_scan_and_numpy_tell_the_same_latency() -> None:
+def test_compiled_scan_and_numpy_show_the_same_latency() -> None:
     trace = random_tokens(7)
     ids = np.arange(len(trace.spans))
 
@@ -172,7 +172,7 @@ def test_tokens_of_ubatches_are_those_that_it_lists(tmp_path) -> None:
     }  # fmt: skip
 
 
-def test_phase_that_nobody_tells_is_none() -> None:
+def test_phase_that_nobody_shows_is_none() -> None:
     (result,) = phase_latencies(token_trace([(0, 100, 40)]))
 
     assert (result.phase, result.tokens, result.latency.tolist()) == (None, None, [100])

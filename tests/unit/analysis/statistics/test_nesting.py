@@ -116,7 +116,7 @@ def nested() -> Trace:
     return builders.finished(builder)
 
 
-def test_lanes_with_nested_spans_tell_self_and_wall_time():
+def test_lanes_with_nested_spans_show_self_and_wall_time():
     result = times(stat_table(nested(), "lane"))
 
     assert result == {
@@ -126,7 +126,7 @@ def test_lanes_with_nested_spans_tell_self_and_wall_time():
     }
 
 
-def test_ops_side_by_side_tell_wall_time():
+def test_ops_side_by_side_show_wall_time():
     names = [nested().op_name(i) for i in (1, 2)]
 
     result = times(stat_table(nested(), "op"))
@@ -331,7 +331,7 @@ def test_deep_nests_and_other_orders_of_equals_are_no_trouble():
     assert times(stat_table(equals, "lane"))[""] == (6, 3, 3)
 
 
-def test_times_of_too_many_spans_are_not_told(monkeypatch):
+def test_times_of_too_many_spans_are_not_reported(monkeypatch):
     by_hand(monkeypatch)
     monkeypatch.setattr(nesting, "MAX_SPANS", 3)
     trace = nested()

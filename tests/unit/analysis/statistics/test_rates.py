@@ -270,7 +270,7 @@ def test_range_and_filter_count_whole_ops() -> None:
 
 @pytest.mark.parametrize("by", ["op", "layer", "token", "lane", "phase"])
 @pytest.mark.parametrize("in_step", [True, False])
-def test_compiled_scan_and_numpy_tell_the_same_rate(by: By, in_step: bool) -> None:
+def test_compiled_scan_and_numpy_show_the_same_rate(by: By, in_step: bool) -> None:
     trace = shared_ops(40, 3, 21, in_step=in_step)
     scanned = stat_table(trace, by).rows
     with pytest.MonkeyPatch.context() as patch:

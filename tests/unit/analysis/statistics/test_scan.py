@@ -158,7 +158,7 @@ def test_cancelled_scan_leaves_the_next_one_right(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("keeps_keys", [True, False])
-def test_scan_equals_numpy_on_ops_that_several_threads_tell_of(
+def test_scan_equals_numpy_on_ops_that_several_threads_have(
     monkeypatch: pytest.MonkeyPatch, seed: int, keeps_keys: bool
 ) -> None:
     if not keeps_keys:
@@ -230,7 +230,7 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     assert figures.spans.sum() == np.isin(lane, (0, 1)).sum()
 
 
-def test_counts_of_uncertain_spans_are_told_apart() -> None:
+def test_counts_of_uncertain_spans_are_distinguished() -> None:
     flags = [0, SpanFlag.ESTIMATED, SpanFlag.UNFINISHED, SpanFlag.UNFINISHED]
     trace = spans_trace([0, 10, 20, 30], [10, 20, 70, 70], op=1, flags=flags)
 

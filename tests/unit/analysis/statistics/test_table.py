@@ -175,7 +175,7 @@ def test_statistics_of_a_range_count_the_spans_that_touch_it():
     assert (row.count, row.total) == (2, 20)
 
 
-def test_durations_at_the_edge_of_a_range_are_whole_and_the_part_inside_is_told():
+def test_durations_at_the_edge_of_a_range_are_whole_and_the_part_inside_is_reported():
     trace = spans_trace([0, 10, 20, 30], [10, 20, 30, 40], op=1)
 
     table = stat_table(trace, time=TimeRange(15, 30))

@@ -80,7 +80,7 @@ def test_devices_limit_a_run_by_work_or_by_waiting(busy, host, cause) -> None:
     assert cause_of(Evidence(device=device, op=("a", 0.9))) is cause
 
 
-def test_a_device_that_waits_for_launches_is_told() -> None:
+def test_a_device_that_waits_for_launches_is_reported() -> None:
     builder = TraceBuilder()
     builder.ops = OpTable("t", ("call", "kernel"), "spelled")
     builder.add_lane("thread", LaneKind.THREAD)

@@ -199,7 +199,7 @@ def test_numbers_of_iostream_are_read_to_the_nanosecond(text, ns):
         ("made up", ("made up", "", "")),
     ],
 )  # fmt: skip
-def test_names_of_vulkan_tell_op_shape_and_type(name, parts):
+def test_names_of_vulkan_show_op_shape_and_type(name, parts):
     assert vulkan_parts(name) == parts
 
 

@@ -262,7 +262,7 @@ def test_flash_attention_of_old_and_new_versions_is_the_same(tmp_path):
     assert "flash_attn" in compare_bench(a, b).matched_by
 
 
-def test_one_repetition_does_not_tell_noise(tmp_path):
+def test_one_repetition_does_not_show_noise(tmp_path):
     tests = [
         test | {"samples_ts": test["samples_ts"][:1], "stddev_ts": 0.0}
         for test in bench_files.rows(5)

@@ -323,7 +323,7 @@ def test_what_does_not_end_is_drawn_to_the_end_of_its_thread(tmp_path):
     }  # fmt: skip
 
 
-def test_damage_is_passed_over_and_told(tmp_path):
+def test_damage_is_passed_over_and_reported(tmp_path):
     sound = [json.dumps(e) for e in complete(random_calls(1, 4))]
     data = ",\n".join([
         sound[0], '{"ph":"X","name":"cut', '{"ph":"X" "ts":1}', sound[1],
@@ -509,7 +509,7 @@ def test_command_line_sums_durations_exactly(tmp_path, capsys):
     )
 
 
-def test_sampled_stacks_without_a_time_are_told_of(tmp_path):
+def test_sampled_stacks_without_a_time_are_reported_of(tmp_path):
     events = complete(random_calls(1, 3))
     data = chrome_files.text(events, samples=[{"sf": 1}], stackFrames={"1": {}})
 

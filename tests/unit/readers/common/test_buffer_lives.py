@@ -107,7 +107,7 @@ def test_id_used_again_gives_two_buffers() -> None:
     assert "allocated_again" not in codes(trace)
 
 
-def test_unpaired_events_are_told_apart() -> None:
+def test_unpaired_events_are_distinguished() -> None:
     events = [(0, False, 9, -1), (1, True, 7, 5), (2, True, 7, 6), (3, False, 7, -1)]
     events += [(4, False, 7, -1), (5, False, 9, -1)]
 

@@ -63,7 +63,7 @@ def test_repeated_keys_are_counted_and_the_first_is_named(
 
 
 @pytest.mark.usefixtures("_way")
-def test_element_of_the_first_one_is_told() -> None:
+def test_element_of_the_first_one_is_reported() -> None:
     parts = ['{"a": 1}', '{"b": 1, "b": 2}', '{"c": 1, "c": 2, "c": 3}']
     text = ("[ " + ", ".join(parts) + " ]").encode()
     start = np.array([text.index(part.encode()) for part in parts])

@@ -85,7 +85,7 @@ def test_what_json_does_not_have_costs_no_more_than_itself(
      ('{"rows": [], "rows": [{}]}', 1, "rows")],
     ids=["element", "facts", "list"],
 )  # fmt: skip
-def test_key_that_occurs_twice_is_told(tmp_path, text, n, place) -> None:
+def test_key_that_occurs_twice_is_reported(tmp_path, text, n, place) -> None:
     walked, taken, builder = walk(tmp_path, text)
 
     (note,) = builder.warnings
@@ -95,7 +95,7 @@ def test_key_that_occurs_twice_is_told(tmp_path, text, n, place) -> None:
     assert 0 < note.offset < len(text)
 
 
-def test_large_value_is_left_out_and_told(tmp_path, monkeypatch) -> None:
+def test_large_value_is_left_out_and_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(json_walk, "_DECODED_BYTES", 40)
     long = '{"a": "' + "x" * 50 + '"}'
 

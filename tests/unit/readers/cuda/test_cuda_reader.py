@@ -115,7 +115,7 @@ def test_calls_are_those_of_the_plain_twin(dialect, seed, tmp_path):
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("name", ["x.txt", "a.jsonl", "trace.log", "noname"])
-def test_dialect_is_told_by_content(dialect, name, tmp_path):
+def test_dialect_is_detected_by_content(dialect, name, tmp_path):
     path = tmp_path / name
     path.write_bytes(cuda_files.text(dialect))
 
@@ -355,7 +355,7 @@ def test_failed_system_call_names_its_error(tmp_path):
     assert calls_of(trace) == [(0, 10_000, 7, "ioctl", True)]
 
 
-def test_copies_tell_bytes_direction_and_rate(tmp_path):
+def test_copies_show_bytes_direction_and_rate(tmp_path):
     calls = [
         Call(0, 1000, 1, "cuMemcpyHtoD_v2", 0, 4_000_000),
         Call(2000, 3000, 1, "cuMemcpyDtoH_v2", 0, 1_000_000),
@@ -422,7 +422,7 @@ def test_probes_at_whole_milliseconds_last_as_long_as_they_say(tmp_path):
     assert calls_of(trace) == [(0, 350_000, 7, "cuInit", False)]
 
 
-def test_unit_is_that_of_durations_or_told_to_be_a_guess(tmp_path):
+def test_unit_is_that_of_durations_or_reported_to_be_a_guess(tmp_path):
     def of(scale: float, duration: str) -> Trace:
         lines = [
             f'{{"event_id":0,"ts":{1 * scale:.6f},"tid":7,"phase":"B",'
@@ -483,7 +483,7 @@ def test_what_a_hook_dropped_is_data_loss(tmp_path):
     assert events_of(trace) == {"calls": 1, "unmatched": 0, "broken_lines": 0}
 
 
-def test_hook_tells_when_its_clock_was_zero(tmp_path):
+def test_hook_shows_when_its_clock_was_zero(tmp_path):
     line = '{"ts":5000.500000001,"op_id":1,"phase":"B","name":"cuInit"}'
 
     trace = opened(tmp_path, lines_of(HOOK_BEGINS, line, hook_ends()))
@@ -583,7 +583,7 @@ def test_calls_are_coloured_by_category_unless_ops_have_families(tmp_path):
     assert default_coloring(llama_like_trace()) == "family"
 
 
-def test_clock_that_jumps_back_is_told_and_loses_nothing(tmp_path):
+def test_clock_that_jumps_back_is_reported_and_loses_nothing(tmp_path):
     calls = random_calls(6, 40)
     lines = cuda_files.hook(calls)
     again = [line.replace('"op_id":', '"op_id":9') for line in cuda_files.hook(calls)]
@@ -634,7 +634,7 @@ def test_damaged_details_cost_only_themselves(tmp_path):
     assert (warning.count, warning.place) == (2, "line 1")
 
 
-def test_times_beyond_all_bounds_are_left_out_and_told(tmp_path):
+def test_times_beyond_all_bounds_are_left_out_and_reported(tmp_path):
     good = cuda_files.hook(random_calls(1, 4))
     bad = '{"ts":999999999999999,"op_id":77,"phase":"B","name":"a"}'
 

@@ -80,7 +80,7 @@ def test_several_files_of_one_map_are_kept_apart(tmp_path):
     assert [blocks_of(f)[0] for f in files] == [10, 90]
 
 
-def test_extents_without_a_place_are_left_out_and_told(tmp_path):
+def test_extents_without_a_place_are_left_out_and_reported(tmp_path):
     data = filefrag([(0, 10, 4), (4, 50, 4)]).replace(b"last,eof", b"last,delalloc,eof")
 
     trace = opened(tmp_path, data)

@@ -93,7 +93,7 @@ def test_unit_is_what_the_option_says(unit, ticks, factor, tmp_path):
     assert problems(trace) == {}
 
 
-def test_what_is_left_out_is_told(tmp_path):
+def test_what_is_left_out_is_reported(tmp_path):
     deep = ";".join(["f"] * 100_000)
 
     trace = read(tmp_path, b"a;b 3\na;b -3\n# note\n" + deep.encode() + b" 1\nx\n")

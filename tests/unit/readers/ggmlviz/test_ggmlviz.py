@@ -597,7 +597,7 @@ def test_ops_option_overrides_the_table(tmp_path: Path) -> None:
     assert "op_table_uncertain" not in codes(trace)
 
 
-def test_op_table_is_told_from_the_first_ops(
+def test_op_table_is_reported_from_the_first_ops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = viz.run(20, op=27)

@@ -269,7 +269,7 @@ def test_texts_of_labels_are_cut_where_labels_end(
         assert labels.raw() == raw
 
 
-def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
+def test_very_many_labels_that_show_nothing_choose_the_table_of_each_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(labels: list[str]) -> OpTable | None:

@@ -224,7 +224,7 @@ def test_what_only_damage_says_is_forgotten(tmp_path: Path) -> None:
     assert trace.info.summary["threads"] == 2
 
 
-def test_damage_is_told_with_place_and_numbers(tmp_path: Path) -> None:
+def test_damage_is_reported_with_place_and_numbers(tmp_path: Path) -> None:
     at = starts(EVENTS)
     data = huge_label(viz.packed(EVENTS), at[100])
 
@@ -280,7 +280,7 @@ def test_search_far_behind_damage_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert len(given_up) == len(EVENTS)
 
 
-def test_damage_without_end_is_told(tmp_path: Path) -> None:
+def test_damage_without_end_is_reported(tmp_path: Path) -> None:
     part = viz.packed(viz.run(1, 4), header=b"") + b"\xff" * 60
 
     trace = read(tmp_path, viz.HEADER + part * (MAX_GAPS + 2), "c64")

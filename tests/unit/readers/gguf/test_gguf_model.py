@@ -96,7 +96,7 @@ def test_facts_are_derived_from_the_metadata(tmp_path):
     assert facts["tokenizer.ggml.tokens"] == f"100 values: [{shown}, …]"
 
 
-def test_vocabulary_without_tokens_is_told_by_the_embedding(tmp_path):
+def test_vocabulary_without_tokens_is_reported_by_the_embedding(tmp_path):
     trace = read_gguf(tmp_path, encode(fields={}))
 
     assert trace.models[0].metadata == {"n_vocab": "100"}
@@ -267,21 +267,21 @@ def test_overlaps_name_both_tensors(tmp_path):
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_odd_places_are_told_and_kept(tmp_path, tensors, code, word):
+def test_odd_places_are_reported_and_kept(tmp_path, tensors, code, word):
     trace = read_gguf(tmp_path, encode(tensors, data_bytes=4096))
 
     assert len(trace.tensors) == len(tensors)
     assert word in warning(trace, code).message
 
 
-def test_bytes_behind_the_last_tensor_are_told(tmp_path):
+def test_bytes_behind_the_last_tensor_are_reported(tmp_path):
     trace = read_gguf(tmp_path, encode([T("a", (8,))], data_bytes=10_000))
 
     assert "9,968 bytes" in warning(trace, "gguf_trailing_bytes").message
 
 
 @pytest.mark.parametrize("stated", [0, 48, 1 << 31], ids=str)
-def test_odd_alignment_is_told(tmp_path, stated):
+def test_odd_alignment_is_reported(tmp_path, stated):
     fields = {"general.alignment": (U32, stated)}
     trace = read_gguf(tmp_path, encode([T("a", (64,))], fields))
 

@@ -75,7 +75,7 @@ def test_damaged_part_leaves_the_others(tmp_path):
     assert missing.message.startswith(paths[2].name)
 
 
-def test_total_that_differs_is_told(tmp_path):
+def test_total_that_differs_is_reported(tmp_path):
     paths = write_parts(tmp_path, total=7)
 
     trace = read_path(paths[0])

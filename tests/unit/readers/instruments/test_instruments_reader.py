@@ -49,7 +49,7 @@ def test_spans_are_those_of_the_plain_twin(seed, n, tmp_path_factory):
     assert weights_of(trace, 0) == by_weight(whole)
 
 
-def test_rows_of_another_unit_are_left_out_and_told(tmp_path):
+def test_rows_of_another_unit_are_left_out_and_reported(tmp_path):
     rows = b"3 ms 1%\t3 ms\t  a\n1 GB\t1 GB\t  b\nx\n9 ms\t1.5 s\t   c\n"
 
     trace = read(tmp_path, _HEAD + rows)

@@ -618,7 +618,9 @@ def drafting(trace: Trace) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("by_slot", [False, True])
 @pytest.mark.parametrize("form", ["clock", "no clock", "docker"])
-def test_sums_of_drafts_are_told_as_what_each_request_added(by_slot, form, tmp_path):
+def test_sums_of_drafts_are_reported_as_what_each_request_added(
+    by_slot, form, tmp_path
+):
     requests = random_requests(21, 60)
     text = log_files.log_with_draft_sums(requests, by_slot=by_slot, form=form)
 
@@ -684,7 +686,7 @@ def test_sums_of_several_kinds_of_drafts_add_up(tmp_path):
     )
 
 
-def test_loading_is_told_by_phase(tmp_path):
+def test_loading_is_reported_by_phase(tmp_path):
     trace = opened(
         tmp_path, log_files.loading_log() + log_files.log(random_requests(1, 3))
     )

@@ -96,7 +96,7 @@ def test_lists_of_vulkan_are_read_between_the_lines_of_a_log(tmp_path):
     assert len(trace.backend_ops) == sum(map(len, lists))
 
 
-def test_ops_of_an_npu_end_before_the_line_that_tells_of_them(tmp_path):
+def test_ops_of_an_npu_end_before_the_line_that_reports_them(tmp_path):
     log = log_files.log(log_files.random_requests(5, 5))
     ops = op_files.npu_ops(5, 6)
     data = log + op_files.hexagon(ops, clock=True)

@@ -89,7 +89,7 @@ def short_blocks(monkeypatch):
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("name", list(texts()))
 @pytest.mark.parametrize("part_rows", [1, 40])
-def test_parts_of_any_length_tell_the_same(name, part_rows, tmp_path):
+def test_parts_of_any_length_show_the_same(name, part_rows, tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(texts()[name])
 
@@ -129,7 +129,7 @@ def fact_lines(data: bytes) -> dict[int, bytes]:
     "form", ["clock", "docker", "cri", "kubectl with times", "colours"]
 )
 @pytest.mark.parametrize("seed", range(2))
-def test_every_line_that_tells_something_is_read_again(form, seed, tmp_path):
+def test_every_line_that_shows_something_is_read_again(form, seed, tmp_path):
     path = tmp_path / "x.log"
     data = cluttered(requests_text(seed, form, 60), seed)
     path.write_bytes(data)

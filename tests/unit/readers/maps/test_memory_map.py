@@ -94,7 +94,7 @@ def test_repaired_slices_equal_those_of_the_right_map():
 
 
 @pytest.mark.parametrize("entry", REAL)
-def test_real_map_is_told_by_its_content(entry):
+def test_real_map_is_reported_by_its_content(entry):
     data = (need_corpus() / entry["path"]).read_bytes()
 
     assert sniffed(data).confidence == 90
@@ -114,7 +114,7 @@ def test_total_that_is_simply_too_small_is_not_explained_away(tmp_path):
     assert "data section" not in message_of(trace, "map_beyond_total")
 
 
-def test_relative_offsets_and_a_wrong_count_are_told(tmp_path):
+def test_relative_offsets_and_a_wrong_count_are_reported(tmp_path):
     text = document(row("a", 0, 8), metadata={"n_tensors": 459})
 
     assert codes(read(tmp_path, text)) == {"map_relative_offsets": 1, "map_count": 1}
@@ -199,7 +199,7 @@ def test_stacked_experts_and_layers_are_read(tmp_path):
         ('{"name": "a", "offset_start": 8, "size_bytes": 4}', "map_repeated_tensor", 2),
     ],
 )
-def test_odd_row_is_told_with_its_place(tmp_path, bad, code, n_rows):
+def test_odd_row_is_reported_with_its_place(tmp_path, bad, code, n_rows):
     text = document(row("a", 4, 4), total=9999)
     text = text.replace("]}", f", {bad}]}}", 1).replace('"n_tensors": 1', '"x": 1')
     assert bad in text
@@ -271,7 +271,7 @@ def test_metadata_behind_the_tensors_counts(tmp_path):
     assert read(tmp_path, text).models[0].name == "late"
 
 
-def test_value_that_is_no_json_is_told_and_the_tensors_are_read(tmp_path):
+def test_value_that_is_no_json_is_reported_and_the_tensors_are_read(tmp_path):
     text = document(row("a", 4, 4)).replace('"tiny"', "tiny")
 
     trace = read(tmp_path, text)

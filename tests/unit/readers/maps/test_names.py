@@ -51,7 +51,7 @@ def test_names_are_read_in_every_form(form: str, tmp_path: Path) -> None:
         assert trace.tensors.address.tolist() == [4096, 8192, 12288]
 
 
-def test_numbers_tell_the_order(tmp_path: Path) -> None:
+def test_numbers_show_the_order(tmp_path: Path) -> None:
     trace = listed(tmp_path, f"2 {NAMES[2]}\n0 {NAMES[0]}\n1 {NAMES[1]}\n")
 
     assert names_of(trace) == list(NAMES)
@@ -64,7 +64,7 @@ def test_numbers_with_gaps_join_nothing(numbers, tmp_path: Path) -> None:
     assert "registry_numbers" in codes(listed(tmp_path, "".join(lines)))
 
 
-def test_lines_that_are_no_names_are_told(tmp_path: Path) -> None:
+def test_lines_that_are_no_names_are_reported(tmp_path: Path) -> None:
     rows = [f"blk.{i}.attn_q.weight\n" for i in range(40)]
     trace = listed(tmp_path, "".join([*rows[:20], "a {b}\n", *rows[20:]]).rstrip())
 

@@ -56,7 +56,7 @@ def test_rows_are_ordered_by_their_number(tmp_path):
 
 
 @pytest.mark.parametrize("numbers", [(0, 2), (1, 1), (5, 6)])
-def test_numbers_with_gaps_are_told_and_file_order_kept(tmp_path, numbers):
+def test_numbers_with_gaps_are_reported_and_file_order_kept(tmp_path, numbers):
     rows = [f"{n},t{i},0x1,100,4,0" for i, n in enumerate(numbers)]
 
     trace = read(tmp_path, *rows)
@@ -89,7 +89,7 @@ def test_offset_beyond_63_bits_is_unknown(tmp_path):
         "1,a,0x11112222333344445,0,4,0",
     ],
 )
-def test_stray_line_is_skipped_and_told(tmp_path, stray):
+def test_stray_line_is_skipped_and_reported(tmp_path, stray):
     trace = read(tmp_path, ROWS[0], stray)
 
     assert len(trace.tensors) == 1
@@ -103,7 +103,7 @@ def test_name_with_commas_keeps_them(tmp_path):
     assert listed(trace) == [("a,b", 7, 4)]
 
 
-def test_sniff_tells_it_from_the_structure_table():
+def test_sniff_shows_it_from_the_structure_table():
     def sniffed(text):
         data = text.encode()
         head = Head("r.csv", len(data), data[:HEAD_BYTES])

@@ -104,7 +104,7 @@ def test_real_december_dialect_has_types():
         "gguf: warning, with, many, commas, in, it, 1, 2, 3, 4, 5, 6",
     ],
 )
-def test_stray_line_is_skipped_and_told_with_its_number(tmp_path, stray):
+def test_stray_line_is_skipped_and_reported_with_its_number(tmp_path, stray):
     text = table(STRUCTURE, [ROWS[0], stray, ROWS[1]])
 
     trace = read(tmp_path, text)
@@ -158,7 +158,7 @@ def test_last_row_without_a_line_end_may_be_cut(tmp_path):
     assert trace.warnings[0].place == "line 4"
 
 
-def test_slices_of_experts_are_told(tmp_path):
+def test_slices_of_experts_are_reported(tmp_path):
     rows = [f"x_exps.weight[{k}],{10 * k},10,0,FFN,1,5,0,0,0" for k in range(4)]
 
     trace = read(tmp_path, table(STRUCTURE, rows))

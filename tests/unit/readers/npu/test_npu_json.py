@@ -801,7 +801,7 @@ def stated(folder: Path, summary: object, samples: object = SAMPLES, **root: obj
     return trace, {figure.name: figure for figure in trace.info.stated}
 
 
-def test_summary_that_tells_the_truth_is_no_problem(tmp_path: Path) -> None:
+def test_summary_that_shows_the_truth_is_no_problem(tmp_path: Path) -> None:
     trace, figures = stated(
         tmp_path,
         TRUE_SUMMARY,
@@ -926,7 +926,7 @@ def test_windows_side_by_side_break_no_rule(tmp_path: Path) -> None:
     assert trace.warnings == ()
 
 
-def test_summary_of_the_corpus_is_told_as_the_lie_it_is() -> None:
+def test_summary_of_the_corpus_is_reported_as_the_lie_it_is() -> None:
     path = need_corpus() / "npu" / "valid_1_llm_all_event_types.json"
     with Source(path) as source:
         trace = NpuJsonReader().read(source, ReadContext())

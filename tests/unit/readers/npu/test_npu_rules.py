@@ -805,7 +805,7 @@ def test_broken_pasted_copy_names_its_fault(tmp_path: Path) -> None:
         read_text(tmp_path, '// note\n{"a" // key\n 1}')
 
 
-def test_lines_with_header_samples_and_rubbish_are_all_told_apart(
+def test_lines_with_header_samples_and_rubbish_are_all_distinguished(
     tmp_path: Path,
 ) -> None:
     text = as_lines(
@@ -925,7 +925,7 @@ def test_single_event_line_is_a_trace(tmp_path: Path) -> None:
         ('{"a":' * 10_000, 0, 0),
     ],
 )
-def test_sniff_tells_npu_traces_from_others(text: str, low: int, high: int) -> None:
+def test_sniff_shows_npu_traces_from_others(text: str, low: int, high: int) -> None:
     data = text.encode()[:HEAD_BYTES]
 
     sniffed = NpuJsonReader().sniff(Head("x.json", len(text), data))

@@ -308,7 +308,7 @@ def test_range_beyond_the_last_event_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "name"), [(TEXT, "t.json"), (LINES, "t.jsonl")])
-def test_estimate_tells_about_how_many_events_there_are(text: str, name: str) -> None:
+def test_estimate_shows_about_how_many_events_there_are(text: str, name: str) -> None:
     reader = NpuJsonReader()
     data = text.encode()
 

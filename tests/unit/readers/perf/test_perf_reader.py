@@ -123,7 +123,7 @@ def test_period_of_the_header_counts_where_samples_have_none(tmp_path):
     assert problems(trace) == {}
 
 
-def test_median_distance_counts_where_nothing_tells_a_period(tmp_path):
+def test_median_distance_counts_where_nothing_shows_a_period(tmp_path):
     times = (0, 10, 20, 31, 90)
     samples = [Sample(7, 10**9 + at, ("main",), event="cycles") for at in times]
 
@@ -202,7 +202,7 @@ def test_samples_on_one_line_are_read(tmp_path):
     assert trace.spans.samples.tolist() == [2]
 
 
-def test_what_is_left_out_is_told(tmp_path):
+def test_what_is_left_out_is_reported(tmp_path):
     deep = tuple(f"f{i}" for i in range(5000))
     samples = [
         Sample(7, 10**9 + 9, deep),

@@ -11,7 +11,7 @@ from oracles import perfetto_slices as oracle
 
 
 @people.each("perfetto")
-def test_real_traces_have_the_slices_and_packets_that_they_tell(name, tmp_path):
+def test_real_traces_have_the_slices_and_packets_that_they_show(name, tmp_path):
     data = people.content(name)
     path = tmp_path / "x.txt"
     path.write_bytes(data)

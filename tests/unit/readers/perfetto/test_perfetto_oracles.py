@@ -68,7 +68,7 @@ def samples(trace: Trace) -> dict[str, list[tuple[int, float]]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_everything_is_as_the_packets_tell(seed, tmp_path):
+def test_everything_is_as_the_packets_show(seed, tmp_path):
     data = files.varied(seed, 400)
     path = tmp_path / "x.txt"
     path.write_bytes(data)

@@ -447,7 +447,7 @@ def test_tracks_beyond_the_lanes_share_one(tmp_path, monkeypatch):
     assert codes(trace) == {"tracks_joined": 2}
 
 
-def test_counters_beyond_the_room_for_them_are_told(tmp_path, monkeypatch):
+def test_counters_beyond_the_room_for_them_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("ggscope.readers.perfetto.trace._MAX_SERIES", 2)
     one = Sequence(1)
     data = one.start()
@@ -519,7 +519,7 @@ def test_damage_costs_the_packet_that_it_is_in(tmp_path):
             assert codes(trace).get("broken_packet", 0) >= 1
 
 
-def test_bundles_that_cannot_be_unpacked_are_told(tmp_path):
+def test_bundles_that_cannot_be_unpacked_are_reported(tmp_path):
     one = Sequence(1)
     good = one.start() + one.event(INSTANT, 5, 9, "x")
     damaged = zlib.compress(good)[:-6]
@@ -533,7 +533,7 @@ def test_bundles_that_cannot_be_unpacked_are_told(tmp_path):
     assert len(trace.markers) == 1
 
 
-def test_packets_by_zstd_are_told_where_nothing_unpacks_them(tmp_path, monkeypatch):
+def test_packets_by_zstd_are_reported_where_nothing_unpacks_them(tmp_path, monkeypatch):
     for module in ("packets", "bundles"):
         monkeypatch.setattr(
             f"ggscope.readers.perfetto.{module}.zstd_reader", lambda: None
@@ -546,7 +546,7 @@ def test_packets_by_zstd_are_told_where_nothing_unpacks_them(tmp_path, monkeypat
     assert codes(trace) == {"packets_packed_by_zstd": 1}
 
 
-def test_events_without_time_type_or_id_are_told(tmp_path):
+def test_events_without_time_type_or_id_are_reported(tmp_path):
     one = Sequence(1)
     data = one.start() + one.event(INSTANT, 5, 9, "x")
     data += one.packet(sub(11, num(9, INSTANT) + num(11, 9)))  # no time
@@ -560,7 +560,7 @@ def test_events_without_time_type_or_id_are_told(tmp_path):
     assert len(trace.markers) == 1
 
 
-def test_events_of_kinds_that_are_not_shown_are_told(tmp_path):
+def test_events_of_kinds_that_are_not_shown_are_reported(tmp_path):
     one = Sequence(1)
     data = one.start()
     for phase in "CNDOMPZ":
@@ -627,7 +627,7 @@ def test_states_of_a_track_make_no_thread_busy(tmp_path):
     assert kinds == {"main": LaneKind.THREAD, "power state": LaneKind.COMMAND}
 
 
-def test_values_of_no_counter_are_told(tmp_path):
+def test_values_of_no_counter_are_reported(tmp_path):
     one = Sequence(1)
     data = one.start() + one.event(COUNTER, 5, 0, more=num(30, 4))
     data += one.event(COUNTER, 6, 9) + one.event(INSTANT, 7, 9, "x", more=num(12, 4))
@@ -638,7 +638,7 @@ def test_values_of_no_counter_are_told(tmp_path):
     assert len(trace.counters) == 0
 
 
-def test_ends_without_begin_and_wrong_nesting_are_told(tmp_path):
+def test_ends_without_begin_and_wrong_nesting_are_reported(tmp_path):
     one = Sequence(1)
     data = one.start() + one.event(END, 5, 9)
     data += files.old_event(one, "X", 10, "a", duration=5)
@@ -685,7 +685,7 @@ def test_huge_lengths_and_deep_messages_end_soon(tmp_path):
             trace.records.view(record)
 
 
-def test_gzip_bombs_and_cut_gzip_are_told(tmp_path):
+def test_gzip_bombs_and_cut_gzip_are_reported(tmp_path):
     data = files.packed(files.random_trace(1, 4000)[0])
 
     trace = opened(tmp_path / "x.txt", data[: len(data) // 2])
@@ -749,7 +749,7 @@ def test_what_devices_ran_is_an_engine(tmp_path):
     assert codes(trace) == {}
 
 
-def test_summary_tells_the_times_of_devices(tmp_path):
+def test_summary_shows_the_times_of_devices(tmp_path):
     trace = opened(tmp_path / "x.pftrace", files.rocprof_like(4))
 
     (device,) = device_times(trace)

@@ -148,7 +148,7 @@ def test_types_of_one_unit_are_lanes_and_others_can_be_asked_for(tmp_path):
     assert (counts.clock.unit, counts.extent.duration) == ("count", 2)
 
 
-def test_damage_is_told(tmp_path):
+def test_damage_is_reported(tmp_path):
     data = profile(sample([1], [-3]), sample([99], [3]), sample([2], []),
                    b"\x0a\xff\x01")  # fmt: skip
 

@@ -91,7 +91,7 @@ def test_recording_that_states_nothing_is_compared(tmp_path: Path) -> None:
         ({}, {"changes": None}, Cause.FILTERS_CHANGED, (None, "")),
     ],
 )
-def test_what_the_tracer_was_told_to_leave_out_hides_reads(
+def test_what_the_tracer_was_reported_to_leave_out_hides_reads(
     settings: dict[str, Any],
     changes: dict[str, Any],
     cause: Cause,
@@ -281,7 +281,7 @@ def test_graphs_of_other_backends_are_known_to_be_whole(tmp_path: Path) -> None:
         {"account": account(short={"graph": [1], "expected": [], "recorded": [1]})},
     ],
 )
-def test_what_cannot_be_is_left_out_and_told(
+def test_what_cannot_be_is_left_out_and_reported(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
     trace = opened(tmp_path, **changes)
@@ -314,7 +314,7 @@ def test_recording_of_graphs_alone_opens_with_its_graphs(
     assert Cause.OP_TIMING_OFF in causes(trace_coverage(trace))
 
 
-def test_numbers_are_told_as_ranges() -> None:
+def test_numbers_are_reported_as_ranges() -> None:
     assert number_ranges(["3", "1", "2", "9", "x"]) == "1-3, 9, x"
     assert number_ranges([]) == ""
 

@@ -351,7 +351,7 @@ def test_sidecar_named_with_records_of_other_sizes_is_refused(tmp_path):
     assert new_statements(refused.message, fitting)
 
 
-def test_records_that_were_cut_are_told_as_lost(tmp_path):
+def test_records_that_were_cut_are_reported_as_lost(tmp_path):
     path = recording(tmp_path)
     path.write_bytes(recordings.records()[: 20 * 256])
 
@@ -556,7 +556,7 @@ def test_build_that_is_missing_leaves_the_names_of_the_records(tmp_path):
         ("all", None),
     ],
 )
-def test_what_the_self_test_found_is_told(
+def test_what_the_self_test_found_is_reported(
     checks: object, expected: str | None, tmp_path: Path
 ) -> None:
     path = recording(tmp_path)
@@ -583,7 +583,7 @@ def test_what_the_self_test_found_is_told(
         ("all", [1] * 4, None),
     ],
 )  # fmt: skip
-def test_backends_are_told_with_their_graphs(
+def test_backends_are_reported_with_their_graphs(
     backends: object, numbers: list[int | None], expected: str | None, tmp_path: Path
 ) -> None:
     path = recording(tmp_path)

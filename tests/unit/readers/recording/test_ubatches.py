@@ -112,7 +112,7 @@ def test_bands_count_the_tokens_of_their_phase(served: Trace) -> None:
     ]
 
 
-def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
+def test_live_shows_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     path = tmp_path / "ring"
     writer = Writer(path)
     source = ProgramSource(path, keeps_records=False, look_ns=0)

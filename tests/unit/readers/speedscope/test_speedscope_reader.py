@@ -97,7 +97,7 @@ def test_units_become_ticks_digit_by_digit(unit, weights, ticks, ends, tmp_path)
     assert (trace.clock.unit, trace.extent.end) == (ticks, ends)
 
 
-def test_profiles_of_other_units_are_told_and_can_be_asked_for(tmp_path):
+def test_profiles_of_other_units_are_reported_and_can_be_asked_for(tmp_path):
     data = file_of(sampled("seconds"), sampled("bytes", name="heap"))
 
     trace = read(tmp_path, data)
@@ -123,7 +123,7 @@ def test_damage_costs_what_it_is_in(tmp_path):
     assert frames_of(trace, 0)[0][2] in {("f0",), ("f0", "frame 9")}
 
 
-def test_events_that_do_not_pair_are_told(tmp_path):
+def test_events_that_do_not_pair_are_reported(tmp_path):
     rows = [
         ("C", 0, 1),
         ("O", 1, 0),

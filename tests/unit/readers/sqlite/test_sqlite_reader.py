@@ -227,7 +227,7 @@ def test_facts_leave_out_the_environment(tmp_path):
     assert "kernel_0" in noted.message
 
 
-def test_work_of_the_profiler_itself_is_told(tmp_path):
+def test_work_of_the_profiler_itself_is_reported(tmp_path):
     path = tmp_path / "x.sqlite"
     path.write_bytes(sqlite_files.nsys(1).data)
     with sqlite3.connect(path) as db:
@@ -371,7 +371,7 @@ def test_rows_around_a_damaged_page_are_read(tmp_path):
     assert warning.place == "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 
-def test_a_damaged_schema_is_told(tmp_path):
+def test_a_damaged_schema_is_reported(tmp_path):
     path = tmp_path / "x.sqlite"
     path.write_bytes(b"SQLite format 3\0" + bytes(200))
 
@@ -379,7 +379,7 @@ def test_a_damaged_schema_is_told(tmp_path):
         open_trace(path)
 
 
-def test_a_log_beside_is_told(tmp_path):
+def test_a_log_beside_is_reported(tmp_path):
     path = tmp_path / "x.sqlite"
     path.write_bytes(sqlite_files.nsys(1).data)
     (tmp_path / "x.sqlite-wal").write_bytes(b"something")
@@ -389,7 +389,7 @@ def test_a_log_beside_is_told(tmp_path):
     assert "write_ahead_log" in codes
 
 
-def test_a_database_that_is_all_in_its_log_is_told(tmp_path):
+def test_a_database_that_is_all_in_its_log_is_reported(tmp_path):
     path = tmp_path / "x.sqlite"
     with closing(sqlite3.connect(tmp_path / "a.sqlite")) as made:
         made.execute("PRAGMA journal_mode=WAL")

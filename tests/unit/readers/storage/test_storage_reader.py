@@ -120,7 +120,7 @@ def test_counter_of_requests_in_flight_is_the_brute_force_count(tmp_path):
         assert value == sum(io.start <= at < io.end for io in requests)
 
 
-def test_partition_is_what_remapped_requests_tell(tmp_path):
+def test_partition_is_what_remapped_requests_show(tmp_path):
     requests = random_io(1, 20)
 
     trace = opened(tmp_path, storage_files.blkparse(requests, partition=2048))
@@ -141,7 +141,7 @@ def line(time: float, action: str, rest: str, kind: str = "R") -> str:
     return f"  8,0    1        9 {time:15.9f}  4242  {action} {kind:>3} {rest}"
 
 
-def test_requests_without_an_end_or_a_begin_are_told_and_not_timed(tmp_path):
+def test_requests_without_an_end_or_a_begin_are_reported_and_not_timed(tmp_path):
     data = "\n".join(
         [
             line(1.0, "D", "100 + 8 [a]"),
@@ -204,7 +204,7 @@ def test_requests_of_biosnoop_are_as_they_were_but_for_its_rounding(queue, tmp_p
     assert storage_of(trace).resolution == 10_000
 
 
-def test_biosnoop_of_bpftrace_tells_no_sizes_and_says_so(tmp_path):
+def test_biosnoop_of_bpftrace_shows_no_sizes_and_says_so(tmp_path):
     requests = random_io(5, 100)
 
     trace = opened(tmp_path, storage_files.bpftrace_biosnoop(requests))
@@ -277,7 +277,7 @@ def test_reads_of_strace_are_as_they_were(fds, split, durations, tmp_path):
     assert r.offset[maps].tolist() == [4096] * 2
 
 
-def test_reads_of_no_file_and_of_io_uring_are_told(tmp_path):
+def test_reads_of_no_file_and_of_io_uring_are_reported(tmp_path):
     lines = storage_files.strace(random_reads(3, 9)).decode().splitlines()
     data = "\n".join([*lines, *storage_files.other_calls()])
 
@@ -380,7 +380,7 @@ def test_every_form_is_taken_by_content_alone(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_small_blocks_tell_the_same(name, tmp_path, monkeypatch):
+def test_small_blocks_show_the_same(name, tmp_path, monkeypatch):
     data = dict(storage_files.samples(2, 60))[name]
     whole = opened(tmp_path, data)
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 700)

@@ -123,7 +123,9 @@ def test_durations_and_extension_records_do_not_hide_the_layout(
 
 
 @pytest.mark.parametrize("n", [1, 10, 600])
-def test_buffer_events_are_told_from_128_byte_records(tmp_path: Path, n: int) -> None:
+def test_buffer_events_are_reported_from_128_byte_records(
+    tmp_path: Path, n: int
+) -> None:
     path = tmp_path / "t.bin"
     events = [buffer_event(10**12 + k, k % 2, 0x7000 + k, 1 << 20) for k in range(n)]
     path.write_bytes(b"".join(events))

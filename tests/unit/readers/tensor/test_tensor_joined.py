@@ -77,7 +77,7 @@ def test_the_two_records_of_a_multiplication_are_one_op(
     assert (row.count, row.p50) == (6, 1000.0)
 
 
-def test_an_op_is_called_by_its_first_source_and_has_the_layer_it_tells(
+def test_an_op_is_called_by_its_first_source_and_has_the_layer_it_shows(
     tmp_path: Path,
 ) -> None:
     trace = read_records(tmp_path, mul_mat(10**12, 2))
@@ -139,7 +139,7 @@ steps = st.lists(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=steps, layout=st.sampled_from(SINGLE), n_threads=st.integers(1, 3))
-def test_any_multiplications_are_told_once_with_all_their_sources(
+def test_any_multiplications_are_reported_once_with_all_their_sources(
     tmp_path: Path, steps: list, layout: str, n_threads: int
 ) -> None:
     time, records, expected = 10**12, [], []

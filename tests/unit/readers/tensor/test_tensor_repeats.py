@@ -91,7 +91,7 @@ def test_thread_time_is_of_all_threads_and_wall_time_of_the_clock(
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
-def test_lost_records_change_nothing_that_another_thread_tells(
+def test_lost_records_change_nothing_that_another_thread_shows(
     tmp_path: Path, share: float
 ) -> None:
     rng = np.random.default_rng(7)
@@ -108,7 +108,7 @@ def test_lost_records_change_nothing_that_another_thread_tells(
     assert told_of_weights(trace) == told_of_weights(read(tmp_path, RECORDS))
 
 
-def test_equal_stamps_are_told_apart_by_what_they_touch(tmp_path: Path) -> None:
+def test_equal_stamps_are_distinguished_by_what_they_touch(tmp_path: Path) -> None:
     coarse = [replace(r, time=r.time // 4000 * 4000) for r in on_threads(2, late=0)]
 
     trace = read(tmp_path, coarse)

@@ -125,7 +125,7 @@ def test_choices_of_json_equal_those_of_records(tmp_path: Path) -> None:
     assert trace.info.format_version == "1024 v4"
 
 
-def test_all_listed_are_used_where_nothing_tells_how_many(tmp_path: Path) -> None:
+def test_all_listed_are_used_where_nothing_shows_how_many(tmp_path: Path) -> None:
     records = some_passes(topk="none")
 
     trace = read(tmp_path, encode(records, "1024"))
@@ -304,7 +304,7 @@ def with_extensions(n_tokens: int = 2) -> tuple[bytes, list[Rec]]:
     return data, records
 
 
-def test_extension_records_tell_experts_and_scores_of_each_token(
+def test_extension_records_show_experts_and_scores_of_each_token(
     tmp_path: Path,
 ) -> None:
     data, _records = with_extensions()
@@ -347,7 +347,7 @@ def test_lists_of_contexts_that_begin_at_the_same_tick_stay_with_their_own(
         assert set(routing.expert[routing.token == token].tolist()) == set(chosen)
 
 
-def test_router_alone_tells_what_it_chose(tmp_path: Path) -> None:
+def test_router_alone_shows_what_it_chose(tmp_path: Path) -> None:
     data, _ = with_extensions()
     values = [data[i : i + 256] for i in range(0, len(data), 256)]
     values = [record for record in values if record[16] != 0xF0]
@@ -364,7 +364,7 @@ def test_router_alone_tells_what_it_chose(tmp_path: Path) -> None:
     [(b"\0", 19), (b"\xff", 19), (b"\0", 18), (b"\xff\x7f", 48), (b"\xff\xff", 12)],
     ids=["no rows", "too many rows", "no experts", "expert beyond", "no layer"],
 )
-def test_senseless_extension_records_are_left_out_and_told(
+def test_senseless_extension_records_are_left_out_and_reported(
     tmp_path: Path, change: bytes, place: int
 ) -> None:
     data, _ = with_extensions()
@@ -378,7 +378,7 @@ def test_senseless_extension_records_are_left_out_and_told(
     assert len(trace.routing) == 8  # the other multiplication has it too
 
 
-def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> None:
+def test_router_that_differs_from_what_was_computed_is_reported(tmp_path: Path) -> None:
     data, records = with_extensions()
     extra = extension(replace(records[-1], layer=0), 0xF0, [[9, 7]])
 
@@ -452,7 +452,7 @@ def test_layers_that_few_tokens_list_lack_nothing(tmp_path: Path) -> None:
     assert missing(tmp_path, few) == 0
 
 
-def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
+def test_lost_lists_are_reported_beside_complete_ops(tmp_path: Path) -> None:
     parts = listed_passes([1] * 12)
     at = next(i for i in range(20, len(parts)) if parts[i][16] == 0xF0)
     trace = read(tmp_path, b"".join(parts[:at] + parts[at + 1 :]))
@@ -491,7 +491,7 @@ def test_lists_of_experts_of_joined_files_are_counted_together(tmp_path: Path) -
     }
 
 
-def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> None:
+def test_lists_show_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> None:
     """Of a stack of 32 experts each one has as many bytes."""
     parts = listed_passes([1] * 12)
 
@@ -551,7 +551,7 @@ def test_choices_that_no_list_names_are_counted(
 @pytest.mark.parametrize("topk", ["strided", "packed"])
 @pytest.mark.parametrize("has_lists", [True, False])
 @pytest.mark.parametrize("n_tokens", [1, 2, 7])
-def test_where_sizes_tell_that_all_experts_computed_all_of_them_are_chosen(
+def test_where_sizes_show_that_all_experts_computed_all_of_them_are_chosen(
     tmp_path: Path, n_tokens: int, topk: str, has_lists: bool
 ) -> None:
     records = some_passes(n_tokens=n_tokens, n_used=N_EXPERTS, topk=topk)

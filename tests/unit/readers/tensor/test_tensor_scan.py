@@ -234,7 +234,7 @@ def test_file_cut_while_read_ends_the_scan(
     assert result.columns.time.tolist() == [r.time for r in records[:n_left]]
 
 
-def test_scan_tells_of_a_closed_file(tmp_path: Path) -> None:
+def test_scan_reports_a_closed_file(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(records_of("256"), "256"))
     source = Source(path)

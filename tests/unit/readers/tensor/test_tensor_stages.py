@@ -644,7 +644,7 @@ def test_options_that_are_not_understood_are_refused(
     assert caught.value.hint
 
 
-def test_estimate_tells_the_cost_from_the_head(tmp_path: Path) -> None:
+def test_estimate_shows_the_cost_from_the_head(tmp_path: Path) -> None:
     data = encode(llama_trace(50), "256")
     head = Head("t.bin", 1_000_000 * 256, data[: 64 << 10])
 

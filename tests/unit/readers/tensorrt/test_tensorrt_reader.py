@@ -44,7 +44,7 @@ def test_profiles_list_sums_over_all_runs(seed, tmp_path):
     assert {w.code for w in trace.warnings} == {"no_times"}
 
 
-def test_sums_without_a_count_tell_it_by_their_mean(tmp_path):
+def test_sums_without_a_count_show_it_by_their_mean(tmp_path):
     made = tensorrt_files.layers(4)
 
     data = tensorrt_files.profile(made, has_count=False)
