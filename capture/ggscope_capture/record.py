@@ -224,7 +224,7 @@ class _Choices:
     """The extension records, ordered by time."""
 
     def __init__(self, contents: RingContents) -> None:
-        self._told = contents
+        self._contents = contents
         frames = contents.events.where(FrameType.EXPERTS, FrameType.ROUTER)
         times = contents.events.times(frames)
         order = np.argsort(times, kind="stable")
@@ -239,7 +239,9 @@ class _Choices:
         records = [
             record
             for number in part.tolist()
-            for record in _choice_records(self._told, self._told.events.event(number))
+            for record in _choice_records(
+                self._contents, self._contents.events.event(number)
+            )
         ]
         return np.concatenate(records) if records else np.zeros(0, _CHOICE)
 

@@ -111,7 +111,7 @@ def reader_of(path: Path) -> int:
         return read.value("reader_pid")
 
 
-def check_told(contents: RingContents, n_new: int) -> None:
+def check_written(contents: RingContents, n_new: int) -> None:
     """Every graph has its build, every record is a node of it, none is missing."""
     numbers, counts = np.unique(contents.records.all()["graph"], return_counts=True)
     assert set(counts.tolist()) <= {NODES * THREADS, (NODES + 1) * THREADS}
@@ -160,7 +160,7 @@ def test_definitions_that_were_taken_are_given_back(
     assert account["recorded"] == account["computed"] > GRAPHS * NODES * THREADS
     assert (account["missing"], account["unknown_graphs"]) == (0, 0)
     assert len(taken.contents.builds) == GRAPHS + 1
-    check_told(taken.contents, GRAPHS)
+    check_written(taken.contents, GRAPHS)
 
 
 def test_like_builds_take_a_small_part_of_the_bytes(
@@ -294,7 +294,7 @@ def test_recorder_that_was_killed_is_gone_on_with(
     taken = loaded(second)
 
     assert (taken.lost, taken.damaged) == (0, 0)
-    check_told(taken.contents, GRAPHS)
+    check_written(taken.contents, GRAPHS)
 
 
 def test_recording_is_saved_while_it_goes_on(built: Path, tmp_path: Path) -> None:
@@ -404,7 +404,7 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
     taken = recording.load(place, settings())
 
     assert (taken.lost, taken.damaged) == (0, 0)
-    check_told(taken.contents, GRAPHS)
+    check_written(taken.contents, GRAPHS)
 
 
 # ---- contexts at once: nobody uses a build that another one replaces ----

@@ -565,8 +565,8 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
-    as_told = newest_message(again)
-    assert new_statement(by_hand, as_told)
+    from_clocks = newest_message(again)
+    assert new_statement(by_hand, from_clocks)
 
 
 def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(

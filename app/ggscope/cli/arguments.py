@@ -173,7 +173,7 @@ def _window_options(command: argparse.ArgumentParser) -> str:
 
 def _command(argv: list[str], valued: set[str]) -> tuple[str, list[str]]:
     """Return the command that is named, else "open", and the other arguments."""
-    for place, word in _positional_words(argv, valued):
+    for place, word in _positionals(argv, valued):
         if word in COMMANDS:
             return word, [*argv[:place], *argv[place + 1 :]]
         is_name = not any(mark in word for mark in (os.sep, "/", ".", "\\"))
@@ -187,7 +187,7 @@ def _command(argv: list[str], valued: set[str]) -> tuple[str, list[str]]:
     return "open", argv
 
 
-def _positional_words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
+def _positionals(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
     """Return (place, word) of the words that are no options and no values of them."""
     positionals: list[tuple[int, str]] = []
     i = 0

@@ -199,9 +199,9 @@ class EventRows:
         if s.category is not None:
             category = texts.strings(s.category[ids])
             other = np.where(op >= 0, op, texts.word(""))
-            is_told = self._same_text(name, op)
-            is_told |= (op < 0) & np.isin(category, self._without_op)
-            args["op"] = (True, np.where(is_told, -1, other))
+            is_implied = self._same_text(name, op)
+            is_implied |= (op < 0) & np.isin(category, self._without_op)
+            args["op"] = (True, np.where(is_implied, -1, other))
         args |= self._args(ids)
         return Rows(
             kind.astype(np.uint8),

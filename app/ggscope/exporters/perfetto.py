@@ -177,7 +177,7 @@ class _Writer:
 
     def __init__(self, rows: EventRows) -> None:
         self._rows, self._texts = rows, rows.texts
-        self._told: dict[int, Array] = {
+        self._defined: dict[int, Array] = {
             table: np.zeros(0, np.bool_)
             for table in (_CATEGORIES, _NAMES, _KEYS, _VALUES)
         }
@@ -268,10 +268,10 @@ class _Writer:
         """Return a packet with the texts of each table that no packet defines yet."""
         texts, entries = self._texts, []
         for table, numbers in used.items():
-            known = self._told[table]
+            known = self._defined[table]
             if len(known) < texts.n:
                 known = np.append(known, np.zeros(texts.n - len(known), np.bool_))
-                self._told[table] = known
+                self._defined[table] = known
             fresh = distinct(numbers)
             fresh = fresh[fresh >= 0]
             fresh = fresh[~known[fresh]]

@@ -104,8 +104,8 @@ class _Work:
         records = trace.records
         is_same = isinstance(records, TensorRecords) and records.layout is LAYOUT_256
         is_inferred = trace.ops is not None and trace.ops.source == "inferred"
-        is_told = is_same and is_inferred and not events.is_part
-        self._mark = mark_of(self._table) if self._table and not is_told else 0
+        is_inferable = is_same and is_inferred and not events.is_part
+        self._mark = mark_of(self._table) if self._table and not is_inferable else 0
         self._base = events.shift
         if trace.clock.unit == "ns" and trace.clock.origin > 0:
             self._base += trace.clock.origin

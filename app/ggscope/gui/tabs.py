@@ -66,7 +66,7 @@ def distinct_titles(names: Sequence[TabName]) -> list[str]:
     titles = [name.title for name in names]
     for alike in groups.values():
         if len(alike) > 1:
-            apart = _told_apart([names[i] for i in alike])
+            apart = _distinguishing_parts([names[i] for i in alike])
             for position, title in zip(alike, apart, strict=True):
                 titles[position] = title
     return titles
@@ -114,7 +114,7 @@ def _options(command: tuple[str, ...]) -> dict[str, str]:
     return options
 
 
-def _told_apart(names: Sequence[TabName]) -> list[str]:
+def _distinguishing_parts(names: Sequence[TabName]) -> list[str]:
     depth = max(len(name.folders) for name in names)
     for up in range(1, depth + 1):
         titles = [_under(name, up) for name in names]

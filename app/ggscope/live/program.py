@@ -394,7 +394,7 @@ class _ProgramTrace:
         self._builds: dict[int, tuple[int, int]] = {}
         self.recorded_builds: RecordedBuilds | None = None
         self._counted: dict[int, int] = {}  # tokens of the newest ubatches
-        self._told = RunEvents(self._builder)
+        self._run_events = RunEvents(self._builder)
         # When the last record of each lane of the ring ended, and losses behind it.
         self._ends: dict[int, int] = {}
         self._lost_since: dict[int, tuple[int, int]] = {}
@@ -458,7 +458,7 @@ class _ProgramTrace:
         has_choices = False
         if self._keeps_spans:
             self._gaps(ring, batch)
-            self._told.put()
+            self._run_events.put()
             if len(batch.records):
                 self._records(ring, batch)
             has_choices = self._choices.put()
@@ -513,23 +513,24 @@ class _ProgramTrace:
     def facts(self) -> dict[str, str]:
         """Return what is stated of the program, whose it is if not this user's."""
         owner = {"owner": self._owner} if self._owner else {}
-        return {**self._told.facts(), **owner}
+        return {**self._run_events.facts(), **owner}
 
     def snapshot(self, status: SourceStatus) -> Trace:
         """Return the trace as it stands."""
         waits = pending(status)
         until = max(self.newest - self._origin, self.residency.newest - self._origin, 0)
         self.residency.put()
-        self._builder.set_open(self._told.open_spans(until))
+        self._builder.set_open(self._run_events.open_spans(until))
         self._nodes.put()
         self._builder.record_count = RecordCount(self._n_ops, self.n_lost)
         info = TraceInfo(
             (self._path,), "live-ring", "live ring", "1", 0, self.n_records,
             producer={
                 **({"program": self._program} if self._program else {}),
-                **self._told.facts(),
+                **self._run_events.facts(),
             },
-            n_passes=self._told.n_ubatches, summary={GRAPH_RECORDS: self.n_graphs},
+            n_passes=self._run_events.n_ubatches,
+            summary={GRAPH_RECORDS: self.n_graphs},
         )  # fmt: skip
         return self._builder.snapshot(info, waits, read_until=until if waits else None)
 
@@ -541,7 +542,7 @@ class _ProgramTrace:
         graph = records["graph"]
         changes = np.flatnonzero(graph[1:] != graph[:-1]) + 1
         numbers = sorted({int(graph[0]), *graph[changes].tolist()})
-        graphs = [self._told.graphs.get(i, _NO_GRAPH) for i in numbers]
+        graphs = [self._run_events.graphs.get(i, _NO_GRAPH) for i in numbers]
         name, layer, pattern = self._nodes.columns()
         columns = {k: np.empty(n, kind) for k, kind in _COLUMNS.items()}
         library().ggscope_ring_spans(
@@ -607,12 +608,12 @@ class _ProgramTrace:
         """Close what is open: the program is no more."""
         self.residency.end()
         until = max(self.newest - self._origin, 0)
-        self._told.finish(until)
+        self._run_events.finish(until)
         self._choices.put(is_over=True)
 
     def _thread(self, ring: Ring, number: int) -> int:
         slot, ith = ring.lane_names()[number]
-        return self._told.thread(number, slot, ith)
+        return self._run_events.thread(number, slot, ith)
 
     def _gaps(self, ring: Ring, batch: RingBatch) -> None:
         """Hatch the times in which records were lost, as soon as their end is known."""
@@ -637,10 +638,12 @@ class _ProgramTrace:
         for number, begin, until, n in known:
             end = min(until, FAR) - self._origin
             thread = self._thread(ring, number)
-            lane = self._told.lane(
+            lane = self._run_events.lane(
                 "lost", number, "lost", LaneKind.STALL, over=str(thread)
             )
-            self._told.add(min(begin, end), end, lane, f"{n:,} records lost", _GUESSED)
+            self._run_events.add(
+                min(begin, end), end, lane, f"{n:,} records lost", _GUESSED
+            )
 
     # -- definitions and events --------------------------------------------
 
@@ -653,7 +656,7 @@ class _ProgramTrace:
         elif frame_format is not None and frame_format.listed is not None:
             event: Any = unpack(frame_format.body, frame.body)
             times = self._ticks(event.begin, event.end)
-            self._told.listed(frame_format.listed, name_in(event), *times)
+            self._run_events.listed(frame_format.listed, name_in(event), *times)
 
     def _op(self, frame: Frame) -> None:
         number = frame.number()
@@ -699,10 +702,10 @@ class _ProgramTrace:
 
     def _self_test(self, frame: Frame) -> None:
         check = unpack(DefCheck, frame.body)
-        self._told.add_self_test(check.graph, check.found, check.expected)
+        self._run_events.add_self_test(check.graph, check.found, check.expected)
 
     def _backend(self, frame: Frame) -> None:
-        self._told.add_backend(frame.number(), *frame.texts())
+        self._run_events.add_backend(frame.number(), *frame.texts())
 
     def _note(self, frame: Frame) -> None:
         self._builder.warn(Severity.NOTICE, "live_note", frame.text())
@@ -710,13 +713,13 @@ class _ProgramTrace:
     def _graph_begin(self, frame: Frame) -> None:
         graph = unpack(EventGraph, frame.body)
         if not self._keeps_spans:
-            self._told.count_graph(graph.backend_number)
+            self._run_events.count_graph(graph.backend_number)
             return
         is_known = graph.build in self._builds or graph.build == UNKNOWN_U32
         if not is_known and self.recorded_builds:
             for definition in self.recorded_builds.find(graph.build):
                 self._frame(definition)
-        self._told.begin_graph(
+        self._run_events.begin_graph(
             graph.graph,
             self._builds.get(graph.build, (0, 0)),
             self._ticks(frame.time)[0],
@@ -730,7 +733,7 @@ class _ProgramTrace:
     def _graph_end(self, frame: Frame) -> None:
         number = frame.number()
         self._choices.end(number)
-        self._told.end_graph(number, self._ticks(frame.time)[0])
+        self._run_events.end_graph(number, self._ticks(frame.time)[0])
 
     def _ubatch(self, frame: Frame) -> None:
         ubatch = ubatch_body(frame.body)
@@ -747,10 +750,10 @@ class _ProgramTrace:
         if len(self._counted) > _MAX_COUNTED:
             self._counted.pop(next(iter(self._counted)))
         self.n_tokens = max(self.n_tokens, 0) + len(tokens) - before
-        self._told.add_ubatch(number, tokens)
+        self._run_events.add_ubatch(number, tokens)
 
     def _experts(self, frame: Frame) -> None:
-        graph = self._told.graphs.get(frame.number())
+        graph = self._run_events.graphs.get(frame.number())
         if graph is not None:
             self._choices.add(frame, self._ticks(frame.time)[0], graph.token)
 
@@ -759,9 +762,9 @@ class _ProgramTrace:
         is_known = call.kind < len(HOST_NAMES)
         name = HOST_NAMES[call.kind] if is_known else f"call {call.kind}"
         times = self._ticks(call.begin, call.end)
-        self._told.call(name, *times)
+        self._run_events.call(name, *times)
         if call.kind == HostCall.SYNC:
-            self._told.synchronize(call.ubatch, *times)
+            self._run_events.synchronize(call.ubatch, *times)
 
     def _ticks(self, *times: int) -> list[int]:
         return [min(time, FAR) - self._origin for time in times]

@@ -30,7 +30,7 @@ date (``11-26 13:22:00.5``), both of UTC."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnitWords:
+class UnitNames:
     """How people name a unit.
 
     Attributes
@@ -50,16 +50,16 @@ class UnitWords:
     per: int = 1
 
 
-UNITS: dict[Unit, UnitWords] = {
-    "ns": UnitWords("ns", "nanosecond", "nanoseconds"),
-    "cycle": UnitWords("cycles", "cycle", "cycles", "cyc", "cycles"),
-    "sample": UnitWords("samples", "sample", "samples", axis="samples"),
-    "sample/1000": UnitWords(
+UNITS: dict[Unit, UnitNames] = {
+    "ns": UnitNames("ns", "nanosecond", "nanoseconds"),
+    "cycle": UnitNames("cycles", "cycle", "cycles", "cyc", "cycles"),
+    "sample": UnitNames("samples", "sample", "samples", axis="samples"),
+    "sample/1000": UnitNames(
         "millisamples", "sample", "samples", axis="samples", per=1000
     ),
-    "count": UnitWords("counts", "", "", axis="counts"),
-    "count/1000": UnitWords("millicounts", "", "", axis="counts", per=1000),
-    "byte": UnitWords("bytes", "byte", "bytes", axis="bytes"),
+    "count": UnitNames("counts", "", "", axis="counts"),
+    "count/1000": UnitNames("millicounts", "", "", axis="counts", per=1000),
+    "byte": UnitNames("bytes", "byte", "bytes", axis="bytes"),
 }
 
 

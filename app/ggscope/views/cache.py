@@ -39,7 +39,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.safe_text import copy_text, set_tip
-from ggscope.views.base.widgets import ControlRow, WordsBeside
+from ggscope.views.base.widgets import ControlRow, TextBeside
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _QUIET_MS = 120
@@ -77,7 +77,7 @@ class CacheView(PaintedView):
         self.setObjectName("cache")
         self.controls = ControlRow(self)
         self._make_controls()
-        self.beside = WordsBeside(self.canvas, "Answer", self)
+        self.beside = TextBeside(self.canvas, "Answer", self)
         self.message = self.beside.message
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)

@@ -49,7 +49,7 @@ from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
 from ggscope.views.base.safe_text import copy_name, copy_text
-from ggscope.views.base.widgets import ControlRow, WordsBeside
+from ggscope.views.base.widgets import ControlRow, TextBeside
 
 _KEY = "hot_cold"
 _TITLES = (
@@ -86,7 +86,7 @@ class HotColdView(PaintedView):
         self.setObjectName("hot")
         self.controls = ControlRow(self)
         self._make_controls()
-        self.beside = WordsBeside(self.canvas, "Facts", self)
+        self.beside = TextBeside(self.canvas, "Facts", self)
         self.facts = self.beside.message
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)

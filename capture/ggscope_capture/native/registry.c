@@ -396,7 +396,7 @@ uint32_t backend_number(void *backend)
 
 // ---- ops and types --------------------------------------------------------------------
 
-static uint8_t ops_told[65536 / 8], types_told[65536 / 8];
+static uint8_t ops_written[65536 / 8], types_written[65536 / 8];
 
 static bool is_first(uint8_t *seen, int number)
 {
@@ -408,7 +408,7 @@ static bool is_first(uint8_t *seen, int number)
 
 void op_tell(int op)
 {
-    if (!is_first(ops_told, op))
+    if (!is_first(ops_written, op))
         return;
     uint32_t number = (uint32_t)op;
     const char *name = ggml.op_name(op);
@@ -422,7 +422,7 @@ void op_tell(int op)
 void type_tell(int type)
 {
     if (!ggml.type_name || !ggml.blck_size || !ggml.type_size ||
-        !is_first(types_told, type))
+        !is_first(types_written, type))
         return;
     struct {
         uint32_t number, block;

@@ -747,23 +747,23 @@ static int whole_traced(void *computer, struct ggml_cgraph *graph,
     int status = compute(computer, graph);
     error = errno;
     uint64_t end = monotonic_ns();
-    bool was_told = around.n_computed != before;
-    if (!was_told && !is_known) {
+    bool was_written = around.n_computed != before;
+    if (!was_written && !is_known) {
         slot = graph_begins(graph, 1, begin, false, true);
         void *_Atomic *place = whole_place(NULL);
         if (place != NULL)
             *place = computer;
     }
-    if (was_told && is_known) {
+    if (was_written && is_known) {
         void *_Atomic *place = whole_place(computer);
         if (place != NULL)
             *place = NULL; // another one at the same address
     }
     around.n_computed++;
     if (slot != NULL) {
-        if (!was_told)
+        if (!was_written)
             write_graph(slot, end);
-        graph_ends(slot, status, !was_told);
+        graph_ends(slot, status, !was_written);
     }
     errno = error;
     return status;

@@ -186,11 +186,11 @@ def test_killed_viewer_leaves_what_it_took(path, tmp_path, capsys):
     assert not path.exists()
 
 
-def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
+def killed(path: Path, *, is_acknowledged: bool = True, cut: bytes = b"") -> Path:
     """Let a viewer take what a ring has, and be killed; return what it has kept.
 
-    `is_told` : whether the writer learns what was taken; `cut` : half of a record and
-    of an event that it was about to write.
+    `is_acknowledged` : whether the writer learns what was taken; `cut` : half of a
+    record and of an event that it was about to write.
     """
     script = (
         "import os, sys; from pathlib import Path\n"
@@ -201,7 +201,7 @@ def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
         "print(source.status().recording.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    arguments = [sys.executable, "-c", script, str(path), str(is_told)]
+    arguments = [sys.executable, "-c", script, str(path), str(is_acknowledged)]
     done = subprocess.run(arguments, check=False, capture_output=True, text=True)
     folder = Path(done.stdout.strip())
     for name in ("records", "events"):
@@ -218,14 +218,14 @@ def recovered(path: Path, target: Path) -> int:
     return n_records(target)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("is_acknowledged", [True, False])
 @pytest.mark.parametrize("cut", [b"", b"\x30\0\0\0\x01\0\0"])
 def test_viewer_goes_on_with_what_a_killed_one_kept(
-    source, path, tmp_path, capsys, is_told, cut
+    source, path, tmp_path, capsys, is_acknowledged, cut
 ):
     writer = Writer(path, capacity=256)
     writer.graph()
-    folder = killed(path, is_told=is_told, cut=cut)
+    folder = killed(path, is_acknowledged=is_acknowledged, cut=cut)
     writer.graph()
     source.poll()
     writer.graph(40)
@@ -242,7 +242,7 @@ def test_viewer_goes_on_with_what_a_killed_one_kept(
     source.close()
     source.forget()
     writer.graph(50)
-    assert killed(path, is_told=is_told, cut=cut) == folder
+    assert killed(path, is_acknowledged=is_acknowledged, cut=cut) == folder
     writer.graph(60)
     assert recovered(path, tmp_path / "all.bin") == 2 * PER_GRAPH + 600
     assert n_graphs(tmp_path / "all.bin") == 5

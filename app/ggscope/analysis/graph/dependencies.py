@@ -176,8 +176,8 @@ class _Search:
         if has_names and not is_hidden:
             self._by_names(by_name)
         unknown: NoEdges | None = None
-        is_told = has_writers or bool(self._edges) or not by_name.all()
-        if not is_told and (is_hidden or not has_names):
+        has_evidence = has_writers or bool(self._edges) or not by_name.all()
+        if not has_evidence and (is_hidden or not has_names):
             unknown = NoEdges.OPS_HIDDEN if is_hidden else NoEdges.NO_SOURCES
         pairs = sorted(self._edges, key=lambda pair: (pair[1], pair[0]))
         source, target = np.array(pairs, np.int64).reshape(-1, 2).T

@@ -139,6 +139,6 @@ def _n_tokens(trace: Trace, ids: I64, phase: Phase | None) -> int | None:
     token = trace.spans.token
     if has_ubatches(trace) and token is not None:
         listed = np.isin(trace.batch_tokens.ubatch, token[ids])
-        is_told = np.isin(token[ids], trace.batch_tokens.ubatch)
-        return int(listed.sum()) if is_told.all() else None
+        has_tokens = np.isin(token[ids], trace.batch_tokens.ubatch)
+        return int(listed.sum()) if has_tokens.all() else None
     return len(ids) if phase is Phase.GENERATE else None

@@ -171,7 +171,7 @@ class FigureDialog(Dialog):
 
     Signals
     -------
-    export_wanted(Figure, Look) : Export was pressed.
+    export_requested(Figure, FigureStyle) : Export was pressed.
     """
 
     export_requested = Signal(object, object)

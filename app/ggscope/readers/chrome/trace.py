@@ -328,11 +328,11 @@ class ChromeTrace:
         at = np.minimum(
             np.searchsorted(events.argument_row[known], row), len(known) - 1
         )
-        is_told = events.argument_row[known][at] == row
+        is_stated = events.argument_row[known][at] == row
         if not is_own:
-            is_told &= np.isin(self.nesting.lane, self._streams)
-        number = np.where(is_told, events.number[known][at], -1)
-        return narrow(number) if is_told.any() else None
+            is_stated &= np.isin(self.nesting.lane, self._streams)
+        number = np.where(is_stated, events.number[known][at], -1)
+        return narrow(number) if is_stated.any() else None
 
     def _op_names(self, row: I64, name: Array) -> Array:
         """Return the text that names the op: ONNX Runtime has it in the arguments."""

@@ -217,8 +217,8 @@ class _Residency:
     def of(cls, names: tuple[str, ...]) -> "_Residency":
         """Return one for a table of these columns."""
         known = [name for name in _RESIDENCY if name in names]
-        is_told = set(known) >= {"phase", "residency"}
-        return cls({name: names.index(name) for name in known if is_told})
+        has_both = set(known) >= {"phase", "residency"}
+        return cls({name: names.index(name) for name in known if has_both})
 
     def take(self, rows: CsvRows) -> None:
         """Count the rows of a block whose numbers are known ones."""

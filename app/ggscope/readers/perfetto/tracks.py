@@ -99,11 +99,11 @@ class Tracks:
         return same
 
     def _last(
-        self, at: I64, values: Array, is_told: npt.NDArray[np.bool_], none: int = -1
+        self, at: I64, values: Array, is_set: npt.NDArray[np.bool_], none: int = -1
     ) -> I64:
         """Return what was stated last of each track."""
         column = np.full(len(self.flags), none, np.int64)
-        column[at[is_told]] = values[is_told]
+        column[at[is_set]] = values[is_set]
         return column
 
     def _homes(self) -> I64:

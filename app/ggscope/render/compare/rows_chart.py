@@ -75,15 +75,15 @@ class RowsScene:
 class RowsGeometry:
     """Where rows lie: `first` is the first one shown, `n` how many are."""
 
-    __slots__ = ("first", "left", "n", "right", "row_px", "scene", "words_px")
+    __slots__ = ("first", "label_px", "left", "n", "right", "row_px", "scene")
 
     def __init__(self, scene: RowsScene) -> None:
         self.scene = scene
         labels = max((len(row.label) for row in scene.rows), default=0)
         longest = max((len(row.text) for row in scene.rows), default=0)
         self.left = min(labels * _CHARACTER + 2 * _PAD, scene.width * 0.34)
-        self.words_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
-        self.right = max(scene.width - self.words_px, self.left + 20)
+        self.label_px = min(longest * _CHARACTER + 2 * _PAD, scene.width * 0.4)
+        self.right = max(scene.width - self.label_px, self.left + 20)
         n_shown, n = self.content_height, len(scene.rows)
         self.row_px = min(max(n_shown / max(n, 1), MIN_ROW_PX), _MAX_ROW_PX)
         self.n = min(int((n_shown + 1e-6) / self.row_px), n)

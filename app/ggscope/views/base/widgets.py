@@ -672,7 +672,7 @@ class RangeSwitch(QWidget):
 
 
 @guarded
-class WordsBeside(QSplitter):
+class TextBeside(QSplitter):
     """Puts words beside a picture where it is wide, below it where it is high.
 
     Attributes

@@ -43,10 +43,10 @@ def random_trace(seed: int, n: int = 60) -> tuple[Trace, list[dict[str, Any]]]:
         start = max(free[stream], now + int(rng.integers(0, 12)))
         end = start + int(rng.integers(0, 40))
         what = int(rng.choice([_KERNEL, _KERNEL, _COPY, _FILL]))
-        is_told = bool(rng.random() < 0.8)
+        has_call = bool(rng.random() < 0.8)
         made.append(
             {"stream": stream, "start": start, "end": end, "what": what,
-             "call": now if is_told else None, "row": len(rows)}
+             "call": now if has_call else None, "row": len(rows)}
         )  # fmt: skip
         rows.append((1 + stream, start, end, what))
         free[stream], now = end, now + last + 2

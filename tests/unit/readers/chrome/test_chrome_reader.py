@@ -355,8 +355,8 @@ def test_cut_anywhere_opens_with_what_is_whole(pack, tmp_path):
             refused += 1
             continue
         assert trace.info.n_records <= whole.info.n_records
-        is_told = codes(trace).keys() & {"list_not_closed", "packed_cut"}
-        assert is_told or trace.info.n_records == whole.info.n_records
+        is_reported = codes(trace).keys() & {"list_not_closed", "packed_cut"}
+        assert is_reported or trace.info.n_records == whole.info.n_records
     assert refused < 12 if not pack else refused < len(data) // 97
 
 
