@@ -111,13 +111,13 @@ class NumpyBlocks:
     def _number(self, first: int, text: Words, is_op: Array, pattern: Array) -> None:
         record = np.arange(first, first + len(text))
         every = self._options.sample_every
-        is_wanted = is_op & (record // scan.SAMPLE_RECORDS % every == 0)
+        is_selected = is_op & (record // scan.SAMPLE_RECORDS % every == 0)
         pattern[:] = -1
-        if is_wanted.all():
+        if is_selected.all():
             pattern[:] = self._numbers.number(text, record)
-        elif is_wanted.any():
-            chosen = text[is_wanted]
-            pattern[is_wanted] = self._numbers.number(chosen, record[is_wanted])
+        elif is_selected.any():
+            chosen = text[is_selected]
+            pattern[is_selected] = self._numbers.number(chosen, record[is_selected])
 
 
 def _take_header(head: Words, columns: Headers, at: slice) -> None:

@@ -275,8 +275,8 @@ class Events:
         n_lost = 0 if has_accesses else len(trace.accesses.patterns)
         n_lost += len(trace.accesses.loose)
         has_others = len(trace.markers) or len(trace.counters)
-        is_asked = len(self.markers) or self.counters
-        if has_others and not is_asked and not has_only_spans:
+        has_requested = len(self.markers) or self.counters
+        if has_others and not has_requested and not has_only_spans:
             messages.append("Markers and counters omitted: only spans were selected.")
         left_out = [
             what

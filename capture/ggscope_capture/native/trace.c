@@ -423,7 +423,7 @@ static bool ready_scratch(struct slot *slot)
     return true;
 }
 
-static bool is_wanted(struct ring_control *control)
+static bool is_selected(struct ring_control *control)
 {
     uint32_t every = control->sample_every;
     if (control->enabled &&
@@ -459,7 +459,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         return NULL;
     struct ring_control *control = ring->control;
     __atomic_store_n(&control->heartbeat, monotonic_ns(), __ATOMIC_RELAXED);
-    if (!is_wanted(control))
+    if (!is_selected(control))
         return NULL;
     bool is_known = ggml_layout() == LAYOUT_KNOWN;
     int n_nodes = is_known ? ggml.graph_n_nodes(graph) : 0;

@@ -383,17 +383,17 @@ def _add_amplification(
     for total, values in zip(sums, (requested, read), strict=True):
         np.add.at(total, number[known], values[known].astype(np.float64))
     of_pass = sums[0] > 0
-    time, (of_asked, of_read) = begin[of_pass], sums[:, of_pass]
+    time, (of_requested, of_read) = begin[of_pass], sums[:, of_pass]
     for name, unit, values in (
-        ("bytes requested", "bytes", of_asked),
+        ("bytes requested", "bytes", of_requested),
         ("bytes read", "bytes", of_read),
-        ("read amplification", "x", of_read / of_asked),
+        ("read amplification", "x", of_read / of_requested),
     ):
         builder.add_counter(name, unit, CounterShape.LEVEL, time, values)
-    whole_asked, whole_read = (int(total) for total in sums.sum(axis=1))
+    whole_requested, whole_read = (int(total) for total in sums.sum(axis=1))
     text = (
-        f"{whole_read / whole_asked:.3f} ({format_bytes(whole_read)} read for "
-        f"{format_bytes(whole_asked)} requested)"
+        f"{whole_read / whole_requested:.3f} ({format_bytes(whole_read)} read for "
+        f"{format_bytes(whole_requested)} requested)"
     )
     return {"read amplification": text}
 

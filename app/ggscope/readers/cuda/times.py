@@ -46,7 +46,7 @@ class Times:
 
 def times_of(
     lines: CallLines,
-    asked_unit: str,
+    requested_unit: str,
     ends: tuple[I64, I64],
     *,
     n_held: int = 0,
@@ -57,19 +57,19 @@ def times_of(
 
     Parameters
     ----------
-    asked_unit : "s", "ms" or "auto".
+    requested_unit : "s", "ms" or "auto".
     ends : int64[m], begin and end of calls, where both are there.
     n_held, origin, newest : so many events were there before, of a file of one clock;
         tick 0 and the last time by then.
     """
-    unit, is_guessed = asked_unit, False
+    unit, is_guessed = requested_unit, False
     scale = np.full(len(lines), _SCALES["s"], np.int64)
     for forms, usual in _USUAL:
         mine = np.isin(lines.form, forms)
         if not mine.any():
             continue
-        chosen_unit = asked_unit
-        if asked_unit == "auto":
+        chosen_unit = requested_unit
+        if requested_unit == "auto":
             stated = _unit_by_durations(lines, ends, mine)
             chosen_unit = stated or usual
             is_guessed |= not stated and usual == "ms"
