@@ -51,12 +51,12 @@ class WriterWatch:
         self._look: _Look | None = None
 
     def poll(self, now: int, *, is_requested: bool = True) -> None:
-        """Take what was found, and look again where it is time.
+        """Take the result of the last check, and begin the next one when it is due.
 
         Parameters
         ----------
         now : CLOCK_MONOTONIC, in ns.
-        is_wanted : else no new look begins.
+        is_requested : whether a new check may begin.
         """
         self._began = self._began or now
         self._take()
