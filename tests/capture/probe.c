@@ -32,7 +32,7 @@ void frame_begin(struct frame *frame, enum frame_type type, uint64_t time)
     frame_add(frame, &head, sizeof head);
 }
 
-void frame_tell(struct frame *frame)
+void frame_write(struct frame *frame)
 {
     frame_add(frame, NULL, -frame->size & 7);
     ((struct ring_frame *)frame->bytes)->size = (uint32_t)frame->size;
@@ -66,5 +66,5 @@ void probe_graph(int32_t *tokens, int32_t n_tokens, int32_t *positions,
                           .positions = positions ? &tensors[1] : NULL,
                           .outputs = outputs ? &tensors[2] : NULL,
                           .n_rows = n_rows};
-    ubatch_tell(&build);
+    ubatch_write(&build);
 }

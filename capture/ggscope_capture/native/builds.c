@@ -345,8 +345,8 @@ static void write_build(struct build *build, const struct scan *scan)
         for (uint32_t i = 0; i < n; i++) {
             const struct ggml_tensor *tensor = scan->places.tensors[i];
             buffer_seen(storage_of(tensor)->buffer, false);
-            op_tell(tensor->op);
-            type_tell(tensor->type);
+            op_write(tensor->op);
+            type_write(tensor->type);
             tensors[i] = tensor_facts(scan, i);
             names[i] = tensor->name;
         }
@@ -366,7 +366,7 @@ static void write_build(struct build *build, const struct scan *scan)
     build->is_lost = !is_written && build->generation == 0;
 }
 
-void build_tell(struct build *build, struct ggml_cgraph *graph)
+void build_write(struct build *build, struct ggml_cgraph *graph)
 {
     struct scan scan;
     if (build->generation == definitions_generation)

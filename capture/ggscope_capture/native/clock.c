@@ -76,7 +76,7 @@ void clock_base(struct time_base *base, uint64_t not_before)
 #endif
 }
 
-void clock_tell(const struct time_base *base)
+void clock_write(const struct time_base *base)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -89,5 +89,5 @@ void clock_tell(const struct time_base *base)
     struct frame frame = {0};
     frame_begin(&frame, EVENT_CLOCK, base->ns);
     frame_add(&frame, body, sizeof body);
-    frame_tell(&frame);
+    frame_write(&frame);
 }

@@ -131,7 +131,7 @@ static bool begin_generation(void)
     bool is_written = append(of_ring.bytes, of_ring.size) &&
                    append(lasting.bytes, lasting.size);
     n_lost_lasting += !is_written;
-    lasting_tell();
+    lasting_write();
     whole_bytes = end_of_all() - begin;
     count_lost();
     return is_written;

@@ -80,7 +80,7 @@ static bool is_telling(void)
     return ring != NULL && ring->control->enabled;
 }
 
-static void tell_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_t bytes,
+static void write_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_t bytes,
                       uint32_t count)
 {
     int error = errno;
@@ -98,7 +98,7 @@ static void tell_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_
     pthread_mutex_lock(&tracer_lock);
     frame_begin(&frame, EVENT_HOST, end);
     frame_add(&frame, &body, sizeof body);
-    frame_tell(&frame);
+    frame_write(&frame);
     pthread_mutex_unlock(&tracer_lock);
     errno = error;
 }
@@ -109,17 +109,17 @@ static __thread struct moves {
     uint32_t count, kind;
 } moves;
 
-static void tell_moves(void)
+static void write_moves(void)
 {
     if (moves.count > 0 && is_telling())
-        tell_host(moves.kind, moves.begin, moves.end, moves.bytes, moves.count);
+        write_host(moves.kind, moves.begin, moves.end, moves.bytes, moves.count);
     moves = (struct moves){0};
 }
 
 static void moved(enum host_kind kind, uint64_t begin, uint64_t bytes)
 {
     if (moves.count > 0 && moves.kind != (uint32_t)kind)
-        tell_moves();
+        write_moves();
     if (moves.count == 0)
         moves = (struct moves){.begin = begin, .kind = (uint32_t)kind};
     moves.end = monotonic_ns();
@@ -225,7 +225,7 @@ BY_NAME int ggml_backend_sched_graph_compute_async(void *sched,
     if (UNLIKELY(real.sched_compute == NULL))
         attach();
     uint64_t outer = around.context, begin = monotonic_ns();
-    tell_moves();
+    write_moves();
     around.context = (uint64_t)(uintptr_t)sched;
     around.split = 0;
     around.ubatch = UNKNOWN_U32; // until one of its graphs shows it
@@ -233,7 +233,7 @@ BY_NAME int ggml_backend_sched_graph_compute_async(void *sched,
     int status = sched_graph_traced(sched, graph, real.sched_compute);
     around.is_scheduled = false;
     if (is_telling())
-        tell_host(HOST_COMPUTE, begin, monotonic_ns(), 0, 1);
+        write_host(HOST_COMPUTE, begin, monotonic_ns(), 0, 1);
     around.context = outer;
     return status;
 }
@@ -244,7 +244,7 @@ static bool sched_alloc(void *sched, struct ggml_cgraph *graph)
     around.context = (uint64_t)(uintptr_t)sched;
     bool is_done = real.sched_alloc(sched, graph);
     if (is_telling())
-        tell_host(HOST_ALLOC, begin, monotonic_ns(), 0, 1);
+        write_host(HOST_ALLOC, begin, monotonic_ns(), 0, 1);
     around.context = outer;
     return is_done;
 }
@@ -252,12 +252,12 @@ static bool sched_alloc(void *sched, struct ggml_cgraph *graph)
 static void sched_synchronize(void *sched)
 {
     uint64_t begin = monotonic_ns();
-    tell_moves();
+    write_moves();
     real.sched_synchronize(sched);
     // Programs ask often when there is nothing to wait for.
     uint64_t end = monotonic_ns();
     if (end - begin >= 1000 && is_telling())
-        tell_host(HOST_SYNC, begin, end, 0, 1);
+        write_host(HOST_SYNC, begin, end, 0, 1);
 }
 
 static void sched_reset(void *sched)
@@ -265,7 +265,7 @@ static void sched_reset(void *sched)
     uint64_t begin = monotonic_ns();
     real.sched_reset(sched);
     if (is_telling())
-        tell_host(HOST_RESET, begin, monotonic_ns(), 0, 1);
+        write_host(HOST_RESET, begin, monotonic_ns(), 0, 1);
 }
 
 static void tensor_set(struct ggml_tensor *tensor, const void *data, size_t at, size_t size)
@@ -314,7 +314,7 @@ static void tensor_get_async(void *backend, const struct ggml_tensor *tensor, vo
     moved(HOST_OUTPUT, begin, size);
 }
 
-static void tell_copy(const struct ggml_tensor *from, const struct ggml_tensor *to,
+static void write_copy(const struct ggml_tensor *from, const struct ggml_tensor *to,
                       uint64_t begin)
 {
     if (!is_telling() || ggml_layout() != LAYOUT_KNOWN)
@@ -337,7 +337,7 @@ static void tell_copy(const struct ggml_tensor *from, const struct ggml_tensor *
     struct frame frame = {0};
     frame_begin(&frame, EVENT_COPY, body.end);
     frame_add(&frame, &body, sizeof body);
-    frame_tell(&frame);
+    frame_write(&frame);
     pthread_mutex_unlock(&tracer_lock);
     errno = error;
 }
@@ -346,7 +346,7 @@ static void tensor_copy(const struct ggml_tensor *from, struct ggml_tensor *to)
 {
     uint64_t begin = monotonic_ns();
     real.tensor_copy(from, to);
-    tell_copy(from, to, begin);
+    write_copy(from, to, begin);
 }
 
 // It calls tensor_copy where the backends cannot copy by themselves: written once.
@@ -402,9 +402,9 @@ static void buffer_set_usage(void *buffer, int usage)
 static void call_is_over(uint64_t begin, bool is_computed, bool is_encoded)
 {
     int error = errno;
-    tell_moves();
+    write_moves();
     if (is_telling())
-        tell_host(HOST_DECODE, begin, monotonic_ns(), 0, 1);
+        write_host(HOST_DECODE, begin, monotonic_ns(), 0, 1);
     call_ends(is_computed, is_encoded);
     errno = error;
 }
@@ -539,12 +539,12 @@ static void sampler_apply(void *sampler, void *candidates)
     static __thread uint32_t depth; // chains call their members
     uint64_t begin = 0;
     if (depth++ == 0) {
-        tell_moves();
+        write_moves();
         begin = monotonic_ns();
     }
     real.sampler_apply(sampler, candidates);
     if (--depth == 0 && is_telling())
-        tell_host(HOST_SAMPLE, begin, monotonic_ns(), 0, 1);
+        write_host(HOST_SAMPLE, begin, monotonic_ns(), 0, 1);
 }
 
 #ifdef __APPLE__

@@ -124,7 +124,7 @@ void model_read(const void *gguf, const char *path, void *context)
     }
 }
 
-static void mapping_tell(const struct model *model)
+static void mapping_write(const struct model *model)
 {
     struct def_mapping body = {model->from, model->to - model->from, model->offset};
     struct frame frame = {0};
@@ -171,7 +171,7 @@ void models_locate(void)
                 model->to = to;
             } else if (model->from != from || model->to < to) {
                 *model = (struct model){model->path, model->size, from, to, offset, now};
-                mapping_tell(model);
+                mapping_write(model);
             }
         }
     }
@@ -252,7 +252,7 @@ static void buffer_event(uint32_t number, uint32_t kind, uint64_t usage, uint64_
     frame_define(&frame, lasts);
 }
 
-static void buffer_tell(const struct buffer *buffer)
+static void buffer_write(const struct buffer *buffer)
 {
     struct frame frame = {0};
     frame_begin(&frame, DEF_BUFFER, buffer->seen);
@@ -306,7 +306,7 @@ void buffer_seen(void *pointer, bool is_new)
     if (ggml.buffer_base && buffer.body.size > 0)
         buffer.body.base = (uint64_t)(uintptr_t)ggml.buffer_base(pointer);
     buffers[n_buffers++] = buffer;
-    buffer_tell(&buffer);
+    buffer_write(&buffer);
 }
 
 void buffer_gone(void *pointer)
@@ -341,7 +341,7 @@ static struct backend {
 static uint32_t n_backends, next_backend = 1;
 static uint64_t n_used;
 
-static void backend_tell(const struct backend *backend)
+static void backend_write(const struct backend *backend)
 {
     struct def_backend body = {backend->number, 0, (uint64_t)(uintptr_t)backend->pointer};
     const char *texts[] = {backend->name, backend->device, backend->description};
@@ -390,7 +390,7 @@ uint32_t backend_number(void *backend)
         monotonic_ns(),
         ++n_used,
     };
-    backend_tell(&backends[i]);
+    backend_write(&backends[i]);
     return backends[i].number;
 }
 
@@ -406,7 +406,7 @@ static bool is_first(uint8_t *seen, int number)
     return true;
 }
 
-void op_tell(int op)
+void op_write(int op)
 {
     if (!is_first(ops_written, op))
         return;
@@ -419,7 +419,7 @@ void op_tell(int op)
     frame_define(&frame, WITH_PROCESS);
 }
 
-void type_tell(int type)
+void type_write(int type)
 {
     if (!ggml.type_name || !ggml.blck_size || !ggml.type_size ||
         !is_first(types_written, type))
@@ -438,13 +438,13 @@ void type_tell(int type)
 }
 
 
-void lasting_tell(void)
+void lasting_write(void)
 {
     for (uint32_t i = 0; i < n_models; i++)
         if (models[i].to > models[i].from)
-            mapping_tell(&models[i]);
+            mapping_write(&models[i]);
     for (uint32_t i = 0; i < n_buffers; i++)
-        buffer_tell(&buffers[i]);
+        buffer_write(&buffers[i]);
     for (uint32_t i = 0; i < n_backends; i++)
-        backend_tell(&backends[i]);
+        backend_write(&backends[i]);
 }

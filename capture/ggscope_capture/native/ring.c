@@ -190,7 +190,7 @@ void events_write(const uint8_t *bytes, size_t size)
     __atomic_store_n(&control->events_head, head + size, __ATOMIC_RELEASE);
 }
 
-void frame_tell(struct frame *frame)
+void frame_write(struct frame *frame)
 {
     if (the_ring != NULL && frame_finish(frame))
         events_write(frame->bytes, frame->size);

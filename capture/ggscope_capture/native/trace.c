@@ -478,7 +478,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         slot->build = build;
     }
     if (build != NULL)
-        build_tell(build, graph);
+        build_write(build, graph);
     if (build != NULL && build->filter_seq != control->filter_seq)
         build_filter(build, control);
     if (!ready_lanes(slot, ring, n_threads) || !ready_scratch(slot)) {
@@ -492,7 +492,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         ubatch_write(build);
     clock_base(&slot->base, slot->last_ns);
     if (__atomic_fetch_add(&control->graphs, 1, __ATOMIC_RELAXED) % 256 == 0)
-        clock_tell(&slot->base);
+        clock_write(&slot->base);
     slot->begin_ns = at ? at : slot->base.ns;
     struct event_graph body = {
         .graph = slot->graph,
@@ -510,7 +510,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_BEGIN, slot->begin_ns);
     frame_add(&frame, &body, sizeof body);
-    frame_tell(&frame);
+    frame_write(&frame);
     pthread_mutex_unlock(&tracer_lock);
     slot->n_threads = n_threads;
     slot->n_expected = 0;
@@ -679,7 +679,7 @@ static void graph_ends(struct slot *slot, int status, uint64_t n_records)
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_END, monotonic_ns());
     frame_add(&frame, &body, sizeof body);
-    frame_tell(&frame);
+    frame_write(&frame);
     pthread_mutex_unlock(&tracer_lock);
     slot->is_taken = 0;
 }

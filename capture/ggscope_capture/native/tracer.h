@@ -208,7 +208,7 @@ void frame_begin(struct frame *frame, enum frame_type type, uint64_t time);
 void *frame_add(struct frame *frame, const void *data, size_t size);
 void frame_text(struct frame *frame, const char *text, size_t length);
 bool frame_finish(struct frame *frame); // its size is written; false: memory was short
-void frame_tell(struct frame *frame); // into the event lane
+void frame_write(struct frame *frame); // into the event lane
 void events_write(const uint8_t *bytes, size_t size); // a whole frame, likewise
 
 // ---- definitions.c: the file beside the ring -------------------------------------------
@@ -217,7 +217,7 @@ void events_write(const uint8_t *bytes, size_t size); // a whole frame, likewise
 enum lasts {
     ONCE,
     LIKE_BUILD,  // when a graph uses it again
-    FROM_TABLE,  // by lasting_tell
+    FROM_TABLE,  // by lasting_write
     WHOLE_BUILD, // when a graph uses it again; counted, since each generation needs it
     WITH_RING,
     WITH_PROCESS, // in the rings of its children, too
@@ -244,7 +244,7 @@ struct time_base {
 extern enum ring_clock clock_kind;
 void clock_begin(void);
 void clock_base(struct time_base *base, uint64_t not_before);
-void clock_tell(const struct time_base *base);
+void clock_write(const struct time_base *base);
 
 #define CPU_UNKNOWN 0xFFFu
 
@@ -340,7 +340,7 @@ uint64_t graph_signature(struct ggml_cgraph *graph, int n_nodes);
 // With the lock held. A build that the caller holds until it lets go of it, and that the
 // present generation of definitions has; NULL where memory is short.
 struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signature);
-void build_tell(struct build *build, struct ggml_cgraph *graph); // anew, where needed
+void build_write(struct build *build, struct ggml_cgraph *graph); // anew, where needed
 void build_drop(struct build *build); // NULL: nothing
 void builds_forget(void);
 void build_filter(struct build *build, const struct ring_control *control);
@@ -364,10 +364,10 @@ void buffer_gone(void *buffer);
 void buffer_used(void *buffer, int usage);
 uint32_t buffer_number(void *buffer);
 uint32_t backend_number(void *backend); // written when it is new; 0: not known
-void lasting_tell(void); // buffers, backends and mappings that there are now
+void lasting_write(void); // buffers, backends and mappings that there are now
 extern uint32_t n_buffers_freed; // so often a number of a buffer became another's
-void op_tell(int op);
-void type_tell(int type);
+void op_write(int op);
+void type_write(int type);
 void models_locate(void); // where the models' files lie in memory now
 
 struct weight_place {

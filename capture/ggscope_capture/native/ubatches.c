@@ -579,7 +579,7 @@ static uint32_t phase_of_rows(void)
                                     : PHASE_MIXED;
 }
 
-static void tell_rows(struct frame *frame)
+static void write_rows(struct frame *frame)
 {
     struct ubatch_rows body = {
         .n_rows = computed.n,
@@ -613,7 +613,7 @@ static void tell_rows(struct frame *frame)
             frame_add(frame, &number, sizeof number);
 }
 
-static void tell_ubatch(const struct build *build, bool has_tokens)
+static void write_ubatch(const struct build *build, bool has_tokens)
 {
     uint32_t n = computed.n, n_all = build->positions ? (uint32_t)build->positions->ne[0] : 0;
     struct event_ubatch body = {around.ubatch, has_tokens ? n : 0, n_all, around.phase,
@@ -625,8 +625,8 @@ static void tell_ubatch(const struct build *build, bool has_tokens)
         frame_add(&frame, &computed.rows[i].token, 4);
     if (n_all > 0)
         frame_add(&frame, build->positions->data, 4 * (size_t)n_all);
-    tell_rows(&frame);
-    frame_tell(&frame);
+    write_rows(&frame);
+    frame_write(&frame);
 }
 
 // With the lock held. A scheduler's computation is one ubatch, in however many graphs:
@@ -664,7 +664,7 @@ void ubatch_write(const struct build *build)
     around.has_positions = positions != NULL;
     around.ubatch_decode = around.decode;
     around.ubatch = is_same ? around.ubatch : next_ubatch++;
-    tell_ubatch(build, tokens != NULL || is_same);
+    write_ubatch(build, tokens != NULL || is_same);
 }
 
 // In a child of fork: what other threads fill is not computed there.

@@ -506,7 +506,7 @@ def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
     """Return the counts of a mapping, in accesses."""
     uses, fits = mapping.uses, mapping.fit.belongs
     is_mapped = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
-    cannot_tell = mapping.fit.is_open and not is_mapped.any()
+    is_undecided = mapping.fit.is_open and not is_mapped.any()
     rules = {
         rule.text: int(uses.count[is_mapped & (mapping.rule == rule)].sum())
         for rule in Rule
@@ -516,7 +516,7 @@ def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
         kind="registry" if side.role == "registry" else "map",
         part=side.name,
         n_found=int(uses.count[is_mapped].sum()),
-        n_all=0 if cannot_tell else int(uses.count.sum()),
+        n_all=0 if is_undecided else int(uses.count.sum()),
         rules={title: n for title, n in rules.items() if n},
         delta=mapping.fit.delta,
         n_agree=int(uses.count[mapping.agrees].sum()),
