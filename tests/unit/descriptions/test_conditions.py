@@ -211,4 +211,4 @@ def test_entries_of_bookmarks_that_are_left_out_are_counted(tmp_path: Path) -> N
     content["bookmarks"] += [5, {}]
     saved.place.write_text(json.dumps(content))
 
-    assert storage.find().problem.startswith("2 entries of")
+    assert storage.find().problem.startswith("2 invalid bookmarks of")
