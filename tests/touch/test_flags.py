@@ -68,7 +68,11 @@ def test_profile_is_saved_and_named_in_the_flag(
     assert target.read_bytes() == expected(document)
     pasted = shlex.split(QGuiApplication.clipboard().text())
     assert pasted == ["--moe-cache-profile", str(target)]
-    assert "choices" in newest_message(document)
+    view = document.workspace.views("flags")[0]
+    assert isinstance(view, FlagsView)
+    assert view.result is not None
+    assert view.result.profile is not None
+    assert f"{view.result.profile.hits} choices" in newest_message(document)
 
 
 @pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)

@@ -20,7 +20,7 @@ from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.flags import NAMES, FlagText, flag_texts, reason_text
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_counted
+from ggscope.model.units import format_count, format_counted
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
@@ -261,14 +261,17 @@ class FlagsView(View):
         profile = None if self.result is None else self.result.profile
         if profile is None or self._of is None:
             return
-        n = len(profile.expert)
+        n_prompt = int((profile.position < 0).sum())
+        what = format_counted(len(profile.expert) - n_prompt, "choice")
+        if n_prompt:
+            what += f" and {format_count(n_prompt)} of prompt tokens"
         self.file_requested.emit(
             OutputFile(
                 title="Save cache profile",
                 suffix=".experts.csv",
                 kind="Cache profile",
                 lines=profile.lines,
-                what=format_counted(n, "choice"),
+                what=what,
                 on_saved=partial(self._on_saved, self._of[0]),
             )
         )
