@@ -171,7 +171,7 @@ def _evidence_text(facts: Summary) -> str:
         return _requests_text(seen.requests, cause)
     name, share = seen.op
     if facts.frames is not None:
-        text = f"{format_share(share)} of the profile is in {name} itself"
+        text = f"{name} takes {format_share(share)} of the profile (self)"
         return f"{text}." if cause is Cause.OP else f"No frame stands out: {text}."
     text = f"{name} takes {format_share(share)} of the time of recorded ops"
     if facts.ops.all.quality == Quality.DERIVED.word:
