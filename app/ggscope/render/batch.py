@@ -212,7 +212,7 @@ class DisplayList:
     scale : device pixels per device-independent pixel (1, 1.5, 2 …).
     background : 0xAARRGGBB.
     batches : in drawing order.
-    still : what does not change from picture to picture, None = nothing that is known.
+    still : what does not change from picture to picture, in drawing order.
     spots : what can be pointed at, in figures.
     covered : what opaque batches cover as a whole: it needs no background.
     """
@@ -222,7 +222,7 @@ class DisplayList:
     scale: float = 1.0
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
-    still: StaticLayer | None = None
+    still: tuple[StaticLayer, ...] = ()
     spots: tuple[HitRegions, ...] = ()
     covered: Clip | None = None
 

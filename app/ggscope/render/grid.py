@@ -8,6 +8,7 @@ pictures can be put next to each other.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
+    StaticLayer,
     Text,
     TextBatch,
 )
@@ -495,13 +497,30 @@ def placed(
     parts: Sequence[tuple[DisplayList, float, float]],
 ) -> DisplayList:
     """Return one picture of several, each with the place of its upper left corner."""
-    batches = [
-        moved(batch, dx, dy) for picture, dx, dy in parts for batch in picture.batches
-    ]
+    batches: list[Batch] = []
+    still: list[StaticLayer] = []
+    for picture, dx, dy in parts:
+        # One without an area is the ground of a whole picture.
+        layers = [layer for layer in picture.still if layer.area is not None]
+        first, at = len(batches), 0
+        for layer in layers:
+            some = picture.batches[at : layer.first]
+            batches += (moved(batch, dx, dy) for batch in some)
+            batches += _moved_still(picture.batches[layer.first : layer.stop], dx, dy)
+            area = _clip(layer.area, dx, dy)
+            still.append(StaticLayer(first + layer.first, first + layer.stop, area))
+            at = layer.stop
+        batches += (moved(batch, dx, dy) for batch in picture.batches[at:])
     spots = [s.moved(dx, dy) for picture, dx, dy in parts for s in picture.spots]
     return DisplayList(
-        width, height, scale, background, tuple(batches), spots=tuple(spots)
+        width, height, scale, background, tuple(batches), tuple(still), tuple(spots)
     )
+
+
+@lru_cache(maxsize=8)
+def _moved_still(batches: tuple[Batch, ...], dx: float, dy: float) -> list[Batch]:
+    """Return the batches of a static layer elsewhere: of the same ones the same."""
+    return [moved(batch, dx, dy) for batch in batches]
 
 
 def _clip(clip: Clip | None, dx: float, dy: float) -> Clip | None:

@@ -34,6 +34,7 @@ from ggscope.render.batch import (
     LineBatch,
     Pattern,
     RectBatch,
+    StaticLayer,
     Text,
     TextBatch,
 )
@@ -87,13 +88,13 @@ def paint(
     them on device pixels.
     """
     painter.save()
-    layer = None if cache is None else picture.still
-    if layer is not None and layer.first == layer.stop:
-        layer = None  # an empty layer: no image brings the background
+    layers: list[StaticLayer] = []
     # An image that lies between pixels would not be the same to the pixel.
-    if not (painter.transform().isIdentity() and float(picture.scale).is_integer()):
-        layer = None
-    if layer is None or layer.area is not None:
+    if painter.transform().isIdentity() and float(picture.scale).is_integer():
+        # Of an empty layer no image brings the background.
+        layers = [layer for layer in picture.still if layer.first < layer.stop]
+    first_of = {} if cache is None else {layer.first: layer for layer in layers}
+    if all(layer.area is not None for layer in first_of.values()):
         for area in picture.bare():
             if area.width > 0 and area.height > 0:
                 rect = QRectF(area.x, area.y, area.width, area.height)
@@ -102,13 +103,16 @@ def paint(
     shapes: _Shapes | None = None
     if vector:
         shapes = _Shapes.BOXES if are_few_boxes(picture) else _Shapes.PICTURES
+    drawn_to = 0
     for number, batch in enumerate(picture.batches):
-        if layer is not None and layer.first <= number < layer.stop:
-            if cache is not None and number == layer.first:
-                area = layer.area or Clip(0, 0, picture.width, picture.height)
-                painter.setClipping(False)
-                origin = QPointF(area.x, area.y)
-                painter.drawImage(origin, cache.image(picture, layer, area))
+        if number < drawn_to:
+            continue
+        if cache is not None and (layer := first_of.get(number)) is not None:
+            area = layer.area or Clip(0, 0, picture.width, picture.height)
+            painter.setClipping(False)
+            image = cache.image(picture, layer, area)
+            painter.drawImage(QPointF(area.x, area.y), image)
+            drawn_to = layer.stop
             continue
         if isinstance(batch, TextBatch):
             if texts:

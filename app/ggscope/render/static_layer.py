@@ -1,4 +1,4 @@
-"""Cache of the part of a picture that does not change between frames."""
+"""Cache of the parts of a picture that do not change between frames."""
 
 from dataclasses import replace
 
@@ -10,30 +10,33 @@ from ggscope.render.text_metrics import font
 
 
 class StaticLayerCache:
-    """Caches the image of the static layer of the last picture."""
+    """Caches the images of the static layers of the last picture."""
 
     def __init__(self) -> None:
-        self._key: tuple[object, ...] = ()
-        self._image = QImage()
+        self._images: dict[int, tuple[tuple[object, ...], QImage]] = {}
 
     def image(self, picture: DisplayList, layer: StaticLayer, area: Clip) -> QImage:
-        """Return an image of the batches of `layer`, which lie in `area`."""
+        """Return an image of the batches of a layer, which lie in `area`."""
+        number = picture.still.index(layer)
         batches = picture.batches[layer.first : layer.stop]
         scale, background = picture.scale, picture.background
         # Batches are equal where they are the same objects.
         key = (area, scale, background, font(Face.WORDS, 12.0), *batches)
-        if key != self._key:
-            self._key = key
-            self._image = QImage(
-                round(area.width * scale),
-                round(area.height * scale),
-                QImage.Format.Format_RGB32,
-            )
-            self._image.setDevicePixelRatio(scale)
-            painter = QPainter(self._image)
-            try:
-                painter.translate(-area.x, -area.y)
-                paint(replace(picture, batches=batches, still=None), painter)
-            finally:
-                painter.end()
-        return self._image
+        cached = self._images.get(number)
+        if cached is not None and cached[0] == key:
+            return cached[1]
+        image = QImage(
+            round(area.width * scale),
+            round(area.height * scale),
+            QImage.Format.Format_RGB32,
+        )
+        image.setDevicePixelRatio(scale)
+        painter = QPainter(image)
+        try:
+            painter.translate(-area.x, -area.y)
+            part = replace(picture, batches=batches, still=(), covered=None)
+            paint(part, painter)
+        finally:
+            painter.end()
+        self._images[number] = key, image
+        return image

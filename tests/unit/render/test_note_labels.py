@@ -153,6 +153,6 @@ def test_each_range_has_a_strip_of_its_color_in_the_row_of_its_label() -> None:
         assert strips[:, :2].tolist() == [pytest.approx([x0, x1])]
     # What is drawn of lanes has moved down with them, headers too.
     plain = compose_timeline(replace(scene, bookmarks=notes[:1]))
-    assert plain.still is not None
-    assert picture.still is not None
-    assert picture.still.area.y - plain.still.area.y == 26
+    assert plain.still
+    assert picture.still
+    assert picture.still[0].area.y - plain.still[0].area.y == 26

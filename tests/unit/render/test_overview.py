@@ -139,7 +139,7 @@ def test_another_range_makes_only_the_frame_anew() -> None:
     moved = compose_overview(replace(scene, visible=TimeRange(0, 1_000)))
     lower = compose_overview(replace(scene, height=40))
 
-    assert first.still == moved.still == StaticLayer(0, len(first.batches) - 1)
+    assert first.still == moved.still == (StaticLayer(0, len(first.batches) - 1),)
     assert len(first.batches) > 1
     for old, new in zip(first.batches, moved.batches[:-1], strict=False):
         assert old is new

@@ -18,6 +18,11 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
 )
+from ggscope.render.compare.timelines import (
+    TimelineSide,
+    TimelinesScene,
+    compose_timelines,
+)
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.painter import color_of, paint
 from ggscope.render.static_layer import StaticLayerCache
@@ -194,10 +199,37 @@ def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> 
     composed = [compose_timeline(scene) for scene in scenes]
     assert_same_on_kept(composed)
     a, b = composed[:2]
-    assert a.still is not None
-    assert a.still.first == b.still.first
-    parts = slice(a.still.first, a.still.stop)
+    assert a.still
+    assert a.still[0].first == b.still[0].first
+    parts = slice(a.still[0].first, a.still[0].stop)
     assert all(x is y for x, y in zip(a.batches[parts], b.batches[parts], strict=True))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0])
+def test_two_timelines_on_their_headers_are_the_same_to_the_pixel(scale: float) -> None:
+    runs = [builders.random_trace(seed, 300, lanes=5, layers=2) for seed in (1, 2)]
+    sides = []
+    for trace in runs:
+        lanes = make_scene(trace)
+        sides.append(TimelineSide(lanes.index, lanes.layout, "run"))
+    visible = runs[0].extent
+    first = TimelinesScene(
+        sides[0], sides[1], visible, 0, 700, 500, theme("dark"), scale
+    )
+    moved = replace(first, visible=visible.shifted(visible.duration // 7))
+    scenes = [
+        first, moved, replace(moved, b=replace(sides[1], scroll_y=20)),
+        replace(moved, theme=theme("light")), replace(moved, height=400), first,
+    ]  # fmt: skip
+    composed = [compose_timelines(scene) for scene in scenes]
+
+    assert_same_on_kept(composed)
+
+    a, b = composed[:2]
+    assert len(a.still) == len(b.still) == 2
+    for old, new in zip(a.still, b.still, strict=True):
+        parts = a.batches[old.first : old.stop], b.batches[new.first : new.stop]
+        assert all(x is y for x, y in zip(*parts, strict=True))
 
 
 def assert_same_on_kept(composed: list[DisplayList]) -> None:
@@ -218,7 +250,7 @@ def assert_same_on_kept(composed: list[DisplayList]) -> None:
             paint(picture, painter, cache=part)
             painter.end()
             images.append(image)
-        assert picture.still is not None
+        assert picture.still
         assert images[0] == images[1]
 
 

@@ -681,7 +681,8 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),
     ]
-    still, top = None, geometry.lanes_y
+    still: tuple[StaticLayer, ...] = ()
+    top = geometry.lanes_y
     # Print makes each batch anew, and figures have no ground.
     if (
         heads
@@ -690,7 +691,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         and geometry.bottom > top
     ):
         area = Clip(0, top, geometry.time.x0, geometry.bottom - top)
-        still = StaticLayer(len(under), len(under) + len(heads), area)
+        still = (StaticLayer(len(under), len(under) + len(heads), area),)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
     spots = (fixed.spots(), body.spots()) if scene.is_figure else ()

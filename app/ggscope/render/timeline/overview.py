@@ -99,7 +99,7 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
         scene.scale,
         scene.theme.pane,
         batches,
-        StaticLayer(0, len(still)),
+        (StaticLayer(0, len(still)),),
     )
 
 
