@@ -21,18 +21,17 @@ class LogLine(logging.Formatter):
     ) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
         self._has_time, self._has_thread = has_time, has_thread
-        self._prefix = one_line(prefix)
+        self._prefix = prefix
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's
         """Return the line of a record."""
-        record.message = one_line(record.message)
         parts = [f"{self._prefix}:"] if self._prefix else []
         if self._has_time:
             time = datetime.fromtimestamp(record.created)
             parts.insert(0, time.isoformat(" ", "milliseconds"))
         if self._has_thread:
             parts.append(f"[{_native_id(record)}]")
-        return " ".join([*parts, super().formatMessage(record)])
+        return one_line(" ".join([*parts, super().formatMessage(record)]))
 
 
 def _native_id(record: logging.LogRecord) -> int | None:

@@ -77,13 +77,11 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
     began = time.monotonic()
     trace = _read(path, arguments, takes_sidecar=takes_sidecar)
     logger.info(
-        "%s: read by %s in %.3f s: %d records, %d spans, %d warnings",
+        "%s: read by %s in %.3f s: %r",
         path,
         trace.info.reader_id,
         time.monotonic() - began,
-        trace.info.n_records,
-        len(trace.spans),
-        len(trace.warnings),
+        trace,
     )
     return trace
 
@@ -91,11 +89,12 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
 def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     options = reader_options(arguments)
     admit = None if arguments.force else MemoryGuard(path, options)
+    is_session = arguments.beside or arguments.shift or os.path.isdir(path)
+    is_session = is_session or (takes_sidecar and _has_sidecar(path))
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
         update = progress.update if progress.is_shown else None
         context = ReadContext(progress=update, options=options)
-        is_session = arguments.beside or arguments.shift or os.path.isdir(path)
-        if is_session or (takes_sidecar and _has_sidecar(path)):
+        if is_session:
             return _session(path, arguments, context, admit)
         trace = open_trace(
             path, reader_id=arguments.reader, context=context, admit=admit
