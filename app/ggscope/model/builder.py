@@ -97,8 +97,7 @@ class TraceBuilder:
         self._markers: list[Markers] = []
         self._counters: list[CounterSeries] = []
         self._graphs: list[Graph] = []
-        self._tokens = GrowingTable(BatchTokens)
-        self._sequences = GrowingTable(TokenSequences)
+        self._ubatches: _Ubatches | None = None
         self._warnings: dict[str, ReadWarning] = {}
         self._generation = 0
         self._open = Spans.blank()
@@ -243,16 +242,14 @@ class TraceBuilder:
 
     def add_tokens(self, tokens: BatchTokens, counts: Array, sequences: Array) -> None:
         """Add tokens of a ubatch, each of `counts` of the `sequences`."""
-        first = len(self._tokens)
-        self._tokens.append(tokens)
-        rows = np.repeat(np.arange(first, first + len(tokens)), counts)
-        if len(rows):
-            self._sequences.append(TokenSequences(rows.astype(np.int64), sequences))
+        if self._ubatches is None:
+            self._ubatches = _Ubatches()
+        self._ubatches.append(tokens, counts, sequences)
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens of ubatches so far."""
-        return len(self._tokens)
+        return 0 if self._ubatches is None else len(self._ubatches.tokens)
 
     def add_graph(self, graph: Graph) -> None:
         """Add a computation graph."""
@@ -337,6 +334,10 @@ class TraceBuilder:
         extent : of the whole file where that is known to be more than the spans
             so far; widened to hold everything that is there.
         """
+        batch_tokens, sequences = BatchTokens.blank(), TokenSequences.blank()
+        if self._ubatches is not None:
+            batch_tokens = self._ubatches.tokens.table()
+            sequences = self._ubatches.sequences.table()
         if self._grown is None:
             spans, markers, accesses = self._stacked()
             whole = _extent(spans, markers, accesses, self._counters)
@@ -376,8 +377,8 @@ class TraceBuilder:
             backend_ops=self.backend_ops,
             storage=self.storage,
             open_spans=self._open,
-            batch_tokens=self._tokens.table(),
-            token_sequences=self._sequences.table(),
+            batch_tokens=batch_tokens,
+            token_sequences=sequences,
         )
         trace.freeze()
         return trace
@@ -393,6 +394,22 @@ class TraceBuilder:
             pattern = np.append(accesses.pattern, np.full(missing, -1, np.int32))
             accesses = replace(accesses, pattern=pattern)
         return spans, markers, accesses
+
+
+class _Ubatches:
+    """The tokens of the ubatches of a recording, which few traces have."""
+
+    def __init__(self) -> None:
+        self.tokens = GrowingTable(BatchTokens)
+        self.sequences = GrowingTable(TokenSequences)
+
+    def append(self, tokens: BatchTokens, counts: Array, sequences: Array) -> None:
+        """Add tokens, each of `counts` of the `sequences`."""
+        first = len(self.tokens)
+        self.tokens.append(tokens)
+        rows = np.repeat(np.arange(first, first + len(tokens)), counts)
+        if len(rows):
+            self.sequences.append(TokenSequences(rows.astype(np.int64), sequences))
 
 
 class _Grown:
