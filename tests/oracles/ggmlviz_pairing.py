@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, narrow
-from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.common.interval_pairing import match
 from ggscope.readers.ggmlviz.columns import Events, encode
 from ggscope.readers.ggmlviz.layouts import EventType
@@ -18,35 +18,35 @@ from ggscope.readers.ggmlviz.pairing import (
 
 
 def pair_ops(
-    events: Events, graphs: Graphs, trace_end: int, context: ReadContext
+    events: Events, graphs: Graphs, trace_end: int, chunked: ChunkedOps
 ) -> tuple[Pairs, I64, I64, npt.NDArray[np.uint8]]:
     """Return the pairs, and start, end and flags of each; release the pointers."""
-    pairs = _pairs(events, graphs, context)
+    pairs = _pairs(events, graphs, chunked)
     events.release("pointer")
-    return pairs, *_finished(events, graphs, pairs, trace_end, context)
+    return pairs, *_finished(events, graphs, pairs, trace_end, chunked)
 
 
-def _pairs(events: Events, graphs: Graphs, context: ReadContext) -> Pairs:
+def _pairs(events: Events, graphs: Graphs, chunked: ChunkedOps) -> Pairs:
     """Pair ops per thread, innermost open graph and tensor."""
-    rows = events.rows_of(EventType.GRAPH_BEGIN, EventType.OP_END, context)
+    rows = events.rows_of(EventType.GRAPH_BEGIN, EventType.OP_END, chunked)
     kind, thread = events.kind[rows], events.thread_of[events.place[rows]]
     is_op = kind >= EventType.OP_BEGIN
     graph = np.cumsum(~is_op) - 1
-    context.check_cancelled()
+    chunked.check()
     owner = _owners(is_op, graph, thread, graphs)
     owner[~is_op] = graph[~is_op]
-    context.check_cancelled()
+    chunked.check()
     ops = np.flatnonzero(is_op)
     place = np.where(owner[ops] >= 0, owner[ops], len(graphs) + thread[ops])
     pointer, distinct, _ = encode(events.pointer[rows[ops]])
     is_begin = kind[ops] == EventType.OP_BEGIN
     partner, _ = match(place.astype(np.int64) * len(distinct) + pointer, is_begin)
-    context.check_cancelled()
+    chunked.check()
     ends = np.full(len(rows), -1, np.int64)
     ends[ops] = np.append(rows[ops], -1)[partner]
     begins = np.flatnonzero((kind & 1) == 0)
     n_ops, seen = _tallied(owner[ops], is_begin, len(graphs))
-    small = np.int32 if len(events) < 1 << 31 else np.int64
+    small = np.int32 if events.n < 1 << 31 else np.int64
     return Pairs(
         begin=rows[begins].astype(small), owner=owner[begins].astype(np.int32),
         partner=ends[begins].astype(small),
@@ -92,7 +92,7 @@ def _tallied(
 
 
 def _finished(
-    events: Events, graphs: Graphs, pairs: Pairs, trace_end: int, context: ReadContext
+    events: Events, graphs: Graphs, pairs: Pairs, trace_end: int, chunked: ChunkedOps
 ) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
     """Return start, end and flags of each pair."""
     time = events.time
@@ -104,7 +104,7 @@ def _finished(
     has_end = np.where(is_graph, np.append(graphs.partner, -1)[owner], partner) >= 0
     flags = np.where(has_end, np.uint8(0), np.uint8(IntervalFlag.UNFINISHED))
     flags[is_graph] |= np.uint8(IntervalFlag.GRAPH)
-    context.check_cancelled()
+    chunked.check()
     is_shared = (pairs.n_ops >= 2) & (pairs.seen == HAS_END)
     ops = np.flatnonzero(~is_graph & (owner >= 0) & np.append(is_shared, False)[owner])
     # The slices of a graph go by the begins of its ops, with and without an end.

@@ -17,7 +17,7 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array, StringTable, distinct, narrow
 from ggscope.native.declared import Intake
 from ggscope.native.library import library
-from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.ggmlviz.layouts import MAX_TIME_NS, EventLayout, EventType
 from ggscope.readers.ggmlviz.walk import Found, Stop, Walk
 from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, SAMPLED_SHARE
@@ -448,20 +448,12 @@ class Events:
 
     n: int
 
-    def __len__(self) -> int:
-        return self.n
-
     def release(self, *names: str) -> None:
         """Give back the memory of columns; they are empty from now on."""
         for name in names:
             setattr(self, name, getattr(self, name)[:0].copy())
 
-    @property
-    def n_threads(self) -> int:
-        """Number of distinct threads."""
-        return len(self.thread_ids)
-
-    def rows_of(self, first: int, last: int, context: ReadContext) -> I64:
+    def rows_of(self, first: int, last: int, chunked: ChunkedOps) -> I64:
         """Return the rows of events of types `first` to `last`, in time order."""
         kind, order = self.kind, self.order
 
@@ -469,14 +461,14 @@ class Events:
             some = kind[block] if order is None else kind[order[block]]
             return (some >= first) & (some <= last)
 
-        at = context.chunked.find(len(self), is_requested)
+        at = chunked.find(self.n, is_requested)
         return at if order is None else order[at]
 
 
 def gather(
     collector: EventCollector,
     strings: StringTable,
-    context: ReadContext,
+    chunked: ChunkedOps,
     *,
     n: int | None = None,
     first_record: int = 0,
@@ -485,13 +477,13 @@ def gather(
     columns = collector.columns
     n = columns.n if n is None else min(n, columns.n)
     time, bad_times = _sound_times(columns.time[:n])
-    place, places = _used(columns.place[:n], context)
-    label, labels = _used(columns.label[:n], context)
-    backward = _backward(time, context)
+    place, places = _used(columns.place[:n], chunked)
+    label, labels = _used(columns.label[:n], chunked)
+    backward = _backward(time, chunked)
     first = (
-        _earliest_times(place, len(places), time, context)
+        _earliest_times(place, len(places), time, chunked)
         if len(backward)
-        else _first_times(place, len(places), time, context)
+        else _first_times(place, len(places), time, chunked)
     )
     thread_of, thread_ids = _by_first_time(collector.places.threads[places], first)
     backend_of, backends = _by_first_time(collector.places.backends[places], first)
@@ -513,13 +505,13 @@ def gather(
         sizes=columns.sizes[: columns.n_sizes],
         bad_times=bad_times,
         backward=backward,
-        bad_labels=_rows_with(label, broken, context),
+        bad_labels=_rows_with(label, broken, chunked),
         n=n,
     )
 
 
 def _first_times(
-    place: npt.NDArray[np.int32], n_places: int, time: I64, context: ReadContext
+    place: npt.NDArray[np.int32], n_places: int, time: I64, chunked: ChunkedOps
 ) -> I64:
     """Return the time of the first event of each place, int64[n_places].
 
@@ -529,7 +521,7 @@ def _first_times(
     """
     first = np.zeros(n_places, np.int64)
     n = 0
-    for block in context.chunked.slices(len(place)):
+    for block in chunked.slices(len(place)):
         part = place[block]
         top = int(part.max(initial=-1)) + 1
         if top > n:
@@ -541,11 +533,11 @@ def _first_times(
 
 
 def _earliest_times(
-    place: npt.NDArray[np.int32], n_places: int, time: I64, context: ReadContext
+    place: npt.NDArray[np.int32], n_places: int, time: I64, chunked: ChunkedOps
 ) -> I64:
     """Return the earliest time of each place, int64[n_places]."""
     first = np.full(n_places, np.iinfo(np.int64).max, np.int64)
-    for block in context.chunked.slices(len(place)):
+    for block in chunked.slices(len(place)):
         np.minimum.at(first, place[block], time[block])
     return first
 
@@ -566,7 +558,7 @@ def _by_first_time(values: Array, first: I64) -> tuple[npt.NDArray[np.int32], Ar
 
 
 def _used(
-    codes: npt.NDArray[np.int32], context: ReadContext
+    codes: npt.NDArray[np.int32], chunked: ChunkedOps
 ) -> tuple[npt.NDArray[np.int32], I64]:
     """Return codes that count up in the order of appearance, and what they stand for.
 
@@ -575,7 +567,7 @@ def _used(
     """
     highest = -1
     in_order = True
-    for block in context.chunked.slices(len(codes)):
+    for block in chunked.slices(len(codes)):
         part = codes[block]
         top = int(part.max(initial=-1))
         if top > highest:
@@ -621,9 +613,9 @@ def _sound_times(stamp: _U64) -> tuple[I64, I64]:
     return time, bad
 
 
-def _backward(time: I64, context: ReadContext) -> I64:
+def _backward(time: I64, chunked: ChunkedOps) -> I64:
     """Return the rows that are earlier than the one in front of them."""
-    return 1 + context.chunked.find(
+    return 1 + chunked.find(
         len(time) - 1, lambda b: time[b.start + 1 : b.stop + 1] < time[b]
     )
 
@@ -655,9 +647,9 @@ def _taken(values: list[_T], rows: I64) -> list[_T]:
 
 
 def _rows_with(
-    label: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_], context: ReadContext
+    label: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_], chunked: ChunkedOps
 ) -> I64:
     """Return the rows whose label is marked."""
     if not marked.any():
         return np.empty(0, np.int64)
-    return context.chunked.find(len(label), lambda block: marked[label[block]])
+    return chunked.find(len(label), lambda block: marked[label[block]])

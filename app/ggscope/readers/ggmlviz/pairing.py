@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, CounterShape, narrow
+from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.native.declared import Pairing
 from ggscope.native.library import library
-from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.common.interval_pairing import match, neighbours
 from ggscope.readers.ggmlviz.columns import (
     Events,
@@ -72,14 +72,14 @@ class Graphs:
         return self.rows[~self.is_begin & (self.partner < 0)]
 
 
-def pair_graphs(events: Events, trace_end: int, context: ReadContext) -> Graphs:
+def pair_graphs(events: Events, trace_end: int, chunked: ChunkedOps) -> Graphs:
     """Return the graph events, paired and nested."""
-    rows = events.rows_of(EventType.GRAPH_BEGIN, EventType.GRAPH_END, context)
+    rows = events.rows_of(EventType.GRAPH_BEGIN, EventType.GRAPH_END, chunked)
     thread = events.thread_of[events.place[rows]]
-    by_thread = np.argsort(narrow(thread), kind="stable")
+    by_thread = np.argsort(thread, kind="stable")
     is_begin = events.kind[rows] == EventType.GRAPH_BEGIN
     pairs = _nested(
-        thread[by_thread], events.pointer[rows[by_thread]], is_begin[by_thread], context
+        thread[by_thread], events.pointer[rows[by_thread]], is_begin[by_thread], chunked
     )
     # Back to the order of time.
     place = np.append(by_thread, -1)
@@ -96,20 +96,19 @@ def pair_graphs(events: Events, trace_end: int, context: ReadContext) -> Graphs:
 
 
 def _nested(
-    thread: Array, pointer: Array, is_begin: _Bools, context: ReadContext
+    thread: Array, pointer: Array, is_begin: _Bools, chunked: ChunkedOps
 ) -> tuple[I64, I64, I64]:
     """Return partner, closer and innermost of events by thread, then time."""
     codes, distinct, _ = encode(pointer)
     partner, _ = match(thread.astype(np.int64) * len(distinct) + codes, is_begin)
-    context.check_cancelled()
     bracket, level = match(thread, is_begin)
-    context.check_cancelled()
+    chunked.check()
     innermost = _open_after(is_begin, bracket, level)
     closer = partner.copy()
     crossing = np.isin(thread, thread[partner != bracket])
     if crossing.any():
         slow = np.flatnonzero(crossing)
-        _nest_slow(slow, thread, is_begin, closer, innermost, context)
+        _nest_slow(slow, thread, is_begin, closer, innermost, chunked)
     return partner, closer, innermost
 
 
@@ -135,7 +134,7 @@ def _nest_slow(
     is_begin: _Bools,
     closer: I64,
     innermost: I64,
-    context: ReadContext,
+    chunked: ChunkedOps,
 ) -> None:
     """Set `closer` and `innermost` of threads whose graphs cross or lack an end.
 
@@ -149,7 +148,7 @@ def _nest_slow(
     current = -1
     for n_done, i in enumerate(rows.tolist()):
         if n_done % _CHECK_EVERY == 0:
-            context.check_cancelled()
+            chunked.check()
         if thread[i] != current:
             current = int(thread[i])
             stack.clear()
@@ -212,13 +211,13 @@ _FEWEST_KEYS = 1 << 13
 
 
 def pair_ops(
-    events: Events, graphs: Graphs, trace_end: int, context: ReadContext
+    events: Events, graphs: Graphs, trace_end: int, chunked: ChunkedOps
 ) -> tuple[Pairs, I64, I64, npt.NDArray[np.uint8]]:
     """Return the pairs, and start, end and flags of each; release the pointers.
 
     Ops pair per thread, innermost open graph and tensor.
     """
-    n_begins, n_ends = _counts(events, context)
+    n_begins, n_ends = _counts(events, chunked)
     pairs = Pairs(
         begin=np.empty(n_begins, np.int32),
         owner=np.empty(n_begins, np.int32),
@@ -228,18 +227,18 @@ def pair_ops(
         seen=np.zeros(len(graphs), np.uint8),
     )
     pairing = _CompiledPairing(events, graphs, pairs)
-    pairing.pair(context)
+    pairing.pair(chunked)
     pairing.release_pointers()
     events.release("pointer")
-    times = pairing.finish(trace_end, context)
+    times = pairing.finish(trace_end, chunked)
     pairs.strays.resize(pairing.n_strays, refcheck=False)
     return pairs, *times
 
 
-def _counts(events: Events, context: ReadContext) -> tuple[int, int]:
+def _counts(events: Events, chunked: ChunkedOps) -> tuple[int, int]:
     """Return how many begins of anything, and ends of ops, there are."""
     n_begins = n_ends = 0
-    for block in context.chunked.slices(len(events)):
+    for block in chunked.slices(events.n):
         kind = events.kind[block]
         n_begins += int(np.count_nonzero((kind & ~np.uint8(EventType.OP_BEGIN)) == 0))
         n_ends += int(np.count_nonzero(kind == EventType.OP_END))
@@ -259,7 +258,7 @@ class _CompiledPairing:
             secret=new_secret(),
             innermost=graphs.innermost, last=graphs.closer, graph_end=graphs.end,
             has_end=graphs.partner >= 0, n_ops=pairs.n_ops, seen=pairs.seen,
-            current=np.full(events.n_threads, -1, np.int64),
+            current=np.full(len(events.thread_ids), -1, np.int64),
             begin=pairs.begin, owner=pairs.owner, partner=pairs.partner,
             link=np.empty(len(pairs.begin), np.int32), strays=pairs.strays,
             mask=len(slots) - 1, slots=slots,
@@ -270,9 +269,9 @@ class _CompiledPairing:
         """Ends of ops without begin."""
         return int(self._struct.n_strays)
 
-    def pair(self, context: ReadContext) -> None:
+    def pair(self, chunked: ChunkedOps) -> None:
         """Pair all events."""
-        for block in context.chunked.slices(len(self._events)):
+        for block in chunked.slices(self._events.n):
             at = block.start
             while at < block.stop:
                 at = library().ggscope_ggmlviz_pair(self._struct, at, block.stop)
@@ -284,14 +283,14 @@ class _CompiledPairing:
         self._struct.pointer = None
 
     def finish(
-        self, trace_end: int, context: ReadContext
+        self, trace_end: int, chunked: ChunkedOps
     ) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
         """Return start, end and flags of the pairs."""
         n = len(self._pairs.begin)
         start, end = np.empty(n, np.int64), np.empty(n, np.int64)
         flags = np.empty(n, np.uint8)
         slot: Array = np.zeros(len(self._graphs), np.int32)
-        for block in context.chunked.slices(n):
+        for block in chunked.slices(n):
             library().ggscope_ggmlviz_finish(
                 self._struct, self._graphs.start, trace_end, slot,
                 block.start, block.stop, start, end, flags,
@@ -328,20 +327,10 @@ class Intervals:
     stray_ends: Array
     open_from: int | None = None
 
-    def has(self, flag: IntervalFlag) -> npt.NDArray[np.bool_]:
-        """Return which intervals have a flag."""
-        is_inside: npt.NDArray[np.bool_] = (self.flags & np.uint8(flag)) != 0
-        return is_inside
-
-    def arrange(self, order: Array, context: ReadContext) -> None:
+    def arrange(self, order: Array, chunked: ChunkedOps) -> None:
         """Bring the rows into another order, with memory for one more column."""
         for name in ("begin", "start", "end", "flags"):
-            setattr(self, name, context.chunked.take(getattr(self, name), order))
-
-    @property
-    def n_graphs(self) -> int:
-        """Number of graphs."""
-        return int(np.count_nonzero(self.has(IntervalFlag.GRAPH)))
+            setattr(self, name, chunked.take(getattr(self, name), order))
 
     def with_strays(self, rows: Array) -> "Intervals":
         """Return the same intervals with other stray ends."""
@@ -355,7 +344,7 @@ class Intervals:
         )  # fmt: skip
 
 
-def pair_events(events: Events, trace_end: int, context: ReadContext) -> Intervals:
+def pair_events(events: Events, trace_end: int, chunked: ChunkedOps) -> Intervals:
     """Return the intervals; what has no end lasts as long as the graph around it.
 
     Releases the pointers of the events, which nothing else needs.
@@ -364,8 +353,8 @@ def pair_events(events: Events, trace_end: int, context: ReadContext) -> Interva
     ----------
     trace_end : ns; the end of what no graph with an end surrounds.
     """
-    graphs = pair_graphs(events, trace_end, context)
-    pairs, start, end, flags = pair_ops(events, graphs, trace_end, context)
+    graphs = pair_graphs(events, trace_end, chunked)
+    pairs, start, end, flags = pair_ops(events, graphs, trace_end, chunked)
     strays = np.concatenate([graphs.strays(), pairs.strays])
     is_open = graphs.is_begin & (graphs.closer < 0) & ((pairs.seen & IS_MIXED) == 0)
     opened = graphs.start[is_open]
@@ -461,12 +450,12 @@ def follow(time: I64, pointer: Array, sizes: Array, is_alloc: Array) -> Allocati
 
 
 def add_memory(
-    builder: TraceBuilder, events: Events, origin: int, context: ReadContext
+    builder: TraceBuilder, events: Events, origin: int, chunked: ChunkedOps
 ) -> dict[str, object]:
     """Add counters and buffers of allocations; return figures for the summary."""
     summary: dict[str, object] = {}
     memory: dict[str, object] = {}
-    rows = context.chunked.find(len(events), lambda b: is_memory(events.kind[b]))
+    rows = chunked.find(events.n, lambda b: is_memory(events.kind[b]))
     by_time = np.argsort(events.time[rows], kind="stable")
     rows, sizes = rows[by_time], events.sizes[: len(rows)][by_time]
     kind = events.kind[rows]

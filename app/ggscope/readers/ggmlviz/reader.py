@@ -31,6 +31,7 @@ from ggscope.model.trace import (
 )
 from ggscope.model.units import Clock, TimeRange
 from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.common.file_facts import note_change
 from ggscope.readers.ggmlviz import (
     AUTO,
@@ -241,9 +242,14 @@ def _note_zeros(builder: TraceBuilder, at: int, rest: int, *, holds_data: bool) 
 
 
 def note_damage(
-    builder: TraceBuilder, events: Events, records: GgmlvizRecords, context: ReadContext
+    builder: TraceBuilder, events: Events, records: GgmlvizRecords, n_of_kind: I64
 ) -> None:
-    """Warn about events that were read but are not sound."""
+    """Warn about events that were read but are not sound.
+
+    Parameters
+    ----------
+    n_of_kind : int64[256], number of events of each type.
+    """
     for severity, code, rows, message in (
         (Severity.DATA_LOSS, "bad_timestamp", events.bad_times,
          "events with an invalid timestamp were placed next to their neighbours."),
@@ -255,7 +261,6 @@ def note_damage(
         if len(rows):
             at = records.offset(events.first_record + int(rows[0]))
             builder.warn(severity, code, message, at, len(rows))
-    n_of_kind = context.chunked.counts(events.kind, 256)
     for kind in np.flatnonzero(n_of_kind[N_TYPES:]) + N_TYPES:
         first = int(np.argmax(events.kind == kind))
         builder.warn(
@@ -271,13 +276,13 @@ def note_pairing(
     builder: TraceBuilder, events: Events, intervals: Intervals, records: GgmlvizRecords
 ) -> None:
     """Warn about intervals that were not simply measured."""
-    begin = intervals.begin
+    begin, flags = intervals.begin, intervals.flags
     for severity, code, rows, message in (
-        (Severity.NOTICE, "unfinished", begin[intervals.has(IntervalFlag.UNFINISHED)],
+        (Severity.NOTICE, "unfinished", begin[(flags & IntervalFlag.UNFINISHED) != 0],
          "graphs or ops have no end event; drawn to the end of the enclosing span."),
         (Severity.NOTICE, "unmatched_end", intervals.stray_ends,
          "end events without a begin; shown as markers."),
-        (Severity.INFO, "estimated_ops", begin[intervals.has(IntervalFlag.ESTIMATED)],
+        (Severity.INFO, "estimated_ops", begin[(flags & IntervalFlag.ESTIMATED) != 0],
          "ops were not timed (all begins of a graph precede all ends); each "
          "gets an equal share of its graph's time."),
     ):  # fmt: skip
@@ -287,7 +292,7 @@ def note_pairing(
 
 
 def note_ops(
-    builder: TraceBuilder, events: Events, table: OpTable, context: ReadContext
+    builder: TraceBuilder, events: Events, table: OpTable, chunked: ChunkedOps
 ) -> None:
     """Warn where op names may be wrong or missing."""
     if table.margin is not None and table.margin < ggml.UNCERTAIN_MARGIN:
@@ -298,7 +303,7 @@ def note_ops(
             "may be wrong.",
             remedy="Select the table with reader option ops.",
         )
-    beyond, n_ops = _beyond(events, len(table.names), context)
+    beyond, n_ops = _beyond(events, len(table.names), chunked)
     if len(beyond):
         listed = ", ".join(str(code) for code in beyond[:8])
         builder.warn(
@@ -309,11 +314,11 @@ def note_ops(
         )
 
 
-def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, int]:
+def _beyond(events: Events, n_known: int, chunked: ChunkedOps) -> tuple[Array, int]:
     """Return the op numbers from `n_known` on, and how many ops have one."""
     numbers: I64 = np.empty(0, np.int64)
     n_ops = 0
-    for block in context.chunked.slices(len(events)):
+    for block in chunked.slices(events.n):
         number = events.number[block]
         is_beyond = (number >= n_known) & (number <= MAX_OP)
         is_beyond &= events.kind[block] == EventType.OP_BEGIN
@@ -448,7 +453,7 @@ def known_part(events: Events, intervals: Intervals) -> tuple[Intervals, int]:
     if intervals.open_from is not None:
         until = min(until, intervals.open_from)
     part = intervals.take(np.flatnonzero(time[intervals.begin] < until))
-    is_open = part.has(IntervalFlag.UNFINISHED)
+    is_open = (part.flags & IntervalFlag.UNFINISHED) != 0
     part.end[is_open] = np.minimum(part.end[is_open], until)
     ends = part.stray_ends
     return part.with_strays(ends[time[ends] < until]), until
@@ -496,6 +501,7 @@ class Reading:
         collector: EventCollector | None = None,
     ) -> None:
         self._source, self._context = source, context
+        self._chunked = ChunkedOps(context.check_cancelled)
         self._options, self._version = options, version
         requested, layout = options.events, options.layout
         n_rows = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MAX_ROWS_AT_FIRST)
@@ -544,19 +550,19 @@ class Reading:
 
     def _finished(self, builder: TraceBuilder) -> Trace:
         """Return the trace of all events."""
-        context, size = self._context, self._source.size
+        context, chunked, size = self._context, self._chunked, self._source.size
         records = self._records()
         events = self._all_events(builder)
-        note_damage(builder, events, records, context)
-        n, n_of_kind = len(events), context.chunked.counts(events.kind, 256)
+        n, n_of_kind = events.n, chunked.counts(events.kind, 256)
+        note_damage(builder, events, records, n_of_kind)
         is_sure = renumber(builder, events, n_of_kind, self._options.numbering)
-        n_of_kind = context.chunked.counts(events.kind, 256)
+        n_of_kind = chunked.counts(events.kind, 256)
         summary: dict[str, object] = {
             "events": {
                 type_name(kind, is_sure=is_sure): int(n_of_kind[kind])
                 for kind in np.flatnonzero(n_of_kind).tolist()
             },
-            "threads": events.n_threads,
+            "threads": len(events.thread_ids),
         }
         stated = self._stated(events, int(n_of_kind[EventType.OP_BEGIN]))
         builder.ops = self._ops(builder, events)
@@ -564,24 +570,26 @@ class Reading:
         if n:
             origin, end = int(events.time.min()), int(events.time.max())
             builder.clock = Clock.of_stamps(origin)
-            summary.update(add_memory(builder, events, origin, context))
-            intervals = pair_events(events, end, context)
+            summary.update(add_memory(builder, events, origin, chunked))
+            intervals = pair_events(events, end, chunked)
             context.progress(size * 3 // 4, size)
-            summary["graphs"] = intervals.n_graphs
+            n_graphs = np.count_nonzero(intervals.flags & IntervalFlag.GRAPH)
+            summary["graphs"] = int(n_graphs)
             note_pairing(builder, events, intervals, records)
             add_intervals(
-                builder, events, intervals, origin, context, is_numbering_sure=is_sure
+                builder, events, intervals, origin, chunked, is_numbering_sure=is_sure
             )
         builder.records = records
         note_change(
             builder, self._source.change(), f"{n:,} events", self._scan.position
         )
-        context.progress(size, size)
+        info = self._info(builder.ops, n, summary)
         if builder.has_loss:
             stated = tuple(map(without_verdict, stated))
         builder.warn_stated(stated)
-        info = self._info(builder.ops, n, summary)
-        return builder.snapshot(replace(info, stated=stated))
+        trace = builder.snapshot(replace(info, stated=stated))
+        context.progress(size, size)
+        return trace
 
     def _stated(self, events: Events, n_ops: int) -> tuple[DeclaredMetric, ...]:
         """Return how many nodes graphs say they have, beside the ops that began.
@@ -590,7 +598,7 @@ class Reading:
         Where each thread logs every op, the begins of one thread are compared.
         """
         requested, n_nodes, n_graphs = self._options.events, 0, 0
-        for block in self._context.chunked.slices(len(events)):
+        for block in self._chunked.slices(events.n):
             is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))
@@ -611,36 +619,35 @@ class Reading:
 
     def _most_of_a_thread(self, events: Events) -> int:
         """Return how many ops began on the thread that logged most of them."""
-        per_thread = np.zeros(max(events.n_threads, 1), np.int64)
-        for block in self._context.chunked.slices(len(events)):
+        per_thread = np.zeros(max(len(events.thread_ids), 1), np.int64)
+        for block in self._chunked.slices(events.n):
             place = events.place[block][events.kind[block] == EventType.OP_BEGIN]
             counts = np.bincount(events.thread_of[place], minlength=len(per_thread))
             per_thread += counts
         return int(per_thread.max())
 
     def _all_events(self, builder: TraceBuilder) -> Events:
-        """Return the events, and release the collector."""
+        """Return the events, and let go of the collector."""
         assert self._collector is not None
         events = gather(
             self._collector,
             builder.strings,
-            self._context,
+            self._chunked,
             first_record=self._options.events.first,
         )
         self._collector = None
-        self._scan.close()
         return events
 
     def _publish(self, collector: EventCollector, n: int) -> None:
         """Publish a snapshot of the first `n` events, without those that may change."""
-        context, requested = self._context, self._options.events
+        chunked, requested = self._chunked, self._options.events
         builder = TraceBuilder()
         events = gather(
-            collector, builder.strings, context, n=n, first_record=requested.first
+            collector, builder.strings, chunked, n=n, first_record=requested.first
         )
         origin, end = int(events.time.min()), int(events.time.max())
         builder.clock = Clock.of_stamps(origin)
-        intervals = pair_events(events, end, context)
+        intervals = pair_events(events, end, chunked)
         part, until = known_part(events, intervals)
         if until <= max(origin, self._shown_until):
             return
@@ -650,27 +657,27 @@ class Reading:
         if requested.stop is None:
             extent = last_time(self._source, self._walk, events, origin)
         builder.records = self._records()
-        add_intervals(builder, events, part, origin, context)
+        add_intervals(builder, events, part, origin, chunked)
         trace = builder.snapshot(
             self._info(builder.ops, n, {}),
             PENDING,
             read_until=until - origin,
             extent=extent,
         )
-        context.publish(trace)
+        self._context.publish(trace)
 
     def _ops(self, builder: TraceBuilder, events: Events) -> OpTable | None:
         """Return the op table, after warnings about it; None where there are no ops."""
         table_id = self._options.ops
         try:
-            table = choose_ops(builder, events, table_id, self._context)
+            table = choose_ops(builder, events, table_id, self._chunked)
         except KeyError:
             raise ReadError(
                 f"unknown op table {table_id!r}.",
                 hint=ggml.ERAS_HINT,
             ) from None
         if table is not None:
-            note_ops(builder, events, table, self._context)
+            note_ops(builder, events, table, self._chunked)
         return table
 
     def _note_reading(self, builder: TraceBuilder, n: int) -> None:

@@ -24,7 +24,7 @@ from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, narrow
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
-from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.common.interval_pairing import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION
 from ggscope.readers.ggmlviz.columns import Events, encode, is_memory
@@ -65,7 +65,7 @@ def add_lanes(
     events: Events,
     begins: Array,
     instants: I64,
-    context: ReadContext,
+    chunked: ChunkedOps,
 ) -> tuple[Array, Array]:
     """Add a lane for each backend and thread; return those of begins and instants.
 
@@ -74,21 +74,21 @@ def add_lanes(
     begins, instants : rows of events, in the order of time. Instants without a
         backend go to the first lane of their thread.
     """
-    begin_place = context.chunked.take(events.place, begins)
+    begin_place = chunked.take(events.place, begins)
     place = events.place[instants]
     nowhere = events.kind[instants] >= EventType.BARRIER_WAIT
     if nowhere.any():
         thread = events.thread_of[place]
-        home = np.full(events.n_threads, -1, np.int32)
+        home = np.full(len(events.thread_ids), -1, np.int32)
         home[thread] = place
         # Written backwards, so that the first span of each thread stays.
         home[events.thread_of[begin_place][::-1]] = begin_place[::-1]
         place[nowhere] = home[thread[nowhere]]
     n_places = len(events.thread_of)
-    n_uses = context.chunked.counts(begin_place, n_places)
+    n_uses = chunked.counts(begin_place, n_places)
     n_uses += np.bincount(place, minlength=n_places)
     lane_of = _name_lanes(builder, events, np.flatnonzero(n_uses))
-    for block in context.chunked.slices(len(begins)):
+    for block in chunked.slices(len(begins)):
         begin_place[block] = lane_of[begin_place[block]]
     return narrow(begin_place), lane_of[place]
 
@@ -150,7 +150,7 @@ def add_intervals(
     events: Events,
     intervals: Intervals,
     origin: int,
-    context: ReadContext,
+    chunked: ChunkedOps,
     *,
     is_numbering_sure: bool = False,
 ) -> None:
@@ -161,26 +161,25 @@ def add_intervals(
     Columns of events and intervals are released on the way: the two largest tables
     lie side by side here.
     """
-    instants = _instants(events, intervals.stray_ends, context)
-    lane, marker_lane = add_lanes(builder, events, intervals.begin, instants, context)
-    if is_numbering_sure:
+    instants = _instants(events, intervals.stray_ends, chunked)
+    lane, marker_lane = add_lanes(builder, events, intervals.begin, instants, chunked)
+    if is_numbering_sure and len(instants):
         is_bar = add_threads(builder, events, instants, marker_lane, origin)
         instants, marker_lane = instants[~is_bar], marker_lane[~is_bar]
     _add_markers(
         builder, events, instants, marker_lane, origin, is_sure=is_numbering_sure
     )
-    tables = _add_tensors(builder, events, context)
+    tables = _add_tensors(builder, events, chunked)
     events.release("kind", "place", "time")
     small = np.int32 if len(lane) < 1 << 31 else np.int64
     order = np.argsort(lane, kind="stable").astype(small)
-    context.check_cancelled()
-    lane = context.chunked.take(lane, order)
-    intervals.arrange(order, context)
+    lane = chunked.take(lane, order)
+    intervals.arrange(order, chunked)
     # The memory of the order is needed for what follows.
     del order
     intervals.start -= origin
     intervals.end -= origin
-    _add_spans(builder, events, intervals, lane, tables, context)
+    _add_spans(builder, events, intervals, lane, tables, chunked)
 
 
 def _add_spans(
@@ -189,7 +188,7 @@ def _add_spans(
     intervals: Intervals,
     lane: Array,
     tables: tuple[Array, Array],
-    context: ReadContext,
+    chunked: ChunkedOps,
 ) -> None:
     """Add a span for each interval, in their order.
 
@@ -199,21 +198,21 @@ def _add_spans(
     """
     tensor_of, layer_of = tables
     begin = intervals.begin
-    graphs = np.flatnonzero(intervals.has(IntervalFlag.GRAPH))
-    number = context.chunked.take(events.number, begin)
+    graphs = np.flatnonzero(intervals.flags & IntervalFlag.GRAPH)
+    number = chunked.take(events.number, begin)
     events.release("number")
-    label = context.chunked.take(events.label, begin)
+    label = chunked.take(events.label, begin)
     events.release("label")
     name_of, graph_names = _names(builder, events, label[graphs], number[graphs])
     builder.add_spans(
         start=intervals.start,
         end=intervals.end,
         lane=lane,
-        name=_with(context.chunked.take(name_of, label), graphs, graph_names),
+        name=_with(chunked.take(name_of, label), graphs, graph_names),
         op=_with(_ops(builder, number, graphs), graphs, -1),
-        flags=context.chunked.take(_FLAGS, intervals.flags),
-        tensor=_with(context.chunked.take(tensor_of, label), graphs, -1),
-        layer=_with(context.chunked.take(layer_of, label), graphs, -1),
+        flags=chunked.take(_FLAGS, intervals.flags),
+        tensor=_with(chunked.take(tensor_of, label), graphs, -1),
+        layer=_with(chunked.take(layer_of, label), graphs, -1),
         record=_records(begin, events.first_record),
     )
 
@@ -251,9 +250,9 @@ def _add_markers(
     )
 
 
-def _instants(events: Events, stray_ends: Array, context: ReadContext) -> I64:
+def _instants(events: Events, stray_ends: Array, chunked: ChunkedOps) -> I64:
     """Return the rows that become markers, in the order of time."""
-    others = events.rows_of(EventType.BARRIER_WAIT, 255, context)
+    others = events.rows_of(EventType.BARRIER_WAIT, 255, chunked)
     if not len(stray_ends):
         return others
     rows = np.sort(np.concatenate([others, stray_ends.astype(np.int64)]))
@@ -293,7 +292,7 @@ def _ops(builder: TraceBuilder, number: Array, graphs: I64) -> Array:
 
 
 def _add_tensors(
-    builder: TraceBuilder, events: Events, context: ReadContext
+    builder: TraceBuilder, events: Events, chunked: ChunkedOps
 ) -> tuple[Array, Array]:
     """Fill the tensors from the labels of ops and allocations.
 
@@ -304,7 +303,7 @@ def _add_tensors(
     """
     n = len(events.string_of)
     is_used = np.zeros(n, np.bool_)
-    for block in context.chunked.slices(len(events)):
+    for block in chunked.slices(events.n):
         kind = events.kind[block]
         is_about = (kind >= EventType.OP_BEGIN) & (kind <= EventType.TENSOR_FREE)
         is_used[events.label[block][is_about]] = True
@@ -322,9 +321,11 @@ def _add_tensors(
     sample[which] = np.arange(len(labels))
     for k, (s, i) in enumerate(zip(shapes, sample.tolist(), strict=True)):
         has_suffix[k] = s.end - s.begin != len(labels[i])
-    for i in np.flatnonzero(has_suffix[which]).tolist():
-        s = shapes[which[i]]
-        base[i] = strings.intern(labels[i][s.begin : s.end])
+    suffixed = np.flatnonzero(has_suffix[which])
+    places = [(i, shapes[which[i]]) for i in suffixed.tolist()]
+    base[suffixed] = strings.intern_many(
+        [labels[i][s.begin : s.end] for i, s in places]
+    )
     tensor[used], distinct, first = encode(base)
     layer[used] = _numbers(labels, which, [s.layer for s in shapes])
     builder.tensors = Tensors(
@@ -355,7 +356,7 @@ def _numbers(
 
 
 def choose_ops(
-    builder: TraceBuilder, events: Events, choice: str, context: ReadContext
+    builder: TraceBuilder, events: Events, choice: str, chunked: ChunkedOps
 ) -> OpTable | None:
     """Return the table that names the op numbers; None where there are no ops.
 
@@ -370,26 +371,27 @@ def choose_ops(
     """
     if choice != "auto":
         return replace(ggml.find_table(choice), source="override", margin=None)
-    rows = _some_ops(events, context)
+    rows = _some_ops(events, chunked)
     if not len(rows):
         return None
     pairs = events.number[rows].astype(np.int64) << 32
     pairs += events.string_of[events.label[rows]].astype(np.int64) + 1
     codes, distinct, _ = encode(pairs)
     counts = np.bincount(codes)[:_MAX_SAMPLES].tolist()
-    strings = builder.strings
+    numbers, ids = np.divmod(distinct[:_MAX_SAMPLES], 1 << 32)
+    labels = builder.strings.get_many((ids - 1).tolist())
     samples = [
-        ggml.OpSample(pair >> 32, strings[(pair & 0xFFFF_FFFF) - 1], (), None, n)
-        for pair, n in zip(distinct[:_MAX_SAMPLES].tolist(), counts, strict=True)
+        ggml.OpSample(number, label, (), None, n)
+        for number, label, n in zip(numbers.tolist(), labels, counts, strict=True)
     ]
     return infer_table(samples)
 
 
-def _some_ops(events: Events, context: ReadContext) -> Array:
+def _some_ops(events: Events, chunked: ChunkedOps) -> Array:
     """Return the rows of the first `MAX_OPS` begins of ops."""
     parts: list[Array] = [np.empty(0, np.int64)]
     n = 0
-    for block in context.chunked.slices(len(events)):
+    for block in chunked.slices(events.n):
         is_op = events.kind[block] == EventType.OP_BEGIN
         rows = np.flatnonzero(is_op & (events.number[block] <= MAX_OP))
         parts.append(rows[: MAX_OPS - n] + block.start)
@@ -587,9 +589,9 @@ def _add_waits(
     if not len(rows):
         return
     thread = events.thread_of[events.place]
-    in_time = np.arange(len(events)) if events.order is None else events.order
+    in_time = np.arange(events.n) if events.order is None else events.order
     _, behind = neighbours(thread[in_time])
-    follower = np.empty(len(events), np.int64)
+    follower = np.empty(events.n, np.int64)
     follower[in_time] = np.where(behind >= 0, in_time[behind], -1)
     follower = follower[rows]
     has_next = follower >= 0

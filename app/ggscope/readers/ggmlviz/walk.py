@@ -512,6 +512,7 @@ class StreamScan:
             if self.stop is not Stop.END and not self._go_on(taker, context):
                 break
             yield
+        self._taker = None  # nor what it holds: nothing can be read any more
 
     def anchors(self) -> Anchors:
         """Return the places that were kept."""
@@ -527,10 +528,6 @@ class StreamScan:
             np.append(offsets, self.position),
             self.count,
         )
-
-    def close(self) -> None:
-        """Let go of the taker and what it holds; nothing can be read any more."""
-        self._taker = None
 
     def holds_data_behind(self, context: ReadContext) -> bool:
         """Return whether any byte from the end of the stream on is not zero."""

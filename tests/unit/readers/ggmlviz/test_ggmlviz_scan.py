@@ -27,7 +27,9 @@ def find(data: bytes, layout: str = "c64", walker: int = 1 << 14) -> Found:
 
 def gathered(events: list[Event]) -> tuple[Events, StringTable]:
     strings = StringTable()
-    return gather(find(viz.packed(events)).collector, strings, ReadContext()), strings
+    return gather(
+        find(viz.packed(events)).collector, strings, ReadContext().chunked
+    ), strings
 
 
 def offsets(events: list[Event], layout: str = "c64") -> list[int]:

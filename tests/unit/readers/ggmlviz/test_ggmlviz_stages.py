@@ -297,7 +297,7 @@ def test_cancelled_anywhere_leaves_nothing_behind(tmp_path: Path, kind: str) -> 
     n_threads = threading.active_count()
     n_cancelled = 0
 
-    for n in range(0, 2000, 3):
+    for n in range(2000):
         context = ReadContext(cancel=LosesPatience(n), publish=lambda trace: None)
         try:
             read(path, context, kind, 2000)
