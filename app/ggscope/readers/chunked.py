@@ -124,12 +124,17 @@ class ChunkedOps:
     def __init__(self, check: Callable[[], None]) -> None:
         self.check = check
 
-    def slices(self, n: int, first: int = 0) -> Iterator[slice]:
-        """Yield slices that cover ``[first, n)``, with a check between two."""
-        for at in range(first, n, _CHUNK_ROWS):
+    def slices(
+        self, n: int, first: int = 0, *, size: int = _CHUNK_ROWS
+    ) -> Iterator[slice]:
+        """Yield slices that cover ``[first, n)``, with a check between two.
+
+        `size` is the number of rows of each; fewer where a row takes long.
+        """
+        for at in range(first, n, size):
             if at > first:
                 self.check()
-            yield slice(at, min(at + _CHUNK_ROWS, n))
+            yield slice(at, min(at + size, n))
 
     def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
         """Return the rows where ``marked(chunk)`` is true, ascending, int64[m]."""

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, distinct
+from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable
-from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
-from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.partial_reading import SAMPLED_SHARE
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
@@ -57,6 +55,8 @@ class TensorOptions:
     first, stop : numbers of the records wanted.
     n_file : number of records in the file, up to the last one with data.
     has_waits : whether its records hold waits, see ``waits``.
+    n_left_out : number of records outside the range.
+    has_end : whether the range reaches to the last record of the file.
     sample_every : one block of `SAMPLE_RECORDS` in so many has names; 0: none has.
     name_words : the words of the name that may begin a pass, as (first, stop).
     keeps_hashes : whether every record's name must be hashed, for want of its pattern.
@@ -68,6 +68,8 @@ class TensorOptions:
     stop: int = 0
     n_file: int = 0
     has_waits: bool = False
+    n_left_out: int = field(init=False, repr=False)
+    has_end: bool = field(init=False, repr=False)
     sample_every: int = field(init=False, repr=False)
     name_words: tuple[int, int] = field(init=False, repr=False)
     keeps_hashes: bool = field(init=False, repr=False)
@@ -77,28 +79,11 @@ class TensorOptions:
         width = self.layout.dst_width
         first = 8 if self.layout.source is None else 3
         columns = (first, first + width // 8) if width else (0, 0)
+        object.__setattr__(self, "n_left_out", self.n_file - (self.stop - self.first))
+        object.__setattr__(self, "has_end", self.stop >= self.n_file)
         object.__setattr__(self, "sample_every", every)
         object.__setattr__(self, "name_words", columns)
         object.__setattr__(self, "keeps_hashes", every != 1 and bool(width))
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of records outside the range."""
-        return self.n_file - (self.stop - self.first)
-
-    @property
-    def has_end(self) -> bool:
-        """Whether the range reaches to the last record of the file."""
-        return self.stop >= self.n_file
-
-    def summary(self) -> dict[str, object]:
-        """Return what was left out, for ``TraceInfo.summary``."""
-        left_out: dict[str, object] = {}
-        if self.n_left_out:
-            left_out["records_left_out"] = self.n_left_out
-        if self.names != "all":
-            left_out["names"] = self.names
-        return left_out
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -107,7 +92,7 @@ class TensorFile:
 
     Attributes
     ----------
-    given : reader options as they were given.
+    given : the options of this reader that were given, as they were.
     end : offset behind the last non-zero byte.
     """
 
@@ -313,10 +298,10 @@ def data_bounds(source: Source, context: ReadContext) -> tuple[int, int]:
     end = _last_data(source, context, extents)
     for start, stop in extents if end else ():
         for offset in range(start, stop, _PROBE_BYTES):
-            context.check_cancelled()
             block = source.array(offset, min(_PROBE_BYTES, stop - offset))
             if block.any():
                 return offset + int(np.argmax(block != 0)), end
+            context.check_cancelled()
     return 0, 0
 
 
@@ -324,12 +309,12 @@ def _last_data(source: Source, context: ReadContext, extents: Ranges) -> int:
     """Return the offset behind the last non-zero byte; 0 if there is none."""
     for start, stop in reversed(extents):
         while stop > start:
-            context.check_cancelled()
             offset = max(start, stop - _PROBE_BYTES)
             block = source.array(offset, stop - offset)
             if block.any():
                 return offset + len(block) - int(np.argmax(block[::-1] != 0))
             stop = offset
+            context.check_cancelled()
     return 0
 
 
@@ -372,7 +357,7 @@ def spread_records(ranges: Ranges, n: int) -> list[int]:
     total = count_records(ranges)
     if not total:
         return []
-    at = distinct(np.linspace(0, total - 1, n).astype(np.int64))
+    at = np.linspace(0, total - 1, min(n, total)).astype(np.int64)
     lengths = np.array([stop - first for first, stop in ranges], np.int64)
     before = np.cumsum(lengths) - lengths
     of_range = np.searchsorted(before, at, "right") - 1
@@ -398,54 +383,3 @@ def word_blocks(
             at += m
         if at < stop:
             return
-
-
-def lane_order(
-    chunked: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
-) -> tuple[I64, Array | None]:
-    """Return the first row of each lane, and positions by lane.
-
-    Parameters
-    ----------
-    ids : raw thread ids in lane order, all that occur.
-
-    Returns
-    -------
-    int64[n_lanes + 1], and int32[n]; None where that is the order already.
-    """
-    n, n_lanes = len(thread), len(ids)
-    if n_lanes <= 1:
-        return np.array([0, n][: n_lanes + 1], np.int64), None
-    counts = chunked.counts(thread, N_THREADS)[ids]
-    lane_first = np.concatenate([[0], np.cumsum(counts)])
-    order = np.empty(n, np.int32)
-    lane_of = np.zeros(N_THREADS, np.uint16)
-    lane_of[ids] = np.arange(n_lanes)
-    following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
-    for chunk in chunked.slices(n):
-        fits = library().ggscope_tensor_order(
-            thread, chunk.start, chunk.stop, lane_of, following, limit, order
-        )
-        assert fits, "a thread has more records than were counted"
-    return lane_first, order
-
-
-def extended(column: Array, n: int, *tails: Array) -> Array:
-    """Return the first `n` rows of `column` followed by `tails`, without a copy.
-
-    `column` must have room for them behind row `n`; else it is copied after all.
-    """
-    total = n + sum(map(len, tails))
-    if len(column) < total:
-        column = np.concatenate([column[:n], np.empty(total - n, column.dtype)])
-    at = n
-    for tail in tails:
-        column[at : at + len(tail)] = tail
-        at += len(tail)
-    return column[:total]
-
-
-def with_room(view: Array) -> Array:
-    """Return the whole memory of a view that begins where the memory does."""
-    base = view.base
-    return base if isinstance(base, np.ndarray) else view

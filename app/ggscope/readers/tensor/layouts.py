@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ggscope.errors import TruncatedError
 from ggscope.model.ggml.ops import marked_tables
-from ggscope.model.tables import Array, distinct
+from ggscope.model.tables import Array
 from ggscope.model.trace import OpTable, RecordView
 from ggscope.model.units import NOT_AVAILABLE, format_bytes
 from ggscope.readers.api import HEAD_BYTES
@@ -489,8 +489,9 @@ def _score(
     rows = block[: len(block) // size * size].reshape(-1, size)
     short_zeros = _short_zero_share(_zero(rows))
     if stop - first > near:
-        spread = np.linspace(first + near, stop - 1, _SAMPLE).astype(np.int64)
-        far = [fetch(int(row) * size, size) for row in distinct(spread)]
+        n_far = min(_SAMPLE, stop - first - near)
+        spread = np.linspace(first + near, stop - 1, n_far).astype(np.int64)
+        far = [fetch(row * size, size) for row in spread.tolist()]
         whole = [row for row in far if len(row) == size]
         rows = np.concatenate([rows, *(row[None] for row in whole)])
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])

@@ -447,13 +447,6 @@ class Patterns:
     buffers: Buffers
     claims: RawFileValues
 
-    @property
-    def n_without_place(self) -> int:
-        """Number of tensors of the model file whose place was not set, but left 0."""
-        what = self.columns
-        is_none = (what.space == Space.FILE) & (what.offset < 0)
-        return len(np.unique(what.tensor[is_none & self.claims.source_is_zero]))
-
 
 def decode_patterns(
     exemplars: Array, decoder: PatternDecoder, chunked: ChunkedOps
@@ -464,9 +457,8 @@ def decode_patterns(
     ----------
     exemplars : structured array of the decoder's layout.
     """
-    for at in range(0, len(exemplars), _DECODED_AT_ONCE):
-        chunked.check()
-        decoder.add(exemplars[at : at + _DECODED_AT_ONCE])
+    for chunk in chunked.slices(len(exemplars), size=_DECODED_AT_ONCE):
+        decoder.add(exemplars[chunk])
     columns, buffers = decoder.accesses()
     first = np.concatenate([[0], np.cumsum(decoder.patterns("count"))]).astype(np.int64)
     return Patterns(

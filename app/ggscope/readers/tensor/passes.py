@@ -13,14 +13,15 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
+from ggscope.model.tables import I64, Array, SpanFlag, distinct
+from ggscope.native.library import library
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.columns import (
+    N_THREADS,
     ROOM_SHARE,
     Headers,
     Tally,
     TensorFile,
-    lane_order,
 )
 
 _PAUSE_NS = 100_000_000
@@ -67,9 +68,6 @@ class Records:
     n_pauses: int = 0
     pause: int = 0
 
-    def __len__(self) -> int:
-        return len(self.start)
-
     def positions(self, rows: Array) -> Array:
         """Return where the given rows are in file order."""
         return rows if self.order is None else self.order[rows]
@@ -100,7 +98,7 @@ def arrange(
     may_consume : the columns time, thread and duration are not needed any more;
         their memory is used again.
     """
-    n = len(columns)
+    n = len(columns.time)
     lane_first, order = lane_order(chunked, columns.thread, threads)
     n_backwards = len(
         chunked.find(
@@ -138,6 +136,36 @@ def arrange(
     )
 
 
+def lane_order(
+    chunked: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
+) -> tuple[I64, Array | None]:
+    """Return the first row of each lane, and positions by lane.
+
+    Parameters
+    ----------
+    ids : raw thread ids in lane order, all that occur.
+
+    Returns
+    -------
+    int64[n_lanes + 1], and int32[n]; None where that is the order already.
+    """
+    n, n_lanes = len(thread), len(ids)
+    if n_lanes <= 1:
+        return np.array([0, n][: n_lanes + 1], np.int64), None
+    counts = chunked.counts(thread, N_THREADS)[ids]
+    lane_first = np.concatenate([[0], np.cumsum(counts)])
+    order = np.empty(n, np.int32)
+    lane_of = np.zeros(N_THREADS, np.uint16)
+    lane_of[ids] = np.arange(n_lanes)
+    following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
+    for chunk in chunked.slices(n):
+        fits = library().ggscope_tensor_order(
+            thread, chunk.start, chunk.stop, lane_of, following, limit, order
+        )
+        assert fits, "a thread has more records than were counted"
+    return lane_first, order
+
+
 def _starts(
     columns: Headers,
     order: Array | None,
@@ -146,19 +174,19 @@ def _starts(
     may_consume: bool,
 ) -> tuple[I64, I64 | None]:
     """Return the start of every row with room behind it, and memory for the ends."""
-    n = len(columns)
+    n = len(columns.time)
     base = columns.time.base if may_consume else None
     # The memory of the raw stamps, with the room that was left behind them.
     raw = base if isinstance(base, np.ndarray) and base.dtype == np.int64 else None
     if may_consume:
-        columns.thread = empty(np.uint16)
+        columns.thread = np.empty(0, np.uint16)
     if order is None and raw is not None:
         start, spare = raw, None
     else:
         start, spare = np.empty(n + room_for(n), np.int64), raw
         chunked.gather(columns.time, order, start)
     if may_consume:
-        columns.time = empty(np.int64)
+        columns.time = np.empty(0, np.int64)
     for chunk in chunked.slices(n):
         start[chunk] -= origin
     return start, spare
@@ -273,7 +301,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, chunked: ChunkedOps) -> 
     keys = keys[np.argsort(start[keys], kind="stable")]
     lane = np.searchsorted(lane_first, keys, "right") - 1
     times = start[keys]
-    if len(distinct(lane)) > 1:
+    if (lane != lane[:1]).any():
         if len(lane_first) - 1 > _MANY_LANES:
             rank = np.searchsorted(np.sort(start), times)
         else:
@@ -284,7 +312,9 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, chunked: ChunkedOps) -> 
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)
         times = times[begins]
-    return distinct(times)
+    is_new = np.append(True, times[1:] > times[:-1])[: len(times)]
+    boundaries: I64 = times[is_new]
+    return boundaries
 
 
 def _ends(
@@ -408,6 +438,7 @@ class Draft:
     spans : columns of all spans but for names; see `make_draft`.
     band_names : string ids of the spans of passes and phases, which come last.
     ended_at : number of the first record that the file no longer had; -1 none.
+    is_full : whether the recording stopped because its buffer was full.
     """
 
     file: TensorFile
@@ -419,6 +450,7 @@ class Draft:
     spans: dict[str, Array]
     band_names: Array
     ended_at: int = -1
+    is_full: bool = False
 
 
 def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
@@ -438,7 +470,7 @@ def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
     by_pass = np.lexsort((run_start, rows.run_pass))
     leader = first[by_pass[np.searchsorted(rows.run_pass[by_pass], np.arange(n))]]
     at = rows.positions(leader)
-    lengths = np.diff(np.append(first, len(rows)))
+    lengths = np.diff(np.append(first, len(rows.start)))
     count = np.bincount(rows.run_pass, lengths, n).astype(np.int64)
     return Bands(start, end, token[at], phase[at], count)
 

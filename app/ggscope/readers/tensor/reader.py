@@ -65,7 +65,6 @@ from ggscope.readers.tensor.trace import (
     assemble_nameless,
     assemble_part,
     find_ops,
-    is_full,
     make_draft,
     make_info,
     note_file_change,
@@ -326,21 +325,22 @@ class TensorAccessReader:
 
 
 def _read(source: Source, context: ReadContext) -> Trace:
-    given = context.options
-    requested = LAYOUTS.get(INFO.option_values(given)[LAYOUT_OPTION])
+    given, values = context.options, INFO.option_values(context.options)
+    given = {name: text for name, text in given.items() if name in values and text}
+    requested = LAYOUTS.get(values[LAYOUT_OPTION])
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, requested)
     layout = requested or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
     first, stop = requested_range(given, n_file)
-    names = INFO.option_values(given)[NAMES_OPTION]
-    options = TensorOptions(layout, names, first, stop, n_file)
     ranges = record_ranges(source, layout.size, begin, end)
-    ranges = cut_ranges(ranges, options.first, options.stop)
+    ranges = cut_ranges(ranges, first, stop)
     if layout is BUFFER_128:
         return _buffer_trace(source, ranges, end)
-    options = replace(options, has_waits=has_waits(source, layout, ranges))
+    waits = has_waits(source, layout, ranges)
+    names = values[NAMES_OPTION]
+    options = TensorOptions(layout, names, first, stop, n_file, has_waits=waits)
     ops = find_ops(source, layout, ranges, given.get(OPS_OPTION))
     file = TensorFile(source=source, given=given, options=options, end=end, ops=ops)
     return _Reading(file, ranges, context).run()
@@ -356,8 +356,6 @@ class _Reading:
         self._chunked = ChunkedOps(context.check_cancelled)
         self._generation = 0
         self._strings = StringTable()
-        size = file.options.layout.size
-        self._bytes = sum(stop - first for first, stop in ranges) * size
 
     def run(self) -> Trace:
         """Return the whole trace."""
@@ -374,7 +372,6 @@ class _Reading:
         ) as scan:
             self._scan(scan, early)
             draft, of_row, exemplars, joins = self._arranged(scan)
-        context.progress(self._bytes, self._bytes)
         if early is not None and early.scheduler.is_slow:
             self._publish(assemble_nameless(draft, self._strings, self._chunked))
         patterns = self._decoded(draft, exemplars)
@@ -383,7 +380,6 @@ class _Reading:
         trace = assemble(
             draft, self._strings, patterns, of_row, exemplars, self._chunked
         )
-        context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
 
     def _publish(self, trace: Trace) -> None:
@@ -394,7 +390,7 @@ class _Reading:
         size = self._file.options.layout.size
         while not scan.is_done:
             scan.step()
-            self._context.progress(scan.n_done * size, self._bytes)
+            self._context.progress(scan.n_done * size, scan.n_all * size)
             if early is not None:
                 early.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.options.first, scan.ended_at)
@@ -416,7 +412,9 @@ class _Reading:
         tables = [np.append(numbers, np.int32(-1)) for numbers in ids]
         pattern = np.full(n, -1, np.int8)
         if file.options.sample_every:
-            pattern = scan.spread(tables, narrowest(np.array([len(exemplars)])))
+            # Holds -1 to n - 1.
+            dtype = np.min_scalar_type(-max(len(exemplars), 1))
+            pattern = scan.spread(tables, dtype)
         threads, ended_at = scan.threads, scan.ended_at
         columns = scan.take_columns()
         columns.pattern = None
@@ -434,8 +432,9 @@ class _Reading:
             starts = op_starts(rows, columns.op, file.ops, chunked)
             of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
             rows = joined_rows(rows, starts)
-            of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
-            of_row[: len(rows)] = of_ops
+            n = len(of_ops)
+            of_row = np.empty(n + room_for(n), narrowest(of_ops))
+            of_row[:n] = of_ops
         draft = make_draft(
             file,
             tally,
@@ -448,11 +447,11 @@ class _Reading:
             may_consume=True,
         )
         draft = replace(draft, rows=replace(draft.rows, order=None))
-        return draft, of_row[: len(rows) + len(draft.band_names)], exemplars, joins
+        return draft, of_row[: n + len(draft.band_names)], exemplars, joins
 
     def _decoded(self, draft: Draft, exemplars: Words) -> Patterns:
         layout = self._file.options.layout
-        if is_full(self._file, draft.tally):
+        if draft.is_full:
             # In the table at the same place, with and without early snapshots.
             self._strings.intern(FULL_TEXT)
         claims_layers = _claims_layers(layout, draft.tally.has_layers)

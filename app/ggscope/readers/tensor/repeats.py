@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.ggml.rules import ARITY
-from ggscope.model.tables import I64, Array, distinct, ranked
+from ggscope.model.tables import I64, Array, ranked
 from ggscope.model.trace import OpTable, RawFileValues
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
@@ -54,7 +54,7 @@ def op_starts(rows: Records, op: Array, ops: OpTable, chunked: ChunkedOps) -> Bo
     ----------
     op : number of each record's op, in file order.
     """
-    n = len(rows)
+    n = len(rows.start)
     if rows.order is not None:
         of_row = np.empty(n, op.dtype)
         chunked.gather(op, rows.order, of_row)
@@ -102,7 +102,7 @@ def joined_rows(rows: Records, starts: Bools) -> Records:
     if starts.all():
         return rows
     first = np.flatnonzero(starts)
-    last = np.append(first[1:], len(rows)) - 1
+    last = np.append(first[1:], len(rows.start)) - 1
     m = len(first)
 
     def with_room(column: Array) -> Array:
@@ -286,7 +286,7 @@ def _shared(
         return None
     if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, chunked):
         return np.asarray(own_pattern >= 0, np.bool_)
-    at = distinct(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
+    at = np.linspace(0, n - 1, min(_SAMPLE, n)).astype(np.int64)
     sample = _near(start, pattern, own_start[at], own_pattern[at])
     known = int(np.count_nonzero(own_pattern[at] >= 0))
     if np.count_nonzero(sample) < _ENOUGH * max(known, 1):

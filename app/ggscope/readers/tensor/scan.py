@@ -540,7 +540,8 @@ class RecordScan:
         if not own or len(begins) < 2:
             return None
         ends = np.append(begins[1:], self.n_rows)
-        picks = distinct(np.linspace(0, len(begins) - 1, _SEGMENTS).astype(np.int64))
+        n_picks = min(_SEGMENTS, len(begins))
+        picks = np.linspace(0, len(begins) - 1, n_picks).astype(np.int64)
         seen: list[Array] = []
         for low, high in zip(begins[picks].tolist(), ends[picks].tolist(), strict=True):
             stop = min(high, low + _SEGMENT_ROWS)

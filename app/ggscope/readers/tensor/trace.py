@@ -26,9 +26,9 @@ from ggscope.model.tables import (
     Array,
     FlatAccesses,
     Phase,
+    Space,
     SpanFlag,
     StringTable,
-    distinct,
     narrow,
 )
 from ggscope.model.trace import (
@@ -40,9 +40,8 @@ from ggscope.model.trace import (
     TraceInfo,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.chunked import ChunkedOps
+from ggscope.readers.chunked import ChunkedOps, narrowest
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor import INFO
 from ggscope.readers.tensor.columns import (
     Headers,
     Ranges,
@@ -50,8 +49,6 @@ from ggscope.readers.tensor.columns import (
     TensorFile,
     TensorOptions,
     Words,
-    extended,
-    with_room,
 )
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
@@ -103,7 +100,7 @@ def make_draft(
     columns : as read; given up one by one where `may_consume`, but for ``pattern``.
     strings : takes the names of passes and phases.
     """
-    n, order = len(rows), rows.order
+    n, order = len(rows.start), rows.order
     phase = np.empty(n + room_for(n), np.uint8)
     chunked.gather(columns.phase, order, phase)
     passes = pass_bands(rows, columns.token, columns.phase)
@@ -139,6 +136,7 @@ def make_draft(
         passes=passes,
         phases=phases,
         spans=spans,
+        is_full=is_full(file, tally),
         band_names=_band_names(strings, passes, phases),
         ended_at=ended_at,
     )
@@ -171,8 +169,13 @@ def assemble_nameless(draft: Draft, strings: StringTable, chunked: ChunkedOps) -
     """Return the trace of all spans, whose names and accesses are still to come."""
     builder = _builder(draft, strings)
     _add_nameless(builder, draft)
-    add_problems(builder, draft, chunked)
+    add_problems(builder, draft, op_counts(draft, chunked))
     return builder.snapshot(_info(draft), NAMES_PENDING)
+
+
+def op_counts(draft: Draft, chunked: ChunkedOps) -> I64:
+    """Return how many records of each op there are, int64[256]."""
+    return chunked.counts(draft.spans["op"][: len(draft.rows.start)], 256)
 
 
 def assemble(
@@ -191,9 +194,10 @@ def assemble(
     exemplars : the first record of each pattern.
     """
     builder = _builder(draft, strings)
-    add_problems(builder, draft, chunked)
+    n_of_op = op_counts(draft, chunked)
+    add_problems(builder, draft, n_of_op)
     add_spans(builder, draft, patterns, of_row, chunked)
-    rows, source = of_row[: len(draft.rows)], draft.file.source
+    rows, source = of_row[: len(draft.rows.start)], draft.file.source
     layout = draft.file.options.layout
     if layout in HAS_SINGLE:
         add_single(builder, draft, exemplars, chunked)
@@ -204,7 +208,7 @@ def assemble(
         read = (
             lists_in_file(source, draft.spans["record"], chunked) if has_lists else None
         )
-        add_choices(builder, draft, patterns, rows, read, chunked)
+        add_choices(builder, draft, patterns, rows, read, n_of_op, chunked)
     return builder.snapshot(_info(draft))
 
 
@@ -221,7 +225,7 @@ def add_spans(
     ----------
     of_row : as in `assemble`.
     """
-    n = len(draft.rows)
+    n = len(draft.rows.start)
     none = np.full(len(draft.band_names), -1, np.int8)
     of_span = extended(of_row, n, none)
     of_row = of_span[:n]
@@ -240,12 +244,10 @@ def add_spans(
             flags[rows] |= np.uint8(SpanFlag.REPEATED)
         spans["flags"] = flags
         note_count(builder, "shared_ops", sum(map(len, repeated)))
-    largest = int(draft.band_names.max(initial=-1))
-    of_bands = narrow(np.array([largest])).dtype
-    dtype = np.promote_types(patterns.name.dtype, of_bands)
+    dtype = np.promote_types(patterns.name.dtype, narrowest(draft.band_names))
     name = _looked_up(patterns.name.astype(dtype), of_row, none, chunked)
     note_count(builder, "truncated_names", n_cut)
-    note_count(builder, "places_not_set", patterns.n_without_place)
+    note_count(builder, "places_not_set", _n_without_place(patterns))
     note_duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], chunked)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
@@ -255,9 +257,16 @@ def add_spans(
     builder.claims = patterns.claims
 
 
+def _n_without_place(patterns: Patterns) -> int:
+    """Return how many tensors of the model file have no place: it was left at 0."""
+    what = patterns.columns
+    is_none = (what.space == Space.FILE) & (what.offset < 0)
+    return len(np.unique(what.tensor[is_none & patterns.claims.source_is_zero]))
+
+
 def _time_columns(rows: Records, passes: Bands, phases: Bands) -> dict[str, Array]:
     """Return the columns start, end and flags of all spans."""
-    n = len(rows)
+    n = len(rows.start)
     n_bands = len(passes.start) + len(phases.start)
     derived = np.full(n_bands, SpanFlag.INFERRED_END, np.uint8)
     return {
@@ -267,9 +276,30 @@ def _time_columns(rows: Records, passes: Bands, phases: Bands) -> dict[str, Arra
     }
 
 
+def extended(column: Array, n: int, *tails: Array) -> Array:
+    """Return the first `n` rows of `column` followed by `tails`, without a copy.
+
+    `column` must have room for them behind row `n`; else it is copied after all.
+    """
+    total = n + sum(map(len, tails))
+    if len(column) < total:
+        column = np.concatenate([column[:n], np.empty(total - n, column.dtype)])
+    at = n
+    for tail in tails:
+        column[at : at + len(tail)] = tail
+        at += len(tail)
+    return column[:total]
+
+
+def with_room(view: Array) -> Array:
+    """Return the whole memory of a view that begins where the memory does."""
+    base = view.base
+    return base if isinstance(base, np.ndarray) else view
+
+
 def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     n_lanes = len(rows.lane_first) - 1
-    n, n_passes = len(rows), len(passes.start)
+    n, n_passes = len(rows.start), len(passes.start)
     dtype = narrow(np.array([FIRST_THREAD + n_lanes])).dtype
     lane = np.empty(n + n_passes + len(phases.start), dtype)
     for number in range(n_lanes):
@@ -284,16 +314,16 @@ def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
 def _wait_column(rows: Records, columns: Headers, chunked: ChunkedOps, n: int) -> Array:
     """Return the wait of each span; the `n` bands behind the records have none."""
     assert columns.wait is not None
-    wait = np.empty(len(rows) + n, np.uint32)
+    wait = np.empty(len(rows.start) + n, np.uint32)
     chunked.gather(columns.wait, rows.order, wait)
-    return extended(wait, len(rows), np.full(n, NO_WAIT, np.uint32))
+    return extended(wait, len(rows.start), np.full(n, NO_WAIT, np.uint32))
 
 
 def _record_column(
     rows: Records, columns: Headers, chunked: ChunkedOps, none: Array
 ) -> Array:
     """Return the record of each span; the memory of the order serves for it."""
-    n = len(rows)
+    n = len(rows.start)
     record = np.empty(n + len(none), columns.record_dtype)
     if columns.record is not None:
         chunked.gather(columns.record, rows.order, record)
@@ -351,8 +381,12 @@ def _builder(draft: Draft, strings: StringTable) -> TraceBuilder:
 
 def _info(draft: Draft) -> TraceInfo:
     tally, options = draft.tally, draft.file.options
-    known = {option.name for option in INFO.known_options}
     layout = options.layout
+    left_out: dict[str, object] = {}
+    if options.n_left_out:
+        left_out["records_left_out"] = options.n_left_out
+    if options.names != "all":
+        left_out["names"] = options.names
     return replace(
         make_info(
             draft.file.source,
@@ -361,21 +395,20 @@ def _info(draft: Draft) -> TraceInfo:
         ),
         n_records=tally.n_records,
         n_passes=draft.rows.n_passes,
-        options={k: v for k, v in draft.file.given.items() if k in known and v},
+        options=dict(draft.file.given),
         summary={
             "layout": layout.id,
             "extension_records": tally.n_extension,
             "empty_records": tally.n_empty,
             "expert_records": tally.n_expert,
-            **options.summary(),
+            **left_out,
         },
     )
 
 
 def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
-    n, n_all = len(draft.rows), len(draft.spans["start"])
-    largest = int(draft.band_names.max(initial=-1))
-    name = np.full(n_all, -1, narrow(np.array([largest])).dtype)
+    n, n_all = len(draft.rows.start), len(draft.spans["start"])
+    name = np.full(n_all, -1, narrowest(draft.band_names))
     name[n:] = draft.band_names
     builder.add_spans(name=name, **draft.spans)
     builder.accesses = Accesses(
@@ -460,7 +493,7 @@ def _sample(source: Source, layout: RecordLayout, ranges: Ranges) -> Array:
     far = [np.zeros(0, np.int64)]
     total = sum(stop - first for first, stop in ranges)
     left, before = _NEAR, 0
-    spread = distinct(np.linspace(0, max(total - 1, 0), _FAR).astype(np.int64))
+    spread = np.linspace(0, total - 1, min(_FAR, total)).astype(np.int64)
     for first, stop in ranges:
         near = min(left, stop - first)
         parts.append(source.array(first * size, near * size))
@@ -566,8 +599,13 @@ _COUNTED = {
 """What is said by how often it occurs."""
 
 
-def add_problems(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> None:
-    """Add everything about the file that needs no names."""
+def add_problems(builder: TraceBuilder, draft: Draft, n_of_op: I64) -> None:
+    """Add everything about the file that needs no names.
+
+    Parameters
+    ----------
+    n_of_op : int64[256], records of each op.
+    """
     file, rows, tally = draft.file, draft.rows, draft.tally
     layout, source = file.options.layout, file.source
     note_file_state(builder, source, layout, file.end)
@@ -578,13 +616,11 @@ def add_problems(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> No
     note_record_losses(builder, layout, tally)
     note_order_repairs(builder, rows)
     note_time_gaps(builder, rows)
-    note_op_doubts(
-        builder, file.ops, chunked.counts(draft.spans["op"][: len(rows)], 256)
-    )
+    note_op_doubts(builder, file.ops, n_of_op)
     if not file.options.has_end or draft.ended_at >= 0:
         return
     note_clean_end(builder, layout, tally, file.end, source.size)
-    if is_full(file, tally):
+    if draft.is_full:
         note_buffer_full(builder, rows)
 
 
@@ -781,7 +817,7 @@ def note_buffer_full(builder: TraceBuilder, rows: Records) -> None:
         remedy="Record fewer tokens, or use a larger trace file.",
     )
     lane = builder.add_lane("notes", LaneKind.MARKER, ("Tokens",))
-    last = int(rows.end.max()) if len(rows) else 0
+    last = int(rows.end.max()) if len(rows.start) else 0
     builder.add_markers(
         time=np.array([last], np.int64),
         lane=lane,
@@ -804,7 +840,7 @@ def note_duplicates(
         same &= (pattern[after] == pattern[chunk]) & (pattern[chunk] >= 0)
         return np.asarray(same & (token[after] == token[chunk]))
 
-    repeated = 1 + chunked.find(len(rows) - 1, repeats)
+    repeated = 1 + chunked.find(len(rows.start) - 1, repeats)
     # np.isin imports a tenth of numpy.
     count = (
         int(np.count_nonzero(~np.isin(repeated, rows.lane_first)))

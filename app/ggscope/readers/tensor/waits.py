@@ -10,7 +10,7 @@ each wait ends before the thread's next record begins, they are what they seem t
 import numpy as np
 
 from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH
-from ggscope.model.tables import Array, distinct
+from ggscope.model.tables import Array
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import Ranges, spread_records
 from ggscope.readers.tensor.layouts import (
@@ -51,8 +51,8 @@ def has_waits(source: Source, layout: RecordLayout, ranges: Ranges) -> bool:
 
 def _blocks(ranges: Ranges) -> list[int]:
     """Return the first records of blocks that lie apart from each other."""
-    numbers = np.array(spread_records(ranges, _N_BLOCKS), np.int64)
-    return [int(n) * _BLOCK_RECORDS for n in distinct(numbers // _BLOCK_RECORDS)]
+    blocks = {n // _BLOCK_RECORDS for n in spread_records(ranges, _N_BLOCKS)}
+    return [block * _BLOCK_RECORDS for block in sorted(blocks)]
 
 
 def _judged(source: Source, first: int) -> tuple[int, int]:

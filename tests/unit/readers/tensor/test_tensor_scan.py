@@ -21,11 +21,11 @@ from ggscope.readers.tensor.columns import (
     Tally,
     TensorOptions,
     Words,
-    extended,
-    lane_order,
 )
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
+from ggscope.readers.tensor.passes import lane_order
 from ggscope.readers.tensor.scan import RecordScan
+from ggscope.readers.tensor.trace import extended
 from support import rewrite
 from tensor_files import LAYOUTS, SIZES, Rec, encode, llama_trace, one_source_each
 

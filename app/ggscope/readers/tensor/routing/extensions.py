@@ -253,7 +253,7 @@ def _op_before(draft: Draft, choices: Array, start: I64) -> I64:
     of other contexts may lie between, and may begin at the same tick: of several the
     one of the same token counts.
     """
-    ops, n = draft.file.ops, len(draft.rows)
+    ops, n = draft.file.ops, len(draft.rows.start)
     choosing = [
         number
         for number in distinct(draft.spans["op"][:n]).tolist()

@@ -66,6 +66,7 @@ def add_choices(
     patterns: Patterns,
     of_row: Array,
     read: Reading | None,
+    n_of_op: I64,
     chunked: ChunkedOps,
 ) -> None:
     """Add the choices that records list, or that sizes imply, per pass and layer.
@@ -77,8 +78,9 @@ def add_choices(
     ----------
     of_row : pattern of each row, -1 none.
     read : None where no record lists experts.
+    n_of_op : int64[256], records of each op.
     """
-    n = len(draft.rows)
+    n = len(draft.rows.start)
     layers = patterns.layer
     groups = None
     if read is not None:
@@ -86,7 +88,7 @@ def add_choices(
         rows = chunked.find(n, lambda chunk: lists[of_row[chunk]])
         if len(rows):
             groups = grouped(rows, layers[of_row[rows]].astype(np.int64), draft)
-    choosing = _choosing_rows(draft, chunked)
+    choosing = _choosing_rows(draft, n_of_op, chunked)
     if groups is None and not len(choosing):
         return
     sizes = ExpertSizes(builder, draft, patterns, of_row, chunked)
@@ -110,13 +112,13 @@ def add_choices(
         builder.routing = replace(routing, n_experts=sizes.n_experts)
 
 
-def _choosing_rows(draft: Draft, chunked: ChunkedOps) -> I64:
+def _choosing_rows(draft: Draft, n_of_op: I64, chunked: ChunkedOps) -> I64:
     """Return the rows of ops that compute chosen experts of a stack."""
-    n, ops = len(draft.rows), draft.file.ops
+    n, ops = len(draft.rows.start), draft.file.ops
     if not draft.file.options.layout.has_ggml_ops:
         return np.zeros(0, np.int64)
     codes = [i for i, name in enumerate(ops.names[:256]) if name == _CHOOSING_OP]
-    if not codes:
+    if not n_of_op[codes].any():
         return np.zeros(0, np.int64)
     op = draft.spans["op"]
     return chunked.find(n, lambda chunk: op[chunk] == codes[0])
@@ -137,7 +139,7 @@ def _implied(
     listed : the choices of lists.
     """
     groups = grouped(rows, layer.astype(np.int64), draft)
-    place = np.full(len(draft.rows) if len(rows) else 1, -1, np.int16)
+    place = np.full(len(draft.rows.start) if len(rows) else 1, -1, np.int16)
     place[rows] = layer
     first = groups.first
     first = first[(sizes.n_used(first) == sizes.n_experts) & (place[first] >= 0)]

@@ -78,7 +78,7 @@ def _from_single(
 def _expert_fields(draft: Draft, chunked: ChunkedOps) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
     source, layout = draft.file.source, draft.file.options.layout
-    records, n = draft.spans["record"], len(draft.rows)
+    records, n = draft.spans["record"], len(draft.rows.start)
     expert = np.full(n, NO_EXPERT, np.uint8)
     rank = np.full(n, NO_EXPERT, np.uint8)
     score = np.zeros(n, np.uint16)

@@ -47,7 +47,7 @@ class ExpertSizes:
         self._topk = _largest(patterns, _starting(names, "ffn_moe_topk"))
         probs = _largest(patterns, _starting(names, "ffn_moe_probs"))
         tokens = _token_counts(builder, patterns, names)
-        n = len(draft.rows)
+        n = len(draft.rows.start)
         rows = chunked.find(n, lambda chunk: tokens[of_row[chunk]] > 0)
         self.n_tokens = np.zeros(draft.rows.n_passes, np.int64)
         np.maximum.at(self.n_tokens, pass_of(draft, rows), tokens[of_row[rows]])

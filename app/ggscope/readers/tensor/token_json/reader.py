@@ -78,6 +78,7 @@ from ggscope.readers.tensor.trace import (
     note_op_doubts,
     note_order_repairs,
     note_time_gaps,
+    op_counts,
 )
 
 READER_ID = "trace-json"
@@ -121,7 +122,7 @@ def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
     decoder = PatternDecoder(layout, strings, ops.table)
     decoded = decode_patterns(records, decoder, chunked)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
-    n = len(draft.rows)
+    n = len(draft.rows.start)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
     if joins is None:
         chunked.gather(of_entry, draft.rows.order, of_row)
@@ -131,10 +132,11 @@ def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
         of_row[:n] = of_op
     access = parser.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(draft, strings, access)
-    _note_all(builder, draft, ops, parser, chunked)
+    n_of_op = op_counts(draft, chunked)
+    _note_all(builder, draft, ops, parser, n_of_op)
     add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], chunked)
     lists = _lists(parser, draft) if parser.lists else None
-    add_choices(builder, draft, decoded, of_row[:n], lists, chunked)
+    add_choices(builder, draft, decoded, of_row[:n], lists, n_of_op, chunked)
     context.progress(source.size, source.size)
     stated = _stated(parser, of_entry, draft)
     builder.warn_stated(f for f in stated if f.name != _ENTRIES)
@@ -259,7 +261,7 @@ def _note_all(
     draft: Draft,
     ops: PrintedOps,
     parser: TokenParser,
-    chunked: ChunkedOps,
+    n_of_op: I64,
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
@@ -276,9 +278,7 @@ def _note_all(
     note_file_change(builder, draft.file.source, parser.n_entries)
     note_order_repairs(builder, rows)
     note_time_gaps(builder, rows)
-    note_op_doubts(
-        builder, ops.table, chunked.counts(draft.spans["op"][: len(rows)], 256)
-    )
+    note_op_doubts(builder, ops.table, n_of_op)
     note_ops(builder, ops)
     stated = parser.facts.get("total_entries")
     if isinstance(stated, int) and stated != parser.n_elements:
@@ -297,7 +297,7 @@ def _stated(
 
     The duration is without the last op, of which no end is recorded.
     """
-    start, facts = draft.spans["start"][: len(draft.rows)], parser.facts
+    start, facts = draft.spans["start"][: len(draft.rows.start)], parser.facts
     first = draft.rows.origin + int(start.min()) if len(start) else None
     last = draft.rows.origin + int(start.max(initial=0))
     patterns = parser.book.patterns
