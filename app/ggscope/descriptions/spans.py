@@ -30,7 +30,7 @@ from ggscope.model.tables import (
     schema_of,
 )
 from ggscope.model.tensors import BufferUsage
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     Clock,
@@ -184,13 +184,12 @@ def quality_text(trace: Trace, span: int) -> str:
     if quality is Quality.DERIVED:
         if flags & SpanFlag.INFERRED_END:
             # Tokens and phases end with what belongs to them, not where a record comes.
-            lane = trace.spans.lane[span]
-            if trace.lanes.is_stacks[lane]:
+            kind = _lane_kind(trace, span)
+            if kind == LaneKind.STACKS:
                 return "derived: made of samples"
-            is_thread = trace.lanes.is_thread[lane]
             return (
                 "derived: until the next record of this thread"
-                if is_thread
+                if kind == LaneKind.THREAD
                 else "derived: end not recorded"
             )
         return "derived: start not recorded"
@@ -202,8 +201,14 @@ def color_key(trace: Trace, span: int) -> str:
     op = trace.op_name(int(trace.spans.op[span]))
     if op:
         return f"op:{op}"
-    lanes, lane = trace.lanes, int(trace.spans.lane[span])
-    return f"engine:{lanes.names[lane]}" if lanes.is_engine[lane] else ""
+    if _lane_kind(trace, span) != LaneKind.ENGINE:
+        return ""
+    return f"engine:{trace.lanes.names[trace.spans.lane[span]]}"
+
+
+def _lane_kind(trace: Trace, span: int) -> int:
+    """Return the `LaneKind` of the lane of a span."""
+    return int(trace.lanes.kinds[trace.spans.lane[span]])
 
 
 def phase_word(trace: Trace, phase: int) -> str:
@@ -252,7 +257,7 @@ def destination_of(trace: Trace, span: int) -> Fact | None:
     """
     if trace.spans.category is not None:
         return None
-    if int(trace.spans.op[span]) < 0 or trace.lanes.is_stacks[trace.spans.lane[span]]:
+    if int(trace.spans.op[span]) < 0 or _lane_kind(trace, span) == LaneKind.STACKS:
         return None
     name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
     size, tensor = -1, trace.spans.tensor
@@ -457,8 +462,9 @@ def column_text(trace: Trace, name: str, span: int) -> str:
 
 def _launch_facts(trace: Trace, span: int) -> list[Fact]:
     """Return which call launched what runs on a device; the op has a column."""
-    is_engine = trace.lanes.is_engine[int(trace.spans.lane[span])]
-    if trace.spans.category is None or not is_engine or not len(trace.flows):
+    if trace.spans.category is None or not len(trace.flows):
+        return []
+    if _lane_kind(trace, span) != LaneKind.ENGINE:
         return []
     from ggscope.analysis.summary.devices import launching_call
 

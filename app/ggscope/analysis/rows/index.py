@@ -137,6 +137,10 @@ class TraceIndex:
     from any thread. Two threads that ask for the same thing at once compute it
     once: the second one waits.
 
+    Attributes
+    ----------
+    trace : the trace.
+
     Parameters
     ----------
     before : the index of an earlier snapshot of the same file: what was computed
@@ -152,7 +156,7 @@ class TraceIndex:
         *,
         is_appended: bool = False,
     ) -> None:
-        self._trace = trace
+        self.trace = trace
         self._growth: Growth | None = None
         if is_appended:
             self._growth = (before and before._growth) or Growth()
@@ -170,12 +174,7 @@ class TraceIndex:
             at = -1 if lanes is None else lanes.position(key)
             return lanes is not None and at >= 0 and bool(lanes.lane_id[at] >= 0)
 
-        return self._cache.valid_part(validity_check(self._trace, trace, is_plain))
-
-    @property
-    def trace(self) -> Trace:
-        """The trace."""
-        return self._trace
+        return self._cache.valid_part(validity_check(self.trace, trace, is_plain))
 
     @property
     def grows(self) -> bool:
@@ -216,8 +215,8 @@ class TraceIndex:
 
         For all at once, without making rows; ids ascend.
         """
-        spans, depth = self._trace.spans, self._depths()
-        chosen = np.zeros(max(len(self._trace.lanes), 1), np.bool_)
+        spans, depth = self.trace.spans, self._depths()
+        chosen = np.zeros(max(len(self.trace.lanes), 1), np.bool_)
         chosen[lane_ids] = True
         outermost = np.full(len(chosen), _NO_DEPTH, np.int32)
         is_op = spans.op >= 0
@@ -298,7 +297,7 @@ class TraceIndex:
 
         None where the trace does not grow.
         """
-        return self._grown(lambda g: g.listed_order(self._trace, lanes))
+        return self._grown(lambda g: g.listed_order(self.trace, lanes))
 
     def grown_over(self, lanes: npt.NDArray[np.bool_], tick: int) -> list[int] | None:
         """Return the spans of marked lanes that begin before `tick` and end behind it.
@@ -312,7 +311,7 @@ class TraceIndex:
             rows = None
             if known is not None:
                 rows = self._grown(
-                    partial(Growth.rows, trace=self._trace, lane=lane, ids=known)
+                    partial(Growth.rows, trace=self.trace, lane=lane, ids=known)
                 )
             if rows is None:
                 return None
@@ -328,7 +327,7 @@ class TraceIndex:
 
     def token_spans(self) -> Array:
         """Return the ids of the spans of token lanes in time order."""
-        is_token = self._trace.lanes.is_token
+        is_token = self.trace.lanes.is_token
         return self._cache.get("tokens", lambda: self._span_ids(is_token))
 
     def phase_bands(self) -> PhaseBands:
@@ -351,7 +350,7 @@ class TraceIndex:
         is_apart = self._apart()
         if is_apart is not None and is_apart[span]:
             places = apart
-        at = int(places[self._trace.spans.lane[span]])
+        at = int(places[self.trace.spans.lane[span]])
         return self.lanes.keys[at] if at >= 0 else ""
 
     def row_of_span(self, span: int) -> tuple[str, int]:
@@ -366,7 +365,7 @@ class TraceIndex:
         """Return the previous and next span in the span's row."""
         key, number, in_overlay = self._place(span)
         row = (self.overlay_rows(key) if in_overlay else self.rows(key))[number]
-        start = int(self._trace.spans.start[span])
+        start = int(self.trace.spans.start[span])
         at = row.position(span, start)
         if at is None:  # it hides in the union of what is deeper than MAX_ROWS
             before_at, after_at = row.around(start)
@@ -383,14 +382,14 @@ class TraceIndex:
         if not waits:
             return None
         row = self.rows(key)[number]
-        at = row.position(span, int(self._trace.spans.start[span]))
+        at = row.position(span, int(self.trace.spans.start[span]))
         return None if at is None else next_wait(row, waits[number], at, by)
 
     def next_gap(self, gap: Gap, by: int) -> Gap | None:
         """Return the next (+1) or previous (-1) gap of the row that a gap lies in."""
         key, number, _ = self._place(gap.before)
         row, waits = self.rows(key)[number], self.waits(key)
-        at = row.position(gap.before, int(self._trace.spans.start[gap.before]))
+        at = row.position(gap.before, int(self.trace.spans.start[gap.before]))
         if at is None:
             return None
         return next_gap(row, waits[number] if waits else None, at, by)
@@ -445,13 +444,13 @@ class TraceIndex:
 
     def _known_time(self) -> TimeRange:
         """Return the part of the extent of which spans are known."""
-        extent, until = self._trace.extent, self._trace.read_until
+        extent, until = self.trace.extent, self.trace.read_until
         end = extent.end if until is None else min(until, extent.end)
         return TimeRange(extent.start, max(end, extent.start))
 
     def has_derived_ends(self, key: str) -> bool:
         """Return whether the end of any span that `busy_share` counts is derived."""
-        rows, flags = self.rows(key), self._trace.spans.flags
+        rows, flags = self.rows(key), self.trace.spans.flags
         if not rows:
             return False
         ids = rows[self.work_row(key)].id
@@ -470,7 +469,7 @@ class TraceIndex:
 
         Each tick counts once, whatever the reasons; None where no stalls lie over it.
         """
-        rows, length = self.overlay_rows(key), self._trace.extent.duration
+        rows, length = self.overlay_rows(key), self.trace.extent.duration
         if not rows or not length:
             return None
         # Statistics stand on rows.
@@ -484,7 +483,7 @@ class TraceIndex:
         return self._cache.get(("stalled", key), share)
 
     def _find_work_row(self, key: str) -> int:
-        op, rows = self._trace.spans.op, self.rows(key)
+        op, rows = self.trace.spans.op, self.rows(key)
         for number, row in enumerate(rows if len(rows) > 1 else ()):
             sample = row.id[:: max(1, len(row) // _WORK_SAMPLES)]
             # Mostly the first ones suffice; the others lie far apart in memory.
@@ -573,7 +572,7 @@ class TraceIndex:
         return self._cache.get(("groups", field), lambda: self._make_groups(field))
 
     def _make_groups(self, field: str) -> Groups:
-        trace = self._trace
+        trace = self.trace
         if field == "lane":
             column, n = trace.spans.lane, len(trace.lanes)
             grown = self._grown(lambda g: g.groups(trace, field, column, n))
@@ -590,7 +589,7 @@ class TraceIndex:
         return group_spans(work_column(trace, column), _n_values(column))
 
     def _make_lanes(self) -> TimelineLanes:
-        trace = self._trace
+        trace = self.trace
         by_lane = self._groups("lane")
         columns = tuple(spec.column for spec in TRACKS if spec.column)
         grown = self._grown(lambda g: g.counts(trace, columns))
@@ -606,7 +605,7 @@ class TraceIndex:
 
     def _apart(self) -> npt.NDArray[np.bool_] | None:
         """Return which spans lie apart from others of their lane; None = none does."""
-        return self._cache.get("apart", lambda: apart_spans(self._trace))
+        return self._cache.get("apart", lambda: apart_spans(self.trace))
 
     def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
         column = lane.track.column
@@ -616,12 +615,12 @@ class TraceIndex:
                 chosen = is_apart if lane.track.only else ~is_apart
                 return self._stacked_of(lane.lane_ids[0], chosen)
             return self._stacked(lane.lane_ids)
-        spans = self._trace.spans
+        spans = self.trace.spans
         ids = self._groups(column).ids(lane.value)
         if isinstance(ids, np.ndarray):
             known = ids
             grown = self._grown(
-                lambda g: g.union(self._trace, column, lane.value, known)
+                lambda g: g.union(self.trace, column, lane.value, known)
             )
             if grown is not None:
                 return grown
@@ -637,7 +636,7 @@ class TraceIndex:
             part = parts[0]
             if isinstance(part, np.ndarray):
                 known = part
-                grown = self._grown(lambda g: g.rows(self._trace, lane_ids[0], known))
+                grown = self._grown(lambda g: g.rows(self.trace, lane_ids[0], known))
                 if grown is not None:
                     return grown
             return stack(*self._taken(part))
@@ -658,20 +657,20 @@ class TraceIndex:
 
     def _own_lanes(self) -> Array:
         """Return a number for each span that those with the same rows share."""
-        lane, is_apart = self._trace.spans.lane, self._apart()
+        lane, is_apart = self.trace.spans.lane, self._apart()
         if is_apart is None:
             return lane
-        return lane.astype(np.int32) + is_apart * np.int32(len(self._trace.lanes))
+        return lane.astype(np.int32) + is_apart * np.int32(len(self.trace.lanes))
 
     def _depths(self) -> Array:
         """Return how deep each span lies in its own lane, int32[n_spans]."""
-        spans = self._trace.spans
+        spans = self.trace.spans
         return self._cache.get(
             "depths", lambda: depths(spans.start, spans.end, self._own_lanes())
         )
 
     def _count_rows(self) -> Array:
-        lanes, n = self.lanes, len(self._trace.lanes)
+        lanes, n = self.lanes, len(self.trace.lanes)
         deepest = np.full(2 * max(n, 1), -1, np.int32)
         np.maximum.at(deepest, self._own_lanes(), self._depths())
         lane_id = lanes.lane_id
@@ -681,7 +680,7 @@ class TraceIndex:
 
     def _taken(self, ids: slice | Array) -> tuple[Array, Array, Ids]:
         """Return (start, end, ids); views of the trace where ids are a slice."""
-        spans = self._trace.spans
+        spans = self.trace.spans
         numbers: Ids = (
             SpanIds(ids.start, ids.stop - ids.start, _id_dtype(len(spans)))
             if isinstance(ids, slice)
@@ -702,7 +701,7 @@ class TraceIndex:
         return tuple(row.with_waits(own) for row, own in zip(made, waits, strict=True))
 
     def _make_waits(self, key: str) -> tuple[Waits, ...]:
-        wait = self._trace.spans.wait
+        wait = self.trace.spans.wait
         if wait is None or self.lane(key).track.column:
             return ()
         rows = self.rows(key)
@@ -720,16 +719,14 @@ class TraceIndex:
         return tuple(r.filtered(mask) for r in full) if grown is None else grown
 
     def _make_categories(self, by: ColorBy) -> Categories:
-        grown = self._grown(lambda g: g.categories(self._trace, by))
-        return (
-            colorings.coloring(by).categorize(self._trace) if grown is None else grown
-        )
+        grown = self._grown(lambda g: g.categories(self.trace, by))
+        return colorings.coloring(by).categorize(self.trace) if grown is None else grown
 
     def _make_order(self) -> Array:
-        grown = self._grown(lambda g: g.time_order(self._trace))
+        grown = self._grown(lambda g: g.time_order(self.trace))
         if grown is not None:
             return grown
-        start = self._trace.spans.start
+        start = self.trace.spans.start
         dtype = _id_dtype(len(start))
         if bool((start[1:] >= start[:-1]).all()):
             return np.arange(len(start), dtype=dtype)
@@ -740,14 +737,14 @@ class TraceIndex:
 
     def _span_ids(self, is_lane: npt.NDArray[np.bool_]) -> Array:
         """Return the spans on the marked lanes of the trace in time order."""
-        spans, by_lane = self._trace.spans, self._groups("lane")
+        spans, by_lane = self.trace.spans, self._groups("lane")
         lanes = np.flatnonzero(is_lane).tolist()
         parts = [np.asarray(self._taken(by_lane.ids(lane))[2]) for lane in lanes]
         ids = np.concatenate([np.zeros(0, _id_dtype(len(spans))), *parts])
         return ids[np.lexsort((ids, spans.start[ids]))]
 
     def _make_phases(self) -> PhaseBands:
-        trace, spans = self._trace, self._trace.spans
+        trace, spans = self.trace, self.trace.spans
         tokens = self.token_spans()
         ids = self._span_ids(trace.lanes.is_phase)
         if len(ids):
@@ -772,7 +769,7 @@ class TraceIndex:
 
         And which one shows what lies apart there.
         """
-        lanes, n = self.lanes, len(self._trace.lanes)
+        lanes, n = self.lanes, len(self.trace.lanes)
         places = np.full((2, n), -1, np.int64)
         is_apart = lanes.of_track(_is_apart)
         for place, which in zip(places, (~is_apart, is_apart), strict=True):
@@ -785,8 +782,8 @@ class TraceIndex:
     def _place(self, span: int) -> tuple[str, int, bool]:
         """Return (lane key, row number, whether in the overlay)."""
         key = self.lane_of_span(span)
-        start = int(self._trace.spans.start[span])
-        in_overlay = int(self._trace.spans.lane[span]) in self.lane(key).overlay
+        start = int(self.trace.spans.start[span])
+        in_overlay = int(self.trace.spans.lane[span]) in self.lane(key).overlay
         rows = self.overlay_rows(key) if in_overlay else self.rows(key)
         numbers = (i for i, r in enumerate(rows) if r.position(span, start) is not None)
         return key, next(numbers, len(rows) - 1), in_overlay

@@ -104,11 +104,12 @@ def pauses(trace: Trace, selection: Selection) -> tuple[tuple[int, TimeRange], .
 
     () where something else is selected; rows that do not exist are left out.
     """
-    n = len(trace.spans)
-    if (gap := selection.gap) is not None:
-        return ((gap.before, gap.time),) if 0 <= gap.before < n else ()
-    if selection.table != "waits":
+    gap = selection.gap
+    if gap is None and selection.table != "waits":
         return ()
+    n = len(trace.spans)
+    if gap is not None:
+        return ((gap.before, gap.time),) if 0 <= gap.before < n else ()
     ids = (span for span in selection.ids[:_MAX_PAUSES] if 0 <= span < n)
     return tuple((span, wait_time(trace, span)) for span in ids)
 

@@ -120,7 +120,7 @@ def _timed_ops(trace: Trace, lane: int) -> I64:
     """Return the spans of a lane whose begin and end are known; of threads, ops."""
     spans = trace.spans
     chosen = spans.lane == lane
-    if trace.lanes.is_thread[lane]:
+    if trace.lanes.kinds[lane] == LaneKind.THREAD:
         chosen &= spans.op >= 0
     chosen &= quality_of(spans.flags) <= Quality.DERIVED
     return np.flatnonzero(chosen)

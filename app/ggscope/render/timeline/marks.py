@@ -505,7 +505,8 @@ def _frames(
     """Return frames around spans wherever they are drawn, at least 3 px wide."""
     time, index = geometry.time, geometry.scene.index
     spans = index.trace.spans
-    chosen = np.array([i for i in ids if 0 <= i < len(spans)], np.int64)
+    chosen = np.asarray(ids, np.int64)
+    chosen = chosen[(chosen >= 0) & (chosen < len(spans))]
     chosen = chosen[
         (spans.end[chosen] >= time.visible.start)
         & (spans.start[chosen] <= time.visible.end)

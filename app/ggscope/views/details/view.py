@@ -318,15 +318,20 @@ class DetailsView(View):
         n = len(session.selection.current.ids)
         several = f" · 1 of {format_count(n)} selected" if n > 1 else ""
         self._title.setText(shown.title)
-        self._swatch.show_text(shown.kind + several, entity.color_key)
+        color_key = entity.color_key
+        self._swatch.show_text(shown.kind + several, color_key)
         self.facts.set_facts(shown.facts)
         if self.record_section.record is not None:
             self._show_offset(entity.record, self.record_section.record.offset)
-        self._show_durations(entity, None if stats is None else stats.durations)
+        self._show_durations(
+            entity, None if stats is None else stats.durations, color_key
+        )
 
-    def _show_durations(self, entity: Entity, durations: DurationStats | None) -> None:
+    def _show_durations(
+        self, entity: Entity, durations: DurationStats | None, color_key: str
+    ) -> None:
         unit = entity.trace.clock.unit
-        self.histogram.set_durations(durations, entity.duration, unit, entity.color_key)
+        self.histogram.set_durations(durations, entity.duration, unit, color_key)
         self._durations_head.setText(entity.durations_title(durations))
         has_several = durations is None or durations.n > 1
         for widget in (self._durations_head, self.histogram):
