@@ -10,11 +10,15 @@ from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
-from ggscope.cli.info.facts import completeness_json, warning_json
+from ggscope.cli.info.facts import warning_json
 from ggscope.cli.info.text import problems_text
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD
 from ggscope.cli.reading import failure_json, for_each_file, load
-from ggscope.descriptions.completeness import completeness_text, with_completeness
+from ggscope.descriptions.completeness import (
+    completeness_json,
+    completeness_text,
+    with_completeness,
+)
 from ggscope.errors import ReadError, SuffixError, TraceError
 from ggscope.exporters.report import policy
 from ggscope.model.trace import Severity, Trace
@@ -63,7 +67,8 @@ def run(arguments: Namespace) -> int:
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
             word += doubt
-            text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
+            problems = [warning_json(warning) for warning in trace.warnings]
+            text = f"{one_line(str(path))}: {word}\n{problems_text(problems)}"
             if complete:
                 text += f"\n{complete}"
             try:

@@ -252,7 +252,7 @@ def _phase_cell(phase: dict[str, Any], unit: Unit) -> Cell:
 
 def _details(trace: Trace, facts: dict[str, Any]) -> Section:
     """Return what ``ggscope info`` prints; problems have a section of their own."""
-    text = info_text(replace(trace, warnings=()), facts)
+    text = info_text(trace, facts | {"warnings": []})
     text = output.unstyled(text).replace("No problems found.", "").rstrip()
     if len(text) > _MAX_TEXT:
         text = text[:_MAX_TEXT] + " …"

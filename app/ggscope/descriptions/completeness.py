@@ -1,10 +1,10 @@
-"""Texts about how complete a trace is, and the problems that report it."""
+"""How complete a trace is, as text and JSON, and the problems that report it."""
 
 from dataclasses import replace
 
 from ggscope.analysis.completeness.expected import COUNTED, Completeness, Gap
 from ggscope.analysis.completeness.skipped import SkippedTokens
-from ggscope.model.tables import SpanFlag
+from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
@@ -84,6 +84,54 @@ def format_percent(share: float) -> str:
         if not text.startswith("100"):
             return f"{text} %"
     return "99.999999 %"
+
+
+def completeness_json(trace: Trace, result: Completeness) -> dict[str, object]:
+    """Return how many of the expected records are there, and where some are missing.
+
+    ``share`` is None where the expected number is unknown; ``why`` says why.
+    ``missing_range`` is the likely bounds, where losses may have left no trace.
+    ``missing_tokens`` lists token numbers that are skipped, first to last; ``missing``
+    counts their records too. ``gaps`` lists the first missing records between the
+    numbers of their neighbours, None = none; ``time`` is in ticks.
+    """
+    return {
+        "known": result.is_known,
+        "why": result.why,
+        "share": result.share,
+        "there": result.n_there,
+        "missing": result.n_missing,
+        "missing_range": [
+            result.n_missing - result.n_fewer,
+            result.n_missing + result.n_more,
+        ],
+        "expected": result.n_expected,
+        "passes": result.n_passes,
+        "varying_ops": result.n_varying,
+        "altered": result.n_altered,
+        "missing_lists": result.n_lists,
+        "rests_on": list(result.rests_on),
+        "missing_tokens": [
+            {
+                "first": gap.first,
+                "last": gap.last,
+                "phase": None if gap.phase < 0 else Phase(gap.phase).name.lower(),
+                "time": gap.time,
+            }
+            for gap in result.tokens.gaps
+        ],
+        "words": completeness_text(result),
+        "gaps": [
+            {
+                "name": gap.name,
+                "op": gap.op,
+                "after": None if gap.after < 0 else trace.record_of(gap.after),
+                "before": None if gap.before < 0 else trace.record_of(gap.before),
+                "time": gap.time,
+            }
+            for gap in result.gaps
+        ],
+    }
 
 
 def with_completeness(trace: Trace, result: Completeness) -> Trace:

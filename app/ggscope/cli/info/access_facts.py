@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ggscope.analysis.workers import chunks, count_values
+from ggscope.analysis.workers import count_values
 from ggscope.model.tables import AccessColumns, Array, Space, distinct
 from ggscope.model.trace import Trace
 
@@ -26,7 +26,8 @@ def accesses_by_space(trace: Trace) -> dict[str, int]:
 
         ops = op_accesses(trace)
         np.add.at(total, ops.what.space, ops.row_times() * ops.counts)
-    total += count_values(trace.accesses.loose.what.space, len(Space))
+    if len(trace.accesses.loose):
+        total += count_values(trace.accesses.loose.what.space, len(Space))
     return {SPACE_NAMES[Space(i)]: n for i, n in enumerate(total.tolist()) if n}
 
 
@@ -62,12 +63,9 @@ def sources_json(trace: Trace) -> dict[str, int]:
     Empty where reads are not recorded.
     """
     claims, pattern = trace.claims, trace.accesses.pattern
-    if claims is None or not claims.has_results or not len(claims):
+    if claims is None or not claims.has_results:
         return {}
-    uses = np.zeros(len(claims), np.int64)
-    for rows in chunks(len(pattern)):
-        used = pattern[rows][(pattern[rows] >= 0) & (trace.spans.op[rows] >= 0)]
-        uses += np.bincount(used, minlength=len(claims))
+    uses = count_values(pattern, len(claims.n_sources), trace.spans.op)
     n = np.maximum(claims.n_sources.astype(np.int64), 0)
     total = np.bincount(n, uses).astype(np.int64)
     return {str(i): count for i, count in enumerate(total.tolist()) if count}

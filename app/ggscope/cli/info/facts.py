@@ -22,11 +22,11 @@ from ggscope.cli.info.times import (
     latency_json,
     stalls_json,
 )
-from ggscope.descriptions.completeness import completeness_text
+from ggscope.descriptions.completeness import completeness_json
 from ggscope.model.batches import token_counts
-from ggscope.model.tables import I64, Phase, distinct
-from ggscope.model.tokens import has_ubatches, numbers_per_phase
-from ggscope.model.trace import ReadWarning, Trace
+from ggscope.model.tables import I64, distinct
+from ggscope.model.tokens import numbers_per_phase
+from ggscope.model.trace import LaneKind, ReadWarning, Trace
 
 
 def describe(
@@ -39,8 +39,9 @@ def describe(
     complete : the completeness of the trace; None = compute it.
     """
     complete = completeness(trace) if complete is None else complete
-    lanes = trace.lanes
-    by_space = accesses_by_space(trace)
+    lane_kinds = set(trace.lanes.kinds.tolist())
+    by_space, experts = accesses_by_space(trace), experts_json(trace)
+    buffers, sources = buffers_json(trace), sources_json(trace)
     return {
         "path": str(path),
         "reader": trace.info.reader_id,
@@ -66,18 +67,18 @@ def describe(
         "ops": _ops(trace),
         "op_table": _op_table(trace),
         "completeness": completeness_json(trace, complete),
-        "experts": experts_json(trace),
+        "experts": experts,
         "model": _model(trace),
-        "buffers": buffers_json(trace),
+        "buffers": buffers,
         "graphs": [graph_json(trace, graph) for graph in trace.graphs],
         "events": _summary(trace, "events"),
         "memory": _summary(trace, "memory") or None,
         "memory_breakdown": _memory_breakdown(trace),
-        "sources": sources_json(trace),
-        "latency": latency_json(trace) if lanes.is_token.any() else [],
-        "engines": engines_json(trace) if lanes.is_engine.any() else [],
-        "stalls": stalls_json(trace) if lanes.is_stall.any() else [],
-        "calls": calls_json(trace) if lanes.is_command.any() else None,
+        "sources": sources,
+        "latency": latency_json(trace) if LaneKind.TOKEN in lane_kinds else [],
+        "engines": engines_json(trace) if LaneKind.ENGINE in lane_kinds else [],
+        "stalls": stalls_json(trace) if LaneKind.STALL in lane_kinds else [],
+        "calls": calls_json(trace) if LaneKind.COMMAND in lane_kinds else None,
         "producer": dict(trace.info.producer),
         "stated": stated_json(trace),
         "options": dict(trace.info.options),
@@ -106,54 +107,6 @@ def warning_json(warning: ReadWarning) -> dict[str, object]:
         "offset": warning.offset,
         "place": warning.place,
         "remedy": warning.remedy,
-    }
-
-
-def completeness_json(trace: Trace, completeness: Completeness) -> dict[str, object]:
-    """Return how many of the expected records are there, and where some are missing.
-
-    ``share`` is None where the expected number is unknown; ``why`` says why.
-    ``missing_range`` is the likely bounds, where losses may have left no trace.
-    ``missing_tokens`` lists token numbers that are skipped, first to last; ``missing``
-    counts their records too. ``gaps`` lists the first missing records between the
-    numbers of their neighbours, None = none; ``time`` is in ticks.
-    """
-    return {
-        "known": completeness.is_known,
-        "why": completeness.why,
-        "share": completeness.share,
-        "there": completeness.n_there,
-        "missing": completeness.n_missing,
-        "missing_range": [
-            completeness.n_missing - completeness.n_fewer,
-            completeness.n_missing + completeness.n_more,
-        ],
-        "expected": completeness.n_expected,
-        "passes": completeness.n_passes,
-        "varying_ops": completeness.n_varying,
-        "altered": completeness.n_altered,
-        "missing_lists": completeness.n_lists,
-        "rests_on": list(completeness.rests_on),
-        "missing_tokens": [
-            {
-                "first": gap.first,
-                "last": gap.last,
-                "phase": None if gap.phase < 0 else Phase(gap.phase).name.lower(),
-                "time": gap.time,
-            }
-            for gap in completeness.tokens.gaps
-        ],
-        "words": completeness_text(completeness),
-        "gaps": [
-            {
-                "name": gap.name,
-                "op": gap.op,
-                "after": None if gap.after < 0 else trace.record_of(gap.after),
-                "before": None if gap.before < 0 else trace.record_of(gap.before),
-                "time": gap.time,
-            }
-            for gap in completeness.gaps
-        ],
     }
 
 
@@ -219,7 +172,7 @@ def _counts(trace: Trace, n_accesses: int) -> dict[str, int | None]:
     """
     n_slices = int(np.count_nonzero(trace.tensors.expert >= 0))
     tokens = None
-    if has_ubatches(trace):
+    if len(trace.batch_tokens):
         tokens = token_counts(trace.batch_tokens, trace.token_sequences)
     return {
         "records": trace.info.n_records,
@@ -266,7 +219,7 @@ def _n_tokens(trace: Trace) -> int:
     token, phase = trace.spans.token, trace.spans.phase
     if token is None:
         return 0
-    of_lane = trace.lanes.is_token
+    of_lane = trace.lanes.kinds == LaneKind.TOKEN
     has_lane = bool(of_lane.any())
     by_phase = numbers_per_phase(trace)
     seen = np.zeros(0, np.int64)
@@ -282,16 +235,25 @@ def _n_tokens(trace: Trace) -> int:
 
 
 def _lanes(trace: Trace) -> list[dict[str, object]]:
-    per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
+    columns = trace.lanes
+    per_lane = count_values(trace.spans.lane, len(columns.kinds))
     lanes: list[dict[str, object]] = [
         {
-            "id": lane.id,
-            "name": lane.name,
-            "kind": lane.kind.name.lower(),
-            "group": list(lane.group),
-            "spans": spans,
+            "id": i,
+            "name": name,
+            "kind": LaneKind(kind).name.lower(),
+            "group": list(columns.groups[group]),
+            "spans": n_spans,
         }
-        for lane, spans in zip(trace.lanes, per_lane, strict=True)
+        for i, (name, kind, group, n_spans) in enumerate(
+            zip(
+                columns.names,
+                columns.kinds.tolist(),
+                columns.group.tolist(),
+                per_lane.tolist(),
+                strict=True,
+            )
+        )
     ]
     if trace.spans.core is not None:
         from ggscope.analysis.cores import core_use
@@ -303,9 +265,7 @@ def _lanes(trace: Trace) -> list[dict[str, object]]:
 
 def _ops(trace: Trace) -> dict[str, int]:
     """Return spans by op name, the commonest first."""
-    if not len(trace.spans):
-        return {}
-    counts: I64 = count_values(trace.spans.op, int(trace.spans.op.max()) + 1)
+    counts: I64 = count_values(trace.spans.op, int(trace.spans.op.max(initial=-1)) + 1)
     names: dict[str, int] = {}
     for op in np.argsort(-counts, kind="stable").tolist():
         if counts[op]:

@@ -1,5 +1,6 @@
 """What ``info`` prints of a trace for people, from the values of ``info --json``."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ggscope.cli.info.times import (
@@ -9,7 +10,7 @@ from ggscope.cli.info.times import (
     stalls_text,
 )
 from ggscope.cli.output import short_name, styled, table
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     UNITS,
@@ -28,7 +29,8 @@ _MAX_CORES = 8
 _MAX_WORDS = 40
 _MAX_OPS = 16
 _MAX_GRAPHS = 16
-_STYLES = {Severity.ERROR: "red", Severity.DATA_LOSS: "yellow"}
+_STYLES = {"error": "red", "data_loss": "yellow"}
+"""Colours by severity; others are dim."""
 _COUNTS = (
     "records",
     "spans",
@@ -50,7 +52,7 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         parts_text(trace),
         _counts_text(facts, _left_out(trace)),
         _producer_text(facts),
-        stated_text(trace),
+        stated_text(trace) if facts["stated"] else "",
         latency_text(trace, facts) if facts["latency"] else "",
         engines_text(trace, facts) if facts["engines"] else "",
         stalls_text(trace, facts) if facts["stalls"] else "",
@@ -59,29 +61,34 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         graphs_text(facts),
         _lanes_text(facts),
         _ops_text(facts),
-        problems_text(trace),
+        problems_text(facts["warnings"]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def problems_text(trace: Trace) -> str:
-    """Return the warnings of a trace, worst first; a line where there are none."""
-    if not trace.warnings:
+def problems_text(warnings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the warnings of a trace, worst first; a line where there are none.
+
+    Parameters
+    ----------
+    warnings : as ``--json`` prints them.
+    """
+    if not warnings:
         return "No problems found."
     lines = [styled("Problems", "bold")]
-    for warning in trace.warnings:
-        word = warning.severity.word.replace("_", " ")
-        style = _STYLES.get(warning.severity, "dim")
-        times = f" ({format_count(warning.count)} times)" if warning.count > 1 else ""
-        lines.append(f"  {styled(word, style)}  {one_line(warning.code)}{times}")
-        where = [warning.place] if warning.place else []
-        if warning.offset is not None:
-            where.append(f"byte {warning.offset:,} ({format_offset(warning.offset)})")
-        lines.append(f"    {one_line(warning.message)}")
+    for warning in warnings:
+        severity, n, offset = warning["severity"], warning["count"], warning["offset"]
+        times = f" ({format_count(n)} times)" if n > 1 else ""
+        word = styled(severity.replace("_", " "), _STYLES.get(severity, "dim"))
+        lines.append(f"  {word}  {one_line(warning['code'])}{times}")
+        where = [warning["place"]] if warning["place"] else []
+        if offset is not None:
+            where.append(f"byte {offset:,} ({format_offset(offset)})")
+        lines.append(f"    {one_line(warning['message'])}")
         if where:
             lines.append(f"    at {one_line(', '.join(where))}")
-        if warning.remedy:
-            lines.append(f"    {one_line(warning.remedy)}")
+        if warning["remedy"]:
+            lines.append(f"    {one_line(warning['remedy'])}")
     return "\n".join(lines)
 
 
@@ -111,7 +118,7 @@ def parts_text(trace: Trace) -> str:
 
 
 def stated_text(trace: Trace) -> str:
-    """Return the section for people; "" where no file states a figure."""
+    """Return the section for people: what files state of themselves."""
     rows = [
         (
             f"{file}: {figure.name}" if file else figure.name,
@@ -123,7 +130,7 @@ def stated_text(trace: Trace) -> str:
         for file, figure in trace.stated_figures()
     ]
     head = ("stated figure", "stated", "computed", "verdict", "by")
-    return table(head, rows, left=(0, 3, 4)) if rows else ""
+    return table(head, rows, left=(0, 3, 4))
 
 
 def graphs_text(facts: dict[str, Any]) -> str:

@@ -36,25 +36,22 @@ def latency_json(trace: Trace) -> list[dict[str, object]]:
     """Return how long the tokens of a trace take, by phase; times in ticks."""
     from ggscope.analysis.statistics.latency import phase_latencies
 
-    keys, noun = tokens_of(trace), token_noun(trace)
-    return [
-        _phase_json(trace, latency, keys, noun) for latency in phase_latencies(trace)
-    ]
+    phases = phase_latencies(trace)
+    keys, noun, hz = tokens_of(trace), token_noun(trace), trace.clock.per_s
+    return [_phase_json(trace, phase, keys, noun, hz) for phase in phases]
 
 
 def _phase_json(
-    trace: Trace, phase: "PhaseLatency", keys: Tokens, noun: str
+    trace: Trace, phase: "PhaseLatency", keys: Tokens, noun: str, hz: float | None
 ) -> dict[str, object]:
     assert keys.key is not None  # there are tokens
 
     def names(ids: np.ndarray[Any, Any]) -> list[str]:
         return [keys.text(int(keys.key[i])) for i in ids]  # type: ignore[index]  # as above
 
-    slow, latency = phase.slow(), phase.latency
+    latency, slow, per_tick = phase.latency, phase.slow(), phase.per_tick()
     median, p90, p99 = np.percentile(latency, (50, 90, 99)).round(1).tolist()
-    hz = trace.clock.per_s
-    per_tick = phase.per_tick()
-    quality = quality_of(trace.spans.flags[phase.ids]).max()
+    quality = Quality(int(quality_of(trace.spans.flags[phase.ids]).max()))
     return {
         "phase": None if phase.phase is None else phase.phase.name.lower(),
         "noun": noun,
@@ -70,7 +67,7 @@ def _phase_json(
         "slowest": names(phase.ids[[int(latency.argmax())]])[0],
         "n_slow": len(slow),
         "slow": names(slow[:_MAX_SLOW]),
-        "quality": Quality(int(quality)).word,
+        "quality": quality.word,
     }
 
 
