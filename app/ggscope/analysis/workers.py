@@ -6,7 +6,7 @@ for 33 million spans. A million rows at a time fit the cache and cost nothing ex
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
@@ -103,10 +103,9 @@ def share_out(
 CHUNK_ROWS = 1 << 20
 
 
-def chunks(n: int, size: int = CHUNK_ROWS) -> Iterator[slice]:
-    """Yield slices of at most `size` rows that cover ``range(n)`` in order."""
-    for begin in range(0, n, size):
-        yield slice(begin, min(begin + size, n))
+def chunks(n: int, size: int = CHUNK_ROWS) -> list[slice]:
+    """Return slices of at most `size` rows that cover ``range(n)`` in order."""
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64:

@@ -45,7 +45,6 @@ from ggscope.model.graph import locate_node
 from ggscope.model.names import normalise, shapes_of
 from ggscope.model.tables import (
     I64,
-    Array,
     Quality,
     alike,
     distinct,
@@ -53,7 +52,6 @@ from ggscope.model.tables import (
     quality_of,
 )
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
-from ggscope.model.units import format_count
 
 COUNTED = "counters of the tracer"
 """In `Completeness.rests_on`: the numbers are exact."""
@@ -406,13 +404,13 @@ def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> boo
     rows = kind.rows
     whole = np.flatnonzero(rows.length >= ALIKE * np.median(rows.length))
     picks = np.linspace(0, len(whole) - 1, min(len(whole), _MAX_SAMPLED))
-    claims: list[Array] = []
-    for pass_id in whole[distinct(picks.astype(np.int64))].tolist():
+    claims: list[set[int]] = []
+    for pass_id in whole[picks.astype(np.int64)].tolist():
         ids = spans_of(trace, runs, int(rows.run[pass_id]), by_access=by_access)
         begin = int(rows.begin[pass_id])
         pass_layers = layer[ids[begin : begin + int(rows.length[pass_id])]]
-        claims.append(distinct(pass_layers[pass_layers >= 0]))
-    n_layers = len(distinct(np.concatenate(claims)))
+        claims.append(set(pass_layers[pass_layers >= 0].tolist()))
+    n_layers = len(set().union(*claims))
     return n_layers > 1 and 2 * sum(map(len, claims)) <= n_layers * len(claims)
 
 
@@ -725,6 +723,8 @@ class Completeness:
     n_altered : records that are there, under another op or name than in other passes;
         altered : the spans of up to `MAX_PLACES` of them.
     n_lists : missing records that list choices of experts; in no other number.
+    n_expected : records that were to be expected.
+    share : of the expected records, those that are there; None where it is not known.
     """
 
     is_known: bool
@@ -743,18 +743,14 @@ class Completeness:
     n_altered: int = 0
     altered: tuple[int, ...] = ()
     n_lists: int = 0
+    n_expected: int = field(init=False)
+    share: float | None = field(init=False)
 
-    @property
-    def n_expected(self) -> int:
-        """Records that were to be expected."""
-        return self.n_there + self.n_missing
-
-    @property
-    def share(self) -> float | None:
-        """Share of the expected records that is there; None where it is not known."""
-        if not self.is_known or not self.n_expected:
-            return None
-        return self.n_there / self.n_expected
+    def __post_init__(self) -> None:
+        n = self.n_there + self.n_missing
+        object.__setattr__(self, "n_expected", n)
+        share = self.n_there / n if self.is_known and n else None
+        object.__setattr__(self, "share", share)
 
 
 def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
@@ -803,10 +799,10 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     # Few passes need it: what differs, or has a damaged name.
     spans = cache(partial(_spans_of_keys, trace, rows, runs, by_access=by_access))
     readers = Readers(trace, keys, spans)
+    altered_keys = AlteredKeys(trace, keys, spans)
     rows = rows.cut(_begins_of_graphs(rows, keys))
     n_passes_before = _n_passes_told(rows)
     rows = without_repeats(rows, len(keys.op))
-    altered_keys = AlteredKeys(trace, keys, spans)
     altered: dict[int, int] = {}
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in kinds(rows, len(keys.op), watcher):
@@ -979,15 +975,16 @@ def _why_not(trace: Trace) -> str:
     """Return why completeness of a trace cannot be estimated; "" where it can."""
     if trace.pending:
         return "the trace is still being read"
-    if not len(trace.spans) or int(trace.spans.op.max()) < 0:
+    if int(trace.spans.op.max(initial=-1)) < 0:
         return "the trace has no ops"
-    if trace.lanes.is_stacks.any():
+    lane_kinds = set(trace.lanes.kinds.tolist())
+    if LaneKind.STACKS in lane_kinds:
         return "samples of a profile follow no graph of the trace"
     if trace.spans.category is not None or _is_of_program(trace):
         return "calls and events of programs follow no graph of the trace"
-    if trace.lanes.of_kind(LaneKind.IO).any():
+    if LaneKind.IO in lane_kinds:
         return "requests to storage follow no graph of the trace"
-    if trace.lanes.is_engine.any():
+    if LaneKind.ENGINE in lane_kinds:
         return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):
         return "only part of the file was read"
@@ -1071,7 +1068,7 @@ class _Sum:
             n_fewer, n_more = 2 * n_fewer, 2 * n_more + at_ends
         lanes = np.count_nonzero(self._runs.of_lane >= 0)
         apart = " by thread" if len(self._runs.stretches) > 1 and lanes > 1 else ""
-        rests = [f"{format_count(self.n_passes)} comparable passes{apart}"]
+        rests = [f"{self.n_passes:,} comparable passes{apart}"]
         if self._n_read:
             rests.append("reads by later records")
         if self._every > 1:
@@ -1137,7 +1134,7 @@ def _events(trace: Trace, n_missing: int) -> tuple[int, int, int]:
     # been cut off where the recording ends.
     graphs = np.flatnonzero(spans.op < 0)
     last = graphs[np.argmax(spans.start[graphs])] if len(graphs) else -1
-    until = np.full(len(trace.lanes), spans.start.min(), np.int64)
+    until = np.full(len(trace.lanes.kinds), spans.start.min(), np.int64)
     ended = ~unfinished & (spans.op >= 0)
     np.maximum.at(until, spans.lane[ended], spans.start[ended])
     is_open = unfinished & ((spans.op < 0) | (spans.start < until[spans.lane]))

@@ -11,11 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, distinct
+from ggscope.model.tables import I64, Phase, distinct
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_count
 
 _MAX_SHOWN = 3
@@ -72,29 +71,29 @@ class SkippedTokens:
 NO_SKIPS = SkippedTokens()
 
 
-@once
 def skipped_tokens(trace: Trace) -> SkippedTokens:
     """Return the token numbers between the first and last of each phase without a span.
 
     Notes
     -----
-    Made once per trace, of the spans of token lanes only. Recordings with ubatches have
+    Made of the spans of token lanes only. Recordings with ubatches have
     an account of their own; what their tracer sampled is no loss.
     """
     token, phase = trace.spans.token, trace.spans.phase
-    of_lane = trace.lanes.is_token
+    of_lane = trace.lanes.kinds == LaneKind.TOKEN
     if token is None or not of_lane.any() or trace.pending or has_ubatches(trace):
         return NO_SKIPS
     parts = [
         rows.start
         + np.flatnonzero(of_lane[trace.spans.lane[rows]] & (token[rows] >= 0))
-        for rows in chunks(len(trace.spans))
+        for rows in chunks(len(token))
     ]
     spans = np.concatenate([np.zeros(0, np.int64), *parts])
     of_phase = np.full(len(spans), -1) if phase is None else phase[spans]
     gaps: list[TokenGap] = []
-    for which in distinct(of_phase).tolist():
-        gaps += _gaps_of(trace, spans[of_phase == which], which)
+    for code in (-1, *Phase):
+        of_code = spans[of_phase == code]
+        gaps += _gaps_of(trace, of_code, int(code)) if len(of_code) else []
     return SkippedTokens(tuple(sorted(gaps, key=lambda gap: (gap.time, gap.first))))
 
 

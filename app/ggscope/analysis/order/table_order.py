@@ -167,7 +167,7 @@ def _by_code(
         placed = (order if ids is None else ids[order]).astype(dtype, copy=False)
         return placed, np.bincount(codes, minlength=N_CODES).astype(np.int64)
     part = max(1, -(-n // n_workers()))
-    parts = list(chunks(n, part))
+    parts = chunks(n, part)
     counts = np.zeros((len(parts), N_CODES), np.int64)
     given = None if ids is None else np.ascontiguousarray(ids, np.int32)
     placed = np.empty(n, np.int32)

@@ -237,7 +237,8 @@ def _sorted_runs(trace: Trace) -> _SortedRuns:
 
 def _edges(trace: Trace) -> I64 | None:
     """Return where runs begin and end; None where there are too many."""
-    start, lane, n = trace.spans.start, trace.spans.lane, len(trace.spans)
+    start, lane = trace.spans.start, trace.spans.lane
+    n = len(start)
     edges = [np.zeros(1, np.int64)]
     n_found = 0
     for rows in chunks(max(n - 1, 0)):

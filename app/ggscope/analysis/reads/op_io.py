@@ -217,7 +217,7 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
     """
     what = trace.accesses.loose.what
     known = np.maximum(what.size.astype(np.int64), 0)
-    passed = _beyond_slice(trace, what, known)
+    passed = _beyond_slice(trace, what, known, _stacks(trace))
     return known - passed, passed
 
 
@@ -266,12 +266,13 @@ def _defined(
     trace: Trace, what: AccessColumns, first: I64, op: I64, column: Array
 ) -> AccessTable:
     """Return the accesses of entries, by the definitions of their ops."""
+    stacks = _stacks(trace)
     owner = np.repeat(np.arange(len(op)), np.diff(first))
     slot = np.arange(len(what)) - first[owner] if len(owner) else first[:0]
     does = _operands(trace, op[owner], slot)
     size = np.maximum(what.size.astype(np.int64), 0)
     is_all = _is_all(trace, what)
-    is_stack = _stacks(trace)[what.tensor] & (what.expert < 0) & is_all
+    is_stack = stacks[what.tensor] & (what.expert < 0) & is_all
     is_rows = (does == Operand.ROWS) & is_all
     is_part = (does == Operand.PARTLY_WRITTEN) | (does == Operand.ROWS_WRITTEN)
     has_mask = np.diff(first)[owner] > MASK_SLOT if len(owner) else owner != 0
@@ -285,7 +286,7 @@ def _defined(
     unknown[rows_of] = _most_written(size, first[owner[rows_of]], rows_of)
     named = np.flatnonzero(is_rows)
     known[named], unknown[named] = _of_rows(trace, what, owner, named)
-    passed = _beyond_slice(trace, what, known)
+    passed = _beyond_slice(trace, what, known, stacks)
     known -= passed
     for values in (known, unknown, passed):
         values[direction == Direction.NEITHER] = 0
@@ -358,7 +359,7 @@ def account_of(trace: Trace, span: int) -> AccessTable:
         return table
     n, what = len(rows), loose.what.take(rows)
     size = np.maximum(what.size.astype(np.int64), 0)
-    passed = _beyond_slice(trace, what, size)
+    passed = _beyond_slice(trace, what, size, _stacks(trace))
     none = np.zeros(n, np.int64)
     return replace(
         table,
@@ -479,13 +480,13 @@ def _is_all(trace: Trace, what: AccessColumns) -> Bools:
     return np.asarray(~is_part, np.bool_)
 
 
-def _beyond_slice(trace: Trace, what: AccessColumns, known: I64) -> I64:
+def _beyond_slice(trace: Trace, what: AccessColumns, known: I64, stacks: Bools) -> I64:
     """Return the bytes that accesses record beyond the slice of the expert they name.
 
     Some writers record the size of the whole stack with each of its experts.
     """
     excess = np.zeros(len(known), np.int64)
-    rows = np.flatnonzero((what.expert >= 0) & _stacks(trace)[what.tensor])
+    rows = np.flatnonzero((what.expert >= 0) & stacks[what.tensor])
     if not len(rows):
         return excess
     tensor, expert = what.tensor[rows], what.expert[rows].astype(np.int64)

@@ -19,7 +19,7 @@ from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks, share_out
 from ggscope.model.run import THREADS_OF_SLOT
 from ggscope.model.tables import I64, Array, distinct, stacked
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 
 OPS = 1 << 16
 """More than any op number: name and op make one key."""
@@ -173,7 +173,7 @@ def runs_of(trace: Trace) -> Runs:
             groups = teams
     stretches = tuple(_stretch(trace, group, lanes) for group in groups)
     base = np.cumsum([0, *map(len, stretches)]).astype(np.int64)
-    of_lane = np.full(len(trace.lanes), -1, np.int64)
+    of_lane = np.full(len(trace.lanes.kinds), -1, np.int64)
     first: list[I64] = []
     number: list[I64] = []
     for i, (group, stretch) in enumerate(zip(groups, stretches, strict=True)):
@@ -284,13 +284,13 @@ def _shares(first: I64) -> list[slice]:
 
 def _pass_starts(trace: Trace) -> I64:
     """Return the ticks at which passes begin, ascending; empty where not stated."""
-    for is_pass in (trace.lanes.is_token, trace.lanes.is_graph):
-        lanes = np.flatnonzero(is_pass)
+    for kind in (LaneKind.TOKEN, LaneKind.GRAPH):
+        lanes = np.flatnonzero(trace.lanes.kinds == kind)
         if not len(lanes):
             continue
         starts = [
             trace.spans.start[rows][np.isin(trace.spans.lane[rows], lanes)]
-            for rows in chunks(len(trace.spans))
+            for rows in chunks(len(trace.spans.lane))
         ]
         if sum(map(len, starts)):
             return distinct(np.concatenate(starts))
@@ -706,7 +706,7 @@ def kinds(rows: PassRows, n_keys: int, watcher: Watcher | None) -> Iterator[Kind
 
 def _leader(rows: PassRows) -> int:
     """Return the pass with most different ops, each of them once if possible."""
-    picks = distinct(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.int64))
+    picks = np.linspace(0, len(rows) - 1, min(SAMPLES, len(rows))).astype(np.int64)
     picks = distinct(
         np.append(picks, np.argsort(-rows.weight, kind="stable")[:SAMPLES])
     )

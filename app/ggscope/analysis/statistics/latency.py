@@ -10,8 +10,8 @@ from ggscope.analysis.statistics.grouping import Grouping
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Phase, Quality, quality_of
-from ggscope.model.tokens import has_ubatches, tokens_of
-from ggscope.model.trace import Trace
+from ggscope.model.tokens import tokens_of
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 
 SLOW = 2
@@ -73,11 +73,11 @@ def token_spans(trace: Trace) -> I64:
     Those without a recorded end do not show how long a token took.
     """
     spans, key = trace.spans, tokens_of(trace).key
-    is_token = trace.lanes.is_token
+    is_token = trace.lanes.kinds == LaneKind.TOKEN
     ids = np.zeros(0, np.int64)
     if key is None or not is_token.any():
         return ids
-    for rows in chunks(len(spans)):
+    for rows in chunks(len(key)):
         here = np.flatnonzero(is_token[spans.lane[rows]]) + rows.start
         ids = np.concatenate([ids, here])
     ids = ids[key[ids] >= 0]
@@ -117,7 +117,6 @@ class PhaseLatency:
         return ids[np.argsort(-latency, kind="stable")]
 
 
-@once
 def phase_latencies(trace: Trace) -> tuple[PhaseLatency, ...]:
     """Return the latencies of prompt, generation and mixed ubatches, as there are."""
     spans, ids = trace.spans, token_spans(trace)
@@ -136,9 +135,9 @@ def phase_latencies(trace: Trace) -> tuple[PhaseLatency, ...]:
 
 def _n_tokens(trace: Trace, ids: I64, phase: Phase | None) -> int | None:
     """Return how many tokens the spans `ids` stand for; a prompt's may be many."""
-    token = trace.spans.token
-    if has_ubatches(trace) and token is not None:
-        listed = np.isin(trace.batch_tokens.ubatch, token[ids])
-        has_tokens = np.isin(token[ids], trace.batch_tokens.ubatch)
+    token, ubatch = trace.spans.token, trace.batch_tokens.ubatch
+    if len(ubatch) and token is not None:
+        listed = np.isin(ubatch, token[ids])
+        has_tokens = np.isin(token[ids], ubatch)
         return int(listed.sum()) if has_tokens.all() else None
     return len(ids) if phase is Phase.GENERATE else None

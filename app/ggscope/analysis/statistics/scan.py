@@ -151,7 +151,7 @@ class SpanBlocks:
     def touching(self, time: TimeRange | None) -> list[slice]:
         """Return the blocks that may hold spans which touch `time`, ascending."""
         n, extent = len(self._trace.spans), self._trace.extent
-        blocks = list(chunks(n, BLOCK_ROWS))
+        blocks = chunks(n, BLOCK_ROWS)
         if time is None or (time.start <= extent.start and extent.end < time.end):
             return blocks
         if self._bounds is None:
