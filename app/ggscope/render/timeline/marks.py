@@ -506,7 +506,7 @@ def _frames(
     time, index = geometry.time, geometry.scene.index
     spans = index.trace.spans
     chosen = np.asarray(ids, np.int64)
-    chosen = chosen[(chosen >= 0) & (chosen < len(spans))]
+    chosen = chosen[(chosen >= 0) & (chosen < len(spans.start))]
     chosen = chosen[
         (spans.end[chosen] >= time.visible.start)
         & (spans.start[chosen] <= time.visible.end)
