@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 PACKAGE = str(Path(ggscope.__file__).parent) + os.sep
 SAMPLES = Path(__file__).resolve().parent.parent / "resources" / "samples"
 LIMITS = {
-    ("info", "llama.ggmlviz"): 190,
-    ("info", "tinyllama-256.bin"): 255,
-    ("window", "llama.ggmlviz"): 1160,
+    ("info", "llama.ggmlviz"): 158,
+    ("info", "tinyllama-256.bin"): 196,
+    ("window", "llama.ggmlviz"): 1020,
     ("click", "llama.ggmlviz"): 380,
 }
 """Most distinct pairs of files, with a bundled sample."""
