@@ -352,7 +352,10 @@ static void put_parts(const Row *r, const Columns *o, int64_t k, int64_t width,
     uint16_t *levels = has_next ? o->levels + first : last;
     int64_t at = 0, total = 0;
     for (int64_t c = low; c < high; c++) {
-        total += sums[c] - (before ? before[c] : 0);
+        const int64_t part = sums[c] - (before ? before[c] : 0);
+        if (part == 0) /* most categories are in no span of most columns */
+            continue;
+        total += part;
         at = fill(levels, at, level_of(total, per_tick, n), (uint16_t)r->names[c]);
     }
     fill(levels, at, n, FREE);
@@ -592,8 +595,10 @@ ALWAYS_INLINE void prefetch_block(const Row *r, int64_t block)
     const int64_t at = block * STEP;
     PREFETCH(r->start + at);
     PREFETCH(r->start + at + STEP / 2);
+    PREFETCH(r->start + at + STEP - 1); /* another line where the first is cut */
     PREFETCH(r->end + at);
     PREFETCH(r->end + at + STEP / 2);
+    PREFETCH(r->end + at + STEP - 1);
     prefetch_id(r, at + STEP / 2);
     if (r->keep) {
         PREFETCH(r->keep + at);

@@ -296,8 +296,9 @@ class RowsDraft:
             waiting=0 if foot is None else waiting,
         )
         # All of them as one picture, whose rows are a device pixel high.
-        n_levels = [row.n_levels for row in stacks]
-        level = np.concatenate([np.arange(n) for n in n_levels])
+        n_levels = np.array([row.n_levels for row in stacks])
+        first = np.cumsum(n_levels) - n_levels
+        level = np.arange(len(texels)) - np.repeat(first, n_levels)
         tops = np.repeat(y0[numbers[chosen]], n_levels)
         stacked = replace(
             picture,
