@@ -176,7 +176,7 @@ def test_live_shows_the_self_test_and_the_backends_as_the_window_does(run, tmp_p
     window.close()
 
     assert line["self_test"] == "graph 0: 396 of 400 expected records seen"
-    assert line["backends"] == "RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
+    assert line["backends"] == "RPC0 on RPC0[a:1] (a card): 2 graphs; unknown: 1 graph"
     assert texts == (
         f"self-test: {line['self_test']}",
         f"backends: {line['backends']}",

@@ -2,7 +2,7 @@
 
 Of facts that a file states (model, command, data set), of names of files, lanes and
 problems the folders go; of names of spans and tensors only the folder of a user, which
-becomes ``~``: paths within a program tell its functions apart.
+becomes ``~``: paths within a program distinguish its functions.
 """
 
 import re

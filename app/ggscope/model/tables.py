@@ -278,7 +278,7 @@ class SpanFlag(IntFlag):
     ESTIMATED = 64
     """The times share out a measured whole: *estimated*, not in rankings."""
     REPEATED = 128
-    """Another span, of another thread, tells of the same op: what the op reads and
+    """Another span, of another thread, is of the same op: what the op reads and
     writes is counted there."""
     FUSED = 256
     """The next node of the graph ran within it and has no span: ggml multiplies by the

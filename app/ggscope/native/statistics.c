@@ -33,7 +33,7 @@ enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
 /* Which spans count, for which group, and how much of each. */
 typedef struct {
     const int64_t *start, *end;
-    const void *flags;      /* their low seven bits tell the quality, then REPEATED */
+    const void *flags;      /* their low seven bits are the quality, then REPEATED */
     const void *column;     /* what spans are grouped by; NULL: one group, 0 */
     const void *op;         /* spans with op < 0 are left out; NULL: none are */
     const uint8_t *mask;    /* spans with 0 are left out; NULL: none are */
@@ -42,7 +42,7 @@ typedef struct {
     const int64_t *bytes;   /* of each pattern: known ones, */
     const int64_t *unknown; /* and those that may be moved besides */
     const uint8_t *is_open; /* whether some of its bytes are not known */
-    const int64_t *op_ticks; /* of the op that a span tells of, on all threads, -1: not
+    const int64_t *op_ticks; /* of the op that a span is of, on all threads, -1: not
                               * known; NULL: as long as the span */
     const uint32_t *wait;   /* behind each span; NULL: no waits are recorded */
     /* Where spans are shared out among groups (experts, sources): what accesses
@@ -765,7 +765,7 @@ static int64_t merge_turns(const int64_t *start, const int64_t *stop, int64_t *c
     if (n <= FEW_RUNS && n > 0) {
         /* A heap waits for three loads at each of its levels, and mostly guesses wrong.
          * A few starts that lie side by side, each with the place of its run below it,
-         * are looked through sooner: the least of them tells which run it is. */
+         * are looked through sooner: the least of them says which run it is. */
         const int64_t base = least_start(start, cursor, heap, n);
         if (fits_beside(start, stop, heap, n, base)) {
             /* And the ones behind them: which is next need not wait for the columns. */
@@ -917,7 +917,7 @@ static void pass(Moment *m, int64_t until, const int64_t *edge, int64_t n_stretc
  * at once: go over at most `budget` spans in the order of time and return how many that
  * were, 0 at the end; the time behind them passes with `ggscope_statistics_pass`.
  *
- * Times are those that `elapsed` tells. edge[n_stretches + 1] ascends; stretch k lasts
+ * Times are those that `elapsed` gives. edge[n_stretches + 1] ascends; stretch k lasts
  * from edge[k] to edge[k + 1]. reach[n_groups]: see above. At most MAX_SHARING groups.
  * ticks[n_stretches * n_groups * n_groups]: by stretch, group, and how many groups run
  * besides. */

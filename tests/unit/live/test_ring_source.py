@@ -844,7 +844,7 @@ def test_self_test_and_backends_are_reported_while_it_runs(source, path):
     producer = source.snapshot().info.producer
     assert producer["self-test"] == "graph 0: 396 of 400 expected records seen"
     assert producer["backends"] == (
-        "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
+        "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; unknown: 1 graph"
     )
     assert source.status().run_texts() == (
         f"self-test: {producer['self-test']}",

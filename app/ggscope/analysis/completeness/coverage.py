@@ -108,7 +108,7 @@ class TraceCoverage:
 
     Attributes
     ----------
-    omissions : the reasons, what was told to the tracer first; () where none is known.
+    omissions : the reasons, those of its settings first; () where none is known.
     is_stated : whether the recording states the settings of its tracer. Without it an
         empty list of reasons means that none is known, not that there is none.
     """
@@ -181,7 +181,7 @@ _ORDER = {cause: place for place, cause in enumerate(Cause)}
 
 
 def trace_coverage(trace: Trace) -> TraceCoverage:
-    """Return what a trace leaves out, as far as it tells."""
+    """Return what a trace leaves out, as far as it states."""
     omissions = [
         Omission(
             _OF_PROBLEMS[warning.code],

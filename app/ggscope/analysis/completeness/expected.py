@@ -164,7 +164,7 @@ def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
 
 
 def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -> I64:
-    """Return `best`, where counts leave doubt as told by place: int64[k].
+    """Return `best`, where counts leave doubt as found by place: int64[k].
 
     An op of a name that comes several times may be missing from every pass, each time
     elsewhere: between two ops that come once, some pass still has it.
@@ -586,7 +586,7 @@ def _varying(lacks: I64, weight: I64, expected: I64) -> Bools:
 
 
 def _odd(n: int, weight: I64, has_evidence: Bools, pass_id: I64) -> Bools:
-    """Return which passes lack ops together that nothing tells of: other graphs."""
+    """Return which passes lack ops together that nothing shows: other graphs."""
     per_pass = np.bincount(pass_id[~has_evidence], minlength=n).astype(np.int64)
     others = np.bincount(pass_id[has_evidence], minlength=n)
     n_all = max(int(weight.sum()), 1)
@@ -882,7 +882,7 @@ def _with_tokens(
     """Return the result with the records of tokens whose numbers are skipped."""
     if not tokens.gaps or not completeness.is_known:
         return replace(completeness, tokens=tokens)
-    # Those before the gaps tell how many records a token has.
+    # Those before the gaps show how many records a token has.
     usual = int(np.median([_n_records(trace, gap) for gap in tokens.gaps[:_SOME]]))
     n_records = tokens.n_tokens * usual
     return replace(
@@ -1003,7 +1003,7 @@ class _Noted:
 
 
 class _Sum:
-    """Adds up what kinds of passes tell."""
+    """Adds up what kinds of passes show."""
 
     def __init__(
         self, trace: Trace, runs: Runs, keys: Keys, *, by_access: bool, every: int
@@ -1018,7 +1018,7 @@ class _Sum:
         self._has_layers_alike = False
 
     def add(self, kind: Kind, losses: Losses) -> None:
-        """Add one kind of passes; a single one tells nothing."""
+        """Add one kind of passes; a single one shows nothing."""
         weight = kind.weight
         n_passes = int(weight.sum())
         n_there = int((kind.rows.length * weight).sum())
@@ -1049,15 +1049,15 @@ class _Sum:
             when = int(self._runs.number[kind.rows.run[pass_id]])
             self._gaps.append(_Noted(when, kind, pass_id, column, name))
 
-    def finished(self, n_rows: int, n_told: int) -> Completeness:
-        """Return the result for `n_rows` records in `n_told` passes of the trace.
+    def finished(self, n_rows: int, n_passes: int) -> Completeness:
+        """Return the result for `n_rows` records in `n_passes` passes of the trace.
 
         Where far more passes were found than that, their order follows no rule.
         """
         is_covered = self._n_covered >= COVERED * n_rows and self.n_passes > 0
         if not is_covered and self._has_layers_alike:
             return Completeness(False, _NOT_APART)
-        if not is_covered or self.n_passes > REPEATS * n_told + 2:
+        if not is_covered or self.n_passes > REPEATS * n_passes + 2:
             return Completeness(False, "its passes differ")
         n_there, n_missing = n_rows, self._n_missing
         noted = sorted(self._gaps, key=lambda one: one.number)[:MAX_PLACES]

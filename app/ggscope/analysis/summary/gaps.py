@@ -258,7 +258,7 @@ class _Sweep:
 
 
 def _chosen(trace: Trace, lanes: Bools | None) -> Callable[[slice], Bools | None]:
-    """Return a function that tells which spans of a slice count; None = all of them.
+    """Return a function that says which spans of a slice count; None = all of them.
 
     Of lanes that compute ops, those that are no ops lie around these.
     """

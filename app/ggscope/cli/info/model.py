@@ -52,7 +52,7 @@ def model_text(facts: dict[str, Any]) -> str:
     lines = [styled("Models" if len(names) > 1 else "Model", "bold")]
     lines += [f"  {label.ljust(width)}  {one_line(text)}" for label, text in rows]
     parts = ["\n".join(lines)]
-    # Side files do not state types; a table of one row "N/A" tells nothing.
+    # Side files do not state types; a table of one row "N/A" says nothing.
     if set(model["by_type"]) - {NOT_AVAILABLE}:
         parts.append(_table("type", model["by_type"], model["bytes"]))
     if model["tensors"]:

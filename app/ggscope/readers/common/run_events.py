@@ -345,7 +345,7 @@ class RunEvents:
             counts = [(name, self._n_graphs.get(i, 0)) for i, name in known.items()]
             rest = sum(n for i, n in self._n_graphs.items() if i not in known)
             if rest:
-                counts.append(("not told", rest))
+                counts.append(("unknown", rest))
             facts["backends"] = "; ".join(
                 f"{name}: {format_count(n)} {'graph' if n == 1 else 'graphs'}"
                 for name, n in counts

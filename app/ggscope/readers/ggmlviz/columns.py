@@ -344,7 +344,7 @@ class EventCollector:
         struct.row -= n
 
     def _make_room(self, max_label: int) -> None:
-        """Grow whatever is full, and tell the kernel where everything lies."""
+        """Grow whatever is full, and hand the kernel the new places."""
         struct, columns = self._struct, self.columns
         struct.let_go(*_GROWING)
         places, labels = self.places, self.labels

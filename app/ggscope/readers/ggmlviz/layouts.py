@@ -243,7 +243,7 @@ class Probe:
 
 @lru_cache(maxsize=1)
 def probe(head: bytes, size: int, layout_id: str) -> Probe:
-    """Return what `head` tells: once for the estimate of a file and its reading.
+    """Return what `head` states: once for the estimate of a file and its reading.
 
     Parameters
     ----------

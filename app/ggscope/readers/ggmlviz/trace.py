@@ -57,7 +57,7 @@ _FLAGS = np.array(
 
 _MAX_SAMPLES = 1 << 14
 MAX_OPS = 1 << 18
-"""So many ops tell the table: more of them are the same graphs again."""
+"""So many ops show the table: more of them are the same graphs again."""
 
 
 def add_lanes(
@@ -343,7 +343,7 @@ def _numbers(
 ) -> Array:
     """Return the number in each name, int16[n]; -1 where its shape has none.
 
-    `which` tells the shape of each name, `digits` where a number stands in each shape.
+    `which` has the shape of each name, `digits` where a number stands in each shape.
     """
     numbers = np.full(len(labels), -1, np.int16)
     has_digits = np.array([stop > 0 for _, stop in digits], np.bool_)
@@ -502,7 +502,7 @@ def renumber(
 
     With "auto", 9 or 10 in the file state the numbering; else 6 and 7 that carry
     neither a pointer nor a size are no buffers, so that 6 to 8 are meant. A file with 8
-    alone does not tell.
+    alone does not show.
     """
     low, middle = n_of_kind[_FIRST : _FIRST + 2].sum(), n_of_kind[_FIRST + 2]
     high = n_of_kind[_FIRST + 3 : _FIRST + 5].sum()
@@ -537,7 +537,7 @@ def renumber(
 def add_threads(
     builder: TraceBuilder, events: Events, rows: I64, lane: Array, origin: int
 ) -> npt.NDArray[np.bool_]:
-    """Add bars of waits and of threads' lives; tell which of `rows` became one.
+    """Add bars of waits and of threads' lives; return which of `rows` became one.
 
     Parameters
     ----------

@@ -37,14 +37,14 @@ ENOUGH = 8
 """So many plausible events in a row are taken for the stream, or fewer at its end."""
 
 RECENT = 64
-"""So many events in front of the damage tell which time stamps to expect."""
+"""So many events in front of the damage show which time stamps to expect."""
 
 REACH_BYTES = 64 << 20
 """Damage longer than this, zeros apart, is not searched to its end."""
 
 _FEWEST_STAMPS = 4
 _FEWEST_AT_END = 3
-"""Events that must follow to the end of the file if nothing tells their time."""
+"""Events that must follow to the end of the file if nothing gives their time."""
 
 _FIRST_BLOCK, _LAST_BLOCK = 1 << 12, 1 << 18
 MAX_GAPS = 1000
@@ -181,7 +181,7 @@ class Walk:
         return window.end if window.end == self.end else window.end - self.reach
 
     def are_padding(self, at: I64) -> Bools:
-        """Tell of each place what `is_padding` tells of one."""
+        """Return of each place what `is_padding` says of one."""
         is_padding = np.zeros(len(at), np.bool_)
         values = self.window.words[at - self.window.base].view("<u4")
         maybe = np.flatnonzero(values == 0)
@@ -381,7 +381,7 @@ class _Search:
 
 
 def _middle(walk: Walk, recent: I64) -> int | None:
-    """Return the median stamp; None for too few possible ones to tell."""
+    """Return the median stamp; None for too few possible ones to know."""
     stamps = np.sort(walk.stamps(recent))
     stamps = stamps[(stamps > 0) & (stamps <= MAX_TIME_NS)]
     return int(stamps[len(stamps) // 2]) if len(stamps) >= _FEWEST_STAMPS else None

@@ -223,7 +223,7 @@ class PatternDecoder:
 
     def _add_sources(self, records: Array) -> None:
         raw_names = records["dst_name"].tolist()
-        name, tensor, told_layer, _, is_cut = self._resolved(
+        name, tensor, stated_layer, _, is_cut = self._resolved(
             raw_names, self._layout.dst_width
         )
         layer = _claimed(records["layer_id"])
@@ -250,7 +250,7 @@ class PatternDecoder:
             count=count.astype(np.int64),
             name=name,
             tensor=tensor,
-            layer=np.where(layer < 0, told_layer, layer),
+            layer=np.where(layer < 0, stated_layer, layer),
             is_cut=is_cut,
             **self._claims_of(records, raw_names, self._layout.dst_width),
             n_sources=records["num_sources"],
@@ -296,7 +296,7 @@ class PatternDecoder:
         self, source: Array, names: Sequence[bytes], width: int, op: Array
     ) -> dict[str, Array]:
         """Return the columns that every layout's sources share."""
-        _, tensor, told_layer, expert, _ = self._resolved(names, width)
+        _, tensor, stated_layer, expert, _ = self._resolved(names, width)
         pointers = source["tensor_ptr"].astype(np.uint64)
         for i in np.flatnonzero(tensor < 0).tolist():
             text = f"{self._ops.name(int(op[i]))}@0x{int(pointers[i]):x}"
@@ -308,7 +308,7 @@ class PatternDecoder:
         return {
             "tensor": tensor,
             "size": source["size_bytes"].astype(np.int64),
-            "layer": np.where(layer < 0, told_layer, layer),
+            "layer": np.where(layer < 0, stated_layer, layer),
             "expert": expert,
             "address": pointers,
             "raw_name": self._raw_names(names, width),

@@ -16,7 +16,7 @@ class OutputFile:
     kind : what such files are called in the dialog.
     lines : makes the content, on a worker.
     what : what is in it, for the message: "64 choices".
-    on_saved : told the path, on the main thread, once the file is there.
+    on_saved : called with the path, on the main thread, once the file is there.
     """
 
     title: str

@@ -499,7 +499,7 @@ class TimelinesPane(PaintedView):
     def click(self, x: float, y: float) -> None:
         """Select the span there in its tab; open or close a group of lanes.
 
-        `span_clicked` tells it to whoever knows the groups of both sides.
+        `span_clicked` hands it to whoever knows the groups of both sides.
         """
         side, hit = self.hit(x, y)
         if hit.in_header and hit.box is not None and hit.box.lane is None:

@@ -577,7 +577,7 @@ def test_what_the_self_test_found_is_reported(
          [1, 1, 1, 1], "CPU (Zen): 4 graphs"),
         ([{"backend": 1, "name": "CPU", "device": "", "description": ""},
           {"backend": 2, "name": "GPU", "device": "GPU0", "description": "GPU"}],
-         [1, 2, 1, None], "CPU: 2 graphs; GPU on GPU0: 1 graph; not told: 1 graph"),
+         [1, 2, 1, None], "CPU: 2 graphs; GPU on GPU0: 1 graph; unknown: 1 graph"),
         ([{"backend": 1, "name": 3, "device": "", "description": ""}, 5], [1] * 4,
          None),
         ("all", [1] * 4, None),

@@ -303,7 +303,7 @@ def _stated(
     patterns = parser.book.patterns
     uses = np.bincount(of_entry, minlength=len(patterns))
     has_lists = bool(patterns) and all(p.has_result for p in patterns)
-    n_told, listed = (
+    n_stated, listed = (
         int(uses @ np.array(counts, np.int64)) if has_lists else None
         for counts in (
             [p.n_sources for p in patterns],
@@ -336,7 +336,11 @@ def _stated(
             place="metadata.timestamp_start_ns",
         ),
         stated_figure(
-            "sources", n_told, listed, basis="those listed", place="entries.num_sources"
+            "sources",
+            n_stated,
+            listed,
+            basis="those listed",
+            place="entries.num_sources",
         ),
     )
     return tuple(figure for figure in figures if figure is not None)

@@ -27,7 +27,7 @@ class TooltipContext:
     ----------
     trace : as the session has it; `index` is that of the picture.
     ticks_per_px : time that a pixel stands for.
-    time : range of which utilisation is told, and `time_title` what it is called.
+    time : range of which utilisation is shown, and `time_title` what it is called.
     absolute : whether times are written as times of day.
     shows_waits : whether waits are shown.
     """
