@@ -64,10 +64,10 @@ def text(page: RunsPage, name: str, title: str) -> str:
     return page.model.row(row)[titles.index(title)].text
 
 
-def choose(page: RunsPage, *names: str) -> None:
+def choose(page: RunsPage, *chosen: str) -> None:
     page.table.clearSelection()
     flag = QItemSelectionModel.SelectionFlag
-    for name in names:
+    for name in chosen:
         index = page.model.index(names(page).index(name), 0)
         page.table.selectionModel().select(index, flag.Select | flag.Rows)
 

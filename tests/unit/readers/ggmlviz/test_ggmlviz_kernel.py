@@ -116,7 +116,9 @@ def test_parts_of_streams_are_taken_alike(
     if is_damaged:
         data = mutated(data, seed)
 
-    both(data, wanted=EventOptions(first=first, stop=first + length, names_every=every))
+    both(
+        data, options=EventOptions(first=first, stop=first + length, names_every=every)
+    )
 
 
 def test_every_cut_between_windows_gives_the_whole() -> None:
@@ -141,9 +143,9 @@ def test_labels_of_sampled_blocks_are_taken_alike() -> None:
     events = [Event(2, viz.T0 + i, label=b"%d" % (i % 700)) for i in range(70_000)]
     data = viz.packed(events)
 
-    both(data, wanted=EventOptions(names_every=16))
+    both(data, options=EventOptions(names_every=16))
     result = find_events(
-        data, compiled_bytes=1 << 20, wanted=EventOptions(names_every=16)
+        data, compiled_bytes=1 << 20, options=EventOptions(names_every=16)
     )
 
     named = result.collector.columns.label[: len(events)] >= 0
