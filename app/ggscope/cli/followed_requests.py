@@ -51,10 +51,10 @@ def follow_requests(arguments: Namespace) -> int:
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
-    with closing(source), _interruption() as is_interrupted:
+    with closing(source), _interruption() as interruption:
         finished = FinishedRequests(source)
         message = ""
-        while not is_interrupted.is_set():
+        while not interruption.is_set:
             has_news = source.poll()
             state = source.status()
             if state.state is State.WAITING and state.message != message:
@@ -71,7 +71,7 @@ def follow_requests(arguments: Namespace) -> int:
                 break
             status.show(finished, state.message)
             if not source.is_behind:
-                is_interrupted.wait(_POLL_S)
+                time.sleep(_POLL_S)
         status.clear()
         trace, rows = finished.new(is_end=True)
         printed.rows(trace, rows)
@@ -201,26 +201,36 @@ class _StatusLine:
             output.rewrite_line("")
 
 
+class _Interruption:
+    """Whether Ctrl-C was pressed.
+
+    No `threading.Event`: its lock may be held by the very wait that a signal's handler
+    comes into, which would then wait for itself.
+    """
+
+    is_set = False
+
+
 @contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Return an event that the first Ctrl-C sets; the second one interrupts.
+def _interruption() -> Iterator[_Interruption]:
+    """Return what the first Ctrl-C sets; the second one interrupts.
 
     The log is read and printed to the end of what is being done.
     """
-    event = threading.Event()
+    interruption = _Interruption()
     usual = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not callable(usual):
-        yield event
+        yield interruption
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if event.is_set():
+        if interruption.is_set:
             usual(number, frame)
-        event.set()
+        interruption.is_set = True
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield event
+        yield interruption
     finally:
         signal.signal(signal.SIGINT, usual)
