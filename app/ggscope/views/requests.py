@@ -50,9 +50,10 @@ class RequestsView(TablePane):
         """Return a row per request, in the order of the log."""
         if trace.log is None:
             return None
-        n = len(trace.log.requests)
-        order = _Order(trace)
-        return LazyContents(_HEADINGS, n, partial(_cells, trace), order, _about(trace))
+        return LazyContents(
+            _HEADINGS, len(trace.log.requests), partial(_cells, trace),
+            partial(_order, trace), _about(trace),
+        )  # fmt: skip
 
     def choose(self, payload: object) -> None:
         """Select the spans of a request."""
@@ -74,17 +75,13 @@ class RequestsView(TablePane):
         return spans or None
 
 
-class _Order:
-    """Sorts the requests of a trace by a column."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def __call__(self, column: int, is_down: bool) -> I64:
-        rows = RequestRows(self._trace)
-        if column < 0:
-            return np.arange(len(rows.requests))
-        return sorted_rows(REQUEST_COLUMNS[column].values(rows), is_down=is_down)
+def _order(trace: Trace, column: int, is_down: bool) -> I64:
+    """Return the requests by a column, -1 = as they stand in the log."""
+    assert trace.log is not None
+    if column < 0:
+        return np.arange(len(trace.log.requests))
+    values = REQUEST_COLUMNS[column].values(RequestRows(trace))
+    return sorted_rows(values, is_down=is_down)
 
 
 def _cells(trace: Trace, row: int) -> tuple[Cell, ...]:
