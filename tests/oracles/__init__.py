@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ggscope.readers.common import json_text
+from ggscope.readers.common.json_cursor import cut_array, cut_lines
 from ggscope.readers.ggmlviz import pairing
 from ggscope.readers.ggmlviz import reader as ggmlviz_reader
 from ggscope.readers.ggmlviz.columns import EventOptions
@@ -36,8 +37,9 @@ def tensor(patch: pytest.MonkeyPatch) -> None:
 
 def npu(patch: pytest.MonkeyPatch) -> None:
     """Read the events and samples of NPU traces by the rules alone."""
-    for name in ("cut_events", "cut_samples", "cut_lines"):
-        patch.setattr(Scanner, name, lambda *_: None)
+    for name in ("cut_events", "cut_samples"):
+        patch.setattr(Scanner, name, lambda _, *text: cut_array(*text))
+    patch.setattr(Scanner, "cut_lines", lambda _, *text: cut_lines(*text))
     json_repeats(patch)
 
 

@@ -1071,6 +1071,13 @@ SOURCES = {
         },
         (Selection, Plain, Figures, Order, Moment, Open),
     ),
+    "json_elements": Source(
+        {
+            "ggscope_json_elements": (
+                i64, In.u8, i64, i64, i64, Out.i64, Out.i64, Out.i64,
+            )
+        }
+    ),
     "json_repeats": Source({"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)}),
     "ggmlviz": Source(
         {

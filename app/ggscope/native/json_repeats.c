@@ -6,8 +6,7 @@
  */
 #include "json_repeats.h"
 
-#include <string.h>
-
+#include "json_bytes.h"
 #include "native.h"
 
 enum { REPEAT_DEPTH = 64, REPEAT_KEYS = 256, UNTOLD = -1 };
@@ -37,38 +36,6 @@ static int is_among(const Key *keys, int n, const Key *key)
     return 0;
 }
 
-static int is_blank(uint8_t byte)
-{
-    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-/* A byte of 0x80 wherever one of `word` is zero; of the lowest that is certain. */
-static uint64_t zeros(uint64_t word)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    return (word - ones) & ~word & ones << 7;
-}
-
-/* Go to the first byte that is `a`, or with the bits of `mask` set is `b`; to the end
- * where there is none. Eight bytes at a time: most are neither. */
-static const uint8_t *next_of(const uint8_t *p, const uint8_t *end, uint8_t a,
-                              uint8_t mask, uint8_t b)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    for (; end - p >= 8; p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        const uint64_t marks = zeros(word ^ ones * a) |
-                               zeros((word | ones * mask) ^ ones * b);
-        if (marks) {
-            return p + (__builtin_ctzll(marks) >> 3);
-        }
-    }
-    while (p < end && *p != a && (*p | mask) != b)
-        p++;
-    return p;
-}
-
 /* Return how many keys are named again in their object; UNTOLD where keys are
  * escaped, too many or too deep.
  *
@@ -96,10 +63,7 @@ EXPORT int64_t ggscope_json_repeats(const uint8_t *data, int64_t size, int64_t *
         } else if (byte == '"') {
             const uint8_t *const start = p;
             int is_escaped = 0;
-            while ((p = next_of(p, end, '"', 0, '\\')) < end && *p == '\\') {
-                is_escaped = 1;
-                p = end - p < 2 ? end : p + 2;
-            }
+            p = closing_quote(p, end, &is_escaped);
             if (p == end)
                 return UNTOLD;
             const int64_t length = p++ - start;

@@ -18,8 +18,8 @@ from ggscope.readers.buffers.parser import EventList, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import Block, JsonCursor, outer_keys
-from ggscope.readers.common.json_text import JsonSyntaxError
-from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, names_a_key_twice
+from ggscope.readers.common.json_text import JsonSyntaxError, repeats
+from ggscope.readers.common.json_walk import ValueDecoder, decimal_of
 from ggscope.readers.memory import Allowance
 from ggscope.readers.source import Source
 
@@ -98,18 +98,15 @@ class _Lines:
         """Take the lines of a block."""
         numbers = [] if block.line is None else block.line.tolist()
         values = block.decode_lines(_OBJECTS)
-        if values is not None and not names_a_key_twice(block, values):
+        if values is not None and not repeats(block.data, block.start, block.end):
             for value, number, start in zip(
                 values, numbers, block.start.tolist(), strict=True
             ):
                 self._take_value(value, number, block.offset + start)
             return
-        for start, end, number in zip(
-            block.start.tolist(), block.end.tolist(), numbers, strict=True
-        ):
-            offset = block.offset + start
-            is_last = block.offset + end >= file_size
-            self._take_line(block.element(start, end), offset, number, is_last)
+        for (data, offset), number in zip(block.texts(), numbers, strict=True):
+            is_last = offset + len(data) >= file_size
+            self._take_line(data, offset, number, is_last)
 
     def note(self) -> None:
         """Say how many lines were repaired."""

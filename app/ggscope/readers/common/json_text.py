@@ -20,7 +20,6 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64
 from ggscope.native.library import library
 
-WHITESPACE = b" \t\r\n"
 _LOCATE_BYTES = 4 << 20
 
 # Strings come first in the alternation, so that "//" inside one is kept.
@@ -32,7 +31,7 @@ _PASTED = re.compile(
     rb"(?:```\w*|(?:json)?[ \t]*(?:Copy code|Copy)|json)[ \t]*\r?$",
     re.MULTILINE | re.DOTALL,
 )
-_NOT_A_NUMBER = re.compile(rb"[:,\[]\s*(-?Infinity|NaN)")
+_NOT_A_NUMBER = re.compile(r"[:,\[]\s*(-?Infinity|NaN)")
 # What can be left of a literal, a number or an escape where a file is cut.
 _CUT_TOKEN = re.compile(rb"\\?[\w.+-]{0,8}")
 _INT_DIGITS = 40
@@ -124,19 +123,13 @@ class TextPlace:
     char: int
 
 
-class NotANumberError(ValueError):
-    """The text holds NaN or Infinity, which JSON does not know."""
-
-
 def parse_json(text: str) -> object:
     """Return the value of a JSON text, as strict as the standard asks.
 
     Raises
     ------
     json.JSONDecodeError
-        If it is no JSON.
-    NotANumberError
-        If it holds NaN or Infinity.
+        If it is no JSON, or holds NaN or Infinity.
     RecursionError
         If it is nested more deeply than Python can follow.
 
@@ -145,7 +138,12 @@ def parse_json(text: str) -> object:
     Integers of more than 40 digits come back as floats: Python refuses to
     convert very long ones, and no column holds them.
     """
-    return _DECODER.decode(text)
+    try:
+        return _DECODER.decode(text)
+    except _NotANumberError as error:
+        match = _NOT_A_NUMBER.search(text)
+        place = match.start(1) if match else 0
+        raise json.JSONDecodeError(str(error), text, place) from None
 
 
 class TolerantDecoder:
@@ -265,10 +263,6 @@ def fault_in(
             or _CUT_TOKEN.fullmatch(data[max(where, 0) :].rstrip()) is not None
         )
         return JsonSyntaxError(error.msg, offset + where, at_end=cut)
-    except NotANumberError as error:
-        match = _NOT_A_NUMBER.search(prefix + data)
-        where = match.start(1) - len(prefix) if match else 0
-        return JsonSyntaxError(str(error), offset + max(where, 0))
     except RecursionError:
         return JsonSyntaxError("Nested too deeply", offset)
     return JsonSyntaxError("Invalid JSON", offset)
@@ -302,8 +296,12 @@ def _bounded_int(digits: str) -> int | float:
     return int(digits) if len(digits) <= _INT_DIGITS else float(digits)
 
 
+class _NotANumberError(Exception):
+    pass
+
+
 def _refuse(name: str) -> float:
-    raise NotANumberError(f"NaN/Infinity is not JSON: {name}")
+    raise _NotANumberError(f"NaN/Infinity is not JSON: {name}")
 
 
 _DECODER = json.JSONDecoder(parse_int=_bounded_int, parse_constant=_refuse)

@@ -131,30 +131,28 @@ class MapParser:
             self.facts[name] = str(value)[:_MAX_TEXT]
 
     def _take_block(self, block: Block) -> None:
-        for start, end in block.elements():
+        for data, at in block.texts():
             place = f"tensors[{self.n_elements}]"
             self.n_elements += 1
             if len(self.rows) >= MAX_ROWS:
                 self._fault(
                     "map_too_many",
                     f"More than {MAX_ROWS:,} tensors; the rest was skipped.",
-                    block.offset + start,
+                    at,
                     place,
                 )
                 continue
             try:
-                value = self._values.parsed(
-                    block.element(start, end), block.offset + start, place
-                )
+                value = self._values.parsed(data, at, place)
             except JsonSyntaxError:
                 value = None
             if isinstance(value, dict):
-                self._take_tensor(value, block.offset + start, place)
+                self._take_tensor(value, at, place)
             else:
                 self._fault(
                     "map_bad_row",
                     "An entry of the tensor list is not a JSON object; skipped.",
-                    block.offset + start,
+                    at,
                     place,
                 )
 

@@ -19,16 +19,16 @@ from ggscope.model.trace import (
 from ggscope.model.units import Clock, TimeRange
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
+from ggscope.readers.common.json_records import ElementPlaces
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
-    NotANumberError,
     Repeats,
     fault_in,
     parse_json,
     repeats_in,
     without_paste,
 )
-from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
+from ggscope.readers.common.json_walk import note_repeated
 from ggscope.readers.npu import HEADER_KEYS
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns
 from ggscope.readers.npu.header import CYCLES_TOTAL, Header
@@ -309,24 +309,21 @@ class NpuParser:
 
     def _take_doubtful_block(self, block: Block) -> None:
         """Judge each element alone, so that a bad one costs only itself."""
-        bounds: list[tuple[int, int]] = []
         events: list[Event | None] = []
         try:
-            for start, end in block.elements():
-                if len(bounds) % _CHECK_EVERY == 0:
+            for data, offset in block.texts():
+                if len(events) % _CHECK_EVERY == 0:
                     self._context.check_cancelled()
-                index = self.n_records + len(bounds)
-                self._problems.at(index, block.offset + start)
+                index = self.n_records + len(events)
+                self._problems.at(index, offset)
                 event = None
                 if self._is_requested(index):
-                    data = block.element(start, end)
-                    event = self._event(data, block.offset + start)
+                    event = self._event(data, offset)
                     self._note_repeats(repeats_in(data))
-                bounds.append((start, end))
                 events.append(event)
         finally:
-            where = np.array(bounds, np.int64).reshape(-1, 2)
-            self._keep(block, where[:, 0], where[:, 1], events)
+            n = len(events)
+            self._keep(block, block.start[:n], block.end[:n], events)
 
     def _event(self, data: bytes, offset: int) -> Event | None:
         """Return the event of one element; None where it is left out."""
@@ -363,10 +360,10 @@ class NpuParser:
         first = self._announced(len(rows)) + requested.start
         odd = np.flatnonzero(rows.kind >= STUB)
         at = odd + requested.start
-        bounds = zip(
-            at.tolist(), block.start[at].tolist(), block.end[at].tolist(), strict=True
-        )
-        events = [self._odd_event(block, start, end, row) for row, start, end in bounds]
+        events = []
+        for row, (data, offset) in zip(at.tolist(), block.texts(at), strict=True):
+            self._at(block, row, self.n_records)
+            events.append(self._event(data, offset))
         dropped = self._columns.add_rows(rows, first, events, odd)
         self._count_rows(block, block.start, block.end, dropped)
 
@@ -393,33 +390,27 @@ class NpuParser:
         self._n_kept += len(requested)
         self.n_records += len(start)
         for record in dropped.tolist():
-            self._at(block, record - first, int(start[record - first]), first)
+            self._at(block, record - first, first)
             what = f"end_cycle is before start_cycle; {LEFT_OUT}"
             self._problems.error("end_before_start", "end_cycle", what)
 
-    def _odd_event(self, block: Block, start: int, end: int, row: int) -> Event | None:
-        self._at(block, row, start, self.n_records)
-        return self._event(block.element(start, end), block.offset + start)
-
-    def _at(self, block: Block, row: int, start: int, first: int) -> None:
+    def _at(self, block: Block, row: int, first: int) -> None:
         line = 0 if block.line is None else int(block.line[row])
-        self._problems.at(first + row, block.offset + start, line)
+        self._problems.at(first + row, block.offset + int(block.start[row]), line)
 
     def _take_doubtful_lines(self, block: Block) -> None:
         """Look at each line alone: headers, samples, events and what is neither."""
         assert block.line is not None  # lines always have numbers
         good: list[int] = []
         events: list[Event | None] = []
-        bounds = zip(block.start.tolist(), block.end.tolist(), strict=True)
-        for row, (start, end) in enumerate(bounds):
+        for row, (data, offset) in enumerate(block.texts()):
             if row % _CHECK_EVERY == 0:
                 self._context.check_cancelled()
-            line, offset = int(block.line[row]), block.offset + start
+            line = int(block.line[row])
             self._problems.at(self.n_records + len(events), offset, line)
             if block.overlong:
                 self._bad_line(line, "it is too long", offset)
                 continue
-            data = block.element(start, end)
             event = self._line(data, offset, line)
             if not event:
                 continue
@@ -431,12 +422,10 @@ class NpuParser:
             events.append(self._rules.event(value) if is_requested else None)
             good.append(row)
         rows = np.array(good, np.int64)
-        self._keep(
-            replace(block, line=block.line[rows]),
-            block.start[rows],
-            block.end[rows],
-            events,
+        part = replace(
+            block, line=block.line[rows], start=block.start[rows], end=block.end[rows]
         )
+        self._keep(part, part.start, part.end, events)
 
     def _line(self, data: bytes, offset: int, line: int) -> tuple[object, ...]:
         """Return the value of a line as the only item; nothing where it has none."""
@@ -496,22 +485,13 @@ class NpuParser:
     def _take_samples(self, block: Block) -> None:
         self._context.progress(block.offset, self._source.size)
         if not isinstance(block, ScannedBlock):
-            for start, end in block.elements():
-                offset = block.offset + start
-                value = self._shallow(block.element(start, end), offset)
-                self._add_samples([value], offset)
+            for data, offset in block.texts():
+                self._add_samples([self._shallow(data, offset)], offset)
             return
         odd = np.flatnonzero(block.rows.kind == ODD)
-        bounds = zip(
-            odd.tolist(),
-            block.start[odd].tolist(),
-            block.end[odd].tolist(),
-            strict=True,
-        )
         first, samples = self._n_samples, []
-        for row, start, end in bounds:
-            offset = block.offset + start
-            value = self._shallow(block.element(start, end), offset)
+        for row, (data, offset) in zip(odd.tolist(), block.texts(odd), strict=True):
+            value = self._shallow(data, offset)
             self._n_samples = first + row
             samples.append(self._sample(value, offset))
         self._columns.add_sample_rows(block.rows, samples, odd)
@@ -574,7 +554,7 @@ class NpuParser:
             )
         try:
             return parse_json(text)
-        except (json.JSONDecodeError, NotANumberError):
+        except json.JSONDecodeError:
             raise fault_in(data, offset) from None
         except RecursionError:
             raise _TooDeepError from None

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from ggscope.model.tables import Array
 from ggscope.native.declared import EventRows, EventTexts
 from ggscope.native.library import library
-from ggscope.readers.common import json_cursor
-from ggscope.readers.common.json_cursor import Block, Bytes8
+from ggscope.readers.common.json_cursor import Block, Bytes8, cut_array, cut_lines
 
 WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
 """Engines and masters in the kernel's order; engines are the first six."""
@@ -34,7 +33,6 @@ _N_DEPS = 1 << 16
 _N_TEXTS = 1 << 16
 _TEXT_BYTES = 4 << 20
 _UNSET = -2
-_NEWLINE = ord("\n")
 
 _ROW_COLUMNS = {
     "kind": np.uint8,
@@ -232,23 +230,23 @@ class Scanner:
         )
         self._is_full = False
 
-    def cut_events(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
-        """Return the events at the start of a text, as `json_cursor.cut_array` does.
+    def cut_events(self, buffer: Bytes8, offset: int, first: bool) -> Block:
+        """Return the events at the start of a text, as `cut_array` does.
 
         Where the first one is none that it takes, a short stretch without rows.
         """
         return self._cut_array(buffer, offset, first, _EVENTS)
 
-    def cut_samples(self, buffer: Bytes8, offset: int, first: bool) -> Block | None:
+    def cut_samples(self, buffer: Bytes8, offset: int, first: bool) -> Block:
         """Return the bandwidth samples at the start of a text, as above."""
         return self._cut_array(buffer, offset, first, _SAMPLES)
 
-    def _cut_array(
-        self, buffer: Bytes8, offset: int, first: bool, form: int
-    ) -> Block | None:
+    def _cut_array(self, buffer: Bytes8, offset: int, first: bool, form: int) -> Block:
         status = self._run(buffer[1:-1], form, first)
         if not self._struct.n_rows:
-            return json_cursor.cut_array(buffer[: _DOUBTFUL_BYTES + 2], offset, first)
+            part = cut_array(buffer[: _DOUBTFUL_BYTES + 2], offset, first)
+            is_some = part.length or part.last
+            return part if is_some else cut_array(buffer, offset, first)
         begin, finish = self._bounds()
         return ScannedBlock(
             buffer=buffer,
@@ -256,22 +254,22 @@ class Scanner:
             start=begin,
             end=finish,
             length=self._struct.length,
-            first=first,
             last=status == _CLOSED,
             rows=self._rows(),
         )
 
     def cut_lines(
         self, buffer: Bytes8, offset: int, at_end: bool, number: int
-    ) -> tuple[Block, int] | None:
+    ) -> tuple[Block, int]:
         """Return the whole lines at the start of a text, and how many line breaks.
 
-        Where the first one is no event that it takes, a short stretch without rows;
-        None where that has no end.
+        Where the first one is no event that it takes, a short stretch without rows.
         """
         self._run(buffer[1:-1], _LAST_LINES if at_end else _LINES, True)
         if not self._struct.n_rows:
-            return self._doubtful_lines(buffer, offset, number)
+            part = cut_lines(buffer[: _DOUBTFUL_BYTES + 2], offset, False, number)
+            is_some = part[0].length
+            return part if is_some else cut_lines(buffer, offset, at_end, number)
         begin, finish = self._bounds()
         line = self._columns["line"][: self._struct.n_rows].astype(np.int64)
         block = ScannedBlock(
@@ -284,16 +282,6 @@ class Scanner:
             rows=self._rows(),
         )
         return block, self._struct.n_lines
-
-    def _doubtful_lines(
-        self, buffer: Bytes8, offset: int, number: int
-    ) -> tuple[Block, int] | None:
-        part = buffer[: _DOUBTFUL_BYTES + 2]
-        breaks = np.flatnonzero(part[1:-1] == _NEWLINE)
-        if not len(breaks):
-            return None
-        block = json_cursor.cut_lines(part, offset, breaks, False, number)
-        return block, len(breaks)
 
     def _run(self, data: Bytes8, form: int, first: bool) -> int:
         self._call(data, form, first)

@@ -141,10 +141,8 @@ class ProfileWalk:
             self.file.has_frames = True
             for block in cursor.blocks():
                 self._note_progress()
-                for start, end in block.elements():
-                    value = self._values.parsed(
-                        block.element(start, end), block.offset + start, "shared.frames"
-                    )
+                for data, at in block.texts():
+                    value = self._values.parsed(data, at, "shared.frames")
                     self.file.frames.append(_frame(value))
 
     def _profiles(self) -> None:
@@ -179,18 +177,11 @@ class ProfileWalk:
         self, block: Block, decoder: msgspec.json.Decoder[Any], place: str
     ) -> list[Any]:
         """Return the elements of a block, decoded in one call where they are sound."""
-        text = block.element(0, block.length).strip()
-        if not block.first:
-            text = text.removeprefix(b",")
-        try:
-            return list(decoder.decode(b"[" + text + b"]"))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return [
-                self._values.parsed(
-                    block.element(start, end), block.offset + start, place
-                )
-                for start, end in block.elements()
-            ]
+        values = block.decode_array(decoder)
+        if values is None:
+            texts = block.texts()
+            values = [self._values.parsed(data, at, place) for data, at in texts]
+        return values
 
 
 def _frame(value: object) -> tuple[str, str, object, object]:

@@ -1,7 +1,9 @@
 """The compiled scan of NPU events and samples against its twin, the rules."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ import oracles
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import StringTable
-from ggscope.readers.common.json_cursor import JsonCursor, brackets
-from ggscope.readers.common.json_text import MemoryText
+from ggscope.readers.common.json_cursor import JsonCursor, cut_array
+from ggscope.readers.common.json_text import JsonSyntaxError, MemoryText
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.scan import (
     ODD,
@@ -99,15 +101,18 @@ def assert_twins_agree(folder: Path, data: bytes, name: str, **options: str) -> 
         assert outcome(folder, data, name, **options) == with_kernel
 
 
-def scanned(data: bytes, lines: int = 0) -> list[int]:
+def kinds_of(cut: Callable[..., Any], data: bytes, *rest: object) -> list[int]:
     """Return the kinds of the rows that the kernel makes of a text."""
-    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
-    scanner = Scanner()
-    if lines:
-        block = (scanner.cut_lines(buffer, 0, lines == 2, 1) or (None,))[0]
-    else:
-        block = scanner.cut_events(buffer, 0, True)
+    try:
+        block = cut(np.frombuffer(b" " + data + b" ", np.uint8).copy(), 0, *rest)
+    except JsonSyntaxError:
+        return []
+    block = block[0] if isinstance(block, tuple) else block
     return block.rows.kind.tolist() if isinstance(block, ScannedBlock) else []
+
+
+def scanned(data: bytes) -> list[int]:
+    return kinds_of(Scanner().cut_events, data, True)
 
 
 def test_usual_events_need_no_second_look() -> None:
@@ -119,9 +124,9 @@ def test_usual_events_need_no_second_look() -> None:
 def test_usual_lines_need_no_second_look() -> None:
     data = as_lines(*EVENTS_OF_EVERY_KIND).encode()
 
-    assert len(scanned(data, lines=1)) == len(EVENTS_OF_EVERY_KIND)
-    assert len(scanned(data[:-1], lines=2)) == len(EVENTS_OF_EVERY_KIND)
-    assert len(scanned(data[:-1], lines=1)) == len(EVENTS_OF_EVERY_KIND) - 1
+    for text, at_end, n in ((data, 0, 0), (data[:-1], 1, 0), (data[:-1], 0, 1)):
+        kinds = kinds_of(Scanner().cut_lines, text, at_end, 1)
+        assert len(kinds) == len(EVENTS_OF_EVERY_KIND) - n
 
 
 @pytest.mark.parametrize("event", [e for e in ODD_EVENTS if e is not REVERSED])
@@ -299,11 +304,7 @@ ODD_SAMPLES = [
 
 
 def kinds_of_samples(values: list[object]) -> list[int]:
-    """Return the kinds of the rows that the kernel makes of samples."""
-    text = json.dumps(values)[1:].encode()
-    buffer = np.frombuffer(b" " + text + b" ", np.uint8).copy()
-    block = Scanner().cut_samples(buffer, 0, True)
-    return block.rows.kind.tolist() if isinstance(block, ScannedBlock) else []
+    return kinds_of(Scanner().cut_samples, json.dumps(values)[1:].encode(), True)
 
 
 def test_usual_samples_need_no_second_look() -> None:
@@ -485,26 +486,17 @@ def test_little_room_gives_the_same_columns(capacity: tuple[int, int, int]) -> N
                 assert mine.column(name).tolist() == twin.column(name).tolist()
 
 
-def test_bounds_are_those_of_the_brackets() -> None:
-    data = json.dumps(EVENTS_OF_EVERY_KIND, indent=1)[1:].encode()
-    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
+def test_bounds_are_those_of_the_elements() -> None:
+    data = b" " + json.dumps(EVENTS_OF_EVERY_KIND, indent=1)[1:].encode() + b" "
+    buffer = np.frombuffer(data, np.uint8).copy()
 
-    block = Scanner().cut_events(buffer, 0, True)
+    block, twin = (
+        scanner(len(data)).cut_events(buffer, 0, True),
+        cut_array(buffer, 0, True),
+    )
 
-    assert block is not None
-    at, depth, _ = brackets(block.data)
-    assert block.end.tolist() == (at[depth == 0] + 1).tolist()
-    assert block.last
+    assert isinstance(block, ScannedBlock)
+    assert block.start.tolist() == twin.start.tolist()
+    assert block.end.tolist() == twin.end.tolist()
+    assert (block.last, block.length) == (twin.last, twin.length)
     assert block.data[block.length] == ord("]")
-
-
-def test_scanner_of_a_small_file_takes_all_of_it() -> None:
-    data = b'{"type":"BUS_EVENT"},{},{},{}]'
-
-    result = scanner(len(data))
-
-    assert result is not None
-    buffer = np.frombuffer(b" " + data + b" ", np.uint8).copy()
-    block = result.cut_events(buffer, 0, True)
-    assert block is not None
-    assert (len(block.start), block.last) == (4, True)

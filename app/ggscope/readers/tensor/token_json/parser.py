@@ -10,13 +10,14 @@ from ggscope.model.trace import Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.common.json_cursor import Block, JsonCursor
+from ggscope.readers.common.json_records import ElementPlaces
 from ggscope.readers.common.json_text import (
     Repeats,
     TolerantDecoder,
     repeats,
     repeats_in,
 )
-from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
+from ggscope.readers.common.json_walk import note_repeated
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.token_json.entries import (
     ENTRIES,
@@ -166,16 +167,13 @@ class TokenParser:
         """Take a block that holds something unexpected."""
         entries, index, offsets, lengths = [], [], [], []
         try:
-            for start, end in block.elements():
-                place = f"entries[{self.n_elements}]"
-                entry = self._one(
-                    block.element(start, end), place, block.offset + start
-                )
+            for text, offset in block.texts():
+                entry = self._one(text, f"entries[{self.n_elements}]", offset)
                 if entry is not None:
                     entries.append(entry)
                     index.append(self.n_elements)
-                    offsets.append(block.offset + start)
-                    lengths.append(end - start)
+                    offsets.append(offset)
+                    lengths.append(len(text))
                 self.n_elements += 1
         finally:
             self._add(
