@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 PACKAGE = str(Path(ggscope.__file__).parent) + os.sep
 SAMPLES = Path(__file__).resolve().parent.parent / "resources" / "samples"
 LIMITS = {
-    ("info", "llama.ggmlviz"): 158,
-    ("info", "tinyllama-256.bin"): 196,
+    ("info", "llama.ggmlviz"): 154,
+    ("info", "tinyllama-256.bin"): 189,
     ("window", "llama.ggmlviz"): 1020,
     ("click", "llama.ggmlviz"): 380,
 }

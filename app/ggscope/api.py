@@ -36,8 +36,8 @@ from ggscope.exporters.summary_json import summary_json
 from ggscope.model.selection import BY, AlignBy, By
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, parse_duration
-from ggscope.readers.api import Estimate, ReadContext
-from ggscope.readers.memory import judge, too_large
+from ggscope.readers.api import ReadContext
+from ggscope.readers.memory import MemoryGuard
 from ggscope.render.figures import FIGURES, figure_of
 from ggscope.sanitize import xml
 from ggscope.session_loading import named_bundle, open_bundle
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ggscope.render.figure_style import FigureStyle
 
 _MAX_HTML_ROWS = 20
+_HOW_TO_FORCE = "Read a part by options, or all the same with force=True."
 """Rows of a table that a notebook shows."""
 
 
@@ -74,22 +75,15 @@ def open(  # noqa: A001 - users write ggscope.open
     TooLargeError
         If it would not fit into memory; nothing was read.
     """
-    given = dict(options or {})
-
-    def admit(estimate: Estimate) -> None:
-        fit = judge(estimate, given)
-        if not fit.fits:
-            hint = "Read a part by options, or all the same with force=True."
-            raise too_large(fit, Path(path), hint)
-
+    file, given = Path(path), dict(options or {})
     context = ReadContext(options=given)
-    admission = None if force else admit
-    file = Path(path)
+    guard = MemoryGuard(file, given, hint=lambda _: _HOW_TO_FORCE)
+    admit = None if force else guard
     bundle = named_bundle(
-        file, [*map(Path, beside)], reader_id=reader, context=context, admit=admission
+        file, [*map(Path, beside)], reader_id=reader, context=context, admit=admit
     )
     return open_bundle(
-        bundle, reader_id=reader, context=context, admit=admission, required=file
+        bundle, reader_id=reader, context=context, admit=admit, required=file
     )
 
 

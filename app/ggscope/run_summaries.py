@@ -23,14 +23,14 @@ from ggscope.analysis.summary.summary import token_summary
 from ggscope.atomic_write import make_folder, write_file
 from ggscope.errors import TooLargeError, TraceError
 from ggscope.model.trace import Trace
-from ggscope.readers.api import Estimate, ReadContext
+from ggscope.readers.api import ReadContext
 from ggscope.readers.discovery import (
     FileSet,
     RunFiles,
     RunFolder,
     survey,
 )
-from ggscope.readers.memory import judge, too_large
+from ggscope.readers.memory import MemoryGuard
 from ggscope.readers.registry import infos
 from ggscope.session_loading import open_bundle
 
@@ -128,12 +128,7 @@ def whole_summary(
     Cancelled
         From the context.
     """
-
-    def admit(estimate: Estimate) -> None:
-        fit = judge(estimate, {}, limit_bytes=limit_bytes)
-        if not fit.fits:
-            raise too_large(fit, run.path)
-
+    admit = MemoryGuard(run.path, limit_bytes=limit_bytes)
     known = known or quick_summary(run)
     try:
         trace = open_bundle(survey([run.path]), context=context, admit=admit)

@@ -17,7 +17,7 @@ import map_files
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.cli import bench, live, self_test, stats, window
 from ggscope.cli.check import judge
-from ggscope.cli.reading import MemoryGuard
+from ggscope.cli.reading import ways_to_read
 from ggscope.descriptions.completeness import completeness_text
 from ggscope.descriptions.files import join_text
 from ggscope.errors import TooLargeError
@@ -275,8 +275,10 @@ def test_fewer_names_are_offered_where_a_reader_can_read_fewer(
 ) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 20)
 
+    guard = memory.MemoryGuard(tmp_path, hint=ways_to_read)
+
     with pytest.raises(TooLargeError) as caught:
-        MemoryGuard(tmp_path, {})(Estimate(10**9, 40 * 10**9, 10**9, True, names))
+        guard(Estimate(10**9, 40 * 10**9, 10**9, True, names))
 
     assert ("--names" in f"{caught.value} {caught.value.hint}") == names
 

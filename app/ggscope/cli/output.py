@@ -51,6 +51,8 @@ class PlainStream:
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
+        # Asked for each styled word.
+        self.isatty = stream.isatty
 
     def write(self, text: str) -> int:
         """Write `text` as `plain` shows it."""

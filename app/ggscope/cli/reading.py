@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
 from ggscope.readers.api import TRACE, Estimate, ReadContext
-from ggscope.readers.memory import judge, too_large
+from ggscope.readers.memory import Fit, MemoryGuard
 from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.registry import open_trace, role_of
 
@@ -88,7 +88,7 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
 
 def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     options = reader_options(arguments)
-    admit = None if arguments.force else MemoryGuard(path, options)
+    admit = None if arguments.force else MemoryGuard(path, options, hint=ways_to_read)
     is_session = arguments.beside or arguments.shift or os.path.isdir(path)
     is_session = is_session or (takes_sidecar and _has_sidecar(path))
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
@@ -214,26 +214,16 @@ def reading_text(arguments: Namespace) -> list[str]:
     return command
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryGuard:
-    """Refuses a file that would not fit into memory."""
-
-    path: Path
-    options: Mapping[str, str]
-
-    def __call__(self, estimate: Estimate) -> None:
-        """Raise TooLargeError where the file does not fit into memory."""
-        fit = judge(estimate, self.options)
-        if fit.fits:
-            return
-        ways = []
-        if estimate.can_range:
-            ways.append(f"read a part with --records 0:{fit.n_fitting}")
-        if estimate.can_sample_names:
-            ways.append("read fewer names with --names sampled or --names none")
-        ways.append("or read it all the same with --force")
-        hint = ", ".join(ways) + "."
-        raise too_large(fit, self.path, hint[:1].upper() + hint[1:])
+def ways_to_read(fit: Fit) -> str:
+    """Return which flags read a file that does not fit into memory."""
+    ways = []
+    if fit.estimate.can_range:
+        ways.append(f"read a part with --records 0:{fit.n_fitting}")
+    if fit.estimate.can_sample_names:
+        ways.append("read fewer names with --names sampled or --names none")
+    ways.append("or read it all the same with --force")
+    hint = ", ".join(ways) + "."
+    return hint[:1].upper() + hint[1:]
 
 
 def for_each_file(

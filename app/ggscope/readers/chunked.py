@@ -1,7 +1,7 @@
 """Long columns in chunks: operations that can be cancelled, and tables that grow."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.native.library import library
 
+_T = TypeVar("_T")
 _MAX_INT = (1 << 63) - 1
 _CHUNK_ROWS = 1 << 19
 """Rows of a chunk: a millisecond or so, and little memory beside the columns."""
@@ -135,6 +136,12 @@ class ChunkedOps:
             if at > first:
                 self.check()
             yield slice(at, min(at + size, n))
+
+    def each(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Yield the items, with a check before each: where each takes long."""
+        for item in items:
+            self.check()
+            yield item
 
     def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
         """Return the rows where ``marked(chunk)`` is true, ascending, int64[m]."""

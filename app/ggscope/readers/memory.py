@@ -4,8 +4,8 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ggscope.errors import LimitExceededError, TooLargeError
@@ -144,6 +144,35 @@ def too_large(fit: Fit, path: Path, hint: str = "") -> TooLargeError:
         hint=hint,
         fit=fit,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGuard:
+    """Refuses files that would not fit into memory, as `admit` of ``open_trace``.
+
+    Attributes
+    ----------
+    path : named in the error.
+    options, limit_bytes, extra_per_record : as of `judge`.
+    hint : returns what the user can do.
+    """
+
+    path: Path
+    options: Mapping[str, str] = field(default_factory=dict)
+    limit_bytes: int = 0
+    extra_per_record: int = 0
+    hint: Callable[[Fit], str] = lambda _: ""
+
+    def __call__(self, estimate: Estimate) -> None:
+        """Raise TooLargeError where a file of this estimate does not fit."""
+        fit = judge(
+            estimate,
+            self.options,
+            limit_bytes=self.limit_bytes,
+            extra_per_record=self.extra_per_record,
+        )
+        if not fit.fits:
+            raise too_large(fit, self.path, self.hint(fit))
 
 
 def available_bytes() -> int:

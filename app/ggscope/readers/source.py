@@ -44,6 +44,10 @@ class Source:
     ----------
     path : file to read.
 
+    Attributes
+    ----------
+    descriptor : of the open file, for compiled code that reads it; -1 once closed.
+
     Raises
     ------
     ReadError
@@ -54,7 +58,7 @@ class Source:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._fd = -1
+        self.descriptor = -1
         try:
             status = os.stat(self.path)
             if stat.S_ISDIR(status.st_mode):
@@ -69,8 +73,10 @@ class Source:
                     path=self.path,
                     hint="Save its content to a file first.",
                 )
-            self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            status = os.fstat(self._fd)
+            self.descriptor = os.open(
+                self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+            )
+            status = os.fstat(self.descriptor)
         except (OSError, ValueError) as error:
             raise _explained(error, self.path) from error
         self.size = status.st_size
@@ -98,9 +104,9 @@ class Source:
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def head(self, length: int) -> bytes:
         """Return the first `length` bytes, fewer where the file is shorter."""
@@ -125,7 +131,7 @@ class Source:
         view = buffer.data.cast("B")
         while done < len(view):
             try:
-                n = os.preadv(self._fd, [view[done:]], offset + done)
+                n = os.preadv(self.descriptor, [view[done:]], offset + done)
             except OSError as error:
                 raise _explained(error, self.path, offset + done) from error
             if n == 0:
@@ -182,8 +188,8 @@ class Source:
         position = 0
         try:
             while position < self.size:
-                start = os.lseek(self._fd, position, os.SEEK_DATA)
-                end = os.lseek(self._fd, start, os.SEEK_HOLE)
+                start = os.lseek(self.descriptor, position, os.SEEK_DATA)
+                end = os.lseek(self.descriptor, start, os.SEEK_HOLE)
                 extents.append((start, min(end, self.size)))
                 position = end
         except (OSError, AttributeError) as error:
@@ -206,11 +212,6 @@ class Source:
         is_same = status.st_mtime_ns == self.modified_ns
         return Change.NONE if is_same else Change.REWRITTEN
 
-    @property
-    def descriptor(self) -> int:
-        """The open file for compiled code that reads by itself; -1 once closed."""
-        return self._fd
-
     def failure(self, number: int, offset: int) -> ReadError:
         """Return the error for system error `number` met at `offset`."""
         return _explained(OSError(number, os.strerror(number)), self.path, offset)
@@ -219,7 +220,7 @@ class Source:
         parts: list[bytes] = []
         while length > 0:
             try:
-                data = os.pread(self._fd, length, offset)
+                data = os.pread(self.descriptor, length, offset)
             except OSError as error:
                 raise _explained(error, self.path, offset) from error
             if not data:

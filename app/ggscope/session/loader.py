@@ -150,19 +150,12 @@ class LoadRequest:
 
     def _admit(self, estimate: "Estimate") -> None:
         """Refuse a file that would not fit, unless the user wants it all the same."""
-        from ggscope.readers.memory import judge, too_large
+        from ggscope.readers.memory import MemoryGuard
 
         self.outlook.estimate = estimate
-        if self.is_forced:
-            return
-        fit = judge(
-            estimate,
-            self.options,
-            limit_bytes=self.limit_bytes,
-            extra_per_record=WINDOW_BYTES,
-        )
-        if not fit.fits:
-            raise too_large(fit, self.path)
+        if not self.is_forced:
+            limit = self.limit_bytes
+            MemoryGuard(self.path, self.options, limit, WINDOW_BYTES)(estimate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,7 @@ class AlteredKeys:
 
     def of(self, kind: Kind) -> dict[int, int]:
         """Return the key that each altered key of a kind stands for."""
-        there = kind.table > 0
-        if there.all():
-            return {}  # an altered record leaves its own key missing
-        weight = kind.weight @ there
+        weight = kind.weight @ (kind.table > 0)
         texts = self._keys.texts(self._trace, kind.keys)
         is_odd = np.array([_REPLACEMENT in text for text in texts], np.bool_)
         is_odd |= self._is_unknown[kind.keys]

@@ -279,8 +279,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, chunked: ChunkedOps) -> _Runs:
             pass_of = of_row[first] - of_row[first].min()
             return _Runs(first, pass_of, int(pass_of.max()) + 1)
         parts, passes = [], []
-        for low, high in pairwise(lane_first.tolist()):
-            chunked.check()
+        for low, high in chunked.each(pairwise(lane_first.tolist())):
             at = low + np.searchsorted(start[low:high], bounds)
             begins = np.append(low, at)
             is_used = begins < np.append(at, high)
@@ -306,8 +305,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, chunked: ChunkedOps) -> 
             rank = np.searchsorted(np.sort(start), times)
         else:
             rank = np.zeros(len(times), np.int64)
-            for low, high in pairwise(lane_first.tolist()):
-                chunked.check()
+            for low, high in chunked.each(pairwise(lane_first.tolist())):
                 rank += np.searchsorted(start[low:high], times)
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)

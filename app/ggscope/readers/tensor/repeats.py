@@ -246,8 +246,7 @@ def repeated_rows(
     if n_lanes > _MAX_LANES:
         return repeated, n_lanes
     looks = _LOOKS + _LOOKS_A_ROW * len(of_row)
-    for lane, (low, high) in enumerate(pairwise(first.tolist())):
-        chunked.check()
+    for lane, (low, high) in enumerate(chunked.each(pairwise(first.tolist()))):
         mine = rows.start[low:high], of_row[low:high]
         each = _LOOKS_A_PAIR + (2 * _REACH + 1) * min(high - low, _SAMPLE)
         for number, crew in enumerate(crews):

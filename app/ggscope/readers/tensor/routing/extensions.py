@@ -179,8 +179,7 @@ def _extension_records(draft: Draft, chunked: ChunkedOps) -> tuple[Array, Array]
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
     source, size = draft.file.source, _EXTENSION.itemsize
     kinds: tuple[list[Array], list[Array]] = ([], [])
-    for _, block in source.blocks(0, source.size // size * size):
-        chunked.check()
+    for _, block in chunked.each(source.blocks(0, source.size // size * size)):
         records = block[: len(block) // size * size].view(_EXTENSION)
         for number, parts in enumerate(kinds):
             parts.append(records[records["op"] == FIRST_EXTENSION_OP + number].copy())
