@@ -301,6 +301,7 @@ class Program:
             "QT_QPA_PLATFORM": "xcb", "LIBGL_ALWAYS_SOFTWARE": "1",
             "XDG_RUNTIME_DIR": str(self.home), "QT_LOGGING_RULES": "qt.qpa.*=false",
             "QT_ACCESSIBILITY": "0", "GGSCOPE_INSTANCE": "off",
+            "PATH": f"{self._no_other_programs()}{os.pathsep}{os.environ['PATH']}",
         }  # fmt: skip
         self.home.chmod(0o700)
         with self.errors.open("ab") as out:
@@ -309,6 +310,18 @@ class Program:
                  str(self.state_file), *map(str, self._files)],
                 stdout=out, stderr=out, env=environment, cwd=self.home,
             )  # fmt: skip
+
+    def _no_other_programs(self) -> Path:
+        """Return a folder with an ``xdg-open`` that opens nothing.
+
+        Folders are opened at random too, which would start a file manager each time.
+        """
+        folder = self.home / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "xdg-open"
+        script.write_text("#!/bin/sh\n", "utf-8")
+        script.chmod(0o755)
+        return folder
 
     def restart(self) -> None:
         self.process = self._start()
